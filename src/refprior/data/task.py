@@ -1,0 +1,134 @@
+"""A task: which images are labelled, which are not, and which are kept apart to measure with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Images and their labels."""
+
+    images: Tensor  # (n, *shape), uint8 or floating point
+    labels: Tensor  # (n,) int64
+
+    def __post_init__(self) -> None:
+        if len(self.images) != len(self.labels):
+            raise ValueError(f"{len(self.images)} images but {len(self.labels)} labels")
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: Tensor) -> "Examples":
+        return Examples(self.images[index], self.labels[index])
+
+    def to(self, device: torch.device) -> "Examples":
+        return Examples(self.images.to(device), self.labels.to(device))
+
+
+@dataclass(frozen=True)
+class Task:
+    """Everything a run may know of its data. The unlabelled pool has no labels, so that nothing can peek."""
+
+    name: str
+    classes: tuple[str, ...]
+    labelled: Examples
+    unlabelled: Tensor  # (n, *shape)
+    test: Examples
+    validation: Examples | None = None
+    mean: Tensor = field(init=False)  # (channels,), of labelled and unlabelled images
+    std: Tensor = field(init=False)  # (channels,)
+
+    def __post_init__(self) -> None:
+        parts = {"labelled": self.labelled, "test": self.test, "validation": self.validation}
+        for name, part in parts.items():
+            if part is not None:
+                _check(name, part, self.shape, len(self.classes))
+        missing = set(range(len(self.classes))) - set(self.labelled.labels.tolist())
+        if missing:
+            raise ValueError(f"need a label of each class, missing {sorted(missing)} of {len(self.classes)}")
+        if len(self.unlabelled) and self.unlabelled.shape[1:] != self.shape:
+            raise ValueError(f"unlabelled images are {tuple(self.unlabelled.shape[1:])}, labelled {self.shape}")
+        mean, std = _statistics(torch.cat([self.labelled.images, self.unlabelled]))
+        object.__setattr__(self, "mean", mean)
+        object.__setattr__(self, "std", std)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.labelled.images.shape[1:])
+
+    def normalise(self, images: Tensor) -> Tensor:
+        """To floats with mean 0 and variance 1 a channel over the training images: (n, *shape) -> (n, *shape)."""
+        lead = (-1, *[1] * (images.dim() - 2))
+        mean, std = (t.to(images.device).reshape(lead) for t in (self.mean, self.std))
+        return (images.to(mean.dtype) - mean) / std
+
+    def to(self, device: torch.device) -> "Task":
+        """The same task with its images on another device."""
+        return Task(
+            self.name,
+            self.classes,
+            self.labelled.to(device),
+            self.unlabelled.to(device),
+            self.test.to(device),
+            self.validation.to(device) if self.validation is not None else None,
+        )
+
+
+def task_from_arrays(
+    labelled: tuple[np.ndarray, np.ndarray],
+    unlabelled: np.ndarray,
+    test: tuple[np.ndarray, np.ndarray],
+    validation: tuple[np.ndarray, np.ndarray] | None = None,
+    classes: Sequence[str] | None = None,
+    name: str = "arrays",
+) -> Task:
+    """A task from the user's own arrays: images (n, channels, height, width), uint8 or float, and integer labels."""
+    examples = _examples("labelled", *labelled)
+    count = int(examples.labels.max()) + 1 if len(examples) else 0
+    return Task(
+        name,
+        tuple(classes) if classes is not None else tuple(str(c) for c in range(count)),
+        examples,
+        _images("unlabelled", unlabelled),
+        _examples("test", *test),
+        _examples("validation", *validation) if validation is not None else None,
+    )
+
+
+def _examples(name: str, images: np.ndarray, labels: np.ndarray) -> Examples:
+    if not np.issubdtype(np.asarray(labels).dtype, np.integer):
+        raise ValueError(f"{name} labels must be integers, got {np.asarray(labels).dtype}")
+    return Examples(_images(name, images), torch.as_tensor(np.array(labels, dtype=np.int64)))
+
+
+def _images(name: str, images: np.ndarray) -> Tensor:
+    images = np.asarray(images)
+    if images.dtype == np.uint8:
+        return torch.as_tensor(images.copy())
+    if not np.issubdtype(images.dtype, np.floating):
+        raise ValueError(f"{name} images must be uint8 or floats, got {images.dtype}")
+    finite = np.isfinite(images).reshape(len(images), -1).all(1)
+    if not finite.all():
+        raise ValueError(f"{name} image {int(np.argmin(finite))} is not finite ({(~finite).sum()} such images)")
+    return torch.as_tensor(images.astype(np.float32))
+
+
+def _check(name: str, part: Examples, shape: tuple[int, ...], classes: int) -> None:
+    if tuple(part.images.shape[1:]) != shape:
+        raise ValueError(f"{name} images are {tuple(part.images.shape[1:])}, labelled {shape}")
+    outside = (part.labels < 0) | (part.labels >= classes)
+    if outside.any():
+        first = int(outside.nonzero()[0])
+        raise ValueError(f"{name} label {int(part.labels[first])} at index {first} is outside 0 … {classes - 1}")
+
+
+def _statistics(images: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each channel: (n, channels, ...) -> (channels,), (channels,)."""
+    channels = images.to(torch.float64 if images.dtype == torch.float64 else torch.float32).transpose(0, 1)
+    flat = channels.flatten(1)
+    std = flat.std(1, correction=0)
+    return flat.mean(1), torch.where(std > 0, std, torch.ones_like(std))

@@ -1,0 +1,68 @@
+"""What a method is given in one step and what it gives back: the whole interface between methods and the loop.
+
+A method is a frozen dataclass: its fields are its hyper-parameters, its call is its loss. `order` says how many
+unlabelled items make a tuple (0: the method wants no unlabelled data). There is nothing to inherit from.
+"""
+
+# K particles, b labelled examples, B unlabelled tuples, N order, C classes
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+Model = Callable[[Tensor], Tensor]  # (examples, ...) -> (K, examples, C) log-probabilities
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Images after their views and normalisation. Without unlabelled data, B is 0."""
+
+    x: Tensor  # (b, ...) labelled, weak view
+    y: Tensor  # (b,) labels
+    weak: Tensor  # (B, N, ...) unlabelled tuples, weak view
+    strong: Tensor  # (B, N, ...) the same tuples, strong view
+    index: Tensor  # (B, N) where the items stand in the unlabelled pool
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of a method."""
+
+    batch: Batch
+    student: Model  # the particles that learn
+    teacher: Model  # their moving average; gives no gradient
+    log_prior: Tensor  # (K,) log π(w_k)
+    progress: float = 0.0  # of this stage, from 0 to 1
+    generator: torch.Generator | None = None  # for methods that draw
+    memory: dict[str, Tensor] = field(default_factory=dict)  # the method's own state, saved with the weights
+
+    def predict(self, *inputs: Tensor) -> list[Tensor]:
+        """Log-probabilities of several inputs from one forward pass, so that batch norm sees them together.
+
+        Inputs are (b, *image) or tuples (B, N, *image); outputs are (K, b, C) or (K, B, N, C).
+        """
+        image = self.batch.x.dim() - 1
+        leads = [x.shape[: x.dim() - image] for x in inputs]
+        flat = [x.reshape(-1, *self.batch.x.shape[1:]) for x in inputs]
+        together = self.student(torch.cat(flat))
+        parts = together.split([len(x) for x in flat], dim=1)
+        return [p.reshape(len(p), *lead, p.shape[-1]) for p, lead in zip(parts, leads, strict=True)]
+
+
+class Loss(NamedTuple):
+    """The scalar to minimise, and its parts for the log."""
+
+    total: Tensor
+    terms: dict[str, Tensor]
+
+
+class Method(Protocol):
+    """What the loop asks of a method."""
+
+    @property
+    def order(self) -> int: ...
+
+    def __call__(self, step: Step) -> Loss: ...

@@ -1,0 +1,139 @@
+"""The paper's networks and a small convolutional one: (B, channels, height, width) -> logits (B, C)."""
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+Shape = tuple[int, ...]
+
+
+class MLP(nn.Sequential):
+    """The paper's MNIST network (appendix Setup): one hidden layer with hardtanh.
+
+    Hardtanh because maximising the information drives activations, and a ReLU has no upper bound.
+    """
+
+    def __init__(self, shape: Shape, classes: int, hidden: int = 32) -> None:
+        super().__init__(
+            nn.Flatten(),
+            nn.Linear(math.prod(shape), hidden),
+            nn.Hardtanh(),
+            nn.Linear(hidden, classes),
+        )
+
+
+class SmallCNN(nn.Sequential):
+    """Two strided convolutions and a hidden layer, for images of 8×8 to 32×32 on a CPU.
+
+    No global pooling: in digits, position matters. Group norm: no statistics to keep, and no coupling between the
+    labelled and unlabelled images of a batch.
+    """
+
+    def __init__(self, shape: Shape, classes: int, width: int = 16, hidden: int = 64) -> None:
+        channels, height, columns = shape
+        flat = 2 * width * math.ceil(height / 4) * math.ceil(columns / 4)
+        super().__init__(
+            nn.Conv2d(channels, width, kernel_size=5, stride=2, padding=2),
+            nn.GroupNorm(_groups(width), width),
+            nn.ReLU(),
+            nn.Conv2d(width, 2 * width, kernel_size=3, stride=2, padding=1),
+            nn.GroupNorm(_groups(2 * width), 2 * width),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(flat, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, classes),
+        )
+
+
+class WideResNet(nn.Module):
+    """The paper's WRN-28-2 (appendix Setup): 1,467,610 parameters for 10 classes.
+
+    It differs from the usual one in the places that are options here (docs/differences.md): batch norm statistics
+    move slowly (momentum 0.001), the first blocks of stages 2 and 3 give their raw input to the first convolution,
+    and activations are leaky. The paper names both LeakyReLU 0.1 (`slope`) and ReLU; the authors' code has ReLU in
+    the blocks (slope=0) and LeakyReLU 0.1 before the pooling (`final_slope`).
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        classes: int,
+        depth: int = 28,
+        width: int = 2,
+        slope: float = 0.1,
+        final_slope: float = 0.1,
+        momentum: float = 0.001,
+        raw_transitions: bool = True,
+    ) -> None:
+        super().__init__()
+        if (depth - 4) % 6:
+            raise ValueError(f"depth must be 6·blocks + 4, got {depth}; take 10, 16, 22 or 28")
+        blocks = (depth - 4) // 6
+        widths = [16, 16 * width, 32 * width, 64 * width]
+        self.final_slope = final_slope
+        self.stem = nn.Conv2d(shape[0], widths[0], kernel_size=3, padding=1, bias=False)
+        self.stages = nn.Sequential(
+            *_stage(widths[0], widths[1], blocks, 1, slope, momentum, raw=False),
+            *_stage(widths[1], widths[2], blocks, 2, slope, momentum, raw=raw_transitions),
+            *_stage(widths[2], widths[3], blocks, 2, slope, momentum, raw=raw_transitions),
+        )
+        self.norm = nn.BatchNorm2d(widths[3], momentum=momentum)
+        self.head = nn.Linear(widths[3], classes)
+        _initialise(self.modules())
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.norm(self.stages(self.stem(x)))
+        x = F.leaky_relu(x, self.final_slope).mean((2, 3))
+        return self.head(x)  # type: ignore[no-any-return]
+
+
+class Block(nn.Module):
+    """Two 3×3 convolutions around a residual connection, each after batch norm and activation.
+
+    Where the number of channels changes, the shortcut is a 1×1 convolution. It sees the normalised, activated input
+    in the first block of the network, and so does the usual WRN everywhere; a `raw` block gives its input as it is to
+    both the shortcut and the first convolution, so that its first batch norm has no effect.
+    """
+
+    def __init__(self, inputs: int, outputs: int, stride: int, slope: float, momentum: float, raw: bool) -> None:
+        super().__init__()
+        self.slope = slope
+        self.raw = raw
+        self.norm1 = nn.BatchNorm2d(inputs, momentum=momentum)
+        self.conv1 = nn.Conv2d(inputs, outputs, kernel_size=3, stride=stride, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(outputs, momentum=momentum)
+        self.conv2 = nn.Conv2d(outputs, outputs, kernel_size=3, padding=1, bias=False)
+        self.shortcut = nn.Conv2d(inputs, outputs, 1, stride, bias=False) if inputs != outputs else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        inside = x if self.raw else F.leaky_relu(self.norm1(x), self.slope)
+        around = x if self.shortcut is None else self.shortcut(inside)
+        inside = self.conv1(inside)
+        inside = self.conv2(F.leaky_relu(self.norm2(inside), self.slope))
+        return torch.add(inside, around)
+
+
+def _stage(
+    inputs: int, outputs: int, blocks: int, stride: int, slope: float, momentum: float, raw: bool
+) -> list[Block]:
+    first = Block(inputs, outputs, stride, slope, momentum, raw)
+    return [first, *(Block(outputs, outputs, 1, slope, momentum, raw=False) for _ in range(blocks - 1))]
+
+
+def _initialise(modules: Iterable[nn.Module]) -> None:
+    """Kaiming normal by fan-out for convolutions, Xavier normal for the head, biases zero."""
+    for module in modules:
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        elif isinstance(module, nn.Linear):
+            nn.init.xavier_normal_(module.weight)
+            nn.init.zeros_(module.bias)
+
+
+def _groups(channels: int) -> int:
+    """Groups of about four channels."""
+    return next(g for g in range(max(1, channels // 4), 0, -1) if channels % g == 0)
