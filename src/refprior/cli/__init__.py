@@ -1,0 +1,218 @@
+"""The command line: parse, call, print. Torch is imported only by the commands that need it."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, CycloptsError, Parameter
+
+from refprior import __version__
+
+if TYPE_CHECKING:
+    import torch
+
+    from refprior.posterior import Scores
+    from refprior.recipes import Named
+    from refprior.train import Kind, Weighting
+
+app = App(
+    name="refprior",
+    help="Reference priors: exact for small models, as particles for deep networks.",
+    version=__version__,
+    help_format="plaintext",
+)
+
+Set = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--set",
+        consume_multiple=True,
+        negative=(),
+        help="Change settings: NAME=VALUE …, for example labels=10 method.alpha=0.05 steps=1000.",
+    ),
+]
+Seed = Annotated[int, Parameter(help="Seed of the split, the initial weights, the batches and the views.")]
+Device = Annotated[str, Parameter(help="Where to train: cpu, cuda, cuda:1, mps, …")]
+
+
+@app.command
+def recipes() -> None:
+    """List the recipes, a line each."""
+    from refprior.recipes import RECIPES
+
+    width = max(map(len, RECIPES))
+    for name, function in RECIPES.items():
+        print(f"{name:{width}}  {_first_line(function.__doc__)}")
+
+
+@app.command
+def train(
+    recipe: Annotated[str, Parameter(help="Name of the recipe; `refprior recipes` lists them.")],
+    /,
+    *,
+    set_: Set = None,
+    seed: Seed = 0,
+    out: Annotated[Path | None, Parameter(help="Folder of the run. Default: runs/RECIPE-SEED.")] = None,
+    device: Device = "cpu",
+) -> None:
+    """Train a recipe and write its run folder."""
+    from refprior.recipes import named
+
+    chosen = named(recipe, _settings(set_), seed=seed)
+    folder = out or Path("runs") / f"{recipe}-{seed}"
+    _train(chosen, folder, f"{recipe} seed {seed}", device)
+    _print_table([folder])
+    print(f"Run folder: {folder}")
+
+
+@app.command
+def evaluate(
+    folder: Annotated[Path, Parameter(help="Folder of a finished run.")],
+    /,
+    *,
+    device: Device = "cpu",
+) -> None:
+    """Score the weights of a run folder again, on the test part of its data, uniformly and by likelihood."""
+    from refprior.recipes import again
+    from refprior.train import folder as run_folder
+    from refprior.train import load
+
+    header = run_folder.read_json(folder / run_folder.RECIPE)
+    run = load(folder, again(header["origin"]), _device(device))
+    head = ["weights", "particles", "accuracy %", "NLL", "Brier", "ECE", "I(w; y) nats"]
+    _table([head, *([kind, mode, *_numbers(run.evaluate(kind, mode))] for kind, mode in _readouts())])
+
+
+@app.command
+def report(
+    folders: Annotated[list[Path], Parameter(help="Run folders, or folders of run folders.")],
+    /,
+    *,
+    out: Annotated[Path, Parameter(help="The page to write.")] = Path("report.html"),
+    markdown: Annotated[bool, Parameter(help="Print the table as Markdown.", negative=())] = False,
+) -> None:
+    """Write one self-contained HTML page about runs, and print their table."""
+    from refprior.report import markdown as as_markdown
+    from refprior.report import rows, write_report
+
+    groups = write_report(folders, out)
+    if markdown:
+        print(as_markdown(groups))
+    else:
+        _table(rows(groups))
+    print(f"Report: {out}")
+
+
+@app.command
+def demo(
+    *,
+    out: Annotated[Path, Parameter(help="Folder of the runs and the report; a number is added if it exists.")] = Path(
+        "runs/demo"
+    ),
+    seeds: Annotated[int, Parameter(help="How many seeds.")] = 3,
+    set_: Set = None,
+) -> None:
+    """Compare supervised learning with the reference prior on 8×8 digits, 5 labels a class."""
+    from refprior.recipes import named
+
+    if seeds < 1:
+        raise ValueError(f"seeds must be at least 1, got {seeds}")
+    out = _unused(out)
+    for recipe in ("digits_supervised", "digits_ssl"):
+        for seed in range(seeds):
+            _train(named(recipe, _settings(set_), seed=seed), out / f"{recipe}-{seed}", f"{recipe} seed {seed}", "cpu")
+    report([out], out=out / "report.html")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line. A user's mistake is one line on stderr and exit code 2."""
+    try:
+        app(arguments, exit_on_error=False, print_error=False)
+    except (CycloptsError, ValueError, OSError) as error:
+        if os.environ.get("REFPRIOR_DEBUG"):
+            raise
+        print(f"refprior: {_one_line(error)}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("refprior: stopped", file=sys.stderr)
+        sys.exit(130)
+
+
+def _train(chosen: "Named", folder: Path, title: str, device: str) -> None:
+    from refprior.cli.progress import watching
+    from refprior.train import train as train_recipe
+
+    with watching(title, chosen.recipe.steps) as watch:
+        train_recipe(chosen.recipe, folder, _device(device), watch, chosen.origin)
+
+
+def _settings(assignments: Sequence[str] | None) -> dict[str, str]:
+    """NAME=VALUE … as a dictionary."""
+    settings = {}
+    for assignment in assignments or []:
+        name, equals, value = assignment.partition("=")
+        if not (name and equals and value):
+            raise ValueError(f"--set takes NAME=VALUE, got {assignment!r}")
+        settings[name] = value
+    return settings
+
+
+def _device(name: str) -> "torch.device":
+    """The device of that name, if this machine has it."""
+    import torch
+
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device {name!r} cannot be used here: {_one_line(error)}") from None
+    return device
+
+
+def _readouts() -> list[tuple["Kind", "Weighting"]]:
+    return [("ema", "uniform"), ("ema", "likelihood"), ("raw", "uniform"), ("raw", "likelihood")]
+
+
+def _numbers(scores: "Scores") -> list[str]:
+    values = (scores.negative_log_likelihood, scores.brier, scores.calibration_error, scores.information)
+    return [f"{100 * scores.accuracy:.1f}", *(f"{value:.3f}" for value in values)]
+
+
+def _print_table(folders: list[Path]) -> None:
+    from refprior.report import group, rows, summarise
+
+    _table(rows(group([summarise(folder) for folder in folders])))
+
+
+def _table(rows: Sequence[Sequence[str]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    head, *body = rows
+    table = Table(box=box.SIMPLE_HEAD)
+    for number, name in enumerate(head):
+        table.add_column(name, justify="right" if number else "left", overflow="fold")
+    for line in body:
+        table.add_row(*line)
+    console = Console()
+    Console(width=max(console.width, 130) if not console.is_terminal else None).print(table)
+
+
+def _unused(folder: Path) -> Path:
+    """The folder, or the first of FOLDER-2, FOLDER-3, … that does not exist."""
+    number, candidate = 1, folder
+    while candidate.exists():
+        number += 1
+        candidate = folder.with_name(f"{folder.name}-{number}")
+    return candidate
+
+
+def _first_line(text: str | None) -> str:
+    return (text or "").strip().partition("\n")[0]
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,44 @@
+"""Recipes: functions that return a `Recipe`; the docstring of each is its record."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from refprior.recipes.digits import digits_ssl, digits_supervised
+from refprior.recipes.settings import check_name, override, parse, signature_hints
+from refprior.train import Recipe
+
+RECIPES: dict[str, Callable[..., Recipe]] = {f.__name__: f for f in (digits_ssl, digits_supervised)}
+
+
+class Named(NamedTuple):
+    """A recipe and how to make it again."""
+
+    recipe: Recipe
+    origin: dict[str, Any]
+
+
+def named(name: str, settings: dict[str, str], **arguments: Any) -> Named:
+    """The recipe of that name, with arguments of its function and other settings changed as the user says.
+
+    A setting without a dot that the recipe's function takes, such as `labels`, is an argument of it; all others are
+    dotted names inside the recipe, such as `method.alpha`.
+    """
+    check_name(name, RECIPES, "there is no recipe")
+    hints = signature_hints(RECIPES[name])
+    inner = {path: text for path, text in settings.items() if path not in hints}
+    own = {path: parse(text, hints[path], path) for path, text in settings.items() if path in hints}
+    arguments = {**arguments, **own}
+    recipe = RECIPES[name](**arguments)
+    for path, text in inner.items():
+        recipe = override(recipe, path, text)
+    return Named(recipe, {"recipe": name, "arguments": arguments, "settings": inner})
+
+
+def again(origin: dict[str, Any] | None) -> Recipe:
+    """The recipe that a run folder was made with."""
+    if origin is None:
+        raise ValueError("the run was made from Python, not from a named recipe: use refprior.train.load there")
+    return named(origin["recipe"], origin["settings"], **origin["arguments"]).recipe
+
+
+__all__ = ["RECIPES", "Named", "again", "digits_ssl", "digits_supervised", "named"]

@@ -1,0 +1,6 @@
+"""Reports: run folders → tables, figures and one HTML page."""
+
+from refprior.report.page import write_report
+from refprior.report.table import find_runs, group, markdown, rows, summarise
+
+__all__ = ["find_runs", "group", "markdown", "rows", "summarise", "write_report"]

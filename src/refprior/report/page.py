@@ -1,0 +1,56 @@
+"""One self-contained HTML page: the table, the figures, and where they come from."""
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from refprior.report.figures import accuracy_figure, as_image, entropy_figure, reliability_figure
+from refprior.report.table import Group, find_runs, group, rows, summarise
+from refprior.train import folder
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
+table { border-collapse: collapse; margin: 1rem 0 } th, td { padding: .35rem .8rem; text-align: right }
+th { border-bottom: 2px solid #444 } td { border-bottom: 1px solid #ddd }
+th:first-child, td:first-child { text-align: left }
+img { max-width: 100%; height: auto } .note { color: #555; max-width: 48rem }
+code { background: #f3f3f3; padding: 0 .25rem }
+"""
+_NOTE = (
+    "Test accuracy at the last step: no step, seed or setting was chosen by it. Mean ± standard deviation over seeds. "
+    "Ensemble: the mean of the particles' probabilities; particle: the mean accuracy of single particles; EMA: moving "
+    "average of the weights. NLL (nats) and ECE (15 bins) are of the EMA ensemble."
+)
+
+
+def write_report(paths: Sequence[Path], out: Path) -> list[Group]:
+    """Write the page for all runs among and below `paths`; the groups it shows."""
+    found = find_runs(paths)
+    groups = group([summarise(path) for path in found])
+    out.parent.mkdir(parents=True, exist_ok=True)
+    folder.write_text(out, page(groups, found))
+    return groups
+
+
+def page(groups: Sequence[Group], sources: Sequence[Path]) -> str:
+    """The HTML text."""
+    entropies = entropy_figure(groups)
+    sections = [
+        ("Results", f"{_table(groups)}<p class='note'>{_NOTE}</p>"),
+        ("Particles and ensemble", as_image(accuracy_figure(groups), "accuracy over steps")),
+        ("The two entropies", as_image(entropies, "entropies over steps") if entropies else ""),
+        ("Calibration", as_image(reliability_figure(groups), "reliability diagram")),
+        ("Runs", "<ul>" + "".join(f"<li><code>{escape(str(s))}</code></li>" for s in sources) + "</ul>"),
+    ]
+    body = "\n".join(f"<h2>{title}</h2>\n{content}" for title, content in sections if content)
+    return (
+        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>refprior report</title>"
+        f"<style>{_STYLE}</style></head>\n<body><h1>Reference priors: report</h1>\n{body}\n</body></html>\n"
+    )
+
+
+def _table(groups: Sequence[Group]) -> str:
+    head, *body = rows(groups)
+    lines = ["<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in head) + "</tr>"]
+    lines += ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body]
+    return "<table>" + "\n".join(lines) + "</table>"

@@ -1,0 +1,148 @@
+"""The only loop: batches → method → loss → optimiser → moving average → records.
+
+It names no method and no data set. It yields a record of what happened every few steps, and the caller decides what
+to do with it: write a line, draw a bar, stop.
+"""
+
+# K particles, b labelled examples, B tuples, N order
+
+import time
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from refprior.data import Examples, Stream, Task
+from refprior.methods import Batch, Step
+from refprior.particles import Particles
+from refprior.posterior import scores
+from refprior.train.optimiser import update_average
+from refprior.train.recipe import EPOCH, Recipe
+from refprior.views import View
+
+Record = dict[str, Any]
+LOG_EVERY = 10  # steps
+
+
+@dataclass
+class State:
+    """Everything that changes while training."""
+
+    particles: Particles
+    teacher: Particles
+    optimiser: torch.optim.Optimizer
+    labelled: Stream
+    unlabelled: Stream | None
+    drawing: torch.Generator  # for views and methods, on the device of the images
+    memory: dict[str, Tensor] = field(default_factory=dict)
+    step: int = 0
+
+
+def begin(recipe: Recipe, task: Task, device: torch.device, particles: Particles | None = None) -> State:
+    """The state before the first step, from new weights or from those of an earlier stage."""
+    if particles is None:
+        particles = Particles(recipe.network, recipe.particles, seed=recipe.seed)
+    particles = particles.to(device)
+    _check_output(particles, task)
+    teacher = deepcopy(particles).requires_grad_(False).eval()
+    batches = torch.Generator().manual_seed(recipe.seed + 1)
+    if recipe.method.order and not len(task.unlabelled):
+        raise ValueError(f"{type(recipe.method).__name__} needs unlabelled images, task {task.name!r} has none")
+    return State(
+        particles,
+        teacher,
+        recipe.optimiser.build(particles),
+        Stream(len(task.labelled), batches),
+        Stream(len(task.unlabelled), batches) if recipe.method.order else None,
+        torch.Generator(device).manual_seed(recipe.seed + 2),
+    )
+
+
+def optimise(recipe: Recipe, task: Task, state: State) -> Iterator[Record]:
+    """Train to the last step; a record every few steps, with an evaluation in some of them."""
+    started = time.perf_counter()
+    while state.step < recipe.steps:
+        rate = recipe.optimiser.set_rate(state.optimiser, state.step, recipe.steps)
+        terms = update(recipe, draw(recipe, task, state), state)
+        state.step += 1
+        evaluate = state.step % recipe.evaluate_every == 0 or state.step == recipe.steps
+        if evaluate or state.step % LOG_EVERY == 0:
+            record: Record = {"step": state.step, "epoch": state.step / EPOCH, "learning_rate": rate}
+            record |= {name: value.item() for name, value in terms.items()}
+            record["seconds"] = time.perf_counter() - started
+            yield record | (evaluation(recipe, task, state) if evaluate else {})
+
+
+def draw(recipe: Recipe, task: Task, state: State) -> Batch:
+    """The next batch, after views and normalisation."""
+    chosen = task.labelled[state.labelled.take(recipe.labelled).to(task.labelled.images.device)]
+    x = task.normalise(recipe.weak(chosen.images, state.drawing))
+    if state.unlabelled is None:
+        nothing = x[:0].unsqueeze(1)
+        return Batch(x, chosen.labels, nothing, nothing, torch.empty(0, 1, dtype=torch.int64, device=x.device))
+    index = state.unlabelled.take(recipe.tuples, recipe.method.order).to(x.device)
+    images = task.unlabelled[index]
+    weak, strong = (_view_tuples(view, images, task, state.drawing) for view in (recipe.weak, recipe.strong))
+    return Batch(x, chosen.labels, weak, strong, index)
+
+
+def update(recipe: Recipe, batch: Batch, state: State) -> dict[str, Tensor]:
+    """One step of the optimiser and of the moving average; the loss and its terms, detached."""
+    state.particles.train()
+    step = Step(
+        batch,
+        state.particles,
+        state.teacher,
+        state.particles.log_prior,
+        state.step / recipe.steps,
+        state.drawing,
+        state.memory,
+    )
+    with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=recipe.precision == "bfloat16"):
+        loss = recipe.method(step)
+    state.optimiser.zero_grad(set_to_none=True)
+    torch.autograd.backward(loss.total)
+    state.optimiser.step()
+    update_average(state.teacher, state.particles, recipe.ema)
+    return {"loss": loss.total.detach(), **loss.terms}
+
+
+def evaluation(recipe: Recipe, task: Task, state: State) -> Record:
+    """Scores of the raw weights and of their moving average on the test part, and on the validation part if any."""
+    parts = {"test": task.test, "validation": task.validation}
+    weights = {"raw": state.particles, "ema": state.teacher}
+    return {
+        name: {kind: evaluate(particles, task, part) for kind, particles in weights.items()}
+        for name, part in parts.items()
+        if part is not None
+    }
+
+
+def evaluate(particles: Particles, task: Task, part: Examples) -> Record:
+    """Scores of the ensemble weighted by its prior."""
+    log_p = log_probabilities(particles, task, part.images)
+    return scores(log_p, part.labels, particles.log_prior.detach())._asdict()
+
+
+@torch.no_grad()
+def log_probabilities(particles: Particles, task: Task, images: Tensor, batch: int = 1024) -> Tensor:
+    """log p(y | x, w_k) in evaluation mode: (n, *shape) -> (K, n, C)."""
+    training = particles.training
+    particles.eval()
+    parts = [particles(task.normalise(part)) for part in images.split(batch)]
+    particles.train(training)
+    return torch.cat(parts, dim=1)
+
+
+def _view_tuples(view: View, images: Tensor, task: Task, generator: torch.Generator) -> Tensor:
+    """A view of every image of the tuples: (B, N, *shape) -> (B, N, *shape)."""
+    return task.normalise(view(images.flatten(0, 1), generator)).reshape(images.shape)
+
+
+def _check_output(particles: Particles, task: Task) -> None:
+    outputs = log_probabilities(particles, task, task.labelled.images[:2]).shape
+    if outputs[1:] != (min(2, len(task.labelled)), len(task.classes)):
+        raise ValueError(f"the network gives {outputs[-1]} outputs, task {task.name!r} has {len(task.classes)} classes")

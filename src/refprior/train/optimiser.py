@@ -1,0 +1,85 @@
+"""Learning rates, parameter groups and the moving average of the weights (appendix Setup)."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+from refprior.particles import Particles
+
+_NORMS = (nn.modules.batchnorm._BatchNorm, nn.GroupNorm, nn.LayerNorm)
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """SGD with Nesterov momentum as in the paper, or Adam.
+
+    The objective averages over the K particles, so the gradient of each is 1/K of its own: SGD's learning rate is
+    multiplied by K and the weight decay divided by K, and a particle then learns as it would alone. Adam does not
+    feel the scale of the gradient: its learning rate stays.
+    """
+
+    kind: Literal["sgd", "adam"] = "sgd"
+    learning_rate: float = 0.03
+    decay: float = 5e-4
+    momentum: float = 0.9
+    schedule: Literal["constant", "cosine", "seven_sixteenths"] = "cosine"
+    warmup: int = 0  # steps of linear warm-up
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("sgd", "adam"):
+            raise ValueError(f"optimiser must be 'sgd' or 'adam', got {self.kind!r}")
+        if self.schedule not in ("constant", "cosine", "seven_sixteenths"):
+            raise ValueError(f"schedule must be 'constant', 'cosine' or 'seven_sixteenths', got {self.schedule!r}")
+        if self.learning_rate <= 0 or self.decay < 0 or self.warmup < 0 or not 0 <= self.momentum < 1:
+            raise ValueError(
+                f"need learning_rate > 0, decay >= 0, warmup >= 0 and 0 <= momentum < 1, got {self.learning_rate}, "
+                f"{self.decay}, {self.warmup} and {self.momentum}"
+            )
+
+    def build(self, particles: Particles) -> torch.optim.Optimizer:
+        """The optimiser of all particles at once."""
+        groups = parameter_groups(particles, self.decay / particles.count)
+        if self.kind == "adam":
+            return torch.optim.Adam(groups, lr=self.learning_rate)
+        rate = self.learning_rate * particles.count
+        return torch.optim.SGD(groups, lr=rate, momentum=self.momentum, nesterov=self.momentum > 0)
+
+    def factor(self, step: int, steps: int) -> float:
+        """What the learning rate is multiplied by at `step` of `steps`."""
+        if step < self.warmup:
+            return (step + 1) / self.warmup
+        progress = (step - self.warmup) / max(1, steps - self.warmup)
+        if self.schedule == "cosine":
+            return 0.5 * (1 + math.cos(math.pi * progress))
+        if self.schedule == "seven_sixteenths":
+            return math.cos(7 / 16 * math.pi * progress)
+        return 1.0
+
+    def set_rate(self, optimiser: torch.optim.Optimizer, step: int, steps: int) -> float:
+        """Give the optimiser the learning rate of this step, and return it."""
+        rate = optimiser.defaults["lr"] * self.factor(step, steps)
+        for group in optimiser.param_groups:
+            group["lr"] = rate
+        return float(rate)
+
+
+def parameter_groups(particles: Particles, decay: float) -> list[dict[str, object]]:
+    """Weights and biases are decayed; parameters of normalisation layers and the prior's weights are not."""
+    norms = {id(p) for m in particles.modules() if isinstance(m, _NORMS) for p in m.parameters(recurse=False)}
+    free = norms | {id(particles.prior_logits)}
+    return [
+        {"params": [p for p in particles.parameters() if id(p) not in free], "weight_decay": decay},
+        {"params": [p for p in particles.parameters() if id(p) in free], "weight_decay": 0.0},
+    ]
+
+
+@torch.no_grad()
+def update_average(teacher: nn.Module, student: nn.Module, decay: float) -> None:
+    """teacher ← decay · teacher + (1 - decay) · student; buffers (batch norm's statistics) are copied."""
+    for mean, weight in zip(teacher.parameters(), student.parameters(), strict=True):
+        mean.lerp_(weight, 1 - decay)
+    for copy, statistic in zip(teacher.buffers(), student.buffers(), strict=True):
+        copy.copy_(statistic)

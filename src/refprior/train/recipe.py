@@ -1,0 +1,57 @@
+"""A recipe: everything that determines a run, as one frozen record."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from torch import nn
+
+from refprior.data import Task
+from refprior.methods import Method
+from refprior.train.optimiser import Optimiser
+from refprior.views import View, unchanged
+
+EPOCH = 1024  # weight updates, as the paper counts (appendix Setup)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One run: data, networks, method and optimisation. Several stages are a chain: `start` is trained first."""
+
+    task: Callable[[], Task]
+    network: Callable[[], nn.Module]
+    method: Method
+    particles: int = 4
+    steps: int = 200 * EPOCH
+    labelled: int = 64  # labelled images a step
+    unlabelled: int = 448  # unlabelled images or tuples a step
+    unlabelled_unit: Literal["images", "tuples"] = "images"  # the paper says tuples, the authors' code cuts images
+    weak: View = unchanged
+    strong: View = unchanged
+    optimiser: Optimiser = field(default_factory=Optimiser)
+    ema: float = 0.999
+    precision: Literal["float32", "bfloat16"] = "float32"
+    evaluate_every: int = EPOCH
+    seed: int = 0
+    start: "Recipe | None" = None  # the stage whose weights this one begins with
+
+    def __post_init__(self) -> None:
+        for name in ("particles", "steps", "labelled", "unlabelled", "evaluate_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 <= self.ema < 1:
+            raise ValueError(f"ema must lie in [0, 1), got {self.ema}")
+        if self.unlabelled_unit not in ("images", "tuples"):
+            raise ValueError(f"unlabelled_unit must be 'images' or 'tuples', got {self.unlabelled_unit!r}")
+        if self.precision not in ("float32", "bfloat16"):
+            raise ValueError(f"precision must be 'float32' or 'bfloat16', got {self.precision!r}")
+        if self.method.order and not self.tuples:
+            raise ValueError(f"order {self.method.order} does not fit {self.unlabelled} unlabelled images a step")
+
+    @property
+    def tuples(self) -> int:
+        """Tuples of `method.order` unlabelled images a step; a remainder of images is left out."""
+        order = self.method.order
+        if order == 0:
+            return 0
+        return self.unlabelled if self.unlabelled_unit == "tuples" else self.unlabelled // order

@@ -1,0 +1,266 @@
+"""The objective against independent plain versions, both presets, every option that changes a number."""
+
+import itertools
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from refprior.information import uniform
+from refprior.methods import Batch, ReferencePrior, Step
+from refprior.methods.reference_prior import confident, jensen_entropy, mixture_of_views, view_entropy
+
+K, LABELLED, TUPLES, ORDER, C = 3, 4, 5, 2, 3
+
+
+class Logits:
+    """A model that looks its logits up: input i is row i. Gradients with respect to the logits are visible."""
+
+    def __init__(self, seed: int = 0, scale: float = 2.0, order: int = ORDER) -> None:
+        self.order = order
+        rows = LABELLED + 2 * TUPLES * order
+        generator = torch.Generator().manual_seed(seed)
+        logits = scale * torch.randn(K, rows, C, generator=generator, dtype=torch.float64)
+        self.logits = logits.requires_grad_()
+        self.prior = torch.randn(K, generator=generator, dtype=torch.float64).requires_grad_()
+
+    def step(self, uniform_prior: bool = True) -> Step:
+        rows = torch.arange(self.logits.shape[1], dtype=torch.float64).unsqueeze(1)
+        weak, strong = rows[LABELLED:].reshape(2, TUPLES, self.order, 1)
+        batch = Batch(rows[:LABELLED], torch.tensor([0, 2, 1, 1]), weak, strong, torch.zeros(TUPLES, self.order).long())
+        log_prior = uniform(K, self.logits) if uniform_prior else self.prior.log_softmax(0)
+        return Step(batch, self, self, log_prior)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.logits.log_softmax(-1)[:, x.squeeze(-1).long()]
+
+
+def loss_and_gradients(method: ReferencePrior, model: Logits) -> tuple[Tensor, Tensor]:
+    loss = method(model.step()).total
+    return loss, torch.autograd.grad(loss, model.logits)[0]
+
+
+def parts(model: Logits) -> tuple[Tensor, Tensor, Tensor]:
+    """Probabilities of the labelled images (K, b, C), weak and strong tuples (K, B, N, C), with gradient."""
+    p = model.logits.softmax(-1)
+    weak, strong = p[:, LABELLED:].reshape(K, 2, TUPLES, model.order, C).unbind(1)
+    return p[:, :LABELLED], weak, strong
+
+
+def plain_paper(model: Logits, tau: float = 1 / 3, alpha: float = 0.1) -> Tensor:
+    """The pseudo-code box, line by line, in probabilities; no gradient through the weak views."""
+    labelled, weak, strong = parts(model)
+    weak = weak.detach()
+    f = tau * weak + (1 - tau) * strong
+    f_log = tau * weak.log() + (1 - tau) * strong.log()
+    h_yw = torch.zeros((), dtype=torch.float64)
+    h_y = torch.zeros((), dtype=torch.float64)
+    for i in range(TUPLES):
+        for k in range(K):
+            for j in range(model.order):
+                h_yw = h_yw - (f[k, i, j] * f_log[k, i, j]).sum() / (TUPLES * K)
+        for labels in itertools.product(range(C), repeat=model.order):
+            mass = sum(math_product([f[k, i, j, y] for j, y in enumerate(labels)]) for k in range(K)) / K
+            h_y = h_y - mass * torch.log(torch.as_tensor(mass)) / TUPLES
+    y = [0, 2, 1, 1]
+    l_x = -sum(labelled[k, i, y[i]].log() for i in range(LABELLED) for k in range(K)) / (LABELLED * K)
+    return torch.as_tensor(l_x - (1 / (1 - tau**2)) * (alpha * h_y - h_yw))
+
+
+def plain_authors(model: Logits) -> Tensor:
+    """What the released run computes, from the table of differences: blocks of images, weak views in h_y with
+    gradient, both entropies per item, a mask per sample and particle that leaves zeros in the mean."""
+    tau, alpha = 0.333, 0.05
+    labelled, weak, strong = parts(model)
+    frozen = weak.detach()
+    f = tau * frozen + (1 - tau) * strong
+    f_log = tau * frozen.log() + (1 - tau) * strong.log()
+    items = -(f * f_log).sum(-1)  # (K, B, N)
+    mask = (frozen.max(-1).values >= 0.95).double()
+    h_yw = (items * mask).mean()
+    first, second = weak[:, :, 0], weak[:, :, 1]
+    pair = torch.einsum("kbi,kbj->bij", first, second) / K
+    h_y = -(pair * pair.log()).sum((1, 2)).mean() / 2
+    nll = torch.stack([-labelled[:, i, y].log().mean() for i, y in enumerate([0, 2, 1, 1])]).mean()
+    return nll + (h_yw - alpha * h_y) / (1 - tau**2)
+
+
+def math_product(factors: list[Tensor]) -> Tensor:
+    product = factors[0]
+    for factor in factors[1:]:
+        product = product * factor
+    return product
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_paper_preset_equals_the_pseudo_code(seed: int) -> None:
+    model = Logits(seed)
+    expected = plain_paper(model)
+    loss, gradient = loss_and_gradients(ReferencePrior.paper(), model)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(gradient, torch.autograd.grad(expected, model.logits)[0])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_authors_preset_equals_the_released_run(seed: int) -> None:
+    model = Logits(seed, scale=6.0)  # some predictions above the threshold, some below
+    mask = (parts(model)[1].max(-1).values >= 0.95).double().mean()
+    assert 0.2 < mask < 0.9
+    expected = plain_authors(model)
+    loss, gradient = loss_and_gradients(ReferencePrior.authors_code(), model)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(gradient, torch.autograd.grad(expected, model.logits)[0])
+
+
+@pytest.mark.parametrize("order", [1, 3])
+def test_other_orders_equal_the_pseudo_code(order: int) -> None:
+    model = Logits(order=order)
+    torch.testing.assert_close(ReferencePrior(order=order)(model.step()).total, plain_paper(model))
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {"alpha": 0.05},
+    {"tau": 0.5},
+    {"gamma": 0.5},
+    {"jensen": False},
+    {"stop_gradient": False},
+    {"threshold": 0.6},
+    {"marginal_views": "weak"},
+    {"marginal_gradient": True},
+    {"per_item": True},
+]
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=str)
+def test_every_option_changes_the_gradient(option: dict[str, Any]) -> None:
+    model = Logits()
+    base = loss_and_gradients(ReferencePrior(), model)[1]
+    assert not torch.allclose(base, loss_and_gradients(replace(ReferencePrior(), **option), model)[1])
+
+
+def test_gamma_defaults_to_the_normalisation_of_the_appendix() -> None:
+    assert ReferencePrior().information_weight == pytest.approx(9 / 8)
+    assert ReferencePrior(gamma=0.5).information_weight == 0.5
+
+
+def test_per_item_divides_both_entropies_by_the_order() -> None:
+    model = Logits()
+    whole, item = (ReferencePrior(per_item=flag)(model.step()).terms for flag in (False, True))
+    torch.testing.assert_close(whole["marginal_entropy"], 2 * item["marginal_entropy"])
+    torch.testing.assert_close(whole["conditional_entropy"], 2 * item["conditional_entropy"])
+
+
+def test_stop_gradient_leaves_the_weak_views_alone() -> None:
+    model = Logits()
+    weak = slice(LABELLED, LABELLED + TUPLES * ORDER)
+    assert loss_and_gradients(ReferencePrior(), model)[1][:, weak].abs().max() == 0
+    assert loss_and_gradients(ReferencePrior(stop_gradient=False), model)[1][:, weak].abs().max() > 0
+    marginal = ReferencePrior(marginal_gradient=True)
+    torch.testing.assert_close(
+        loss_and_gradients(marginal, model)[1][:, weak],
+        -marginal.information_weight
+        * marginal.alpha
+        * torch.autograd.grad(marginal(model.step()).total * 0 + h_y(marginal, model), model.logits)[0][:, weak],
+    )
+
+
+def h_y(method: ReferencePrior, model: Logits) -> Tensor:
+    step = model.step()
+    weak, strong = step.predict(step.batch.weak, step.batch.strong)
+    return method.marginal(weak, strong, step.log_prior).mean()
+
+
+def test_masked_entries_stay_in_the_mean_as_zeros() -> None:
+    weak = torch.tensor([[0.97, 0.03], [0.6, 0.4]], dtype=torch.float64).log().reshape(1, 2, 1, 2)
+    method = ReferencePrior(order=1, threshold=0.95)
+    values = method.conditional(weak, weak, uniform(1, weak))
+    torch.testing.assert_close(values[1], torch.zeros((), dtype=torch.float64))
+    assert values[0] > 0
+    assert confident(weak, 0.97 - 1e-9).flatten().tolist() == [1.0, 0.0]
+
+
+@given(st.integers(0, 2**31), st.floats(0, 1), st.integers(2, 6))
+@settings(max_examples=50, deadline=None)
+def test_the_jensen_bound_is_never_below_the_entropy(seed: int, tau: float, classes: int) -> None:
+    logits = 4 * torch.randn(2, 7, classes, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    weak, strong = logits.log_softmax(-1)
+    assert (jensen_entropy(weak, strong, tau) >= view_entropy(weak, strong, tau) - 1e-12).all()
+    torch.testing.assert_close(jensen_entropy(weak, weak, tau), view_entropy(weak, weak, tau))
+
+
+@pytest.mark.parametrize(("tau", "expected"), [(0.0, "strong"), (1.0, "weak")])
+def test_the_ends_of_tau_are_single_views(tau: float, expected: str) -> None:
+    weak, strong = torch.randn(2, 4, 3).log_softmax(-1)
+    weak.requires_grad_()
+    strong.requires_grad_()
+    mixed = mixture_of_views(weak, strong, tau)
+    mixed.sum().backward()
+    torch.testing.assert_close(mixed, {"weak": weak, "strong": strong}[expected])
+    assert weak.grad is not None
+    assert weak.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_saturated_predictions_have_finite_gradients(dtype: torch.dtype) -> None:
+    model = Logits()
+    signs = torch.randint(0, 2, model.logits.shape, generator=torch.Generator().manual_seed(0))
+    model.logits = (1600.0 * signs - 800).to(dtype).requires_grad_()
+    for method in (ReferencePrior.paper(), ReferencePrior.authors_code(), ReferencePrior(jensen=False)):
+        loss, gradient = loss_and_gradients(method, model)
+        assert loss.isfinite()
+        assert gradient.isfinite().all()
+
+
+def test_the_prior_learns_only_if_asked_to() -> None:
+    model = Logits()
+    for trainable in (False, True):
+        loss = ReferencePrior(trainable_prior=trainable)(model.step(uniform_prior=False)).total
+        (gradient,) = torch.autograd.grad(loss, model.prior, allow_unused=True)
+        assert (gradient is not None) is trainable
+    assert gradient is not None
+    assert gradient.abs().max() > 1e-3
+
+
+def test_a_sampled_marginal_is_close_to_the_exact_one() -> None:
+    model = Logits()
+    exact = ReferencePrior()(model.step()).terms["marginal_entropy"]
+    sampled = ReferencePrior(samples=4000)(model.step()).terms["marginal_entropy"]
+    assert sampled.item() == pytest.approx(exact.item(), rel=0.02)
+    assert sampled.item() != exact.item()
+
+
+def test_alpha_one_and_no_views_is_the_negative_information() -> None:
+    """With one view, α = γ = 1 and no tricks, the unlabelled part of the loss is -I(w; y^n), eq:ref_ssl."""
+    from refprior.information import mutual_information
+
+    model = Logits()
+    step = model.step()
+    method = ReferencePrior(alpha=1, gamma=1, tau=0, jensen=False, stop_gradient=False)
+    labelled, strong = step.predict(step.batch.x, step.batch.strong)
+    information = mutual_information(strong, step.log_prior).mean()
+    loss = method(step)
+    torch.testing.assert_close(loss.total, loss.terms["cross_entropy"] - information)
+    assert labelled.shape == (K, LABELLED, C)
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"order": 0}, "order must be at least 1, got 0"),
+    ({"alpha": -0.1}, "alpha must be at least 0, got -0.1"),
+    ({"alpha": math.nan}, "alpha must be at least 0, got nan"),
+    ({"tau": 1.5}, r"tau must lie in \[0, 1\], got 1.5"),
+    ({"tau": 1.0}, "give gamma"),
+    ({"gamma": -1.0}, "gamma must be at least 0"),
+    ({"threshold": 0.0}, r"threshold must lie in \(0, 1\]"),
+    ({"marginal_views": "strong"}, "must be 'mixture' or 'weak', got 'strong'"),
+]
+
+
+@pytest.mark.parametrize(("fields", "message"), BAD, ids=str)
+def test_bad_hyper_parameters_are_refused_in_words(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ReferencePrior(**fields)

@@ -1,0 +1,31 @@
+"""Cross-entropy of K particles."""
+
+import torch
+from torch import nn
+
+from refprior.methods import Batch, Step, Supervised
+from refprior.methods.supervised import cross_entropy
+from refprior.particles import Particles
+
+
+def test_cross_entropy_is_the_mean_over_particles() -> None:
+    logits, y = torch.randn(3, 5, 4), torch.tensor([0, 3, 1, 1, 2])
+    expected = torch.stack([nn.functional.cross_entropy(particle, y, reduction="none") for particle in logits]).mean(0)
+    uniform = torch.zeros(3).log_softmax(0)
+    torch.testing.assert_close(cross_entropy(logits.log_softmax(-1), y, uniform), expected)
+
+
+def test_an_ensemble_learns_as_its_particles_would_alone() -> None:
+    """The gradient of each particle is 1/K of that of the particle by itself."""
+    particles = Particles(lambda: nn.Linear(3, 2), 4)
+    x, y = torch.randn(6, 3), torch.tensor([0, 1, 0, 1, 1, 0])
+    nothing = torch.empty(0, 1, 3)
+    batch = Batch(x, y, nothing, nothing, torch.empty(0, 1, dtype=torch.int64))
+    Supervised()(Step(batch, particles, particles, particles.log_prior)).total.backward()
+    together = particles.network.get_parameter("weight").grad
+    assert together is not None
+    for k in range(4):
+        alone = particles.particle(k)
+        nn.functional.cross_entropy(alone(x), y).backward()
+        torch.testing.assert_close(together[k], alone.get_parameter("weight").grad / 4)
+    assert particles.prior_logits.grad is None

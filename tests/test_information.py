@@ -1,0 +1,244 @@
+"""Identities, brute force over C^N, finite differences, saturated predictions, memory."""
+
+import itertools
+import math
+import subprocess
+import sys
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from refprior.information import (
+    average,
+    conditional_entropy,
+    entropy,
+    joint,
+    marginal_entropy,
+    mixture,
+    mutual_information,
+    sampled_marginal_entropy,
+    uniform,
+)
+
+sizes = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 3), st.integers(1, 4), st.integers(0, 2**31))
+
+
+def predictions(
+    particles: int, tuples: int, order: int, classes: int, seed: int = 0, scale: float = 2.0
+) -> tuple[Tensor, Tensor]:
+    """Random log-probabilities (K, B, N, C) and a random prior (K,)."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = scale * torch.randn(particles, tuples, order, classes, generator=generator, dtype=torch.float64)
+    prior = torch.randn(particles, generator=generator, dtype=torch.float64)
+    return logits.log_softmax(-1), prior.log_softmax(0)
+
+
+def brute_force(log_p: Tensor, log_prior: Tensor) -> Tensor:
+    """H(y^n | x^n) by a plain sum over labelings, in probabilities."""
+    p, prior = log_p.exp(), log_prior.exp()
+    particles, tuples, order, classes = p.shape
+    values = []
+    for b in range(tuples):
+        total = 0.0
+        for labels in itertools.product(range(classes), repeat=order):
+            mass = sum(
+                float(prior[k]) * math.prod(float(p[k, b, j, y]) for j, y in enumerate(labels))
+                for k in range(particles)
+            )
+            total -= mass * math.log(mass) if mass > 0 else 0.0
+        values.append(total)
+    return torch.tensor(values, dtype=torch.float64)
+
+
+@given(sizes)
+@settings(max_examples=40, deadline=None)
+def test_marginal_entropy_equals_brute_force(size: tuple[int, int, int, int, int]) -> None:
+    log_p, log_prior = predictions(*size)
+    torch.testing.assert_close(marginal_entropy(log_p, log_prior), brute_force(log_p, log_prior))
+
+
+@given(sizes)
+@settings(max_examples=40, deadline=None)
+def test_information_lies_between_zero_and_its_bounds(size: tuple[int, int, int, int, int]) -> None:
+    log_p, log_prior = predictions(*size)
+    information = mutual_information(log_p, log_prior)
+    particles, _, order, classes = log_p.shape
+    assert (information >= -1e-12).all()
+    assert (information <= min(math.log(particles), order * math.log(classes)) + 1e-12).all()
+    assert (information <= entropy(log_prior) + 1e-12).all()
+
+
+@given(sizes)
+@settings(max_examples=20, deadline=None)
+def test_information_ignores_the_order_of_particles_and_a_relabelling(size: tuple[int, int, int, int, int]) -> None:
+    log_p, log_prior = predictions(*size)
+    particles = torch.randperm(log_p.shape[0])
+    classes = torch.randperm(log_p.shape[-1])
+    shuffled = mutual_information(log_p[particles][..., classes], log_prior[particles])
+    torch.testing.assert_close(shuffled, mutual_information(log_p, log_prior))
+
+
+def test_joint_enumerates_labelings_in_base_c() -> None:
+    log_p, _ = predictions(2, 3, 3, 4)
+    together = joint(log_p)
+    assert together.shape == (2, 3, 4**3)
+    for number, labels in enumerate(itertools.product(range(4), repeat=3)):
+        expected = sum(log_p[:, :, j, y] for j, y in enumerate(labels))
+        torch.testing.assert_close(together[..., number], expected)
+    torch.testing.assert_close(together.logsumexp(-1), torch.zeros(2, 3, dtype=torch.float64))
+
+
+def test_mixture_is_the_weighted_mean_of_probabilities() -> None:
+    log_p, log_prior = predictions(3, 2, 1, 5)
+    expected = torch.einsum("k,kbnc->bnc", log_prior.exp(), log_p.exp()).log()
+    torch.testing.assert_close(mixture(log_p, log_prior), expected)
+
+
+def test_average_weights_particles() -> None:
+    values, log_prior = torch.tensor([[1.0, 2.0], [3.0, 6.0]]), torch.tensor([0.25, 0.75]).log()
+    torch.testing.assert_close(average(values, log_prior), torch.tensor([2.5, 5.0]))
+
+
+def test_identical_particles_carry_no_information() -> None:
+    log_p, log_prior = predictions(1, 4, 3, 5)
+    same = mutual_information(log_p.expand(6, -1, -1, -1), uniform(6, log_p))
+    torch.testing.assert_close(same, torch.zeros(4, dtype=torch.float64), atol=1e-13, rtol=0)
+    torch.testing.assert_close(mutual_information(log_p, log_prior), torch.zeros_like(same), atol=1e-13, rtol=0)
+
+
+@pytest.mark.parametrize("order", [1, 2, 4])
+def test_constant_particles_give_log_c_at_every_order(order: int) -> None:
+    constant = torch.eye(3).log().reshape(3, 1, 1, 3).expand(-1, 1, order, -1)
+    torch.testing.assert_close(mutual_information(constant, uniform(3, constant)), torch.tensor([math.log(3)]))
+
+
+def test_all_labelings_give_n_log_c() -> None:
+    labels = torch.tensor(list(itertools.product(range(3), repeat=2)))  # (9, 2)
+    log_p = torch.nn.functional.one_hot(labels, 3).float().log().unsqueeze(1)
+    torch.testing.assert_close(mutual_information(log_p, uniform(9, log_p)), torch.tensor([2 * math.log(3)]))
+
+
+def test_two_items_tell_at_most_twice_as_much_as_one() -> None:
+    """I_2 ≤ 2 I_1 for the average over all pairs of inputs: the items are independent given the weights."""
+    log_p, log_prior = predictions(4, 6, 1, 3)
+    pairs = torch.tensor(list(itertools.product(range(6), repeat=2)))
+    both = torch.stack([log_p[:, pairs[:, 0], 0], log_p[:, pairs[:, 1], 0]], dim=2)
+    assert mutual_information(both, log_prior).mean() <= 2 * mutual_information(log_p, log_prior).mean() + 1e-12
+
+
+def test_gradients_equal_finite_differences() -> None:
+    logits = torch.randn(3, 2, 2, 3, dtype=torch.float64, requires_grad=True)
+    prior = torch.randn(3, dtype=torch.float64, requires_grad=True)
+
+    def information(logits: Tensor, prior: Tensor) -> Tensor:
+        return mutual_information(logits.log_softmax(-1), prior.log_softmax(0))
+
+    assert torch.autograd.gradcheck(information, (logits, prior))
+
+
+def test_gradient_of_the_marginal_entropy_at_order_one() -> None:
+    """∂h_y/∂p = -(log p̄ + 1) / K at order 1."""
+    p = torch.rand(4, 3, 1, 5, dtype=torch.float64).softmax(-1).requires_grad_()
+    marginal_entropy(p.log(), uniform(4, p)).sum().backward()
+    expected = -(p.detach().mean(0).log() + 1) / 4
+    torch.testing.assert_close(p.grad, expected.expand(4, -1, -1, -1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_saturated_predictions_have_finite_values_and_gradients(dtype: torch.dtype) -> None:
+    signs = torch.randint(0, 2, (4, 5, 2, 3), generator=torch.Generator().manual_seed(0))
+    logits = (1600.0 * signs - 800).to(dtype).requires_grad_()
+    information = mutual_information(logits.log_softmax(-1), uniform(4, logits))
+    information.sum().backward()
+    assert information.isfinite().all()
+    assert logits.grad is not None
+    assert logits.grad.isfinite().all()
+
+
+def test_impossible_labels_count_as_zero() -> None:
+    log_p = torch.tensor([[0.0, -math.inf], [-math.inf, 0.0]]).reshape(2, 1, 1, 2).requires_grad_()
+    information = mutual_information(log_p, uniform(2, log_p))
+    information.sum().backward()
+    torch.testing.assert_close(information, torch.tensor([math.log(2)]))
+    assert log_p.grad is not None
+    assert log_p.grad.isfinite().all()
+
+
+def test_bfloat16_input_is_computed_in_float32() -> None:
+    log_p = predictions(3, 2, 2, 4)[0]
+    half = log_p.to(torch.bfloat16)
+    exact = marginal_entropy(half.float(), uniform(3, half.float()))
+    assert marginal_entropy(half, uniform(3, half.float())).equal(exact)
+
+
+def test_chunks_change_neither_values_nor_gradients() -> None:
+    log_p, log_prior = predictions(3, 7, 3, 4)
+    results = []
+    for memory in (2**30, 3 * 64 * 8 * 6 * 2):  # all tuples at once, and two at a time
+        leaf = log_p.clone().requires_grad_()
+        values = marginal_entropy(leaf, log_prior, memory)
+        results.append((values, torch.autograd.grad(values.square().sum(), leaf)[0]))
+    torch.testing.assert_close(results[0], results[1])
+
+
+def test_a_joint_that_cannot_fit_is_refused_in_words() -> None:
+    log_p = torch.zeros(4, 1, 8, 10).log_softmax(-1)
+    with pytest.raises(ValueError, match=r"order 8 of 10 classes has 1e\+08 labelings.* takes 11.9 GiB.*Lower"):
+        marginal_entropy(log_p, uniform(4, log_p))
+
+
+MEMORY_PROBE = """
+import resource, torch
+from refprior.information import marginal_entropy, uniform
+torch.set_num_threads(1)
+log_p = torch.randn(8, 64, 4, 10, requires_grad=True)
+marginal_entropy(log_p[:, :2, :2].log_softmax(-1), uniform(8, log_p), memory=40000).sum().backward()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+marginal_entropy(log_p.log_softmax(-1), uniform(8, log_p), memory=BUDGET).sum().backward()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_memory_stays_within_the_budget() -> None:
+    """Forward and backward at order 4: at once it would take more than 120 MB, the budget is 16 MB."""
+
+    def grown(budget: int) -> float:
+        probe = MEMORY_PROBE.replace("BUDGET", str(budget))
+        done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+        return int(done.stdout) * 1024
+
+    assert grown(16 * 2**20) < 24 * 2**20
+    assert grown(2**30) > 60 * 2**20
+
+
+def test_sampled_entropy_is_unbiased_in_value_and_gradient() -> None:
+    log_p, log_prior = predictions(3, 2, 2, 3)
+    logits, prior = log_p.clone().requires_grad_(), log_prior.clone().requires_grad_()
+    direction = torch.tensor([1.0, -0.5], dtype=torch.float64)
+    generator = torch.Generator().manual_seed(1)
+
+    def gradients(values: Tensor) -> Tensor:
+        return torch.cat([g.flatten() for g in torch.autograd.grad((values * direction).sum(), (logits, prior))])
+
+    exact = marginal_entropy(logits.log_softmax(-1), prior.log_softmax(0))
+    draws = [sampled_marginal_entropy(logits.log_softmax(-1), prior.log_softmax(0), 20, generator) for _ in range(400)]
+    values = torch.stack([d.detach() for d in draws])
+    slopes = torch.stack([gradients(d) for d in draws])
+    for sample, truth in ((values, exact.detach()), (slopes, gradients(exact))):
+        error = (sample.mean(0) - truth) / (sample.std(0) / math.sqrt(len(sample)) + 1e-9)
+        assert error.abs().max() < 4.5
+
+
+def test_sampling_needs_two_samples() -> None:
+    log_p, log_prior = predictions(2, 1, 1, 2)
+    with pytest.raises(ValueError, match="at least 2 samples"):
+        sampled_marginal_entropy(log_p, log_prior, 1)
+
+
+def test_conditional_entropy_adds_up_the_items() -> None:
+    log_p, log_prior = predictions(2, 3, 4, 5)
+    expected = sum(log_prior[k].exp() * entropy(log_p[k, :, j]) for k in range(2) for j in range(4))
+    torch.testing.assert_close(conditional_entropy(log_p, log_prior), expected)

@@ -1,0 +1,68 @@
+"""Shapes, parameter counts and the options of the paper's networks."""
+
+import pytest
+import torch
+from torch import nn
+
+from refprior.networks import MLP, Block, SmallCNN, WideResNet
+
+
+def count(network: nn.Module) -> int:
+    return sum(p.numel() for p in network.parameters())
+
+
+def test_wide_resnet_has_the_papers_size() -> None:
+    network = WideResNet((3, 32, 32), 10)
+    assert count(network) == 1_467_610
+    assert network(torch.randn(2, 3, 32, 32)).shape == (2, 10)
+
+
+def test_wide_resnet_initialisation_and_momentum() -> None:
+    network = WideResNet((3, 32, 32), 10)
+    norms = [m for m in network.modules() if isinstance(m, nn.BatchNorm2d)]
+    assert len(norms) == 25
+    assert {(m.momentum, m.eps) for m in norms} == {(0.001, 1e-5)}
+    assert network.head.bias.abs().max() == 0
+    last = [m for m in network.modules() if isinstance(m, nn.Conv2d)][-1]
+    assert last.weight.std().item() == pytest.approx((2 / (9 * 128)) ** 0.5, rel=0.02)  # Kaiming, fan-out
+
+
+def test_raw_transitions_ignore_their_first_norm() -> None:
+    """The first blocks of stages 2 and 3 (blocks 4 and 8) see their raw input; that of stage 1 does not."""
+    blocks = [m for m in WideResNet((3, 32, 32), 10).modules() if isinstance(m, Block)]
+    assert [i for i, block in enumerate(blocks) if block.raw] == [4, 8]
+    usual = [m for m in WideResNet((3, 32, 32), 10, raw_transitions=False).modules() if isinstance(m, Block)]
+    assert not any(block.raw for block in usual)
+    x = torch.randn(2, 32, 8, 8)
+    for block, changes in ((blocks[4], False), (usual[4], True)):
+        before = block.eval()(x)
+        nn.init.constant_(block.norm1.weight, 3.0)
+        assert before.equal(block(x)) is not changes
+
+
+@pytest.mark.parametrize(("slope", "final"), [(0.1, 0.1), (0.0, 0.0), (0.0, 0.1)])
+def test_activation_slopes(slope: float, final: float) -> None:
+    """The three readings: leaky everywhere, ReLU everywhere, ReLU inside and leaky before the pooling."""
+    torch.manual_seed(0)
+    network = WideResNet((3, 32, 32), 10, slope=slope, final_slope=final).eval()
+    seen = []
+    network.head.register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
+    network(torch.randn(2, 3, 32, 32))
+    assert (seen[0].min() < 0) == (final > 0)
+    assert {m.slope for m in network.modules() if isinstance(m, Block)} == {slope}
+
+
+def test_wide_resnet_refuses_other_depths() -> None:
+    with pytest.raises(ValueError, match="depth must be"):
+        WideResNet((3, 32, 32), 10, depth=27)
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (3, 32, 32), (3, 30, 17)])
+def test_small_cnn_takes_any_image(shape: tuple[int, int, int]) -> None:
+    assert SmallCNN(shape, 7)(torch.randn(2, *shape)).shape == (2, 7)
+
+
+def test_mlp_is_one_hidden_layer_of_hardtanh() -> None:
+    network = MLP((1, 28, 28), 5)
+    assert count(network) == 784 * 32 + 32 + 32 * 5 + 5
+    assert [type(m) for m in network] == [nn.Flatten, nn.Linear, nn.Hardtanh, nn.Linear]

@@ -1,0 +1,137 @@
+"""Stacked against looped against ordinary modules: outputs, gradients, batch-norm buffers."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from refprior.networks import MLP, SmallCNN
+from refprior.particles import Execution, Particles
+
+
+def norm_network() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 5))
+
+
+def norm_first() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, 5))
+
+
+class Own(nn.Module):
+    """A user's module that is no sequence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(64, 5, bias=False)
+        self.register_buffer("offset", torch.ones(5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.add(self.linear(x.flatten(1)), self.get_buffer("offset"))
+
+
+MAKERS: list[Callable[[], nn.Module]] = [
+    lambda: MLP((1, 8, 8), 5, hidden=7),
+    lambda: SmallCNN((1, 8, 8), 5, width=4, hidden=8),
+    lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 5)),
+    norm_network,
+    norm_first,
+    Own,
+]
+
+
+def inputs(count: int = 6) -> Tensor:
+    return torch.randn(count, 1, 8, 8, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_vectorised_equals_loop(make: Callable[[], nn.Module]) -> None:
+    """Outputs, gradients and buffers after two training steps, and outputs in evaluation mode."""
+    executions: tuple[Execution, Execution] = ("vectorised", "loop")
+    one, other = (Particles(make, 3, seed=5, execution=e).double() for e in executions)
+    for particles in (one, other):
+        for _ in range(2):
+            particles(inputs()).square().sum().backward()
+    torch.testing.assert_close(one(inputs()), other(inputs()))
+    for p, q in zip(one.network.parameters(), other.network.parameters(), strict=True):
+        torch.testing.assert_close(p.grad, q.grad)
+    torch.testing.assert_close(dict(one.named_buffers()), dict(other.named_buffers()))
+    torch.testing.assert_close(one.eval()(inputs()), other.eval()(inputs()))
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_particle_is_an_ordinary_module(make: Callable[[], nn.Module]) -> None:
+    particles = Particles(make, 3).double()
+    particles(inputs())  # moves batch-norm statistics
+    particles.eval()
+    alone = [particles.particle(k).eval()(inputs()).log_softmax(-1) for k in range(3)]
+    torch.testing.assert_close(particles(inputs()), torch.stack(alone))
+    assert {n for n, _ in particles.particle(0).named_parameters()} == {n for n, _ in make().named_parameters()}
+
+
+def test_a_particle_has_its_own_weights() -> None:
+    particles = Particles(lambda: nn.Linear(2, 2), 2)
+    with torch.no_grad():
+        for parameter in particles.particle(0).parameters():
+            parameter.zero_()
+    assert all(p.abs().sum() > 0 for p in particles.network.parameters())
+
+
+def test_initialisations_differ_and_repeat_by_seed() -> None:
+    def make() -> nn.Module:
+        return nn.Linear(3, 2)
+
+    state = torch.get_rng_state()
+    first, again, other = (Particles(make, 2, seed=s).network.get_parameter("weight") for s in (1, 1, 2))
+    assert not first[0].equal(first[1])
+    assert first.equal(again)
+    assert not first.equal(other)
+    assert torch.get_rng_state().equal(state)
+
+
+def test_batch_norm_statistics_are_those_of_each_particle() -> None:
+    particles = Particles(norm_network, 2)
+    x = inputs().float()
+    alone = [particles.particle(k) for k in range(2)]
+    particles(x)
+    for k, module in enumerate(alone):
+        module(x)
+        torch.testing.assert_close(
+            particles.network.get_buffer("1.running_mean")[k], module.get_buffer("1.running_mean")
+        )
+        torch.testing.assert_close(particles.network.get_buffer("1.running_var")[k], module.get_buffer("1.running_var"))
+
+
+def test_outputs_are_log_probabilities_and_the_prior_is_uniform() -> None:
+    particles = Particles(lambda: MLP((1, 8, 8), 5), 4)
+    log_p = particles(inputs().float())
+    assert log_p.shape == (4, 6, 5)
+    torch.testing.assert_close(log_p.exp().sum(-1), torch.ones(4, 6))
+    torch.testing.assert_close(particles.log_prior.exp(), torch.full((4,), 0.25))
+
+
+def test_half_precision_networks_give_float32_log_probabilities() -> None:
+    particles = Particles(lambda: MLP((1, 8, 8), 5), 2).to(torch.bfloat16)
+    assert particles(inputs().to(torch.bfloat16)).dtype == torch.float32
+
+
+def test_the_kind_of_network_chooses_the_execution() -> None:
+    assert Particles(lambda: MLP((1, 8, 8), 5), 2).execution == "vectorised"
+    assert Particles(norm_network, 2).execution == "loop"
+
+
+def test_dropout_differs_between_particles() -> None:
+    def make() -> nn.Module:
+        network = nn.Sequential(nn.Dropout(0.5), nn.Flatten(), nn.Linear(64, 5))
+        nn.init.eye_(network.get_parameter("2.weight"))
+        nn.init.zeros_(network.get_parameter("2.bias"))
+        return network
+
+    for execution in ("vectorised", "loop"):
+        first, second = Particles(make, 2, execution=execution)(torch.ones(3, 1, 8, 8))  # type: ignore[arg-type]
+        assert not first.equal(second)
+
+
+def test_no_particles_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least one particle, got 0"):
+        Particles(lambda: nn.Linear(2, 2), 0)

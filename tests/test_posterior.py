@@ -1,0 +1,106 @@
+"""The posterior predictive and its scores, against independent versions."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import brier_score_loss, log_loss
+from torch import Tensor
+
+from refprior.posterior import (
+    brier_score,
+    effective_particles,
+    expected_calibration_error,
+    likelihood_weights,
+    negative_log_likelihood,
+    predictive,
+    reliability,
+    scores,
+    uncertainty,
+)
+
+
+@pytest.fixture
+def log_p() -> Tensor:
+    return (3 * torch.randn(4, 50, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)).log_softmax(-1)
+
+
+@pytest.fixture
+def y() -> Tensor:
+    return torch.randint(0, 3, (50,), generator=torch.Generator().manual_seed(1))
+
+
+def uniform(count: int) -> Tensor:
+    return torch.zeros(count, dtype=torch.float64).log_softmax(0)
+
+
+def test_likelihood_weights_are_bayes_law(log_p: Tensor, y: Tensor) -> None:
+    prior = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
+    likelihood = torch.stack([math_prod(log_p[k].exp()[range(5), y[:5]]) for k in range(4)])
+    expected = prior * likelihood / (prior * likelihood).sum()
+    torch.testing.assert_close(likelihood_weights(log_p[:, :5], y[:5], prior.log()).exp(), expected)
+
+
+def math_prod(values: Tensor) -> Tensor:
+    return torch.prod(values)
+
+
+def test_likelihood_weights_survive_many_examples() -> None:
+    log_p = torch.tensor([[-1000.0, 0.0], [-1001.0, 0.0]]).unsqueeze(1).expand(2, 5000, 2)
+    weights = likelihood_weights(log_p, torch.zeros(5000, dtype=torch.int64), torch.zeros(2).log_softmax(0))
+    assert weights.isfinite().all()
+    assert weights[0] == 0
+
+
+def test_predictive_averages_probabilities_or_logits(log_p: Tensor) -> None:
+    weights = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
+    arithmetic = predictive(log_p, weights.log())
+    torch.testing.assert_close(arithmetic.exp(), torch.einsum("k,knc->nc", weights, log_p.exp()))
+    logits = 5 + log_p  # any constant may be added to logits
+    geometric = predictive(log_p, weights.log(), average_of="logits")
+    torch.testing.assert_close(geometric, torch.einsum("k,knc->nc", weights, logits).log_softmax(-1))
+
+
+def test_uncertainty_splits_into_two_nonnegative_parts(log_p: Tensor) -> None:
+    total, within, between = uncertainty(log_p, uniform(4))
+    torch.testing.assert_close(total, within + between)
+    assert (between >= -1e-12).all()
+    torch.testing.assert_close(uncertainty(log_p[:1], uniform(1)).between, torch.zeros(50, dtype=torch.float64))
+
+
+def test_scores_equal_scikit_learns(log_p: Tensor, y: Tensor) -> None:
+    ensemble = predictive(log_p, uniform(4))
+    assert negative_log_likelihood(ensemble, y).mean().item() == pytest.approx(log_loss(y, ensemble.exp()))
+    truth = np.eye(3)[y]
+    columns = sum(brier_score_loss(truth[:, c], ensemble.exp()[:, c]) for c in range(3))
+    assert brier_score(ensemble, y).mean().item() == pytest.approx(columns)
+    result = scores(log_p, y, uniform(4))
+    assert result.accuracy == pytest.approx((ensemble.argmax(-1) == y).double().mean().item())
+    assert result.particles == pytest.approx([(p.argmax(-1) == y).double().mean().item() for p in log_p])
+
+
+def test_calibration_error_equals_a_loop_over_bins(log_p: Tensor, y: Tensor) -> None:
+    ensemble = predictive(log_p, uniform(4))
+    confidence, predicted = ensemble.exp().max(-1)
+    expected = 0.0
+    for b in range(10):
+        inside = (confidence > b / 10) & (confidence <= (b + 1) / 10)
+        if inside.any():
+            gap = (predicted[inside] == y[inside]).double().mean() - confidence[inside].mean()
+            expected += inside.double().mean().item() * abs(gap.item())
+    assert expected_calibration_error(ensemble, y, bins=10).item() == pytest.approx(expected)
+    assert reliability(ensemble, y, bins=10).counts.sum() == 50
+
+
+def test_certain_and_right_is_perfectly_calibrated() -> None:
+    sure = torch.tensor([[0.0, -math.inf], [-math.inf, 0.0]])
+    truth = torch.tensor([0, 1])
+    assert expected_calibration_error(sure, truth) == 0
+    assert brier_score(sure, truth).sum() == 0
+    assert expected_calibration_error(sure, 1 - truth) == 1
+
+
+def test_effective_particles() -> None:
+    assert effective_particles(uniform(5)) == pytest.approx(5)
+    assert effective_particles(torch.tensor([0.0, -math.inf])) == pytest.approx(1)
