@@ -194,7 +194,7 @@ MEMORY_PROBE = """
 import resource, torch
 from refprior.information import marginal_entropy, uniform
 torch.set_num_threads(1)
-log_p = torch.randn(8, 64, 4, 10, requires_grad=True)
+log_p = torch.randn(8, 256, 4, 10, requires_grad=True)
 marginal_entropy(log_p[:, :2, :2].log_softmax(-1), uniform(8, log_p), memory=40000).sum().backward()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 marginal_entropy(log_p.log_softmax(-1), uniform(8, log_p), memory=BUDGET).sum().backward()
@@ -203,15 +203,15 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 
 def test_memory_stays_within_the_budget() -> None:
-    """Forward and backward at order 4: at once it would take more than 120 MB, the budget is 16 MB."""
+    """Forward and backward at order 4: at once it takes more than 300 MB, the budget is 64 MB (and some slack)."""
 
     def grown(budget: int) -> float:
         probe = MEMORY_PROBE.replace("BUDGET", str(budget))
         done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
         return int(done.stdout) * 1024
 
-    assert grown(16 * 2**20) < 24 * 2**20
-    assert grown(2**30) > 60 * 2**20
+    assert grown(64 * 2**20) < 96 * 2**20
+    assert grown(2**30) > 300 * 2**20
 
 
 def test_sampled_entropy_is_unbiased_in_value_and_gradient() -> None:

@@ -128,7 +128,7 @@ def test_dropout_differs_between_particles() -> None:
         return network
 
     for execution in ("vectorised", "loop"):
-        first, second = Particles(make, 2, execution=execution)(torch.ones(3, 1, 8, 8))  # type: ignore[arg-type]
+        first, second = Particles(make, 2, execution=execution)(torch.ones(3, 1, 8, 8))
         assert not first.equal(second)
 
 

@@ -1,5 +1,6 @@
 """Recipes on scikit-learn's digits: the main job in small, for the demo and for tests."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -19,9 +20,13 @@ def digits_ssl(labels: int = 5, seed: int = 0, preset: Literal["paper", "authors
     return _recipe(method, labels, seed)
 
 
-def digits_supervised(labels: int = 5, seed: int = 0) -> Recipe:
-    """The supervised baseline of digits_ssl: same split, network, optimiser and steps."""
-    return _recipe(Supervised(), labels, seed)
+def digits_supervised(labels: int = 5, seed: int = 0, strong: bool = False) -> Recipe:
+    """The supervised baseline of digits_ssl: same split, network, optimiser and steps.
+
+    strong: the labelled images get the strong views, which makes it a better baseline.
+    """
+    recipe = _recipe(Supervised(), labels, seed)
+    return replace(recipe, weak=recipe.strong) if strong else recipe
 
 
 def _recipe(method: Method, labels: int, seed: int) -> Recipe:
@@ -35,7 +40,7 @@ def _recipe(method: Method, labels: int, seed: int) -> Recipe:
         unlabelled=128,
         weak=Shift(),
         strong=Distort(),
-        optimiser=Optimiser(learning_rate=0.03),
+        optimiser=Optimiser(learning_rate=0.06),
         ema=0.99,
         evaluate_every=50,
         seed=seed,

@@ -8,6 +8,7 @@ to do with it: write a line, draw a bar, stop.
 
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -101,7 +102,8 @@ def update(recipe: Recipe, batch: Batch, state: State) -> dict[str, Tensor]:
         state.drawing,
         state.memory,
     )
-    with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=recipe.precision == "bfloat16"):
+    half = recipe.precision == "bfloat16"
+    with torch.autocast(batch.x.device.type, torch.bfloat16) if half else nullcontext():
         loss = recipe.method(step)
     state.optimiser.zero_grad(set_to_none=True)
     torch.autograd.backward(loss.total)

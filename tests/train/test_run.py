@@ -1,0 +1,111 @@
+"""Run folders: what is written, read back, refused."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from refprior.posterior import predictive
+from refprior.recipes import again, named
+from refprior.train import folder, load, train
+from refprior.train.loop import log_probabilities
+
+SHORT = {"steps": "6", "unlabelled": "8", "labelled": "10", "evaluate_every": "3"}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "run"
+    recipe, origin = named("digits_ssl", SHORT, seed=3)
+    train(recipe, path, origin=origin)
+    return path
+
+
+def test_a_run_folder_can_be_read_without_the_program(finished: Path) -> None:
+    assert sorted(p.name for p in finished.iterdir()) == [
+        "ema.safetensors",
+        "metrics.jsonl",
+        "raw.safetensors",
+        "recipe.json",
+    ]
+    header = json.loads((finished / "recipe.json").read_text())
+    assert header["origin"] == {"recipe": "digits_ssl", "arguments": {"seed": 3}, "settings": SHORT}
+    assert header["recipe"]["method"]["type"] == "refprior.methods.reference_prior.ReferencePrior"
+    assert header["recipe"]["task"] == {"type": "refprior.data.digits.digits", "labels": 5, "seed": 3}
+    assert header["environment"]["packages"].keys() >= {"refprior", "torch", "numpy"}
+    steps = [json.loads(line)["step"] for line in (finished / "metrics.jsonl").read_text().splitlines()]
+    assert steps == [3, 6]
+
+
+def test_a_loaded_run_is_the_trained_one(finished: Path) -> None:
+    header = folder.read_json(finished / folder.RECIPE)
+    run = load(finished, again(header["origin"]))
+    for kind in ("ema", "raw"):
+        assert run.evaluate(kind).accuracy == run.result["test"][kind]["accuracy"]
+
+
+def test_predictions_are_the_posterior_predictive(finished: Path) -> None:
+    run = load(finished, again(folder.read_json(finished / folder.RECIPE)["origin"]))
+    images = np.asarray(run.task.test.images[:7])
+    for weights in ("uniform", "likelihood"):
+        p = run.predict(images, weights)
+        assert p.shape == (7, 10)
+        np.testing.assert_allclose(p.sum(1), 1, rtol=1e-5)
+    log_p = log_probabilities(run.ema, run.task, run.task.test.images[:7])
+    expected = predictive(log_p, run.posterior("likelihood")).exp()
+    np.testing.assert_array_equal(p, np.asarray(expected))
+    assert not np.allclose(p, run.predict(images))
+
+
+def test_a_folder_that_holds_a_run_is_left_alone(finished: Path) -> None:
+    before = (finished / "metrics.jsonl").read_bytes()
+    with pytest.raises(ValueError, match="holds a run already"):
+        train(named("digits_ssl", SHORT).recipe, finished)
+    assert (finished / "metrics.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", ["truncate", "garbage", "remove"])
+def test_corrupt_weights_are_named(finished: Path, tmp_path: Path, damage: str) -> None:
+    for file in finished.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    target = tmp_path / "ema.safetensors"
+    if damage == "remove":
+        target.unlink()
+    else:
+        target.write_bytes(target.read_bytes()[:100] if damage == "truncate" else b"\xff" * 64)
+    recipe = again(folder.read_json(tmp_path / folder.RECIPE)["origin"])
+    with pytest.raises(ValueError, match=r"ema\.safetensors"):
+        load(tmp_path, recipe)
+
+
+def test_weights_of_another_network_are_refused(finished: Path) -> None:
+    recipe = again(folder.read_json(finished / folder.RECIPE)["origin"])
+    with pytest.raises(ValueError, match="does not fit the recipe's network"):
+        load(finished, replace(recipe, particles=3))
+
+
+def test_a_torn_line_is_named(finished: Path, tmp_path: Path) -> None:
+    text = (finished / "metrics.jsonl").read_text()
+    (tmp_path / "metrics.jsonl").write_text(text + '{"step": 7')
+    with pytest.raises(ValueError, match=r"metrics\.jsonl, line 3"):
+        folder.read_records(tmp_path)
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    target = tmp_path / "file.json"
+    folder.write_json(target, {"old": True})
+
+    def fail(side: Path) -> None:
+        side.write_text("half")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        folder.write_atomically(target, fail)
+    assert folder.read_json(target) == {"old": True}
+
+
+def test_a_run_made_from_python_says_so() -> None:
+    with pytest.raises(ValueError, match="made from Python"):
+        again(None)
