@@ -1,0 +1,39 @@
+# Two commands from a fresh machine with Python 3.11: `make demo` and `make test`.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+# No other package may bring a newer torch (constraints.txt says why).
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+# With more threads than free cores, spinning OpenMP threads slow some operations down many times.
+export OMP_WAIT_POLICY := PASSIVE
+
+.PHONY: demo test check bench-particles clean
+
+demo: .venv/.installed
+	$(BIN)/refprior demo
+
+test: check
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+check: .venv/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+bench-particles: .venv/.installed-dev
+	$(BIN)/python benchmarks/particles.py
+
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "refprior needs Python 3.11 or newer; try make PYTHON=python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+.venv/.installed-dev: .venv/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,proof]'
+	touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis

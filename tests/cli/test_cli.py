@@ -1,0 +1,104 @@
+"""The command line as a user has it: real processes, exit codes, no traceback."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SHORT = ("--set", "steps=4", "unlabelled=8", "evaluate_every=2")
+
+
+def refprior(*arguments: str, cwd: Path | None = None, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from refprior.cli import main; main()", *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100"}
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=timeout)
+
+
+def test_help_is_fast_and_complete() -> None:
+    seconds = []
+    for _ in range(3):
+        started = time.perf_counter()
+        done = refprior("--help")
+        seconds.append(time.perf_counter() - started)
+        assert done.returncode == 0
+    for command in ("recipes", "train", "evaluate", "report", "demo"):
+        assert re.search(rf"│ {command}\s+\w", done.stdout)
+    assert min(seconds) < 1.0  # half a second on a quiet machine; the suite keeps both cores busy
+
+
+def test_help_does_not_import_torch() -> None:
+    probe = "import sys, refprior.cli; print([m for m in ('torch', 'numpy', 'sklearn') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate", "report", "demo"])
+def test_every_flag_has_help(command: str) -> None:
+    text = refprior(command, "--help").stdout
+    flags = re.findall(r"│[ *]+(--?[\w-]+|[A-Z]+)(?: [A-Z-]+(?:\.\.\.)?| \(-h\))*\s+(\S.*?)│", text)
+    assert len(flags) >= 2
+    assert all(len(help_text.strip()) > 3 for _, help_text in flags)
+
+
+def test_recipes_are_listed_a_line_each() -> None:
+    lines = refprior("recipes").stdout.splitlines()
+    assert any(re.match(r"digits_ssl +Semi-supervised reference prior", line) for line in lines)
+    assert all(len(line.split(maxsplit=1)) == 2 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["train", "nope"], "there is no recipe 'nope'; known are: digits_ssl"),
+        (["train", "digits_ssl", "--set", "method.alhpa=1"], "did you mean 'alpha'"),
+        (["train", "digits_ssl", "--set", "method.alpha=-1"], "alpha must be at least 0, got -1"),
+        (["train", "digits_ssl", "--set", "alpha"], "--set takes NAME=VALUE, got 'alpha'"),
+        (["train", "digits_ssl", "--seed", "one"], "--seed"),
+        (["train", "digits_ssl", "--sead", "1"], "Unknown option"),
+        (["train", "digits_ssl", "--device", "tpu9"], "device 'tpu9' cannot be used here"),
+        (["train", "digits_ssl", "--set", "labels=500"], "asked for 500 examples of class 0, which has"),
+        (["train"], "RECIPE"),
+        (["tarin"], "Unknown command"),
+        (["evaluate", "missing"], "missing is not a run folder"),
+        (["report", "missing"], "missing is not a folder"),
+        (["demo", "--seeds", "0"], "seeds must be at least 1, got 0"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_mistakes_get_one_line_and_exit_code_two(arguments: list[str], expected: str, tmp_path: Path) -> None:
+    done = refprior(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert expected in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_train_evaluate_report(tmp_path: Path) -> None:
+    trained = refprior("train", "digits_ssl", *SHORT, "--seed", "1", cwd=tmp_path)
+    assert trained.returncode == 0, trained.stderr
+    assert "runs/digits_ssl-1" in trained.stdout
+    assert "4/4" in trained.stderr
+    again = refprior("train", "digits_ssl", *SHORT, "--seed", "1", cwd=tmp_path)
+    assert again.returncode == 2
+    assert "holds a run already" in again.stderr
+    evaluated = refprior("evaluate", "runs/digits_ssl-1", cwd=tmp_path)
+    assert evaluated.returncode == 0, evaluated.stderr
+    assert len(re.findall(r"(?:uniform|likelihood)\s+\d+\.\d", evaluated.stdout)) == 4
+    reported = refprior("report", "runs", "--markdown", cwd=tmp_path)
+    assert reported.returncode == 0, reported.stderr
+    assert "| digits_ssl" in reported.stdout
+    assert (tmp_path / "report.html").stat().st_size > 20_000
+
+
+def test_the_demo_runs_twice(tmp_path: Path) -> None:
+    for out in ("demo", "demo-2"):
+        done = refprior("demo", "--seeds", "1", "--out", "demo", *SHORT, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert f"Report: {out}/report.html" in done.stdout
+        assert "digits_supervised" in done.stdout
+        assert (tmp_path / out / "report.html").exists()

@@ -1,0 +1,76 @@
+"""Tables and pages from run folders made by hand, so that every number in them is known."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refprior.report import find_runs, group, markdown, rows, summarise, write_report
+
+
+def scores(accuracy: float) -> dict[str, Any]:
+    bins = {"counts": [0.0, 4.0], "confidence": [0.0, 0.9], "accuracy": [0.0, accuracy]}
+    return {
+        "accuracy": accuracy,
+        "particles": [accuracy - 0.1, accuracy],
+        "negative_log_likelihood": 0.25,
+        "brier": 0.1,
+        "calibration_error": 0.02,
+        "information": 0.1,
+        "reliability": bins,
+    }
+
+
+def write_run(path: Path, recipe: str, seed: int, accuracy: float, entropies: bool = True) -> None:
+    path.mkdir(parents=True)
+    header = {"origin": {"recipe": recipe, "arguments": {"seed": seed}, "settings": {}}, "recipe": {"seed": seed}}
+    (path / "recipe.json").write_text(json.dumps(header))
+    terms = {"marginal_entropy": 1.0, "conditional_entropy": 0.5} if entropies else {}
+    lines = [
+        {"step": step, "seconds": step / 10, **terms, "test": {"raw": scores(accuracy - 0.05), "ema": scores(accuracy)}}
+        for step in (10, 20)
+    ]
+    (path / "metrics.jsonl").write_text("\n".join(json.dumps(line) for line in lines) + "\n")
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    write_run(tmp_path / "a-1", "first", 1, 0.92)
+    write_run(tmp_path / "a-0", "first", 0, 0.90)
+    write_run(tmp_path / "b-0", "second", 0, 0.80, entropies=False)
+    return tmp_path
+
+
+def test_runs_that_differ_in_their_seed_are_one_row(runs: Path) -> None:
+    groups = group([summarise(path) for path in find_runs([runs])])
+    assert [[run.seed for run in g] for g in groups] == [[0, 1], [0]]
+    head, first, second = rows(groups)
+    assert head[:3] == ["recipe", "seeds", "ensemble, EMA %"]
+    assert first == ["first", "2", "91.0 ± 1.4", "86.0 ± 1.4", "86.0 ± 1.4", "81.0 ± 1.4", "0.250 ± 0.000",
+                     "0.020 ± 0.000", "2.0 ± 0.0"]  # fmt: skip
+    assert second[2] == "80.0"
+    assert markdown(groups).splitlines()[2].startswith("| first | 2 | 91.0 ± 1.4 |")
+
+
+def test_the_page_carries_everything(runs: Path) -> None:
+    out = runs / "sub" / "report.html"
+    write_report([runs], out)
+    text = out.read_text()
+    assert text.count("data:image/png;base64,") == 3
+    assert "91.0 ± 1.4" in text
+    links = re.findall(r"""(?:src|href)=["'](?!data:)""", text)
+    assert not links
+    assert "http" not in text
+
+
+def test_folders_without_runs_are_refused(runs: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is not a folder"):
+        find_runs([tmp_path / "missing"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="holds no run"):
+        find_runs([tmp_path / "empty"])
+    (runs / "a-0" / "metrics.jsonl").write_text('{"step": 10, "seconds": 1}\n')
+    with pytest.raises(ValueError, match="is not finished"):
+        summarise(runs / "a-0")
