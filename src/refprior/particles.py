@@ -61,8 +61,9 @@ class Particles(nn.Module):
         return alone
 
     def _loop(self, x: Tensor) -> Tensor:
-        # The slices are views: batch norm's in-place updates of its statistics reach the stacked buffers.
-        state = self._state()
+        # One unbind has one gradient, where K slices would have K of the size of all particles. What it gives are
+        # views: batch norm's in-place updates of its statistics reach the stacked buffers.
+        state = {name: tensor.unbind() for name, tensor in self._state().items()}
         return torch.stack(
             [functional_call(self.network, {n: t[k] for n, t in state.items()}, (x,)) for k in range(self.count)]
         )

@@ -101,7 +101,7 @@ def report(
     if markdown:
         print(as_markdown(groups))
     else:
-        _table(rows(groups))
+        _table(_upright(rows(groups)))
     print(f"Report: {out}")
 
 
@@ -183,7 +183,12 @@ def _numbers(scores: "Scores") -> list[str]:
 def _print_table(folders: list[Path]) -> None:
     from refprior.report import group, rows, summarise
 
-    _table(rows(group([summarise(folder) for folder in folders])))
+    _table(_upright(rows(group([summarise(folder) for folder in folders]))))
+
+
+def _upright(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+    """A few recipes stand side by side, so that the table fits a terminal; many stand below each other."""
+    return list(zip(*rows, strict=True)) if len(rows) <= 5 else rows
 
 
 def _table(rows: Sequence[Sequence[str]]) -> None:
@@ -192,13 +197,12 @@ def _table(rows: Sequence[Sequence[str]]) -> None:
     from rich.table import Table
 
     head, *body = rows
-    table = Table(box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     for number, name in enumerate(head):
-        table.add_column(name, justify="right" if number else "left", overflow="fold")
+        table.add_column(name, justify="right" if number else "left")
     for line in body:
         table.add_row(*line)
-    console = Console()
-    Console(width=max(console.width, 130) if not console.is_terminal else None).print(table)
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
 def _unused(folder: Path) -> Path:

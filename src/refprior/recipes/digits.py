@@ -35,7 +35,7 @@ def _recipe(method: Method, labels: int, seed: int) -> Recipe:
         network=partial(SmallCNN, shape=(1, 8, 8), classes=10),
         method=method,
         particles=4,
-        steps=800,
+        steps=600,
         labelled=32,
         unlabelled=128,
         weak=Shift(),

@@ -11,7 +11,7 @@ from refprior.train import folder
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
 table { border-collapse: collapse; margin: 1rem 0 } th, td { padding: .35rem .8rem; text-align: right }
-th { border-bottom: 2px solid #444 } td { border-bottom: 1px solid #ddd }
+th { border-bottom: 2px solid #444 } td { border-bottom: 1px solid #ddd; white-space: nowrap }
 th:first-child, td:first-child { text-align: left }
 img { max-width: 100%; height: auto } .note { color: #555; max-width: 48rem }
 code { background: #f3f3f3; padding: 0 .25rem }
