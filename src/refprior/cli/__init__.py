@@ -91,13 +91,14 @@ def report(
     /,
     *,
     out: Annotated[Path, Parameter(help="The page to write.")] = Path("report.html"),
+    figures: Annotated[Path | None, Parameter(help="Folder for the figures as PNG files too.")] = None,
     markdown: Annotated[bool, Parameter(help="Print the table as Markdown.", negative=())] = False,
 ) -> None:
     """Write one self-contained HTML page about runs, and print their table."""
     from refprior.report import markdown as as_markdown
     from refprior.report import rows, write_report
 
-    groups = write_report(folders, out)
+    groups = write_report(folders, out, figures)
     if markdown:
         print(as_markdown(groups))
     else:

@@ -14,7 +14,8 @@ from refprior.views import Distort, Shift
 def digits_ssl(labels: int = 5, seed: int = 0, preset: Literal["paper", "authors_code"] = "paper") -> Recipe:
     """Semi-supervised reference prior on 8×8 digits, 5 labels a class, K = 4, order 2.
 
-    No table of the paper has this data set.
+    No table of the paper has this data set. Measured: EMA ensemble 96.2 ± 0.2 % on the test part, seeds 0, 1, 2, 600
+    steps (supervised 85.6 ± 1.3, with strong views 91.6 ± 1.9): `refprior demo`, docs/results.md.
     """
     method = ReferencePrior.paper() if preset == "paper" else ReferencePrior.authors_code()
     return _recipe(method, labels, seed)

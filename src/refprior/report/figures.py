@@ -43,12 +43,25 @@ def reliability_figure(groups: Sequence[Group]) -> Figure:
     return figure
 
 
-def as_image(figure: Figure, alt: str) -> str:
-    """An <img> element that carries its own picture."""
+def all_figures(groups: Sequence[Group]) -> dict[str, Figure]:
+    """Every figure that these runs have, by title."""
+    figures = {
+        "Particles and ensemble": accuracy_figure(groups),
+        "The two entropies": entropy_figure(groups),
+        "Calibration": reliability_figure(groups),
+    }
+    return {title: figure for title, figure in figures.items() if figure is not None}
+
+
+def as_png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=140)
-    encoded = base64.b64encode(buffer.getvalue()).decode()
-    return f'<img alt="{alt}" src="data:image/png;base64,{encoded}">'
+    return buffer.getvalue()
+
+
+def as_image(figure: Figure, alt: str) -> str:
+    """An <img> element that carries its own picture."""
+    return f'<img alt="{alt}" src="data:image/png;base64,{base64.b64encode(as_png(figure)).decode()}">'
 
 
 def _new(panels: int) -> Figure:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from refprior.report.figures import accuracy_figure, as_image, entropy_figure, reliability_figure
+from refprior.report.figures import all_figures, as_image, as_png
 from refprior.report.table import Group, find_runs, group, rows, summarise
 from refprior.train import folder
 
@@ -23,26 +23,27 @@ _NOTE = (
 )
 
 
-def write_report(paths: Sequence[Path], out: Path) -> list[Group]:
-    """Write the page for all runs among and below `paths`; the groups it shows."""
+def write_report(paths: Sequence[Path], out: Path, pictures: Path | None = None) -> list[Group]:
+    """Write the page for all runs among and below `paths`, and its figures as files too; the groups it shows."""
     found = find_runs(paths)
     groups = group([summarise(path) for path in found])
     out.parent.mkdir(parents=True, exist_ok=True)
     folder.write_text(out, page(groups, found))
+    if pictures is not None:
+        pictures.mkdir(parents=True, exist_ok=True)
+        for title, figure in all_figures(groups).items():
+            (pictures / f"{title.lower().replace(' ', '_')}.png").write_bytes(as_png(figure))
     return groups
 
 
 def page(groups: Sequence[Group], sources: Sequence[Path]) -> str:
     """The HTML text."""
-    entropies = entropy_figure(groups)
-    sections = [
-        ("Results", f"{_table(groups)}<p class='note'>{_NOTE}</p>"),
-        ("Particles and ensemble", as_image(accuracy_figure(groups), "accuracy over steps")),
-        ("The two entropies", as_image(entropies, "entropies over steps") if entropies else ""),
-        ("Calibration", as_image(reliability_figure(groups), "reliability diagram")),
-        ("Runs", "<ul>" + "".join(f"<li><code>{escape(str(s))}</code></li>" for s in sources) + "</ul>"),
-    ]
-    body = "\n".join(f"<h2>{title}</h2>\n{content}" for title, content in sections if content)
+    sections = {
+        "Results": f"{_table(groups)}<p class='note'>{_NOTE}</p>",
+        **{title: as_image(figure, title) for title, figure in all_figures(groups).items()},
+        "Runs": "<ul>" + "".join(f"<li><code>{escape(str(s))}</code></li>" for s in sources) + "</ul>",
+    }
+    body = "\n".join(f"<h2>{title}</h2>\n{content}" for title, content in sections.items())
     return (
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>refprior report</title>"
         f"<style>{_STYLE}</style></head>\n<body><h1>Reference priors: report</h1>\n{body}\n</body></html>\n"
