@@ -7,6 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+Array = np.ndarray | Tensor
+_BLOCK = 1000  # images at a time
+
 
 @dataclass(frozen=True)
 class Examples:
@@ -52,7 +55,8 @@ class Task:
             raise ValueError(f"need a label of each class, missing {sorted(missing)} of {len(self.classes)}")
         if len(self.unlabelled) and self.unlabelled.shape[1:] != self.shape:
             raise ValueError(f"unlabelled images are {tuple(self.unlabelled.shape[1:])}, labelled {self.shape}")
-        mean, std = _statistics(torch.cat([self.labelled.images, self.unlabelled]))
+        seen = torch.cat([self.labelled.images, self.unlabelled]) if len(self.unlabelled) else self.labelled.images
+        mean, std = _statistics(seen)
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "std", std)
 
@@ -79,36 +83,38 @@ class Task:
 
 
 def task_from_arrays(
-    labelled: tuple[np.ndarray, np.ndarray],
-    unlabelled: np.ndarray,
-    test: tuple[np.ndarray, np.ndarray],
-    validation: tuple[np.ndarray, np.ndarray] | None = None,
+    labelled: tuple[Array, Array],
+    unlabelled: Array,
+    test: tuple[Array, Array],
+    validation: tuple[Array, Array] | None = None,
     classes: Sequence[str] | None = None,
     name: str = "arrays",
 ) -> Task:
-    """A task from the user's own arrays: images (n, channels, height, width), uint8 or float, and integer labels."""
-    examples = _examples("labelled", *labelled)
-    count = int(examples.labels.max()) + 1 if len(examples) else 0
+    """A task from the user's own arrays or tensors: images (n, channels, height, width), uint8 or float, and integer
+    labels."""
+    known = examples("labelled", *labelled)
+    count = int(known.labels.max()) + 1 if len(known) else 0
     return Task(
         name,
         tuple(classes) if classes is not None else tuple(str(c) for c in range(count)),
-        examples,
+        known,
         _images("unlabelled", unlabelled),
-        _examples("test", *test),
-        _examples("validation", *validation) if validation is not None else None,
+        examples("test", *test),
+        examples("validation", *validation) if validation is not None else None,
     )
 
 
-def _examples(name: str, images: np.ndarray, labels: np.ndarray) -> Examples:
+def examples(name: str, images: Array, labels: Array) -> Examples:
+    """Checked images and labels; `name` is what an error calls them."""
     if not np.issubdtype(np.asarray(labels).dtype, np.integer):
         raise ValueError(f"{name} labels must be integers, got {np.asarray(labels).dtype}")
     return Examples(_images(name, images), torch.as_tensor(np.array(labels, dtype=np.int64)))
 
 
-def _images(name: str, images: np.ndarray) -> Tensor:
+def _images(name: str, images: Array) -> Tensor:
     images = np.asarray(images)
     if images.dtype == np.uint8:
-        return torch.as_tensor(images.copy())
+        return torch.from_numpy(images.copy())
     if not np.issubdtype(images.dtype, np.floating):
         raise ValueError(f"{name} images must be uint8 or floats, got {images.dtype}")
     finite = np.isfinite(images).reshape(len(images), -1).all(1)
@@ -127,8 +133,15 @@ def _check(name: str, part: Examples, shape: tuple[int, ...], classes: int) -> N
 
 
 def _statistics(images: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each channel: (n, channels, ...) -> (channels,), (channels,)."""
-    channels = images.to(torch.float64 if images.dtype == torch.float64 else torch.float32).transpose(0, 1)
-    flat = channels.flatten(1)
-    std = flat.std(1, correction=0)
-    return flat.mean(1), torch.where(std > 0, std, torch.ones_like(std))
+    """Mean and standard deviation of each channel: (n, channels, ...) -> (channels,), (channels,).
+
+    In blocks, and in double precision: CIFAR-10 as floats would take 600 MB, and long sums of floats lose digits.
+    """
+    count, total, square = 0, torch.zeros(()), torch.zeros(())
+    for block in images.split(_BLOCK):
+        flat = block.double().transpose(0, 1).flatten(1)
+        count, total, square = count + flat.shape[1], total + flat.sum(1), square + flat.square().sum(1)
+    mean = total / count
+    std = (square / count - mean.square()).clamp(min=0).sqrt()
+    dtype = torch.float64 if images.dtype == torch.float64 else torch.float32
+    return mean.to(dtype), torch.where(std > 1e-6, std, torch.ones_like(std)).to(dtype)
