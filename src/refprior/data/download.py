@@ -21,6 +21,8 @@ _PATIENCE = 30.0  # seconds without an answer
 
 def download(address: str, target: Path, md5: str, report: Report) -> None:
     """Fetch `address` into `target`, going on from `target.part` where there is one."""
+    if target.exists() and md5_of(target) == md5:
+        return
     target.parent.mkdir(parents=True, exist_ok=True)
     part = _part(target)
     _fetch(address, part, report)
