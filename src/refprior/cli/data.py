@@ -168,7 +168,7 @@ def _numbers(values: list[float]) -> str:
 def _progress() -> "Iterator[Report]":
     """A bar on stderr, one line for each thing that is reported."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
     columns = (
         TextColumn("{task.description}"),
@@ -177,7 +177,7 @@ def _progress() -> "Iterator[Report]":
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        bars = {"": progress.add_task("", visible=False)}
+        bars: dict[str, TaskID] = {}
 
         def report(what: str, done: int, total: int | None) -> None:
             if what not in bars:

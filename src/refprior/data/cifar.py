@@ -16,6 +16,7 @@ from refprior.data.pickles import read_pickle
 PIXELS = 3 * 32 * 32
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _BATCHES = tuple(f"data_batch_{i}" for i in range(1, 6))
+_STEMS = {*_BATCHES, "test_batch", "train", "test", "meta", "fine_label_names.txt", "coarse_label_names.txt"}
 _LARGEST = 200_000_000  # bytes; no file in the archives is longer
 
 Reader = Callable[[str], bytes]
@@ -128,15 +129,21 @@ def _from_folder(folder: Path) -> Reader:
 
 
 def _from_archive(archive: Path) -> Reader:
+    """One pass over the archive: unpacking it again for each file would take seconds."""
+    files: dict[str, bytes] = {}
+    try:
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                name = Path(member.name).name
+                if name.removesuffix(".bin") in _STEMS and (file := tar.extractfile(member)) is not None:
+                    files[name] = file.read(_LARGEST)
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        raise DataError(f"{archive}: damaged or cut short ({error})") from error
+
     def read(name: str) -> bytes:
-        try:
-            with tarfile.open(archive) as tar:
-                for member in tar:
-                    if member.isfile() and Path(member.name).name == name and (file := tar.extractfile(member)):
-                        return file.read(_LARGEST)
-        except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-            raise DataError(f"{archive}: damaged or cut short ({error})") from error
-        raise DataError(f"{archive}: has no file {name}")
+        if name not in files:
+            raise DataError(f"{archive}: has no file {name}")
+        return files[name]
 
     return read
 
