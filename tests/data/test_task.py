@@ -54,7 +54,7 @@ def test_a_task_keeps_its_own_images() -> None:
 
 BROKEN = IMAGES[6:20].astype(np.float32)
 BROKEN[3, 0, 1, 1] = np.nan
-BAD = {
+BAD: dict[str, dict[str, object]] = {
     r"unlabelled image 3 is not finite \(1 such images\)": {"unlabelled": BROKEN},
     "test label 3 at index 1 is outside 0 … 2": {"test": (IMAGES[:2], np.array([0, 3]))},
     "test label -1 at index 0": {"test": (IMAGES[:2], np.array([-1, 0]))},

@@ -39,9 +39,9 @@ def read_npz(path: str | Path, test: int | None = None) -> DataSet:
 def load_arrays(path: str | Path, *needed: str) -> dict[str, np.ndarray]:
     """All arrays of a `.npz` file, which must have those `needed`. Never unpickles."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            _honest(path)
-            arrays = {key: file[key] for key in file.files}
+        _honest(path)
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            arrays = {key: stored[key] for key in stored.files}
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError) as error:
         raise DataError(f"{path}: not a readable .npz file of plain arrays ({error})") from error
     missing = set(needed) - set(arrays)

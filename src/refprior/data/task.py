@@ -106,21 +106,26 @@ def task_from_arrays(
 
 def examples(name: str, images: Array, labels: Array) -> Examples:
     """Checked images and labels; `name` is what an error calls them."""
-    if not np.issubdtype(np.asarray(labels).dtype, np.integer):
-        raise ValueError(f"{name} labels must be integers, got {np.asarray(labels).dtype}")
-    return Examples(_images(name, images), torch.as_tensor(np.array(labels, dtype=np.int64)))
+    values = _array(labels)
+    if not np.issubdtype(values.dtype, np.integer):
+        raise ValueError(f"{name} labels must be integers, got {values.dtype}")
+    return Examples(_images(name, images), torch.from_numpy(values.astype(np.int64)))
 
 
 def _images(name: str, images: Array) -> Tensor:
-    images = np.asarray(images)
-    if images.dtype == np.uint8:
-        return torch.from_numpy(images.copy())
-    if not np.issubdtype(images.dtype, np.floating):
-        raise ValueError(f"{name} images must be uint8 or floats, got {images.dtype}")
-    finite = np.isfinite(images).reshape(len(images), -1).all(1)
+    values = _array(images)
+    if values.dtype == np.uint8:
+        return torch.from_numpy(values.copy())
+    if not np.issubdtype(values.dtype, np.floating):
+        raise ValueError(f"{name} images must be uint8 or floats, got {values.dtype}")
+    finite = np.isfinite(values).reshape(len(values), -1).all(1)
     if not finite.all():
         raise ValueError(f"{name} image {int(np.argmin(finite))} is not finite ({(~finite).sum()} such images)")
-    return torch.as_tensor(images.astype(np.float32))
+    return torch.from_numpy(values.astype(np.float32))
+
+
+def _array(values: Array) -> np.ndarray:
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
 
 
 def _check(name: str, part: Examples, shape: tuple[int, ...], classes: int) -> None:

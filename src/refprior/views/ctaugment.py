@@ -119,8 +119,8 @@ class CTAugment:
         same = places[:, None] == places
         later = same.triu(1).sum(1)
         uses = torch.bincount(places, minlength=self.rates.numel())
-        moved = self.rates.flatten() * self.decay**uses
-        moved.index_add_(0, places, (1 - self.decay) * self.decay**later * values)
+        moved = self.rates.flatten() * self.decay ** uses.double()
+        moved.index_add_(0, places, (1 - self.decay) * self.decay ** later.double() * values)
         self.rates.copy_(moved.reshape(self.rates.shape))
 
     def weights(self) -> Tensor:

@@ -17,7 +17,7 @@ def flip_crop(images: Tensor, pad: int, flip: bool, generator: torch.Generator) 
     if flip:
         mirrored = torch.rand(n, 1, generator=generator, device=images.device) < 0.5
         columns = torch.where(mirrored, width - 1 - columns, columns)
-    source = (rows[:, :, None] * width + columns[:, None, :]).reshape(n, 1, -1)
+    source = (rows[:, :, None] * width + columns[:, None, :]).flatten(1)[:, None]
     return images.flatten(2).gather(2, source.expand(n, c, -1)).reshape(images.shape)
 
 
