@@ -63,18 +63,24 @@ def pillow_batch(view: Callable[[Image.Image], Image.Image], pixels: np.ndarray)
     return np.stack([np.asarray(view(Image.fromarray(image))) for image in pixels])
 
 
-def seconds(call: Callable[[], object]) -> float:
+def seconds(call: Callable[[], object], times: int = 1) -> float:
+    """Of one call, over `times` calls."""
     start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
+    for _ in range(times):
+        call()
+    return (time.perf_counter() - start) / times
 
 
-def paired(ours: Callable[[], object], theirs: Callable[[], object], rounds: int) -> tuple[float, float, float]:
-    """Median seconds of both, and the median of their ratios, taken in turns so that both meet the same noise."""
+def compare(name: str, goal: float, ours: Callable[[], object], theirs: Callable[[], object], rounds: int) -> None:
+    """Images a second of both, and the median of their ratios, taken in turns so that both meet the same noise."""
     ours(), theirs()
-    times = [(seconds(ours), seconds(theirs)) for _ in range(rounds)]
+    times = [(seconds(ours, 10), seconds(theirs)) for _ in range(rounds)]
     mine, other = (statistics.median(column) for column in zip(*times, strict=True))
-    return mine, other, statistics.median(b / a for a, b in times)
+    ratio = statistics.median(b / a for a, b in times)
+    print(
+        f"{name:<22} {UNLABELLED / mine:>9,.0f} images/s, Pillow {UNLABELLED / other:>7,.0f}: "
+        f"{ratio:5.1f} times (goal {goal:.0f}) {verdict(ratio >= goal)}"
+    )
 
 
 def step_seconds(images: Tensor) -> float:
@@ -101,36 +107,23 @@ def step_seconds(images: Tensor) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15, help="paired rounds of the views")
-    options = parser.parse_args()
+    rounds = parser.parse_args().rounds
     threads = torch.get_num_threads()
     print(f"torch {torch.__version__}, Pillow {PIL.__version__}, {platform.machine()}, {os.cpu_count()} cores")
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (LABELLED + 2 * UNLABELLED, 3, 32, 32), dtype=torch.uint8, generator=generator)
     pool = images[:UNLABELLED]
     pixels = pool.permute(0, 2, 3, 1).contiguous().numpy()
-    weak, strong = FlipCrop(), RandAugment()
+    weak, strong, learnt = FlipCrop(), RandAugment(), CTAugment()
 
     torch.set_num_threads(1)
-    for name, view, pillow, goal in (
-        ("weak", weak, pillow_weak, WEAK_GOAL),
-        ("strong (RandAugment)", strong, pillow_strong, STRONG_GOAL),
-    ):
-        mine, other, ratio = paired(
-            lambda view=view: view(pool, generator),  # type: ignore[misc]
-            lambda pillow=pillow: pillow_batch(pillow, pixels),  # type: ignore[misc]
-            options.rounds,
-        )
-        print(
-            f"{name:<22} {UNLABELLED / mine:>9,.0f} images/s, Pillow {UNLABELLED / other:>7,.0f}: "
-            f"{ratio:5.1f} times (goal {goal:.0f}) {verdict(ratio >= goal)}"
-        )
-    bank = CTAugment()
-    other = statistics.median(seconds(lambda: bank(pool, generator)) for _ in range(options.rounds))
-    print(f"{'strong (CTAugment)':<22} {UNLABELLED / other:>9,.0f} images/s")
+    compare("weak", WEAK_GOAL, lambda: weak(pool, generator), lambda: pillow_batch(pillow_weak, pixels), rounds)
+    ours, theirs = (lambda: strong(pool, generator)), (lambda: pillow_batch(pillow_strong, pixels))
+    compare("strong (RandAugment)", STRONG_GOAL, ours, theirs, rounds)
+    bank = statistics.median(seconds(lambda: learnt(pool, generator)) for _ in range(rounds))
+    print(f"{'strong (CTAugment)':<22} {UNLABELLED / bank:>9,.0f} images/s")
+    batch = statistics.median(seconds(lambda: (weak(pool, generator), ours())) for _ in range(rounds))
 
-    batch = statistics.median(
-        seconds(lambda: (weak(pool, generator), strong(pool, generator))) for _ in range(options.rounds)
-    )
     torch.set_num_threads(threads)
     step = step_seconds(images)
     share = batch / step

@@ -23,7 +23,7 @@ def save(path: Path, **arrays: Any) -> Path:
 
 @pytest.mark.parametrize("images", [IMAGES, IMAGES.transpose(0, 3, 1, 2)])
 def test_channels_last_and_first_are_read_alike(tmp_path: Path, images: np.ndarray) -> None:
-    data = read_npz(save(tmp_path / "toy.npz", images=images, labels=LABELS, split=LABELS * 0 + (np.arange(12) > 8)))
+    data = read_npz(save(tmp_path / "toy.npz", images=images, labels=LABELS, split=(np.arange(12) > 8).astype(int)))
     assert torch.equal(data.train.images, torch.from_numpy(IMAGES[:9].transpose(0, 3, 1, 2).copy()))
     assert data.test.labels.tolist() == [0, 1, 2]
     assert data.name == "toy"
@@ -46,8 +46,12 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(DataError, match=r"toy.npz: not a readable"):
             load_arrays(path)
-    with pytest.raises(DataError, match="12 images but 11 labels"):
+    with pytest.raises(DataError, match=r"12 images but labels of shape \(11,\)"):
         read_npz(save(path, images=IMAGES, labels=LABELS[1:], split=LABELS))
+    with pytest.raises(DataError, match="split must be integers, got float64"):
+        read_npz(save(path, images=IMAGES, labels=LABELS, split=LABELS / 2))
+    with pytest.raises(DataError, match="0 images but labels"):
+        read_npz(save(path, images=IMAGES[:0], labels=LABELS[:0], split=LABELS[:0]))
     with pytest.raises(DataError, match=r"images of shape \(12, 5, 4, 2\)"):
         read_npz(save(path, images=IMAGES[..., :2], labels=LABELS, split=LABELS))
 

@@ -100,5 +100,7 @@ def test_what_cannot_be_is_named_with_its_numbers(data: DataSet) -> None:
         few_labels(data, 1, extra=torch.zeros(1, 1, 3, 2, dtype=torch.uint8))
     with pytest.raises(DataError, match=r"toy: class 4 \(e\) has no train images"):
         data_set("toy", "abcde", (IMAGES, LABELS), (IMAGES, LABELS))
-    with pytest.raises(DataError, match="toy: train label 3, but 3 class names"):
+    with pytest.raises(ValueError, match="toy train label 3 at index 3 is outside 0 … 2"):
         data_set("toy", "abc", (IMAGES, LABELS), (IMAGES, LABELS))
+    with pytest.raises(ValueError, match="toy test label -1 at index 0"):
+        data_set("toy", "abcd", (IMAGES, LABELS), (IMAGES, LABELS - 1))

@@ -6,9 +6,9 @@ from oracle import difference, from_picture, pictures, to_picture
 from pillow_randaugment import OPERATIONS
 from torch import Tensor
 
-from refprior.views import FlipCrop, RandAugment
+from refprior.views import FlipCrop, RandAugment, cutout
 from refprior.views.apply import apply
-from refprior.views.randaugment import RANDAUGMENT, cut_out
+from refprior.views.randaugment import RANDAUGMENT
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -53,6 +53,7 @@ def test_operations_levels_and_signs_are_drawn_as_they_should() -> None:
     expected = torch.full((14,), n / 28.0, dtype=torch.float64)  # half of them are not applied
     expected[RANDAUGMENT.names.index("identity")] += n / 2
     assert chi_square(counts, expected) < 34.5  # 13 degrees of freedom: p = 0.001
+    assert set(draws[:, 0].tolist()) == {tenths / 10 for tenths in range(1, 10)}
     levels = torch.bincount((10 * draws[:, 0]).round().long(), minlength=10)
     assert levels[0] == 0
     assert chi_square(levels[1:].double(), torch.full((9,), n / 9.0)) < 26.1  # 8 degrees of freedom
@@ -77,7 +78,7 @@ def test_without_cutout_and_operations_the_weak_view_remains() -> None:
 
 def test_cutout_centres_are_uniform() -> None:
     images = torch.zeros(20_000, 1, 5, 4, dtype=torch.uint8)
-    erased = cut_out(images, 1, 1, generator()).double().sum((0, 1))
+    erased = cutout(images, 1, generator(), fill=1).double().sum((0, 1))
     assert float(erased.sum()) == 20_000
     assert chi_square(erased.flatten(), torch.full((20,), 1000.0)) < 43.8  # 19 degrees of freedom
 

@@ -22,10 +22,8 @@ def read_npz(path: str | Path, test: int | None = None) -> DataSet:
     """
     arrays = load_arrays(path, "images", "labels")
     images, labels = channels_first(arrays["images"], str(path)), arrays["labels"]
-    if len(images) != len(labels):
-        raise DataError(f"{path}: {len(images)} images but {len(labels)} labels")
-    if not np.issubdtype(labels.dtype, np.integer) or labels.ndim != 1:
-        raise DataError(f"{path}: labels must be one row of integers, got {labels.dtype} of shape {labels.shape}")
+    for key in {"labels", "split"} & set(arrays):
+        _check_column(arrays[key], key, len(images), str(path))
     classes = arrays["classes"].tolist() if "classes" in arrays else [str(c) for c in range(int(labels.max()) + 1)]
     name = Path(path).stem
     if "split" in arrays:
@@ -88,6 +86,13 @@ def _item(item: Any, index: int) -> tuple[Tensor, int]:
 def _from_pixels(pixels: np.ndarray) -> Tensor:
     """Pillow images and arrays have their channels last: (h, w) or (h, w, c) -> (c, h, w)."""
     return torch.from_numpy(np.ascontiguousarray(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)))
+
+
+def _check_column(values: np.ndarray, key: str, count: int, name: str) -> None:
+    if not np.issubdtype(values.dtype, np.integer):
+        raise DataError(f"{name}: {key} must be integers, got {values.dtype}")
+    if values.shape != (count,) or not count:
+        raise DataError(f"{name}: {count} images but {key} of shape {values.shape}")
 
 
 def _honest(path: str | Path) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from refprior.data.error import DataError
 from refprior.data.split import long_tail, per_class, without
-from refprior.data.task import Array, Examples, Task, examples
+from refprior.data.task import Array, Examples, Task, check_labels, examples
 
 _TEST_SEED = 0  # one test part for all runs
 
@@ -25,11 +25,10 @@ class DataSet:
 
     def __post_init__(self) -> None:
         for part, them in (("train", self.train), ("test", self.test)):
-            counts = np.bincount(them.labels.numpy(), minlength=len(self.classes))
-            if len(counts) > len(self.classes):
-                raise DataError(f"{self.name}: {part} label {len(counts) - 1}, but {len(self.classes)} class names")
+            check_labels(f"{self.name} {part}", them.labels, len(self.classes))
+            counts = torch.bincount(them.labels, minlength=len(self.classes))
             if not counts.all():
-                empty = int(np.argmin(counts))
+                empty = int(counts.argmin())
                 raise DataError(f"{self.name}: class {empty} ({self.classes[empty]}) has no {part} images")
 
 
@@ -73,7 +72,7 @@ def few_labels(
     """
     truth = data.train.labels.numpy()
     labelled, kept, pool = _split(truth, labels, seed, validation, labelled_in_pool)
-    if imbalance != 1:
+    if imbalance != 1 and len(pool):
         pool = pool[long_tail(truth[pool], imbalance, seed + 2)]
     unlabelled = data.train.images[torch.from_numpy(pool)]
     if extra is not None and len(extra):

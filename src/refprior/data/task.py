@@ -55,8 +55,7 @@ class Task:
             raise ValueError(f"need a label of each class, missing {sorted(missing)} of {len(self.classes)}")
         if len(self.unlabelled) and self.unlabelled.shape[1:] != self.shape:
             raise ValueError(f"unlabelled images are {tuple(self.unlabelled.shape[1:])}, labelled {self.shape}")
-        seen = torch.cat([self.labelled.images, self.unlabelled]) if len(self.unlabelled) else self.labelled.images
-        mean, std = _statistics(seen)
+        mean, std = _statistics(self.labelled.images, self.unlabelled)
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "std", std)
 
@@ -128,25 +127,30 @@ def _array(values: Array) -> np.ndarray:
     return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
 
 
+def check_labels(name: str, labels: Tensor, classes: int) -> None:
+    """Raise for the first label that is not the number of a class."""
+    outside = (labels < 0) | (labels >= classes)
+    if outside.any():
+        first = int(outside.nonzero()[0])
+        raise ValueError(f"{name} label {int(labels[first])} at index {first} is outside 0 … {classes - 1}")
+
+
 def _check(name: str, part: Examples, shape: tuple[int, ...], classes: int) -> None:
     if tuple(part.images.shape[1:]) != shape:
         raise ValueError(f"{name} images are {tuple(part.images.shape[1:])}, labelled {shape}")
-    outside = (part.labels < 0) | (part.labels >= classes)
-    if outside.any():
-        first = int(outside.nonzero()[0])
-        raise ValueError(f"{name} label {int(part.labels[first])} at index {first} is outside 0 … {classes - 1}")
+    check_labels(name, part.labels, classes)
 
 
-def _statistics(images: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each channel: (n, channels, ...) -> (channels,), (channels,).
+def _statistics(*parts: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each channel over all parts: (n, channels, ...) -> (channels,), (channels,).
 
     In blocks, and in double precision: CIFAR-10 as floats would take 600 MB, and long sums of floats lose digits.
     """
     count, total, square = 0, torch.zeros(()), torch.zeros(())
-    for block in images.split(_BLOCK):
+    for block in (block for part in parts if len(part) for block in part.split(_BLOCK)):
         flat = block.double().transpose(0, 1).flatten(1)
         count, total, square = count + flat.shape[1], total + flat.sum(1), square + flat.square().sum(1)
     mean = total / count
     std = (square / count - mean.square()).clamp(min=0).sqrt()
-    dtype = torch.float64 if images.dtype == torch.float64 else torch.float32
+    dtype = torch.float64 if parts[0].dtype == torch.float64 else torch.float32
     return mean.to(dtype), torch.where(std > 1e-6, std, torch.ones_like(std)).to(dtype)

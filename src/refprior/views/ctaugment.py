@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from refprior.views import operations
+from refprior.views.affine import cutout
 from refprior.views.apply import DRAWS, Table, apply
 from refprior.views.motions import rotate, shear_x, shear_y, translate_x, translate_y
-from refprior.views.randaugment import GREY, cut_out
+from refprior.views.randaugment import GREY
 from refprior.views.resample import FILTERS, zoom
 from refprior.views.weak import FlipCrop
 
@@ -156,4 +157,4 @@ class CTAugment:
         images = self.weak(images, generator)
         for level in range(self.depth):
             images = apply(images, CTAUGMENT, policy.chosen[:, level], policy.draws[:, level])
-        return cut_out(images, self.cutout, GREY, generator) if self.cutout else images
+        return cutout(images, self.cutout, generator, GREY) if self.cutout else images

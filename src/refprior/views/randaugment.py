@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from refprior.views import operations
+from refprior.views.affine import cutout
 from refprior.views.apply import DRAWS, Table, apply
 from refprior.views.motions import rotate, shear_x, shear_y, translate_x, translate_y
 from refprior.views.weak import FlipCrop
@@ -64,22 +65,13 @@ class RandAugment:
         images = self.weak(images, generator)
         for _ in range(self.count):
             images = apply(images, RANDAUGMENT, *self.draw(len(images), generator))
-        return cut_out(images, self.cutout, self.fill, generator) if self.cutout else images
+        return cutout(images, self.cutout, generator, self.fill) if self.cutout else images
 
     def draw(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """An operation of RANDAUGMENT.names and its draws for each image: (n,), (n, DRAWS)."""
         device = generator.device
         draws = torch.rand(n, DRAWS, generator=generator, device=device, dtype=torch.float64)
-        draws[:, 0] = torch.randint(1, self.levels, (n,), generator=generator, device=device) / self.levels
+        draws[:, 0] = torch.randint(1, self.levels, (n,), generator=generator, device=device).double() / self.levels
         chosen = torch.randint(0, len(RANDAUGMENT.names), (n,), generator=generator, device=device)
         applied = torch.rand(n, generator=generator, device=device) < self.probability
         return torch.where(applied, chosen, RANDAUGMENT.names.index("identity")), draws
-
-
-def cut_out(images: Tensor, size: int, fill: int, generator: torch.Generator) -> Tensor:
-    """A square of `size` pixels around a uniform centre painted with `fill`, cut at the border."""
-    n, _, height, width = images.shape
-    row, column = (
-        torch.randint(0, length, (n,), generator=generator, device=images.device) for length in (height, width)
-    )
-    return operations.erase(images, torch.full_like(row, size), row, column, fill)
