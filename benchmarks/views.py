@@ -118,11 +118,16 @@ def main() -> None:
 
     torch.set_num_threads(1)
     compare("weak", WEAK_GOAL, lambda: weak(pool, generator), lambda: pillow_batch(pillow_weak, pixels), rounds)
-    ours, theirs = (lambda: strong(pool, generator)), (lambda: pillow_batch(pillow_strong, pixels))
-    compare("strong (RandAugment)", STRONG_GOAL, ours, theirs, rounds)
+    compare(
+        "strong (RandAugment)",
+        STRONG_GOAL,
+        lambda: strong(pool, generator),
+        lambda: pillow_batch(pillow_strong, pixels),
+        rounds,
+    )
     bank = statistics.median(seconds(lambda: learnt(pool, generator)) for _ in range(rounds))
     print(f"{'strong (CTAugment)':<22} {UNLABELLED / bank:>9,.0f} images/s")
-    batch = statistics.median(seconds(lambda: (weak(pool, generator), ours())) for _ in range(rounds))
+    batch = statistics.median(seconds(lambda: (weak(pool, generator), strong(pool, generator))) for _ in range(rounds))
 
     torch.set_num_threads(threads)
     step = step_seconds(images)

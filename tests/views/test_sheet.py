@@ -3,9 +3,8 @@
 import numpy as np
 import torch
 
-from refprior.data import digits
 from refprior.views import Distort, FlipCrop, RandAugment, Shift, default_views
-from refprior.views.sheet import STRONG, WEAK, image_sheet, view_sheet
+from refprior.views.sheet import STRONG, WEAK, image_sheet, in_turn, view_sheet
 
 
 def tile(sheet: np.ndarray, row: int, column: int) -> np.ndarray:
@@ -15,23 +14,26 @@ def tile(sheet: np.ndarray, row: int, column: int) -> np.ndarray:
 
 
 def test_a_row_shows_one_image_then_its_weak_views_then_its_strong_ones() -> None:
-    task = digits(labels=2)
-    sheet = np.array(view_sheet(task, rows=10, seed=0))
-    assert sheet.shape == (14 + 10 * 68 + 4, (1 + WEAK + STRONG) * 68 + 4, 3)
-    for label in range(10):
-        first = task.labelled.images[task.labelled.labels == label][0, 0].numpy()
-        assert np.array_equal(tile(sheet, label, 0), first)
-    images = torch.stack([task.labelled.images[task.labelled.labels == label][0] for label in range(10)])
-    weak = Shift()(images, torch.Generator().manual_seed(0))
-    assert np.array_equal(tile(sheet, 3, 1), weak[3, 0].numpy())
+    images = torch.randint(0, 256, (5, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    sheet = np.array(view_sheet(images, Shift(), Distort(), seed=0))
+    assert sheet.shape == (14 + 5 * 68 + 4, (1 + WEAK + STRONG) * 68 + 4, 3)
+    generator = torch.Generator().manual_seed(0)
+    weak = [Shift()(images, generator) for _ in range(WEAK)]
+    columns = [images, *weak, *(Distort()(images, generator) for _ in range(STRONG))]
+    for column, expected in enumerate(columns):
+        assert all(np.array_equal(tile(sheet, row, column), expected[row, 0].numpy()) for row in range(5))
 
 
 def test_an_image_sheet_has_a_row_for_each_class() -> None:
-    task = digits(labels=2)
-    sheet = np.array(image_sheet(task, rows=4))
-    expected = task.labelled.images[task.labelled.labels == 3]
-    assert np.array_equal(tile(sheet, 3, 1), expected[1, 0].numpy())
-    assert sheet.shape[0] == 14 + 4 * 68 + 4
+    images = torch.randint(0, 256, (12, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    sheet = np.array(image_sheet(images, torch.arange(12) % 3, rows=2, title="toy"))
+    assert sheet.shape[0] == 14 + 2 * 68 + 4
+    assert np.array_equal(tile(sheet, 1, 2), images[7, 0].numpy())
+    assert not tile(sheet, 1, 4).any()
+
+
+def test_classes_come_in_turn() -> None:
+    assert in_turn(torch.tensor([1, 1, 0, 2, 0, 1])).tolist() == [2, 0, 3, 4, 1, 5]
 
 
 def test_digits_are_never_mirrored_and_photographs_are() -> None:

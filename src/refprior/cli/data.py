@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from refprior.data.download import Report
     from refprior.data.sources import Source
     from refprior.data.task import Task
@@ -81,16 +83,32 @@ def show(
     data: Folder = None,
 ) -> None:
     """Describe a task and write a contact sheet of its images, or of their views, as one PNG."""
-    from refprior.views.sheet import image_sheet, view_sheet
-
     if rows < 1:
         raise ValueError(f"rows must be at least 1, got {rows}")
     task = _task(name, labels, seed, data)
     _describe(task)
-    picture = view_sheet(task, rows, seed) if views else image_sheet(task, rows)
+    picture = _view_sheet(task, rows, seed) if views else _image_sheet(task, rows)
     out.parent.mkdir(parents=True, exist_ok=True)
     picture.save(out)
     print(f"wrote {out}, {picture.width}×{picture.height} pixels")
+
+
+def _view_sheet(task: "Task", rows: int, seed: int) -> "Image":
+    from refprior.views import default_views
+    from refprior.views.sheet import in_turn, view_sheet
+
+    images = task.labelled.images[in_turn(task.labelled.labels)][:rows]
+    return view_sheet(images, *default_views(task.name, task.shape), seed)
+
+
+def _image_sheet(task: "Task", rows: int) -> "Image":
+    """The labelled images of each class, then test images where they are too few."""
+    import torch
+
+    from refprior.views.sheet import image_sheet
+
+    images = torch.cat([task.labelled.images, task.test.images])
+    return image_sheet(images, torch.cat([task.labelled.labels, task.test.labels]), rows, task.name)
 
 
 def _verify(source: "Source", root: Path) -> None:

@@ -4,40 +4,35 @@ import torch
 from PIL import Image, ImageDraw
 from torch import Tensor
 
-from refprior.data.task import Task
-from refprior.views.defaults import default_views
+from refprior.views.defaults import Strong, Weak
 
 WEAK, STRONG = 3, 7  # views of each kind in a row
+ACROSS = 10  # images of a class in a row
 _GAP = 4
 _TITLE = 14  # pixels
 
 
-def view_sheet(task: Task, rows: int, seed: int) -> Image.Image:
-    """A row for each of the first labelled images, class by class: as it is, weak views, strong views."""
-    weak, strong = default_views(task.name, task.shape)
+def view_sheet(images: Tensor, weak: Weak, strong: Strong, seed: int) -> Image.Image:
+    """A row for each image, (n, c, h, w) uint8: as it is, weak views, strong views."""
     generator = torch.Generator().manual_seed(seed)
-    images = task.labelled.images[_by_class(task)][:rows]
     columns = [images, *(weak(images, generator) for _ in range(WEAK))]
     columns += [strong(images, generator) for _ in range(STRONG)]
-    titles = {0: "image", 1: "weak", 1 + WEAK: "strong"}
-    return _grid(torch.stack(columns, 1), titles)
+    return _grid(torch.stack(columns, 1), {0: "image", 1: "weak", 1 + WEAK: "strong"})
 
 
-def image_sheet(task: Task, rows: int) -> Image.Image:
-    """A row for each class: its first ten labelled images, then as many test images as are missing."""
-    grid = torch.zeros(min(rows, len(task.classes)), 10, *task.shape, dtype=torch.uint8)
+def image_sheet(images: Tensor, labels: Tensor, rows: int, title: str) -> Image.Image:
+    """A row for each of the first `rows` classes, with its first ten images: (n, c, h, w), (n,)."""
+    grid = torch.zeros(min(rows, int(labels.max()) + 1), ACROSS, *images.shape[1:], dtype=torch.uint8)
     for label, row in enumerate(grid):
-        members = [part.images[part.labels == label] for part in (task.labelled, task.test)]
-        found = torch.cat(members)[: len(row)]
+        found = images[labels == label][:ACROSS]
         row[: len(found)] = found
-    return _grid(grid, {0: task.name})
+    return _grid(grid, {0: title})
 
 
-def _by_class(task: Task) -> Tensor:
-    """Indices of the labelled images in the order: first of each class, second of each class, …"""
-    labels = task.labelled.labels
+def in_turn(labels: Tensor) -> Tensor:
+    """Indices in the order: first of each class, second of each class, …"""
     rank = torch.stack([(labels[:i] == label).sum() for i, label in enumerate(labels)])
-    return (rank * len(task.classes) + labels).argsort()
+    return (rank * (int(labels.max()) + 1) + labels).argsort()
 
 
 def _grid(images: Tensor, titles: dict[int, str]) -> Image.Image:
