@@ -61,6 +61,13 @@ def test_an_archive_is_fetched_unpacked_and_verified(tmp_path: Path) -> None:
     assert get(source(""), tmp_path, quiet) == "it was there already"
 
 
+def test_an_archive_put_there_by_hand_is_used_and_kept(tmp_path: Path) -> None:
+    (tmp_path / "toy").mkdir()
+    (tmp_path / "toy" / "toy.tar.gz").write_bytes(ARCHIVE)
+    get(source("http://127.0.0.1:9"), tmp_path, quiet)
+    assert names(tmp_path / "toy") == ["first", "second", "toy.tar.gz"]
+
+
 def test_a_gzipped_file_is_unpacked(tmp_path: Path) -> None:
     with serve(Site({"/first.gz": ZIPPED})) as site:
         fetched = Download("first.gz", md5(ZIPPED), (f"{site.address}/first.gz",), ("first",))

@@ -17,6 +17,7 @@ PIXELS = 3 * 32 * 32
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _BATCHES = tuple(f"data_batch_{i}" for i in range(1, 6))
 _STEMS = {*_BATCHES, "test_batch", "train", "test", "meta", "fine_label_names.txt", "coarse_label_names.txt"}
+_UNPACKED = ("-batches-bin", "-batches-py", "-binary", "-python")  # how the archives' own folders end
 _LARGEST = 200_000_000  # bytes; no file in the archives is longer
 
 Reader = Callable[[str], bytes]
@@ -60,7 +61,7 @@ def read_python(content: bytes, name: str, count: int, classes: tuple[int, ...])
 
 def read_cifar10(folder: str | Path | None = None) -> DataSet:
     """CIFAR-10 from `folder`, or where `refprior data get cifar10` puts it."""
-    read, binary = _source("cifar10", "cifar-10", folder, "data_batch_1", "cifar-10-batches")
+    read, binary = _source("cifar10", "cifar-10", folder, "data_batch_1")
     parts = [_records(read, binary, b, 10_000, (10,)) for b in _BATCHES]
     test = _records(read, binary, "test_batch", 10_000, (10,))
     images = np.concatenate([p.images for p in parts])
@@ -70,7 +71,7 @@ def read_cifar10(folder: str | Path | None = None) -> DataSet:
 
 def read_cifar100(folder: str | Path | None = None) -> tuple[DataSet, dict[str, tuple[int, ...]]]:
     """CIFAR-100 with its fine classes, and which of them make up each superclass."""
-    read, binary = _source("cifar100", "cifar-100", folder, "train", "cifar-100")
+    read, binary = _source("cifar100", "cifar-100", folder, "train")
     train = _records(read, binary, "train", 50_000, (20, 100))
     test = _records(read, binary, "test", 10_000, (20, 100))
     fine, coarse = _names(read, binary)
@@ -101,13 +102,12 @@ def _names(read: Reader, binary: bool) -> tuple[tuple[str, ...], tuple[str, ...]
     return tuple(map(str, fine)), tuple(map(str, coarse))
 
 
-def _source(name: str, stem: str, folder: str | Path | None, first: str, unpacked: str) -> tuple[Reader, bool]:
+def _source(name: str, stem: str, folder: str | Path | None, first: str) -> tuple[Reader, bool]:
     """How to read a file of the data set by its name, and whether its files are the binary ones."""
     for place in places(name, folder):
-        for inside in (place, place / f"{unpacked}-bin", place / f"{unpacked}-binary", place / "cifar-100-binary"):
+        for inside in (place, *(place / f"{stem}{kind}" for kind in _UNPACKED)):
             if (inside / f"{first}.bin").is_file():
                 return _from_folder(inside), True
-        for inside in (place, place / f"{unpacked}-py", place / f"{unpacked}-python"):
             if (inside / first).is_file():
                 return _from_folder(inside), False
         for kind in ("binary", "python"):

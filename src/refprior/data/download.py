@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterable
+from http.client import HTTPException
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -20,8 +21,10 @@ _PATIENCE = 30.0  # seconds without an answer
 
 
 def download(address: str, target: Path, md5: str, report: Report) -> None:
-    """Fetch `address` into `target`, going on from `target.part` where there is one."""
-    if target.exists() and md5_of(target) == md5:
+    """Fetch `address` into `target`, going on from `target.part` where there is one; a right file is left alone."""
+    if target.exists():
+        if md5_of(target) != md5:
+            raise DataError(f"{target} has md5 {md5_of(target)}, expected {md5}; move it away and get it again")
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     part = _part(target)
@@ -80,6 +83,8 @@ def _fetch(address: str, part: Path, report: Report) -> None:
             if error.code != 416:
                 raise ConnectionError(f"{address} answered {error.code} {error.reason}") from error
         return
+    except HTTPException as error:
+        raise ConnectionError(f"{address} answered with something that is not HTTP ({error!r})") from error
     if total is not None and done < total:
         raise ConnectionError(f"{address} ended after {done} of {total} bytes; run again to go on from there")
 

@@ -62,10 +62,12 @@ def _from_addresses(source: Source, folder: Path, missing: set[str], report: Rep
     for item in source.downloads:
         if missing & set(item.files):
             archive = folder / item.name
+            users = archive.exists()  # put there by hand: used if it is the right one, and kept
             _first_address(item, archive, report)
             for name, blocks in _unpacked(item, archive):
                 _install(source, folder, name, blocks, missing)
-            archive.unlink()
+            if not users:
+                archive.unlink()
     _check_all(source, folder)
 
 

@@ -137,7 +137,7 @@ CIFAR100 = Source(
             ("train.bin", "test.bin", "fine_label_names.txt", "coarse_label_names.txt"),
         ),
     ),
-    advice="the official archive can also be put there by hand",
+    advice="or put cifar-100-binary.tar.gz into the folder cifar100 of the data folder and run this again",
 )
 
 SOURCES = {source.name: source for source in (MNIST, FASHION_MNIST, CIFAR10, CIFAR100)}

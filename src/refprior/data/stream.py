@@ -15,7 +15,10 @@ class Stream:
         self.waiting = torch.empty(0, dtype=torch.int64, device=generator.device)  # the rest of the current pass
 
     def take(self, *shape: int) -> Tensor:
-        """The next indices, in any shape; (B, N) gives B tuples of N."""
+        """The next indices, in any shape; (B, N) gives B tuples of N.
+
+        Only a tuple that lies across the end of a pass can hold an index twice.
+        """
         count = torch.Size(shape).numel()
         parts, ready = [self.waiting], len(self.waiting)
         while ready < count:
