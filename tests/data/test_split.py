@@ -1,0 +1,42 @@
+"""Splits: the same indices on every platform and in every version."""
+
+import numpy as np
+import pytest
+
+from refprior.data.split import long_tail, per_class, without
+
+LABELS = np.arange(100) % 4
+PER_CLASS_0 = [8, 20, 31, 38, 49, 57, 70, 87]
+PER_CLASS_1 = [52, 56, 63, 66, 83, 89, 97, 98]
+LONG_TAIL_0 = [0, 4, 5, 7, 8, 12, 16, 17, 20, 24, 25, 28]
+
+
+def test_indices_are_fixed_for_ever() -> None:
+    assert per_class(LABELS, 2, seed=0).tolist() == PER_CLASS_0
+    assert per_class(LABELS, 2, seed=1).tolist() == PER_CLASS_1
+    assert long_tail(LABELS, 8, seed=0)[:12].tolist() == LONG_TAIL_0
+
+
+def test_every_class_gets_its_count() -> None:
+    chosen = per_class(LABELS, 7, seed=3)
+    assert np.bincount(LABELS[chosen]).tolist() == [7, 7, 7, 7]
+    assert len(set(chosen.tolist())) == 28
+
+
+def test_without_is_the_complement() -> None:
+    assert without(6, np.array([1, 4]), np.array([4, 5])).tolist() == [0, 2, 3]
+
+
+def test_a_long_tail_falls_geometrically() -> None:
+    assert np.bincount(LABELS[long_tail(LABELS, 8, seed=0)]).tolist() == [25, 12, 6, 3]
+
+
+def test_too_few_examples_are_named() -> None:
+    with pytest.raises(ValueError, match="asked for 26 examples of class 0, which has 25"):
+        per_class(LABELS, 26, seed=0)
+
+
+@pytest.mark.parametrize("ratio", [0.5, float("nan")])
+def test_an_impossible_ratio_is_refused(ratio: float) -> None:
+    with pytest.raises(ValueError, match="ratio"):
+        long_tail(LABELS, ratio, seed=0)

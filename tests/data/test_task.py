@@ -1,0 +1,72 @@
+"""Tasks: statistics of training data only, and messages that name what is wrong."""
+
+import numpy as np
+import pytest
+import torch
+
+from refprior.data.task import Task, task_from_arrays
+
+RANDOM = np.random.RandomState(0)
+IMAGES = RANDOM.randint(0, 256, (3000, 3, 5, 4)).astype(np.uint8)
+LABELS = np.arange(3000) % 3
+
+
+def task(**changes: object) -> Task:
+    parts: dict[str, object] = {
+        "labelled": (IMAGES[:6], LABELS[:6]),
+        "unlabelled": IMAGES[6:2900],
+        "test": (IMAGES[2900:] // 2, LABELS[2900:]),
+    }
+    return task_from_arrays(**(parts | changes))  # type: ignore[arg-type]
+
+
+def test_statistics_are_those_of_labelled_and_unlabelled_images() -> None:
+    seen = IMAGES[:2900].astype(np.float64)
+    assert np.allclose(task().mean, seen.mean((0, 2, 3)), rtol=1e-6)
+    assert np.allclose(task().std, seen.std((0, 2, 3)), rtol=1e-6)
+
+
+def test_normalised_training_images_have_mean_0_and_variance_1() -> None:
+    made = task()
+    normal = made.normalise(torch.from_numpy(IMAGES[:2900]))
+    assert normal.dtype == torch.float32
+    assert torch.allclose(normal.mean((0, 2, 3)), torch.zeros(3), atol=1e-5)
+    assert torch.allclose(normal.std((0, 2, 3)), torch.ones(3), atol=1e-3)
+
+
+def test_a_constant_channel_does_not_divide_by_zero() -> None:
+    flat = np.full((6, 1, 2, 2), 200, dtype=np.uint8)
+    made = task(labelled=(flat, LABELS[:6]), unlabelled=flat, test=(flat, LABELS[:6]))
+    assert torch.equal(made.normalise(torch.from_numpy(flat)), torch.zeros(6, 1, 2, 2))
+
+
+def test_tensors_are_taken_as_arrays_are() -> None:
+    made = task(labelled=(torch.from_numpy(IMAGES[:6]), torch.from_numpy(LABELS[:6])))
+    assert torch.equal(made.labelled.images, task().labelled.images)
+
+
+def test_a_task_keeps_its_own_images() -> None:
+    mine = IMAGES[:6].copy()
+    made = task(labelled=(mine, LABELS[:6]))
+    mine[:] = 0
+    assert torch.equal(made.labelled.images, torch.from_numpy(IMAGES[:6]))
+
+
+BROKEN = IMAGES[6:20].astype(np.float32)
+BROKEN[3, 0, 1, 1] = np.nan
+BAD: dict[str, dict[str, object]] = {
+    r"unlabelled image 3 is not finite \(1 such images\)": {"unlabelled": BROKEN},
+    "test label 3 at index 1 is outside 0 … 2": {"test": (IMAGES[:2], np.array([0, 3]))},
+    "test label -1 at index 0": {"test": (IMAGES[:2], np.array([-1, 0]))},
+    r"missing \[1\] of 3": {"labelled": (IMAGES[:2], np.array([0, 2]))},
+    "6 images but 5 labels": {"labelled": (IMAGES[:6], LABELS[:5])},
+    r"unlabelled images are \(1, 5, 4\), labelled \(3, 5, 4\)": {"unlabelled": IMAGES[6:20, :1]},
+    "labelled labels must be integers, got float64": {"labelled": (IMAGES[:6], LABELS[:6] / 2)},
+    "test images must be uint8 or floats, got int64": {"test": (IMAGES[:6].astype(np.int64), LABELS[:6])},
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_bad_arrays_are_named_with_their_numbers(message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        task(**BAD[message])
