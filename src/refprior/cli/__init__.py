@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, CycloptsError, Parameter
 
 from refprior import __version__
+from refprior.cli.data import app as data
 
 if TYPE_CHECKING:
     import torch
@@ -22,7 +23,10 @@ app = App(
     help="Reference priors: exact for small models, as particles for deep networks.",
     version=__version__,
     help_format="plaintext",
+    suppress_keyboard_interrupt=False,
 )
+
+app.command(data)
 
 Set = Annotated[
     list[str] | None,
@@ -56,14 +60,19 @@ def train(
     seed: Seed = 0,
     out: Annotated[Path | None, Parameter(help="Folder of the run. Default: runs/RECIPE-SEED.")] = None,
     device: Device = "cpu",
+    fresh: Annotated[bool, Parameter(help="Move a run that is there aside and start over.", negative=())] = False,
+    save_every: Annotated[
+        float | None, Parameter(help="Seconds between checkpoints. Default: 30, or more where saving takes over 1 %.")
+    ] = None,
 ) -> None:
-    """Train a recipe and write its run folder."""
+    """Train a recipe and write its run folder; go on with it where it was interrupted."""
     from refprior.recipes import named
+    from refprior.report import rows, write_report
 
     chosen = named(recipe, _settings(set_), seed=seed)
     folder = out or Path("runs") / f"{recipe}-{seed}"
-    _train(chosen, folder, f"{recipe} seed {seed}", device)
-    _print_table([folder])
+    _train(chosen, folder, f"{recipe} seed {seed}", device, fresh, save_every)
+    _table(_upright(rows(write_report([folder], folder / "report.html"))))
     print(f"Run folder: {folder}")
 
 
@@ -136,17 +145,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         print(f"refprior: {_one_line(error)}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("refprior: stopped", file=sys.stderr)
-        sys.exit(130)
+    except KeyboardInterrupt as stop:
+        print(f"refprior: {_one_line(stop) or 'stopped'}", file=sys.stderr)
+        sys.exit(128 + getattr(stop, "signal_number", 2))
+    except ArithmeticError as error:  # a loss that is not finite
+        print(f"refprior: {_one_line(error)}", file=sys.stderr)
+        sys.exit(1)
 
 
-def _train(chosen: "Named", folder: Path, title: str, device: str) -> None:
+def _train(
+    chosen: "Named", folder: Path, title: str, device: str, fresh: bool = False, save_every: float | None = None
+) -> None:
     from refprior.cli.progress import watching
     from refprior.train import train as train_recipe
 
     with watching(title, chosen.recipe.steps) as watch:
-        train_recipe(chosen.recipe, folder, _device(device), watch, chosen.origin)
+        train_recipe(chosen.recipe, folder, _device(device), watch, chosen.origin, fresh, save_every)
 
 
 def _settings(assignments: Sequence[str] | None) -> dict[str, str]:
@@ -179,12 +193,6 @@ def _readouts() -> list[tuple["Kind", "Weighting"]]:
 def _numbers(scores: "Scores") -> list[str]:
     values = (scores.negative_log_likelihood, scores.brier, scores.calibration_error, scores.information)
     return [f"{100 * scores.accuracy:.1f}", *(f"{value:.3f}" for value in values)]
-
-
-def _print_table(folders: list[Path]) -> None:
-    from refprior.report import group, rows, summarise
-
-    _table(_upright(rows(group([summarise(folder) for folder in folders]))))
 
 
 def _upright(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:

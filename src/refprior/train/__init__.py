@@ -4,5 +4,20 @@ from refprior.train.loop import Record, evaluate
 from refprior.train.optimiser import Optimiser
 from refprior.train.recipe import EPOCH, Recipe
 from refprior.train.run import Kind, Run, Weighting, load, train
+from refprior.train.stopping import Stopped
+from refprior.train.trouble import NotFiniteError
 
-__all__ = ["EPOCH", "Kind", "Optimiser", "Recipe", "Record", "Run", "Weighting", "evaluate", "load", "train"]
+__all__ = [
+    "EPOCH",
+    "Kind",
+    "NotFiniteError",
+    "Optimiser",
+    "Recipe",
+    "Record",
+    "Run",
+    "Stopped",
+    "Weighting",
+    "evaluate",
+    "load",
+    "train",
+]

@@ -1,42 +1,71 @@
-"""A run folder: recipe.json, metrics.jsonl and the weights. Everything in it can be read without this program."""
+"""A run folder: recipe.json, metrics.jsonl, checkpoints/, report.html. All can be read without this program."""
 
+import fcntl
 import json
 import os
 import platform
-import sys
+import shlex
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
 from refprior import __version__
-from refprior.particles import Particles
 from refprior.train.loop import Record
 
 RECIPE, METRICS = "recipe.json", "metrics.jsonl"
-WEIGHTS = {"raw": "raw.safetensors", "ema": "ema.safetensors"}
+LOCK = ".lock"
 _PACKAGES = ("torch", "numpy", "scikit-learn", "safetensors")
 
 
-def create(folder: Path) -> None:
-    """Make a folder for a new run; one that holds a run already is left alone."""
-    if (folder / METRICS).exists():
-        raise ValueError(f"{folder} holds a run already: give another folder, or remove that one")
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Make the folder if needed and keep other processes out of it. The system drops the lock with the process."""
     folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK).open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise ValueError(f"{folder} is in use: {file.read().strip() or 'another process'} trains there") from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {platform.node()}")
+        file.flush()
+        yield
+
+
+def move_aside(folder: Path) -> Path | None:
+    """Rename an existing folder to FOLDER.old-1, FOLDER.old-2, …; the new name."""
+    if not folder.exists():
+        return None
+    number = 1
+    while (aside := folder.with_name(f"{folder.name}.old-{number}")).exists():
+        number += 1
+    return folder.rename(aside)
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Write to the side, sync, rename: a reader sees the old file or the new one, never a part."""
     temporary = path.with_name(path.name + ".part")
-    write(temporary)
-    with temporary.open("rb") as file:
-        os.fsync(file.fileno())
+    temporary.touch()  # with the permissions of every other file, whatever the writer would choose
+    try:
+        write(temporary)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+    except OSError:
+        temporary.unlink(missing_ok=True)  # a full disk needs the room
+        raise
     temporary.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -56,9 +85,52 @@ def read_json(path: Path) -> Any:
         raise ValueError(f"{path} is not valid JSON: {error}") from None
 
 
+def check_recipe(folder: Path, description: Any) -> None:
+    """Refuse to go on with a run that another recipe made."""
+    if not (folder / RECIPE).exists():
+        return
+    changes = differences(read_json(folder / RECIPE)["recipe"], json.loads(json.dumps(description)))
+    if changes:
+        raise ValueError(
+            f"{folder} was made by another recipe: {'; '.join(changes)} (there → now). "
+            "Give another --out, or --fresh to move it aside and start over"
+        )
+
+
+def write_header(folder: Path, origin: dict[str, Any] | None, description: Any) -> None:
+    """recipe.json: the recipe, where it came from, and one environment for each time that it was trained."""
+    path = folder / RECIPE
+    earlier = read_json(path)["environments"] if path.exists() else []
+    environments = [*earlier, environment(origin)]
+    write_json(path, {"origin": origin, "recipe": description, "environments": environments})
+
+
+def differences(old: Any, new: Any, path: str = "") -> list[str]:
+    """Where two descriptions differ: `method.alpha: 0.1 → 0.2`."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        names = dict.fromkeys([*old, *new])
+        return [c for n in names for c in differences(old.get(n), new.get(n), f"{path}.{n}".lstrip("."))]
+    return [] if old == new else [f"{path}: {old} → {new}"]
+
+
 def append_record(folder: Path, record: Record) -> None:
     with (folder / METRICS).open("a", encoding="utf-8") as file:
         file.write(json.dumps(record) + "\n")
+
+
+def sync_metrics(folder: Path) -> int:
+    """Have metrics.jsonl on disk; its length in bytes."""
+    with (folder / METRICS).open("ab") as file:
+        os.fsync(file.fileno())
+        return file.tell()
+
+
+def cut_metrics(folder: Path, size: int) -> None:
+    """Forget the lines that came after a checkpoint: they will be written again."""
+    with (folder / METRICS).open("ab") as file:
+        if file.tell() < size:
+            raise ValueError(f"{folder / METRICS} has {file.tell()} bytes, the checkpoint knows of {size}: it was cut")
+        file.truncate(size)
 
 
 def read_records(folder: Path) -> list[Record]:
@@ -75,34 +147,35 @@ def read_records(folder: Path) -> list[Record]:
     return records
 
 
-def save_weights(folder: Path, kind: str, particles: Particles) -> None:
-    tensors = {name: t.detach().cpu().contiguous() for name, t in particles.state_dict().items()}
-    write_atomically(folder / WEIGHTS[kind], lambda path: save_file(tensors, path))
-
-
-def load_weights(folder: Path, kind: str, particles: Particles) -> None:
-    path = folder / WEIGHTS[kind]
-    if not path.exists():
-        raise ValueError(f"{folder} has no {path.name}: the run did not finish")
-    try:
-        tensors = load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path} is corrupt: {error}") from None
-    expected = {name: tuple(t.shape) for name, t in particles.state_dict().items()}
-    found = {name: tuple(t.shape) for name, t in tensors.items()}
-    if expected != found:
-        wrong = sorted(set(expected.items()) ^ set(found.items()))[0]
-        raise ValueError(f"{path} does not fit the recipe's network: {wrong[0]} {wrong[1]}")
-    particles.load_state_dict(tensors)
-
-
-def environment() -> dict[str, Any]:
-    """What made a run: versions, machine, threads, time and command."""
+def environment(origin: dict[str, Any] | None) -> dict[str, Any]:
+    """What made a run: versions, commit, machine, threads, time, and the command to repeat it."""
     return {
         "python": platform.python_version(),
         "packages": {"refprior": __version__, **{name: version(name) for name in _PACKAGES}},
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "threads": torch.get_num_threads(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "command": " ".join(["refprior", *sys.argv[1:]]) if Path(sys.argv[0]).stem == "refprior" else None,
+        "commit": _commit(),
+        "repeat": _command(origin),
     }
+
+
+def _commit() -> str | None:
+    """The commit of the source, where it is a checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _command(origin: dict[str, Any] | None) -> str | None:
+    """The command line that trains a named recipe again."""
+    if origin is None:
+        return None
+    arguments = {**origin["arguments"], **origin["settings"]}
+    seed = arguments.pop("seed", 0)
+    settings = [f"{name}={value}" for name, value in arguments.items()]
+    parts = ["refprior", "train", origin["recipe"], "--seed", str(seed), *(["--set", *settings] if settings else [])]
+    return shlex.join(parts)

@@ -17,11 +17,12 @@ import torch
 from torch import Tensor
 
 from refprior.data import Examples, Stream, Task
-from refprior.methods import Batch, Step
+from refprior.methods import Batch, Loss, Step
 from refprior.particles import Particles
 from refprior.posterior import scores
 from refprior.train.optimiser import update_average
 from refprior.train.recipe import EPOCH, Recipe
+from refprior.train.trouble import NotFiniteError, find_trouble
 from refprior.views import View
 
 Record = dict[str, Any]
@@ -38,8 +39,12 @@ class State:
     labelled: Stream
     unlabelled: Stream | None
     drawing: torch.Generator  # for views and methods, on the device of the images
+    weak: View
+    strong: View  # own copies: a view may learn
     memory: dict[str, Tensor] = field(default_factory=dict)
     step: int = 0
+    skipped: int = 0  # steps whose loss or gradient was not finite
+    seconds: float = 0.0  # spent training, all sittings together
 
 
 def begin(recipe: Recipe, task: Task, device: torch.device, particles: Particles | None = None) -> State:
@@ -59,39 +64,55 @@ def begin(recipe: Recipe, task: Task, device: torch.device, particles: Particles
         Stream(len(task.labelled), batches),
         Stream(len(task.unlabelled), batches) if recipe.method.order else None,
         torch.Generator(device).manual_seed(recipe.seed + 2),
+        deepcopy(recipe.weak),
+        deepcopy(recipe.strong),
     )
 
 
-def optimise(recipe: Recipe, task: Task, state: State) -> Iterator[Record]:
-    """Train to the last step; a record every few steps, with an evaluation in some of them."""
-    started = time.perf_counter()
+def optimise(recipe: Recipe, task: Task, state: State) -> Iterator[Record | None]:
+    """Train to the last step, giving way after each; a record every few steps, with an evaluation in some of them."""
     while state.step < recipe.steps:
+        started = time.perf_counter()
         rate = recipe.optimiser.set_rate(state.optimiser, state.step, recipe.steps)
-        terms = update(recipe, draw(recipe, task, state), state)
+        batch = draw(recipe, task, state)
+        loss = differentiate(recipe, batch, state)
+        trouble = find_trouble(state.particles, batch, loss, state.step + 1)
+        if trouble is None:
+            update(recipe, state)
+        elif state.skipped < recipe.skip_not_finite:
+            state.skipped += 1
+        else:
+            raise NotFiniteError(trouble)
         state.step += 1
-        evaluate = state.step % recipe.evaluate_every == 0 or state.step == recipe.steps
-        if evaluate or state.step % LOG_EVERY == 0:
-            record: Record = {"step": state.step, "epoch": state.step / EPOCH, "learning_rate": rate}
-            record |= {name: value.item() for name, value in terms.items()}
-            record["seconds"] = time.perf_counter() - started
-            yield record | (evaluation(recipe, task, state) if evaluate else {})
+        state.seconds += time.perf_counter() - started
+        yield _record(recipe, task, state, loss, rate)
+
+
+def _record(recipe: Recipe, task: Task, state: State, loss: Loss, rate: float) -> Record | None:
+    evaluate = state.step % recipe.evaluate_every == 0 or state.step == recipe.steps
+    if not evaluate and state.step % LOG_EVERY:
+        return None
+    record: Record = {"step": state.step, "epoch": state.step / EPOCH, "learning_rate": rate}
+    record |= {name: value.item() for name, value in {"loss": loss.total, **loss.terms}.items()}
+    record |= {"seconds": state.seconds, **({"skipped": state.skipped} if state.skipped else {})}
+    return record | (evaluation(task, state) if evaluate else {})
 
 
 def draw(recipe: Recipe, task: Task, state: State) -> Batch:
     """The next batch, after views and normalisation."""
     chosen = task.labelled[state.labelled.take(recipe.labelled).to(task.labelled.images.device)]
-    x = task.normalise(recipe.weak(chosen.images, state.drawing))
+    x = task.normalise(state.weak(chosen.images, state.drawing))
     if state.unlabelled is None:
         nothing = x[:0].unsqueeze(1)
         return Batch(x, chosen.labels, nothing, nothing, torch.empty(0, 1, dtype=torch.int64, device=x.device))
     index = state.unlabelled.take(recipe.tuples, recipe.method.order).to(x.device)
     images = task.unlabelled[index]
-    weak, strong = (_view_tuples(view, images, task, state.drawing) for view in (recipe.weak, recipe.strong))
+    weak, strong = (_view_tuples(view, images, task, state.drawing) for view in (state.weak, state.strong))
     return Batch(x, chosen.labels, weak, strong, index)
 
 
-def update(recipe: Recipe, batch: Batch, state: State) -> dict[str, Tensor]:
-    """One step of the optimiser and of the moving average; the loss and its terms, detached."""
+def differentiate(recipe: Recipe, batch: Batch, state: State) -> Loss:
+    """The method's loss on a batch, its gradient left in the particles."""
     state.particles.train()
     step = Step(
         batch,
@@ -107,12 +128,16 @@ def update(recipe: Recipe, batch: Batch, state: State) -> dict[str, Tensor]:
         loss = recipe.method(step)
     state.optimiser.zero_grad(set_to_none=True)
     torch.autograd.backward(loss.total)
+    return Loss(loss.total.detach(), loss.terms)
+
+
+def update(recipe: Recipe, state: State) -> None:
+    """One step of the optimiser and of the moving average."""
     state.optimiser.step()
     update_average(state.teacher, state.particles, recipe.ema)
-    return {"loss": loss.total.detach(), **loss.terms}
 
 
-def evaluation(recipe: Recipe, task: Task, state: State) -> Record:
+def evaluation(task: Task, state: State) -> Record:
     """Scores of the raw weights and of their moving average on the test part, and on the validation part if any."""
     parts = {"test": task.test, "validation": task.validation}
     weights = {"raw": state.particles, "ema": state.teacher}

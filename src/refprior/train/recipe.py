@@ -32,6 +32,7 @@ class Recipe:
     ema: float = 0.999
     precision: Literal["float32", "bfloat16"] = "float32"
     evaluate_every: int = EPOCH
+    skip_not_finite: int = 0  # steps with a loss or gradient that is not finite may be skipped so often; then it stops
     seed: int = 0
     start: "Recipe | None" = None  # the stage whose weights this one begins with
 

@@ -1,6 +1,9 @@
 """Train a recipe, and what comes out of it: a `Run` that predicts."""
 
-from collections.abc import Callable
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -12,14 +15,18 @@ from torch import Tensor
 from refprior.data import Task
 from refprior.particles import Particles
 from refprior.posterior import Scores, likelihood_weights, predictive, scores
-from refprior.train import folder
+from refprior.train import checkpoint, folder
+from refprior.train.checkpoint import CheckpointError
 from refprior.train.describe import describe
-from refprior.train.loop import Record, begin, log_probabilities, optimise
+from refprior.train.loop import Record, State, begin, log_probabilities, optimise
 from refprior.train.recipe import Recipe
+from refprior.train.stopping import Stopped, stopping
+from refprior.train.trouble import NotFiniteError, dump
 
 Watcher = Callable[[Record], None]
 Kind = Literal["ema", "raw"]  # which weights: the moving average, or as they are
 Weighting = Literal["uniform", "likelihood"]  # how the particles count in a prediction
+log = logging.getLogger("refprior")
 
 
 @dataclass(frozen=True)
@@ -68,44 +75,156 @@ def train(
     device: torch.device | str = "cpu",
     watch: Watcher | None = None,
     origin: dict[str, Any] | None = None,
+    fresh: bool = False,
+    save_every: float | None = None,
 ) -> Run:
-    """Train every stage of a recipe; with `out`, write the run folder as it goes.
+    """Train every stage of a recipe. With `out`, write the run folder as it goes, or go on with the one that is there.
 
-    watch is called with each record as it is made; origin is what recipe.json says of where the recipe came from.
+    watch: called with each record as it is made. origin: what recipe.json says of where the recipe came from.
+    fresh: move an existing folder aside and start over. save_every: seconds between checkpoints; by default 30, and
+    longer where saving would take more than 1 % of the time.
     """
     device = torch.device(device)
-    path = Path(out) if out is not None else None
-    if path is not None:
-        folder.create(path)
-    start = None
-    if recipe.start is not None:
-        start = train(recipe.start, path / "start" if path else None, device, watch).particles
-    task = recipe.task().to(device)
-    state = begin(recipe, task, device, start)
-    if path is not None:
-        header = {"origin": origin, "recipe": describe(recipe), "environment": folder.environment()}
-        folder.write_json(path / folder.RECIPE, header)
-    history = []
-    for record in optimise(recipe, task, state):
-        history.append(record)
-        if path is not None:
-            folder.append_record(path, record)
-        if watch is not None:
-            watch(record)
-    if path is not None:
-        folder.save_weights(path, "raw", state.particles)
-        folder.save_weights(path, "ema", state.teacher)
-    return Run(recipe, task, state.particles, state.teacher, history)
+    if out is None:
+        with _own_randomness(recipe.seed, device):
+            task, state = _begin(recipe, None, device, watch, save_every)
+            history = list(_watched(optimise(recipe, task, state), watch))
+        return _run(recipe, task, state, history)
+    path = Path(out)
+    if fresh and path.exists():
+        with folder.locked(path):
+            log.warning("moved the old run to %s", folder.move_aside(path))
+    with folder.locked(path), _own_randomness(recipe.seed, device):
+        folder.check_recipe(path, describe(recipe))
+        task, state = _begin(recipe, path, device, watch, save_every)
+        history = _go_on(path, recipe, state, origin)
+        history += _train_in(path, recipe, task, state, watch, Saver(path, save_every))
+        return _run(recipe, task, state, history)
 
 
 def load(path: Path | str, recipe: Recipe, device: torch.device | str = "cpu") -> Run:
-    """A finished run from its folder."""
+    """A run from its folder, as its last checkpoint has it."""
     path, device = Path(path), torch.device(device)
-    history = folder.read_records(path)
+    with _own_randomness(recipe.seed, device):
+        task = recipe.task().to(device)
+        state = begin(recipe, task, device)
+        if not restore_latest(path, state):
+            raise ValueError(f"{path} has no checkpoint yet: nothing to load")
+    history = [r for r in folder.read_records(path) if r["step"] <= state.step]
+    return _run(recipe, task, state, history)
+
+
+def restore_latest(path: Path, state: State) -> checkpoint.Checkpoint | None:
+    """Put the newest usable checkpoint into the state; a damaged one is passed over with a warning."""
+    problems = []
+    for step in checkpoint.steps(path):
+        try:
+            read = checkpoint.read(path, step)
+            checkpoint.restore(state, read)
+        except CheckpointError as error:
+            problems.append(str(error))
+            continue
+        for problem in problems:
+            log.warning("%s; going back to step %d", problem, step)
+        return read
+    if problems:
+        raise CheckpointError(f"no checkpoint in {path} can be used: {problems[0]}")
+    return None
+
+
+class Saver:
+    """Saves now and then, so seldom that saving takes less than 1 % of the time, and survives a full disk."""
+
+    def __init__(self, path: Path, every: float | None) -> None:
+        self.path = path
+        self.every = every
+        self.interval = 30.0 if every is None else every
+        self.last = time.perf_counter()
+
+    def due(self) -> bool:
+        return time.perf_counter() - self.last >= self.interval
+
+    def try_save(self, state: State) -> None:
+        """Save; if the disk is full or the like, say so, keep the old checkpoint and try again later."""
+        try:
+            self.save(state)
+        except OSError as error:
+            self.last = time.perf_counter()
+            log.warning("could not save step %d (%s): the old checkpoint stays, trying again later", state.step, error)
+
+    def save(self, state: State) -> None:
+        started = time.perf_counter()
+        checkpoint.save(self.path, state, folder.sync_metrics(self.path))
+        self.last = time.perf_counter()
+        if self.every is None:
+            self.interval = max(30.0, 120 * (self.last - started))
+
+
+def _go_on(path: Path, recipe: Recipe, state: State, origin: dict[str, Any] | None) -> list[Record]:
+    """Put the state where the folder's last checkpoint left it, if it has one; the records up to there."""
+    before = restore_latest(path, state)
+    folder.cut_metrics(path, before.metrics_bytes if before is not None else 0)
+    if state.step == recipe.steps:
+        log.warning("%s is complete: all %d steps are done", path, recipe.steps)
+    else:
+        folder.write_header(path, origin, describe(recipe))
+    return folder.read_records(path)
+
+
+def _train_in(
+    path: Path, recipe: Recipe, task: Task, state: State, watch: Watcher | None, saver: Saver
+) -> list[Record]:
+    """Train in a locked folder to the end, or until asked to stop; the new records."""
+    history: list[Record] = []
+    with stopping() as stop:
+        try:
+            for record in optimise(recipe, task, state):
+                if record is not None:
+                    folder.append_record(path, record)
+                    history += _watched([record], watch)
+                if stop.signal_number is not None:
+                    saver.save(state)
+                    raise Stopped(_how_to_go_on(path, recipe, state), stop.signal_number)
+                if state.step == recipe.steps:
+                    saver.save(state)
+                elif saver.due():
+                    saver.try_save(state)
+        except NotFiniteError as error:
+            raise NotFiniteError(error.trouble, f"; the batch is in {dump(path, error.trouble)}") from None
+    return history
+
+
+def _begin(
+    recipe: Recipe, path: Path | None, device: torch.device, watch: Watcher | None, save_every: float | None
+) -> tuple[Task, State]:
+    """The task, and the state before the first step; an earlier stage is trained first."""
+    start = None
+    if recipe.start is not None:
+        inside = path / "start" if path is not None else None
+        start = train(recipe.start, inside, device, watch, save_every=save_every).particles
     task = recipe.task().to(device)
-    weights = {
-        kind: Particles(recipe.network, recipe.particles, seed=recipe.seed).to(device) for kind in folder.WEIGHTS
-    }
-    for kind, particles in weights.items():
-        folder.load_weights(path, kind, particles)
-    return Run(recipe, task, weights["raw"], weights["ema"], history)
+    return task, begin(recipe, task, device, start)
+
+
+def _watched(records: Iterator[Record | None] | list[Record], watch: Watcher | None) -> Iterator[Record]:
+    for record in records:
+        if record is not None:
+            if watch is not None:
+                watch(record)
+            yield record
+
+
+def _run(recipe: Recipe, task: Task, state: State, history: list[Record]) -> Run:
+    return Run(recipe, task, state.particles, state.teacher, history)
+
+
+def _how_to_go_on(path: Path, recipe: Recipe, state: State) -> str:
+    return f"stopped at step {state.step} of {recipe.steps} and saved; the same command with --out {path} goes on"
+
+
+@contextmanager
+def _own_randomness(seed: int, device: torch.device) -> Iterator[None]:
+    """Networks may draw from the global generators (dropout): seed them for the run, and give them back after it."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed + 3)
+        yield
