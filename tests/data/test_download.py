@@ -74,7 +74,7 @@ def test_a_file_that_is_there_is_not_fetched_again(tmp_path: Path) -> None:
 
 def test_another_file_of_that_name_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"mine")
-    with serve(Site({"/file": CONTENT})) as site, pytest.raises(DataError, match="file has md5 .* move it away"):
+    with serve(Site({"/file": CONTENT})) as site, pytest.raises(DataError, match=r"file has md5 .* move it away"):
         download(f"{site.address}/file", tmp_path / "file", MD5, quiet)
     assert (tmp_path / "file").read_bytes() == b"mine"
 

@@ -53,6 +53,19 @@ def test_no_other_name_can_be_reached(name: bytes) -> None:
         read_pickle(b"\x80\x02c" + name + b"\nU\x011\x85R.", "batch")
 
 
+@pytest.mark.parametrize(
+    ("content", "instruction"),
+    [
+        (b"(S'true'\nios\nsystem\n.", "STRING"),
+        (b"(ios\nsystem\n.", "INST"),
+        (b"\x80\x04\x8c\x01a.", "SHORT_BINUNICODE"),
+    ],
+)
+def test_instructions_of_no_cifar_file_are_refused(content: bytes, instruction: str) -> None:
+    with pytest.raises(DataError, match=f"batch: pickle instruction {instruction}, which no CIFAR file contains"):
+        read_pickle(content, "batch")
+
+
 def test_numpys_own_functions_are_never_called() -> None:
     """_reconstruct with a great shape would allocate it."""
     attack = b"\x80\x02cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nJ\xff\xff\xff\x7f\x85U\x01b\x87R."

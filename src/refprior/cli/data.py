@@ -41,7 +41,7 @@ def get(
     source, root = _source(name), _root(to)
     with _progress() as report:
         origin = obtain(source, root, report)
-    print(f"{name} is in {root / name}, from {origin}")
+    print(f"{name} is in {root / name}, from {origin}" if origin else f"{name} was in {root / name} already")
     _verify(source, root)
 
 

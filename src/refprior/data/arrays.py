@@ -22,8 +22,9 @@ def read_npz(path: str | Path, test: int | None = None) -> DataSet:
     """
     arrays = load_arrays(path, "images", "labels")
     images, labels = channels_first(arrays["images"], str(path)), arrays["labels"]
-    for key in {"labels", "split"} & set(arrays):
-        _check_column(arrays[key], key, len(images), str(path))
+    for key in ("labels", "split"):
+        if key in arrays:
+            _check_column(arrays[key], key, len(images), str(path))
     classes = arrays["classes"].tolist() if "classes" in arrays else [str(c) for c in range(int(labels.max()) + 1)]
     name = Path(path).stem
     if "split" in arrays:

@@ -33,13 +33,16 @@ def verify(source: Source, root: Path, report: Report) -> list[tuple[str, str]]:
     return found
 
 
-def get(source: Source, root: Path, report: Report) -> str:
-    """Bring a data set to `root`/name and say where it came from. Files that are there and right stay as they are."""
+def get(source: Source, root: Path, report: Report) -> str | None:
+    """Bring a data set to `root`/name and say where it came from; None if it was there.
+
+    Files that are there and right stay as they are.
+    """
     folder = root / source.name
     folder.mkdir(parents=True, exist_ok=True)
     missing = {f.name for f in source.files if not _kept(f, folder / f.name)}
     if not missing:
-        return "it was there already"
+        return None
     failures: list[str] = []
     ways = [("the official address", partial(_from_addresses, source, folder, missing, report))]
     if source.elsewhere is not None and source.elsewhere.is_dir():

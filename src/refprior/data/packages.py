@@ -8,7 +8,6 @@ import json
 import shutil
 import subprocess
 import tarfile
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,10 +26,14 @@ def available() -> bool:
 
 def official_files(package: str, folder: Path) -> Iterator[tuple[str, bytes]]:
     """The official files (name, content) made from a package, which is fetched into a temporary part of `folder`."""
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".package-") as place:
-        archive = _pack(package, Path(place))
-        with tarfile.open(archive) as tar:
+    place = folder / ".package"
+    shutil.rmtree(place, ignore_errors=True)  # what a killed run may have left
+    place.mkdir()
+    try:
+        with tarfile.open(_pack(package, place)) as tar:
             yield from _idx_files(tar) if package.startswith("mnist") else _cifar_files(tar)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def cifar_records(picture: Image.Image, labels: list[int]) -> bytes:

@@ -19,7 +19,8 @@ _REACH = (3.0, 2.0, 1.0, 0.5, 1.0, 0.0)  # how far each filter looks, in pixels 
 def zoom(images: Tensor, margin: Tensor, kind: Tensor) -> Tensor:
     """Without a share `margin` (n,) of its width and height on each side, resized by FILTERS[kind]: -> same shape."""
     height, width = images.shape[2:]
-    rows, columns = (_matrix(margin, kind, length) for length in (height, width))
+    columns = _matrix(margin, kind, width)
+    rows = columns if height == width else _matrix(margin, kind, height)
     wide = _levels(images.double() @ columns.transpose(1, 2)[:, None])
     return _levels(rows[:, None] @ wide).to(torch.uint8)
 
