@@ -28,8 +28,8 @@ from refprior.networks import WideResNet
 from refprior.particles import Particles
 from refprior.views import CTAugment, FlipCrop, RandAugment
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "views"))
-from pillow_randaugment import OPERATIONS
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.views.pillow_randaugment import OPERATIONS
 
 UNLABELLED, LABELLED, PARTICLES = 448, 64, 4
 WEAK_GOAL, STRONG_GOAL, SHARE_GOAL = 20.0, 4.0, 0.03

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from files import outcome, python2_pickle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refprior.data.cifar import PIXELS, Records, read_binary, read_cifar10, read_cifar100, read_python
 from refprior.data.error import DataError
+from tests.data.files import outcome, python2_pickle
 
 COUNT = 3
 DATA = np.random.RandomState(0).randint(0, 256, (COUNT, PIXELS)).astype(np.uint8)

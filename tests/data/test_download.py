@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from server import Site, serve
 
 from refprior.data.download import download, install
 from refprior.data.error import DataError
+from tests.data.server import Site, serve
 
 CONTENT = os.urandom(50_000)
 MD5 = hashlib.md5(CONTENT).hexdigest()

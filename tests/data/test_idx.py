@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from files import idx, outcome
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refprior.data.error import DataError
 from refprior.data.idx import read_idx, read_idx_bytes
+from tests.data.files import idx, outcome
 
 IMAGES = np.arange(3 * 4 * 5).reshape(3, 4, 5)
 

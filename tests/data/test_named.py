@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from files import idx, write_mnist
 
 from refprior.data.duplicates import duplicates
 from refprior.data.error import DataError
@@ -19,6 +18,7 @@ from refprior.data.named import (
     mnist,
     read_superclasses,
 )
+from tests.data.files import idx, write_mnist
 
 FIVE = Path(__file__).parents[3] / "shared" / "data" / "cifar100_5super.npz"
 needs_five = pytest.mark.skipif(not FIVE.is_file(), reason=f"needs {FIVE.name} in ../shared/data")

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from server import Site, serve
 
 from refprior.data.error import DataError
 from refprior.data.obtain import get, state, verify
 from refprior.data.sources import SOURCES, Download, File, Source
+from tests.data.server import Site, serve
 
 FIRST, SECOND = os.urandom(3000), os.urandom(4000)
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from files import outcome, python2_pickle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refprior.data.error import DataError
 from refprior.data.pickles import read_pickle
+from tests.data.files import outcome, python2_pickle
 
 PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 12)
 CONTENT = {"batch_label": "training batch 1 of 5", "labels": [6, 9, 300], "data": PIXELS}

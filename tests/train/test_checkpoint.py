@@ -32,7 +32,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture()
+@pytest.fixture
 def run(original: Path, tmp_path: Path) -> Path:
     for file in original.rglob("*"):
         if file.is_file():
@@ -98,7 +98,7 @@ def test_resuming_from_the_previous_one_ends_in_the_same_weights(run: Path, orig
 def test_nothing_usable_is_refused(run: Path) -> None:
     for path in (run / "checkpoints").glob("*.safetensors"):
         path.write_bytes(b"")
-    with pytest.raises(CheckpointError, match="no checkpoint in .* can be used: .*step-00000004"):
+    with pytest.raises(CheckpointError, match=r"no checkpoint in .* can be used: .*step-00000004"):
         restore_latest(run, fresh_state())
 
 

@@ -17,7 +17,8 @@ from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.particles import Particles
 from refprior.posterior import likelihood_weights, predictive, reliability, uncertainty
 from refprior.train import Optimiser, Recipe
-from refprior.train.loop import State, update
+from refprior.train.loop import State, differentiate, update
+from refprior.views import unchanged
 
 META = torch.device("meta")
 METHODS: list[Method] = [
@@ -42,7 +43,9 @@ def state_of(recipe: Recipe) -> State:
     particles = Particles(recipe.network, recipe.particles).to(META)
     teacher = deepcopy(particles).requires_grad_(False)
     stream = Stream(1, torch.Generator())
-    return State(particles, teacher, recipe.optimiser.build(particles), stream, stream, torch.Generator())
+    return State(
+        particles, teacher, recipe.optimiser.build(particles), stream, stream, torch.Generator(), unchanged, unchanged
+    )
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam"])
@@ -56,8 +59,9 @@ def test_a_step_stays_on_its_device(method: Method, kind: str) -> None:
         labels = torch.zeros(5, dtype=torch.int64, device=META)
         batch = Batch(torch.randn(5, 3, 8, 8, device=META), labels, images, images, index)
         state = state_of(recipe)
-        terms = update(recipe, batch, state)
-        assert {t.device.type for t in terms.values()} == {"meta"}
+        loss = differentiate(recipe, batch, state)
+        update(recipe, state)
+        assert {t.device.type for t in (loss.total, *loss.terms.values())} == {"meta"}
         moved = [*state.particles.parameters(), *state.teacher.parameters(), *state.particles.buffers()]
         assert {t.device.type for t in moved} == {"meta"}
 
@@ -82,4 +86,5 @@ def test_double_precision_is_kept() -> None:
     state.teacher.double()
     x = torch.randn(2, 2, 3, 8, 8, device=META, dtype=torch.float64)
     batch = Batch(x[0], torch.zeros(2, dtype=torch.int64, device=META), x, x, torch.zeros(2, 2, device=META).long())
-    assert {t.dtype for t in update(recipe, batch, state).values()} == {torch.float64}
+    loss = differentiate(recipe, batch, state)
+    assert {t.dtype for t in (loss.total, *loss.terms.values())} == {torch.float64}

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from oracle import difference, from_picture, pictures, to_picture
 
 from refprior.views import CTAugment
 from refprior.views.apply import apply
 from refprior.views.ctaugment import BINS, CTAUGMENT, SIZES, full_bank
+from tests.views.oracle import difference, from_picture, pictures, to_picture
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from oracle import by_pillow, difference, pictures
 from PIL import Image
 from torch import Tensor
 
 from refprior.views.motions import rotate, shear_x, shear_y, translate_x, translate_y, warp
+from tests.views.oracle import by_pillow, difference, pictures
 
 
 def affine(images: Tensor, motion: Tensor) -> Tensor:

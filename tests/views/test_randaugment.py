@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from oracle import difference, from_picture, pictures, to_picture
-from pillow_randaugment import OPERATIONS
 from torch import Tensor
 
 from refprior.views import FlipCrop, RandAugment, cutout
 from refprior.views.apply import apply
 from refprior.views.randaugment import RANDAUGMENT
+from tests.views.oracle import difference, from_picture, pictures, to_picture
+from tests.views.pillow_randaugment import OPERATIONS
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -48,7 +48,10 @@ def save(run: Path, state: State, metrics_bytes: int) -> Path:
     folder.mkdir(exist_ok=True)
     path = folder / f"step-{state.step:08}.safetensors"
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state_tensors(state).items()}
-    write_atomically(path, lambda side: save_file(tensors, side))
+    try:
+        write_atomically(path, lambda side: save_file(tensors, side))
+    except SafetensorError as error:  # how it tells of a full disk
+        raise OSError(str(error)) from None
     record = {
         "format": FORMAT,
         "step": state.step,

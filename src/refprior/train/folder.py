@@ -52,12 +52,14 @@ def move_aside(folder: Path) -> Path | None:
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Write to the side, sync, rename: a reader sees the old file or the new one, never a part."""
     temporary = path.with_name(path.name + ".part")
-    temporary.touch()  # with the permissions of every other file, whatever the writer would choose
+    temporary.touch()
+    mode = temporary.stat().st_mode
     try:
         write(temporary)
+        temporary.chmod(mode)  # the permissions of every other file, whatever the writer chose
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
-    except OSError:
+    except Exception:
         temporary.unlink(missing_ok=True)  # a full disk needs the room
         raise
     temporary.replace(path)

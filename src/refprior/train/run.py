@@ -20,7 +20,7 @@ from refprior.train.checkpoint import CheckpointError
 from refprior.train.describe import describe
 from refprior.train.loop import Record, State, begin, log_probabilities, optimise
 from refprior.train.recipe import Recipe
-from refprior.train.stopping import Stopped, stopping
+from refprior.train.stopping import Stop, Stopped, stopping
 from refprior.train.trouble import NotFiniteError, dump
 
 Watcher = Callable[[Record], None]
@@ -97,8 +97,9 @@ def train(
     with folder.locked(path), _own_randomness(recipe.seed, device):
         folder.check_recipe(path, describe(recipe))
         task, state = _begin(recipe, path, device, watch, save_every)
-        history = _go_on(path, recipe, state, origin)
-        history += _train_in(path, recipe, task, state, watch, Saver(path, save_every))
+        with stopping() as stop:
+            history = _go_on(path, recipe, state, origin)
+            history += _train_in(path, recipe, task, state, watch, Saver(path, save_every), stop)
         return _run(recipe, task, state, history)
 
 
@@ -172,25 +173,24 @@ def _go_on(path: Path, recipe: Recipe, state: State, origin: dict[str, Any] | No
 
 
 def _train_in(
-    path: Path, recipe: Recipe, task: Task, state: State, watch: Watcher | None, saver: Saver
+    path: Path, recipe: Recipe, task: Task, state: State, watch: Watcher | None, saver: Saver, stop: Stop
 ) -> list[Record]:
     """Train in a locked folder to the end, or until asked to stop; the new records."""
     history: list[Record] = []
-    with stopping() as stop:
-        try:
-            for record in optimise(recipe, task, state):
-                if record is not None:
-                    folder.append_record(path, record)
-                    history += _watched([record], watch)
-                if stop.signal_number is not None:
-                    saver.save(state)
-                    raise Stopped(_how_to_go_on(path, recipe, state), stop.signal_number)
-                if state.step == recipe.steps:
-                    saver.save(state)
-                elif saver.due():
-                    saver.try_save(state)
-        except NotFiniteError as error:
-            raise NotFiniteError(error.trouble, f"; the batch is in {dump(path, error.trouble)}") from None
+    try:
+        for record in optimise(recipe, task, state):
+            if record is not None:
+                folder.append_record(path, record)
+                history += _watched([record], watch)
+            if state.step == recipe.steps:
+                saver.save(state)
+            elif stop.signal_number is not None:
+                saver.save(state)
+                raise Stopped(_how_to_go_on(path, recipe, state), stop.signal_number)
+            elif saver.due():
+                saver.try_save(state)
+    except NotFiniteError as error:
+        raise NotFiniteError(error.trouble, f"; the batch is in {dump(path, error.trouble)}") from None
     return history
 
 
