@@ -30,7 +30,50 @@ class Own(nn.Module):
         return torch.add(self.linear(x.flatten(1)), self.get_buffer("offset"))
 
 
+class Residual(nn.Sequential):
+    """A sequence with a forward pass of its own."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        flat = x.flatten(1)
+        return torch.add(flat[:, :5], nn.Sequential.forward(self, flat))  # type: ignore[no-untyped-call]
+
+
+class Shared(nn.Module):
+    """One module in two places, and one weight in two modules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = self.again = nn.Linear(64, 64)
+        self.head, self.twin = nn.Linear(64, 5), nn.Linear(64, 5)
+        self.twin.weight = self.head.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.again(self.first(x.flatten(1)))
+        return torch.add(self.head(hidden), self.twin(hidden))
+
+
+class Twice(nn.Module):
+    def forward(self, weight: Tensor) -> Tensor:
+        return 2 * weight
+
+
+def parametrised() -> nn.Module:
+    layer = nn.Linear(64, 5)
+    nn.utils.parametrize.register_parametrization(layer, "weight", Twice())
+    return nn.Sequential(nn.Flatten(), layer)
+
+
+def repeated() -> nn.Module:
+    layer = nn.Linear(64, 64)
+    return nn.Sequential(nn.Flatten(), layer, nn.Tanh(), layer)
+
+
 MAKERS: list[Callable[[], nn.Module]] = [
+    lambda: Residual(nn.Linear(64, 5)),
+    Shared,
+    repeated,
+    parametrised,
+    lambda: nn.Sequential(nn.Linear(8, 5), nn.Flatten()),
     lambda: MLP((1, 8, 8), 5, hidden=7),
     lambda: SmallCNN((1, 8, 8), 5, width=4, hidden=8),
     lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 5)),
@@ -132,6 +175,46 @@ def test_dropout_differs_between_particles() -> None:
         assert not first.equal(second)
 
 
-def test_no_particles_are_refused() -> None:
+def test_a_forward_pass_leaves_the_module_as_it_was() -> None:
+    for make in MAKERS:
+        particles = Particles(make, 2).double()
+        before = {name: id(p) for name, p in particles.named_parameters(remove_duplicate=False)}
+        particles(inputs())
+        assert {name: id(p) for name, p in particles.named_parameters(remove_duplicate=False)} == before
+
+
+def test_tied_weights_stay_tied() -> None:
+    particles = Particles(Shared, 3)
+    network = particles.network
+    assert network.get_parameter("head.weight") is network.get_parameter("twin.weight")
+    assert sum(p.numel() for p in network.parameters()) == 3 * sum(p.numel() for p in Shared().parameters())
+    alone = particles.particle(1)
+    assert alone.get_parameter("head.weight") is alone.get_parameter("twin.weight")
+
+
+def test_frozen_parts_stay_frozen() -> None:
+    particles = Particles(lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 5), nn.Dropout(0.5)), 2)
+    particles.network.get_submodule("2").eval()
+    particles(inputs().float())
+    assert not particles.network.get_submodule("2").training
+
+
+def test_cumulative_batch_norm_runs_in_a_loop() -> None:
+    particles = Particles(lambda: nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64, momentum=None)), 2)
+    assert particles.execution == "loop"
+    particles(inputs().float())
+
+
+def test_bad_makers_are_refused_in_words() -> None:
+    layer = nn.Linear(2, 2)
+    sizes = iter([2, 3])
     with pytest.raises(ValueError, match="at least one particle, got 0"):
         Particles(lambda: nn.Linear(2, 2), 0)
+    with pytest.raises(ValueError, match="a function that makes a new network"):
+        Particles(layer, 2)
+    with pytest.raises(ValueError, match="returned the same one again"):
+        Particles(lambda: layer, 2)
+    with pytest.raises(ValueError, match="networks of different shapes"):
+        Particles(lambda: nn.Linear(2, next(sizes)), 2)
+    with pytest.raises(ValueError, match=r"execution must be .* got 'vectorized'"):
+        Particles(lambda: nn.Linear(2, 2), 2, execution="vectorized")  # type: ignore[arg-type]

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from refprior.posterior import (
     brier_score,
-    effective_particles,
     expected_calibration_error,
     likelihood_weights,
     negative_log_likelihood,
@@ -101,6 +100,8 @@ def test_certain_and_right_is_perfectly_calibrated() -> None:
     assert expected_calibration_error(sure, 1 - truth) == 1
 
 
-def test_effective_particles() -> None:
-    assert effective_particles(uniform(5)) == pytest.approx(5)
-    assert effective_particles(torch.tensor([0.0, -math.inf])) == pytest.approx(1)
+def test_impossible_labels_give_numbers() -> None:
+    log_p = torch.tensor([[[0.0, -math.inf]], [[math.log(0.5), math.log(0.5)]]])
+    weights = torch.zeros(2).log_softmax(0)
+    assert predictive(log_p, weights, average_of="logits").isfinite().all()
+    assert likelihood_weights(log_p[:1].expand(2, -1, -1), torch.tensor([1]), weights).exp().tolist() == [0.5, 0.5]

@@ -10,26 +10,27 @@ Half-precision inputs are computed in float32. Predictions may be saturated: a p
 # K particles, B tuples, N order, C classes
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 MEMORY_BUDGET = 2**30  # bytes that the enumeration of C^N labelings may hold at once
-_COPIES = 8  # tensors of shape (K, b, C^N) alive at the peak of a backward pass (measured: 5.9, in chunks 7.3)
+MOST_LABELINGS = 10**8  # more are not enumerated, however small the chunks: it would take hours
+_COPIES = 10  # tensors of shape (K, b, C^N) alive at the peak of a chunk's backward pass; a test measures that it holds
 
 
 def entropy(log_p: Tensor) -> Tensor:
     """H(p) = -Σ p log p in nats: (..., C) -> (...)."""
-    log_p = _finite(log_p)
+    log_p = finite(log_p)
     return -(log_p.exp() * log_p).sum(-1)
 
 
 def mixture(log_p: Tensor, log_prior: Tensor) -> Tensor:
     """log p_π = log Σ_k π_k p_k, the marginal of eq:ref_ssl: (K, ...), (K,) -> (...)."""
-    log_p = _finite(log_p)
-    weights = _finite(log_prior).to(log_p).reshape(-1, *[1] * (log_p.dim() - 1))
-    return (log_p + weights).logsumexp(0)
+    log_p = finite(log_p)
+    return (log_p + _each(finite(log_prior), log_p)).logsumexp(0)
 
 
 def joint(log_p: Tensor) -> Tensor:
@@ -37,7 +38,7 @@ def joint(log_p: Tensor) -> Tensor:
 
     The labeling y_1 … y_N stands at the index with these digits in base C.
     """
-    first, *rest = _finite(log_p).unbind(-2)
+    first, *rest = finite(log_p).unbind(-2)
     for item in rest:
         first = (first.unsqueeze(-1) + item.unsqueeze(-2)).flatten(-2)
     return first
@@ -46,14 +47,19 @@ def joint(log_p: Tensor) -> Tensor:
 def marginal_entropy(log_p: Tensor, log_prior: Tensor, memory: int = MEMORY_BUDGET) -> Tensor:
     """H(y^n | x^n) of the mixture, the first term of eq:ref_ssl: (K, B, N, C), (K,) -> (B,).
 
-    The C^N labelings are enumerated in chunks of tuples that hold at most `memory` bytes, in the backward pass too
-    (it computes each chunk anew).
+    The C^N labelings are enumerated in chunks that hold at most `memory` bytes, in the backward pass too (it computes
+    each chunk anew): of some tuples, or of one tuple and the labelings that begin alike.
     """
-    size = _tuples_at_once(log_p, memory)
-    if size >= log_p.shape[1]:
-        return _marginal_entropy(log_p, log_prior)
-    chunks = log_p.split(size, dim=1)
-    return torch.cat([checkpoint(_marginal_entropy, c, log_prior, use_reentrant=False) for c in chunks])
+    _check_labelings(log_p)
+    nothing = torch.zeros_like(log_p[:, :, 0, 0])
+    if _tuples_at_once(log_p, memory) >= log_p.shape[1]:
+        return _entropy_of_labelings(log_p, nothing, log_prior)
+    return _enumerate(log_p, nothing, log_prior, memory)
+
+
+def log_likelihood(log_p: Tensor, y: Tensor) -> Tensor:
+    """log p(y): (..., n, C), (n,) -> (..., n)."""
+    return log_p.gather(-1, y.expand(log_p.shape[:-1]).unsqueeze(-1)).squeeze(-1)
 
 
 def conditional_entropy(log_p: Tensor, log_prior: Tensor) -> Tensor:
@@ -71,11 +77,16 @@ def mutual_information(log_p: Tensor, log_prior: Tensor, memory: int = MEMORY_BU
 
 def average(values: Tensor, log_prior: Tensor) -> Tensor:
     """E_{w ~ π} of one value a particle: (K, ...), (K,) -> (...)."""
-    return torch.einsum("k,k...->...", log_prior.exp().to(values), values)
+    # A product and a sum, not an einsum: autocast would compute that in half precision.
+    return (_each(log_prior.exp(), values) * values).sum(0)
 
 
 def sampled_marginal_entropy(
-    log_p: Tensor, log_prior: Tensor, samples: int, generator: torch.Generator | None = None
+    log_p: Tensor,
+    log_prior: Tensor,
+    samples: int,
+    generator: torch.Generator | None = None,
+    memory: int = MEMORY_BUDGET,
 ) -> Tensor:
     """Unbiased Monte Carlo estimate of `marginal_entropy`, in value and gradient: (K, B, N, C), (K,) -> (B,).
 
@@ -86,32 +97,58 @@ def sampled_marginal_entropy(
     """
     if samples < 2:
         raise ValueError(f"need at least 2 samples for the variance-reducing baseline, got {samples}")
-    log_p = _finite(log_p)
-    weights = log_prior.detach().exp().to(log_p)
+    log_p = finite(log_p)
     labels = _draw(log_p.detach(), samples, generator)  # (K, S, B, N)
-    surprise = torch.stack([-_mixture_of(labels[:, s], log_p, log_prior) for s in range(samples)])  # (S, K, B)
-    values = torch.einsum("k,skb->sb", weights, surprise.detach())
+    surprise = torch.stack(
+        [-_score(labels[:, s], log_p, log_prior, memory) for s in range(samples)], dim=1
+    )  # (K, S, B)
+    values = average(surprise.detach(), log_prior.detach())  # (S, B)
     baseline = (values.sum(0) - values) / (samples - 1)  # (S, B)
-    score = -(surprise - surprise.detach()) * (surprise.detach() - baseline.unsqueeze(1))  # zero, with gradient
-    return (values + torch.einsum("k,skb->sb", weights, score)).mean(0)
+    score = -(surprise - surprise.detach()) * (surprise.detach() - baseline)  # zero, with gradient
+    return (values + average(score, log_prior.detach())).mean(0)
 
 
-def _marginal_entropy(log_p: Tensor, log_prior: Tensor) -> Tensor:
-    return entropy(mixture(joint(log_p), log_prior))
+def _entropy_of_labelings(log_p: Tensor, before: Tensor, log_prior: Tensor) -> Tensor:
+    """-Σ p_π log p_π over labelings whose first items have log-probability `before`: (K, b, N, C), (K, b) -> (b,)."""
+    return entropy(mixture(joint(log_p) + before.unsqueeze(-1), log_prior))
+
+
+def _enumerate(log_p: Tensor, before: Tensor, log_prior: Tensor, memory: int) -> Tensor:
+    """`_entropy_of_labelings` in chunks: of tuples, or if one tuple is too large, of labels of its first item."""
+    size = _tuples_at_once(log_p, memory)
+    if size >= 1:
+        chunks = zip(log_p.split(size, dim=1), before.split(size, dim=1), strict=True)
+        return torch.cat([_recomputed(_entropy_of_labelings, p, b, log_prior) for p, b in chunks])
+    if log_p.shape[2] == 1:
+        raise ValueError(f"one label of {log_p.shape[0]} particles does not fit {memory} bytes: raise the budget")
+    first = finite(log_p[:, :, 0])
+    rest = log_p[:, :, 1:]
+    return torch.stack(
+        [_enumerate(rest, before + first[..., y], log_prior, memory) for y in range(first.shape[-1])]
+    ).sum(0)
+
+
+def _recomputed(function: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
+    """The function's value; its backward pass computes it anew instead of remembering."""
+    value: Tensor = checkpoint(function, *arguments, use_reentrant=False)
+    return value
+
+
+def _check_labelings(log_p: Tensor) -> None:
+    particles, _, order, classes = log_p.shape
+    if order * math.log(classes) > math.log(MOST_LABELINGS) + 1e-9:
+        power = order * math.log10(classes)
+        raise ValueError(
+            f"order {order} of {classes} classes has 1e{power:.1f} labelings and would take "
+            f"1e{power + math.log10(4 * particles):.1f} bytes with {particles} particles; at most {MOST_LABELINGS:.0e} "
+            "are enumerated. Lower the order, or estimate: sampled_marginal_entropy (of a method: samples)"
+        )
 
 
 def _tuples_at_once(log_p: Tensor, memory: int) -> int:
     """How many tuples of (K, B, N, C) can be enumerated within `memory` bytes."""
     particles, _, order, classes = log_p.shape
-    itemsize = max(log_p.element_size(), 4)
-    needed = _COPIES * particles * classes**order * itemsize
-    if needed > memory:
-        raise ValueError(
-            f"order {order} of {classes} classes has {classes**order:.3g} labelings: with {particles} particles one "
-            f"tuple takes {needed / 2**30:.3g} GiB, the budget is {memory / 2**30:.3g} GiB. Lower the order or the "
-            "number of particles, raise the budget, or estimate: sampled_marginal_entropy (of a method: samples)"
-        )
-    return int(memory // needed)
+    return int(memory // (_COPIES * particles * classes**order * max(log_p.element_size(), 4)))
 
 
 def _draw(log_p: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:
@@ -121,16 +158,32 @@ def _draw(log_p: Tensor, samples: int, generator: torch.Generator | None) -> Ten
     return drawn.reshape(*log_p.shape[:3], samples).movedim(-1, 1)
 
 
+def _score(labels: Tensor, log_p: Tensor, log_prior: Tensor, memory: int) -> Tensor:
+    """`_mixture_of` in chunks of tuples within `memory` bytes: (K, B, N), (K, B, N, C), (K,) -> (K, B)."""
+    particles, _, order, _ = log_p.shape
+    needed = _COPIES * particles**2 * order * log_p.element_size()
+    if needed > memory:
+        raise ValueError(f"{particles} particles take {needed} bytes a tuple, the budget is {memory}: raise it")
+    size = memory // needed
+    chunks = zip(labels.split(size, dim=1), log_p.split(size, dim=1), strict=True)
+    return torch.cat([_recomputed(_mixture_of, y, p, log_prior) for y, p in chunks], dim=1)
+
+
 def _mixture_of(labels: Tensor, log_p: Tensor, log_prior: Tensor) -> Tensor:
     """log p_π of K labelings a tuple: (K, B, N), (K, B, N, C), (K,) -> (K, B)."""
     every = labels.movedim(0, -1).expand(len(log_p), *labels.shape[1:], len(labels))  # (K, B, N, labelings)
     return mixture(log_p.gather(-1, every).sum(-2), log_prior).movedim(-1, 0)
 
 
-def _finite(log_p: Tensor) -> Tensor:
+def finite(log_p: Tensor) -> Tensor:
     """At least float32, and -inf replaced by a number whose exponential is 0 and whose sums do not overflow."""
     log_p = log_p.float() if log_p.dtype in (torch.float16, torch.bfloat16) else log_p
     return log_p.clamp_min(torch.finfo(log_p.dtype).min / 2**20)
+
+
+def _each(weights: Tensor, values: Tensor) -> Tensor:
+    """One weight a particle, shaped to multiply or add to values: (K,), (K, ...) -> (K, 1, …)."""
+    return weights.to(values).reshape(-1, *[1] * (values.dim() - 1))
 
 
 def uniform(particles: int, like: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ class MLP(nn.Sequential):
     """
 
     def __init__(self, shape: Shape, classes: int, hidden: int = 32) -> None:
+        _positive(inputs=math.prod(shape), hidden=hidden, classes=classes)
         super().__init__(
             nn.Flatten(),
             nn.Linear(math.prod(shape), hidden),
@@ -34,6 +35,7 @@ class SmallCNN(nn.Sequential):
 
     def __init__(self, shape: Shape, classes: int, width: int = 16, hidden: int = 64) -> None:
         channels, height, columns = shape
+        _positive(channels=channels, height=height, width=width, hidden=hidden, classes=classes)
         flat = 2 * width * math.ceil(height / 4) * math.ceil(columns / 4)
         super().__init__(
             nn.Conv2d(channels, width, kernel_size=5, stride=2, padding=2),
@@ -70,7 +72,8 @@ class WideResNet(nn.Module):
         raw_transitions: bool = True,
     ) -> None:
         super().__init__()
-        if (depth - 4) % 6:
+        _positive(channels=shape[0], width=width, classes=classes)
+        if depth < 10 or (depth - 4) % 6:
             raise ValueError(f"depth must be 6·blocks + 4, got {depth}; take 10, 16, 22 or 28")
         blocks = (depth - 4) // 6
         widths = [16, 16 * width, 32 * width, 64 * width]
@@ -132,6 +135,12 @@ def _initialise(modules: Iterable[nn.Module]) -> None:
         elif isinstance(module, nn.Linear):
             nn.init.xavier_normal_(module.weight)
             nn.init.zeros_(module.bias)
+
+
+def _positive(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"a network needs {name} of at least 1, got {size}")
 
 
 def _groups(channels: int) -> int:

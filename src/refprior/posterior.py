@@ -2,31 +2,29 @@
 
 # K particles, n examples, C classes
 
-import math
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from refprior.information import average, entropy, mixture
+from refprior.information import average, entropy, finite, log_likelihood, mixture
+
+Average = Literal["probabilities", "logits"]
 
 
 def likelihood_weights(log_p: Tensor, y: Tensor, log_prior: Tensor) -> Tensor:
     """log p(w_k | x^n, y^n) ∝ log π(w_k) + Σ_i log p(y_i | x_i, w_k), Bayes' law: (K, n, C), (n,), (K,) -> (K,)."""
-    picked = log_p.gather(-1, y.expand(len(log_p), -1).unsqueeze(-1)).squeeze(-1)
-    return (log_prior.to(log_p) + picked.sum(-1)).log_softmax(0)
+    return (log_prior.to(log_p) + finite(log_likelihood(log_p, y)).sum(-1)).log_softmax(0)
 
 
-def predictive(
-    log_p: Tensor, log_weights: Tensor, average_of: Literal["probabilities", "logits"] = "probabilities"
-) -> Tensor:
+def predictive(log_p: Tensor, log_weights: Tensor, average_of: Average = "probabilities") -> Tensor:
     """log p(y | x, x^n, y^n), eq:bayes_posterior_predictive_distribution: (K, n, C), (K,) -> (n, C).
 
     log_weights is the posterior over particles (`likelihood_weights`), or the prior for an unweighted ensemble. The
     authors' code averages logits instead of probabilities, which is the normalised geometric mean.
     """
     if average_of == "logits":
-        return average(log_p, log_weights).log_softmax(-1)
+        return average(finite(log_p), log_weights).log_softmax(-1)
     return mixture(log_p, log_weights)
 
 
@@ -52,7 +50,7 @@ def accuracy(log_p: Tensor, y: Tensor) -> Tensor:
 
 def negative_log_likelihood(log_p: Tensor, y: Tensor) -> Tensor:
     """-log p(y): (n, C), (n,) -> (n,)."""
-    return -log_p.gather(-1, y.unsqueeze(-1)).squeeze(-1)
+    return -log_likelihood(log_p, y)
 
 
 def brier_score(log_p: Tensor, y: Tensor) -> Tensor:
@@ -101,9 +99,9 @@ class Scores(NamedTuple):
     reliability: dict[str, list[float]]  # the reliability diagram
 
 
-def scores(log_p: Tensor, y: Tensor, log_weights: Tensor) -> Scores:
+def scores(log_p: Tensor, y: Tensor, log_weights: Tensor, average_of: Average = "probabilities") -> Scores:
     """All metrics of an ensemble: (K, n, C), (n,), (K,)."""
-    ensemble = predictive(log_p, log_weights)
+    ensemble = predictive(log_p, log_weights, average_of)
     return Scores(
         accuracy=accuracy(ensemble, y).mean().item(),
         particles=accuracy(log_p, y).mean(-1).tolist(),
@@ -113,8 +111,3 @@ def scores(log_p: Tensor, y: Tensor, log_weights: Tensor) -> Scores:
         information=uncertainty(log_p, log_weights).between.mean().item(),
         reliability={name: bins.tolist() for name, bins in reliability(ensemble, y)._asdict().items()},
     )
-
-
-def effective_particles(log_weights: Tensor) -> float:
-    """exp of the entropy of the weights: from 1 (one particle decides) to K (all count alike)."""
-    return math.exp(entropy(log_weights).item())

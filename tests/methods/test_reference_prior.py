@@ -130,7 +130,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"jensen": False},
     {"stop_gradient": False},
     {"threshold": 0.6},
-    {"marginal_views": "weak"},
+    {"marginal_views": "weak", "marginal_gradient": True},
     {"marginal_gradient": True},
     {"per_item": True},
 ]
@@ -249,13 +249,17 @@ def test_alpha_one_and_no_views_is_the_negative_information() -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"order": 0}, "order must be at least 1, got 0"),
+    ({"order": 0}, "order must be a whole number of at least 1, got 0"),
     ({"alpha": -0.1}, "alpha must be at least 0, got -0.1"),
     ({"alpha": math.nan}, "alpha must be at least 0, got nan"),
     ({"tau": 1.5}, r"tau must lie in \[0, 1\], got 1.5"),
     ({"tau": 1.0}, "give gamma"),
     ({"gamma": -1.0}, "gamma must be at least 0"),
     ({"threshold": 0.0}, r"threshold must lie in \(0, 1\]"),
+    ({"order": 2.5}, "order must be a whole number of at least 1, got 2.5"),
+    ({"alpha": math.inf}, "alpha must be at least 0, got inf"),
+    ({"samples": 1}, "samples must be at least 2, got 1"),
+    ({"marginal_views": "weak"}, "h_y would have no gradient at all"),
     ({"marginal_views": "strong"}, "must be 'mixture' or 'weak', got 'strong'"),
 ]
 

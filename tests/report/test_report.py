@@ -25,7 +25,9 @@ def scores(accuracy: float) -> dict[str, Any]:
 
 def write_run(path: Path, recipe: str, seed: int, accuracy: float, entropies: bool = True) -> None:
     path.mkdir(parents=True)
-    header = {"origin": {"recipe": recipe, "arguments": {"seed": seed}, "settings": {}}, "recipe": {"seed": seed}}
+    origin = {"recipe": recipe, "arguments": {"seed": seed}, "settings": {}}
+    description = {"seed": seed, "steps": 20, "task": {"type": recipe, "seed": seed}}
+    header = {"origin": origin, "recipe": description, "environments": []}
     (path / "recipe.json").write_text(json.dumps(header))
     terms = {"marginal_entropy": 1.0, "conditional_entropy": 0.5} if entropies else {}
     lines = [
@@ -48,7 +50,7 @@ def test_runs_that_differ_in_their_seed_are_one_row(runs: Path) -> None:
     assert [[run.seed for run in g] for g in groups] == [[0, 1], [0]]
     head, first, second = rows(groups)
     assert head[:3] == ["recipe", "seeds", "ensemble, EMA %"]
-    assert first == ["first", "2", "91.0 ± 1.4", "86.0 ± 1.4", "86.0 ± 1.4", "81.0 ± 1.4", "0.250 ± 0.000",
+    assert first == ["first", "2", "91.0 ± 1.4", "86.0 ± 1.4", "86.0 ± 1.4", "–", "81.0 ± 1.4", "0.250 ± 0.000",
                      "0.020 ± 0.000", "2.0 ± 0.0"]  # fmt: skip
     assert second[2] == "80.0"
     assert markdown(groups).splitlines()[2].startswith("| first | 2 | 91.0 ± 1.4 |")
@@ -71,6 +73,40 @@ def test_folders_without_runs_are_refused(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="holds no run"):
         find_runs([tmp_path / "empty"])
-    (runs / "a-0" / "metrics.jsonl").write_text('{"step": 10, "seconds": 1}\n')
-    with pytest.raises(ValueError, match="is not finished"):
+
+
+def test_unfinished_runs_are_named_and_left_out(runs: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lines = (runs / "a-0" / "metrics.jsonl").read_text().splitlines()
+    (runs / "a-0" / "metrics.jsonl").write_text(lines[0] + "\n")
+    (first,) = [g for g in write_report([runs], runs / "report.html") if g[0].label == "first"]
+    assert [run.seed for run in first] == [1]
+    assert "a-0 is not finished: step 10 of 20" in caplog.text
+    with pytest.raises(ValueError, match="none of the runs is finished"):
+        write_report([runs / "a-0"], runs / "report.html")
+
+
+def test_the_same_run_twice_is_refused(runs: Path) -> None:
+    write_run(runs / "c-0", "first", 0, 0.5)
+    with pytest.raises(ValueError, match="are the same recipe with the same seed"):
+        write_report([runs], runs / "report.html")
+
+
+def test_only_stages_of_a_run_are_passed_over(runs: Path) -> None:
+    write_run(runs / "start", "third", 0, 0.5)
+    write_run(runs / "b-0" / "start", "stage", 0, 0.5)
+    assert [path.name for path in find_runs([runs])] == ["a-0", "a-1", "b-0", "start"]
+    assert find_runs([runs / "start"]) == [runs / "start"]
+
+
+@pytest.mark.parametrize("content", ["{}", "[1]", '{"recipe": {"seed": 1}}', '{"origin": 3, "recipe": {}}', "nonsense"])
+def test_a_damaged_record_is_named(runs: Path, content: str) -> None:
+    (runs / "a-0" / "recipe.json").write_text(content)
+    with pytest.raises(ValueError, match=r"recipe\.json"):
+        summarise(runs / "a-0")
+
+
+@pytest.mark.parametrize("line", ["5", "[]", '{"no": "step"}'])
+def test_a_line_that_is_no_record_is_named(runs: Path, line: str) -> None:
+    (runs / "a-0" / "metrics.jsonl").write_text(line)
+    with pytest.raises(ValueError, match=r"metrics\.jsonl, line 1 is not a record"):
         summarise(runs / "a-0")

@@ -48,7 +48,7 @@ def test_a_loaded_run_is_the_trained_one(finished: Path) -> None:
 def test_predictions_are_the_posterior_predictive(finished: Path) -> None:
     run = load(finished, again(folder.read_json(finished / folder.RECIPE)["origin"]))
     images = np.asarray(run.task.test.images[:7])
-    for weights in ("uniform", "likelihood"):
+    for weights in ("prior", "likelihood"):
         p = run.predict(images, weights)
         assert p.shape == (7, 10)
         np.testing.assert_allclose(p.sum(1), 1, rtol=1e-5)

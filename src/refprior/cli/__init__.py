@@ -14,7 +14,7 @@ from refprior.cli.data import app as data
 if TYPE_CHECKING:
     import torch
 
-    from refprior.posterior import Scores
+    from refprior.posterior import Average, Scores
     from refprior.recipes import Named
     from refprior.train import Kind, Weighting
 
@@ -83,15 +83,22 @@ def evaluate(
     *,
     device: Device = "cpu",
 ) -> None:
-    """Score the weights of a run folder again, on the test part of its data, uniformly and by likelihood."""
+    """Score the weights of a run folder again, with the particles weighted in several ways."""
     from refprior.recipes import again
     from refprior.train import folder as run_folder
     from refprior.train import load
 
-    header = run_folder.read_json(folder / run_folder.RECIPE)
-    run = load(folder, again(header["origin"]), _device(device))
-    head = ["weights", "particles", "accuracy %", "NLL", "Brier", "ECE", "I(w; y) nats"]
-    _table([head, *([kind, mode, *_numbers(run.evaluate(kind, mode))] for kind, mode in _readouts())])
+    run = load(folder, again(run_folder.read_header(folder)["origin"]), _device(device))
+    parts = {"test": run.task.test, "validation": run.task.validation}
+    head = ["part", "weights", "particles by", "mean of", "accuracy %", "NLL", "Brier", "ECE", "I(w; y) nats"]
+    lines = [
+        [name, *readout, *_numbers(run.evaluate(*readout, part))]
+        for name, part in parts.items()
+        if part is not None
+        for readout in _readouts()
+    ]
+    print(f"{folder}: step {run.result['step']} of {run.recipe.steps}")
+    _table([head, *lines])
 
 
 @app.command
@@ -180,14 +187,21 @@ def _device(name: str) -> "torch.device":
 
     try:
         device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
+        torch.ones(1, device=device).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise ValueError(f"device {name!r} cannot be used here: {_one_line(error)}") from None
     return device
 
 
-def _readouts() -> list[tuple["Kind", "Weighting"]]:
-    return [("ema", "uniform"), ("ema", "likelihood"), ("raw", "uniform"), ("raw", "likelihood")]
+def _readouts() -> list[tuple["Kind", "Weighting", "Average"]]:
+    """Which weights, how the particles count, what is averaged."""
+    return [
+        ("ema", "prior", "probabilities"),
+        ("ema", "likelihood", "probabilities"),
+        ("ema", "prior", "logits"),
+        ("raw", "prior", "probabilities"),
+        ("raw", "likelihood", "probabilities"),
+    ]
 
 
 def _numbers(scores: "Scores") -> list[str]:

@@ -1,6 +1,7 @@
 """What a person sees while a run trains: one live line, or a plain line an evaluation where there is no terminal."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +17,7 @@ def watching(title: str, steps: int) -> Iterator[Callable[[dict[str, Any]], None
     """A function to call with each record."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda record: _plain(title, steps, record)
+        yield _Lines(title, steps)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -37,15 +38,27 @@ def watching(title: str, steps: int) -> Iterator[Callable[[dict[str, Any]], None
         yield watch
 
 
-def _plain(title: str, steps: int, record: dict[str, Any]) -> None:
-    if accuracy := _accuracy(record):
-        left = record["seconds"] / record["step"] * (steps - record["step"])
-        print(f"{title} {record['step']}/{steps} {_terms(record)} {accuracy} {left:.0f} s left", file=sys.stderr)
+class _Lines:
+    """A line at every evaluation, and at least every ten seconds."""
+
+    def __init__(self, title: str, steps: int) -> None:
+        self.title, self.steps, self.last = title, steps, time.monotonic()
+
+    def __call__(self, record: dict[str, Any]) -> None:
+        accuracy = _accuracy(record)
+        if not accuracy and time.monotonic() - self.last < 10:
+            return
+        self.last = time.monotonic()
+        left = record["seconds"] / record["step"] * (self.steps - record["step"])
+        words = [self.title, f"{record['step']}/{self.steps}", _terms(record), accuracy, f"{left:.0f} s left"]
+        print(*filter(None, words), file=sys.stderr)
 
 
 def _terms(record: dict[str, Any]) -> str:
-    return " ".join(f"{short} {record[name]:.3f}" for name, short in _SHORT.items() if name in record)
+    return " ".join(f"{short} {record[name]:.3f}" for name, short in _SHORT.items() if record.get(name) is not None)
 
 
 def _accuracy(record: dict[str, Any]) -> str:
-    return f"acc {100 * record['test']['ema']['accuracy']:.1f}%" if "test" in record else ""
+    """Of the validation part where there is one: what a person may choose by."""
+    parts = [part for part in ("validation", "test") if part in record]
+    return f"{parts[0]} {100 * record[parts[0]]['ema']['accuracy']:.1f}%" if parts else ""

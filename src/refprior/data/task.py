@@ -1,6 +1,7 @@
 """A task: which images are labelled, which are not, and which are kept apart to measure with."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -49,12 +50,13 @@ class Task:
         parts = {"labelled": self.labelled, "test": self.test, "validation": self.validation}
         for name, part in parts.items():
             if part is not None:
-                _check(name, part, self.shape, len(self.classes))
+                self.check_images(name, part.images)
+                check_labels(name, part.labels, len(self.classes))
         missing = set(range(len(self.classes))) - set(self.labelled.labels.tolist())
         if missing:
             raise ValueError(f"need a label of each class, missing {sorted(missing)} of {len(self.classes)}")
-        if len(self.unlabelled) and self.unlabelled.shape[1:] != self.shape:
-            raise ValueError(f"unlabelled images are {tuple(self.unlabelled.shape[1:])}, labelled {self.shape}")
+        if len(self.unlabelled):
+            self.check_images("unlabelled", self.unlabelled)
         mean, std = _statistics(self.labelled.images, self.unlabelled)
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "std", std)
@@ -71,14 +73,18 @@ class Task:
 
     def to(self, device: torch.device) -> "Task":
         """The same task with its images on another device."""
-        return Task(
-            self.name,
-            self.classes,
-            self.labelled.to(device),
-            self.unlabelled.to(device),
-            self.test.to(device),
-            self.validation.to(device) if self.validation is not None else None,
-        )
+        moved = copy(self)  # not made anew: that would read all images for their statistics again
+        for name in ("labelled", "unlabelled", "test", "validation"):
+            part = getattr(self, name)
+            object.__setattr__(moved, name, part.to(device) if part is not None else None)
+        return moved
+
+    def check_images(self, name: str, images: Tensor) -> None:
+        """Refuse images of another shape or type than the labelled ones."""
+        if tuple(images.shape[1:]) != self.shape:
+            raise ValueError(f"{name} images are {tuple(images.shape[1:])}, labelled {self.shape}")
+        if images.dtype != self.labelled.images.dtype:
+            raise ValueError(f"{name} images are {images.dtype}, labelled {self.labelled.images.dtype}")
 
 
 def task_from_arrays(
@@ -133,12 +139,6 @@ def check_labels(name: str, labels: Tensor, classes: int) -> None:
     if outside.any():
         first = int(outside.nonzero()[0])
         raise ValueError(f"{name} label {int(labels[first])} at index {first} is outside 0 … {classes - 1}")
-
-
-def _check(name: str, part: Examples, shape: tuple[int, ...], classes: int) -> None:
-    if tuple(part.images.shape[1:]) != shape:
-        raise ValueError(f"{name} images are {tuple(part.images.shape[1:])}, labelled {shape}")
-    check_labels(name, part.labels, classes)
 
 
 def _statistics(*parts: Tensor) -> tuple[Tensor, Tensor]:

@@ -9,14 +9,15 @@ from typing import Literal, Self
 import torch
 from torch import Tensor
 
-from refprior.information import average, entropy, marginal_entropy, sampled_marginal_entropy
+from refprior.information import average, entropy, finite, marginal_entropy, mixture, sampled_marginal_entropy
 from refprior.methods.step import Loss, Step
 from refprior.methods.supervised import cross_entropy
 
 
 def mixture_of_views(weak: Tensor, strong: Tensor, tau: float) -> Tensor:
     """log f = log(τ p_g1 + (1-τ) p_g2), the pseudo-code's f: (..., C), (..., C) -> (..., C)."""
-    return torch.logaddexp(_log(tau) + weak, _log(1 - tau) + strong)
+    weights = torch.tensor([tau, 1 - tau], dtype=weak.dtype, device=weak.device).log()
+    return mixture(torch.stack([weak, strong]), weights)
 
 
 def view_entropy(weak: Tensor, strong: Tensor, tau: float) -> Tensor:
@@ -30,7 +31,7 @@ def jensen_entropy(weak: Tensor, strong: Tensor, tau: float) -> Tensor:
     Its terms -p_g1 log p_g2 make the two views agree, as FixMatch's loss does.
     """
     f = mixture_of_views(weak, strong, tau).exp()
-    return -(f * (tau * weak + (1 - tau) * strong)).sum(-1)
+    return -(f * (tau * finite(weak) + (1 - tau) * finite(strong))).sum(-1)
 
 
 def confident(weak: Tensor, threshold: float) -> Tensor:
@@ -60,15 +61,19 @@ class ReferencePrior:
     samples: int | None = None  # labelings a particle to estimate h_y with; None: exact
 
     def __post_init__(self) -> None:
-        _require(self.order >= 1, f"order must be at least 1, got {self.order}")
-        _require(self.alpha >= 0, f"alpha must be at least 0, got {self.alpha}")
+        whole = isinstance(self.order, int) and self.order >= 1
+        _require(whole, f"order must be a whole number of at least 1, got {self.order}")
+        _require(0 <= self.alpha < math.inf, f"alpha must be at least 0, got {self.alpha}")
         _require(0 <= self.tau <= 1, f"tau must lie in [0, 1], got {self.tau}")
         _require(self.tau < 1 or self.gamma is not None, "tau = 1 makes 1 / (1 - tau²) infinite: give gamma")
-        _require(self.gamma is None or self.gamma >= 0, f"gamma must be at least 0, got {self.gamma}")
+        _require(self.gamma is None or 0 <= self.gamma < math.inf, f"gamma must be at least 0, got {self.gamma}")
         inside = self.threshold is None or 0 < self.threshold <= 1
         _require(inside, f"threshold must lie in (0, 1], got {self.threshold}")
         known = self.marginal_views in ("mixture", "weak")
         _require(known, f"marginal_views must be 'mixture' or 'weak', got {self.marginal_views!r}")
+        learns = self.marginal_views == "mixture" or self.marginal_gradient or not self.stop_gradient
+        _require(learns, "marginal_views='weak' needs marginal_gradient=True: h_y would have no gradient at all")
+        _require(self.samples is None or self.samples >= 2, f"samples must be at least 2, got {self.samples}")
 
     @classmethod
     def paper(cls) -> Self:
@@ -109,7 +114,7 @@ class ReferencePrior:
         items = (jensen_entropy if self.jensen else view_entropy)(weak, strong, self.tau)  # (K, B, N)
         if self.threshold is not None:
             items = items * confident(weak, self.threshold)
-        return self._scale(average(items.sum(-1), log_prior))
+        return self._scale(average(items.sum(-1), log_prior), weak)
 
     def marginal(
         self, weak: Tensor, strong: Tensor, log_prior: Tensor, generator: torch.Generator | None = None
@@ -118,15 +123,11 @@ class ReferencePrior:
         weak = weak.detach() if self.stop_gradient and not self.marginal_gradient else weak
         log_p = weak if self.marginal_views == "weak" else mixture_of_views(weak, strong, self.tau)
         if self.samples is None:
-            return self._scale(marginal_entropy(log_p, log_prior))
-        return self._scale(sampled_marginal_entropy(log_p, log_prior, self.samples, generator))
+            return self._scale(marginal_entropy(log_p, log_prior), weak)
+        return self._scale(sampled_marginal_entropy(log_p, log_prior, self.samples, generator), weak)
 
-    def _scale(self, entropy_of_tuple: Tensor) -> Tensor:
-        return entropy_of_tuple / self.order if self.per_item else entropy_of_tuple
-
-
-def _log(weight: float) -> float:
-    return math.log(weight) if weight > 0 else -math.inf
+    def _scale(self, entropy_of_tuple: Tensor, log_p: Tensor) -> Tensor:
+        return entropy_of_tuple / log_p.shape[-2] if self.per_item else entropy_of_tuple
 
 
 def _require(condition: bool, message: str) -> None:

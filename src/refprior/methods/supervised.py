@@ -5,14 +5,13 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from refprior.information import average
+from refprior.information import average, log_likelihood
 from refprior.methods.step import Loss, Step
 
 
 def cross_entropy(log_p: Tensor, y: Tensor, log_prior: Tensor) -> Tensor:
     """-E_{w ~ π} log p(y | x, w), last term of eq:ref_mi_ce, ℓ_x of the box: (K, b, C), (b,), (K,) -> (b,)."""
-    picked = log_p.gather(-1, y.expand(len(log_p), -1).unsqueeze(-1)).squeeze(-1)
-    return -average(picked, log_prior)
+    return -average(log_likelihood(log_p, y), log_prior)
 
 
 @dataclass(frozen=True)

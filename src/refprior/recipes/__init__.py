@@ -27,11 +27,19 @@ def named(name: str, settings: dict[str, str], **arguments: Any) -> Named:
     hints = signature_hints(RECIPES[name])
     inner = {path: text for path, text in settings.items() if path not in hints}
     own = {path: parse(text, hints[path], path) for path, text in settings.items() if path in hints}
+    if both := set(own) & set(arguments):
+        raise ValueError(f"{', '.join(sorted(both))} has an option of its own: give --{min(both)} instead of --set")
     arguments = {**arguments, **own}
+    check_arguments(name, hints, arguments)
     recipe = RECIPES[name](**arguments)
     for path, text in inner.items():
         recipe = override(recipe, path, text)
     return Named(recipe, {"recipe": name, "arguments": arguments, "settings": inner})
+
+
+def check_arguments(name: str, hints: dict[str, Any], arguments: dict[str, Any]) -> None:
+    for argument in arguments:
+        check_name(argument, hints, f"recipe {name} has no argument")
 
 
 def again(origin: dict[str, Any] | None) -> Recipe:

@@ -60,7 +60,7 @@ def _settings(thing: Any) -> dict[str, Any]:
 
 def signature_hints(function: Callable[..., Any]) -> dict[str, Any]:
     """Names and types of the parameters of a function or class."""
-    hints = get_type_hints(vars(function)["__init__"] if inspect.isclass(function) else function)
+    hints = get_type_hints(function.__init__ if inspect.isclass(function) else function)
     return {name: hints.get(name, Any) for name in inspect.signature(function).parameters}
 
 
@@ -88,7 +88,7 @@ def _parse_one(text: str, hint: Any) -> Any:
         if hint is int:
             return int(text)
         return float(Fraction(text)) if hint is float else None
-    except (ValueError, ZeroDivisionError):
+    except (ValueError, ZeroDivisionError, OverflowError):
         return None
 
 

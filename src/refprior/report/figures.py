@@ -2,6 +2,7 @@
 
 import base64
 import io
+import math
 from collections.abc import Sequence
 
 import matplotlib
@@ -91,9 +92,9 @@ def _entropies(axes: Axes, runs: Group) -> None:
             ("marginal_entropy", _MARGINAL, "$h_y$: of the mixture"),
             ("conditional_entropy", _CONDITIONAL, "$h_{yw}$: mean of particles (bound)"),
         ):
-            values = [r[key] for r in run.records]
+            values = [math.nan if r[key] is None else r[key] for r in run.records]
             axes.plot(steps, values, color=colour, lw=1, alpha=0.8, label=label if number == 0 else None)
-    axes.set(title=f"{runs[0].label}, {len(runs)} seeds", xlabel="step", ylabel="entropy of a tuple (nats)")
+    axes.set(title=f"{runs[0].label}, {len(runs)} seeds", xlabel="step", ylabel="entropy (nats)")
     axes.legend(frameon=False)
 
 

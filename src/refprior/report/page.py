@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 
 from refprior.report.figures import all_figures, as_image, as_png
-from refprior.report.table import Group, find_runs, group, rows, summarise
+from refprior.report.table import Group, find_runs, group, rows, summarise_finished
 from refprior.train import folder
 
 _STYLE = """
@@ -26,7 +26,7 @@ _NOTE = (
 def write_report(paths: Sequence[Path], out: Path, pictures: Path | None = None) -> list[Group]:
     """Write the page for all runs among and below `paths`, and its figures as files too; the groups it shows."""
     found = find_runs(paths)
-    groups = group([summarise(path) for path in found])
+    groups = group(summarise_finished(found))
     out.parent.mkdir(parents=True, exist_ok=True)
     folder.write_text(out, page(groups, found))
     if pictures is not None:

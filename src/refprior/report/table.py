@@ -1,19 +1,31 @@
 """Runs → a table: one row a recipe, mean ± standard deviation over its seeds, always at the last step."""
 
+import json
+import logging
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from refprior.train import Record, folder
+
+log = logging.getLogger("refprior")
+
+
+class UnfinishedError(ValueError):
+    """A run that has not come to its last step."""
 
 
 @dataclass(frozen=True)
 class Summary:
     """What a run folder says: its name, its seed and its records."""
 
+    path: Path
     label: str
+    key: str  # the same for runs that differ only in their seed
     seed: int
     records: list[Record]
 
@@ -30,12 +42,26 @@ Group = list[Summary]
 
 
 def summarise(path: Path) -> Summary:
-    """Read one run folder."""
-    header = folder.read_json(path / folder.RECIPE)
+    """Read one finished run folder."""
+    header = folder.read_header(path)
     records = folder.read_records(path)
-    if not records or "test" not in records[-1]:
-        raise ValueError(f"{path} is not finished: its last record has no evaluation")
-    return Summary(_label(header), int(header["recipe"]["seed"]), records)
+    recipe, done = header["recipe"], records[-1]["step"] if records else 0
+    if done != recipe["steps"]:
+        raise UnfinishedError(f"{path} is not finished: step {done} of {recipe['steps']}")
+    return Summary(path, _label(header), json.dumps(_without_seeds(recipe)), recipe["seed"], records)
+
+
+def summarise_finished(paths: Sequence[Path]) -> list[Summary]:
+    """All finished runs; the others are named and left out."""
+    summaries = []
+    for path in paths:
+        try:
+            summaries.append(summarise(path))
+        except UnfinishedError as error:
+            log.warning("left out: %s", error)
+    if not summaries:
+        raise ValueError("none of the runs is finished")
+    return summaries
 
 
 def find_runs(paths: Sequence[Path]) -> list[Path]:
@@ -44,7 +70,7 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         if not path.is_dir():
             raise ValueError(f"{path} is not a folder")
-        inside = [file.parent for file in sorted(path.rglob(folder.RECIPE)) if file.parent.name != "start"]
+        inside = [file.parent for file in sorted(path.rglob(folder.RECIPE)) if not _is_stage(file.parent)]
         if not inside:
             raise ValueError(f"{path} holds no run: no {folder.RECIPE} in it or below")
         found += inside
@@ -53,14 +79,19 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
 
 def group(runs: Sequence[Summary]) -> list[Group]:
     """Runs that differ only in their seed stand together."""
-    labels = dict.fromkeys(run.label for run in runs)
-    return [sorted((r for r in runs if r.label == label), key=lambda r: r.seed) for label in labels]
+    keys = dict.fromkeys(run.key for run in runs)
+    groups = [sorted((run for run in runs if run.key == key), key=lambda run: run.seed) for key in keys]
+    for one, other in (pair for g in groups for pair in pairwise(g)):
+        if one.seed == other.seed:
+            raise ValueError(f"{one.path} and {other.path} are the same recipe with the same seed: leave one out")
+    return groups
 
 
 COLUMNS: dict[str, Callable[[Record], float]] = {
     "ensemble, EMA %": lambda r: 100 * r["test"]["ema"]["accuracy"],
     "ensemble, raw %": lambda r: 100 * r["test"]["raw"]["accuracy"],
     "particle, EMA %": lambda r: 100 * statistics.mean(r["test"]["ema"]["particles"]),
+    "validation, EMA %": lambda r: 100 * r["validation"]["ema"]["accuracy"] if "validation" in r else math.nan,
     "particle, raw %": lambda r: 100 * statistics.mean(r["test"]["raw"]["particles"]),
     "NLL": lambda r: r["test"]["ema"]["negative_log_likelihood"],
     "ECE": lambda r: r["test"]["ema"]["calibration_error"],
@@ -84,6 +115,8 @@ def markdown(groups: Sequence[Group]) -> str:
 def _cell(name: str, runs: Group) -> str:
     values = [COLUMNS[name](run.result) for run in runs]
     digits = _DIGITS.get(name, 1)
+    if any(math.isnan(value) for value in values):
+        return "–"
     mean = f"{statistics.mean(values):.{digits}f}"
     return f"{mean} ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else mean
 
@@ -95,4 +128,15 @@ def _label(header: dict[str, Any]) -> str:
         return str(header["recipe"]["method"]["type"]).rpartition(".")[2]
     changed = {**origin["arguments"], **origin["settings"]}
     changed.pop("seed", None)
-    return " ".join([origin["recipe"], *(f"{k}={v}" for k, v in changed.items())])
+    return " ".join([origin["recipe"], *(f"{name}={value}" for name, value in sorted(changed.items()))])
+
+
+def _without_seeds(description: Any) -> Any:
+    if isinstance(description, dict):
+        return {name: _without_seeds(value) for name, value in description.items() if name != "seed"}
+    return description
+
+
+def _is_stage(path: Path) -> bool:
+    """Whether a run folder is an earlier stage of the run that it lies in."""
+    return path.name == "start" and (path.parent / folder.RECIPE).exists()

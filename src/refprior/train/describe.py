@@ -1,5 +1,6 @@
 """A recipe as plain JSON, for people and for comparing two runs: what stands in recipe.json."""
 
+import inspect
 from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any
@@ -17,8 +18,8 @@ def describe(thing: Any) -> Any:
         values = {f.name: describe(getattr(thing, f.name)) for f in fields(thing)}
         return {"type": _name(type(thing)), **values}
     if isinstance(thing, partial):
-        values = {key: describe(value) for key, value in thing.keywords.items()}
-        return {"type": _name(thing.func), **values}
+        bound = inspect.signature(thing.func).bind_partial(*thing.args, **thing.keywords)
+        return {"type": _name(thing.func), **{name: describe(value) for name, value in bound.arguments.items()}}
     return _name(thing if callable(thing) else type(thing))
 
 

@@ -36,7 +36,12 @@ def locked(folder: Path) -> Iterator[None]:
         file.truncate(0)
         file.write(f"process {os.getpid()} on {platform.node()}")
         file.flush()
-        yield
+        try:
+            yield
+        finally:
+            if [path.name for path in folder.glob("*")] == [LOCK]:  # nothing came of it
+                (folder / LOCK).unlink()
+                folder.rmdir()
 
 
 def move_aside(folder: Path) -> Path | None:
@@ -91,7 +96,7 @@ def check_recipe(folder: Path, description: Any) -> None:
     """Refuse to go on with a run that another recipe made."""
     if not (folder / RECIPE).exists():
         return
-    changes = differences(read_json(folder / RECIPE)["recipe"], json.loads(json.dumps(description)))
+    changes = differences(read_header(folder)["recipe"], json.loads(json.dumps(description)))
     if changes:
         raise ValueError(
             f"{folder} was made by another recipe: {'; '.join(changes)} (there → now). "
@@ -102,7 +107,7 @@ def check_recipe(folder: Path, description: Any) -> None:
 def write_header(folder: Path, origin: dict[str, Any] | None, description: Any) -> None:
     """recipe.json: the recipe, where it came from, and one environment for each time that it was trained."""
     path = folder / RECIPE
-    earlier = read_json(path)["environments"] if path.exists() else []
+    earlier = read_header(folder)["environments"] if path.exists() else []
     environments = [*earlier, environment(origin)]
     write_json(path, {"origin": origin, "recipe": description, "environments": environments})
 
@@ -115,9 +120,24 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
     return [] if old == new else [f"{path}: {old} → {new}"]
 
 
+def read_header(folder: Path) -> dict[str, Any]:
+    """recipe.json, checked as far as this program reads it."""
+    header = read_json(folder / RECIPE)
+    recipe = header.get("recipe") if isinstance(header, dict) else None
+    origin = header.get("origin") if isinstance(header, dict) else None
+    whole = isinstance(recipe, dict) and all(isinstance(recipe.get(name), int) for name in ("steps", "seed"))
+    parts = {"recipe": str, "arguments": dict, "settings": dict}
+    named = origin is None or (
+        isinstance(origin, dict) and all(isinstance(origin.get(name), kind) for name, kind in parts.items())
+    )
+    if not (whole and named and isinstance(header.get("environments"), list)):
+        raise ValueError(f"{folder / RECIPE} is not the record of a run")
+    return header  # type: ignore[no-any-return]
+
+
 def append_record(folder: Path, record: Record) -> None:
     with (folder / METRICS).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record) + "\n")
+        file.write(json.dumps(record, allow_nan=False) + "\n")
 
 
 def sync_metrics(folder: Path) -> int:
@@ -143,9 +163,12 @@ def read_records(folder: Path) -> list[Record]:
     records = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
-            records.append(json.loads(line))
+            record = json.loads(line)
         except ValueError:
             raise ValueError(f"{path}, line {number} is not valid JSON") from None
+        if not isinstance(record, dict) or not isinstance(record.get("step"), int):
+            raise ValueError(f"{path}, line {number} is not a record: it has no step")
+        records.append(record)
     return records
 
 

@@ -6,6 +6,7 @@ to do with it: write a line, draw a bar, stop.
 
 # K particles, b labelled examples, B tuples, N order
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -93,7 +94,8 @@ def _record(recipe: Recipe, task: Task, state: State, loss: Loss, rate: float) -
     if not evaluate and state.step % LOG_EVERY:
         return None
     record: Record = {"step": state.step, "epoch": state.step / EPOCH, "learning_rate": rate}
-    record |= {name: value.item() for name, value in {"loss": loss.total, **loss.terms}.items()}
+    terms = {name: value.item() for name, value in {"loss": loss.total, **loss.terms}.items()}
+    record |= {name: value if math.isfinite(value) else None for name, value in terms.items()}
     record |= {"seconds": state.seconds, **({"skipped": state.skipped} if state.skipped else {})}
     return record | (evaluation(task, state) if evaluate else {})
 

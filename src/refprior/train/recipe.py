@@ -46,6 +46,10 @@ class Recipe:
             raise ValueError(f"unlabelled_unit must be 'images' or 'tuples', got {self.unlabelled_unit!r}")
         if self.precision not in ("float32", "bfloat16"):
             raise ValueError(f"precision must be 'float32' or 'bfloat16', got {self.precision!r}")
+        if self.optimiser.warmup >= self.steps:
+            raise ValueError(f"{self.optimiser.warmup} steps of warm-up do not fit a run of {self.steps} steps")
+        if self.start is not None and self.start.particles != self.particles:
+            raise ValueError(f"the first stage has {self.start.particles} particles, this one {self.particles}")
         if self.method.order and not self.tuples:
             raise ValueError(f"order {self.method.order} does not fit {self.unlabelled} unlabelled images a step")
 

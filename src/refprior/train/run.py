@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from refprior.data import Task
+from refprior.data import Examples, Task
 from refprior.particles import Particles
-from refprior.posterior import Scores, likelihood_weights, predictive, scores
+from refprior.posterior import Average, Scores, likelihood_weights, predictive, scores
 from refprior.train import checkpoint, folder
 from refprior.train.checkpoint import CheckpointError
 from refprior.train.describe import describe
@@ -25,7 +25,7 @@ from refprior.train.trouble import NotFiniteError, dump
 
 Watcher = Callable[[Record], None]
 Kind = Literal["ema", "raw"]  # which weights: the moving average, or as they are
-Weighting = Literal["uniform", "likelihood"]  # how the particles count in a prediction
+Weighting = Literal["prior", "likelihood"]  # how the particles count in a prediction
 log = logging.getLogger("refprior")
 
 
@@ -44,26 +44,40 @@ class Run:
         """The record of the last step: what every table reports."""
         return self.history[-1]
 
-    def predict(self, images: np.ndarray, weights: Weighting = "uniform", kind: Kind = "ema") -> np.ndarray:
+    def predict(
+        self,
+        images: np.ndarray | Tensor,
+        weights: Weighting = "prior",
+        kind: Kind = "ema",
+        average_of: Average = "probabilities",
+    ) -> np.ndarray:
         """p(y | x, x^n, y^n), eq:bayes_posterior_predictive_distribution: (n, *shape) -> (n, C) probabilities."""
         particles = self.weights(kind)
         batch = torch.as_tensor(images).to(particles.prior_logits.device)
+        self.task.check_images("given", batch)
         log_p = log_probabilities(particles, self.task, batch)
-        return np.asarray(predictive(log_p, self.posterior(weights, kind)).exp().cpu())
+        return np.asarray(predictive(log_p, self.posterior(weights, kind), average_of).exp().cpu())
 
-    def evaluate(self, kind: Kind = "ema", weights: Weighting = "uniform") -> Scores:
-        """Scores on the test part."""
-        log_p = log_probabilities(self.weights(kind), self.task, self.task.test.images)
-        return scores(log_p, self.task.test.labels, self.posterior(weights, kind))
+    def evaluate(
+        self,
+        kind: Kind = "ema",
+        weights: Weighting = "prior",
+        average_of: Average = "probabilities",
+        part: Examples | None = None,
+    ) -> Scores:
+        """Scores on the test part, or on another one."""
+        part = self.task.test if part is None else part
+        log_p = log_probabilities(self.weights(kind), self.task, part.images)
+        return scores(log_p, part.labels, self.posterior(weights, kind), average_of)
 
     def weights(self, kind: Kind) -> Particles:
         return self.ema if kind == "ema" else self.particles
 
     def posterior(self, weights: Weighting = "likelihood", kind: Kind = "ema") -> Tensor:
-        """log p(w_k | x^n, y^n) of the labelled images, or the prior for uniform weights: (K,)."""
+        """log p(w_k | x^n, y^n) of the labelled images, or the prior, which is uniform unless it was learnt: (K,)."""
         particles = self.weights(kind)
         log_prior = particles.log_prior.detach()
-        if weights == "uniform":
+        if weights == "prior":
             return log_prior
         log_p = log_probabilities(particles, self.task, self.task.labelled.images)
         return likelihood_weights(log_p, self.task.labelled.labels, log_prior)

@@ -1,5 +1,6 @@
 """Views of small grey images: shifts, small rotations and scalings, noise and cutout, drawn anew for every image."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -29,7 +30,9 @@ def affine(images: Tensor, degrees: float, scale: float, pixels: float, generato
     cosine, sine = angle.cos() / size, angle.sin() / size
     # Coordinates run from -1 to 1: one pixel is 2 / width.
     right, down = draw[2] * pixels * 2 / width, draw[3] * pixels * 2 / height
-    rows = torch.stack([torch.stack([cosine, sine, right], -1), torch.stack([-sine, cosine, down], -1)], 1)
+    # They are stretched by the image's sides, so that turning them needs the ratio of these.
+    across, along = sine * height / width, -sine * width / height
+    rows = torch.stack([torch.stack([cosine, across, right], -1), torch.stack([along, cosine, down], -1)], 1)
     grid = F.affine_grid(rows, list(images.shape), align_corners=False)
     return _to_uint8(F.grid_sample(images.to(grid.dtype), grid, align_corners=False))
 
@@ -54,6 +57,10 @@ class Shift:
 
     pixels: int = 1
 
+    def __post_init__(self) -> None:
+        if self.pixels < 0:
+            raise ValueError(f"pixels must be at least 0, got {self.pixels}")
+
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         return shift(images, self.pixels, generator)
 
@@ -68,7 +75,16 @@ class Distort:
     noise: float = 16.0  # grey levels
     cutout: int = 2  # pixels
 
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{name} must be at least 0, got {value}")
+        if self.scale >= 1:
+            raise ValueError(f"scale must be below 1, got {self.scale}")
+
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        if images.dtype != torch.uint8:
+            raise ValueError(f"this view takes uint8 images of 0 … 255, got {images.dtype}")
         moved = affine(images, self.degrees, self.scale, self.pixels, generator)
         return cutout(noise(moved, self.noise, generator), self.cutout, generator)
 
