@@ -1,0 +1,28 @@
+"""Exact reference priors of small models, each with a certificate of how far it can be from the optimum.
+
+    from refprior.exact import Coin, reference_prior
+    print(reference_prior(Coin(10)))
+
+Numpy and scipy only.
+"""
+
+from .channels import Categorical, Channel
+from .models import Coin, ExponentialDecay, Gaussian, Poisson, TwoCoins
+from .priors import FirstStage, certify, known_first_stage, reference_prior, two_stage_prior
+from .solution import Solution
+
+__all__ = [
+    "Categorical",
+    "Channel",
+    "Coin",
+    "ExponentialDecay",
+    "FirstStage",
+    "Gaussian",
+    "Poisson",
+    "Solution",
+    "TwoCoins",
+    "certify",
+    "known_first_stage",
+    "reference_prior",
+    "two_stage_prior",
+]

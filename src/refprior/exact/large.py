@@ -1,0 +1,155 @@
+"""Coins tossed very often: sparse columns, a banded Newton system, and fewer outcomes than tosses.
+
+The search sums over quadrature nodes instead of all n + 1 outcomes: the integers near both ends, further in nodes
+a fraction of a standard deviation apart, weighted by their distance. p log p is analytic there, so the sums agree
+to rounding. The certificate knows nothing of this: it sums over all outcomes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sparse
+from scipy.special import erf
+
+from .ascent import ascend
+from .binomial import log_binomial, normaliser, score
+from .channels import Array
+from .models import Coin
+from .objective import Objective, Table
+from .solver import solve
+from .windows import NARROW, NARROW_FROM, WIDE
+
+LARGE_FROM = 700
+NODES = 4.0  # quadrature nodes a standard deviation, away from the ends
+BLEND_FROM, BLEND_WIDTH = 2.0, 0.12  # where nodes leave the integers, in units of √z / NODES
+LEAST_SPACING = 1.02  # standard deviations between atoms: the ripple 2 exp(−4π²/δ²) is below rounding
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Outcomes z (Z,), the logs of their quadrature weights, and the constant part of log p at them."""
+
+    z: Array
+    log_weight: Array
+    constant: Array
+
+
+def quadrature_nodes(n: int) -> Nodes:
+    """Nodes that are all integers near 0 and n and thin out in between, symmetric under z → n − z."""
+    density = NODES
+    half = _index(np.array([n / 2.0]), n, density)[0][0]
+    total = math.ceil(2 * half)
+    for _ in range(30):  # scale the density until the middle is a node or halfway between two
+        miss = total / 2 - _index(np.array([n / 2.0]), n, density)[0][0]
+        density *= 1 + miss / (math.sqrt(n) * density * math.pi / 2)
+    target = np.arange(total // 2 + 1.0)
+    z = _invert(target, n, density)
+    weight = 1 / _index(z, n, density)[1]
+    mirrored = target < total / 2
+    z = np.concatenate([z, (n - z[mirrored])[::-1]])
+    weight = np.concatenate([weight, weight[mirrored][::-1]])
+    return Nodes(z, np.log(weight), normaliser(n, z))
+
+
+def _index(z: Array, n: int, density: float) -> tuple[Array, Array]:
+    """Number t(z) of the node at z and dt/dz: z near the end, linear in the angle further in, blended smoothly."""
+    angle = 2 * np.arcsin(np.sqrt(z / n))
+    rate = density * math.sqrt(n)
+    touch = density**2  # here a standard deviation holds `density` integers: the two laws run parallel
+    offset = touch - rate * 2 * math.asin(math.sqrt(min(touch / n, 1.0)))
+    x = np.sqrt(z) / density
+    blend = 0.5 * (1 + erf((x - BLEND_FROM) / BLEND_WIDTH))
+    safe = np.maximum(z, 1e-3)
+    slope_angle = 1 / np.sqrt(safe * (n - np.minimum(z, n - 1e-3)))
+    slope_x = 1 / (2 * density * np.sqrt(safe))
+    slope_blend = np.exp(-(((x - BLEND_FROM) / BLEND_WIDTH) ** 2)) / (BLEND_WIDTH * math.sqrt(math.pi)) * slope_x
+    excess = rate * angle + offset - z
+    return z + blend * excess, 1 + blend * (rate * slope_angle - 1) + slope_blend * excess
+
+
+def _invert(target: Array, n: int, density: float) -> Array:
+    """z with t(z) = target, by Newton from a table."""
+    table = n / 2 * np.sin(np.linspace(0, np.pi / 2, 20 * len(target))) ** 2
+    z = np.interp(target, _index(table, n, density)[0], table)
+    for _ in range(8):
+        value, slope = _index(z, n, density)
+        z = np.clip(z - (value - target) / slope, 0.0, n / 2)
+    whole = np.round(z)
+    return np.where(np.abs(z - whole) < 1e-9, whole, z)
+
+
+def sparse_table(n: int, nodes: Nodes, u: Array) -> Table:
+    """The table of objective.py with windows as sparse rows: (K, 1) -> Table."""
+    columns, counts = _windows(n, nodes, u[:, 0])
+    angle = np.repeat(u[:, 0], counts)
+    z = nodes.z[columns]
+    log_weight = nodes.log_weight[columns]
+    log_p = log_binomial(n, z, angle, nodes.constant[columns]) + log_weight
+    first, second = score(n, z, np.clip(angle, 1e-9, np.pi - 1e-9))
+    p = np.exp(log_p)
+    rows = np.concatenate([[0], np.cumsum(counts)])
+    finite = np.maximum(log_p, -745.0) - log_weight  # relative to the quadrature: the gain does not feel it
+    shape = (len(u), len(nodes.z))
+
+    def matrix(data: Array) -> sparse.csr_array:
+        return sparse.csr_array((data, columns, rows), shape=shape)
+
+    def total(data: Array) -> Array:
+        return np.add.reduceat(data, rows[:-1])
+
+    raw = finite + log_weight
+    derivative, bend = p * first, p * (second + first**2)
+    return Table(
+        (1.0,),
+        [matrix(p)],
+        [[matrix(derivative)]],
+        [{(0, 0): matrix(bend)}],
+        total(p * raw),
+        total(derivative * raw)[:, None],
+        total(bend * raw + p * first**2)[:, None, None],
+    )
+
+
+def _windows(n: int, nodes: Nodes, angle: Array) -> tuple[Array, Array]:
+    """Columns of the nodes that each angle can show, row after row, and their number a row."""
+    variance = n * np.sin(angle) ** 2 / 4
+    reach = np.where(variance > NARROW_FROM, NARROW, WIDE) / math.sqrt(n)
+    low = np.searchsorted(nodes.z, n * np.sin(np.maximum(angle - reach, 0.0) / 2) ** 2, "left")
+    high = np.searchsorted(nodes.z, n * np.sin(np.minimum(angle + reach, np.pi) / 2) ** 2, "right")
+    counts = np.maximum(high - low, 1)
+    low = np.minimum(low, len(nodes.z) - counts)
+    columns = np.concatenate([np.arange(a, a + c) for a, c in zip(low, counts, strict=True)])
+    return columns, counts
+
+
+def solve_coin(channel: Coin, tolerance: float) -> tuple[Array, Array]:
+    """Atoms as angles (K, 1) and weights (K,): spacing profile of a smaller coin, then the joint ascent."""
+    n = channel.n
+    nodes = quadrature_nodes(n)
+    u, weights = starting_atoms(n)
+    unit = np.array([1 / math.sqrt(n)])
+    point = ascend(lambda points: sparse_table(n, nodes, points), u, weights, channel.bounds, 0.3 * unit)
+    return point.u, point.weights
+
+
+def starting_atoms(n: int) -> tuple[Array, Array]:
+    """Spacings of the coin of 400 tosses near the ends, then falling like the cube root to LEAST_SPACING."""
+    small = Coin(400)
+    u, _ = solve(Objective((small,)), 1e-12)
+    place = np.sort(u[:, 0]) * math.sqrt(small.n)
+    place = place[: len(place) // 2]
+    half = math.pi * math.sqrt(n) / 2
+    last_gap = place[-1] - place[-2]
+    middle = (place[-1] + place[-2]) / 2
+    places = list(place)
+    while places[-1] < half:
+        spacing = max(LEAST_SPACING, last_gap * (middle / (places[-1] + last_gap / 2)) ** (1 / 3))
+        places.append(places[-1] + spacing)
+    line = np.array(places)
+    line = line * (half / line[-1]) if abs(line[-1] - half) < 0.5 * spacing else line[:-1]
+    full = np.unique(np.concatenate([line, 2 * half - line]).round(12)) / math.sqrt(n)
+    weights = np.gradient(full)
+    return np.clip(full, 0, math.pi)[:, None], weights / weights.sum()

@@ -1,0 +1,123 @@
+"""The reference prior: candidates on a Fisher grid, weights, joint ascent, and exchange until nothing is missing.
+
+1. Weights of a grid of candidates by the interior-point method; its peaks are the first atoms.
+2. Joint Newton ascent on atoms and weights.
+3. Maxima of the gain above J are missing atoms: add them, find weights, ascend again.
+The certificate (certificate.py) then judges the result without knowing how it was found.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from .ascent import Point, ascend
+from .channels import Array, Categorical
+from .objective import Objective
+from .search import climb, fisher_grid, grid_gain, peaks, search_logs
+from .weights import optimal_weights
+
+CANDIDATE_SPACING = 0.25  # standard deviations between candidates, one parameter
+CANDIDATE_SPACING_PLANE = 0.6  # two parameters: their number grows with the square
+SEARCH_SPACING = 0.25
+ROUNDS = 25
+PATIENCE = 4  # rounds without halving the excess: what is left is rounding
+TWIN = (0.3, 0.1, 0.01, 1e-3)  # atoms closer than this (standard deviations) are one; less after each stale round
+
+
+def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
+    """Atoms in coordinates (K, d) and weights (K,) whose gap should be below `tolerance`."""
+    channel = objective.channel
+    if isinstance(channel, Categorical):
+        return _solve_table(objective, tolerance)
+    unit = _unit(objective)
+    point = _start(objective, unit)
+    grid, shape = fisher_grid(channel, SEARCH_SPACING)
+    best, best_excess, stale = point, np.inf, 0
+    for _ in range(ROUNDS):
+        added, excess = _missing(objective, point, grid, shape, unit, tolerance)
+        stale = 0 if excess < 0.5 * best_excess else stale + 1
+        if excess < best_excess:
+            best, best_excess = point, excess
+        if not len(added) or stale == PATIENCE:
+            break
+        point = _exchange(objective, point, added, unit, TWIN[stale])
+    return channel.canonical(best.u), best.weights
+
+
+def _solve_table(objective: Objective, tolerance: float) -> tuple[Array, Array]:
+    """A finite channel: all rows are candidates, none moves."""
+    count = len(objective.channel.log_likelihood(np.arange(objective.channel.bounds[0, 1] + 1)[:, None]))
+    u = np.arange(float(count))[:, None]
+    weights = optimal_weights(objective.table(u), 0.1 * tolerance)
+    weights = np.where(weights > 1e-3 * tolerance, weights, 0.0)
+    return u[weights > 0], weights[weights > 0] / weights.sum()
+
+
+def _unit(objective: Objective) -> Array:
+    """One standard deviation in coordinates, along each axis: (d,)."""
+    bounds = objective.channel.bounds
+    return np.asarray((bounds[:, 1] - bounds[:, 0]) / np.maximum(objective.channel.axis_lengths(), 1e-3))
+
+
+def _start(objective: Objective, unit: Array) -> Point:
+    """Weights on a grid of candidates, gathered around their peaks, then the joint ascent."""
+    channel = objective.channel
+    plane = channel.dimension > 1
+    u, shape = fisher_grid(channel, CANDIDATE_SPACING_PLANE if plane else CANDIDATE_SPACING)
+    if plane:
+        u, shape = _one_of_each(u, channel.canonical(u)), ()
+    weights = optimal_weights(objective.table(u), 1e-7)
+    top = np.flatnonzero(weights > 1e-4 * weights.max()) if plane else _heavy_peaks(weights, shape)
+    return _ascend(objective, *gather(u, weights, u[top]), unit)
+
+
+def _one_of_each(u: Array, canonical: Array) -> Array:
+    """Drop points whose representative is another point."""
+    return u[np.all(u == canonical, axis=1)]
+
+
+def _heavy_peaks(weights: Array, shape: tuple[int, ...]) -> Array:
+    top = peaks(weights, shape)
+    return top[weights[top] > 1e-3 * weights.max()]
+
+
+def gather(u: Array, weights: Array, centres: Array) -> tuple[Array, Array]:
+    """Give each candidate's weight to its nearest centre, at the mean place: (M, d), (M,)."""
+    nearest = cKDTree(centres).query(u)[1]
+    total = np.bincount(nearest, weights, len(centres))
+    moved = [np.bincount(nearest, weights * u[:, i], len(centres)) / total for i in range(u.shape[1])]
+    return np.stack(moved, axis=1), total / total.sum()
+
+
+def _ascend(objective: Objective, u: Array, weights: Array, unit: Array) -> Point:
+    return ascend(objective.table, u, weights, objective.channel.bounds, 0.5 * unit)
+
+
+def _missing(
+    objective: Objective, point: Point, grid: Array, shape: tuple[int, ...], unit: Array, tolerance: float
+) -> tuple[Array, float]:
+    """Maxima of the gain that exceed J by more than a third of the tolerance: (M, d), and the excess."""
+    logs = search_logs(objective, point.u, point.weights)
+    values = grid_gain(objective, grid, logs)
+    top, height = climb(objective, grid[peaks(values, shape)], logs, SEARCH_SPACING * unit)
+    excess = height - float(point.weights @ objective.gain(point.u, logs))
+    return top[excess > tolerance / 3], float(excess.max())
+
+
+def _exchange(objective: Objective, point: Point, added: Array, unit: Array, apart: float) -> Point:
+    """Atoms and missing ones together: weights, then the joint ascent without twins and without the dead."""
+    u = objective.channel.canonical(np.vstack([point.u, added]))
+    weights = optimal_weights(objective.table(u), 1e-12)
+    alive = weights > 1e-9
+    u, weights = u[alive], weights[alive] / weights[alive].sum()
+    return _ascend(objective, *gather(u, weights, _representatives(u / unit, weights, apart) * unit), unit)
+
+
+def _representatives(u: Array, weights: Array, apart: float) -> Array:
+    """The heaviest points of which no two are nearer than `apart`: (K, d) -> (M, d)."""
+    chosen: list[Array] = []
+    for k in np.argsort(-weights):
+        if all(np.linalg.norm(u[k] - other) > apart for other in chosen):
+            chosen.append(u[k])
+    return np.array(chosen)
