@@ -20,6 +20,8 @@ OUTWARD = 1e-7  # an atom at a bound is let go only by a slope inward of at leas
 DYING = 1e-6  # an atom lighter than this that wants to shrink below zero is dropped
 PREDICTED = 1e-17  # predicted increase of J at which the ascent has arrived
 ROUNDING = 1e-14  # a fall of J below this is not a fall
+SETTLED = 2e-15  # residual at which nothing is left to even out
+HEAVY = 1e-1  # damping at which a step does nothing any more
 SNAP = 0.1  # of the trust radius
 DAMPING = 1e-14  # relative, multiplied by a hundred until the system is positive definite
 
@@ -37,6 +39,11 @@ class Point(NamedTuple):
     @property
     def information(self) -> float:
         return float(self.weights @ self.gains)
+
+    def residual(self, bounds: Array, unit: Array) -> float:
+        """How far the atoms are from even gains and zero slopes, in nats."""
+        slopes = np.where(_free(self, bounds), np.abs(self.slopes) * unit, 0.0)
+        return float(max(np.abs(self.gains - self.information).max(), slopes.max()))
 
 
 def evaluate(make_table: Callable[[Array], Table], u: Array, weights: Array) -> Point:
@@ -69,6 +76,36 @@ def ascend(
     return point
 
 
+def settle(make_table: Callable[[Array], Table], point: Point, bounds: Array, trust: Array, steps: int = 60) -> Point:
+    """Even out the gains of the atoms where J is too flat to tell: damped steps that lower the residual."""
+    damping = 1e-10
+    for _ in range(steps):
+        residual = point.residual(bounds, trust)
+        if residual < SETTLED:
+            break
+        damping = max(damping / 100, 1e-14)
+        trial = _damped(make_table, point, bounds, trust, damping)
+        while (trial is None or trial.residual(bounds, trust) > 0.9 * residual) and damping < HEAVY:
+            damping *= 100
+            trial = _damped(make_table, point, bounds, trust, damping)
+        if damping >= HEAVY or trial is None:
+            break
+        point = trial
+    return point
+
+
+def _damped(
+    make_table: Callable[[Array], Table], point: Point, bounds: Array, trust: Array, damping: float
+) -> Point | None:
+    """The damped Newton step, unless it leaves the trust region or the simplex."""
+    step_weights, step_u, _ = newton_step(point, bounds, damping)
+    weights = point.weights + step_weights
+    if weights.min() <= 0 or np.any(np.abs(step_u) > trust):
+        return None
+    u = np.clip(point.u + step_u, bounds[:, 0], bounds[:, 1])
+    return evaluate(make_table, u, weights / weights.sum())
+
+
 def _search(
     make_table: Callable[[Array], Table], point: Point, step_weights: Array, step_u: Array, bounds: Array, snap: Array
 ) -> Point | None:
@@ -90,7 +127,7 @@ def _search(
     return None
 
 
-def newton_step(point: Point, bounds: Array) -> tuple[Array, Array, float]:
+def newton_step(point: Point, bounds: Array, damping: float = 0.0) -> tuple[Array, Array, float]:
     """Steps of weights (K,) and atoms (K, d), and the predicted increase of J."""
     count, dimension = point.u.shape
     free = _free(point, bounds)
@@ -98,7 +135,7 @@ def newton_step(point: Point, bounds: Array) -> tuple[Array, Array, float]:
     right = np.column_stack([point.gains - point.information, point.slopes]).ravel()[keep]
     ones = np.column_stack([np.ones(count), np.zeros((count, dimension))]).ravel()[keep]
     information = _information_matrix(point.table, point.weights, dimension)[keep][:, keep]
-    solved = _solve(information, _block_curvature(point), keep, np.stack([right, ones], axis=1), ones)
+    solved = _solve(information, _block_curvature(point), keep, np.stack([right, ones], axis=1), ones, damping)
     step = solved[:, 0] - solved[:, 1] * (ones @ solved[:, 0]) / (ones @ solved[:, 1])
     full = np.zeros(count * (1 + dimension))
     full[keep] = step
@@ -136,16 +173,17 @@ def _block_curvature(point: Point) -> tuple[Array, Array]:
     return bend / point.weights[:, None, None], -point.slopes / point.weights[:, None]
 
 
-def _solve(information: Any, blocks: tuple[Array, Array], keep: Any, right: Array, ones: Array) -> Array:
-    """Solve with the exact Hessian where it is positive definite, else without G', else damped."""
+def _solve(
+    information: Any, blocks: tuple[Array, Array], keep: Any, right: Array, ones: Array, damping: float
+) -> Array:
+    """Solve with the exact Hessian where it is positive definite, else without G', else damped more."""
     for cross in (True, False):
         matrix = information + _block_matrix(blocks, keep, cross, sparse.issparse(information))
-        damping = 0.0 if cross else DAMPING
-        for _ in range(1 if cross else 7):
+        for more in (damping,) if cross else (damping, *(damping + DAMPING * 100.0 ** np.arange(7))):
             try:
-                return _solve_definite(matrix, damping, right, ones)
+                return _solve_definite(matrix, float(more), right, ones)
             except LinAlgError:
-                damping *= 100
+                continue
     raise FloatingPointError("the Newton system is not positive definite")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sparse
 from scipy.special import erf
 
-from .ascent import ascend
+from .ascent import ascend, settle
 from .binomial import log_binomial, normaliser, score
 from .channels import Array
 from .models import Coin
@@ -23,8 +23,10 @@ from .solver import solve
 from .windows import NARROW, NARROW_FROM, WIDE
 
 LARGE_FROM = 700
-NODES = 4.0  # quadrature nodes a standard deviation, away from the ends
-BLEND_FROM, BLEND_WIDTH = 2.0, 0.12  # where nodes leave the integers, in units of √z / NODES
+EDGE_TOSSES = 400
+STEPS = 20
+NODES = 8.0  # quadrature nodes a standard deviation, away from the ends
+BLEND_FROM, BLEND_WIDTH = 1.7, 0.22  # where nodes leave the integers, in units of √z / NODES
 LEAST_SPACING = 1.02  # standard deviations between atoms: the ripple 2 exp(−4π²/δ²) is below rounding
 
 
@@ -77,8 +79,7 @@ def _invert(target: Array, n: int, density: float) -> Array:
     for _ in range(8):
         value, slope = _index(z, n, density)
         z = np.clip(z - (value - target) / slope, 0.0, n / 2)
-    whole = np.round(z)
-    return np.where(np.abs(z - whole) < 1e-9, whole, z)
+    return z
 
 
 def sparse_table(n: int, nodes: Nodes, u: Array) -> Table:
@@ -131,25 +132,40 @@ def solve_coin(channel: Coin, tolerance: float) -> tuple[Array, Array]:
     nodes = quadrature_nodes(n)
     u, weights = starting_atoms(n)
     unit = np.array([1 / math.sqrt(n)])
-    point = ascend(lambda points: sparse_table(n, nodes, points), u, weights, channel.bounds, 0.3 * unit)
+
+    def make_table(points: Array) -> Table:
+        return sparse_table(n, nodes, points)
+
+    point = ascend(make_table, u, weights, channel.bounds, 0.3 * unit, steps=STEPS)
+    point = settle(make_table, point, channel.bounds, 0.3 * unit)
     return point.u, point.weights
 
 
 def starting_atoms(n: int) -> tuple[Array, Array]:
-    """Spacings of the coin of 400 tosses near the ends, then falling like the cube root to LEAST_SPACING."""
-    small = Coin(400)
-    u, _ = solve(Objective((small,)), 1e-12)
-    place = np.sort(u[:, 0]) * math.sqrt(small.n)
-    place = place[: len(place) // 2]
+    """Places and weights of the coin of 400 tosses near both ends, in between a spacing that falls slowly.
+
+    Near an end the prior looks the same for every n in units of a standard deviation. Further in the spacing
+    falls like the cube root of the distance, down to LEAST_SPACING; weights there follow the spacing.
+    """
+    small, small_weights = solve(Objective((Coin(EDGE_TOSSES),)), 1e-13)
+    order = np.argsort(small[:, 0])[: len(small) // 3]
+    edge = small[order, 0] * math.sqrt(EDGE_TOSSES)
     half = math.pi * math.sqrt(n) / 2
-    last_gap = place[-1] - place[-2]
-    middle = (place[-1] + place[-2]) / 2
-    places = list(place)
+    places = _filled(edge, half)
+    relative = small_weights[order] / np.gradient(edge)
+    weights = np.interp(places, edge, relative / relative[-1]) * np.gradient(places)
+    u = np.concatenate([places, 2 * half - places[places < half - 1e-9][::-1]]) / math.sqrt(n)
+    both = np.concatenate([weights, weights[places < half - 1e-9][::-1]])
+    return np.clip(u, 0, math.pi)[:, None], both / both.sum()
+
+
+def _filled(edge: Array, half: float) -> Array:
+    """Continue the places from the edge to the middle, which is the last place."""
+    places = list(edge)
+    gap, at = edge[-1] - edge[-2], (edge[-1] + edge[-2]) / 2
     while places[-1] < half:
-        spacing = max(LEAST_SPACING, last_gap * (middle / (places[-1] + last_gap / 2)) ** (1 / 3))
-        places.append(places[-1] + spacing)
+        places.append(places[-1] + max(LEAST_SPACING, gap * (at / (places[-1] + gap / 2)) ** (1 / 3)))
     line = np.array(places)
-    line = line * (half / line[-1]) if abs(line[-1] - half) < 0.5 * spacing else line[:-1]
-    full = np.unique(np.concatenate([line, 2 * half - line]).round(12)) / math.sqrt(n)
-    weights = np.gradient(full)
-    return np.clip(full, 0, math.pi)[:, None], weights / weights.sum()
+    inner = line[len(edge) - 1 :]
+    line[len(edge) - 1 :] = inner[0] + (inner - inner[0]) * (half - inner[0]) / (inner[-1] - inner[0])
+    return line

@@ -8,6 +8,8 @@ The certificate (certificate.py) then judges the result without knowing how it w
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.spatial import cKDTree
 
@@ -21,8 +23,17 @@ CANDIDATE_SPACING = 0.25  # standard deviations between candidates, one paramete
 CANDIDATE_SPACING_PLANE = 0.6  # two parameters: their number grows with the square
 SEARCH_SPACING = 0.25
 ROUNDS = 25
+FEW = 2  # more missing atoms than this in one dimension: let the others move aside
 PATIENCE = 4  # rounds without halving the excess: what is left is rounding
 TWIN = (0.3, 0.1, 0.01, 1e-3)  # atoms closer than this (standard deviations) are one; less after each stale round
+
+
+class Missing(NamedTuple):
+    """Where the gain exceeds J: the places (M, d), the largest excess, and G − J on the grid (G,)."""
+
+    places: Array
+    excess: float
+    surplus: Array
 
 
 def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
@@ -35,13 +46,17 @@ def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
     grid, shape = fisher_grid(channel, SEARCH_SPACING)
     best, best_excess, stale = point, np.inf, 0
     for _ in range(ROUNDS):
-        added, excess = _missing(objective, point, grid, shape, unit, tolerance)
-        stale = 0 if excess < 0.5 * best_excess else stale + 1
-        if excess < best_excess:
-            best, best_excess = point, excess
-        if not len(added) or stale == PATIENCE:
+        found = _missing(objective, point, grid, shape, unit, tolerance)
+        stale = 0 if found.excess < 0.5 * best_excess else stale + 1
+        if found.excess < best_excess:
+            best, best_excess, missing = point, found.excess, found
+        if not len(missing.places) or stale == PATIENCE:
             break
-        point = _exchange(objective, point, added, unit, TWIN[stale])
+        if len(missing.places) > FEW and channel.dimension == 1:
+            u, weights = respaced(best, grid[:, 0], missing.surplus, 1 + stale)
+            point = _ascend(objective, u, optimal_weights(objective.table(u), 1e-12, weights), unit)
+        else:
+            point = _exchange(objective, best, missing.places, unit, TWIN[stale])
     return channel.canonical(best.u), best.weights
 
 
@@ -96,13 +111,30 @@ def _ascend(objective: Objective, u: Array, weights: Array, unit: Array) -> Poin
 
 def _missing(
     objective: Objective, point: Point, grid: Array, shape: tuple[int, ...], unit: Array, tolerance: float
-) -> tuple[Array, float]:
-    """Maxima of the gain that exceed J by more than a third of the tolerance: (M, d), and the excess."""
+) -> Missing:
+    """Maxima of the gain above J by more than a third of the tolerance."""
     logs = search_logs(objective, point.u, point.weights)
     values = grid_gain(objective, grid, logs)
     top, height = climb(objective, grid[peaks(values, shape)], logs, SEARCH_SPACING * unit)
-    excess = height - float(point.weights @ objective.gain(point.u, logs))
-    return top[excess > tolerance / 3], float(excess.max())
+    level = float(point.weights @ objective.gain(point.u, logs))
+    excess = height - level
+    return Missing(top[excess > tolerance / 3], float(excess.max()), values - level)
+
+
+def respaced(point: Point, grid: Array, surplus: Array, more: int) -> tuple[Array, Array]:
+    """`more` atoms in addition, let in where the gain exceeds J; their neighbours move aside: (M, 1), (M,).
+
+    Where atoms stand so dense that the gain hardly ripples, a new one in every gap would be far too many.
+    """
+    order = np.argsort(point.u[:, 0])
+    u, weights = point.u[order, 0], point.weights[order]
+    numbers = np.arange(len(u))
+    share = np.cumsum(np.cbrt(np.maximum(surplus, 0.0)))  # the root spreads the change over more neighbours
+    counted = np.interp(grid, u, numbers) + more * share / share[-1]
+    moved = np.interp(np.arange(len(u) + more), counted, grid)
+    density = np.interp(moved, u, weights / np.gradient(u))
+    new = density * np.gradient(moved)
+    return moved[:, None], new / new.sum()
 
 
 def _exchange(objective: Objective, point: Point, added: Array, unit: Array, apart: float) -> Point:
