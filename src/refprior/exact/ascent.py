@@ -143,6 +143,21 @@ def newton_step(point: Point, bounds: Array, damping: float = 0.0) -> tuple[Arra
     return full[:, 0], full[:, 1:] / point.weights[:, None], float(step @ right) / 2
 
 
+def looseness(make_table: Callable[[Array], Table], u: Array, weights: Array, bounds: Array, unit: Array) -> float:
+    """How far a residual of one can move the marginal: √(variables / smallest curvature); infinite if J can rise."""
+    point = evaluate(make_table, u, weights)
+    count, dimension = u.shape
+    keep = np.flatnonzero(np.column_stack([np.ones(count, dtype=bool), _free(point, bounds)]))
+    block = np.zeros((count, 1 + dimension, count, 1 + dimension))
+    block[np.arange(count), 1:, np.arange(count), 1:] = -point.bends / weights[:, None, None]
+    scale = np.tile(np.concatenate([[1.0], unit]), count)
+    ones = np.tile(np.concatenate([[1.0], np.zeros(dimension)]), count)
+    matrix = _information_matrix(point.table, weights, dimension) + block.reshape(len(scale), -1)
+    matrix = (matrix * scale * scale[:, None] + np.outer(ones, ones))[np.ix_(keep, keep)]
+    smallest = float(np.linalg.eigvalsh(matrix)[0])
+    return float(np.sqrt(len(keep) / smallest)) if smallest > 0 else np.inf
+
+
 def _free(point: Point, bounds: Array) -> Any:
     """Which coordinates may move: all but those at a bound whose gain does not rise inward: (K, d)."""
     low = (point.u <= bounds[:, 0]) & (point.slopes <= OUTWARD)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.ndimage import label, maximum_filter
 
+from .ascent import looseness
 from .channels import Array, Categorical
 from .objective import Objective
 
@@ -22,6 +23,7 @@ SPACING_PLANE = 0.22  # two parameters
 LEAST_POINTS = 201
 LEAST_POINTS_PLANE = 41
 CHUNK = 4_000_000  # entries of one table
+MOST_ATOMS = 150  # beyond, spacings are so narrow that doubles never tell the number
 ROUNDING = 4 * np.finfo(float).eps  # relative error of one evaluation of the gain
 
 
@@ -139,24 +141,30 @@ def _atoms_certified(
 ) -> bool:
     """Whether the optimum has exactly these atoms, as far as doubles can tell.
 
-    The marginal of the optimum is unique and KL(p, p*) ≤ gap, so its gain differs from ours by at most about
-    √(2 gap Σ p(z|w)²/p(z)). Its atoms lie where our gain is within that of J. If that set, or a larger one of the
-    same form, falls into as many islands as there are atoms, one atom in each, the number is certified.
+    These atoms fulfil the conditions of the optimum up to a residual. Solving the linearised conditions for it moves
+    the marginal, and with it the gain, by at most the residual times a factor that grows where the gain is flat. The
+    optimum's atoms lie where our gain is within that of J. If that set, or a larger one of the same form, falls into
+    as many islands as there are atoms, one atom in each, the number is certified; else the atoms are those used.
     """
     if isinstance(objective.channel, Categorical):
         return True  # the inputs are given, not found
-    tolerance = _gain_error(objective, u, weights, gap + ROUNDING * (1 + abs(information)))
-    if weights.min() < tolerance:
+    if len(u) > MOST_ATOMS:
+        return False
+    residual = gap + ROUNDING * (1 + abs(information))
+    tolerance = residual * _looseness(objective, u, weights)
+    if not weights.min() > tolerance:
         return False
     return any(
         _one_atom_an_island(objective, u, values, shape, information - level)
-        for level in tolerance * 2.0 ** np.arange(0, 20, 2)
+        for level in np.geomspace(tolerance, 1.0, 25)
     )
 
 
-def _gain_error(objective: Objective, u: Array, weights: Array, gap: float) -> float:
-    """√(2 gap Σ p²/p(z)), the largest over the atoms; Σ p²/p(z) ≤ 1/π_k there."""
-    return math.sqrt(2 * gap * float(np.max(np.minimum(1 / weights, 1e6))))
+def _looseness(objective: Objective, u: Array, weights: Array) -> float:
+    """Largest change of the gain for a residual of one: Σ_z p(z|w)²/p(z) is at most 1/π at an atom."""
+    channel = objective.channel
+    unit = (channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axis_lengths(), 1e-3)
+    return looseness(objective.table, u, weights, channel.bounds, unit) / math.sqrt(weights.min())
 
 
 def _one_atom_an_island(
@@ -170,6 +178,7 @@ def _one_atom_an_island(
     for axis in range(len(shape)):
         line = table[tuple(slice(None) if i == axis else 0 for i in range(len(shape)))][:, axis]
         nearest.append(np.abs(line[None, :] - u[:, [axis]]).argmin(axis=1))
+    above[tuple(nearest)] = True  # an atom reaches J itself, however narrow its peak
     islands, count = label(above, structure=np.ones([3] * len(shape)))
     homes = islands[tuple(nearest)]
-    return count == len(u) == len(np.unique(homes[homes > 0]))
+    return bool(count == len(u) == len(np.unique(homes)))

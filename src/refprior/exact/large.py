@@ -22,7 +22,8 @@ from .objective import Objective, Table
 from .solver import solve
 from .windows import NARROW, NARROW_FROM, WIDE
 
-LARGE_FROM = 700
+LARGE_FROM = 900
+THIN_FROM = 3000  # tosses from which leaving out outcomes pays
 EDGE_TOSSES = 400
 STEPS = 20
 NODES = 8.0  # quadrature nodes a standard deviation, away from the ends
@@ -41,6 +42,9 @@ class Nodes:
 
 def quadrature_nodes(n: int) -> Nodes:
     """Nodes that are all integers near 0 and n and thin out in between, symmetric under z → n − z."""
+    if n < THIN_FROM:
+        z = np.arange(n + 1.0)
+        return Nodes(z, np.zeros(n + 1), normaliser(n, z))
     density = NODES
     half = _index(np.array([n / 2.0]), n, density)[0][0]
     total = math.ceil(2 * half)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
-from .ascent import Point, ascend
+from .ascent import Point, ascend, settle
 from .channels import Array, Categorical
 from .objective import Objective
 from .search import climb, fisher_grid, grid_gain, peaks, search_logs
@@ -25,6 +25,7 @@ SEARCH_SPACING = 0.25
 ROUNDS = 25
 FEW = 2  # more missing atoms than this in one dimension: let the others move aside
 PATIENCE = 4  # rounds without halving the excess: what is left is rounding
+MET = 0.02  # standard deviations; atoms this near after an ascent have met
 TWIN = (0.3, 0.1, 0.01, 1e-3)  # atoms closer than this (standard deviations) are one; less after each stale round
 
 
@@ -53,7 +54,7 @@ def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
         if not len(missing.places) or stale == PATIENCE:
             break
         if len(missing.places) > FEW and channel.dimension == 1:
-            u, weights = respaced(best, grid[:, 0], missing.surplus, 1 + stale)
+            u, weights = respaced(best, grid[:, 0], missing.surplus, 1 + len(missing.places) // 16 + stale)
             point = _ascend(objective, u, optimal_weights(objective.table(u), 1e-12, weights), unit)
         else:
             point = _exchange(objective, best, missing.places, unit, TWIN[stale])
@@ -106,7 +107,20 @@ def gather(u: Array, weights: Array, centres: Array) -> tuple[Array, Array]:
 
 
 def _ascend(objective: Objective, u: Array, weights: Array, unit: Array) -> Point:
-    return ascend(objective.table, u, weights, objective.channel.bounds, 0.5 * unit)
+    """Joint ascent; atoms that met on the way become one."""
+    bounds = objective.channel.bounds
+    for _ in range(3):
+        point = ascend(objective.table, u, weights, bounds, 0.5 * unit)
+        point = settle(objective.table, point, bounds, 0.5 * unit, steps=10)
+        u, weights = merged(objective.channel.canonical(point.u), point.weights, unit, MET)
+        if len(u) == len(point.u):
+            break
+    return point
+
+
+def merged(u: Array, weights: Array, unit: Array, apart: float) -> tuple[Array, Array]:
+    """One atom for each group closer than `apart` standard deviations: (M, d), (M,)."""
+    return gather(u, weights, _representatives(u / unit, weights, apart) * unit)
 
 
 def _missing(
@@ -143,7 +157,7 @@ def _exchange(objective: Objective, point: Point, added: Array, unit: Array, apa
     weights = optimal_weights(objective.table(u), 1e-12)
     alive = weights > 1e-9
     u, weights = u[alive], weights[alive] / weights[alive].sum()
-    return _ascend(objective, *gather(u, weights, _representatives(u / unit, weights, apart) * unit), unit)
+    return _ascend(objective, *merged(u, weights, unit, apart), unit)
 
 
 def _representatives(u: Array, weights: Array, apart: float) -> Array:
