@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,11 +52,11 @@ def two_stage_prior(
 def certify(prior: Solution, proof: bool = False) -> Solution:
     """The same prior, judged afresh; with `proof`, by ball arithmetic (coins; needs the extra `proof`)."""
     solution = judged(prior.objective, prior.coordinates, prior.weights)
-    if proof:
-        from .proof import prove_coin
+    if not proof:
+        return solution
+    from .proof import prove_coin
 
-        prove_coin(solution)
-    return solution
+    return replace(solution, proof=prove_coin(solution))
 
 
 def _solved(objective: Objective, tol: float) -> Solution:

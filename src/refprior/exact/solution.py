@@ -15,6 +15,8 @@ from .objective import Objective
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from .proof import Proof
+
 SHOWN = 24  # atoms in the printed table; the middle of longer ones is left out
 
 
@@ -28,6 +30,7 @@ class Solution:
     information: float
     gap: float
     atoms_certified: bool  # the optimum has this many atoms; if not, they are those used to reach the gap
+    proof: Proof | None = None  # an interval for the capacity by ball arithmetic, from `certify(…, proof=True)`
 
     @property
     def channel(self) -> Channel:
@@ -65,17 +68,22 @@ class Solution:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
-        return {
+        plain = {
             "atoms": self.atoms.tolist(),
             "weights": self.weights.tolist(),
             "information": self.information,
             "gap": self.gap,
             "atoms_certified": self.atoms_certified,
         }
+        if self.proof is not None:
+            plain["proof"] = {"lower": self.proof.lower, "upper": self.proof.upper, "cells": self.proof.cells}
+        return plain
 
     def __str__(self) -> str:
         kind = "certified" if self.atoms_certified else "used"
         head = f"{len(self.weights)} atoms ({kind}), information {self.information:.12f} nats, gap {self.gap:.1e}"
+        if self.proof is not None:
+            head += f"\nproven by ball arithmetic: capacity in [{self.proof.lower:.15g}, {self.proof.upper:.15g}]"
         atoms = np.atleast_2d(self.atoms.T).T
         lines = [
             f"{'  '.join(f'{x:.12f}' for x in np.atleast_1d(atom))}  {weight:.12f}"
