@@ -54,7 +54,12 @@ def evaluate(make_table: Callable[[Array], Table], u: Array, weights: Array) -> 
 
 
 def ascend(
-    make_table: Callable[[Array], Table], u: Array, weights: Array, bounds: Array, trust: Array, steps: int = 40
+    make_table: Callable[[Array], Table],
+    u: Array,
+    weights: Array,
+    bounds: Array,
+    trust: Array,
+    steps: int = 40,
 ) -> Point:
     """Newton from (u, weights) until the predicted increase is below rounding; `trust` caps |du|, (d,)."""
     point = evaluate(make_table, u, weights)
@@ -76,7 +81,9 @@ def ascend(
     return point
 
 
-def settle(make_table: Callable[[Array], Table], point: Point, bounds: Array, trust: Array, steps: int = 60) -> Point:
+def settle(
+    make_table: Callable[[Array], Table], point: Point, bounds: Array, trust: Array, steps: int = 60
+) -> Point:
     """Even out the gains of the atoms where J is too flat to tell: damped steps that lower the residual."""
     damping = 1e-10
     for _ in range(steps):
@@ -107,7 +114,12 @@ def _damped(
 
 
 def _search(
-    make_table: Callable[[Array], Table], point: Point, step_weights: Array, step_u: Array, bounds: Array, snap: Array
+    make_table: Callable[[Array], Table],
+    point: Point,
+    step_weights: Array,
+    step_u: Array,
+    bounds: Array,
+    snap: Array,
 ) -> Point | None:
     """Shorten the step until J does not fall; None when no step helps. Atoms pushed out near a bound land on it."""
     shrinking = step_weights < 0
@@ -135,7 +147,9 @@ def newton_step(point: Point, bounds: Array, damping: float = 0.0) -> tuple[Arra
     right = np.column_stack([point.gains - point.information, point.slopes]).ravel()[keep]
     ones = np.column_stack([np.ones(count), np.zeros((count, dimension))]).ravel()[keep]
     information = _information_matrix(point.table, point.weights, dimension)[keep][:, keep]
-    solved = _solve(information, _block_curvature(point), keep, np.stack([right, ones], axis=1), ones, damping)
+    solved = _solve(
+        information, _block_curvature(point), keep, np.stack([right, ones], axis=1), ones, damping
+    )
     step = solved[:, 0] - solved[:, 1] * (ones @ solved[:, 0]) / (ones @ solved[:, 1])
     full = np.zeros(count * (1 + dimension))
     full[keep] = step
@@ -143,7 +157,9 @@ def newton_step(point: Point, bounds: Array, damping: float = 0.0) -> tuple[Arra
     return full[:, 0], full[:, 1:] / point.weights[:, None], float(step @ right) / 2
 
 
-def looseness(make_table: Callable[[Array], Table], u: Array, weights: Array, bounds: Array, unit: Array) -> float:
+def looseness(
+    make_table: Callable[[Array], Table], u: Array, weights: Array, bounds: Array, unit: Array
+) -> float:
     """How far a residual of one can move the marginal: √(variables / smallest curvature); infinite if J can rise."""
     point = evaluate(make_table, u, weights)
     count, dimension = u.shape
@@ -170,7 +186,9 @@ def _information_matrix(table: Table, weights: Array, dimension: int) -> Any:
     count = len(weights)
     order = np.arange(count * (1 + dimension)).reshape(1 + dimension, count).T.ravel()
     total: Any = 0
-    for sign, p, first, mixture in zip(table.signs, table.p, table.first, table.mixtures(weights), strict=True):
+    for sign, p, first, mixture in zip(
+        table.signs, table.p, table.first, table.mixtures(weights), strict=True
+    ):
         inverse = 1 / np.sqrt(np.maximum(mixture, 1e-300))
         if sparse.issparse(p):
             stacked = sparse.vstack([p, *first]).tocsr()[order] @ sparse.diags_array(inverse)
@@ -235,7 +253,12 @@ def _solve_banded(matrix: Any, damping: float, right: Array) -> Array:
     scale = 1 / np.sqrt(np.maximum(matrix.diagonal(), 1e-300))
     width = int((entries.col - entries.row).max())
     band = np.zeros((width + 1, matrix.shape[0]))
-    band[width + entries.row - entries.col, entries.col] = entries.data * scale[entries.row] * scale[entries.col]
+    band[width + entries.row - entries.col, entries.col] = (
+        entries.data * scale[entries.row] * scale[entries.col]
+    )
     band[width] += damping
     factor = cholesky_banded(band, overwrite_ab=True, check_finite=False)
-    return np.asarray(cho_solve_banded((factor, False), right * scale[:, None], check_finite=False)) * scale[:, None]
+    return (
+        np.asarray(cho_solve_banded((factor, False), right * scale[:, None], check_finite=False))
+        * scale[:, None]
+    )

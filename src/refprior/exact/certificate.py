@@ -58,7 +58,9 @@ def _grid(objective: Objective) -> tuple[Array, tuple[int, ...]]:
     if isinstance(channel, Categorical):
         u = np.arange(channel.bounds[0, 1] + 1)[:, None]
         return u, (len(u),)
-    spacing, least = (SPACING, LEAST_POINTS) if channel.dimension == 1 else (SPACING_PLANE, LEAST_POINTS_PLANE)
+    spacing, least = (
+        (SPACING, LEAST_POINTS) if channel.dimension == 1 else (SPACING_PLANE, LEAST_POINTS_PLANE)
+    )
     counts = [max(least, math.ceil(length / spacing) + 2) for length in channel.axis_lengths()]
     axes = [channel.axis_points(axis, count) for axis, count in enumerate(counts)]
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes)), tuple(counts)
@@ -71,7 +73,12 @@ def _gain(objective: Objective, u: Array, logs: list[Array]) -> Array:
 
 
 def _polish(
-    objective: Objective, grid: Array, shape: tuple[int, ...], values: Array, logs: list[Array], rounds: int = 7
+    objective: Objective,
+    grid: Array,
+    shape: tuple[int, ...],
+    values: Array,
+    logs: list[Array],
+    rounds: int = 7,
 ) -> tuple[Array, Array, int]:
     """Maxima of G near the peaks of the grid, by parabolas on stencils that shrink: (M, d), (M,), evaluations."""
     table = values.reshape(shape)
@@ -137,7 +144,13 @@ def _differences(values: Array) -> tuple[Array, Array]:
 
 
 def _atoms_certified(
-    objective: Objective, u: Array, weights: Array, values: Array, shape: tuple[int, ...], information: float, gap: float
+    objective: Objective,
+    u: Array,
+    weights: Array,
+    values: Array,
+    shape: tuple[int, ...],
+    information: float,
+    gap: float,
 ) -> bool:
     """Whether the optimum has exactly these atoms, as far as doubles can tell.
 

@@ -82,9 +82,13 @@ class Channel(ABC):
 
     def column(self, u: Array, z: ArrayLike) -> Array:
         """log p(z | w) for one outcome z: (K, d) -> (K,)."""
-        match = np.flatnonzero(np.all(np.reshape(self.outcomes == np.asarray(z), (len(self.outcomes), -1)), axis=1))
+        match = np.flatnonzero(
+            np.all(np.reshape(self.outcomes == np.asarray(z), (len(self.outcomes), -1)), axis=1)
+        )
         if len(match) != 1:
-            raise ValueError(f"{z!r} is not an outcome: they run from {self.outcomes[0]} to {self.outcomes[-1]}")
+            raise ValueError(
+                f"{z!r} is not an outcome: they run from {self.outcomes[0]} to {self.outcomes[-1]}"
+            )
         return self.log_likelihood(u)[:, match[0]]
 
     def axis_lengths(self) -> Array:
@@ -96,7 +100,9 @@ class Channel(ABC):
         nodes, length = self._axis_cumulative(axis)
         if length[-1] == 0:
             return np.linspace(*self.bounds[axis], count)
-        increasing = length + 1e-9 * length[-1] * np.linspace(0, 1, len(length))  # a flat stretch has no inverse
+        increasing = length + 1e-9 * length[-1] * np.linspace(
+            0, 1, len(length)
+        )  # a flat stretch has no inverse
         return np.interp(np.linspace(0, increasing[-1], count), increasing, nodes)
 
     def _axis_cumulative(self, axis: int) -> tuple[Array, Array]:
@@ -212,8 +218,15 @@ class FunctionChannel(Channel):
         box = np.asarray(bounds, dtype=float)
         scalar = box.ndim == 1
         box = np.atleast_2d(box)
-        if box.ndim != 2 or box.shape[1] != 2 or not np.all(np.isfinite(box)) or np.any(box[:, 0] >= box[:, 1]):
-            raise ValueError(f"bounds must be (low, high) with low < high and finite, got {np.asarray(bounds).tolist()}")
+        if (
+            box.ndim != 2
+            or box.shape[1] != 2
+            or not np.all(np.isfinite(box))
+            or np.any(box[:, 0] >= box[:, 1])
+        ):
+            raise ValueError(
+                f"bounds must be (low, high) with low < high and finite, got {np.asarray(bounds).tolist()}"
+            )
         if len(box) > 2:
             raise ValueError(f"models of one or two parameters are supported, got {len(box)}")
         values = np.asarray(outcomes, dtype=float)
@@ -310,7 +323,9 @@ def _difference_rows(function: Callable[[Array], Array], u: Array, bounds: Array
     return Rows(log_p, first, second)
 
 
-def _stencil_values(function: Callable[[Array], Array], u: Array, centre: Array, step: Array, axis: int) -> Array:
+def _stencil_values(
+    function: Callable[[Array], Array], u: Array, centre: Array, step: Array, axis: int
+) -> Array:
     """p at the stencil's points along an axis: (K, 7, Z)."""
     points = np.repeat(u[:, None, :], len(STENCIL), axis=1)
     points[:, :, axis] = centre[:, axis, None] + STENCIL * step[axis]

@@ -106,7 +106,13 @@ def convergence_figure() -> Figure:
     for n, shade in zip(MANY_TOSSES, ("0.75", "0.5", ATOM), strict=True):
         prior = reference_prior(Coin(n))
         places = np.concatenate([[0.0], prior.atoms, [1.0]])
-        left.step(places, np.concatenate([[0.0], np.cumsum(prior.weights), [1.0]]), where="post", color=shade, label=f"n = {n}")
+        left.step(
+            places,
+            np.concatenate([[0.0], np.cumsum(prior.weights), [1.0]]),
+            where="post",
+            color=shade,
+            label=f"n = {n}",
+        )
     w = np.linspace(0, 1, 400)
     left.plot(w, 2 / math.pi * np.arcsin(np.sqrt(w)), color=DENSITY, linewidth=1.0, label="Jeffreys")
     left.set_xlabel("w")
@@ -122,7 +128,9 @@ def _information_panel(axes: Axes) -> None:
     best = [reference_prior(Coin(n)).information for n in tosses]
     smooth = [jeffreys(Coin(n)).information for n in tosses]
     axes.loglog(tosses, np.subtract(best, limit), "o-", color=ATOM, markersize=3, label="reference prior")
-    axes.loglog(tosses, np.abs(np.subtract(smooth, limit)), "s-", color=DENSITY, markersize=3, label="Jeffreys prior")
+    axes.loglog(
+        tosses, np.abs(np.subtract(smooth, limit)), "s-", color=DENSITY, markersize=3, label="Jeffreys prior"
+    )
     axes.set_xlabel("n")
     axes.set_ylabel("information − its limit (nats)")
     axes.legend(frameon=False, fontsize=8)

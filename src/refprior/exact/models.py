@@ -216,7 +216,9 @@ class Poisson(Channel):
         if not (math.isfinite(self.dark) and self.dark >= 0):
             raise ValueError(f"the dark current must be finite and at least 0, got {self.dark!r}")
         if amplitude + self.dark > 1e5:
-            raise ValueError(f"a mean count of {amplitude + self.dark:g} is too large; at most 1e5 is supported")
+            raise ValueError(
+                f"a mean count of {amplitude + self.dark:g} is too large; at most 1e5 is supported"
+            )
         top = amplitude + self.dark
         object.__setattr__(self, "outcomes", np.arange(math.ceil(top + TAIL * math.sqrt(top) + 40) + 1.0))
         object.__setattr__(self, "bounds", np.sqrt([[self.dark, top]]))
@@ -271,7 +273,9 @@ class ExponentialDecay(Channel):
             raise ValueError(f"need two different times, got {self.times!r}")
         sigma = positive_number(self.sigma, "sigma")
         if sigma < 0.01:
-            raise ValueError(f"sigma = {sigma:g} needs too fine a grid of outcomes; at least 0.01 is supported")
+            raise ValueError(
+                f"sigma = {sigma:g} needs too fine a grid of outcomes; at least 0.01 is supported"
+            )
         object.__setattr__(self, "times", times)
         reach = np.arange(-math.ceil(TAIL * NODES_PLANE), math.ceil((1 / sigma + TAIL) * NODES_PLANE) + 1.0)
         object.__setattr__(self, "axis", sigma * reach / NODES_PLANE)

@@ -62,7 +62,9 @@ class Table:
     @classmethod
     def build(cls, objective: Objective, u: Array) -> Table:
         count, dimension = u.shape
-        table = cls(objective.signs, [], [], [], np.zeros(count), np.zeros(u.shape), np.zeros((*u.shape, dimension)))
+        table = cls(
+            objective.signs, [], [], [], np.zeros(count), np.zeros(u.shape), np.zeros((*u.shape, dimension))
+        )
         for sign, channel in zip(objective.signs, objective.channels, strict=True):
             log_p, first, second = channel.rows(u)
             p = np.exp(log_p)
@@ -74,7 +76,9 @@ class Table:
             table.bend += sign * bend
             table.p.append(p)
             table.first.append([first[:, i] for i in range(dimension)])
-            table.second.append({(i, j): second[:, i, j] for i in range(dimension) for j in range(i, dimension)})
+            table.second.append(
+                {(i, j): second[:, i, j] for i in range(dimension) for j in range(i, dimension)}
+            )
         return table
 
     def mixtures(self, weights: Array) -> list[Array]:

@@ -30,7 +30,9 @@ class Solution:
     information: float
     gap: float
     atoms_certified: bool  # the optimum has this many atoms; if not, they are those used to reach the gap
-    proof: Proof | None = None  # an interval for the capacity by ball arithmetic, from `certify(…, proof=True)`
+    proof: Proof | None = (
+        None  # an interval for the capacity by ball arithmetic, from `certify(…, proof=True)`
+    )
 
     @property
     def channel(self) -> Channel:
@@ -83,10 +85,12 @@ class Solution:
         kind = "certified" if self.atoms_certified else "used"
         head = f"{len(self.weights)} atoms ({kind}), information {self.information:.12f} nats, gap {self.gap:.1e}"
         if self.proof is not None:
-            head += f"\nproven by ball arithmetic: capacity in [{self.proof.lower:.15g}, {self.proof.upper:.15g}]"
+            head += (
+                f"\nproven by ball arithmetic: capacity in [{self.proof.lower:.15g}, {self.proof.upper:.15g}]"
+            )
         atoms = np.atleast_2d(self.atoms.T).T
         lines = [
-            f"{'  '.join(f'{x:.12f}' for x in np.atleast_1d(atom))}  {weight:.12f}"
+            f"{'  '.join(f'{round(x, 12) + 0.0:.12f}' for x in np.atleast_1d(atom))}  {weight:.12f}"
             for atom, weight in zip(atoms, self.weights, strict=True)
         ]
         if len(lines) > SHOWN:
@@ -101,7 +105,9 @@ class Solution:
         u = self.channel.coordinate(points)
         outside = (u < self.channel.bounds[:, 0] - 1e-12) | (u > self.channel.bounds[:, 1] + 1e-12)
         if np.any(outside | np.isnan(u)):
-            raise ValueError(f"the parameter {points[np.argmax(np.any(outside, axis=1))].tolist()} is out of bounds")
+            raise ValueError(
+                f"the parameter {points[np.argmax(np.any(outside, axis=1))].tolist()} is out of bounds"
+            )
         return np.clip(u, self.channel.bounds[:, 0], self.channel.bounds[:, 1])
 
     def _log_marginals(self) -> list[Array]:

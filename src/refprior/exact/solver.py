@@ -26,7 +26,12 @@ ROUNDS = 25
 FEW = 2  # more missing atoms than this in one dimension: let the others move aside
 PATIENCE = 4  # rounds without halving the excess: what is left is rounding
 MET = 0.02  # standard deviations; atoms this near after an ascent have met
-TWIN = (0.3, 0.1, 0.01, 1e-3)  # atoms closer than this (standard deviations) are one; less after each stale round
+TWIN = (
+    0.3,
+    0.1,
+    0.01,
+    1e-3,
+)  # atoms closer than this (standard deviations) are one; less after each stale round
 
 
 class Missing(NamedTuple):
