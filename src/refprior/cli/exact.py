@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = App(
     name="exact",
-    help="Exact reference priors of small models, with a certificate of how far they can be from the optimum.",
+    help="Exact reference priors of small models, each with a bound on its distance from the optimum.",
     help_format="plaintext",
 )
 
@@ -204,7 +204,7 @@ def _print_json(value: dict[str, Any]) -> None:
 
 @contextmanager
 def _working(what: str) -> Iterator[None]:
-    """A spinner with the time so far on a terminal's stderr; a warning of the library becomes one line there."""
+    """A spinner with the time so far on a terminal's stderr; the library's warnings as single lines."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

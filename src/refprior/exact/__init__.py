@@ -9,7 +9,8 @@ Numpy and scipy only.
 from .blahut_arimoto import BlahutArimoto, blahut_arimoto
 from .channels import Categorical, Channel
 from .jeffreys import Jeffreys, fisher_information, jeffreys
-from .models import Coin, ExponentialDecay, Gaussian, Poisson, TwoCoins
+from .models import Coin, Gaussian, Poisson
+from .plane import ExponentialDecay, TwoCoins
 from .priors import FirstStage, certify, known_first_stage, reference_prior, two_stage_prior
 from .solution import Solution
 

@@ -1,7 +1,8 @@
 """Joint Newton ascent on atoms and weights, the number of atoms fixed (atoms that die are dropped).
 
-In the variables (dπ_k, π_k du_k) the negative Hessian of J is Σ_c b_c A_c diag(1/p_c) A_cᵀ with A_c the stacked
-rows (p; p'), minus G'' and G' of each atom on its own block. Dense for small tables, banded for sparse ones.
+In the variables (dπ_k, π_k du_k) the negative Hessian of J is Σ_c b_c A_c diag(1/p_c) A_cᵀ with A_c the
+stacked rows (p; p'), minus G'' and G' of each atom on its own block. Dense for small tables, banded for
+sparse ones.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def _search(
     bounds: Array,
     snap: Array,
 ) -> Point | None:
-    """Shorten the step until J does not fall; None when no step helps. Atoms pushed out near a bound land on it."""
+    """Shorten the step until J does not fall, or give up. Atoms pushed out near a bound land on it."""
     shrinking = step_weights < 0
     length = 1.0
     if np.any(shrinking):
@@ -160,7 +161,7 @@ def newton_step(point: Point, bounds: Array, damping: float = 0.0) -> tuple[Arra
 def looseness(
     make_table: Callable[[Array], Table], u: Array, weights: Array, bounds: Array, unit: Array
 ) -> float:
-    """How far a residual of one can move the marginal: √(variables / smallest curvature); infinite if J can rise."""
+    """How far a residual of one can move the marginal: √(variables / smallest curvature) or infinity."""
     point = evaluate(make_table, u, weights)
     count, dimension = u.shape
     keep = np.flatnonzero(np.column_stack([np.ones(count, dtype=bool), _free(point, bounds)]))
@@ -190,8 +191,8 @@ def _information_matrix(table: Table, weights: Array, dimension: int) -> Any:
         table.signs, table.p, table.first, table.mixtures(weights), strict=True
     ):
         inverse = 1 / np.sqrt(np.maximum(mixture, 1e-300))
-        if sparse.issparse(p):
-            stacked = sparse.vstack([p, *first]).tocsr()[order] @ sparse.diags_array(inverse)
+        if not isinstance(p, np.ndarray):
+            stacked: Any = sparse.vstack([p, *first], format="csr")[order] @ sparse.diags_array(inverse)
             total = total + sign * (stacked @ stacked.T).tocsr()
         else:
             stacked = np.concatenate([p, *first])[order] * inverse
@@ -237,7 +238,7 @@ def _block_matrix(blocks: tuple[Array, Array], keep: Any, cross: bool, as_sparse
 
 
 def _solve_definite(matrix: Any, damping: float, right: Array, ones: Array) -> Array:
-    """Cholesky, scaled to a unit diagonal; for dense systems 1·1ᵀ is added: the constraint Σ dπ = 0 undoes it."""
+    """Cholesky at unit diagonal; dense systems get 1·1ᵀ added, which the constraint Σ dπ = 0 undoes."""
     if sparse.issparse(matrix):
         return _solve_banded(matrix, damping, right)
     matrix = matrix + np.outer(ones, ones)
@@ -258,7 +259,5 @@ def _solve_banded(matrix: Any, damping: float, right: Array) -> Array:
     )
     band[width] += damping
     factor = cholesky_banded(band, overwrite_ab=True, check_finite=False)
-    return (
-        np.asarray(cho_solve_banded((factor, False), right * scale[:, None], check_finite=False))
-        * scale[:, None]
-    )
+    solved = cho_solve_banded((factor, False), right * scale[:, None], check_finite=False)
+    return np.asarray(solved * scale[:, None])

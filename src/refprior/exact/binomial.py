@@ -18,7 +18,7 @@ TERMS = 8  # v^16 is below rounding at |v| = NEAR
 
 
 def stirling_error(x: Array) -> Array:
-    """log Γ(x+1) − log(√(2πx) (x/e)^x), and 0 at x = 0 where the saddle-point form needs none: (Z,) -> (Z,)."""
+    """log Γ(x+1) − log(√(2πx) (x/e)^x), and 0 at x = 0 where none is needed: (Z,) -> (Z,)."""
     large = np.maximum(x, SERIES_FROM)
     square = 1.0 / (large * large)
     series = (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square * (1 / 1680 - square / 1188)))) / large

@@ -1,7 +1,7 @@
 """The plain Blahut–Arimoto algorithm on a grid, kept as reference and as teaching tool.
 
-Monotone and simple; but its gap falls like one over the number of iterations, it smears each atom over several
-grid points, and it cannot do better than its grid.
+Monotone and simple; but its gap falls like one over the number of iterations, it smears each atom over
+several grid points, and it cannot do better than its grid.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """How far a prior can be from the optimum, judged without knowing how the prior was found.
 
-Where J is concave in π, J* − J ≤ max_w G(w) − J, the maximum over all w and not over a grid. Here it is taken on
-a grid even in Fisher length, finer than the solver's and shifted against it, and every peak of the grid is
-polished with parabolas through values of G alone: no derivative, no step of the solver is used again.
+Where J is concave in π, J* − J ≤ max_w G(w) − J, the maximum over all w and not over a grid. Here it is
+taken on a grid even in Fisher length, finer than the solver's and shifted against it, and every peak of
+the grid is polished with parabolas through values of G alone: no derivative, no step of the solver is
+used again.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def _polish(
     logs: list[Array],
     rounds: int = 7,
 ) -> tuple[Array, Array, int]:
-    """Maxima of G near the peaks of the grid, by parabolas on stencils that shrink: (M, d), (M,), evaluations."""
+    """Maxima of G near the grid's peaks, by parabolas on shrinking stencils: (M, d), (M,), evaluations."""
     table = values.reshape(shape)
     peaks = np.flatnonzero((table >= maximum_filter(table, size=3, mode="nearest")).ravel())
     centre, best, height = grid[peaks], grid[peaks], values[peaks]
@@ -154,10 +155,10 @@ def _atoms_certified(
 ) -> bool:
     """Whether the optimum has exactly these atoms, as far as doubles can tell.
 
-    These atoms fulfil the conditions of the optimum up to a residual. Solving the linearised conditions for it moves
-    the marginal, and with it the gain, by at most the residual times a factor that grows where the gain is flat. The
-    optimum's atoms lie where our gain is within that of J. If that set, or a larger one of the same form, falls into
-    as many islands as there are atoms, one atom in each, the number is certified; else the atoms are those used.
+    These atoms fulfil the conditions of the optimum up to a residual. Solving the linearised conditions for
+    it moves the marginal, and with it the gain, by at most the residual times a factor that grows where the gain
+    is flat. The optimum's atoms lie where our gain is within that of J. If that set, or a larger one of the
+    same form, falls into as many islands as there are atoms, one in each, the number is certified.
     """
     if isinstance(objective.channel, Categorical):
         return True  # the inputs are given, not found

@@ -1,4 +1,4 @@
-"""The paper's figures of exact priors: fig:coin_convergence_jeffreys and the two-stage figures of the appendix.
+"""The paper's figures of exact priors: fig:coin_convergence_jeffreys and the appendix's two-stage ones.
 
 matplotlib is imported inside the functions: computing a prior must not pay for it.
 """
@@ -69,7 +69,7 @@ def _plot_plane(solution: Solution, axes: Axes) -> Axes:
     low = solution.information - 1.5
     axes.contourf(x, y, np.maximum(table, low), levels=20, cmap="Greys", alpha=0.6)
     area = 900 * solution.weights / solution.weights.max() / math.sqrt(len(solution.weights))
-    axes.scatter(*solution.atoms.T, s=area, color=ATOM, zorder=3, clip_on=False)
+    axes.scatter(solution.atoms[:, 0], solution.atoms[:, 1], s=area, color=ATOM, zorder=3, clip_on=False)
     axes.set_xlabel("$w_1$")
     axes.set_ylabel("$w_2$")
     return axes

@@ -1,4 +1,4 @@
-"""Fisher information and the Jeffreys prior π_J(w) ∝ √det g(w), the limit of reference priors for many samples.
+"""Fisher information and the Jeffreys prior π_J(w) ∝ √det g(w), the limit for many samples.
 
 For the coin g = n / (w (1 − w)), so the exponent is −1/2: π_J ∝ (w (1 − w))^(−1/2).
 """
@@ -32,7 +32,7 @@ def coordinate_information(channel: Channel, u: Array) -> Array:
     log_p, first, _ = channel.rows(u)
     p = np.exp(log_p)[:, None, :]
     relative = np.divide(first, p, out=np.zeros_like(first), where=p > 0)
-    return np.einsum("kiz,kjz->kij", first, relative)
+    return np.asarray(np.einsum("kiz,kjz->kij", first, relative))
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class Jeffreys:
 
     def density(self, w: ArrayLike) -> Array:
         """π_J(w), normalised: (M,) or (M, d) -> (M,)."""
-        return np.sqrt(np.linalg.det(fisher_information(self.channel, w))) / self.volume
+        return np.asarray(np.sqrt(np.linalg.det(fisher_information(self.channel, w))) / self.volume)
 
 
 def jeffreys(channel: Channel) -> Jeffreys:
-    """Density and mutual information of the Jeffreys prior, by Gauss–Legendre panels in the solver's coordinates."""
+    """Density and information of the Jeffreys prior, by Gauss–Legendre panels in the coordinates u."""
     if isinstance(channel, Categorical):
         raise ValueError("a table has no continuous parameter, so it has no Jeffreys prior")
     u, measure = _nodes(channel)

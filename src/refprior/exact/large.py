@@ -1,8 +1,8 @@
 """Coins tossed very often: sparse columns, a banded Newton system, and fewer outcomes than tosses.
 
-The search sums over quadrature nodes instead of all n + 1 outcomes: the integers near both ends, further in nodes
-a fraction of a standard deviation apart, weighted by their distance. p log p is analytic there, so the sums agree
-to rounding. The certificate knows nothing of this: it sums over all outcomes.
+The search sums over quadrature nodes instead of all n + 1 outcomes: the integers near both ends, further
+in nodes a fraction of a standard deviation apart, weighted by their distance. p log p is analytic there,
+so the sums agree to rounding. The certificate knows nothing of this: it sums over all outcomes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scipy.special import erf
 
 from .ascent import ascend, settle
 from .binomial import log_binomial, normaliser, score
-from .channels import Array
+from .channels import Array, Index
 from .models import Coin
 from .objective import Objective, Table
 from .solver import solve
@@ -61,7 +61,7 @@ def quadrature_nodes(n: int) -> Nodes:
 
 
 def _index(z: Array, n: int, density: float) -> tuple[Array, Array]:
-    """Number t(z) of the node at z and dt/dz: z near the end, linear in the angle further in, blended smoothly."""
+    """Number t(z) of the node at z, and dt/dz: z itself near the end, linear in the angle further in."""
     angle = 2 * np.arcsin(np.sqrt(z / n))
     rate = density * math.sqrt(n)
     touch = density**2  # here a standard deviation holds `density` integers: the two laws run parallel
@@ -120,7 +120,7 @@ def sparse_table(n: int, nodes: Nodes, u: Array) -> Table:
     )
 
 
-def _windows(n: int, nodes: Nodes, angle: Array) -> tuple[Array, Array]:
+def _windows(n: int, nodes: Nodes, angle: Array) -> tuple[Index, Index]:
     """Columns of the nodes that each angle can show, row after row, and their number a row."""
     variance = n * np.sin(angle) ** 2 / 4
     reach = np.where(variance > NARROW_FROM, NARROW, WIDE) / math.sqrt(n)

@@ -1,4 +1,4 @@
-"""The models of the paper and of the literature it cites, as channels."""
+"""Models of one parameter, as channels: the paper's coin, and those of the literature it cites."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from .windows import WINDOWS_FROM, windowed_divergence, windowed_log_marginal
 
 TAIL = 9.0  # outcomes reach this many standard deviations beyond the extreme means: mass 1e-19 is left out
 NODES = 8  # quadrature nodes a standard deviation, one parameter: the trapezoid rule's error is below 1e-16
-NODES_PLANE = 4  # the same for two outcomes at a time; `tests/exact/test_models.py` measures both
 EDGE = 1e-9  # derivatives of the coin and of Poisson are taken this far from where p vanishes
 
 
@@ -90,70 +89,6 @@ class Coin(Channel):
 
     def axis_points(self, axis: int, count: int) -> Array:
         return np.linspace(0.0, np.pi, count)
-
-
-@dataclass(frozen=True)
-class TwoCoins(Channel):
-    """n tosses of each of two coins; z = (heads of the first, heads of the second), w = (bias, bias)."""
-
-    n: int
-    coin: Coin = field(init=False, repr=False)
-    outcomes: Array = field(init=False, repr=False)
-    bounds: Array = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        coin = Coin(self.n)
-        heads = np.meshgrid(coin.outcomes, coin.outcomes, indexing="ij")
-        object.__setattr__(self, "coin", coin)
-        object.__setattr__(self, "outcomes", np.stack(heads, axis=-1).reshape(-1, 2))
-        object.__setattr__(self, "bounds", np.vstack([coin.bounds, coin.bounds]))
-
-    def log_likelihood(self, u: Array) -> Array:
-        first, second = (self.coin.log_likelihood(u[:, [i]]) for i in (0, 1))
-        return (first[:, :, None] + second[:, None, :]).reshape(len(u), -1)
-
-    def rows(self, u: Array) -> Rows:
-        factors = [self.coin.rows(u[:, [i]]) for i in (0, 1)]
-        (a, a1, a2), (b, b1, b2) = ((np.exp(f.log_p), f.first[:, 0], f.second[:, 0, 0]) for f in factors)
-        first = np.stack([_outer(a1, b), _outer(a, b1)], axis=1)
-        mixed = _outer(a1, b1)
-        second = np.stack([_outer(a2, b), mixed, mixed, _outer(a, b2)], axis=1)
-        return Rows(self.log_likelihood(u), first, second.reshape(len(u), 2, 2, -1))
-
-    def parameter(self, u: Array) -> Array:
-        return self.coin.parameter(u)
-
-    def coordinate(self, w: Array) -> Array:
-        return self.coin.coordinate(w)
-
-    def stretch(self, u: Array) -> Array:
-        return self.coin.stretch(u)
-
-    def divergence(self, u: Array, log_marginal: Array) -> Array:
-        logs = [self.coin.log_likelihood(u[:, [i]]) for i in (0, 1)]
-        factors = [np.exp(log) for log in logs]
-        value = sum(np.sum(f * np.maximum(log, -1e4), axis=1) for f, log in zip(factors, logs, strict=True))
-        return np.asarray(value - _plane_expectation(factors[0], factors[1], log_marginal))
-
-    def axis_lengths(self) -> Array:
-        return np.repeat(self.coin.axis_lengths(), 2)
-
-    def axis_points(self, axis: int, count: int) -> Array:
-        return self.coin.axis_points(0, count)
-
-
-def _outer(a: Array, b: Array) -> Array:
-    """Row by row outer product: (K, Y), (K, Z) -> (K, Y·Z)."""
-    return (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
-
-
-def _plane_expectation(a: Array, b: Array, values: Array) -> Array:
-    """Σ a b values for independent outcomes, as one matrix product: (K, Y), (K, Z), (Y·Z,) -> (K,)."""
-    table = values.reshape(a.shape[1], b.shape[1])
-    if np.all(np.isfinite(table)):
-        return np.einsum("kz,kz->k", a @ table, b)
-    p = _outer(a, b)
-    return np.sum(np.where(p > 0, p * values, 0.0), axis=1)
 
 
 @dataclass(frozen=True)
@@ -241,115 +176,13 @@ class Poisson(Channel):
         return np.clip(u * u - self.dark, 0.0, self.amplitude)
 
     def coordinate(self, w: Array) -> Array:
-        return np.clip(np.sqrt(w + self.dark), *self.bounds[0])
+        return np.clip(np.sqrt(w + self.dark), self.bounds[:, 0], self.bounds[:, 1])
 
     def stretch(self, u: Array) -> Array:
         return 2 * u
 
     def axis_lengths(self) -> Array:
-        return 2 * (self.bounds[:, 1] - self.bounds[:, 0])
+        return np.asarray(2 * (self.bounds[:, 1] - self.bounds[:, 0]))
 
     def axis_points(self, axis: int, count: int) -> Array:
-        return np.linspace(*self.bounds[0], count)
-
-
-@dataclass(frozen=True)
-class ExponentialDecay(Channel):
-    """Two decays seen at two times: z_t = (w₁^t + w₂^t)/2 + noise, w = e^(−rate) in [0, 1].
-
-    The model of Mattingly et al. (2018) and AtomicPriors.jl. Exchanging w₁ and w₂ changes nothing; atoms are
-    given with w₁ ≤ w₂. z lies on a trapezoid grid of four nodes a standard deviation on each axis.
-    """
-
-    times: tuple[float, float] = (1.0, 2.0)
-    sigma: float = 0.1
-    outcomes: Array = field(init=False, repr=False)
-    bounds: Array = field(init=False, repr=False)
-    axis: Array = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        times = tuple(positive_number(t, "each time") for t in self.times)
-        if len(times) != 2 or times[0] == times[1]:
-            raise ValueError(f"need two different times, got {self.times!r}")
-        sigma = positive_number(self.sigma, "sigma")
-        if sigma < 0.01:
-            raise ValueError(
-                f"sigma = {sigma:g} needs too fine a grid of outcomes; at least 0.01 is supported"
-            )
-        object.__setattr__(self, "times", times)
-        reach = np.arange(-math.ceil(TAIL * NODES_PLANE), math.ceil((1 / sigma + TAIL) * NODES_PLANE) + 1.0)
-        object.__setattr__(self, "axis", sigma * reach / NODES_PLANE)
-        plane = np.stack(np.meshgrid(self.axis, self.axis, indexing="ij"), axis=-1)
-        object.__setattr__(self, "outcomes", plane.reshape(-1, 2))
-        object.__setattr__(self, "bounds", np.array([[0.0, 1.0], [0.0, 1.0]]))
-
-    @property
-    def powers(self) -> tuple[float, float]:
-        """Exponents in the coordinate x = w^(earliest time): none is below 1, so no slope is infinite."""
-        return self.times[0] / min(self.times), self.times[1] / min(self.times)
-
-    def means(self, u: Array) -> tuple[Array, Array]:
-        """Noise-free values at the two times: (K, 2) -> (K,), (K,)."""
-        first, second = (np.mean(u**power, axis=1) for power in self.powers)
-        return first, second
-
-    def _log_factors(self, u: Array) -> tuple[Array, Array]:
-        first, second = (
-            log_normal_nodes((self.axis - mean[:, None]) / self.sigma, NODES_PLANE) for mean in self.means(u)
-        )
-        return first, second
-
-    def log_likelihood(self, u: Array) -> Array:
-        first, second = self._log_factors(u)
-        return (first[:, :, None] + second[:, None, :]).reshape(len(u), -1)
-
-    def rows(self, u: Array) -> Rows:
-        parts = []
-        for mean, log_f, power in zip(self.means(u), self._log_factors(u), self.powers, strict=True):
-            x = (self.axis - mean[:, None]) / self.sigma
-            f = np.exp(log_f)
-            slope = power * u ** (power - 1) / 2 / self.sigma
-            bend = power * (power - 1) * np.maximum(u, EDGE) ** (power - 2) / 2 / self.sigma
-            parts.append((f, f * x, f * (x * x - 1), slope, bend))
-        return self._product_rows(u, parts)
-
-    def _product_rows(self, u: Array, parts: list[tuple[Array, Array, Array, Array, Array]]) -> Rows:
-        (a, a1, a2, s, c), (b, b1, b2, t, e) = parts
-        by_a, by_b = _outer(a1, b), _outer(a, b1)
-        aa, ab, bb = _outer(a2, b), _outer(a1, b1), _outer(a, b2)
-        first = s[:, :, None] * by_a[:, None] + t[:, :, None] * by_b[:, None]
-        second = np.einsum("ki,kj,kz->kijz", s, s, aa) + np.einsum("ki,kj,kz->kijz", t, t, bb)
-        second += np.einsum("kij,kz->kijz", s[:, :, None] * t[:, None] + t[:, :, None] * s[:, None], ab)
-        for i in (0, 1):
-            second[:, i, i] += c[:, [i]] * by_a + e[:, [i]] * by_b
-        return Rows(self.log_likelihood(u), first, second)
-
-    def parameter(self, u: Array) -> Array:
-        return u ** (1 / min(self.times))
-
-    def coordinate(self, w: Array) -> Array:
-        return w ** min(self.times)
-
-    def stretch(self, u: Array) -> Array:
-        return u ** (1 / min(self.times) - 1) / min(self.times)
-
-    def canonical(self, u: Array) -> Array:
-        return np.sort(u, axis=1)
-
-    def divergence(self, u: Array, log_marginal: Array) -> Array:
-        first, second = (np.exp(log) for log in self._log_factors(u))
-        entropy = math.log(2 * math.pi * math.e) + 2 * math.log(NODES_PLANE)  # of every row, on these nodes
-        return -entropy - _plane_expectation(first, second, log_marginal)
-
-    def column(self, u: Array, z: ArrayLike) -> Array:
-        seen = np.asarray(z, dtype=float)
-        return np.asarray(
-            sum(log_normal_nodes((seen[i] - mean) / self.sigma, 1) for i, mean in enumerate(self.means(u)))
-        )
-
-    def axis_lengths(self) -> Array:
-        steepest = math.hypot(*(power / 2 for power in self.powers)) / self.sigma
-        return np.array([steepest, steepest])
-
-    def axis_points(self, axis: int, count: int) -> Array:
-        return np.linspace(0.0, 1.0, count)
+        return np.linspace(self.bounds[0, 0], self.bounds[0, 1], count)

@@ -33,7 +33,7 @@ class Objective:
         return [channel.log_marginal(u, weights) for channel in self.channels]
 
     def gain(self, u: Array, log_marginals: list[Array]) -> Array:
-        """G(w) = Σ_c b_c KL(p_c(z | w), p_c(z)), the gray line of fig:coin_convergence_jeffreys: (K, d) -> (K,)."""
+        """G(w) = Σ_c b_c KL(p_c(z | w), p_c(z)), the gray line of the figures: (K, d) -> (K,)."""
         gain = np.zeros(len(u))
         for sign, channel, log_marginal in zip(self.signs, self.channels, log_marginals, strict=True):
             gain += sign * channel.divergence(u, log_marginal)
@@ -87,7 +87,10 @@ class Table:
 
     def gains(self, logs: list[Array]) -> Array:
         """G at the points, given log p_c(z): -> (K,)."""
-        return self.value - sum(s * (p @ log) for s, p, log in zip(self.signs, self.p, logs, strict=True))
+        gains = self.value.copy()
+        for sign, p, log in zip(self.signs, self.p, logs, strict=True):
+            gains -= sign * (p @ log)
+        return gains
 
     def slopes(self, logs: list[Array]) -> Array:
         """G' at the points: -> (K, d)."""
@@ -137,6 +140,6 @@ def require_concave(objective: Objective, u: Array) -> None:
     smallest = float(np.linalg.eigvalsh(np.asarray(curvature))[0])
     if smallest < -1e-8:
         raise ValueError(
-            f"the two-stage objective is not concave for these channels (curvature {smallest:.2g} at the even "
-            "prior): the first stage must be a part of what the second stage sees"
+            f"the two-stage objective is not concave for these channels (curvature {smallest:.2g} at the "
+            "even prior): the first stage must be a part of what the second stage sees"
         )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from . import large
 from .channels import Array, Channel
@@ -68,8 +68,8 @@ def _solved(objective: Objective, tol: float) -> Solution:
 def _warned(solution: Solution, tol: float) -> Solution:
     if not solution.gap <= tol:
         warnings.warn(
-            f"the gap is {solution.gap:.2g} nats, above the tolerance {tol:.2g}: the prior is the best found, "
-            "the gap still bounds what is missing",
+            f"the gap is {solution.gap:.2g} nats, above the tolerance {tol:.2g}: the prior is the best "
+            "found, the gap still bounds what is missing",
             stacklevel=3,
         )
     return solution
@@ -82,7 +82,7 @@ class FirstStage:
     atoms: Array
     weights: Array  # π_{n|m}, zero where excluded
     posterior: Array  # after the first stage, what the second starts from
-    excluded: Array  # atoms that the first stage rules out
+    excluded: NDArray[np.bool_]  # atoms that the first stage rules out
 
 
 def known_first_stage(

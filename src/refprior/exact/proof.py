@@ -1,10 +1,11 @@
 """A proof by ball arithmetic that the capacity of a coin lies in [I, I + bound]. Needs the extra `proof`.
 
-Every number is a ball that contains the true value, whatever rounding does; the weights are made to sum to one as
-exact rationals. The capacity is at least J(π), and at most the largest gain. The gain of a coin is
-G(w) = n (w log w + (1 − w) log(1 − w)) + Σ_z p(z | w) c_z, a Bernstein polynomial beside two logarithms, so its
-derivatives are differences of the c_z. The range of w is covered by cells: one around each atom, where G is bounded by
-a parabola, cells in between, halved until a Taylor bound suffices, and one at each end, where w log w decides.
+Every number is a ball that contains the true value, whatever rounding does; the weights are made to sum
+to one as exact rationals. The capacity is at least J(π), and at most the largest gain. The gain of a coin
+is G(w) = n (w log w + (1 − w) log(1 − w)) + Σ_z p(z | w) c_z, a Bernstein polynomial beside two
+logarithms, so its derivatives are differences of the c_z. The range of w is covered by cells: one around
+each atom, where G is bounded by a parabola, cells in between, halved until a Taylor bound suffices, and
+one at each end, where w log w decides.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Proof:
 
 
 def prove_coin(solution: Solution, bound: float = 1e-12) -> Proof:
-    """Prove capacity ∈ [I, I + bound] for the coin's prior, or raise ArithmeticError where it does not hold."""
+    """Prove capacity ∈ [I, I + bound] for a coin's prior; ArithmeticError where that is not so."""
     channel = solution.channel
     if not isinstance(channel, Coin) or len(solution.objective.channels) != 1:
         raise ValueError("proofs are for the one-stage prior of a coin; other models carry the gap only")
@@ -84,7 +85,7 @@ class _Prover:
         return total
 
     def _polynomial(self, k: int) -> tuple[Any, Any]:
-        """k-th derivative of Σ p(z|w) c_z as (1 − w)^(n−k) times a polynomial in w/(1 − w); and with |Δᵏ c|."""
+        """Polynomial in w/(1 − w) that times (1 − w)^(n−k) is ∂ᵏ Σ p(z|w) c_z; and one with |Δᵏ c|."""
         differences = self.c
         for _ in range(k):
             differences = [b - a for a, b in itertools.pairwise(differences)]
@@ -119,7 +120,7 @@ class _Prover:
         return self.arb((logs + smooth).upper())
 
     def largest(self, middle: float, radius: float) -> Any:
-        """Upper bound of G on [middle − radius, middle + radius] by a parabola that bounds the Taylor series."""
+        """Upper bound of G within `radius` of `middle`, by a parabola that bounds the Taylor series."""
         r = self.arb(radius)
         g = self.derivatives(middle, ORDER - 1)
         bend = g[2] + sum(
@@ -138,7 +139,7 @@ class _Prover:
         return linear + abs(bend) * r**2 / 2
 
     def end(self, reflected: bool) -> float:
-        """A width h with G ≤ G(0) on [0, h] (or the mirror image at 1): n log h + max |slope of the rest| ≤ 0."""
+        """A width h with G ≤ G(0) on [0, h], or its mirror image: n log h + max |slope of the rest| ≤ 0."""
         c = self.c[::-1] if reflected else self.c
         slope = self.arb(0)
         for a, b in itertools.pairwise(c):

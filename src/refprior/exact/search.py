@@ -1,4 +1,4 @@
-"""Where the gain has its maxima: a grid even in Fisher length, then Newton. Used by the solver, not by the certificate."""
+"""The solver's search for maxima of the gain: a grid even in Fisher length, then Newton."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 from scipy.ndimage import maximum_filter
 
-from .channels import Array, Channel
+from .channels import Array, Channel, Index
 from .objective import Objective, safe_log
 
 CHUNK = 4_000_000  # entries of one (points, outcomes) table
@@ -26,7 +26,7 @@ def grid_gain(objective: Objective, u: Array, logs: list[Array]) -> Array:
     return np.concatenate([objective.gain(u[i : i + size], logs) for i in range(0, len(u), size)])
 
 
-def peaks(values: Array, shape: tuple[int, ...]) -> Array:
+def peaks(values: Array, shape: tuple[int, ...]) -> Index:
     """Indices of grid points that no neighbour exceeds: (G,) -> (M,)."""
     table = values.reshape(shape)
     return np.flatnonzero((table >= maximum_filter(table, size=3, mode="nearest")).ravel())

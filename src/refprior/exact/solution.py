@@ -45,7 +45,7 @@ class Solution:
         return w[:, 0] if self.channel.dimension == 1 else w
 
     def gain(self, w: ArrayLike) -> Array:
-        """G(w), the gray line of the figures: at most information + gap everywhere: (M,) or (M, 2) -> (M,)."""
+        """G(w), the gray line of the figures, at most information + gap: (M,) or (M, 2) -> (M,)."""
         return self.objective.gain(self._coordinates(w), self._log_marginals())
 
     def posterior(self, z: ArrayLike) -> Array:
@@ -58,7 +58,7 @@ class Solution:
         return np.asarray(posterior / posterior.sum())
 
     def predictive(self, z: ArrayLike | None = None) -> Array:
-        """Distribution of an outcome: of the data to come, or of a second set after the first showed z: -> (Z,)."""
+        """Distribution of the data to come, or of a second set of data after the first showed z: -> (Z,)."""
         weights = self.weights if z is None else self.posterior(z)
         return np.asarray(np.exp(self.channel.log_marginal(self.coordinates, weights)))
 
@@ -83,7 +83,8 @@ class Solution:
 
     def __str__(self) -> str:
         kind = "certified" if self.atoms_certified else "used"
-        head = f"{len(self.weights)} atoms ({kind}), information {self.information:.12f} nats, gap {self.gap:.1e}"
+        head = f"{len(self.weights)} atoms ({kind}), "
+        head += f"information {self.information:.12f} nats, gap {self.gap:.1e}"
         if self.proof is not None:
             head += (
                 f"\nproven by ball arithmetic: capacity in [{self.proof.lower:.15g}, {self.proof.upper:.15g}]"

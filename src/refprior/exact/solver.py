@@ -1,4 +1,4 @@
-"""The reference prior: candidates on a Fisher grid, weights, joint ascent, and exchange until nothing is missing.
+"""The reference prior: candidates, weights, joint ascent, and exchange until nothing is missing.
 
 1. Weights of a grid of candidates by the interior-point method; its peaks are the first atoms.
 2. Joint Newton ascent on atoms and weights.
@@ -14,7 +14,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from .ascent import Point, ascend, settle
-from .channels import Array, Categorical
+from .channels import Array, Categorical, Index
 from .objective import Objective
 from .search import climb, fisher_grid, grid_gain, peaks, search_logs
 from .weights import optimal_weights
@@ -98,9 +98,9 @@ def _one_of_each(u: Array, canonical: Array) -> Array:
     return u[np.all(u == canonical, axis=1)]
 
 
-def _heavy_peaks(weights: Array, shape: tuple[int, ...]) -> Array:
+def _heavy_peaks(weights: Array, shape: tuple[int, ...]) -> Index:
     top = peaks(weights, shape)
-    return top[weights[top] > 1e-3 * weights.max()]
+    return np.asarray(top[weights[top] > 1e-3 * weights.max()])
 
 
 def gather(u: Array, weights: Array, centres: Array) -> tuple[Array, Array]:

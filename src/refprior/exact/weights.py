@@ -1,4 +1,4 @@
-"""The best weights on given points: a concave problem on the simplex, by a primal–dual interior-point method."""
+"""The best weights on given points: a concave problem, by a primal–dual interior-point method."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def optimal_weights(table: Table, tolerance: float, weights: Array | None = None
             break
         pi, slack, level = _step(table, pi, slack, gains, complementarity / count)
         gains = table.gains([safe_log(mixture) for mixture in table.mixtures(pi)])
-    return pi / pi.sum()
+    return np.asarray(pi / pi.sum())
 
 
 def curvature(table: Table, pi: Array) -> Array:

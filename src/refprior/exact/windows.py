@@ -1,7 +1,7 @@
 """Sums over the outcomes of long experiments: a coin of many tosses sees only outcomes near its mean.
 
-p(z | w) ≤ exp(−y²/4) at a distance of y standard deviations in angle, and nearly exp(−y²/2) away from the ends of
-the range: windows of 13 and of 9.2 leave out less than 1e-17 of the mass.
+p(z | w) ≤ exp(−y²/4) at a distance of y standard deviations in angle, and nearly exp(−y²/2) away from the
+ends of the range: windows of 13 and of 9.2 leave out less than 1e-17 of the mass.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def window_ends(n: int, angle: Array) -> tuple[Array, Array]:
 
 
 def windows(n: int, constant: Array, angle: Array) -> Iterator[tuple[slice, Array, Array, Array]]:
-    """Slices of the points with their outcomes z, indices and log p(z | w), each (k, width); −inf past the end."""
+    """Slices of the points with their outcomes z, indices and log p(z | w), each (k, width)."""
     low, high = window_ends(n, angle)
     start = 0
     while start < len(angle):
