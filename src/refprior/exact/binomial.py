@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
+from scipy.special import gammaln, rel_entr
 
 Array = NDArray[np.float64]
 
 SERIES_FROM = 16.0  # the Stirling series is exact to rounding from here on
 NEAR = 0.1  # |v| below which the deviance is summed as a series, free of cancellation
+FEW = 32.0  # counts below which cancellation costs less than the rounding of the result
 TERMS = 8  # v^16 is below rounding at |v| = NEAR
 
 
@@ -29,15 +30,19 @@ def stirling_error(x: Array) -> Array:
 
 def deviance(x: Array, mean: Array) -> Array:
     """x log(x/mean) + mean − x without cancellation near x = mean; shapes broadcast."""
+    if np.max(x, initial=0.0) < FEW:
+        return _far_deviance(x, mean)
     x, mean = np.broadcast_arrays(x, mean)
     total = x + mean
     v = np.divide(x - mean, total, out=np.zeros_like(total), where=total > 0)
     square = v * v
     if square.size and square.max() < NEAR**2:
         return _near_deviance(x, mean, v, square)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        far = np.where(x > 0, x * np.log(x / mean), 0.0) + mean - x
-    return np.where(square < NEAR**2, _near_deviance(x, mean, v, square), far)
+    return np.where(square < NEAR**2, _near_deviance(x, mean, v, square), _far_deviance(x, mean))
+
+
+def _far_deviance(x: Array, mean: Array) -> Array:
+    return np.asarray(rel_entr(x, mean) + mean - x)
 
 
 def _near_deviance(x: Array, mean: Array, v: Array, square: Array) -> Array:

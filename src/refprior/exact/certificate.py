@@ -99,7 +99,8 @@ def _polish(
         best[active[better]], height[active[better]] = seen[better], seen_value[better]
         centre[active], width[active] = summit, half / 4
         # what a parabola promises and cannot raise the largest gain any more need not be followed
-        active = active[(promise > 1e-17) & (height[active] + 2 * promise > height.max() - 1e-16)]
+        rounding = ROUNDING * (1 + abs(height.max()))
+        active = active[(promise > rounding / 4) & (height[active] + 2 * promise > height.max())]
         if not len(active):
             break
     return best, height, count
@@ -156,8 +157,8 @@ def _atoms_certified(
     """Whether the optimum has exactly these atoms, as far as doubles can tell.
 
     These atoms fulfil the conditions of the optimum up to a residual. Solving the linearised conditions for
-    it moves the marginal, and with it the gain, by at most the residual times a factor that grows where the gain
-    is flat. The optimum's atoms lie where our gain is within that of J. If that set, or a larger one of the
+    it moves the marginal, and with it the gain, by at most the residual times a factor that grows where the
+    gain is flat. The optimum's atoms lie where our gain is within that of J. If that set, or a larger one of the
     same form, falls into as many islands as there are atoms, one in each, the number is certified.
     """
     if isinstance(objective.channel, Categorical):

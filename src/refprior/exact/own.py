@@ -1,4 +1,4 @@
-"""The user's own model as a channel: a log-likelihood, with derivatives given, by torch, or by differences."""
+"""The user's own model as a channel: a log-likelihood, with derivatives given, by torch or by differences."""
 
 from __future__ import annotations
 

@@ -134,8 +134,13 @@ def _missing(
     """Maxima of the gain above J by more than a third of the tolerance."""
     logs = search_logs(objective, point.u, point.weights)
     values = grid_gain(objective, grid, logs)
-    top, height = climb(objective, grid[peaks(values, shape)], logs, SEARCH_SPACING * unit)
     level = float(point.weights @ objective.gain(point.u, logs))
+    start = peaks(values, shape)
+    distance = cKDTree(point.u / unit).query(grid[start] / unit)[0]
+    start = start[(distance > SEARCH_SPACING) | (values[start] > level)]  # the others are the atoms' own peaks
+    if not len(start):
+        return Missing(grid[:0], float(values.max()) - level, values - level)
+    top, height = climb(objective, grid[start], logs, SEARCH_SPACING * unit)
     excess = height - level
     return Missing(top[excess > tolerance / 3], float(excess.max()), values - level)
 
