@@ -158,8 +158,8 @@ def _atoms_certified(
 
     These atoms fulfil the conditions of the optimum up to a residual. Solving the linearised conditions for
     it moves the marginal, and with it the gain, by at most the residual times a factor that grows where the
-    gain is flat. The optimum's atoms lie where our gain is within that of J. If that set, or a larger one of the
-    same form, falls into as many islands as there are atoms, one in each, the number is certified.
+    gain is flat. The optimum's atoms lie where our gain is within that of J. If that set, or a larger one
+    of the same form, falls into as many islands as there are atoms, one in each, the number is certified.
     """
     if isinstance(objective.channel, Categorical):
         return True  # the inputs are given, not found

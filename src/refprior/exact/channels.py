@@ -21,19 +21,30 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
+SMALLEST_LOG = -745.0  # exp of less is zero: stands for log 0 where it meets a factor that is zero
 ROW_SUM_TOLERANCE = 1e-9  # a likelihood that misses one by more than this is a mistake, not rounding
 
 
 class Rows(NamedTuple):
     """p(z | w_k) with derivatives in the coordinates u.
 
-    Derivatives are those of p, not of log p: they stay finite where p = 0. Shapes: log_p (K, Z),
-    first (K, d, Z), second (K, d, d, Z).
+    Derivatives are those of p, not of log p: they stay finite where p = 0. The second ones are large and only
+    ever needed summed over z, so they are given as that sum.
     """
 
-    log_p: Array
-    first: Array
-    second: Array
+    log_p: Array  # (K, Z)
+    first: Array  # (K, d, Z)
+    second: Callable[[Array], Array]  # values (Z,) -> Σ_z ∂_i ∂_j p values (K, d, d)
+    bend: Array  # (K, d, d) second derivative of Σ_z p log p
+
+
+def dense_rows(log_p: Array, first: Array, second: Array) -> Rows:
+    """Rows from all second derivatives of p, (K, d, d, Z)."""
+    p = np.exp(log_p)[:, None]
+    relative = np.divide(first, p, out=np.zeros_like(first), where=p > 0)
+    bend = np.einsum("kijz,kz->kij", second, np.maximum(log_p, SMALLEST_LOG))
+    bend += np.einsum("kiz,kjz->kij", first, relative)
+    return Rows(log_p, first, lambda values: np.asarray(second @ values), bend)
 
 
 class Channel(ABC):
@@ -181,7 +192,7 @@ class Categorical(Channel):
     def rows(self, u: Array) -> Rows:
         log_p = self.log_likelihood(u)
         zero = np.zeros_like(log_p)
-        return Rows(log_p, zero[:, None, :], zero[:, None, None, :])
+        return dense_rows(log_p, zero[:, None, :], zero[:, None, None, :])
 
 
 def check_row_sums(sums: Array) -> None:

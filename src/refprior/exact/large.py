@@ -109,11 +109,12 @@ def sparse_table(n: int, nodes: Nodes, u: Array) -> Table:
 
     raw = finite + log_weight
     derivative, bend = p * first, p * (second + first**2)
+    curved = matrix(bend)
     return Table(
         (1.0,),
         [matrix(p)],
         [[matrix(derivative)]],
-        [{(0, 0): matrix(bend)}],
+        [lambda values: np.asarray(curved @ values)[:, None, None]],
         total(p * raw),
         total(derivative * raw)[:, None],
         total(bend * raw + p * first**2)[:, None, None],

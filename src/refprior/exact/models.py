@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from .binomial import log_binomial, normaliser, score
-from .channels import Array, Channel, Rows
+from .channels import Array, Channel, Rows, dense_rows
 from .windows import WINDOWS_FROM, windowed_divergence, windowed_log_marginal
 
 TAIL = 9.0  # outcomes reach this many standard deviations beyond the extreme means: mass 1e-19 is left out
@@ -73,7 +73,7 @@ class Coin(Channel):
         log_p = self.log_likelihood(u)
         first, second = score(self.n, self.outcomes, np.clip(u, EDGE, np.pi - EDGE))
         p = np.exp(log_p)
-        return Rows(log_p, (p * first)[:, None], (p * (second + first**2))[:, None, None])
+        return dense_rows(log_p, (p * first)[:, None], (p * (second + first**2))[:, None, None])
 
     def parameter(self, u: Array) -> Array:
         return np.where(u > np.pi / 2, 1 - np.sin((np.pi - u) / 2) ** 2, np.sin(u / 2) ** 2)
@@ -120,7 +120,7 @@ class Gaussian(Channel):
         score_ = (self.outcomes - u) / self.sigma**2
         log_p = self.log_likelihood(u)
         p = np.exp(log_p)
-        return Rows(log_p, (p * score_)[:, None], (p * (score_**2 - self.sigma**-2))[:, None, None])
+        return dense_rows(log_p, (p * score_)[:, None], (p * (score_**2 - self.sigma**-2))[:, None, None])
 
     def column(self, u: Array, z: ArrayLike) -> Array:
         return log_normal_nodes((float(np.asarray(z)) - u[:, 0]) / self.sigma, 1)
@@ -170,7 +170,7 @@ class Poisson(Channel):
         second = -2 * (self.outcomes / inside**2 + 1)
         log_p = self.log_likelihood(u)
         p = np.exp(log_p)
-        return Rows(log_p, (p * first)[:, None], (p * (second + first**2))[:, None, None])
+        return dense_rows(log_p, (p * first)[:, None], (p * (second + first**2))[:, None, None])
 
     def parameter(self, u: Array) -> Array:
         return np.clip(u * u - self.dark, 0.0, self.amplitude)

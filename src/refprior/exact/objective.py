@@ -6,14 +6,13 @@ Both are concave in π, for 0 ≤ β ≤ 1: I(w; z^{m+n}) − I(w; z^m) is the i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .channels import Array, Channel
-
-SMALLEST_LOG = -745.0  # exp of less is zero: stands for log 0 where it meets a factor that is zero
+from .channels import SMALLEST_LOG, Array, Channel
 
 
 @dataclass(frozen=True)
@@ -48,13 +47,13 @@ class Objective:
 class Table:
     """p and its derivatives at K points, with the sums that need no prior.
 
-    Matrices are (K, Z_c), dense or sparse: `p[c]`, `first[c][i]`, `second[c][i, j]` (i ≤ j).
+    Matrices are (K, Z_c), dense or sparse: `p[c]`, `first[c][i]`; `second[c]` sums second derivatives over z.
     """
 
     signs: tuple[float, ...]
     p: list[Any]
     first: list[list[Any]]
-    second: list[dict[tuple[int, int], Any]]
+    second: list[Callable[[Array], Array]]
     value: Array  # (K,) Σ_c b_c Σ_z p log p
     slope: Array  # (K, d) its derivative
     bend: Array  # (K, d, d) its second derivative
@@ -66,19 +65,25 @@ class Table:
             objective.signs, [], [], [], np.zeros(count), np.zeros(u.shape), np.zeros((*u.shape, dimension))
         )
         for sign, channel in zip(objective.signs, objective.channels, strict=True):
-            log_p, first, second = channel.rows(u)
+            log_p, first, second, bend = channel.rows(u)
             p = np.exp(log_p)
             finite_log = np.maximum(log_p, SMALLEST_LOG)
             table.value += sign * np.einsum("kz,kz->k", p, finite_log)
             table.slope += sign * np.einsum("kiz,kz->ki", first, finite_log)
-            relative = np.divide(first, p[:, None], out=np.zeros_like(first), where=p[:, None] > 0)
-            bend = np.einsum("kijz,kz->kij", second, finite_log) + np.einsum("kiz,kjz->kij", first, relative)
             table.bend += sign * bend
             table.p.append(p)
             table.first.append([first[:, i] for i in range(dimension)])
-            table.second.append(
-                {(i, j): second[:, i, j] for i in range(dimension) for j in range(i, dimension)}
-            )
+            table.second.append(second)
+        return table
+
+    @classmethod
+    def of_values(cls, objective: Objective, u: Array) -> Table:
+        """A table without derivatives: enough for the weights of points that do not move."""
+        table = cls(objective.signs, [], [], [], np.zeros(len(u)), np.empty(0), np.empty(0))
+        for sign, channel in zip(objective.signs, objective.channels, strict=True):
+            log_p = channel.log_likelihood(u)
+            table.p.append(np.exp(log_p))
+            table.value += sign * np.einsum("kz,kz->k", table.p[-1], np.maximum(log_p, SMALLEST_LOG))
         return table
 
     def mixtures(self, weights: Array) -> list[Array]:
@@ -103,11 +108,7 @@ class Table:
         """G'' at the points: -> (K, d, d)."""
         bend = self.bend.copy()
         for sign, second, log in zip(self.signs, self.second, logs, strict=True):
-            for (i, j), matrix in second.items():
-                term = sign * (matrix @ log)
-                bend[:, i, j] -= term
-                if i != j:
-                    bend[:, j, i] -= term
+            bend -= sign * second(log)
         return bend
 
 
@@ -131,7 +132,7 @@ def require_concave(objective: Objective, u: Array) -> None:
 
     For the channels of one experiment, z^m a part of z^{m+n}, this never fires; for arbitrary pairs it may.
     """
-    table = objective.table(u)
+    table = Table.of_values(objective, u)
     weights = np.full(len(u), 1 / len(u))
     curvature = sum(
         sign * (p / np.maximum(mixture, 1e-300)) @ p.T

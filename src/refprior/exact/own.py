@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .channels import Array, Channel, Rows, check_row_sums
+from .channels import Array, Channel, Rows, check_row_sums, dense_rows
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def _rows_of_log(log_p: Array, first: Array, second: Array) -> Rows:
     """Derivatives of p from those of log p."""
     p = np.exp(log_p)[:, None, :]
     outer = first[:, :, None, :] * first[:, None, :, :]
-    return Rows(log_p, p * first, p[:, None] * (second + outer))
+    return dense_rows(log_p, p * first, p[:, None] * (second + outer))
 
 
 def _torch_rows(function: Callable[[Any], Any], u: Array, scalar: bool, log_p: Array) -> Rows:
@@ -112,9 +112,9 @@ def _torch_rows(function: Callable[[Any], Any], u: Array, scalar: bool, log_p: A
         return torch.exp(function(point if scalar else point[None, :])[0])
 
     points = torch.as_tensor(u, dtype=torch.float64)
-    first = torch.vmap(torch.func.jacfwd(row))(points)
-    second = torch.vmap(torch.func.jacfwd(torch.func.jacfwd(row)))(points)
-    return Rows(log_p, first.permute(0, 2, 1).numpy(), second.permute(0, 2, 3, 1).numpy())
+    first = torch.vmap(torch.func.jacrev(row))(points)
+    second = torch.vmap(torch.func.jacrev(torch.func.jacrev(row)))(points)
+    return dense_rows(log_p, first.permute(0, 2, 1).numpy(), second.permute(0, 2, 3, 1).numpy())
 
 
 STENCIL = np.arange(-3, 4)  # seven points: sixth order, errors near 1e-9 with the step below
@@ -142,7 +142,7 @@ def _difference_rows(function: Callable[[Array], Array], u: Array, bounds: Array
             weights = _stencil_weights((u[:, 0] - centre[:, 0]) / step[0])
             mixed += other[:, s, None] * np.einsum("ks,ksz->kz", weights[1], along)
         second[:, 0, 1] = second[:, 1, 0] = mixed / (step[0] * step[1])
-    return Rows(log_p, first, second)
+    return dense_rows(log_p, first, second)
 
 
 def _stencil_values(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +29,32 @@ def _plane_expectation(a: Array, b: Array, values: Array) -> Array:
     return np.asarray(np.sum(np.where(p > 0, p * values, 0.0), axis=1))
 
 
+class _Factor(NamedTuple):
+    """One of two independent outcomes: its probabilities and their derivatives, (K, Y) each."""
+
+    p: Array
+    d1: Array
+    d2: Array
+    bend: Array  # (K,) second derivative of Σ p log p
+
+    @classmethod
+    def of_coin(cls, coin: Coin, u: Array) -> _Factor:
+        rows = coin.rows(u)
+        identity = np.eye(len(coin.outcomes))
+        second = np.stack([rows.second(column)[:, 0, 0] for column in identity], axis=1)
+        return cls(np.exp(rows.log_p), rows.first[:, 0], second, rows.bend[:, 0, 0])
+
+
+def _plane_sums(a: _Factor, b: _Factor, values: Array) -> dict[tuple[int, int], Array]:
+    """Σ ∂^i a ∂^j b values for i + j ≤ 2, as matrix products: {(i, j): (K,)}."""
+    table = values.reshape(a.p.shape[1], b.p.shape[1])
+    left = [a.p @ table, a.d1 @ table, a.d2 @ table]
+    right = [b.p, b.d1, b.d2]
+    return {
+        (i, j): np.einsum("kz,kz->k", left[i], right[j]) for i in range(3) for j in range(3) if 0 < i + j <= 2
+    }
+
+
 @dataclass(frozen=True)
 class TwoCoins(Channel):
     """n tosses of each of two coins; z = (heads of the first, heads of the second), w = (bias, bias)."""
@@ -49,12 +76,16 @@ class TwoCoins(Channel):
         return (first[:, :, None] + second[:, None, :]).reshape(len(u), -1)
 
     def rows(self, u: Array) -> Rows:
-        factors = [self.coin.rows(u[:, [i]]) for i in (0, 1)]
-        (a, a1, a2), (b, b1, b2) = ((np.exp(f.log_p), f.first[:, 0], f.second[:, 0, 0]) for f in factors)
-        first = np.stack([_outer(a1, b), _outer(a, b1)], axis=1)
-        mixed = _outer(a1, b1)
-        second = np.stack([_outer(a2, b), mixed, mixed, _outer(a, b2)], axis=1)
-        return Rows(self.log_likelihood(u), first, second.reshape(len(u), 2, 2, -1))
+        factors = [_Factor.of_coin(self.coin, u[:, [i]]) for i in (0, 1)]
+        first = np.stack([_outer(factors[0].d1, factors[1].p), _outer(factors[0].p, factors[1].d1)], axis=1)
+        bend = np.zeros((len(u), 2, 2))
+        bend[:, 0, 0], bend[:, 1, 1] = factors[0].bend, factors[1].bend
+
+        def second(values: Array) -> Array:
+            sums = _plane_sums(*factors, values)
+            return np.stack([sums[2, 0], sums[1, 1], sums[1, 1], sums[0, 2]], axis=1).reshape(-1, 2, 2)
+
+        return Rows(self.log_likelihood(u), first, second, bend)
 
     def parameter(self, u: Array) -> Array:
         return self.coin.parameter(u)
@@ -129,25 +160,25 @@ class ExponentialDecay(Channel):
         return (first[:, :, None] + second[:, None, :]).reshape(len(u), -1)
 
     def rows(self, u: Array) -> Rows:
-        parts = []
+        factors, slopes, bends = [], [], []
         for mean, log_f, power in zip(self.means(u), self._log_factors(u), self.powers, strict=True):
             x = (self.axis - mean[:, None]) / self.sigma
             f = np.exp(log_f)
-            slope = power * u ** (power - 1) / 2 / self.sigma
-            bend = power * (power - 1) * np.maximum(u, EDGE) ** (power - 2) / 2 / self.sigma
-            parts.append((f, f * x, f * (x * x - 1), slope, bend))
-        return self._product_rows(u, parts)
+            factors.append(_Factor(f, f * x, f * (x * x - 1), np.zeros(len(u))))
+            slopes.append(power * u ** (power - 1) / 2 / self.sigma)  # (K, 2)
+            bends.append(power * (power - 1) * np.maximum(u, EDGE) ** (power - 2) / 2 / self.sigma)
+        (s, t), (a, b) = slopes, factors
+        first = s[:, :, None] * _outer(a.d1, b.p)[:, None] + t[:, :, None] * _outer(a.p, b.d1)[:, None]
 
-    def _product_rows(self, u: Array, parts: list[tuple[Array, Array, Array, Array, Array]]) -> Rows:
-        (a, a1, a2, s, c), (b, b1, b2, t, e) = parts
-        by_a, by_b = _outer(a1, b), _outer(a, b1)
-        aa, ab, bb = _outer(a2, b), _outer(a1, b1), _outer(a, b2)
-        first = s[:, :, None] * by_a[:, None] + t[:, :, None] * by_b[:, None]
-        second = np.einsum("ki,kj,kz->kijz", s, s, aa) + np.einsum("ki,kj,kz->kijz", t, t, bb)
-        second += np.einsum("kij,kz->kijz", s[:, :, None] * t[:, None] + t[:, :, None] * s[:, None], ab)
-        for i in (0, 1):
-            second[:, i, i] += c[:, [i]] * by_a + e[:, [i]] * by_b
-        return Rows(self.log_likelihood(u), first, second)
+        def second(values: Array) -> Array:
+            """∂_i ∂_j p by the chain rule through the two means."""
+            sums = {key: value[:, None, None] for key, value in _plane_sums(a, b, values).items()}
+            mixed = s[:, :, None] * t[:, None] + t[:, :, None] * s[:, None]
+            total = sums[2, 0] * s[:, :, None] * s[:, None] + sums[0, 2] * t[:, :, None] * t[:, None]
+            own = bends[0] * sums[1, 0][:, 0] + bends[1] * sums[0, 1][:, 0]
+            return np.asarray(total + sums[1, 1] * mixed + own[:, :, None] * np.eye(2))
+
+        return Rows(self.log_likelihood(u), first, second, np.zeros((len(u), 2, 2)))
 
     def parameter(self, u: Array) -> Array:
         return u ** (1 / min(self.times))

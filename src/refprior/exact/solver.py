@@ -15,7 +15,7 @@ from scipy.spatial import cKDTree
 
 from .ascent import Point, ascend, settle
 from .channels import Array, Categorical, Index
-from .objective import Objective
+from .objective import Objective, Table
 from .search import climb, fisher_grid, grid_gain, peaks, search_logs
 from .weights import optimal_weights
 
@@ -60,7 +60,9 @@ def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
             break
         if len(missing.places) > FEW and channel.dimension == 1:
             u, weights = respaced(best, grid[:, 0], missing.surplus, 1 + len(missing.places) // 16 + stale)
-            point = _ascend(objective, u, optimal_weights(objective.table(u), 1e-12, weights), unit)
+            point = _ascend(
+                objective, u, optimal_weights(Table.of_values(objective, u), 1e-12, weights), unit
+            )
         else:
             point = _exchange(objective, best, missing.places, unit, TWIN[stale])
     return channel.canonical(best.u), best.weights
@@ -70,7 +72,7 @@ def _solve_table(objective: Objective, tolerance: float) -> tuple[Array, Array]:
     """A finite channel: all rows are candidates, none moves."""
     count = len(objective.channel.log_likelihood(np.arange(objective.channel.bounds[0, 1] + 1)[:, None]))
     u = np.arange(float(count))[:, None]
-    weights = optimal_weights(objective.table(u), 0.1 * tolerance)
+    weights = optimal_weights(Table.of_values(objective, u), 0.1 * tolerance)
     weights = np.where(weights > 1e-3 * tolerance, weights, 0.0)
     return u[weights > 0], weights[weights > 0] / weights.sum()
 
@@ -88,7 +90,7 @@ def _start(objective: Objective, unit: Array) -> Point:
     u, shape = fisher_grid(channel, CANDIDATE_SPACING_PLANE if plane else CANDIDATE_SPACING)
     if plane:
         u, shape = _one_of_each(u, channel.canonical(u)), ()
-    weights = optimal_weights(objective.table(u), 1e-7)
+    weights = optimal_weights(Table.of_values(objective, u), 1e-7)
     top = np.flatnonzero(weights > 1e-4 * weights.max()) if plane else _heavy_peaks(weights, shape)
     return _ascend(objective, *gather(u, weights, u[top]), unit)
 
@@ -137,7 +139,7 @@ def _missing(
     level = float(point.weights @ objective.gain(point.u, logs))
     start = peaks(values, shape)
     distance = cKDTree(point.u / unit).query(grid[start] / unit)[0]
-    start = start[(distance > SEARCH_SPACING) | (values[start] > level)]  # the others are the atoms' own peaks
+    start = start[(distance > SEARCH_SPACING) | (values[start] > level)]  # not the atoms' own
     if not len(start):
         return Missing(grid[:0], float(values.max()) - level, values - level)
     top, height = climb(objective, grid[start], logs, SEARCH_SPACING * unit)
@@ -164,7 +166,7 @@ def respaced(point: Point, grid: Array, surplus: Array, more: int) -> tuple[Arra
 def _exchange(objective: Objective, point: Point, added: Array, unit: Array, apart: float) -> Point:
     """Atoms and missing ones together: weights, then the joint ascent without twins and without the dead."""
     u = objective.channel.canonical(np.vstack([point.u, added]))
-    weights = optimal_weights(objective.table(u), 1e-12)
+    weights = optimal_weights(Table.of_values(objective, u), 1e-12)
     alive = weights > 1e-9
     u, weights = u[alive], weights[alive] / weights[alive].sum()
     return _ascend(objective, *merged(u, weights, unit, apart), unit)
