@@ -81,6 +81,10 @@ class Channel(ABC):
         """One representative of the coordinates that give the same p(z | w): (K, d) -> (K, d)."""
         return u
 
+    def coarse(self) -> Channel:
+        """A cheaper channel for the first part of the search: fewer outcomes, the same parameters."""
+        return self
+
     def log_marginal(self, u: Array, weights: Array) -> Array:
         """log p(z) = log Σ_k π_k p(z | w_k): (K, d), (K,) -> (Z,)."""
         return log_mixture(self.log_likelihood(u), weights)

@@ -29,7 +29,7 @@ def fisher_information(channel: Channel, w: ArrayLike) -> Array:
 
 def coordinate_information(channel: Channel, u: Array) -> Array:
     """Σ_z ∂_i p ∂_j p / p in the coordinates u: (M, d) -> (M, d, d)."""
-    log_p, first, _ = channel.rows(u)
+    log_p, first, _, _ = channel.rows(u)
     p = np.exp(log_p)[:, None, :]
     relative = np.divide(first, p, out=np.zeros_like(first), where=p > 0)
     return np.asarray(np.einsum("kiz,kjz->kij", first, relative))

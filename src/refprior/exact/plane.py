@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from .channels import Array, Channel, Rows
 from .models import EDGE, TAIL, Coin, log_normal_nodes, positive_number
 
-NODES_PLANE = 4  # quadrature nodes a standard deviation on each axis
+NODES = 4  # quadrature nodes a standard deviation on each axis: an error near 1e-14
+COARSE_NODES = 2  # an error near 1e-8: good enough to find where the atoms are
 
 
 def _outer(a: Array, b: Array) -> Array:
@@ -82,7 +83,7 @@ class TwoCoins(Channel):
         bend[:, 0, 0], bend[:, 1, 1] = factors[0].bend, factors[1].bend
 
         def second(values: Array) -> Array:
-            sums = _plane_sums(*factors, values)
+            sums = _plane_sums(factors[0], factors[1], values)
             return np.stack([sums[2, 0], sums[1, 1], sums[1, 1], sums[0, 2]], axis=1).reshape(-1, 2, 2)
 
         return Rows(self.log_likelihood(u), first, second, bend)
@@ -119,6 +120,7 @@ class ExponentialDecay(Channel):
 
     times: tuple[float, float] = (1.0, 2.0)
     sigma: float = 0.1
+    nodes: int = NODES
     outcomes: Array = field(init=False, repr=False)
     bounds: Array = field(init=False, repr=False)
     axis: Array = field(init=False, repr=False)
@@ -133,11 +135,14 @@ class ExponentialDecay(Channel):
                 f"sigma = {sigma:g} needs too fine a grid of outcomes; at least 0.01 is supported"
             )
         object.__setattr__(self, "times", times)
-        reach = np.arange(-math.ceil(TAIL * NODES_PLANE), math.ceil((1 / sigma + TAIL) * NODES_PLANE) + 1.0)
-        object.__setattr__(self, "axis", sigma * reach / NODES_PLANE)
+        reach = np.arange(-math.ceil(TAIL * self.nodes), math.ceil((1 / sigma + TAIL) * self.nodes) + 1.0)
+        object.__setattr__(self, "axis", sigma * reach / self.nodes)
         plane = np.stack(np.meshgrid(self.axis, self.axis, indexing="ij"), axis=-1)
         object.__setattr__(self, "outcomes", plane.reshape(-1, 2))
         object.__setattr__(self, "bounds", np.array([[0.0, 1.0], [0.0, 1.0]]))
+
+    def coarse(self) -> ExponentialDecay:
+        return self if self.nodes <= COARSE_NODES else replace(self, nodes=COARSE_NODES)
 
     @property
     def powers(self) -> tuple[float, float]:
@@ -151,7 +156,7 @@ class ExponentialDecay(Channel):
 
     def _log_factors(self, u: Array) -> tuple[Array, Array]:
         first, second = (
-            log_normal_nodes((self.axis - mean[:, None]) / self.sigma, NODES_PLANE) for mean in self.means(u)
+            log_normal_nodes((self.axis - mean[:, None]) / self.sigma, self.nodes) for mean in self.means(u)
         )
         return first, second
 
@@ -194,7 +199,7 @@ class ExponentialDecay(Channel):
 
     def divergence(self, u: Array, log_marginal: Array) -> Array:
         first, second = (np.exp(log) for log in self._log_factors(u))
-        entropy = math.log(2 * math.pi * math.e) + 2 * math.log(NODES_PLANE)  # of every row, on these nodes
+        entropy = math.log(2 * math.pi * math.e) + 2 * math.log(self.nodes)  # of every row, on these nodes
         return -entropy - _plane_expectation(first, second, log_marginal)
 
     def column(self, u: Array, z: ArrayLike) -> Array:

@@ -20,8 +20,9 @@ from .search import climb, fisher_grid, grid_gain, peaks, search_logs
 from .weights import optimal_weights
 
 CANDIDATE_SPACING = 0.25  # standard deviations between candidates, one parameter
-CANDIDATE_SPACING_PLANE = 0.6  # two parameters: their number grows with the square
+CANDIDATE_SPACING_PLANE = 0.8  # two parameters: their number grows with the square
 SEARCH_SPACING = 0.25
+COARSE_TOLERANCE = 1e-6  # of a search on fewer outcomes
 ROUNDS = 25
 FEW = 2  # more missing atoms than this in one dimension: let the others move aside
 PATIENCE = 4  # rounds without halving the excess: what is left is rounding
@@ -48,7 +49,11 @@ def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
     if isinstance(channel, Categorical):
         return _solve_table(objective, tolerance)
     unit = _unit(objective)
-    point = _start(objective, unit)
+    cheaper = Objective(tuple(c.coarse() for c in objective.channels), objective.signs)
+    if all(c is d for c, d in zip(cheaper.channels, objective.channels, strict=True)):
+        point = _start(objective, unit)
+    else:
+        point = _ascend(objective, *solve(cheaper, COARSE_TOLERANCE), unit)
     grid, shape = fisher_grid(channel, SEARCH_SPACING)
     best, best_excess, stale = point, np.inf, 0
     for _ in range(ROUNDS):
