@@ -15,7 +15,6 @@ from refprior.exact import (
     Poisson,
     TwoCoins,
     models,
-    plane,
 )
 from refprior.exact.objective import Objective
 
@@ -34,7 +33,8 @@ CHANNELS: list[Channel] = [
 
 def inside(channel: Channel, count: int = 6) -> np.ndarray:
     low, high = channel.bounds.T
-    return low + (high - low) * np.random.default_rng(0).uniform(0.05, 0.95, (count, channel.dimension))
+    unit = np.random.default_rng(0).uniform(0.05, 0.95, (count, channel.dimension))
+    return np.asarray(low + (high - low) * unit)
 
 
 @pytest.mark.parametrize("channel", CHANNELS, ids=repr)
@@ -177,6 +177,6 @@ def test_exchanging_the_decays_changes_nothing() -> None:
         ([0.5, 0.5], "shape"),
     ],
 )
-def test_tables_are_checked(table: list[object], message: str) -> None:
+def test_tables_are_checked(table: list[list[float]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Categorical(table)

@@ -95,7 +95,7 @@ def test_a_hopeless_model_ends_with_a_warning_and_an_honest_gap() -> None:
 
     def cliff(w: np.ndarray) -> np.ndarray:
         p = np.where(w < 1 / np.pi, 0.2 + 0.3 * np.sin(40 * w) ** 2, 0.9 - 0.3 * w)[:, None]
-        return np.log(np.concatenate([p, 1 - p], axis=1))
+        return np.asarray(np.log(np.concatenate([p, 1 - p], axis=1)))
 
     channel = Channel.from_function(cliff, (0.0, 1.0), [0.0, 1.0])
     with pytest.warns(UserWarning, match="above the tolerance"):

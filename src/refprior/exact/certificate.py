@@ -46,6 +46,8 @@ def judge(objective: Objective, u: Array, weights: Array) -> Certificate:
     information = float(weights @ at_atoms)
     grid, shape = _grid(objective)
     values = _gain(objective, grid, logs)
+    if not np.all(np.isfinite(values)):  # some w allows an outcome that the prior excludes
+        return Certificate(information, math.inf, grid[int(np.argmax(values))], False, len(grid))
     top, height, count = _polish(objective, grid, shape, values, logs)
     everywhere, heights = np.vstack([top, u]), np.concatenate([height, at_atoms])
     largest = int(np.argmax(heights))

@@ -103,9 +103,11 @@ class Solution:
         points = np.asarray(w, dtype=float)
         dimension = self.channel.dimension
         points = points.reshape(-1, dimension)
-        u = self.channel.coordinate(points)
+        with np.errstate(invalid="ignore"):
+            u = self.channel.coordinate(points)
         outside = (u < self.channel.bounds[:, 0] - 1e-12) | (u > self.channel.bounds[:, 1] + 1e-12)
-        if np.any(outside | np.isnan(u)):
+        outside |= np.isnan(u)
+        if np.any(outside):
             raise ValueError(
                 f"the parameter {points[np.argmax(np.any(outside, axis=1))].tolist()} is out of bounds"
             )
