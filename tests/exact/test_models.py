@@ -49,12 +49,11 @@ def test_derivatives_match_differences(channel: Channel) -> None:
     u = inside(channel)
     step = 1e-5
     rows = channel.rows(u)
-    for i in range(channel.dimension):
-        shift = step * np.eye(channel.dimension)[i]
+    for i, shift in enumerate(step * np.eye(channel.dimension)):
         up, down = channel.rows(u + shift), channel.rows(u - shift)
         first = (np.exp(up.log_p) - np.exp(down.log_p)) / (2 * step)
         assert rows.first[:, i] == pytest.approx(first, abs=1e-6)
-        values = np.random.default_rng(1).normal(size=first.shape[1])
+        values = np.random.default_rng(1).normal(size=(first.shape[1],))
         second = (up.first @ values - down.first @ values) / (2 * step)
         assert rows.second(values)[:, i] == pytest.approx(second, abs=2e-5)
 

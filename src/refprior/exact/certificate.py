@@ -95,14 +95,15 @@ def _polish(
     for _ in range(rounds):
         half = width[active]
         middle = np.clip(centre[active], bounds[:, 0] + half, bounds[:, 1] - half)
-        summit, seen, seen_value, promise = _parabola(objective, middle, half, logs)
+        summit, seen, seen_value, promised = _parabola(objective, middle, half, logs)
         count += len(active) * 3 ** len(bounds)
         better = seen_value > height[active]
         best[active[better]], height[active[better]] = seen[better], seen_value[better]
         centre[active], width[active] = summit, half / 4
-        # what a parabola promises and cannot raise the largest gain any more need not be followed
-        rounding = ROUNDING * (1 + abs(height.max()))
-        active = active[(promise > rounding / 4) & (height[active] + 2 * promise > height.max())]
+        rise = promised - height[active]
+        rounding = ROUNDING * (1 + abs(height.max())) / 4
+        # a parabola that promises no rise, or too little to reach the largest gain, need not be followed
+        active = active[(rise > rounding) & (height[active] + 2 * rise > height.max())]
         if not len(active):
             break
     return best, height, count
@@ -118,7 +119,7 @@ def _neighbour_distance(grid: Array, shape: tuple[int, ...]) -> Array:
 def _parabola(
     objective: Objective, middle: Array, half: Array, logs: list[Array]
 ) -> tuple[Array, Array, Array, Array]:
-    """Summit of the parabola through 3^d values, the best point seen, its gain, and the promised rise."""
+    """Summit of the parabola through 3^d values, the best point seen, its gain, the summit's height."""
     count, dimension = middle.shape
     offsets = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=dimension)))
     points = middle[:, None, :] + offsets * half[:, None, :]
@@ -130,8 +131,8 @@ def _parabola(
     flat = values.reshape(count, -1)
     first = np.argmax(flat, axis=1)
     rows = np.arange(count)
-    promise = np.abs(np.sum(slope * move, axis=1)) + np.abs(np.einsum("ki,kij,kj->k", move, bend, move)) / 2
-    return middle + move * half, points[rows, first], flat[rows, first], promise
+    summit = np.sum(slope * move, axis=1) + np.einsum("ki,kij,kj->k", move, bend, move) / 2
+    return middle + move * half, points[rows, first], flat[rows, first], flat[:, flat.shape[1] // 2] + summit
 
 
 def _differences(values: Array) -> tuple[Array, Array]:
