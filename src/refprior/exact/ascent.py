@@ -60,7 +60,7 @@ def ascend(
     weights: Array,
     bounds: Array,
     trust: Array,
-    steps: int = 40,
+    steps: int = 150,
 ) -> Point:
     """Newton from (u, weights) until the predicted increase is below rounding; `trust` caps |du|, (d,)."""
     point = evaluate(make_table, u, weights)
@@ -200,34 +200,45 @@ def _information_matrix(table: Table, weights: Array, dimension: int) -> Any:
     return total
 
 
-def _block_curvature(point: Point) -> tuple[Array, Array]:
-    """−G''/π made positive semidefinite, and −G'/π: (K, d, d), (K, d)."""
+class Blocks(NamedTuple):
+    """The part of the Hessian that belongs to single atoms: −G''/π, the same made semidefinite, and −G'/π."""
+
+    exact: Array  # (K, d, d)
+    definite: Array  # (K, d, d)
+    cross: Array  # (K, d)
+
+
+def _block_curvature(point: Point) -> Blocks:
     values, vectors = np.linalg.eigh(-point.bends)
     bend = np.einsum("kia,ka,kja->kij", vectors, np.maximum(values, 0.0), vectors)
-    return bend / point.weights[:, None, None], -point.slopes / point.weights[:, None]
+    scale = point.weights[:, None, None]
+    return Blocks(-point.bends / scale, bend / scale, -point.slopes / point.weights[:, None])
 
 
-def _solve(
-    information: Any, blocks: tuple[Array, Array], keep: Any, right: Array, ones: Array, damping: float
-) -> Array:
-    """Solve with the exact Hessian where it is positive definite, else without G', else damped more."""
-    for cross in (True, False):
-        matrix = information + _block_matrix(blocks, keep, cross, sparse.issparse(information))
-        for more in (damping,) if cross else (damping, *(damping + DAMPING * 100.0 ** np.arange(7))):
+def _solve(information: Any, blocks: Blocks, keep: Any, right: Array, ones: Array, damping: float) -> Array:
+    """Solve with the exact Hessian where it is positive definite, else with less of it, else damped more."""
+    as_sparse = not isinstance(information, np.ndarray)
+    nothing = np.zeros_like(blocks.cross)
+    for bend, cross, dampings in (
+        (blocks.exact, blocks.cross, [damping]),
+        (blocks.definite, blocks.cross, [damping]),
+        (blocks.definite, nothing, [damping, *(damping + DAMPING * 100.0 ** np.arange(7))]),
+    ):
+        matrix = information + _block_matrix(bend, cross, keep, as_sparse)
+        for more in dampings:
             try:
                 return _solve_definite(matrix, float(more), right, ones)
             except LinAlgError:
                 continue
-    raise FloatingPointError("the Newton system is not positive definite")
+    return np.zeros_like(right) + ones[:, None]  # no direction left that doubles can tell: stay
 
 
-def _block_matrix(blocks: tuple[Array, Array], keep: Any, cross: bool, as_sparse: bool) -> Any:
-    bend, slope = blocks
-    count, dimension = slope.shape
+def _block_matrix(bend: Array, cross: Array, keep: Any, as_sparse: bool) -> Any:
+    """The blocks as one matrix over the kept variables."""
+    count, dimension = cross.shape
     block = np.zeros((count, 1 + dimension, 1 + dimension))
     block[:, 1:, 1:] = bend
-    if cross:
-        block[:, 0, 1:] = block[:, 1:, 0] = slope
+    block[:, 0, 1:] = block[:, 1:, 0] = cross
     if as_sparse:
         return sparse.block_diag(list(block), format="csr")[keep][:, keep]
     width = 1 + dimension

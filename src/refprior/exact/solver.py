@@ -83,9 +83,9 @@ def _solve_table(objective: Objective, tolerance: float) -> tuple[Array, Array]:
 
 
 def _unit(objective: Objective) -> Array:
-    """One standard deviation in coordinates, along each axis: (d,)."""
-    bounds = objective.channel.bounds
-    return np.asarray((bounds[:, 1] - bounds[:, 0]) / np.maximum(objective.channel.axis_lengths(), 1e-3))
+    """One standard deviation in coordinates, at most the whole axis: (d,)."""
+    channel = objective.channel
+    return np.asarray((channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axis_lengths(), 1.0))
 
 
 def _start(objective: Objective, unit: Array) -> Point:
@@ -123,7 +123,7 @@ def _ascend(objective: Objective, u: Array, weights: Array, unit: Array) -> Poin
     bounds = objective.channel.bounds
     for _ in range(3):
         point = ascend(objective.table, u, weights, bounds, 0.5 * unit)
-        point = settle(objective.table, point, bounds, 0.5 * unit, steps=10)
+        point = settle(objective.table, point, bounds, 0.5 * unit)
         u, weights = merged(objective.channel.canonical(point.u), point.weights, unit, MET)
         if len(u) == len(point.u):
             break

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from .channels import Array
 from .objective import Table, safe_log
@@ -27,7 +29,10 @@ def optimal_weights(table: Table, tolerance: float, weights: Array | None = None
         complementarity = float(pi @ slack)
         if complementarity < tolerance and np.abs(level - gains - slack).max() < tolerance:
             break
-        pi, slack, level = _step(table, pi, slack, gains, complementarity / count)
+        step = _step(table, pi, slack, gains, complementarity / count)
+        if step is None:
+            break
+        pi, slack, level = step
         gains = table.gains([safe_log(mixture) for mixture in table.mixtures(pi)])
     return np.asarray(pi / pi.sum())
 
@@ -40,16 +45,32 @@ def curvature(table: Table, pi: Array) -> Array:
     return total
 
 
-def _step(table: Table, pi: Array, slack: Array, gains: Array, mu: float) -> tuple[Array, Array, float]:
-    """One primal–dual step towards complementarity CENTRING · mu."""
+def _step(
+    table: Table, pi: Array, slack: Array, gains: Array, mu: float
+) -> tuple[Array, Array, float] | None:
+    """One primal–dual step towards complementarity CENTRING · mu; None when rounding leaves none."""
     target = CENTRING * mu
-    factor = cho_factor(curvature(table, pi) + np.diag(slack / pi), check_finite=False)
+    factor = _factor(curvature(table, pi) + np.diag(slack / pi))
+    if factor is None:
+        return None
     solved = cho_solve(factor, np.stack([gains + target / pi, np.ones_like(pi)], axis=1), check_finite=False)
     level = float((solved[:, 0].sum() - (1 - pi.sum())) / solved[:, 1].sum())
     step = solved[:, 0] - level * solved[:, 1]
     slack_step = target / pi - slack - slack / pi * step
     length = min(_longest(pi, step), _longest(slack, slack_step))
     return pi + length * step, slack + length * slack_step, level
+
+
+def _factor(matrix: Array) -> Any:
+    """Cholesky factor, damped where a difference of informations is lost in rounding; None if hopeless."""
+    diagonal = np.diag_indices_from(matrix)
+    for damping in (0.0, 1e-15, 1e-13, 1e-11):
+        matrix[diagonal] += damping * matrix[diagonal].max()
+        try:
+            return cho_factor(matrix, check_finite=False)
+        except LinAlgError:
+            continue
+    return None
 
 
 def _longest(value: Array, step: Array) -> float:
