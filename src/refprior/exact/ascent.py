@@ -253,16 +253,23 @@ def _solve_definite(matrix: Any, damping: float, right: Array, ones: Array) -> A
     if sparse.issparse(matrix):
         return _solve_banded(matrix, damping, right)
     matrix = matrix + np.outer(ones, ones)
-    scale = 1 / np.sqrt(np.maximum(np.diag(matrix), 1e-300))
+    scale = _unit_scale(np.diag(matrix))
     scaled = matrix * scale * scale[:, None]
     scaled[np.diag_indices_from(scaled)] += damping
     factor = cho_factor(scaled, lower=True, overwrite_a=True, check_finite=False)
     return np.asarray(cho_solve(factor, right * scale[:, None], check_finite=False)) * scale[:, None]
 
 
+def _unit_scale(diagonal: Array) -> Array:
+    """Factors that bring a diagonal to one; a diagonal that is not positive belongs to no definite matrix."""
+    if not np.all(diagonal > 0):
+        raise LinAlgError("not positive definite")
+    return np.asarray(1 / np.sqrt(diagonal))
+
+
 def _solve_banded(matrix: Any, damping: float, right: Array) -> Array:
     entries = sparse.triu(matrix, format="coo")
-    scale = 1 / np.sqrt(np.maximum(matrix.diagonal(), 1e-300))
+    scale = _unit_scale(matrix.diagonal())
     width = int((entries.col - entries.row).max())
     band = np.zeros((width + 1, matrix.shape[0]))
     band[width + entries.row - entries.col, entries.col] = (
