@@ -41,7 +41,7 @@ def blahut_arimoto(
     weights = np.full(len(w), 1 / len(w))
     information, gap = [], []
     for _ in range(iterations):
-        divergence = entropy - p @ np.log(weights @ p)
+        divergence = entropy - p @ np.log(np.maximum(weights @ p, 1e-300))  # unseen outcomes have p = 0
         value = float(weights @ divergence)
         information.append(value)
         gap.append(float(divergence.max()) - value)

@@ -27,12 +27,8 @@ ROUNDS = 25
 FEW = 2  # more missing atoms than this in one dimension: let the others move aside
 PATIENCE = 4  # rounds without halving the excess: what is left is rounding
 MET = 0.02  # standard deviations; atoms this near after an ascent have met
-TWIN = (
-    0.3,
-    0.1,
-    0.01,
-    1e-3,
-)  # atoms closer than this (standard deviations) are one; less after each stale round
+# atoms closer than this (standard deviations) become one before an ascent; less after each stale round
+TWIN = (0.3, 0.1, 0.01, 1e-3)
 
 
 class Missing(NamedTuple):
@@ -45,38 +41,50 @@ class Missing(NamedTuple):
 
 def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
     """Atoms in coordinates (K, d) and weights (K,) whose gap should be below `tolerance`."""
-    channel = objective.channel
-    if isinstance(channel, Categorical):
+    if isinstance(objective.channel, Categorical):
         return _solve_table(objective, tolerance)
     unit = _unit(objective)
+    point = _completed(objective, _first_atoms(objective, unit), unit, tolerance)
+    return objective.channel.canonical(point.u), point.weights
+
+
+def _first_atoms(objective: Objective, unit: Array) -> Point:
+    """From a search on a coarser quadrature where the model has one, else from a grid of candidates."""
     cheaper = Objective(tuple(c.coarse() for c in objective.channels), objective.signs)
     if all(c is d for c, d in zip(cheaper.channels, objective.channels, strict=True)):
-        point = _start(objective, unit)
-    else:
-        point = _ascend(objective, *solve(cheaper, COARSE_TOLERANCE), unit)
-    grid, shape = fisher_grid(channel, SEARCH_SPACING)
-    best, best_excess, stale = point, np.inf, 0
+        return _start(objective, unit)
+    return _ascend(objective, *solve(cheaper, COARSE_TOLERANCE), unit)
+
+
+def _completed(objective: Objective, point: Point, unit: Array, tolerance: float) -> Point:
+    """Let missing atoms in, always from the best point so far, until none is missing or nothing helps."""
+    grid, shape = fisher_grid(objective.channel, SEARCH_SPACING)
+    best, missing, stale = point, _missing(objective, point, grid, shape, unit, tolerance), 0
     for _ in range(ROUNDS):
-        found = _missing(objective, point, grid, shape, unit, tolerance)
-        stale = 0 if found.excess < 0.5 * best_excess else stale + 1
-        if found.excess < best_excess:
-            best, best_excess, missing = point, found.excess, found
         if not len(missing.places) or stale == PATIENCE:
             break
-        if len(missing.places) > FEW and channel.dimension == 1:
-            u, weights = respaced(best, grid[:, 0], missing.surplus, 1 + len(missing.places) // 16 + stale)
-            point = _ascend(
-                objective, u, optimal_weights(Table.of_values(objective, u), 1e-12, weights), unit
-            )
-        else:
-            point = _exchange(objective, best, missing.places, unit, TWIN[stale])
-    return channel.canonical(best.u), best.weights
+        point = _enlarged(objective, best, missing, grid, unit, stale)
+        found = _missing(objective, point, grid, shape, unit, tolerance)
+        stale = 0 if found.excess < 0.5 * missing.excess else stale + 1
+        if found.excess < missing.excess:
+            best, missing = point, found
+    return best
+
+
+def _enlarged(
+    objective: Objective, point: Point, missing: Missing, grid: Array, unit: Array, stale: int
+) -> Point:
+    """One more try: neighbours move aside where atoms stand dense, else the missing atoms are put in."""
+    if len(missing.places) <= FEW or objective.channel.dimension > 1:
+        return _exchange(objective, point, missing.places, unit, TWIN[stale])
+    more = 1 + len(missing.places) // 16 + stale
+    u, weights = respaced(point, grid[:, 0], missing.surplus, more)
+    return _ascend(objective, u, optimal_weights(Table.of_values(objective, u), 1e-12, weights), unit)
 
 
 def _solve_table(objective: Objective, tolerance: float) -> tuple[Array, Array]:
     """A finite channel: all rows are candidates, none moves."""
-    count = len(objective.channel.log_likelihood(np.arange(objective.channel.bounds[0, 1] + 1)[:, None]))
-    u = np.arange(float(count))[:, None]
+    u = np.arange(objective.channel.bounds[0, 1] + 1)[:, None]
     weights = optimal_weights(Table.of_values(objective, u), 0.1 * tolerance)
     weights = np.where(weights > 1e-3 * tolerance, weights, 0.0)
     return u[weights > 0], weights[weights > 0] / weights.sum()
