@@ -148,7 +148,7 @@ def solve_coin(channel: Coin, tolerance: float) -> tuple[Array, Array]:
     for _ in range(TRIES):
         point = ascend(make_table, u, weights, channel.bounds, 0.3 * unit, steps=STEPS)
         point = settle(make_table, point, channel.bounds, 0.3 * unit)
-        tries.append((point.residual(channel.bounds, unit), point))
+        tries.append((point.residual(channel.bounds, 0.3 * unit), point))
         if tries[-1][0] < 0.7 * tolerance:
             break
         u, weights = point.u, point.weights
