@@ -1,7 +1,7 @@
 """How far a prior can be from the optimum, judged without knowing how the prior was found.
 
 Where J is concave in π, J* − J ≤ max_w G(w) − J, the maximum over all w and not over a grid. Here it is
-taken on a grid even in Fisher length, finer than the solver's and shifted against it, and every peak of
+taken on a grid even in Fisher length, finer than the solver's, and every peak of
 the grid is polished with parabolas through values of G alone: no derivative, no step of the solver is
 used again.
 """

@@ -14,7 +14,7 @@ from .channels import Array, Channel, Rows, dense_rows
 from .windows import WINDOWS_FROM, windowed_divergence, windowed_log_marginal
 
 TAIL = 9.0  # outcomes reach this many standard deviations beyond the extreme means: mass 1e-19 is left out
-NODES = 8  # quadrature nodes a standard deviation, one parameter: the trapezoid rule's error is below 1e-16
+NODES = 8  # quadrature nodes a standard deviation; twice as many change the gain by less than 2e-14
 EDGE = 1e-9  # derivatives of the coin and of Poisson are taken this far from where p vanishes
 
 
@@ -139,7 +139,7 @@ def log_normal_nodes(x: Array, nodes: int) -> Array:
 
 @dataclass(frozen=True)
 class Poisson(Channel):
-    """z counts with mean dark + w, 0 ≤ w ≤ amplitude. Outcomes beyond a tail mass of 1e-22 are left out."""
+    """z counts with mean dark + w, 0 ≤ w ≤ amplitude. Outcomes beyond a tail mass of 1e-21 are left out."""
 
     amplitude: float
     dark: float = 0.0
