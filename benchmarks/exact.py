@@ -1,0 +1,182 @@
+"""The speed and the gap of exact priors, against named alternatives, in one run.
+
+    OMP_NUM_THREADS=1 python benchmarks/exact.py [--quick]
+
+Prints a table: what was asked, the gap over all w, the time, and whether the goal was met; then the ratios
+against plain Blahut–Arimoto, dit and cvxpy (the extra `bench`; a missing one is said). --quick leaves out
+n ≥ 10⁵.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from refprior.exact import (
+    Categorical,
+    Channel,
+    Coin,
+    ExponentialDecay,
+    Gaussian,
+    Poisson,
+    Solution,
+    TwoCoins,
+    blahut_arimoto,
+    reference_prior,
+    two_stage_prior,
+)
+from refprior.exact.certificate import judge
+from refprior.exact.objective import Objective
+
+BLAHUT_ARIMOTO_GAP = 1e-6
+BLAHUT_ARIMOTO_ITERATIONS = 700_000
+TABLE_SEED, TABLE_SIZE, TABLE_GAP = 0, 50, 1e-13
+
+
+def timed(function: Callable[[], Any], repeats: int = 1) -> tuple[Any, float]:
+    """Result and the shortest time of several runs, in seconds."""
+    best = math.inf
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = function()
+        best = min(best, time.perf_counter() - start)
+    return result, best
+
+
+def row(name: str, solution: Solution, seconds: float, gap: float, limit: float) -> None:
+    """One line of the table with its goal."""
+    met = "met" if solution.gap <= gap and seconds <= limit else "MISSED"
+    kind = "certified" if solution.atoms_certified else "used"
+    print(
+        f"{name:28s} {len(solution.weights):5d} {kind:9s} {solution.information:.12f} "
+        f"{solution.gap:8.1e} {gap:8.0e} {seconds:9.3f} {limit:7.1f}  {met}",
+        flush=True,
+    )
+
+
+Goal = tuple[str, Callable[[], Solution], float, float]
+
+
+def goals(quick: bool) -> list[Goal]:
+    """Name, work, gap to reach, seconds allowed."""
+
+    def one(name: str, channel: Channel, gap: float, limit: float) -> Goal:
+        return name, lambda: reference_prior(channel, gap), gap, limit
+
+    def two(m: int, n: int) -> Goal:
+        return f"two stages m = {m}, n = {n}", lambda: two_stage_prior(Coin, m, n, tol=1e-14), 1e-14, 0.5
+
+    rows = [one(f"coin n = {n}", Coin(n), 1e-14, 0.5) for n in (1, 2, 10, 50, 100)]
+    rows += [two(m, n) for m, n in ((1, 1), (1, 10), (1, 40), (10, 1), (30, 1))]
+    rows += [one("coin n = 1000", Coin(1000), 1e-12, 3.0), one("coin n = 10^4", Coin(10_000), 1e-12, 8.0)]
+    if not quick:
+        rows += [
+            one("coin n = 10^5", Coin(100_000), 1e-11, 60.0),
+            one("coin n = 10^6", Coin(1_000_000), 1e-9, 180.0),
+        ]
+    rows += [one(f"Gaussian A = {a:g}", Gaussian(a), 1e-13, 1.0) for a in (0.5, 1.0, 2.0, 3.0, 5.0, 10.0)]
+    rows += [one(f"Poisson A = {a:g}", Poisson(a), 1e-13, 1.0) for a in (1.0, 3.0, 5.0, 10.0, 20.0)]
+    rows += [one(f"two coins n = {n}", TwoCoins(n), 1e-11, 10.0) for n in (5, 10, 20)]
+    rows += [one(f"decay sigma = {s:g}", ExponentialDecay((1.0, 2.0), s), 1e-11, 10.0) for s in (0.2, 0.1)]
+    rows.append(one("decay sigma = 0.05", ExponentialDecay((1.0, 2.0), 0.05), 1e-8, math.inf))
+    return rows
+
+
+def against_blahut_arimoto() -> None:
+    """The coin of ten tosses to a gap of 1e-6 over all w."""
+    channel = Coin(10)
+    ours, seconds = timed(lambda: reference_prior(channel, BLAHUT_ARIMOTO_GAP), 20)
+    plain, slow = timed(lambda: blahut_arimoto(channel, 1001, BLAHUT_ARIMOTO_ITERATIONS, BLAHUT_ARIMOTO_GAP))
+    reached = judge(Objective((channel,)), channel.coordinate(plain.grid[:, None]), plain.weights).gap
+    print(
+        f"coin n = 10 to a gap of 1e-6: ours {1e3 * seconds:.1f} ms, gap {ours.gap:.1e}, certificate included"
+    )
+    print(
+        f"  plain Blahut-Arimoto, 1001 points: {slow:.1f} s, {len(plain.gap)} iterations, "
+        f"gap {plain.gap[-1]:.1e} on its grid, {reached:.1e} over all w"
+    )
+    print(f"  ratio {slow / seconds:.0f} (goal 1000)  {'met' if slow >= 1000 * seconds else 'MISSED'}")
+
+
+def against_libraries() -> None:
+    """A random table of 50 × 50, to the same gap where they reach it."""
+    table = np.random.default_rng(TABLE_SEED).dirichlet(np.ones(TABLE_SIZE), TABLE_SIZE)
+    ours, seconds = timed(lambda: reference_prior(Categorical(table), TABLE_GAP), 5)
+    met = "met" if ours.gap <= TABLE_GAP else "MISSED"
+    print(f"random table 50 x 50, seed {TABLE_SEED}: ours {1e3 * seconds:.1f} ms, gap {ours.gap:.1e}  {met}")
+    for name, solve in (("dit", solve_with_dit), ("cvxpy", solve_with_cvxpy)):
+        if find_spec(name) is None:
+            print(f"  {name}: not installed (pip install 'refprior[bench]')")
+            continue
+        import_module(name)  # not part of the time
+        (weights, note), other = timed(partial(solve, table), 2)
+        gap = table_gap(table, weights)
+        verdict = "met" if other > seconds else "MISSED"
+        print(f"  {name}: {1e3 * other:.1f} ms, gap {gap:.1e}{note}; ratio {other / seconds:.1f}  {verdict}")
+
+
+def table_gap(table: np.ndarray, weights: np.ndarray) -> float:
+    """max G − J on the rows of a table, the same measure for everyone."""
+    weights = np.maximum(weights, 0) / np.maximum(weights, 0).sum()
+    u = np.arange(float(len(table)))[:, None]
+    return judge(Objective((Categorical(table),)), u, weights).gap
+
+
+def solve_with_dit(table: np.ndarray) -> tuple[np.ndarray, str]:
+    """dit's channel capacity, at its finest tolerance."""
+    dit = import_module("dit.algorithms")
+    return np.asarray(dit.channel_capacity(table, rtol=0, atol=1e-15)[1]), ""
+
+
+def solve_with_cvxpy(table: np.ndarray) -> tuple[np.ndarray, str]:
+    """The concave program with the exponential-cone solver Clarabel, at tolerances it still solves."""
+    cvxpy = import_module("cvxpy")
+    weights = cvxpy.Variable(len(table), nonneg=True)
+    information = np.sum(table * np.log(table), axis=1) @ weights + cvxpy.sum(cvxpy.entr(weights @ table))
+    problem = cvxpy.Problem(cvxpy.Maximize(information), [cvxpy.sum(weights) == 1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        problem.solve(solver=cvxpy.CLARABEL, tol_gap_abs=1e-14, tol_gap_rel=1e-14, tol_feas=1e-14)
+    return np.asarray(weights.value), f" ({problem.status})"
+
+
+def main() -> None:
+    quick = "--quick" in sys.argv[1:]
+    print(f"python {platform.python_version()}, numpy {np.__version__}, {processor()}")
+    print(f"{'work':28s} atoms           information    gap      goal     seconds   limit")
+    reference_prior(Coin(3))  # first use of the linear algebra is not part of any row
+    for name, work, gap, limit in goals(quick):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a missed gap is said in the row
+            solution, seconds = timed(work)
+        row(name, solution, seconds, gap, limit)
+    print(
+        f"largest memory so far {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GB (limit 4)"
+    )
+    against_libraries()
+    against_blahut_arimoto()
+
+
+def processor() -> str:
+    """The processor's name where the system tells it."""
+    try:
+        with open("/proc/cpuinfo") as lines:
+            names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    except OSError:
+        names = []
+    return names[0] if names else platform.machine()
+
+
+if __name__ == "__main__":
+    main()

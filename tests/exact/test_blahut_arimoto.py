@@ -1,0 +1,45 @@
+"""The plain algorithm approaches the capacity from below, slowly, and never exceeds it."""
+
+import numpy as np
+import pytest
+
+from refprior.exact import Categorical, Coin, TwoCoins, blahut_arimoto, reference_prior
+
+
+def test_it_climbs_and_never_exceeds() -> None:
+    capacity = reference_prior(Coin(10)).information
+    result = blahut_arimoto(Coin(10), 201, 2000)
+    assert np.all(np.diff(result.information) > -1e-14)
+    assert np.all(result.information <= capacity)
+    assert capacity - result.information[-1] < 1e-3
+    assert result.information[-1] + result.gap[-1] > capacity - 1e-4  # the grid misses the atoms by a little
+
+
+def test_its_gap_falls_like_one_over_the_iterations() -> None:
+    result = blahut_arimoto(Coin(10), 1001, 4000)
+    for number in (1000, 2000, 4000):
+        assert number * result.gap[number - 1] == pytest.approx(0.5, abs=0.1)
+
+
+def test_it_stops_at_the_tolerance() -> None:
+    result = blahut_arimoto(Coin(3), 11, 10_000, tol=1e-2)
+    assert result.gap[-1] <= 1e-2 < result.gap[-2]
+
+
+def test_grids_may_be_given() -> None:
+    assert blahut_arimoto(Coin(1), [0.0, 1.0], 1).information[0] == pytest.approx(np.log(2))
+    assert blahut_arimoto(Coin(2), [0.0, 1.0], 1).information[0] == pytest.approx(
+        np.log(2)
+    )  # z = 1 never seen
+    corners = [[0, 0], [0, 1], [1, 0], [1, 1]]
+    assert blahut_arimoto(TwoCoins(1), corners, 1).information[0] == pytest.approx(2 * np.log(2))
+    assert blahut_arimoto(Categorical(np.eye(3)), 3, 5).information[-1] == pytest.approx(np.log(3))
+
+
+def test_bad_grids_and_counts_are_refused() -> None:
+    with pytest.raises(ValueError, match="give the grid's points for 2 parameters"):
+        blahut_arimoto(TwoCoins(1), 10)
+    with pytest.raises(ValueError, match="at least 2"):
+        blahut_arimoto(Coin(1), 1)
+    with pytest.raises(ValueError, match="iterations must be at least 1"):
+        blahut_arimoto(Coin(1), 11, 0)

@@ -1,0 +1,109 @@
+"""The user's own model: given derivatives, differences and torch agree, and mistakes are named."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.special import gammaln, xlog1py, xlogy
+
+from refprior.exact import Channel, Coin, TwoCoins, reference_prior
+
+HEADS = np.arange(7.0)
+VALUES = np.cos(HEADS)
+LOG_CHOOSE = gammaln(7) - gammaln(HEADS + 1) - gammaln(7 - HEADS)
+
+
+def coin(w: np.ndarray) -> np.ndarray:
+    """Six tosses, log p(z | w): (K,) -> (K, 7)."""
+    return np.asarray(LOG_CHOOSE + xlogy(HEADS, w[:, None]) + xlog1py(6 - HEADS, -w[:, None]))
+
+
+def test_differences_give_the_built_in_prior() -> None:
+    ours = reference_prior(Channel.from_function(coin, (0.0, 1.0), HEADS))
+    built_in = reference_prior(Coin(6))
+    assert ours.gap < 1e-12
+    assert ours.information == pytest.approx(built_in.information, abs=1e-12)
+    assert ours.atoms == pytest.approx(built_in.atoms, abs=1e-6)
+
+
+def test_given_derivatives_and_differences_agree() -> None:
+    def derivatives(w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        inside = np.clip(w, 1e-9, 1 - 1e-9)[:, None]
+        first = HEADS / inside - (6 - HEADS) / (1 - inside)
+        second = -HEADS / inside**2 - (6 - HEADS) / (1 - inside) ** 2
+        return first[:, None, :], second[:, None, None, :]
+
+    u = np.linspace(0.02, 0.98, 9)[:, None]
+    given = Channel.from_function(coin, (0.0, 1.0), HEADS, derivatives).rows(u)
+    differences = Channel.from_function(coin, (0.0, 1.0), HEADS).rows(u)
+    assert differences.first == pytest.approx(given.first, abs=1e-8)
+    assert differences.second(VALUES) == pytest.approx(given.second(VALUES), abs=1e-4)
+
+
+def test_torch_functions_are_differentiated_by_torch() -> None:
+    torch = pytest.importorskip("torch")
+    log_choose, heads = torch.as_tensor(LOG_CHOOSE), torch.as_tensor(HEADS)
+
+    def log_likelihood(w):  # type: ignore[no-untyped-def]
+        p = w.reshape(-1, 1)
+        return log_choose + torch.xlogy(heads, p) + torch.xlogy(6 - heads, 1 - p)
+
+    channel = Channel.from_function(log_likelihood, (0.0, 1.0), HEADS)
+    u = np.linspace(0.05, 0.95, 5)[:, None]
+    differences = Channel.from_function(coin, (0.0, 1.0), HEADS).rows(u)
+    assert channel.rows(u).first == pytest.approx(differences.first, abs=1e-8)
+    assert channel.rows(u).second(VALUES) == pytest.approx(differences.second(VALUES), abs=1e-4)
+
+
+def test_two_parameters_of_ones_own() -> None:
+    built_in = TwoCoins(2)
+
+    def log_likelihood(w: np.ndarray) -> np.ndarray:
+        return built_in.log_likelihood(built_in.coordinate(w))
+
+    ours = reference_prior(Channel.from_function(log_likelihood, [(0, 1), (0, 1)], built_in.outcomes), 1e-11)
+    assert ours.information == pytest.approx(2 * np.log(17 / 8), abs=1e-11)
+    assert ours.gap < 1e-11
+
+
+@pytest.mark.parametrize("bounds", [(1.0, 1.0), (1.0, 0.0), (0.0, np.inf), (0.0, np.nan), [(0, 1)] * 3])
+def test_empty_or_endless_bounds_are_refused(bounds: object) -> None:
+    with pytest.raises(ValueError, match=r"bounds|one or two parameters"):
+        Channel.from_function(coin, bounds, HEADS)  # type: ignore[arg-type]
+
+
+def test_likelihoods_that_do_not_sum_to_one_are_refused() -> None:
+    with pytest.raises(ValueError, match="must sum to one"):
+        Channel.from_function(lambda w: coin(w) - 0.1, (0.0, 1.0), HEADS)
+
+
+def test_nan_is_refused_with_the_place() -> None:
+    with pytest.raises(ValueError, match=r"NaN or \+inf at w = \[0.0\], outcome 3"):
+        Channel.from_function(
+            lambda w: np.where((w[:, None] < 0.2) & (HEADS == 3), np.nan, coin(w)), (0.0, 1.0), HEADS
+        )
+
+
+def test_wrong_shapes_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"expected \(3, 7\)"):
+        Channel.from_function(lambda w: coin(w)[:, :6], (0.0, 1.0), HEADS)
+
+
+def test_a_hopeless_model_ends_with_a_warning_and_an_honest_gap() -> None:
+    """A likelihood with a cliff between any two grid points: no Newton step can find the best side of it."""
+
+    def cliff(w: np.ndarray) -> np.ndarray:
+        p = np.where(w < 1 / np.pi, 0.2 + 0.3 * np.sin(40 * w) ** 2, 0.9 - 0.3 * w)[:, None]
+        return np.asarray(np.log(np.concatenate([p, 1 - p], axis=1)))
+
+    channel = Channel.from_function(cliff, (0.0, 1.0), [0.0, 1.0])
+    with pytest.warns(UserWarning, match="above the tolerance"):
+        solution = reference_prior(channel, 1e-15)
+    w = np.linspace(0, 1, 4001)
+    assert solution.gain(w).max() <= solution.information + solution.gap + 1e-6
+
+
+def test_importing_exact_imports_neither_torch_nor_matplotlib() -> None:
+    code = "import sys, refprior.exact; sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

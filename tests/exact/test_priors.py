@@ -1,0 +1,138 @@
+"""Two stages, known first stages, and what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+
+from refprior.exact import (
+    Categorical,
+    Channel,
+    Coin,
+    Gaussian,
+    certify,
+    known_first_stage,
+    reference_prior,
+    two_stage_prior,
+)
+from refprior.exact.objective import Objective, require_concave
+
+
+def test_one_and_one_toss_in_closed_form() -> None:
+    solution = two_stage_prior(Coin, 1, 1)
+    assert solution.information == pytest.approx(math.log(5 / 4), abs=1e-15)
+    assert solution.atoms == pytest.approx([0, 0.5, 1], abs=1e-9)
+    assert solution.weights == pytest.approx([0.3, 0.4, 0.3], abs=1e-9)
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 10), (1, 40), (10, 1), (30, 1)])
+def test_the_figures_cases_reach_rounding(m: int, n: int) -> None:
+    solution = two_stage_prior(Coin, m, n)
+    assert solution.gap <= 1e-14
+    assert solution.information < reference_prior(Coin(n)).information
+    assert solution.atoms == pytest.approx(1 - solution.atoms[::-1], abs=1e-5)
+
+
+def test_information_is_that_of_the_second_stage_given_the_first() -> None:
+    """I(w; z^{m+n}) − I(w; z^m) = Σ p(z^m) I(w; zⁿ | z^m), by brute force over the first stage."""
+    solution = two_stage_prior(Coin, 2, 3)
+    w, pi = solution.atoms, solution.weights
+    first = np.exp(Coin(2).log_likelihood(solution.coordinates))
+    second = np.exp(Coin(3).log_likelihood(solution.coordinates))
+    total = 0.0
+    for z in range(3):
+        joint = pi * first[:, z]
+        posterior = joint / joint.sum()
+        predictive = posterior @ second
+        with np.errstate(divide="ignore", invalid="ignore"):
+            terms = np.where(second > 0, second * np.log(second / predictive), 0.0)
+        total += joint.sum() * float(posterior @ terms.sum(axis=1))
+    assert len(w) == len(pi)
+    assert solution.information == pytest.approx(total, abs=1e-14)
+
+
+def test_no_first_stage_is_the_one_stage_prior() -> None:
+    zero, one = two_stage_prior(Coin, 0, 7), reference_prior(Coin(7))
+    assert zero.information == one.information
+    assert zero.atoms.tolist() == one.atoms.tolist()
+
+
+def test_beta_goes_from_the_joint_prior_to_the_two_stage_prior() -> None:
+    information = [two_stage_prior(Coin, 2, 4, beta).information for beta in (0.0, 0.3, 0.7, 1.0)]
+    assert information[0] == pytest.approx(reference_prior(Coin(6)).information, abs=1e-13)
+    assert np.all(np.diff(information) < 0)
+    assert two_stage_prior(Coin, 2, 4, 0.5).gap <= 1e-13
+
+
+@pytest.mark.parametrize("beta", [1.0001, 2.0, -0.1, math.nan])
+def test_beta_outside_the_concave_range_is_refused(beta: float) -> None:
+    with pytest.raises(ValueError, match="concave"):
+        two_stage_prior(Coin, 1, 1, beta)
+
+
+@pytest.mark.parametrize(("m", "n"), [(-1, 3), (1.5, 3), (2, 0), (2, -1), (True, 3)])
+def test_stages_must_be_counts(m: int, n: int) -> None:
+    with pytest.raises(ValueError, match="must be an integer of at least 1"):
+        two_stage_prior(Coin, m, n)
+
+
+def test_two_stages_of_noise() -> None:
+    """n samples of a Gaussian are one with noise σ/√n; a second stage tells more after a shorter first."""
+
+    def samples(n: int) -> Channel:
+        return Gaussian(3.0, 1 / math.sqrt(n))
+
+    assert two_stage_prior(samples, 1, 2, tol=1e-13).information > two_stage_prior(samples, 4, 2).information
+
+
+def test_stages_that_are_not_one_experiment_are_refused() -> None:
+    """A later stage that sees less than the first makes the sum convex somewhere."""
+    with pytest.raises(ValueError, match="not concave"):
+        two_stage_prior(lambda n: Coin(1 if n > 3 else 3), 3, 1)
+    with pytest.raises(ValueError, match="range"):
+        two_stage_prior(lambda n: Gaussian(float(n)), 1, 1)
+    noisy = Categorical([[0.6, 0.4], [0.4, 0.6]])
+    clear = Categorical([[1.0, 0.0], [0.0, 1.0]])
+    with pytest.raises(ValueError, match="not concave"):
+        require_concave(Objective((noisy, clear), (1.0, -1.0)), np.array([[0.0], [1.0]]))
+
+
+def test_a_known_first_stage_gives_back_the_reference_prior_as_posterior() -> None:
+    """eq:ref_pinm: the prior is chosen so that the posterior after z^m is π*_n."""
+    prior = reference_prior(Coin(10))
+    stage = known_first_stage(prior, 0, first=Coin(3))
+    assert stage.excluded.tolist() == [False, False, False, False, True]  # w = 1 cannot show only tails
+    kept = ~stage.excluded
+    likelihood = (1 - prior.atoms[kept]) ** 3
+    assert stage.weights[kept] == pytest.approx(
+        prior.weights[kept] / likelihood / np.sum(prior.weights[kept] / likelihood)
+    )
+    assert stage.posterior[kept] == pytest.approx(prior.weights[kept] / prior.weights[kept].sum())
+
+
+def test_beta_softens_the_known_first_stage() -> None:
+    """eq:ref_pinm_beta: posterior ∝ p(z^m | w)^(1−β) π*_n; at β = 0 the prior is untouched."""
+    prior = reference_prior(Coin(10))
+    remember = known_first_stage(prior, 2, beta=0.0, first=Coin(4))
+    kept = ~remember.excluded
+    assert remember.excluded.tolist() == [True, False, False, False, True]  # both faces were seen
+    assert remember.weights[kept] == pytest.approx(prior.weights[kept] / prior.weights[kept].sum())
+    likelihood = 6 * prior.atoms**2 * (1 - prior.atoms) ** 2
+    bayes = prior.weights * likelihood
+    assert remember.posterior == pytest.approx(bayes / bayes.sum())
+    half = known_first_stage(prior, 2, beta=0.5, first=Coin(4))
+    expected = np.sqrt(likelihood) * prior.weights
+    assert half.posterior == pytest.approx(expected / expected.sum())
+    assert np.all(half.weights[~kept] == 0)
+
+
+def test_a_first_stage_that_rules_out_every_atom_is_refused() -> None:
+    with pytest.raises(ValueError, match="impossible under every atom"):
+        known_first_stage(reference_prior(Coin(1)), 1, first=Coin(2))
+    with pytest.raises(ValueError, match="beta must lie"):
+        known_first_stage(reference_prior(Coin(1)), 0, beta=1.5)
+
+
+def test_certify_judges_afresh() -> None:
+    prior = reference_prior(Coin(12))
+    assert certify(prior).gap == prior.gap

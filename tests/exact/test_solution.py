@@ -1,0 +1,89 @@
+"""What a solution tells: posteriors, predictions, gains, a table, a figure."""
+
+import json
+import math
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from refprior.exact import Categorical, Coin, ExponentialDecay, Gaussian, TwoCoins, reference_prior
+
+mpl.use("Agg")
+
+
+def test_posterior_is_bayes_rule() -> None:
+    solution = reference_prior(Coin(10))
+    joint = solution.weights * solution.atoms**3 * (1 - solution.atoms) ** 7
+    assert solution.posterior(3) == pytest.approx(joint / joint.sum())
+    assert solution.posterior(0)[-1] == 0.0
+
+
+def test_posterior_of_any_real_outcome_for_noise() -> None:
+    solution = reference_prior(Gaussian(2.0))
+    joint = solution.weights * np.exp(-((0.123 - solution.atoms) ** 2) / 2)
+    assert solution.posterior(0.123) == pytest.approx(joint / joint.sum())
+    plane = reference_prior(ExponentialDecay(sigma=0.2), 1e-11)
+    assert plane.posterior([0.5, 0.3]).sum() == pytest.approx(1.0)
+
+
+def test_predictive_before_and_after_data() -> None:
+    solution = reference_prior(Coin(4))
+    assert solution.predictive().sum() == pytest.approx(1.0)
+    after = solution.predictive(4)
+    likelihood = np.exp(Coin(4).log_likelihood(solution.coordinates))
+    assert after == pytest.approx(solution.posterior(4) @ likelihood)
+
+
+@pytest.mark.parametrize("outcome", [-1, 11, 2.5, [1, 2], math.nan])
+def test_impossible_outcomes_are_named(outcome: object) -> None:
+    with pytest.raises(ValueError, match="not an outcome"):
+        reference_prior(Coin(10)).posterior(outcome)  # type: ignore[arg-type]
+
+
+def test_outcomes_of_two_coins_are_pairs() -> None:
+    solution = reference_prior(TwoCoins(1))
+    assert solution.posterior([0, 1]).max() == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="not an outcome"):
+        solution.posterior([0, 2])
+
+
+def test_gain_is_even_at_the_atoms_and_below_elsewhere() -> None:
+    solution = reference_prior(Coin(20))
+    assert solution.gain(solution.atoms) == pytest.approx(solution.information, abs=1e-13)
+    assert solution.gain(np.linspace(0, 1, 999)).max() <= solution.information + solution.gap + 1e-14
+    with pytest.raises(ValueError, match="out of bounds"):
+        solution.gain([1.2])
+
+
+def test_it_prints_as_a_small_table() -> None:
+    text = str(reference_prior(Coin(2)))
+    assert text.splitlines()[0].startswith("3 atoms (certified), information 0.753771802376 nats, gap")
+    assert "0.500000000000  0.117647058824" in text
+    long = str(reference_prior(Coin(400)))
+    assert "(used)" in long
+    assert "more ..." in long
+    assert len(long.splitlines()) < 30
+
+
+def test_it_survives_json() -> None:
+    solution = reference_prior(Coin(2))
+    plain = json.loads(json.dumps(solution.to_dict()))
+    assert plain["atoms"] == solution.atoms.tolist()
+    assert plain["gap"] == solution.gap
+    assert plain["atoms_certified"] is True
+
+
+def test_tables_use_row_numbers() -> None:
+    solution = reference_prior(Categorical([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]))
+    assert set(solution.atoms) <= {0.0, 1.0, 2.0}
+
+
+def test_plots_show_the_atoms() -> None:
+    solution = reference_prior(Coin(10))
+    axes = solution.plot()
+    drawn = axes.lines[-1].get_xydata()
+    assert np.asarray(drawn) == pytest.approx(np.column_stack([solution.atoms, solution.weights]))
+    plane = reference_prior(TwoCoins(2)).plot()
+    assert len(plane.collections[-1].get_offsets()) == 9  # type: ignore[arg-type]
+    mpl.pyplot.close("all")
