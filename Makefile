@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # With more threads than free cores, spinning OpenMP threads slow some operations down many times.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test check bench-particles clean
+.PHONY: demo test check bench-particles bench-views bench-exact clean
 
 demo: .venv/.installed
 	$(BIN)/refprior demo
@@ -24,6 +24,13 @@ check: .venv/.installed-dev
 
 bench-particles: .venv/.installed-dev
 	$(BIN)/python benchmarks/particles.py
+
+bench-views: .venv/.installed-dev
+	$(BIN)/python benchmarks/views.py
+
+bench-exact: .venv/.installed-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/exact.py
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "refprior needs Python 3.11 or newer; try make PYTHON=python3.11")'

@@ -99,9 +99,7 @@ def against_blahut_arimoto() -> None:
     ours, seconds = timed(lambda: reference_prior(channel, BLAHUT_ARIMOTO_GAP), 20)
     plain, slow = timed(lambda: blahut_arimoto(channel, 1001, BLAHUT_ARIMOTO_ITERATIONS, BLAHUT_ARIMOTO_GAP))
     reached = judge(Objective((channel,)), channel.coordinate(plain.grid[:, None]), plain.weights).gap
-    print(
-        f"coin n = 10 to a gap of 1e-6: ours {1e3 * seconds:.1f} ms, gap {ours.gap:.1e}, certificate included"
-    )
+    print(f"coin n = 10 to a gap of 1e-6: ours {1e3 * seconds:.1f} ms, gap {ours.gap:.1e}, certificate included")
     print(
         f"  plain Blahut-Arimoto, 1001 points: {slow:.1f} s, {len(plain.gap)} iterations, "
         f"gap {plain.gap[-1]:.1e} on its grid, {reached:.1e} over all w"
@@ -161,9 +159,7 @@ def main() -> None:
             warnings.simplefilter("ignore", UserWarning)  # a missed gap is said in the row
             solution, seconds = timed(work)
         row(name, solution, seconds, gap, limit)
-    print(
-        f"largest memory so far {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GB (limit 4)"
-    )
+    print(f"largest memory so far {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GB (limit 4)")
     against_libraries()
     against_blahut_arimoto()
 

@@ -60,9 +60,7 @@ def test_jeffreys_is_below_the_reference_prior(capsys: pytest.CaptureFixture[str
 def test_blahut_arimoto_shows_its_slowness(capsys: pytest.CaptureFixture[str]) -> None:
     lines = run(capsys, "blahut-arimoto", "-n", "10", "--points", "101", "--iterations", "100").splitlines()
     assert [int(line.split()[0]) for line in lines[1:]] == [1, 10, 100]
-    plain = json.loads(
-        run(capsys, "blahut-arimoto", "-n", "2", "--points", "11", "--iterations", "5", "--json")
-    )
+    plain = json.loads(run(capsys, "blahut-arimoto", "-n", "2", "--points", "11", "--iterations", "5", "--json"))
     assert len(plain["gap"]) == 5
 
 

@@ -28,9 +28,7 @@ def test_it_stops_at_the_tolerance() -> None:
 
 def test_grids_may_be_given() -> None:
     assert blahut_arimoto(Coin(1), [0.0, 1.0], 1).information[0] == pytest.approx(np.log(2))
-    assert blahut_arimoto(Coin(2), [0.0, 1.0], 1).information[0] == pytest.approx(
-        np.log(2)
-    )  # z = 1 never seen
+    assert blahut_arimoto(Coin(2), [0.0, 1.0], 1).information[0] == pytest.approx(np.log(2))  # z = 1 never seen
     corners = [[0, 0], [0, 1], [1, 0], [1, 1]]
     assert blahut_arimoto(TwoCoins(1), corners, 1).information[0] == pytest.approx(2 * np.log(2))
     assert blahut_arimoto(Categorical(np.eye(3)), 3, 5).information[-1] == pytest.approx(np.log(3))

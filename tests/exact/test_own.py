@@ -80,9 +80,7 @@ def test_likelihoods_that_do_not_sum_to_one_are_refused() -> None:
 
 def test_nan_is_refused_with_the_place() -> None:
     with pytest.raises(ValueError, match=r"NaN or \+inf at w = \[0.0\], outcome 3"):
-        Channel.from_function(
-            lambda w: np.where((w[:, None] < 0.2) & (HEADS == 3), np.nan, coin(w)), (0.0, 1.0), HEADS
-        )
+        Channel.from_function(lambda w: np.where((w[:, None] < 0.2) & (HEADS == 3), np.nan, coin(w)), (0.0, 1.0), HEADS)
 
 
 def test_wrong_shapes_are_refused() -> None:

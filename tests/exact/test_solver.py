@@ -123,9 +123,7 @@ def test_two_coins_are_a_product(n: int) -> None:
     assert two.information == pytest.approx(2 * one.information, abs=1e-11)
     product = np.array(np.meshgrid(one.atoms, one.atoms, indexing="ij")).reshape(2, -1).T
     assert two.atoms[np.lexsort(two.atoms.round(6).T[::-1])] == pytest.approx(product, abs=1e-5)
-    assert np.sort(two.weights) == pytest.approx(
-        np.sort(np.outer(one.weights, one.weights).ravel()), abs=1e-5
-    )
+    assert np.sort(two.weights) == pytest.approx(np.sort(np.outer(one.weights, one.weights).ravel()), abs=1e-5)
 
 
 def test_exponential_decay() -> None:
@@ -160,9 +158,7 @@ def test_a_useless_channel_carries_nothing() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(2, 7), st.integers(2, 7), st.integers(0, 10_000), st.floats(0.2, 5.0))
-def test_random_tables_against_a_long_blahut_arimoto_run(
-    inputs: int, outcomes: int, seed: int, shape: float
-) -> None:
+def test_random_tables_against_a_long_blahut_arimoto_run(inputs: int, outcomes: int, seed: int, shape: float) -> None:
     table = np.random.default_rng(seed).dirichlet(np.full(outcomes, shape), inputs)
     channel = Categorical(table)
     solution = reference_prior(channel, 1e-13)

@@ -10,6 +10,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from refprior import __version__
 from refprior.cli.data import app as data
+from refprior.cli.exact import app as exact
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +28,7 @@ app = App(
 )
 
 app.command(data)
+app.command(exact)
 
 Set = Annotated[
     list[str] | None,

@@ -21,9 +21,7 @@ app = App(
     help_format="plaintext",
 )
 
-Json = Annotated[
-    bool, Parameter(name="--json", negative=(), help="Print JSON for machines instead of a table.")
-]
+Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON for machines instead of a table.")]
 Plot = Annotated[Path | None, Parameter(help="Also draw atoms and gain into this file (.png, .pdf, .svg).")]
 Tolerance = Annotated[float, Parameter(name="--tol", help="Gap to reach, in nats.")]
 Tosses = Annotated[int, Parameter(name=["-n", "--tosses"], help="Number of tosses.")]
@@ -115,9 +113,7 @@ def decay(
 @app.command
 def two_stage(
     *,
-    first: Annotated[
-        int, Parameter(name=["-m", "--first"], help="Tosses of the first stage; 0 for a single stage.")
-    ],
+    first: Annotated[int, Parameter(name=["-m", "--first"], help="Tosses of the first stage; 0 for a single stage.")],
     second: Annotated[int, Parameter(name=["-n", "--second"], help="Tosses of the second stage.")],
     beta: Annotated[float, Parameter(help="Weight of the first stage's information, between 0 and 1.")] = 1.0,
     tol: Tolerance = 1e-12,

@@ -82,9 +82,7 @@ def ascend(
     return point
 
 
-def settle(
-    make_table: Callable[[Array], Table], point: Point, bounds: Array, trust: Array, steps: int = 60
-) -> Point:
+def settle(make_table: Callable[[Array], Table], point: Point, bounds: Array, trust: Array, steps: int = 60) -> Point:
     """Even out the gains of the atoms where J is too flat to tell: damped steps that lower the residual."""
     damping = 1e-10
     for _ in range(steps):
@@ -148,9 +146,7 @@ def newton_step(point: Point, bounds: Array, damping: float = 0.0) -> tuple[Arra
     right = np.column_stack([point.gains - point.information, point.slopes]).ravel()[keep]
     ones = np.column_stack([np.ones(count), np.zeros((count, dimension))]).ravel()[keep]
     information = _information_matrix(point.table, point.weights, dimension)[keep][:, keep]
-    solved = _solve(
-        information, _block_curvature(point), keep, np.stack([right, ones], axis=1), ones, damping
-    )
+    solved = _solve(information, _block_curvature(point), keep, np.stack([right, ones], axis=1), ones, damping)
     step = solved[:, 0] - solved[:, 1] * (ones @ solved[:, 0]) / (ones @ solved[:, 1])
     full = np.zeros(count * (1 + dimension))
     full[keep] = step
@@ -158,9 +154,7 @@ def newton_step(point: Point, bounds: Array, damping: float = 0.0) -> tuple[Arra
     return full[:, 0], full[:, 1:] / point.weights[:, None], float(step @ right) / 2
 
 
-def looseness(
-    make_table: Callable[[Array], Table], u: Array, weights: Array, bounds: Array, unit: Array
-) -> float:
+def looseness(make_table: Callable[[Array], Table], u: Array, weights: Array, bounds: Array, unit: Array) -> float:
     """How far a residual of one can move the marginal: √(variables / smallest curvature) or infinity."""
     point = evaluate(make_table, u, weights)
     count, dimension = u.shape
@@ -187,9 +181,7 @@ def _information_matrix(table: Table, weights: Array, dimension: int) -> Any:
     count = len(weights)
     order = np.arange(count * (1 + dimension)).reshape(1 + dimension, count).T.ravel()
     total: Any = 0
-    for sign, p, first, mixture in zip(
-        table.signs, table.p, table.first, table.mixtures(weights), strict=True
-    ):
+    for sign, p, first, mixture in zip(table.signs, table.p, table.first, table.mixtures(weights), strict=True):
         inverse = 1 / np.sqrt(np.maximum(mixture, 1e-300))
         if not isinstance(p, np.ndarray):
             stacked: Any = sparse.vstack([p, *first], format="csr")[order] @ sparse.diags_array(inverse)
@@ -272,9 +264,7 @@ def _solve_banded(matrix: Any, damping: float, right: Array) -> Array:
     scale = _unit_scale(matrix.diagonal())
     width = int((entries.col - entries.row).max())
     band = np.zeros((width + 1, matrix.shape[0]))
-    band[width + entries.row - entries.col, entries.col] = (
-        entries.data * scale[entries.row] * scale[entries.col]
-    )
+    band[width + entries.row - entries.col, entries.col] = entries.data * scale[entries.row] * scale[entries.col]
     band[width] += damping
     factor = cholesky_banded(band, overwrite_ab=True, check_finite=False)
     solved = cho_solve_banded((factor, False), right * scale[:, None], check_finite=False)

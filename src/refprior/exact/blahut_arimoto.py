@@ -58,8 +58,6 @@ def _grid(channel: Channel, grid: int | ArrayLike) -> Array:
         points = np.asarray(grid, dtype=float)
         return points.reshape(-1, channel.dimension)
     if channel.dimension != 1 or grid < 2:
-        raise ValueError(
-            f"give the grid's points for {channel.dimension} parameters, or a number of at least 2"
-        )
+        raise ValueError(f"give the grid's points for {channel.dimension} parameters, or a number of at least 2")
     ends = channel.parameter(channel.bounds.T)[:, 0]
     return np.linspace(ends[0], ends[1], grid)[:, None]

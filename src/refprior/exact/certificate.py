@@ -61,9 +61,7 @@ def _grid(objective: Objective) -> tuple[Array, tuple[int, ...]]:
     if isinstance(channel, Categorical):
         u = np.arange(channel.bounds[0, 1] + 1)[:, None]
         return u, (len(u),)
-    spacing, least = (
-        (SPACING, LEAST_POINTS) if channel.dimension == 1 else (SPACING_PLANE, LEAST_POINTS_PLANE)
-    )
+    spacing, least = (SPACING, LEAST_POINTS) if channel.dimension == 1 else (SPACING_PLANE, LEAST_POINTS_PLANE)
     counts = [max(least, math.ceil(length / spacing) + 2) for length in channel.axis_lengths()]
     axes = [channel.axis_points(axis, count) for axis, count in enumerate(counts)]
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes)), tuple(counts)
@@ -116,9 +114,7 @@ def _neighbour_distance(grid: Array, shape: tuple[int, ...]) -> Array:
     return np.stack(steps, axis=-1).reshape(-1, len(shape))
 
 
-def _parabola(
-    objective: Objective, middle: Array, half: Array, logs: list[Array]
-) -> tuple[Array, Array, Array, Array]:
+def _parabola(objective: Objective, middle: Array, half: Array, logs: list[Array]) -> tuple[Array, Array, Array, Array]:
     """Summit of the parabola through 3^d values, the best point seen, its gain, the summit's height."""
     count, dimension = middle.shape
     offsets = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=dimension)))
@@ -185,9 +181,7 @@ def _looseness(objective: Objective, u: Array, weights: Array) -> float:
     return looseness(objective.table, u, weights, channel.bounds, unit) / math.sqrt(weights.min())
 
 
-def _one_atom_an_island(
-    objective: Objective, u: Array, values: Array, shape: tuple[int, ...], level: float
-) -> bool:
+def _one_atom_an_island(objective: Objective, u: Array, values: Array, shape: tuple[int, ...], level: float) -> bool:
     grid, _ = _grid(objective)
     own = np.all(grid == objective.channel.canonical(grid), axis=1)
     above = ((values >= level) & own).reshape(shape)

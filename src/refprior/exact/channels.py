@@ -98,13 +98,9 @@ class Channel(ABC):
 
     def column(self, u: Array, z: ArrayLike) -> Array:
         """log p(z | w) for one outcome z: (K, d) -> (K,)."""
-        match = np.flatnonzero(
-            np.all(np.reshape(self.outcomes == np.asarray(z), (len(self.outcomes), -1)), axis=1)
-        )
+        match = np.flatnonzero(np.all(np.reshape(self.outcomes == np.asarray(z), (len(self.outcomes), -1)), axis=1))
         if len(match) != 1:
-            raise ValueError(
-                f"{z!r} is not an outcome: they run from {self.outcomes[0]} to {self.outcomes[-1]}"
-            )
+            raise ValueError(f"{z!r} is not an outcome: they run from {self.outcomes[0]} to {self.outcomes[-1]}")
         return np.asarray(self.log_likelihood(u)[:, match[0]])
 
     def axis_lengths(self) -> Array:
@@ -116,9 +112,7 @@ class Channel(ABC):
         nodes, length = self._axis_cumulative(axis)
         if length[-1] == 0:
             return np.linspace(self.bounds[axis, 0], self.bounds[axis, 1], count)
-        increasing = length + 1e-9 * length[-1] * np.linspace(
-            0, 1, len(length)
-        )  # a flat stretch has no inverse
+        increasing = length + 1e-9 * length[-1] * np.linspace(0, 1, len(length))  # a flat stretch has no inverse
         return np.interp(np.linspace(0, increasing[-1], count), increasing, nodes)
 
     def _axis_cumulative(self, axis: int) -> tuple[Array, Array]:

@@ -128,9 +128,7 @@ def _information_panel(axes: Axes) -> None:
     best = [reference_prior(Coin(n)).information for n in tosses]
     smooth = [jeffreys(Coin(n)).information for n in tosses]
     axes.loglog(tosses, np.subtract(best, limit), "o-", color=ATOM, markersize=3, label="reference prior")
-    axes.loglog(
-        tosses, np.abs(np.subtract(smooth, limit)), "s-", color=DENSITY, markersize=3, label="Jeffreys prior"
-    )
+    axes.loglog(tosses, np.abs(np.subtract(smooth, limit)), "s-", color=DENSITY, markersize=3, label="Jeffreys prior")
     axes.set_xlabel("n")
     axes.set_ylabel("information − its limit (nats)")
     axes.legend(frameon=False, fontsize=8)

@@ -74,9 +74,7 @@ def _nodes(channel: Channel) -> tuple[Array, Array]:
         nodes = (edges[:-1] + half)[:, None] + half[:, None] * x
         axes.append((nodes.ravel(), (half[:, None] * weight).ravel()))
     if math.prod(len(nodes) for nodes, _ in axes) > MOST_NODES:
-        raise ValueError(
-            f"the Jeffreys prior of this channel needs more than {MOST_NODES} nodes; take fewer samples"
-        )
+        raise ValueError(f"the Jeffreys prior of this channel needs more than {MOST_NODES} nodes; take fewer samples")
     points = np.array(list(itertools.product(*(nodes for nodes, _ in axes))))
     measure = np.array([math.prod(m) for m in itertools.product(*(weights for _, weights in axes))])
     return points, measure

@@ -72,9 +72,7 @@ def _index(z: Array, n: int, density: float) -> tuple[Array, Array]:
     safe = np.maximum(z, 1e-3)
     slope_angle = 1 / np.sqrt(safe * (n - np.minimum(z, n - 1e-3)))
     slope_x = 1 / (2 * density * np.sqrt(safe))
-    slope_blend = (
-        np.exp(-(((x - BLEND_FROM) / BLEND_WIDTH) ** 2)) / (BLEND_WIDTH * math.sqrt(math.pi)) * slope_x
-    )
+    slope_blend = np.exp(-(((x - BLEND_FROM) / BLEND_WIDTH) ** 2)) / (BLEND_WIDTH * math.sqrt(math.pi)) * slope_x
     excess = rate * angle + offset - z
     return z + blend * excess, 1 + blend * (rate * slope_angle - 1) + slope_blend * excess
 

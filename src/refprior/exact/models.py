@@ -151,9 +151,7 @@ class Poisson(Channel):
         if not (math.isfinite(self.dark) and self.dark >= 0):
             raise ValueError(f"the dark current must be finite and at least 0, got {self.dark!r}")
         if amplitude + self.dark > 1e5:
-            raise ValueError(
-                f"a mean count of {amplitude + self.dark:g} is too large; at most 1e5 is supported"
-            )
+            raise ValueError(f"a mean count of {amplitude + self.dark:g} is too large; at most 1e5 is supported")
         top = amplitude + self.dark
         object.__setattr__(self, "outcomes", np.arange(math.ceil(top + TAIL * math.sqrt(top) + 40) + 1.0))
         object.__setattr__(self, "bounds", np.sqrt([[self.dark, top]]))

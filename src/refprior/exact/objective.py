@@ -61,9 +61,7 @@ class Table:
     @classmethod
     def build(cls, objective: Objective, u: Array) -> Table:
         count, dimension = u.shape
-        table = cls(
-            objective.signs, [], [], [], np.zeros(count), np.zeros(u.shape), np.zeros((*u.shape, dimension))
-        )
+        table = cls(objective.signs, [], [], [], np.zeros(count), np.zeros(u.shape), np.zeros((*u.shape, dimension)))
         for sign, channel in zip(objective.signs, objective.channels, strict=True):
             log_p, first, second, bend = channel.rows(u)
             p = np.exp(log_p)

@@ -40,12 +40,7 @@ class FunctionChannel(Channel):
         box = np.asarray(bounds, dtype=float)
         scalar = box.ndim == 1
         box = np.atleast_2d(box)
-        if (
-            box.ndim != 2
-            or box.shape[1] != 2
-            or not np.all(np.isfinite(box))
-            or np.any(box[:, 0] >= box[:, 1])
-        ):
+        if box.ndim != 2 or box.shape[1] != 2 or not np.all(np.isfinite(box)) or np.any(box[:, 0] >= box[:, 1]):
             raise ValueError(
                 f"bounds must be (low, high) with low < high and finite, got {np.asarray(bounds).tolist()}"
             )
@@ -145,9 +140,7 @@ def _difference_rows(function: Callable[[Array], Array], u: Array, bounds: Array
     return dense_rows(log_p, first, second)
 
 
-def _stencil_values(
-    function: Callable[[Array], Array], u: Array, centre: Array, step: Array, axis: int
-) -> Array:
+def _stencil_values(function: Callable[[Array], Array], u: Array, centre: Array, step: Array, axis: int) -> Array:
     """p at the stencil's points along an axis: (K, 7, Z)."""
     points = np.repeat(u[:, None, :], len(STENCIL), axis=1)
     points[:, :, axis] = centre[:, axis, None] + STENCIL * step[axis]

@@ -51,9 +51,7 @@ def _plane_sums(a: _Factor, b: _Factor, values: Array) -> dict[tuple[int, int], 
     table = values.reshape(a.p.shape[1], b.p.shape[1])
     left = [a.p @ table, a.d1 @ table, a.d2 @ table]
     right = [b.p, b.d1, b.d2]
-    return {
-        (i, j): np.einsum("kz,kz->k", left[i], right[j]) for i in range(3) for j in range(3) if 0 < i + j <= 2
-    }
+    return {(i, j): np.einsum("kz,kz->k", left[i], right[j]) for i in range(3) for j in range(3) if 0 < i + j <= 2}
 
 
 @dataclass(frozen=True)
@@ -131,9 +129,7 @@ class ExponentialDecay(Channel):
             raise ValueError(f"need two different times, got {self.times!r}")
         sigma = positive_number(self.sigma, "sigma")
         if sigma < 0.01:
-            raise ValueError(
-                f"sigma = {sigma:g} needs too fine a grid of outcomes; at least 0.01 is supported"
-            )
+            raise ValueError(f"sigma = {sigma:g} needs too fine a grid of outcomes; at least 0.01 is supported")
         object.__setattr__(self, "times", times)
         reach = np.arange(-math.ceil(TAIL * self.nodes), math.ceil((1 / sigma + TAIL) * self.nodes) + 1.0)
         object.__setattr__(self, "axis", sigma * reach / self.nodes)

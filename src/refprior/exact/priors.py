@@ -44,9 +44,7 @@ def two_stage_prior(
         return reference_prior(channel_of_n(m + n), tol)
     objective = Objective((channel_of_n(m + n), channel_of_n(m)), signs)
     if not np.allclose(objective.channels[0].bounds, objective.channels[1].bounds):
-        raise ValueError(
-            "both stages must share the parameter's range; channel_of_n gave two different boxes"
-        )
+        raise ValueError("both stages must share the parameter's range; channel_of_n gave two different boxes")
     require_concave(objective, fisher_grid(objective.channel, 1.0)[0])
     return _solved(objective, tol)
 
@@ -85,9 +83,7 @@ class FirstStage:
     excluded: NDArray[np.bool_]  # atoms that the first stage rules out
 
 
-def known_first_stage(
-    prior: Solution, z_m: ArrayLike, beta: float = 1.0, first: Channel | None = None
-) -> FirstStage:
+def known_first_stage(prior: Solution, z_m: ArrayLike, beta: float = 1.0, first: Channel | None = None) -> FirstStage:
     """π_{n|m}(w) ∝ π*_n(w) p(z^m | w)^(−β), eq:ref_pinm (β = 1) and eq:ref_pinm_beta.
 
     `z_m` is an outcome of the channel `first` (by default the prior's own). At β = 1 the posterior after the
@@ -95,22 +91,16 @@ def known_first_stage(
     posterior: they are excluded and the others renormalised.
     """
     if not (np.isfinite(beta) and 0 <= beta <= 1):
-        raise ValueError(
-            f"beta must lie between 0 (remember the first stage) and 1 (forget it), got {beta!r}"
-        )
+        raise ValueError(f"beta must lie between 0 (remember the first stage) and 1 (forget it), got {beta!r}")
     channel = prior.channel if first is None else first
     log_likelihood = channel.column(channel.coordinate(prior.channel.parameter(prior.coordinates)), z_m)
     excluded = np.isneginf(log_likelihood)
     if np.all(excluded):
-        raise ValueError(
-            f"z_m = {z_m!r} is impossible under every atom of this prior: use a prior of larger n"
-        )
+        raise ValueError(f"z_m = {z_m!r} is impossible under every atom of this prior: use a prior of larger n")
     finite = np.where(excluded, 0.0, log_likelihood)
     with np.errstate(divide="ignore"):
         base = np.where(excluded, -np.inf, np.log(prior.weights))
-    return FirstStage(
-        prior.atoms, _normalised(base - beta * finite), _normalised(base + (1 - beta) * finite), excluded
-    )
+    return FirstStage(prior.atoms, _normalised(base - beta * finite), _normalised(base + (1 - beta) * finite), excluded)
 
 
 def _normalised(log: Array) -> Array:

@@ -70,10 +70,7 @@ class _Prover:
         self.binomials = [self.arb(flint.fmpz.bin_uiui(n, z)) for z in range(n + 1)]
         self.c = [b.log() - self._marginal(z).log() for z, b in enumerate(self.binomials)]
         self.polynomials = [self._polynomial(k) for k in range(min(ORDER, n) + 1)]
-        gains = [
-            weight * self.derivatives(atom, 0)[0]
-            for weight, atom in zip(self.weights, self.atoms, strict=True)
-        ]
+        gains = [weight * self.derivatives(atom, 0)[0] for weight, atom in zip(self.weights, self.atoms, strict=True)]
         self.information = sum(gains[1:], gains[0])
 
     def _marginal(self, z: int) -> Any:
@@ -103,9 +100,7 @@ class _Prover:
         values = []
         for k in range(order + 1):
             polynomial = self.polynomials[k][0] if k <= self.n else None
-            smooth = (
-                (1 - x) ** (self.n - k) * polynomial(x / (1 - x)) if polynomial is not None else self.arb(0)
-            )
+            smooth = (1 - x) ** (self.n - k) * polynomial(x / (1 - x)) if polynomial is not None else self.arb(0)
             values.append(smooth + self.n * _entropy_derivative(x, k))
         return values
 
@@ -123,9 +118,7 @@ class _Prover:
         """Upper bound of G within `radius` of `middle`, by a parabola that bounds the Taylor series."""
         r = self.arb(radius)
         g = self.derivatives(middle, ORDER - 1)
-        bend = g[2] + sum(
-            (abs(g[k]) * r ** (k - 2) / math.factorial(k - 2) for k in range(3, ORDER)), self.arb(0)
-        )
+        bend = g[2] + sum((abs(g[k]) * r ** (k - 2) / math.factorial(k - 2) for k in range(3, ORDER)), self.arb(0))
         bend += (
             self.remainder(middle - WIDER * radius, middle + WIDER * radius)
             * r ** (ORDER - 2)
@@ -184,9 +177,7 @@ class _Prover:
                 cells += 1
                 continue
             if cells + len(pending) > MOST_CELLS or radius < 1e-13:
-                raise ArithmeticError(
-                    f"the gain near {middle:.12g} exceeds I + {bound:g}: this prior is not within it"
-                )
+                raise ArithmeticError(f"the gain near {middle:.12g} exceeds I + {bound:g}: this prior is not within it")
             pending += [(a, middle), (middle, b)]
         lower, top = float(self.information.lower()), float(upper.upper())
         return Proof(math.nextafter(lower, -math.inf), math.nextafter(top, math.inf), cells)

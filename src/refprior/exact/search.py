@@ -32,9 +32,7 @@ def peaks(values: Array, shape: tuple[int, ...]) -> Index:
     return np.flatnonzero((table >= maximum_filter(table, size=3, mode="nearest")).ravel())
 
 
-def climb(
-    objective: Objective, u: Array, logs: list[Array], reach: Array, steps: int = 5
-) -> tuple[Array, Array]:
+def climb(objective: Objective, u: Array, logs: list[Array], reach: Array, steps: int = 5) -> tuple[Array, Array]:
     """Newton ascent of G from each point, at most `reach` (d,) a step: -> (M, d), (M,)."""
     bounds = objective.channel.bounds
     best, value = u, objective.gain(u, logs)
@@ -42,9 +40,7 @@ def climb(
         table = objective.table(best)
         slope, bend = table.slopes(logs), table.bends(logs)
         values, vectors = np.linalg.eigh(-bend)
-        uphill = np.einsum(
-            "kia,ka,kja,kj->ki", vectors, 1 / np.maximum(np.abs(values), 1e-12), vectors, slope
-        )
+        uphill = np.einsum("kia,ka,kja,kj->ki", vectors, 1 / np.maximum(np.abs(values), 1e-12), vectors, slope)
         trial = np.clip(best + np.clip(uphill, -reach, reach), bounds[:, 0], bounds[:, 1])
         trial_value = objective.gain(trial, logs)
         better = trial_value > value
@@ -57,6 +53,4 @@ def climb(
 
 def search_logs(objective: Objective, u: Array, weights: Array) -> list[Array]:
     """log p_c(z), finite everywhere, for the searches of the solver."""
-    return [
-        safe_log(np.exp(log)) if np.any(np.isinf(log)) else log for log in objective.log_marginals(u, weights)
-    ]
+    return [safe_log(np.exp(log)) if np.any(np.isinf(log)) else log for log in objective.log_marginals(u, weights)]

@@ -30,9 +30,7 @@ class Solution:
     information: float
     gap: float
     atoms_certified: bool  # the optimum has this many atoms; if not, they are those used to reach the gap
-    proof: Proof | None = (
-        None  # an interval for the capacity by ball arithmetic, from `certify(…, proof=True)`
-    )
+    proof: Proof | None = None  # an interval for the capacity by ball arithmetic, from `certify(…, proof=True)`
 
     @property
     def channel(self) -> Channel:
@@ -86,9 +84,7 @@ class Solution:
         head = f"{len(self.weights)} atoms ({kind}), "
         head += f"information {self.information:.12f} nats, gap {self.gap:.1e}"
         if self.proof is not None:
-            head += (
-                f"\nproven by ball arithmetic: capacity in [{self.proof.lower:.15g}, {self.proof.upper:.15g}]"
-            )
+            head += f"\nproven by ball arithmetic: capacity in [{self.proof.lower:.15g}, {self.proof.upper:.15g}]"
         atoms = np.atleast_2d(self.atoms.T).T
         lines = [
             f"{'  '.join(f'{round(x, 12) + 0.0:.12f}' for x in np.atleast_1d(atom))}  {weight:.12f}"
@@ -108,9 +104,7 @@ class Solution:
         outside = (u < self.channel.bounds[:, 0] - 1e-12) | (u > self.channel.bounds[:, 1] + 1e-12)
         outside |= np.isnan(u)
         if np.any(outside):
-            raise ValueError(
-                f"the parameter {points[np.argmax(np.any(outside, axis=1))].tolist()} is out of bounds"
-            )
+            raise ValueError(f"the parameter {points[np.argmax(np.any(outside, axis=1))].tolist()} is out of bounds")
         return np.clip(u, self.channel.bounds[:, 0], self.channel.bounds[:, 1])
 
     def _log_marginals(self) -> list[Array]:
@@ -122,6 +116,4 @@ def judged(objective: Objective, u: Array, weights: Array) -> Solution:
     order = np.lexsort(u.T[::-1])
     u, weights = u[order], weights[order]
     certificate = judge(objective, u, weights)
-    return Solution(
-        objective, u, weights, certificate.information, certificate.gap, certificate.atoms_certified
-    )
+    return Solution(objective, u, weights, certificate.information, certificate.gap, certificate.atoms_certified)

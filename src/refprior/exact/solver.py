@@ -71,9 +71,7 @@ def _completed(objective: Objective, point: Point, unit: Array, tolerance: float
     return best
 
 
-def _enlarged(
-    objective: Objective, point: Point, missing: Missing, grid: Array, unit: Array, stale: int
-) -> Point:
+def _enlarged(objective: Objective, point: Point, missing: Missing, grid: Array, unit: Array, stale: int) -> Point:
     """One more try: neighbours move aside where atoms stand dense, else the missing atoms are put in."""
     if len(missing.places) <= FEW or objective.channel.dimension > 1:
         return _exchange(objective, point, missing.places, unit, TWIN[stale])

@@ -45,9 +45,7 @@ def curvature(table: Table, pi: Array) -> Array:
     return total
 
 
-def _step(
-    table: Table, pi: Array, slack: Array, gains: Array, mu: float
-) -> tuple[Array, Array, float] | None:
+def _step(table: Table, pi: Array, slack: Array, gains: Array, mu: float) -> tuple[Array, Array, float] | None:
     """One primal–dual step towards complementarity CENTRING · mu; None when rounding leaves none."""
     target = CENTRING * mu
     factor = _factor(curvature(table, pi) + np.diag(slack / pi))
