@@ -180,13 +180,14 @@ def _shared_linear(linear: nn.Linear, x: Tensor) -> Tensor:
     particles, hidden, inputs = linear.weight.shape
     weight = linear.weight.reshape(particles * hidden, inputs)
     columns = x.flatten(1).T  # (D, B)
-    if linear.bias is None:
-        return (weight @ columns).reshape(particles, hidden, len(x))
-    return torch.addmm(linear.bias.reshape(-1, 1), weight, columns).reshape(particles, hidden, len(x))
+    bias = cast(Tensor | None, linear.bias)
+    product = weight @ columns if bias is None else torch.addmm(bias.reshape(-1, 1), weight, columns)
+    return product.reshape(particles, hidden, len(x))
 
 
 def _own_linear(linear: nn.Linear, hidden: Tensor) -> Tensor:
     """W_k h_k + b_k of every particle on its own h_k: (K, H, B) -> (K, J, B)."""
-    if linear.bias is None:
+    bias = cast(Tensor | None, linear.bias)
+    if bias is None:
         return torch.bmm(linear.weight, hidden)
-    return torch.baddbmm(linear.bias.unsqueeze(-1), linear.weight, hidden)
+    return torch.baddbmm(bias.unsqueeze(-1), linear.weight, hidden)
