@@ -4,10 +4,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from refprior.recipes.digits import digits_ssl, digits_supervised
+from refprior.recipes.manifold import mnist_manifold
 from refprior.recipes.settings import check_name, override, parse, signature_hints
 from refprior.train import Recipe
 
-RECIPES: dict[str, Callable[..., Recipe]] = {f.__name__: f for f in (digits_ssl, digits_supervised)}
+RECIPES: dict[str, Callable[..., Recipe]] = {f.__name__: f for f in (digits_ssl, digits_supervised, mnist_manifold)}
 
 
 class Named(NamedTuple):
@@ -49,4 +50,4 @@ def again(origin: dict[str, Any] | None) -> Recipe:
     return named(origin["recipe"], origin["settings"], **origin["arguments"]).recipe
 
 
-__all__ = ["RECIPES", "Named", "again", "digits_ssl", "digits_supervised", "named"]
+__all__ = ["RECIPES", "Named", "again", "digits_ssl", "digits_supervised", "mnist_manifold", "named"]

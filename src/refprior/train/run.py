@@ -15,7 +15,7 @@ from torch import Tensor
 from refprior.data import Examples, Task
 from refprior.particles import Particles
 from refprior.posterior import Average, Scores, likelihood_weights, predictive, scores
-from refprior.train import checkpoint, folder
+from refprior.train import checkpoint, folder, snapshot
 from refprior.train.checkpoint import CheckpointError
 from refprior.train.describe import describe
 from refprior.train.loop import Record, State, begin, log_probabilities, optimise
@@ -191,8 +191,13 @@ def _train_in(
 ) -> list[Record]:
     """Train in a locked folder to the end, or until asked to stop; the new records."""
     history: list[Record] = []
+    due = snapshot.steps(recipe)
+    if state.step in due:
+        snapshot.save(path, task, state)
     try:
         for record in optimise(recipe, task, state):
+            if state.step in due:
+                snapshot.save(path, task, state)
             if record is not None:
                 folder.append_record(path, record)
                 history += _watched([record], watch)
