@@ -6,13 +6,14 @@ the images and their labels. A run that kept no snapshots is seen through its ch
 
 # K particles, n probe images, C classes
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from refprior.data import Examples, Task
@@ -21,7 +22,7 @@ from refprior.train.folder import write_atomically
 from refprior.train.loop import State, begin, log_probabilities
 from refprior.train.recipe import Recipe
 
-FOLDER = "snapshots"
+FOLDER, PROBE = "snapshots", "probe.safetensors"
 PROBES = 200  # images
 
 
@@ -40,6 +41,7 @@ class Film:
 
     path: Path
     probe: Examples
+    classes: tuple[str, ...]
     snapshots: tuple[Snapshot, ...]
 
     def __post_init__(self) -> None:
@@ -69,8 +71,9 @@ def save(run: Path, task: Task, state: State) -> None:
     """Write the snapshot of this step."""
     images = probe(task)
     (run / FOLDER).mkdir(exist_ok=True)
-    if not (run / FOLDER / "probe.safetensors").exists():
-        _write(run / FOLDER / "probe.safetensors", {"images": images.images, "labels": images.labels})
+    if not (run / FOLDER / PROBE).exists():
+        classes = {"classes": json.dumps(task.classes)}
+        _write(run / FOLDER / PROBE, {"images": images.images, "labels": images.labels}, classes)
     taken = take(task, state)
     _write(_file(run, taken.step), {"log_p": taken.log_p, "log_prior": taken.log_prior})
 
@@ -87,9 +90,10 @@ def read(run: Path) -> Film | None:
     found = sorted(int(match[1]) for match in names if match)
     if not found:
         return None
-    images = _read(run / FOLDER / "probe.safetensors", "images", "labels")
-    parts = [_read(_file(run, step), "log_p", "log_prior") for step in found]
-    return Film(run, Examples(*images), tuple(Snapshot(s, *p) for s, p in zip(found, parts, strict=True)))
+    images, metadata = _read(run / FOLDER / PROBE, "images", "labels")
+    parts = [_read(_file(run, step), "log_p", "log_prior")[0] for step in found]
+    shots = tuple(Snapshot(step, *part) for step, part in zip(found, parts, strict=True))
+    return Film(run, Examples(*images), tuple(json.loads(metadata["classes"])), shots)
 
 
 def from_checkpoints(run: Path, recipe: Recipe) -> Film:
@@ -100,21 +104,21 @@ def from_checkpoints(run: Path, recipe: Recipe) -> Film:
     for step in sorted(checkpoint.steps(run)):
         checkpoint.restore(state, checkpoint.read(run, step))
         taken.append(take(task, state))
-    return Film(run, probe(task), tuple({shot.step: shot for shot in taken}.values()))
+    return Film(run, probe(task), task.classes, tuple({shot.step: shot for shot in taken}.values()))
 
 
 def _file(run: Path, step: int) -> Path:
     return run / FOLDER / f"step-{step:08}.safetensors"
 
 
-def _write(path: Path, tensors: dict[str, Tensor]) -> None:
+def _write(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
     whole = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
-    write_atomically(path, lambda side: save_file(whole, side))
+    write_atomically(path, lambda side: save_file(whole, side, metadata))
 
 
-def _read(path: Path, *names: str) -> list[Tensor]:
+def _read(path: Path, *names: str) -> tuple[list[Tensor], dict[str, str]]:
     try:
-        tensors = load_file(path)
-        return [tensors[name] for name in names]
-    except (SafetensorError, OSError, KeyError) as error:
+        with safe_open(path, "pt") as file:
+            return [file.get_tensor(name) for name in names], file.metadata() or {}
+    except (SafetensorError, OSError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
