@@ -21,7 +21,7 @@ def film_figure(seen: Scene) -> Figure:
     chosen = {0: _START, tenth(cloud): _MIDDLE, len(cloud.steps) - 1: _END}
     for number, colour in chosen.items():
         _scatter(axes, cloud, number, colour, f"step {cloud.steps[number]:,}")
-    axes.legend(loc="upper left", frameon=False, markerscale=3)
+    axes.legend(loc="upper left", frameon=False, markerscale=3, fontsize=8)
     axes.view_init(elev=22, azim=35)
     return figure
 
