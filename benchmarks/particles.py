@@ -13,7 +13,7 @@ backward pass of the mutual information, and Adam. It is timed against a loop ov
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import torch
@@ -36,9 +36,9 @@ INPUTS, HIDDEN, CLASSES, BATCH = 784, 32, 2, 64
 make_mlp = partial(MLP, (1, 28, 28), CLASSES, HIDDEN)
 
 
-def fastest(functions: dict[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, float]:
+def fastest(functions: Mapping[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, float]:
     """Seconds of the fastest of some calls, taken in turns so that other work on the machine disturbs all alike."""
-    best = dict.fromkeys(functions, float("inf"))
+    best: dict[str, float] = dict.fromkeys(functions, float("inf"))
     for turn in range(rounds + 1):  # the first turn warms up
         for name, function in functions.items():
             started = time.perf_counter()
@@ -60,8 +60,7 @@ def kinds() -> None:
     for name, make, shape, count, batch in CASES:
         x = torch.randn(batch, *shape)
         ways: tuple[Execution, Execution] = ("vectorised", "loop")
-        passes = {way: partial(pass_of, Particles(make, count, execution=way), x) for way in ways}
-        times = fastest(dict(passes))
+        times = fastest({way: partial(pass_of, Particles(make, count, execution=way), x) for way in ways})
         cells = (
             f"{1e3 * times['vectorised']:11.1f} {1e3 * times['loop']:9.1f} {times['loop'] / times['vectorised']:18.2f}"
         )

@@ -49,7 +49,11 @@ def film(path: Path, particles: int = 60, images: int = 30, classes: int = 3, se
         Snapshot(s, (c * logits).log_softmax(-1), log_prior) for s, c in ((0, 0.1), (1, 1.0), (10, 3), (20, 9))
     )
     path.mkdir(parents=True)
-    header = {"origin": None, "recipe": {"steps": 20, "seed": 0, "method": {"order": 2}}, "environments": []}
+    header: dict[str, Any] = {
+        "origin": None,
+        "recipe": {"steps": 20, "seed": 0, "method": {"order": 2}},
+        "environments": [],
+    }
     (path / "recipe.json").write_text(json.dumps(header))
     return Film(path, Examples(probe, torch.arange(images) % classes), ("a", "b", "</script>")[:classes], shots)
 

@@ -135,17 +135,23 @@ def _line(axes: Axes, crossing: Crossing) -> None:
     found = crossing.at_atoms()
     axes.vlines(crossing.solution.atoms, 0, crossing.solution.weights, color="#b03a2e", lw=6, alpha=0.35)
     axes.plot(crossing.solution.atoms, found.weights.numpy(), "o", color="#309450", label="weight of particles at it")
-    height = -0.02 * np.ones(crossing.particles.count)
-    axes.plot(_parameters(crossing)[:, 0], height, "|", color="#3163b2", label="particles")
-    axes.set(xlabel="w", ylabel="weight of the atom (red)", ylim=(-0.04, None))
-    axes.legend(frameon=False, fontsize=8)
+    w = _parameters(crossing)[:, 0]
+    axes.scatter(w, np.full_like(w, -0.025), s=_sizes(crossing), color="#3163b2", alpha=0.6, label="particles")
+    axes.set(xlabel="w", ylabel="weight of the atom (red)", ylim=(-0.05, None))
+    axes.legend(frameon=False, fontsize=8, loc="upper center")
 
 
 def _plane(axes: Axes, crossing: Crossing) -> None:
-    axes.scatter(*crossing.solution.atoms.T, s=2500 * crossing.solution.weights, color="#b03a2e", alpha=0.3, lw=0)
-    axes.scatter(*_parameters(crossing).T, s=14, color="#3163b2", label="particles")
-    axes.set(xlabel="$w_1$", ylabel="$w_2$ (red: atoms, area is weight)", aspect="equal")
-    axes.legend(frameon=False, fontsize=8, loc="center left")
+    x, y = crossing.solution.atoms.T
+    axes.scatter(x, y, s=4000 * crossing.solution.weights, color="#b03a2e", alpha=0.3, lw=0)
+    x, y = _parameters(crossing).T
+    axes.scatter(x, y, s=_sizes(crossing), color="#3163b2", alpha=0.6)
+    axes.set(xlabel="$w_1$", ylabel="$w_2$ (red: atoms, blue: particles)", aspect="equal")
+
+
+def _sizes(crossing: Crossing) -> np.ndarray:
+    """Area of a particle's mark by its weight; those that lost theirs are specks."""
+    return np.asarray(2 + 1000 * crossing.particles.log_prior.detach().exp())
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -13,8 +13,7 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from refprior.report.figures import as_png
-from refprior.report.film import film_figure, write_animation
+from refprior.report.film import write_animation, write_picture
 from refprior.report.scene import Cloud, Scene, scene
 from refprior.train import folder
 from refprior.train.snapshot import Film
@@ -32,7 +31,7 @@ def write_embedding(
             path.parent.mkdir(parents=True, exist_ok=True)
     folder.write_text(out, page(seen))
     if picture is not None:
-        picture.write_bytes(as_png(film_figure(seen)))
+        write_picture(seen, picture)
     if animation is not None:
         write_animation(seen, animation)
     return seen

@@ -1,5 +1,6 @@
 """The figure fig:manifold_boundary from snapshots, and the spreading as an animated picture."""
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d import Axes3D
 from PIL import Image
 
+from refprior.report.figures import as_png
 from refprior.report.scene import Cloud, Scene
 
 _START, _MIDDLE, _END = "#3163b2", "#e98c28", "#309450"  # the paper's blue, orange and green
@@ -24,6 +26,12 @@ def film_figure(seen: Scene) -> Figure:
     axes.legend(loc="upper left", frameon=False, markerscale=3, fontsize=8)
     axes.view_init(elev=22, azim=35)
     return figure
+
+
+def write_picture(seen: Scene, path: Path) -> None:
+    """The figure as a small PNG: thousands of marks in full colour would take twice the room."""
+    with Image.open(io.BytesIO(as_png(film_figure(seen)))) as drawn:
+        drawn.convert("RGB").quantize(64).save(path, optimize=True)
 
 
 def tenth(cloud: Cloud) -> int:
@@ -44,15 +52,12 @@ def write_animation(seen: Scene, path: Path) -> None:
 
 
 def _frame(seen: Scene, cloud: Cloud, number: int) -> Image.Image:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    figure, axes = _new(seen, 4.4, 3.9)
+    figure, axes = _new(seen, 3.4, 3.0)
     _scatter(axes, cloud, number, _colour(number / max(1, len(cloud.steps) - 1)), None)
     axes.set_title(f"step {cloud.steps[number]:,}   I = {cloud.information[number]:.2f} nats", fontsize=10)
     axes.view_init(elev=22, azim=35 + 2 * number)
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    return Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+    with Image.open(io.BytesIO(as_png(figure))) as drawn:
+        return drawn.convert("RGB")
 
 
 def _new(seen: Scene, width: float, height: float) -> tuple[Figure, Axes3D]:
