@@ -31,7 +31,7 @@ def film_figure(seen: Scene) -> Figure:
 def write_picture(seen: Scene, path: Path) -> None:
     """The figure as a small PNG: thousands of marks in full colour would take twice the room."""
     with Image.open(io.BytesIO(as_png(film_figure(seen)))) as drawn:
-        drawn.convert("RGB").quantize(64).save(path, optimize=True)
+        drawn.convert("RGB").quantize(128).save(path, optimize=True)
 
 
 def tenth(cloud: Cloud) -> int:
@@ -45,8 +45,7 @@ def write_animation(seen: Scene, path: Path) -> None:
         raise ValueError(f"the animation is written as .gif, got {path.name}")
     cloud = seen.clouds[0]
     frames = [_frame(seen, cloud, number) for number in range(len(cloud.steps))]
-    palette = frames[-1].quantize(64)
-    images = [frame.quantize(64, palette=palette) for frame in frames]
+    images = [frame.quantize(64) for frame in frames]
     durations = [_FRAME_MILLISECONDS] * (len(images) - 1) + [_LAST_MILLISECONDS]
     images[0].save(path, save_all=True, append_images=images[1:], duration=durations, loop=0)
 
@@ -54,7 +53,7 @@ def write_animation(seen: Scene, path: Path) -> None:
 def _frame(seen: Scene, cloud: Cloud, number: int) -> Image.Image:
     figure, axes = _new(seen, 3.4, 3.0)
     _scatter(axes, cloud, number, _colour(number / max(1, len(cloud.steps) - 1)), None)
-    axes.set_title(f"step {cloud.steps[number]:,}   I = {cloud.information[number]:.2f} nats", fontsize=10)
+    axes.set_title(f"step {cloud.steps[number]:,}   I = {cloud.information[number]:.2f} nats", fontsize=9)
     axes.view_init(elev=22, azim=35 + 2 * number)
     with Image.open(io.BytesIO(as_png(figure))) as drawn:
         return drawn.convert("RGB")
@@ -63,7 +62,7 @@ def _frame(seen: Scene, cloud: Cloud, number: int) -> Image.Image:
 def _new(seen: Scene, width: float, height: float) -> tuple[Figure, Axes3D]:
     figure = Figure(figsize=(width, height))
     axes: Axes3D = figure.add_subplot(projection="3d")
-    figure.subplots_adjust(left=0.0, right=0.92, bottom=0.06, top=0.95)
+    figure.subplots_adjust(left=0.03, right=0.9, bottom=0.1, top=0.92)
     every = seen.clouds[0].coordinates.reshape(-1, 3)
     low, high = every.min(0), every.max(0)
     margin = 0.03 * max(float((high - low).max()), 1e-6)
