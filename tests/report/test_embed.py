@@ -78,6 +78,11 @@ def test_the_page_holds_distances_and_information(tmp_path: Path) -> None:
         assert (drawn <= true + 1e-5).all()  # a projection never lengthens
         information = information_of_tuples(shot.log_p, shot.log_prior, 2).mean().item()
         assert run["information"][number] == pytest.approx(information, abs=1e-5)
+    first = seen.clouds[0].coordinates[3]
+    true = embedding(torch.nn.functional.one_hot(one.probe.labels, 3).float().log())
+    apart = squared_distances(true[None], embedding(one.snapshots[3].log_p)).numpy()[0]
+    assert (np.square(first - np.array(data["landmarks"]["truth"])).sum(-1) <= apart + 1e-5).all()
+    assert list(data["landmarks"]) == ["truth", "always a", "always b", "always </script>"]
     assert data["explained"] == pytest.approx(seen.explained)
     assert data["classes"] == ["a", "b", "</script>"]
     assert run["steps"] == [0, 1, 10, 20]
@@ -170,7 +175,7 @@ const later = () => new Promise(done => setTimeout(done, 1500));
   report.early = xs(); report.step = $("step").textContent; report.line = $("curves").layout.shapes[0].x0;
   choose("colour", "entropy", "change"); await later();
   report.colours = Array.from($("cloud").data[0].marker.color);
-  $("ghosts").click(); await later(); report.ghosts = $("cloud").data.slice(1).map(trace => trace.visible);
+  $("ghosts").click(); await later(); report.ghosts = $("cloud").data.slice(1, 4).map(trace => trace.visible);
   $("cloud").emit("plotly_hover", {points: [{curveNumber: 0, pointNumber: 7}]});
   report.who = $("who").textContent; report.pictures = document.querySelectorAll("#particle img").length;
   report.requests = performance.getEntriesByType("resource").map(e => e.name).filter(n => !/^(data|blob):/.test(n));

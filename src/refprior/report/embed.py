@@ -64,7 +64,8 @@ def _largest(cloud: Cloud, seen: Scene) -> float:
 
 
 def _data(seen: Scene) -> dict[str, Any]:
-    every = np.concatenate([cloud.coordinates.reshape(-1, 3) for cloud in seen.clouds])
+    marks = np.array(list(seen.landmarks.values()))
+    every = np.concatenate([marks, *(cloud.coordinates.reshape(-1, 3) for cloud in seen.clouds)])
     low, high = every.min(0), every.max(0)
     margin = 0.05 * max(float((high - low).max()), 1e-6)
     return {
@@ -72,6 +73,7 @@ def _data(seen: Scene) -> dict[str, Any]:
         "explained": seen.explained,
         "ranges": np.stack([low - margin, high + margin], axis=1).tolist(),
         "classes": seen.classes,
+        "landmarks": seen.landmarks,
         "labels": seen.all_labels,
         "shown": [{"picture": _picture(i), "label": y} for i, y in zip(seen.images, seen.labels, strict=True)],
         "largest": _largest(seen.clouds[0], seen),

@@ -11,7 +11,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from refprior.geometry import Components, embedding, information_of_tuples, is_constant, principal_components
+from refprior.geometry import Components, embedding, information_of_tuples, is_constant, principal_components, truth
 from refprior.information import average, entropy, mixture
 from refprior.posterior import accuracy
 from refprior.train.snapshot import Film, Snapshot
@@ -68,6 +68,7 @@ class Scene:
     images: Tensor  # (m, *shape)
     labels: list[int]  # (m,) of the shown images
     all_labels: list[int]  # (n,) of the probe images
+    landmarks: dict[str, list[float]]  # models that are certain: of the truth, and of one class for all images
 
 
 def scene(films: Sequence[Film], names: Sequence[str], orders: Sequence[int]) -> Scene:
@@ -78,10 +79,21 @@ def scene(films: Sequence[Film], names: Sequence[str], orders: Sequence[int]) ->
     probe = films[0].probe
     shown = _shown(probe.labels)
     clouds = [_cloud(f, name, order, axes, shown) for f, name, order in zip(films, names, orders, strict=True)]
-    labels = probe.labels.tolist()
     return Scene(
-        clouds, axes.explained.tolist(), films[0].classes, probe.images[shown], probe.labels[shown].tolist(), labels
+        clouds,
+        axes.explained.tolist(),
+        films[0].classes,
+        probe.images[shown],
+        probe.labels[shown].tolist(),
+        probe.labels.tolist(),
+        _landmarks(axes, probe.labels, films[0].classes),
     )
+
+
+def _landmarks(axes: Components, labels: Tensor, classes: tuple[str, ...]) -> dict[str, list[float]]:
+    certain = {"truth": labels} | {f"always {name}": torch.full_like(labels, c) for c, name in enumerate(classes)}
+    points = torch.stack([truth(y, len(classes)) for y in certain.values()])
+    return dict(zip(certain, axes.project(points).tolist(), strict=True))
 
 
 def _check_same_images(one: Film, other: Film) -> None:
