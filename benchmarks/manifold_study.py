@@ -30,7 +30,7 @@ RESOLUTION = 0.3  # two models at this distance, both certain, differ on 9 % of 
 class Reached(NamedTuple):
     """What K particles of one order came to."""
 
-    count: int
+    particles: int
     order: int
     information: float
     clusters: int
@@ -53,7 +53,7 @@ def figure(results: list[Reached]) -> Figure:
     left, right = drawn.subplots(1, 2)
     for order in ORDERS:
         line = [r for r in results if r.order == order]
-        counts, most = [r.count for r in line], order * math.log(2)
+        counts, most = [r.particles for r in line], order * math.log(2)
         left.semilogx(counts, [r.information / most for r in line], "o-", ms=4, label=f"order {order}")
         right.loglog(counts, [math.exp(r.information) for r in line], "o-", ms=4, label=f"order {order}")
         right.axhline(2**order, color="grey", lw=0.6, ls=":")

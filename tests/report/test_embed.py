@@ -79,8 +79,8 @@ def test_the_page_holds_distances_and_information(tmp_path: Path) -> None:
         information = information_of_tuples(shot.log_p, shot.log_prior, 2).mean().item()
         assert run["information"][number] == pytest.approx(information, abs=1e-5)
     first = seen.clouds[0].coordinates[3]
-    true = embedding(torch.nn.functional.one_hot(one.probe.labels, 3).float().log())
-    apart = squared_distances(true[None], embedding(one.snapshots[3].log_p)).numpy()[0]
+    right = embedding(torch.nn.functional.one_hot(one.probe.labels, 3).float().log())
+    apart = squared_distances(right[None], embedding(one.snapshots[3].log_p)).numpy()[0]
     assert (np.square(first - np.array(data["landmarks"]["truth"])).sum(-1) <= apart + 1e-5).all()
     assert list(data["landmarks"]) == ["truth", "always a", "always b", "always </script>"]
     assert data["explained"] == pytest.approx(seen.explained)
