@@ -57,9 +57,13 @@ def figure(results: list[Reached]) -> Figure:
         left.semilogx(counts, [r.information / most for r in line], "o-", ms=4, label=f"order {order}")
         right.loglog(counts, [math.exp(r.information) for r in line], "o-", ms=4, label=f"order {order}")
         right.axhline(2**order, color="grey", lw=0.6, ls=":")
-    left.plot(COUNTS, [min(1.0, math.log(k) / (6 * math.log(2))) for k in COUNTS], "k--", lw=1, label="log K, order 6")
+    left.plot(
+        COUNTS, [min(1.0, math.log(k) / (6 * math.log(2))) for k in COUNTS], "k--", lw=1, label="log K bounds order 6"
+    )
     left.set(xlabel="particles K", ylabel="information / (N log 2)", ylim=(0, 1.03))
     right.set(xlabel="particles K", ylabel="exp(information); dotted: $2^N$")
+    right.set_yticks([2**n for n in ORDERS], [str(2**n) for n in ORDERS])
+    right.set_yticks([], minor=True)
     left.legend(frameon=False, fontsize=8)
     for axes in (left, right):
         axes.grid(alpha=0.25)

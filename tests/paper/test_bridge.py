@@ -21,6 +21,6 @@ def test_particles_approach_the_capacity_from_below_and_sit_at_the_atoms(experim
 
 def test_more_particles_come_closer_and_two_stay_below_log_2() -> None:
     coin = experiments()[0]
-    few, more, many = (cross(coin, count, steps=400) for count in (2, 3, 20))
+    few, more, many = (cross(coin, count, steps=200) for count in (2, 3, 20))
     assert 0.6 < few.history[-1] <= math.log(2) + 1e-12
     assert few.history[-1] < more.history[-1] < many.history[-1] < many.solution.information

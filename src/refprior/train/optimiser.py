@@ -9,6 +9,7 @@ from torch import nn
 
 from refprior.particles import Particles
 
+_FUSED = ("cpu", "cuda", "mps")  # other devices have no such kernel
 _NORMS = (nn.modules.batchnorm._BatchNorm, nn.GroupNorm, nn.LayerNorm)
 
 
@@ -40,12 +41,13 @@ class Optimiser:
             )
 
     def build(self, particles: Particles) -> torch.optim.Optimizer:
-        """The optimiser of all particles at once. Fused: one pass over memory, many times faster for large stacks."""
+        """The optimiser of all particles at once. Fused where it can be: one pass over memory instead of ten."""
         groups = parameter_groups(particles, self.decay / particles.count)
+        fused = particles.prior_logits.device.type in _FUSED
         if self.kind == "adam":
-            return torch.optim.Adam(groups, lr=self.learning_rate, fused=True)
+            return torch.optim.Adam(groups, lr=self.learning_rate, fused=fused)
         rate = self.learning_rate * particles.count
-        return torch.optim.SGD(groups, lr=rate, momentum=self.momentum, nesterov=self.momentum > 0, fused=True)
+        return torch.optim.SGD(groups, lr=rate, momentum=self.momentum, nesterov=self.momentum > 0, fused=fused)
 
     def factor(self, step: int, steps: int) -> float:
         """What the learning rate is multiplied by at `step` of `steps`."""
