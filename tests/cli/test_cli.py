@@ -25,9 +25,9 @@ def test_help_is_fast_and_complete() -> None:
         done = refprior("--help")
         seconds.append(time.perf_counter() - started)
         assert done.returncode == 0
-    for command in ("recipes", "train", "evaluate", "report", "demo"):
+    for command in ("recipes", "train", "evaluate", "report", "demo", "exact", "data"):
         assert re.search(rf"│ {command}\s+\w", done.stdout)
-    assert min(seconds) < 1.0  # half a second on a quiet machine; the suite keeps both cores busy
+    assert min(seconds) < 0.5
 
 
 def test_help_does_not_import_torch() -> None:
@@ -61,6 +61,15 @@ def test_recipes_are_listed_a_line_each() -> None:
         (["train", "digits_ssl", "--sead", "1"], "Unknown option"),
         (["train", "digits_ssl", "--device", "tpu9"], "device 'tpu9' cannot be used here"),
         (["train", "digits_ssl", "--set", "labels=500"], "asked for 500 examples of class 0, which has"),
+        (["train", "digits_ssl", "--device", "meta"], "device 'meta' cannot be used here"),
+        (["train", "digits_ssl", "--set", "weak.pixels=-1"], "pixels must be at least 0, got -1"),
+        (["train", "digits_ssl", "--set", "network.width=0"], "width of at least 1, got 0"),
+        (["train", "digits_ssl", "--set", "optimiser.learning_rate=1e400"], "learning_rate must be a number"),
+        (["train", "digits_ssl", "--set", "unlabelled=800", "method.order=400"], "order 400 of 10 classes has 1e400.0"),
+        (["train", "digits_ssl", "--set", "task.validation=-1"], "validation"),
+        (["train", "digits_ssl", "--seed", "1", "--set", "seed=2"], "give --seed instead of --set"),
+        (["exact", "coin", "-n", "0"], "n must be an integer of at least 1, got 0"),
+        (["data", "get", "imagenet"], "imagenet"),
         (["train"], "RECIPE"),
         (["tarin"], "Unknown command"),
         (["evaluate", "missing"], "missing is not a run folder"),
@@ -83,12 +92,20 @@ def test_train_evaluate_report(tmp_path: Path) -> None:
     assert trained.returncode == 0, trained.stderr
     assert "runs/digits_ssl-1" in trained.stdout
     assert "4/4" in trained.stderr
+    assert (tmp_path / "runs" / "digits_ssl-1" / "report.html").exists()
     again = refprior("train", "digits_ssl", *SHORT, "--seed", "1", cwd=tmp_path)
-    assert again.returncode == 2
-    assert "holds a run already" in again.stderr
+    assert again.returncode == 0
+    assert "runs/digits_ssl-1 is complete: all 4 steps are done" in again.stderr
+    changed = refprior("train", "digits_ssl", "--set", "steps=5", "--seed", "1", cwd=tmp_path)
+    assert changed.returncode == 2
+    assert "steps: 4 → 5" in changed.stderr
     evaluated = refprior("evaluate", "runs/digits_ssl-1", cwd=tmp_path)
     assert evaluated.returncode == 0, evaluated.stderr
-    assert len(re.findall(r"(?:uniform|likelihood)\s+\d+\.\d", evaluated.stdout)) == 4
+    assert "step 4 of 4" in evaluated.stdout
+    assert (
+        len(re.findall(r"(?:test|validation)\s+(?:ema|raw)\s+(?:prior|likelihood)\s+\w+\s+\d+\.\d", evaluated.stdout))
+        == 10
+    )
     reported = refprior("report", "runs", "--markdown", cwd=tmp_path)
     assert reported.returncode == 0, reported.stderr
     assert "| digits_ssl" in reported.stdout
