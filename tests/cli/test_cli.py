@@ -60,7 +60,8 @@ def test_recipes_are_listed_a_line_each() -> None:
         (["train", "digits_ssl", "--seed", "one"], "--seed"),
         (["train", "digits_ssl", "--sead", "1"], "Unknown option"),
         (["train", "digits_ssl", "--device", "tpu9"], "device 'tpu9' cannot be used here"),
-        (["train", "digits_ssl", "--set", "labels=500"], "asked for 500 examples of class 0, which has"),
+        (["train", "digits_ssl", "--set", "labels=5000"], "asked for 500 examples of class 0, which has"),
+        (["train", "digits_ssl", "--set", "labels=7"], "labels must be a multiple of the 10 classes"),
         (["train", "digits_ssl", "--device", "meta"], "device 'meta' cannot be used here"),
         (["train", "digits_ssl", "--set", "weak.pixels=-1"], "pixels must be at least 0, got -1"),
         (["train", "digits_ssl", "--set", "network.width=0"], "width of at least 1, got 0"),
@@ -102,10 +103,8 @@ def test_train_evaluate_report(tmp_path: Path) -> None:
     evaluated = refprior("evaluate", "runs/digits_ssl-1", cwd=tmp_path)
     assert evaluated.returncode == 0, evaluated.stderr
     assert "step 4 of 4" in evaluated.stdout
-    assert (
-        len(re.findall(r"(?:test|validation)\s+(?:ema|raw)\s+(?:prior|likelihood)\s+\w+\s+\d+\.\d", evaluated.stdout))
-        == 10
-    )
+    line = r"(?:test|validation)\s+(?:ema|raw)\s+(?:prior|likelihood)\s+\w+\s+\d+\.\d"
+    assert len(re.findall(line, evaluated.stdout)) == 10
     reported = refprior("report", "runs", "--markdown", cwd=tmp_path)
     assert reported.returncode == 0, reported.stderr
     assert "| digits_ssl" in reported.stdout
@@ -117,5 +116,5 @@ def test_the_demo_runs_twice(tmp_path: Path) -> None:
         done = refprior("demo", "--seeds", "1", "--out", "demo", *SHORT, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert f"Report: {out}/report.html" in done.stdout
-        assert "digits_supervised" in done.stdout
+        assert "method=supervised" in done.stdout
         assert (tmp_path / out / "report.html").exists()

@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from refprior.methods import ReferencePrior, Supervised
+from refprior.methods import FixMatch, ReferencePrior, Supervised
 from refprior.recipes import named
 from refprior.train import Recipe, Stopped, checkpoint, folder, train
 from tests.train import survivor
@@ -98,6 +98,7 @@ def base() -> Recipe:
 CASES: dict[str, Callable[[], Recipe]] = {
     "paper": base,
     "authors_code": lambda: replace(base(), method=ReferencePrior.authors_code()),
+    "fixmatch": lambda: replace(base(), method=FixMatch()),
     "supervised": lambda: replace(base(), method=Supervised()),
     "order 3, sampled": lambda: replace(base(), method=ReferencePrior(order=3, samples=3)),
     "trainable prior": lambda: replace(base(), method=ReferencePrior(trainable_prior=True)),
@@ -269,12 +270,12 @@ def test_the_command_stops_saves_and_says_how_to_go_on(number: signal.Signals, c
 
 
 def test_the_run_folder_says_how_to_repeat_it(tmp_path: Path) -> None:
-    recipe, origin = named("digits_ssl", {**SHORT, "labels": "6"}, seed=3)
+    recipe, origin = named("digits_ssl", {**SHORT, "labels": "60"}, seed=3)
     train(recipe, tmp_path / "run", origin=origin)
     (environment,) = json.loads((tmp_path / "run" / "recipe.json").read_text())["environments"]
     words = environment["repeat"].split()
     assert words[:5] == ["refprior", "train", "digits_ssl", "--seed", "3"]
     settings = dict(word.split("=") for word in words[words.index("--set") + 1 :])
     assert named("digits_ssl", settings, seed=3).recipe.steps == 9
-    assert settings["labels"] == "6"
+    assert settings["labels"] == "60"
     assert environment.keys() >= {"python", "packages", "machine", "threads", "started", "commit"}

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from refprior.recipes.digits import digits_ssl, digits_supervised
+from refprior.recipes.images import cifar10_ssl, cifar10_ssl_small, digits_ssl, fashion_ssl, mnist_ssl
 from refprior.recipes.settings import check_name, override, parse, signature_hints
 from refprior.train import Recipe
 
-RECIPES: dict[str, Callable[..., Recipe]] = {f.__name__: f for f in (digits_ssl, digits_supervised)}
+RECIPES: dict[str, Callable[..., Recipe]] = {
+    f.__name__: f for f in (digits_ssl, mnist_ssl, fashion_ssl, cifar10_ssl_small, cifar10_ssl)
+}
 
 
 class Named(NamedTuple):
@@ -49,4 +51,4 @@ def again(origin: dict[str, Any] | None) -> Recipe:
     return named(origin["recipe"], origin["settings"], **origin["arguments"]).recipe
 
 
-__all__ = ["RECIPES", "Named", "again", "digits_ssl", "digits_supervised", "named"]
+__all__ = ["RECIPES", "Named", "again", "named"]

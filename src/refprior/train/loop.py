@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from refprior.data import Examples, Stream, Task
 from refprior.methods import Batch, Loss, Step
@@ -124,6 +125,7 @@ def differentiate(recipe: Recipe, batch: Batch, state: State) -> Loss:
         state.step / recipe.steps,
         state.drawing,
         state.memory,
+        not any(isinstance(module, _BatchNorm) for module in state.particles.modules()),
     )
     half = recipe.precision == "bfloat16"
     with torch.autocast(batch.x.device.type, torch.bfloat16) if half else nullcontext():
