@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -62,6 +62,9 @@ def train(
     seed: Seed = 0,
     out: Annotated[Path | None, Parameter(help="Folder of the run. Default: runs/RECIPE-SEED.")] = None,
     device: Device = "cpu",
+    dry_run: Annotated[
+        bool, Parameter(help="Measure a few steps, say what the run will take, and stop.", negative=())
+    ] = False,
     fresh: Annotated[bool, Parameter(help="Move a run that is there aside and start over.", negative=())] = False,
     save_every: Annotated[
         float | None, Parameter(help="Seconds between checkpoints. Default: 30, or more where saving takes over 1 %.")
@@ -72,10 +75,12 @@ def train(
     from refprior.report import rows, write_report
 
     chosen = named(recipe, _settings(set_), seed=seed)
+    if dry_run:
+        return _estimate(chosen, device)
     folder = out or Path("runs") / f"{recipe}-{seed}"
     _train(chosen, folder, f"{recipe} seed {seed}", device, fresh, save_every)
     _table(_upright(rows(write_report([folder], folder / "report.html"))))
-    print(f"Run folder: {folder}")
+    return print(f"Run folder: {folder}")
 
 
 @app.command
@@ -110,18 +115,50 @@ def report(
     *,
     out: Annotated[Path, Parameter(help="The page to write.")] = Path("report.html"),
     figures: Annotated[Path | None, Parameter(help="Folder for the figures as PNG files too.")] = None,
-    markdown: Annotated[bool, Parameter(help="Print the table as Markdown.", negative=())] = False,
+    columns: Annotated[
+        str | None, Parameter(help="A setting, for example labels: one row a method, one column a value of it.")
+    ] = None,
+    style: Annotated[
+        Literal["text", "markdown", "latex"], Parameter(name="--format", help="How to print the table.")
+    ] = "text",
 ) -> None:
     """Write one self-contained HTML page about runs, and print their table."""
-    from refprior.report import markdown as as_markdown
-    from refprior.report import rows, write_report
+    from refprior.report import as_latex, as_markdown, pivot, rows, write_report
 
-    groups = write_report(folders, out, figures)
-    if markdown:
-        print(as_markdown(groups))
+    groups = write_report(folders, out, figures, columns)
+    lines = pivot(groups, columns) if columns else rows(groups)
+    if style == "text":
+        _table(lines if columns else _upright(lines))
     else:
-        _table(_upright(rows(groups)))
-    print(f"Report: {out}")
+        print(as_markdown(lines) if style == "markdown" else as_latex(lines))
+    print(f"Report: {out}", file=sys.stderr if style != "text" else sys.stdout)
+
+
+@app.command
+def sweep(
+    recipe: Annotated[str, Parameter(help="Name of the recipe; `refprior recipes` lists them.")],
+    /,
+    *,
+    out: Annotated[Path, Parameter(help="Folder of the sweep: one run folder a cell in it.")],
+    seeds: Annotated[str, Parameter(help="Seeds, separated by commas.")] = "0,1,2",
+    set_: Set = None,
+    jobs: Annotated[int, Parameter(help="Cells at a time; the cores are shared between them.")] = 1,
+) -> None:
+    """Train a recipe for every combination of settings (--set labels=50,100 method=fixmatch,supervised) and seeds."""
+    from refprior.recipes import cells, run_cells
+
+    if not all(seed.strip().isdigit() for seed in seeds.split(",")):
+        raise ValueError(f"--seeds takes whole numbers separated by commas, got {seeds!r}")
+    if jobs < 1:
+        raise ValueError(f"--jobs must be at least 1, got {jobs}")
+    chosen = cells(recipe, _settings(set_), [int(seed) for seed in seeds.split(",")])
+    problems = 0
+    for number, outcome in enumerate(run_cells(chosen, out, jobs), start=1):
+        problems += outcome.problem is not None
+        print(f"{number}/{len(chosen)} {outcome.cell.name} {outcome.problem or 'done'}", file=sys.stderr, flush=True)
+    if problems:
+        raise ValueError(f"{problems} of {len(chosen)} cells failed; the same command tries them again")
+    report([out], out=out / "report.html")
 
 
 @app.command
@@ -171,6 +208,26 @@ def _train(
 
     with watching(title, chosen.recipe.steps) as watch:
         train_recipe(chosen.recipe, folder, _device(device), watch, chosen.origin, fresh, save_every)
+
+
+def _estimate(chosen: "Named", device: str) -> None:
+    """Print what a recipe will take on this machine."""
+    from refprior.train.estimate import estimate
+
+    cost = estimate(chosen.recipe, _device(device))
+    print(f"parameters   {cost.parameters:,} a particle, {cost.particles} particles")
+    print(f"checkpoint   {cost.state_bytes / 2**20:,.1f} MiB (weights, moving average, optimiser)")
+    print(f"memory       {_peak_memory()} so far")
+    print(f"a step       {cost.step_seconds:.3f} s, an evaluation {cost.evaluation_seconds:.1f} s")
+    hours = cost.total_seconds / 3600
+    print(f"the run      {cost.steps:,} steps and {cost.evaluations} evaluations: about {hours:,.2f} hours")
+
+
+def _peak_memory() -> str:
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30:.2f} GiB"
 
 
 def _settings(assignments: Sequence[str] | None) -> dict[str, str]:

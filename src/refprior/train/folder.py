@@ -152,7 +152,8 @@ def cut_metrics(folder: Path, size: int) -> None:
     with (folder / METRICS).open("ab") as file:
         if file.tell() < size:
             raise ValueError(f"{folder / METRICS} has {file.tell()} bytes, the checkpoint knows of {size}: it was cut")
-        file.truncate(size)
+        if file.tell() > size:
+            file.truncate(size)
 
 
 def read_records(folder: Path) -> list[Record]:
