@@ -123,6 +123,17 @@ def test_a_run_without_a_folder_has_the_same_weights(tmp_path: Path) -> None:
         assert tensor.equal(written.ema.state_dict()[name])
 
 
+def test_lines_after_the_checkpoint_are_written_anew(tmp_path: Path) -> None:
+    """A crash after the last save leaves more lines than the checkpoint knows of, the last one torn."""
+    train(base(), tmp_path / "whole")
+    with pytest.raises(Stopped):
+        train(base(), tmp_path / "run", watch=lambda r: os.kill(os.getpid(), signal.SIGINT) if r["step"] == 5 else None)
+    with (tmp_path / "run" / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 6, "loss": 1.0}\n{"step": 7, "lo')
+    train(base(), tmp_path / "run")
+    assert_same_run(tmp_path / "whole", tmp_path / "run")
+
+
 def test_a_complete_run_is_left_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     first = train(base(), tmp_path / "run")
     before = {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file() and p.name != ".lock"}
