@@ -8,7 +8,7 @@ to do with it: write a line, draw a bar, stop.
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -77,17 +77,33 @@ def optimise(recipe: Recipe, task: Task, state: State) -> Iterator[Record | None
         started = time.perf_counter()
         rate = recipe.optimiser.set_rate(state.optimiser, state.step, recipe.steps)
         batch = draw(recipe, task, state)
+        undo = _remember(state) if recipe.skip_not_finite else None
         loss = differentiate(recipe, batch, state)
         trouble = find_trouble(state.particles, batch, loss, state.step + 1)
         if trouble is None:
             update(recipe, state)
-        elif state.skipped < recipe.skip_not_finite:
+        elif undo is not None and state.skipped < recipe.skip_not_finite:
+            undo()
             state.skipped += 1
         else:
             raise NotFiniteError(trouble)
         state.step += 1
         state.seconds += time.perf_counter() - started
         yield _record(recipe, task, state, loss, rate)
+
+
+def _remember(state: State) -> Callable[[], None]:
+    """A function that undoes what a forward pass changes: batch norm's statistics and the method's memory."""
+    buffers = [(buffer, buffer.clone()) for buffer in state.particles.buffers()]
+    memory = {name: tensor.clone() for name, tensor in state.memory.items()}
+
+    def undo() -> None:
+        for buffer, before in buffers:
+            buffer.copy_(before)
+        state.memory.clear()
+        state.memory.update(memory)
+
+    return undo
 
 
 def _record(recipe: Recipe, task: Task, state: State, loss: Loss, rate: float) -> Record | None:
