@@ -102,9 +102,10 @@ def test_train_evaluate_report(tmp_path: Path) -> None:
     changed = refprior("train", "digits_ssl", "--set", "steps=5", "--seed", "1", cwd=tmp_path)
     assert changed.returncode == 2
     assert "steps: 4 → 5" in changed.stderr
-    evaluated = refprior("evaluate", "runs/digits_ssl-1", cwd=tmp_path)
+    evaluated = refprior("evaluate", "runs/digits_ssl-1", "--uncertain", "most.png", cwd=tmp_path)
     assert evaluated.returncode == 0, evaluated.stderr
     assert "step 4 of 4" in evaluated.stdout
+    assert (tmp_path / "most.png").read_bytes().startswith(b"\x89PNG")
     line = r"(?:test|validation)\s+(?:ema|raw)\s+(?:prior|likelihood)\s+\w+\s+\d+\.\d"
     assert len(re.findall(line, evaluated.stdout)) == 10
     reported = refprior("report", "runs", "--format", "markdown", cwd=tmp_path)

@@ -144,6 +144,11 @@ def test_what_cannot_work_is_refused_before_training() -> None:
         train(replace(BASE, task=empty, network=partial(MLP, (1, 8, 8), 2)))
 
 
+def test_a_pool_smaller_than_a_batch_is_refused() -> None:
+    with pytest.raises(ValueError, match="a step takes 1000 unlabelled images, task 'digits' has 847"):
+        train(replace(BASE, unlabelled=1000))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

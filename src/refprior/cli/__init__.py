@@ -89,6 +89,9 @@ def evaluate(
     /,
     *,
     device: Device = "cpu",
+    uncertain: Annotated[
+        Path | None, Parameter(help="Draw the test images that the particles disagree about most, with their votes.")
+    ] = None,
 ) -> None:
     """Score the weights of a run folder again, with the particles weighted in several ways."""
     from refprior.recipes import again
@@ -106,6 +109,11 @@ def evaluate(
     ]
     print(f"{folder}: step {run.result['step']} of {run.recipe.steps}")
     _table([head, *lines])
+    if uncertain is not None:
+        from refprior.report import uncertain_figure
+
+        uncertain_figure(run).savefig(uncertain, dpi=120)
+        print(f"Most uncertain images: {uncertain}")
 
 
 @app.command
@@ -187,6 +195,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. A user's mistake is one line on stderr and exit code 2."""
     try:
         app(arguments, exit_on_error=False, print_error=False)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
     except (CycloptsError, ValueError, OSError) as error:
         if os.environ.get("REFPRIOR_DEBUG"):
             raise

@@ -3,5 +3,16 @@
 from refprior.report.page import write_report
 from refprior.report.pivot import as_latex, as_markdown, pivot
 from refprior.report.table import find_runs, group, rows, summarise
+from refprior.report.uncertain import uncertain_figure
 
-__all__ = ["as_latex", "as_markdown", "find_runs", "group", "pivot", "rows", "summarise", "write_report"]
+__all__ = [
+    "as_latex",
+    "as_markdown",
+    "find_runs",
+    "group",
+    "pivot",
+    "rows",
+    "summarise",
+    "uncertain_figure",
+    "write_report",
+]

@@ -59,6 +59,11 @@ def begin(recipe: Recipe, task: Task, device: torch.device, particles: Particles
     batches = torch.Generator().manual_seed(recipe.seed + 1)
     if recipe.method.order and not len(task.unlabelled):
         raise ValueError(f"{type(recipe.method).__name__} needs unlabelled images, task {task.name!r} has none")
+    if recipe.tuples * recipe.method.order > len(task.unlabelled):
+        raise ValueError(
+            f"a step takes {recipe.tuples * recipe.method.order} unlabelled images, task {task.name!r} has "
+            f"{len(task.unlabelled)}: lower unlabelled"
+        )
     return State(
         particles,
         teacher,
