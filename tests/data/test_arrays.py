@@ -99,8 +99,9 @@ def test_mutated_files_raise_nothing_but_errors_in_words(
 ) -> None:
     """The headers of arrays inside a zip file that is sound, or the bytes of the zip file."""
     path = tmp_path_factory.getbasetemp() / "mutated.npz"
+    arrays: dict[str, np.ndarray] = {"images": IMAGES, "labels": LABELS, "split": LABELS // 2}
     with zipfile.ZipFile(path, "w") as archive:
-        for name, array in {"images": IMAGES, "labels": LABELS, "split": LABELS // 2}.items():
+        for name, array in arrays.items():
             archive.writestr(f"{name}.npy", mutated(data, npy(array), 80))
     if data.draw(st.booleans()):
         path.write_bytes(mutated(data, path.read_bytes(), path.stat().st_size))

@@ -54,7 +54,7 @@ def test_a_task_keeps_its_own_images() -> None:
 
 @pytest.mark.parametrize("kind", [np.uint8, np.float32, np.float64])
 def test_a_pool_may_be_empty(kind: type) -> None:
-    images = IMAGES.astype(kind)
+    images: np.ndarray = IMAGES.astype(kind)
     made = task(labelled=(images[:6], LABELS[:6]), unlabelled=images[:0], test=(images[6:9], LABELS[6:9]))
     assert made.unlabelled.shape == (0, 3, 5, 4)
     assert np.allclose(made.mean, IMAGES[:6].mean((0, 2, 3)), rtol=1e-6)
