@@ -19,13 +19,14 @@ from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from refprior.data import Examples, Stream, Task
+from refprior.information import log_likelihood
 from refprior.methods import Batch, Loss, Step
 from refprior.particles import Particles
-from refprior.posterior import scores
+from refprior.posterior import predictive, scores
 from refprior.train.optimiser import update_average
 from refprior.train.recipe import EPOCH, Recipe
 from refprior.train.trouble import NotFiniteError, find_trouble
-from refprior.views import View
+from refprior.views import Learning, View
 
 Record = dict[str, Any]
 LOG_EVERY = 10  # steps
@@ -129,10 +130,19 @@ def draw(recipe: Recipe, task: Task, state: State) -> Batch:
     if state.unlabelled is None:
         nothing = x[:0].unsqueeze(1)
         return Batch(x, chosen.labels, nothing, nothing, torch.empty(0, 1, dtype=torch.int64, device=x.device))
+    if isinstance(state.strong, Learning):
+        teach(state.strong, chosen, task, state)
     index = state.unlabelled.take(recipe.tuples, recipe.method.order).to(x.device)
     images = task.unlabelled[index]
     weak, strong = (_view_tuples(view, images, task, state.drawing) for view in (state.weak, state.strong))
     return Batch(x, chosen.labels, weak, strong, index)
+
+
+def teach(view: Learning, labelled: Examples, task: Task, state: State) -> None:
+    """Tell a view that learns what probability the moving average gives to the true classes of its probes."""
+    images, policy = view.probe(labelled.images, state.drawing)
+    log_p = predictive(log_probabilities(state.teacher, task, images), state.teacher.log_prior)
+    view.update(policy, log_likelihood(log_p, labelled.labels).exp())
 
 
 def differentiate(recipe: Recipe, batch: Batch, state: State) -> Loss:
