@@ -68,6 +68,12 @@ def repeated() -> nn.Module:
     return nn.Sequential(nn.Flatten(), layer, nn.Tanh(), layer)
 
 
+def head_again() -> nn.Module:
+    """A layer that occurs among the first layers and again after a normalisation."""
+    layer = nn.Linear(64, 64)
+    return nn.Sequential(nn.Flatten(), layer, nn.Tanh(), nn.LayerNorm(64), layer)
+
+
 MAKERS: list[Callable[[], nn.Module]] = [
     lambda: Residual(nn.Linear(64, 5)),
     Shared,
@@ -77,6 +83,11 @@ MAKERS: list[Callable[[], nn.Module]] = [
     lambda: MLP((1, 8, 8), 5, hidden=7),
     lambda: SmallCNN((1, 8, 8), 5, width=4, hidden=8),
     lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 5)),
+    lambda: nn.Sequential(
+        nn.Flatten(), nn.Linear(64, 6), nn.Tanh(), nn.Linear(6, 7, bias=False), nn.GELU(), nn.Linear(7, 5)
+    ),
+    lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 6, bias=False), nn.ReLU(), nn.LayerNorm(6), nn.Linear(6, 5)),
+    head_again,
     norm_network,
     norm_first,
     Own,
@@ -190,6 +201,18 @@ def test_tied_weights_stay_tied() -> None:
     assert sum(p.numel() for p in network.parameters()) == 3 * sum(p.numel() for p in Shared().parameters())
     alone = particles.particle(1)
     assert alone.get_parameter("head.weight") is alone.get_parameter("twin.weight")
+
+
+def test_hooks_are_called() -> None:
+    """A layer with a hook is not taken apart: the hook doubles the hidden units of both."""
+
+    def make() -> nn.Module:
+        network = nn.Sequential(nn.Flatten(), nn.Linear(64, 5), nn.Tanh(), nn.Linear(5, 5))
+        network[1].register_forward_hook(lambda _, __, output: 2 * output)
+        return network
+
+    vectorised, loop = (Particles(make, 2, execution=e) for e in ("vectorised", "loop"))
+    torch.testing.assert_close(vectorised(inputs().float()), loop(inputs().float()))
 
 
 def test_frozen_parts_stay_frozen() -> None:

@@ -4,6 +4,10 @@ The weights of all particles are stacked along a first dimension of size K, so t
 file hold them all. Two ways of execution give the same numbers to rounding; `benchmarks/particles.py` measures
 them, and `execution="auto"` is what it found: a loop for convolutional networks (a vectorised convolution is a
 grouped one, which CPUs do slowly), one vectorised call for everything else.
+
+Linear layers and elementwise activations at the start of a sequence, which is all of an MLP, keep the examples as the
+last dimension in memory: the first layer of all particles is one matrix product (K·H, D) × (D, B), and no later layer
+copies or transposes. That is what makes thousands of particles affordable.
 """
 
 # K particles, B examples, C classes, H hidden units, D inputs
@@ -19,6 +23,7 @@ from torch.func import functional_call
 
 Execution = Literal["auto", "vectorised", "loop"]
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_ELEMENTWISE = (nn.Hardtanh, nn.Tanh, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Identity)
 
 
 class Particles(nn.Module):
@@ -65,15 +70,14 @@ class Particles(nn.Module):
         )
 
     def _vectorised(self, x: Tensor) -> Tensor:
-        network, dims = self.network, None
-        state = self._state()
-        split = _first_linear(network, x)
-        if split is not None:
-            name, linear, network = split
-            x, dims = _shared_linear(linear, x), 0
-            state = {n: t for n, t in state.items() if not n.startswith(f"{name}.")}
-        call = torch.vmap(lambda state, x: _call(network, state, x), in_dims=(0, dims), randomness="different")
-        return call(state, x)
+        layers, rest = _leading_layers(self.network, x)
+        if layers:
+            x = _batch_last(layers, x)
+        if rest is None:
+            return x
+        dims = (0, 0 if layers else None)
+        call = torch.vmap(lambda state, x: _call(rest, state, x), in_dims=dims, randomness="different")
+        return call(dict(_tensors(rest)), x)
 
     def _state(self) -> dict[str, Tensor]:
         return dict(_tensors(self.network))
@@ -134,35 +138,56 @@ def _fastest(network: nn.Module) -> Execution:
     return "loop" if any(cumulative) else "vectorised"  # vmap cannot read the number of batches
 
 
-def _first_linear(network: nn.Module, x: Tensor) -> tuple[str, nn.Linear, nn.Module] | None:
-    """(name, first layer, the layers after it) of a plain sequence that begins with a linear layer on flat inputs."""
-    if type(network).forward is not nn.Sequential.forward:
-        return None
+def _leading_layers(network: nn.Module, x: Tensor) -> tuple[list[nn.Module], nn.Module | None]:
+    """The linear layers and activations that a sequence begins with, if its first layer sees flat inputs, and the
+    rest of it: None if nothing is left."""
+    if type(network).forward is not nn.Sequential.forward or _has_hooks(network):
+        return [], network
     layers = list(network._modules.items())
     flattens = bool(layers) and _flattens_all(layers[0][1])
-    (name, linear), *rest = layers[flattens:] or [("", None)]
-    if not (flattens or x.dim() == 2) or type(linear) is not nn.Linear or linear._forward_pre_hooks:
-        return None
-    after = nn.Sequential(OrderedDict((n, m) for n, m in rest if m is not None))
-    if {id(p) for p in linear.parameters()} & {id(p) for p in after.parameters()}:
-        return None  # the first layer's weights occur again
-    return name, linear, after
+    named = layers[flattens:]
+    count = next((i for i, (_, layer) in enumerate(named) if not _is_plain(layer)), len(named))
+    if not (flattens or x.dim() == 2) or not count or type(named[0][1]) is not nn.Linear:
+        return [], network
+    rest = OrderedDict((name, layer) for name, layer in named[count:] if layer is not None)
+    return [layer for _, layer in named[:count] if layer is not None], nn.Sequential(rest) if rest else None
+
+
+def _is_plain(layer: nn.Module | None) -> bool:
+    # The exact type: a subclass may do anything, and a parametrised layer is one.
+    return type(layer) in (nn.Linear, *_ELEMENTWISE) and layer is not None and not _has_hooks(layer)
+
+
+def _has_hooks(layer: nn.Module) -> bool:
+    return bool(layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks)
 
 
 def _flattens_all(layer: nn.Module | None) -> bool:
     return isinstance(layer, nn.Flatten) and (layer.start_dim, layer.end_dim) == (1, -1)
 
 
-def _shared_linear(linear: nn.Linear, x: Tensor) -> Tensor:
-    """The first layer of all particles on the inputs they share, as one matrix product: (B, ...) -> (K, B, H).
+def _batch_last(layers: list[nn.Module], x: Tensor) -> Tensor:
+    """Layers of all particles on the inputs they share: (B, ...) -> (K, B, H), in memory (K, H, B)."""
+    first, *rest = layers
+    hidden = _shared_linear(cast(nn.Linear, first), x)
+    for layer in rest:
+        hidden = _own_linear(layer, hidden) if isinstance(layer, nn.Linear) else layer(hidden)
+    return hidden.transpose(1, 2)
 
-    The examples are the last dimension in memory: the product is then (K·H, D) times (D, B), which is faster than K
-    products (benchmarks/particles.py), and the layers after it read it without a copy.
-    """
-    weight = linear.weight  # (K, H, D)
-    particles, hidden, inputs = weight.shape
-    product = weight.reshape(particles * hidden, inputs) @ x.flatten(1).T
-    hidden_last = product.reshape(particles, hidden, len(x))
-    if linear.bias is not None:
-        hidden_last = hidden_last + linear.bias.unsqueeze(-1)
-    return hidden_last.transpose(1, 2)
+
+def _shared_linear(linear: nn.Linear, x: Tensor) -> Tensor:
+    """W_k x + b_k of one x for all particles, as one matrix product: (B, ...) -> (K, H, B)."""
+    particles, hidden, inputs = linear.weight.shape
+    weight = linear.weight.reshape(particles * hidden, inputs)
+    columns = x.flatten(1).T  # (D, B)
+    bias = cast(Tensor | None, linear.bias)
+    product = weight @ columns if bias is None else torch.addmm(bias.reshape(-1, 1), weight, columns)
+    return product.reshape(particles, hidden, len(x))
+
+
+def _own_linear(linear: nn.Linear, hidden: Tensor) -> Tensor:
+    """W_k h_k + b_k of every particle on its own h_k: (K, H, B) -> (K, J, B)."""
+    bias = cast(Tensor | None, linear.bias)
+    if bias is None:
+        return torch.bmm(linear.weight, hidden)
+    return torch.baddbmm(bias.unsqueeze(-1), linear.weight, hidden)

@@ -1,5 +1,7 @@
 """Tasks: statistics of training data only, and messages that name what is wrong."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -81,3 +83,15 @@ BAD: dict[str, dict[str, object]] = {
 def test_bad_arrays_are_named_with_their_numbers(message: str) -> None:
     with pytest.raises(ValueError, match=message):
         task(**BAD[message])
+
+
+def test_by_pixel_the_mean_image_is_taken_away() -> None:
+    """Mean 0 at every pixel, and variance 1 a channel over what is left."""
+    shaded = (IMAGES // 4 + 40 * (np.arange(20).reshape(5, 4) % 5)).astype(np.uint8)
+    made = replace(task(labelled=(shaded[:6], LABELS[:6]), unlabelled=shaded[6:2900]), centre="pixel")
+    normal = made.normalise(torch.from_numpy(shaded[:2900]))
+    torch.testing.assert_close(normal.mean(0), torch.zeros(3, 5, 4), atol=1e-5, rtol=0)
+    torch.testing.assert_close(normal.square().mean((0, 2, 3)), torch.ones(3), atol=1e-4, rtol=0)
+    flat = np.full((6, 1, 2, 2), 200, dtype=np.uint8)
+    still = task(labelled=(flat, LABELS[:6]), unlabelled=flat, test=(flat, LABELS[:6]))
+    assert torch.equal(replace(still, centre="pixel").normalise(torch.from_numpy(flat)), torch.zeros(6, 1, 2, 2))

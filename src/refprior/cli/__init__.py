@@ -10,6 +10,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from refprior import __version__
 from refprior.cli.data import app as data
+from refprior.cli.embed import embed
 from refprior.cli.exact import app as exact
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ app = App(
 
 app.command(data)
 app.command(exact)
+app.command(embed)
 
 Set = Annotated[
     list[str] | None,

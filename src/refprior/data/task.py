@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import torch
@@ -43,7 +44,8 @@ class Task:
     unlabelled: Tensor  # (n, *shape)
     test: Examples
     validation: Examples | None = None
-    mean: Tensor = field(init=False)  # (channels,), of labelled and unlabelled images
+    centre: Literal["channel", "pixel"] = "channel"  # pixel: the mean image is taken away, not only its mean value
+    mean: Tensor = field(init=False)  # (channels,), or (*shape) by pixel, of labelled and unlabelled images
     std: Tensor = field(init=False)  # (channels,)
 
     def __post_init__(self) -> None:
@@ -58,6 +60,10 @@ class Task:
         if len(self.unlabelled):
             self.check_images("unlabelled", self.unlabelled)
         mean, std = _statistics(self.labelled.images, self.unlabelled)
+        if self.centre == "pixel":
+            mean = _mean_image(self.labelled.images, self.unlabelled).to(mean.dtype)
+            within = std.square() - mean.flatten(1).var(1, correction=0)  # of the total, what is not between pixels
+            std = torch.where(within > 1e-12, within, torch.ones_like(within)).sqrt()
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "std", std)
 
@@ -68,7 +74,8 @@ class Task:
     def normalise(self, images: Tensor) -> Tensor:
         """To floats with mean 0 and variance 1 a channel over the training images: (n, *shape) -> (n, *shape)."""
         lead = (-1, *[1] * (images.dim() - 2))
-        mean, std = (t.to(images.device).reshape(lead) for t in (self.mean, self.std))
+        mean = self.mean if self.centre == "pixel" else self.mean.reshape(lead)
+        mean, std = mean.to(images.device), self.std.to(images.device).reshape(lead)
         return (images.to(mean.dtype) - mean) / std
 
     def to(self, device: torch.device) -> "Task":
@@ -162,3 +169,10 @@ def _statistics(*parts: Tensor) -> tuple[Tensor, Tensor]:
     std = (square / count - mean.square()).clamp(min=0).sqrt()
     dtype = torch.float64 if parts[0].dtype == torch.float64 else torch.float32
     return mean.to(dtype), torch.where(std > 1e-6, std, torch.ones_like(std)).to(dtype)
+
+
+def _mean_image(*parts: Tensor) -> Tensor:
+    """The mean over all images of all parts, in blocks as above: (n, *shape) -> (*shape)."""
+    blocks = [block for part in parts if len(part) for block in part.split(_BLOCK)]
+    total = torch.stack([block.double().sum(0) for block in blocks]).sum(0)
+    return total / sum(len(block) for block in blocks)

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from refprior.recipes.images import cifar10_ssl, cifar10_ssl_small, digits_ssl, fashion_ssl, mnist_ssl
+from refprior.recipes.manifold import mnist_manifold
 from refprior.recipes.settings import check_name, override, parse, signature_hints
 from refprior.train import Recipe
 
 RECIPES: dict[str, Callable[..., Recipe]] = {
-    f.__name__: f for f in (digits_ssl, mnist_ssl, fashion_ssl, cifar10_ssl_small, cifar10_ssl)
+    f.__name__: f for f in (digits_ssl, mnist_ssl, fashion_ssl, cifar10_ssl_small, cifar10_ssl, mnist_manifold)
 }
 
 

@@ -1,5 +1,6 @@
 """Reports: run folders → tables, figures and one HTML page."""
 
+from refprior.report.embed import write_embedding
 from refprior.report.page import write_report
 from refprior.report.pivot import as_latex, as_markdown, pivot
 from refprior.report.table import find_runs, group, rows, summarise
@@ -14,5 +15,6 @@ __all__ = [
     "rows",
     "summarise",
     "uncertain_figure",
+    "write_embedding",
     "write_report",
 ]

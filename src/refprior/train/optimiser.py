@@ -40,12 +40,12 @@ class Optimiser:
             )
 
     def build(self, particles: Particles) -> torch.optim.Optimizer:
-        """The optimiser of all particles at once."""
+        """The optimiser of all particles at once. Fused: one pass over memory, many times faster for large stacks."""
         groups = parameter_groups(particles, self.decay / particles.count)
         if self.kind == "adam":
-            return torch.optim.Adam(groups, lr=self.learning_rate)
+            return torch.optim.Adam(groups, lr=self.learning_rate, fused=True)
         rate = self.learning_rate * particles.count
-        return torch.optim.SGD(groups, lr=rate, momentum=self.momentum, nesterov=self.momentum > 0)
+        return torch.optim.SGD(groups, lr=rate, momentum=self.momentum, nesterov=self.momentum > 0, fused=True)
 
     def factor(self, step: int, steps: int) -> float:
         """What the learning rate is multiplied by at `step` of `steps`."""

@@ -32,6 +32,7 @@ class Recipe:
     ema: float = 0.999
     precision: Literal["float32", "bfloat16"] = "float32"
     evaluate_every: int = EPOCH
+    snapshots: int = 0  # so often, after the start, the predictions of all particles are kept, denser in the beginning
     skip_not_finite: int = 0  # steps with a loss or gradient that is not finite may be skipped so often; then it stops
     seed: int = 0
     start: "Recipe | None" = None  # the stage whose weights this one begins with
@@ -42,6 +43,8 @@ class Recipe:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not 0 <= self.ema < 1:
             raise ValueError(f"ema must lie in [0, 1), got {self.ema}")
+        if self.snapshots < 0:
+            raise ValueError(f"snapshots must be at least 0, got {self.snapshots}")
         if self.unlabelled_unit not in ("images", "tuples"):
             raise ValueError(f"unlabelled_unit must be 'images' or 'tuples', got {self.unlabelled_unit!r}")
         if self.precision not in ("float32", "bfloat16"):

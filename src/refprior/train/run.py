@@ -16,7 +16,7 @@ from torch import Tensor
 from refprior.data import Examples, Task
 from refprior.particles import Particles
 from refprior.posterior import Average, Scores, likelihood_weights, predictive, scores
-from refprior.train import checkpoint, folder
+from refprior.train import checkpoint, folder, snapshot
 from refprior.train.checkpoint import CheckpointError
 from refprior.train.describe import describe
 from refprior.train.loop import Record, State, begin, log_probabilities, optimise
@@ -234,8 +234,13 @@ def _train_in(recipe: Recipe, task: Task, state: State, saver: Saver, sitting: S
     history: list[Record] = []
     if state.step == 0:
         saver.must_save(state)
+    due = snapshot.steps(recipe)
+    if state.step in due:
+        snapshot.save(saver.path, task, state)
     try:
         for record in optimise(recipe, task, state):
+            if state.step in due:
+                snapshot.save(saver.path, task, state)
             if record is not None:
                 saver.metrics.append(record)
                 history += _watched([record], sitting.watch)

@@ -1,0 +1,178 @@
+"""The space of predictions: where particles lie, how far apart they are, and the axes to see them along.
+
+A particle is the point f(w) of its predictions on n images (rem:visua_prior). Distances between these points are
+Hellinger distances between predictions, so a picture of the points is a picture of the models. Everything here is a
+pure function of log-probabilities or of points, and distances are squared: they are means over images, from 0 (equal)
+to 1 (certain of different classes everywhere).
+"""
+
+# K particles, n images, C classes, D = n·C coordinates of a point, d components
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.linalg import eigh
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from refprior.information import average, finite, log_likelihood, mutual_information, uniform
+
+
+def embedding(log_p: Tensor) -> Tensor:
+    """f(w) = √p / √(2n), appendix s:app:visualizing: (..., n, C) -> (..., n·C).
+
+    The paper's text has no factor 1/√(2n), its distance has it: with the factor, squared distances are mean squared
+    Hellinger distances.
+    """
+    images, classes = log_p.shape[-2:]
+    if classes < 2:
+        raise ValueError(f"predictions over {classes} class are all the same point: need at least 2 classes")
+    return (finite(log_p) / 2).exp().flatten(-2) / math.sqrt(2 * images)
+
+
+def hellinger(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """(1/n) Σ_i d_H²(p(·|x_i), q(·|x_i)) with d_H² = 1 - Σ_y √(p q), s:app:visualizing: (..., n, C) twice -> (...)."""
+    return 1 - ((finite(log_p) + finite(log_q)) / 2).exp().sum(-1).mean(-1)
+
+
+def squared_distances(points: Tensor, others: Tensor) -> Tensor:
+    """‖f - g‖² of every pair: (K, D), (M, D) -> (K, M)."""
+    product = points @ others.T
+    squares = points.square().sum(-1).unsqueeze(-1) + others.square().sum(-1)
+    return (squares - 2 * product).clamp_min(0)
+
+
+def truth(y: Tensor, classes: int) -> Tensor:
+    """f of the model that is right and certain on every image: (n,) -> (n·C,)."""
+    return embedding(one_hot(y, classes).float().log())
+
+
+def distance_to_truth(log_p: Tensor, y: Tensor) -> Tensor:
+    """d² to the model that is right and certain everywhere, 1 - mean √p(y_i): (K, n, C), (n,) -> (K,)."""
+    return 1 - (finite(log_likelihood(log_p, y)) / 2).exp().mean(-1)
+
+
+def distance_to_constants(log_p: Tensor) -> Tensor:
+    """d² to each of the C models that are certain of one class everywhere: (K, n, C) -> (K, C)."""
+    return 1 - (finite(log_p) / 2).exp().mean(-2)
+
+
+def distance_to_corner(log_p: Tensor) -> Tensor:
+    """d² to the nearest of the C^n models that are certain everywhere: (K, n, C) -> (K,)."""
+    return 1 - (finite(log_p).amax(-1) / 2).exp().mean(-1)
+
+
+def is_constant(log_p: Tensor, share: float = 0.99) -> Tensor:
+    """Whether a particle gives one class to at least this share of the images: (K, n, C) -> (K,)."""
+    votes = one_hot(log_p.argmax(-1), log_p.shape[-1]).double().mean(-2)  # (K, C)
+    return votes.amax(-1) >= share
+
+
+def information_of_tuples(log_p: Tensor, log_prior: Tensor, order: int) -> Tensor:
+    """I_π(w; y^N | x^N), eq:ref_ssl, of images cut into tuples as they stand: (K, n, C), (K,) -> (n // N,)."""
+    tuples = log_p.shape[1] // order
+    if not tuples:
+        raise ValueError(f"a tuple of order {order} needs {order} images, got {log_p.shape[1]}")
+    return mutual_information(log_p[:, : tuples * order].unflatten(1, (tuples, order)), log_prior)
+
+
+def effective_number(log_p: Tensor, log_prior: Tensor, order: int) -> Tensor:
+    """exp of the mean mutual information: how many particles N labels can tell apart, at most min(K, C^N): ()."""
+    return information_of_tuples(log_p, log_prior, order).mean().exp()
+
+
+def cover(points: Tensor, resolution: float) -> Tensor:
+    """Particles at pairwise distance above `resolution` that leave none farther than it from them: (K, D) -> (m,).
+
+    Always the particle farthest from those chosen; the first is the one farthest from the mean. Their number is the
+    number of clusters at that resolution, a distance (not squared) in units of the Hellinger distance.
+    """
+    if resolution <= 0:
+        raise ValueError(f"the resolution must be above 0, got {resolution}")
+    nearest = (points - points.mean(0)).square().sum(-1)
+    chosen: list[int] = []
+    while not chosen or nearest.max() > resolution**2:
+        chosen.append(int(nearest.argmax()))
+        distance = (points - points[chosen[-1]]).square().sum(-1)
+        nearest = distance if len(chosen) == 1 else torch.minimum(nearest, distance)
+    return torch.tensor(chosen)
+
+
+@dataclass(frozen=True)
+class Components:
+    """Axes through the mean of some points along which they spread most."""
+
+    mean: Tensor  # (D,)
+    directions: Tensor  # (d, D), orthonormal; a direction along which nothing spreads is 0
+    variances: Tensor  # (d,)
+    total: float  # variance along all directions
+
+    @property
+    def explained(self) -> Tensor:
+        """The share of the variance along each axis: (d,)."""
+        return self.variances / self.total if self.total else torch.zeros_like(self.variances)
+
+    def project(self, points: Tensor) -> Tensor:
+        """Coordinates along the axes, also of points that the axes were not fitted to: (M, D) -> (M, d)."""
+        if points.shape[-1] != len(self.mean):
+            raise ValueError(
+                f"points of {points.shape[-1]} coordinates cannot be seen along axes of {len(self.mean)}: "
+                "they are predictions on other images or classes"
+            )
+        return (points.to(self.mean) - self.mean) @ self.directions.T
+
+
+def principal_components(points: Tensor, log_prior: Tensor | None = None, count: int = 3) -> Components:
+    """The `count` principal components of points weighted by the prior: (K, D), (K,).
+
+    From the eigenvectors of the smaller of the two matrices (K, K) and (D, D), in double precision.
+    """
+    if len(points) <= count:
+        raise ValueError(f"{count} components need at least {count + 1} particles, got {len(points)}")
+    if points.shape[1] < count:
+        raise ValueError(f"{count} components need at least {count} coordinates, got {points.shape[1]}")
+    points = points.detach().double()
+    log_prior = uniform(len(points), points) if log_prior is None else log_prior.detach().to(points)
+    mean = average(points, log_prior)
+    spread = (points - mean) * (log_prior / 2).exp().unsqueeze(-1)  # (K, D)
+    variances, directions = _leading(spread, count)
+    rounding = max(1e-28 * float(mean.square().sum()), 1e-14 * float(variances[0]))
+    real = variances > rounding
+    directions = torch.where(real.unsqueeze(-1), directions, torch.zeros_like(directions))
+    return Components(mean, directions, variances * real, float(spread.square().sum()))
+
+
+def _leading(spread: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The largest eigenvalues of spreadᵀ spread and their unit eigenvectors: (K, D) -> (d,), (d, D)."""
+    wide = spread.shape[0] < spread.shape[1]
+    matrix = (spread @ spread.T if wide else spread.T @ spread).cpu().numpy()
+    size = len(matrix)
+    values, vectors = eigh(matrix, subset_by_index=(size - count, size - 1))
+    variances = torch.from_numpy(np.maximum(values[::-1], 0).copy()).to(spread)
+    rows = torch.from_numpy(vectors[:, ::-1].T.copy()).to(spread)
+    directions = torch.nn.functional.normalize(rows @ spread if wide else rows, dim=-1)
+    return variances, directions * _signs(directions)
+
+
+def _signs(directions: Tensor) -> Tensor:
+    """±1 that make the largest coefficient of each direction positive, so that a figure is not mirrored by chance."""
+    largest = directions.gather(-1, directions.abs().argmax(-1, keepdim=True))
+    return torch.where(largest < 0, -torch.ones_like(largest), torch.ones_like(largest))
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Particles at the atoms of an exact prior."""
+
+    atom: Tensor  # (K,) the nearest atom of every particle
+    distance: Tensor  # (K,) squared distance to it
+    weights: Tensor  # (M,) prior weight of the particles at each atom
+
+
+def assign(points: Tensor, atoms: Tensor, log_prior: Tensor) -> Assignment:
+    """Each particle to its nearest atom: (K, D), (M, D), (K,)."""
+    distance, atom = squared_distances(points, atoms.to(points)).min(-1)
+    weights = torch.zeros(len(atoms)).to(points).index_add(0, atom, log_prior.exp().to(points))
+    return Assignment(atom, distance, weights)

@@ -1,0 +1,118 @@
+"""The interactive page of particles in the space of predictions: one file that needs no network."""
+
+import base64
+import io
+import json
+import math
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from torch import Tensor
+
+from refprior.report.film import write_animation, write_picture
+from refprior.report.scene import Cloud, Scene, scene
+from refprior.train import folder
+from refprior.train.snapshot import Film
+
+
+def write_embedding(
+    films: Sequence[Film], out: Path, picture: Path | None = None, animation: Path | None = None
+) -> Scene:
+    """Write the page, and the paper's figure and a film of the spreading where wanted; the scene that they show."""
+    headers = [folder.read_header(film.path) for film in films]
+    orders = [max(1, header["recipe"]["method"].get("order", 1)) for header in headers]
+    seen = scene(films, [film.path.resolve().name for film in films], orders)
+    for path in (out, picture, animation):
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+    folder.write_text(out, page(seen))
+    if picture is not None:
+        write_picture(seen, picture)
+    if animation is not None:
+        write_animation(seen, animation)
+    return seen
+
+
+def page(seen: Scene) -> str:
+    """The HTML text."""
+    from plotly.offline import get_plotlyjs
+
+    template = files("refprior.report").joinpath("embed.html").read_text(encoding="utf-8")
+    data = json.dumps(_data(seen)).replace("</", "<\\/")  # text in JSON must not end the script
+    return template.replace("/*plotly*/", get_plotlyjs()).replace("/*data*/", data)
+
+
+def summary(seen: Scene) -> str:
+    """What a person should know first, in two sentences."""
+    cloud = seen.clouds[0]
+    held = ", ".join(f"{100 * share:.1f}" for share in seen.explained)
+    return (
+        f"{cloud.coordinates.shape[1]} particles, order {cloud.order}: I = {cloud.information[-1]:.3f} of at most "
+        f"{_largest(cloud, seen):.3f} nats on {len(seen.all_labels)} test images at step {cloud.steps[-1]}, "
+        f"{100 * cloud.constant[-1]:.1f} % constant particles. Distances are Hellinger distances; the axes hold "
+        f"{held} % of the variance ({100 * sum(seen.explained):.1f} % together)."
+    )
+
+
+def _largest(cloud: Cloud, seen: Scene) -> float:
+    """min(log K, N log C), what the information cannot exceed."""
+    return min(math.log(cloud.coordinates.shape[1]), cloud.order * math.log(len(seen.classes)))
+
+
+def _data(seen: Scene) -> dict[str, Any]:
+    marks = np.array(list(seen.landmarks.values()))
+    every = np.concatenate([marks, *(cloud.coordinates.reshape(-1, 3) for cloud in seen.clouds)])
+    low, high = every.min(0), every.max(0)
+    margin = 0.05 * max(float((high - low).max()), 1e-6)
+    return {
+        "runs": [_run(cloud) for cloud in seen.clouds],
+        "explained": seen.explained,
+        "ranges": np.stack([low - margin, high + margin], axis=1).tolist(),
+        "classes": seen.classes,
+        "landmarks": seen.landmarks,
+        "labels": seen.all_labels,
+        "shown": [{"picture": _picture(i), "label": y} for i, y in zip(seen.images, seen.labels, strict=True)],
+        "largest": _largest(seen.clouds[0], seen),
+        "summary": summary(seen),
+    }
+
+
+def _run(cloud: Cloud) -> dict[str, Any]:
+    return {
+        "name": cloud.name,
+        "particles": cloud.coordinates.shape[1],
+        "steps": cloud.steps,
+        "coordinates": _packed(cloud.coordinates, np.float32),
+        "accuracy": _packed(cloud.particle.accuracy, np.float32),
+        "entropy": _packed(cloud.particle.entropy, np.float32),
+        "balance": _packed(cloud.particle.balance, np.float32),
+        "predictions": _packed(np.round(255 * cloud.predictions), np.uint8),
+        "information": cloud.information,
+        "marginal": cloud.marginal_entropy,
+        "conditional": cloud.conditional_entropy,
+        "images": _packed(cloud.consensus.coordinates, np.float32),
+        "clusters": cloud.consensus.clusters.tolist(),
+        "agreement": cloud.consensus.accuracy,
+    }
+
+
+def _packed(values: np.ndarray, dtype: type[np.generic]) -> str:
+    """Numbers as base64 text, a third of the size of digits."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode()
+
+
+def _picture(image: Tensor) -> str:
+    """(channels, height, width), or anything else as one row of grey, as a PNG that stands in the page."""
+    values = image.double().numpy()
+    values = values if values.ndim == 3 and len(values) in (1, 3) else values.reshape(1, 1, -1)
+    if image.is_floating_point():
+        values = 255 * (values - values.min()) / max(float(np.ptp(values)), 1e-12)
+    pixels = np.round(values).astype(np.uint8)
+    grey_or_colour = pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)
+    buffer = io.BytesIO()
+    Image.fromarray(grey_or_colour).save(buffer, "png")
+    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"

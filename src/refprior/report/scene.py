@@ -1,0 +1,176 @@
+"""Runs in the space of predictions: snapshots → coordinates and what is known of every particle, as plain arrays."""
+
+# S snapshots, K particles, n probe images, m shown images, C classes
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor
+
+from refprior.geometry import Components, embedding, information_of_tuples, is_constant, principal_components, truth
+from refprior.information import average, entropy, mixture
+from refprior.posterior import accuracy
+from refprior.train.snapshot import Film, Snapshot
+
+SHOWN = 8  # images whose predictions are shown for a single particle
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Particle:
+    """What a colour can show of each particle at each snapshot: (S, K) each."""
+
+    accuracy: Array
+    entropy: Array  # mean over images, as a share of log C
+    balance: Array  # entropy of the mean prediction as a share of log C: 0 is a constant particle
+
+
+@dataclass(frozen=True)
+class Consensus:
+    """The images as all particles together see them, and their clusters."""
+
+    coordinates: Array  # (S, n, 2) along the axes of the last snapshot
+    clusters: Array  # (n,) of the last snapshot, named by the class that they match best
+    accuracy: float  # share of images whose cluster is their class
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """One run."""
+
+    name: str
+    order: int
+    steps: list[int]
+    coordinates: Array  # (S, K, 3)
+    particle: Particle
+    predictions: Array  # (S, K, m, C) probabilities on the shown images
+    marginal_entropy: list[float]  # of tuples of probe images, in nats, a value a snapshot
+    conditional_entropy: list[float]
+    constant: list[float]  # share of constant particles
+    consensus: Consensus
+
+    @property
+    def information(self) -> list[float]:
+        return [a - b for a, b in zip(self.marginal_entropy, self.conditional_entropy, strict=True)]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Some runs along the same three axes: those of their last snapshots."""
+
+    clouds: list[Cloud]
+    explained: list[float]  # share of the variance of the last snapshots along each axis
+    classes: tuple[str, ...]
+    images: Tensor  # (m, *shape)
+    labels: list[int]  # (m,) of the shown images
+    all_labels: list[int]  # (n,) of the probe images
+    landmarks: dict[str, list[float]]  # models that are certain: of the truth, and of one class for all images
+
+
+def scene(films: Sequence[Film], names: Sequence[str], orders: Sequence[int]) -> Scene:
+    """Films of the same images along common axes."""
+    for one, other in pairwise(films):
+        _check_same_images(one, other)
+    axes = _common_axes([film.snapshots[-1] for film in films])
+    probe = films[0].probe
+    shown = _shown(probe.labels)
+    clouds = [_cloud(f, name, order, axes, shown) for f, name, order in zip(films, names, orders, strict=True)]
+    return Scene(
+        clouds,
+        axes.explained.tolist(),
+        films[0].classes,
+        probe.images[shown],
+        probe.labels[shown].tolist(),
+        probe.labels.tolist(),
+        _landmarks(axes, probe.labels, films[0].classes),
+    )
+
+
+def _landmarks(axes: Components, labels: Tensor, classes: tuple[str, ...]) -> dict[str, list[float]]:
+    certain = {"truth": labels} | {f"always {name}": torch.full_like(labels, c) for c, name in enumerate(classes)}
+    points = torch.stack([truth(y, len(classes)) for y in certain.values()])
+    return dict(zip(certain, axes.project(points).tolist(), strict=True))
+
+
+def _check_same_images(one: Film, other: Film) -> None:
+    if one.classes != other.classes or not torch.equal(one.probe.images, other.probe.images):
+        raise ValueError(
+            f"{one.path} ({len(one.probe)} images, classes {', '.join(one.classes)}) and {other.path} "
+            f"({len(other.probe)} images, classes {', '.join(other.classes)}) are predictions on different images: "
+            "embed them apart"
+        )
+
+
+def _common_axes(snapshots: Sequence[Snapshot]) -> Components:
+    points = torch.cat([embedding(s.log_p) for s in snapshots])
+    log_prior = torch.cat([s.log_prior for s in snapshots]).log_softmax(0)  # every run counts the same
+    return principal_components(points, log_prior)
+
+
+def _shown(labels: Tensor) -> Tensor:
+    """A few images, of all classes in turn."""
+    order = sorted(range(len(labels)), key=lambda i: (int((labels[:i] == labels[i]).sum()), int(labels[i])))
+    return torch.tensor(order[:SHOWN])
+
+
+def _cloud(film: Film, name: str, order: int, axes: Components, shown: Tensor) -> Cloud:
+    shots = film.snapshots
+    entropies = [_entropies(s, order) for s in shots]
+    return Cloud(
+        name,
+        order,
+        [s.step for s in shots],
+        np.stack([axes.project(embedding(s.log_p)).numpy() for s in shots]),
+        _particle(shots, film.probe.labels),
+        np.stack([s.log_p[:, shown].exp().numpy() for s in shots]),
+        [marginal for marginal, _ in entropies],
+        [conditional for _, conditional in entropies],
+        [is_constant(s.log_p).double().mean().item() for s in shots],
+        _consensus(shots, film.probe.labels),
+    )
+
+
+def _particle(shots: Sequence[Snapshot], labels: Tensor) -> Particle:
+    most = float(np.log(shots[0].log_p.shape[-1]))
+    each = [
+        (
+            accuracy(s.log_p, labels).mean(-1),
+            entropy(s.log_p).mean(-1) / most,
+            entropy(mixture(s.log_p.transpose(0, 1), _equal(s.log_p.shape[1]))) / most,
+        )
+        for s in shots
+    ]
+    return Particle(*(np.stack([values.numpy() for values in column]) for column in zip(*each, strict=True)))
+
+
+def _equal(count: int) -> Tensor:
+    return torch.zeros(count).log_softmax(0)
+
+
+def _entropies(shot: Snapshot, order: int) -> tuple[float, float]:
+    """The two terms of eq:ref_ssl on tuples of probe images."""
+    information = information_of_tuples(shot.log_p, shot.log_prior, order).mean().item()
+    images = shot.log_p.shape[1] // order * order
+    conditional = order * average(entropy(shot.log_p[:, :images]).mean(-1), shot.log_prior).item()
+    return information + conditional, conditional
+
+
+def _consensus(shots: Sequence[Snapshot], labels: Tensor) -> Consensus:
+    """Images by the predictions of all particles together, an output code, in C clusters."""
+    from sklearn.cluster import KMeans
+
+    points = [embedding(s.log_p.transpose(0, 1)) for s in shots]  # (n, K·C) each
+    axes = principal_components(points[-1], count=2)
+    classes = shots[0].log_p.shape[-1]
+    found = KMeans(classes, n_init=10, random_state=0).fit_predict(points[-1].double().numpy())
+    counts = np.zeros((classes, classes))
+    np.add.at(counts, (found, labels.numpy()), 1)
+    cluster, match = linear_sum_assignment(counts, maximize=True)
+    name = np.empty(classes, dtype=int)
+    name[cluster] = match
+    right = float((name[found] == labels.numpy()).mean())
+    return Consensus(np.stack([axes.project(p).numpy() for p in points]), name[found], right)

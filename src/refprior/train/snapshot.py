@@ -1,0 +1,124 @@
+"""Snapshots: what all particles predict on a few fixed images, now and then while they train.
+
+`snapshots/step-N.safetensors` holds the log-probabilities and the prior's log-weights, `snapshots/probe.safetensors`
+the images and their labels. A run that kept no snapshots is seen through its checkpoints.
+"""
+
+# K particles, n probe images, C classes
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from refprior.data import Examples, Task
+from refprior.train import checkpoint
+from refprior.train.folder import write_atomically
+from refprior.train.loop import State, begin, log_probabilities
+from refprior.train.recipe import Recipe
+
+FOLDER, PROBE = "snapshots", "probe.safetensors"
+PROBES = 200  # images
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The particles at one step."""
+
+    step: int
+    log_p: Tensor  # (K, n, C)
+    log_prior: Tensor  # (K,)
+
+
+@dataclass(frozen=True)
+class Film:
+    """All snapshots of a run, the first step first, and the images that they are predictions of."""
+
+    path: Path
+    probe: Examples
+    classes: tuple[str, ...]
+    snapshots: tuple[Snapshot, ...]
+
+    def __post_init__(self) -> None:
+        if not self.snapshots:
+            raise ValueError(f"{self.path} holds no snapshot and no checkpoint: nothing to see yet")
+        first = self.snapshots[0].log_p.shape
+        for other in self.snapshots:
+            if other.log_p.shape != first or first[1] != len(self.probe):
+                raise ValueError(
+                    f"{self.path}: step {other.step} has (particles, images, classes) {tuple(other.log_p.shape)}, "
+                    f"step {self.snapshots[0].step} {tuple(first)}, with {len(self.probe)} images: not of one run"
+                )
+
+
+def steps(recipe: Recipe) -> set[int]:
+    """The start, the end, and between them steps · (i / snapshots)²: the particles spread fastest in the beginning."""
+    return {round(recipe.steps * (i / recipe.snapshots) ** 2) for i in range(recipe.snapshots + 1) if recipe.snapshots}
+
+
+def probe(task: Task) -> Examples:
+    """Images at equal intervals of the test part."""
+    count = min(PROBES, len(task.test))
+    return task.test[torch.linspace(0, len(task.test) - 1, count).long().to(task.test.labels.device)]
+
+
+def save(run: Path, task: Task, state: State) -> None:
+    """Write the snapshot of this step."""
+    images = probe(task)
+    (run / FOLDER).mkdir(exist_ok=True)
+    if not (run / FOLDER / PROBE).exists():
+        classes = {"classes": json.dumps(task.classes)}
+        _write(run / FOLDER / PROBE, {"images": images.images, "labels": images.labels}, classes)
+    taken = take(task, state)
+    _write(_file(run, taken.step), {"log_p": taken.log_p, "log_prior": taken.log_prior})
+
+
+def take(task: Task, state: State) -> Snapshot:
+    """The snapshot of this moment."""
+    log_p = log_probabilities(state.particles, task, probe(task).images)
+    return Snapshot(state.step, log_p, state.particles.log_prior.detach())
+
+
+def read(run: Path) -> Film | None:
+    """The snapshots of a run folder; None if it has none."""
+    names = (re.fullmatch(r"step-(\d{8})\.safetensors", path.name) for path in (run / FOLDER).glob("step-*"))
+    found = sorted(int(match[1]) for match in names if match)
+    if not found:
+        return None
+    images, metadata = _read(run / FOLDER / PROBE, "images", "labels")
+    parts = [_read(_file(run, step), "log_p", "log_prior")[0] for step in found]
+    shots = tuple(Snapshot(step, *part) for step, part in zip(found, parts, strict=True))
+    return Film(run, Examples(*images), tuple(json.loads(metadata["classes"])), shots)
+
+
+def from_checkpoints(run: Path, recipe: Recipe) -> Film:
+    """The start and the checkpoints of a run, for runs that kept no snapshots."""
+    task = recipe.task()
+    state = begin(recipe, task, torch.device("cpu"))
+    taken = [take(task, state)] if recipe.start is None else []
+    for step in sorted(checkpoint.steps(run)):
+        checkpoint.restore(state, checkpoint.read(run, step))
+        taken.append(take(task, state))
+    return Film(run, probe(task), task.classes, tuple({shot.step: shot for shot in taken}.values()))
+
+
+def _file(run: Path, step: int) -> Path:
+    return run / FOLDER / f"step-{step:08}.safetensors"
+
+
+def _write(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+    whole = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+    write_atomically(path, lambda side: save_file(whole, side, metadata))
+
+
+def _read(path: Path, *names: str) -> tuple[list[Tensor], dict[str, str]]:
+    try:
+        with safe_open(path, "pt") as file:
+            return [file.get_tensor(name) for name in names], file.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None

@@ -1,0 +1,26 @@
+"""The bridge: particles of a small torch model approach the certified capacity from below and sit at its atoms."""
+
+import math
+
+import numpy as np
+import pytest
+
+from refprior.report.bridge import Experiment, cross, experiments
+
+
+@pytest.mark.parametrize("experiment", experiments(), ids=lambda e: e.name)
+def test_particles_approach_the_capacity_from_below_and_sit_at_the_atoms(experiment: Experiment) -> None:
+    crossing = cross(experiment)
+    solution = crossing.solution
+    assert max(crossing.history) <= solution.information + solution.gap + 1e-9
+    assert crossing.history[-1] > solution.information - 2e-3
+    found = crossing.at_atoms()
+    assert (crossing.particles.log_prior.exp() * found.distance).sum().item() < 1e-4
+    np.testing.assert_allclose(found.weights.numpy(), solution.weights, atol=1e-3)
+
+
+def test_more_particles_come_closer_and_two_stay_below_log_2() -> None:
+    coin = experiments()[0]
+    few, more, many = (cross(coin, count, steps=400) for count in (2, 3, 20))
+    assert 0.6 < few.history[-1] <= math.log(2) + 1e-12
+    assert few.history[-1] < more.history[-1] < many.history[-1] < many.solution.information

@@ -1,0 +1,207 @@
+"""The page of particles: its numbers against the geometry, and itself in a browser without a display."""
+
+import base64
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from refprior.cli import main
+from refprior.data import Examples
+from refprior.geometry import embedding, information_of_tuples, squared_distances
+from refprior.recipes import named
+from refprior.report import write_embedding
+from refprior.report.scene import scene
+from refprior.train import train
+from refprior.train.snapshot import Film, Snapshot
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1200,800",
+    "--virtual-time-budget=20000",
+]
+
+
+def film(path: Path, particles: int = 60, images: int = 30, classes: int = 3, seed: int = 0) -> Film:
+    """Particles that become more certain: steps 0, 1, 10 and 20."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(particles, images, classes, generator=generator)
+    probe = torch.randint(0, 256, (images, 1, 8, 8), generator=generator, dtype=torch.uint8)
+    log_prior = torch.zeros(particles).log_softmax(0)
+    shots = tuple(
+        Snapshot(s, (c * logits).log_softmax(-1), log_prior) for s, c in ((0, 0.1), (1, 1.0), (10, 3), (20, 9))
+    )
+    path.mkdir(parents=True)
+    header: dict[str, Any] = {
+        "origin": None,
+        "recipe": {"steps": 20, "seed": 0, "method": {"order": 2}},
+        "environments": [],
+    }
+    (path / "recipe.json").write_text(json.dumps(header))
+    return Film(path, Examples(probe, torch.arange(images) % classes), ("a", "b", "</script>")[:classes], shots)
+
+
+def page_data(page: Path) -> dict[str, Any]:
+    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page.read_text(), re.DOTALL)
+    assert found is not None
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+def test_the_page_holds_distances_and_information(tmp_path: Path) -> None:
+    one = film(tmp_path / "run")
+    seen = write_embedding([one], tmp_path / "page.html")
+    data = page_data(tmp_path / "page.html")
+    (run,) = data["runs"]
+    points = np.frombuffer(base64.b64decode(run["coordinates"]), np.float32).reshape(4, 60, 3)
+    np.testing.assert_allclose(points, seen.clouds[0].coordinates, atol=1e-6)
+    for number, shot in enumerate(one.snapshots):
+        true = squared_distances(embedding(shot.log_p), embedding(shot.log_p)).numpy()
+        drawn = np.square(points[number][:, None] - points[number]).sum(-1)
+        assert (drawn <= true + 1e-5).all()  # a projection never lengthens
+        information = information_of_tuples(shot.log_p, shot.log_prior, 2).mean().item()
+        assert run["information"][number] == pytest.approx(information, abs=1e-5)
+    first = seen.clouds[0].coordinates[3]
+    true = embedding(torch.nn.functional.one_hot(one.probe.labels, 3).float().log())
+    apart = squared_distances(true[None], embedding(one.snapshots[3].log_p)).numpy()[0]
+    assert (np.square(first - np.array(data["landmarks"]["truth"])).sum(-1) <= apart + 1e-5).all()
+    assert list(data["landmarks"]) == ["truth", "always a", "always b", "always </script>"]
+    assert data["explained"] == pytest.approx(seen.explained)
+    assert data["classes"] == ["a", "b", "</script>"]
+    assert run["steps"] == [0, 1, 10, 20]
+
+
+def test_the_shown_predictions_are_those_of_the_shown_images(tmp_path: Path) -> None:
+    one = film(tmp_path / "run")
+    seen = scene([one], ["run"], [2])
+    index = [i for image in seen.images for i in range(30) if torch.equal(image, one.probe.images[i])]
+    assert sorted(seen.labels) == [0, 0, 0, 1, 1, 1, 2, 2]
+    torch.testing.assert_close(torch.from_numpy(seen.clouds[0].predictions[2]), one.snapshots[2].log_p[:, index].exp())
+
+
+def test_figure_and_film_are_written(tmp_path: Path) -> None:
+    picture, animation = tmp_path / "deep" / "spread.png", tmp_path / "spread.gif"
+    write_embedding([film(tmp_path / "run")], tmp_path / "page.html", picture, animation)
+    with Image.open(picture) as drawn, Image.open(animation) as frames:
+        assert drawn.size[0] > 500
+        assert frames.n_frames == 4  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match=r"written as .gif, got film.mp4"):
+        write_embedding([film(tmp_path / "other")], tmp_path / "page.html", animation=tmp_path / "film.mp4")
+
+
+def test_bad_input_is_refused_in_words(tmp_path: Path) -> None:
+    one, other = film(tmp_path / "one"), film(tmp_path / "other", seed=1)
+    with pytest.raises(
+        ValueError, match=r"one .* and .*other .* are predictions on different images: embed them apart"
+    ):
+        write_embedding([one, other], tmp_path / "page.html")
+    with pytest.raises(ValueError, match="3 components need at least 4 particles, got 3"):
+        write_embedding([film(tmp_path / "few", particles=3)], tmp_path / "page.html")
+    with pytest.raises(ValueError, match="need at least 2 classes"):
+        write_embedding([film(tmp_path / "single", classes=1)], tmp_path / "page.html")
+    with pytest.raises(ValueError, match="no snapshot and no checkpoint"):
+        Film(tmp_path, one.probe, one.classes, ())
+    more = film(tmp_path / "more", particles=61).snapshots
+    with pytest.raises(ValueError, match=r"step 20 has .* \(61, 30, 3\), step 0 \(60, 30, 3\)"):
+        Film(tmp_path, one.probe, one.classes, (*one.snapshots[:3], more[3]))
+
+
+@pytest.mark.parametrize("snapshots", ["3", "0"])
+def test_any_run_folder_can_be_embedded(tmp_path: Path, snapshots: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """K = 4 convolutional particles, with snapshots and from checkpoints alone."""
+    settings = {"steps": "9", "unlabelled": "8", "labelled": "10", "evaluate_every": "9", "snapshots": snapshots}
+    recipe, origin = named("digits_ssl", settings, seed=3)
+    train(recipe, tmp_path / "run", origin=origin)
+    main_without_exit(["embed", str(tmp_path / "run")])
+    data = page_data(tmp_path / "run" / "embedding.html")
+    assert data["runs"][0]["steps"] == ([0, 1, 4, 9] if snapshots == "3" else [0, 9])
+    assert data["runs"][0]["particles"] == 4
+    assert "4 particles, order 2" in capsys.readouterr().out
+
+
+def main_without_exit(arguments: list[str]) -> None:
+    try:
+        main(arguments)
+    except SystemExit as stop:
+        assert not stop.code  # noqa: PT017
+
+
+def browse(page: Path, *flags: str) -> str:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine: the page is not opened")
+    command = [CHROMIUM, *FLAGS, f"--user-data-dir={page.parent / 'profile'}", *flags, page.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+def green_pixels(picture: Path) -> int:
+    with Image.open(picture) as drawn:
+        red, green, blue = np.asarray(drawn.convert("RGB")).astype(int).transpose(2, 0, 1)
+    return int(((green > red + 40) & (green > blue + 40)).sum())
+
+
+def test_the_page_draws(tmp_path: Path) -> None:
+    write_embedding([film(tmp_path / "run")], tmp_path / "page.html")
+    browse(tmp_path / "page.html", f"--screenshot={tmp_path / 'shot.png'}")
+    assert green_pixels(tmp_path / "shot.png") > 500  # the particles of the last snapshot
+
+
+WATCH = """<script>
+window.blocked = []; addEventListener("securitypolicyviolation", event => blocked.push(event.blockedURI));
+</script>"""
+DRIVE = """<script>
+const report = {}, xs = () => Array.from($("cloud").data[0].x), choose = (id, value, kind) => {
+  $(id).value = value; $(id).dispatchEvent(new Event(kind)); };
+const later = () => new Promise(done => setTimeout(done, 1500));
+(async () => {
+  while (!document.body.dataset.ready) await later();
+  report.end = xs(); choose("slider", 1, "input"); await later();
+  report.early = xs(); report.step = $("step").textContent; report.line = $("curves").layout.shapes[0].x0;
+  choose("colour", "entropy", "change"); await later();
+  report.colours = Array.from($("cloud").data[0].marker.color);
+  $("ghosts").click(); await later(); report.ghosts = $("cloud").data.slice(1, 4).map(trace => trace.visible);
+  $("cloud").emit("plotly_hover", {points: [{curveNumber: 0, pointNumber: 7}]});
+  report.who = $("who").textContent; report.pictures = document.querySelectorAll("#particle img").length;
+  report.requests = performance.getEntriesByType("resource").map(e => e.name).filter(n => !/^(data|blob):/.test(n));
+  report.blocked = blocked;
+  const out = document.createElement("pre"); out.id = "report"; out.textContent = JSON.stringify(report);
+  document.body.append(out);
+})();
+</script>"""
+
+
+def test_the_slider_moves_points_and_nothing_leaves_the_page(tmp_path: Path) -> None:
+    seen = write_embedding([film(tmp_path / "run")], tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    driven = tmp_path / "driven.html"
+    driven.write_text(
+        text.replace("<title>", WATCH + "<title>", 1).replace("</body>\n</html>", DRIVE + "</body></html>")
+    )
+    found = re.search(r'<pre id="report">(.*?)</pre>', browse(driven, "--dump-dom"), re.DOTALL)
+    assert found is not None
+    report = json.loads(html.unescape(found[1]))
+    cloud = seen.clouds[0]
+    np.testing.assert_allclose(report["end"], cloud.coordinates[3, :, 0], atol=1e-6)
+    np.testing.assert_allclose(report["early"], cloud.coordinates[1, :, 0], atol=1e-6)
+    assert (report["step"], report["line"]) == ("step 1", 1)
+    np.testing.assert_allclose(report["colours"], cloud.particle.entropy[1], atol=1e-6)
+    assert report["ghosts"] == [False] * 3
+    assert report["who"].startswith("Particle 7: accuracy")
+    assert report["pictures"] == 8
+    assert (report["requests"], report["blocked"]) == ([], [])
