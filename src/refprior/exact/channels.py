@@ -57,6 +57,11 @@ class Channel(ABC):
     def dimension(self) -> int:
         return len(self.bounds)
 
+    @property
+    def resolved(self) -> bool:
+        """Whether the Fisher lengths are known: if not, no grid can be trusted."""
+        return True
+
     @abstractmethod
     def log_likelihood(self, u: Array) -> Array:
         """log p(z | w(u)): (K, d) -> (K, Z)."""

@@ -27,6 +27,7 @@ ROUNDS = 25
 FEW = 2  # more missing atoms than this in one dimension: let the others move aside
 PATIENCE = 4  # rounds without halving the excess: what is left is rounding
 MET = 0.02  # standard deviations; atoms this near after an ascent have met
+TEAR = 0.02  # standard deviations to either side of an atom in a dip, from where to climb
 # atoms closer than this (standard deviations) become one before an ascent; less after each stale round
 TWIN = (0.3, 0.1, 0.01, 1e-3)
 
@@ -124,13 +125,13 @@ def gather(u: Array, weights: Array, centres: Array) -> tuple[Array, Array]:
     return np.stack(moved, axis=1), total / total.sum()
 
 
-def _ascend(objective: Objective, u: Array, weights: Array, unit: Array) -> Point:
+def _ascend(objective: Objective, u: Array, weights: Array, unit: Array, met: float = MET) -> Point:
     """Joint ascent; atoms that met on the way become one."""
     bounds = objective.channel.bounds
     for _ in range(3):
         point = ascend(objective.table, u, weights, bounds, 0.5 * unit)
         point = settle(objective.table, point, bounds, 0.5 * unit)
-        u, weights = merged(objective.channel.canonical(point.u), point.weights, unit, MET)
+        u, weights = merged(objective.channel.canonical(point.u), point.weights, unit, met)
         if len(u) == len(point.u):
             break
     return point
@@ -151,11 +152,23 @@ def _missing(
     start = peaks(values, shape)
     distance = cKDTree(point.u / unit).query(grid[start] / unit)[0]
     start = start[(distance > SEARCH_SPACING) | (values[start] > level)]  # not the atoms' own
-    if not len(start):
-        return Missing(grid[:0], float(values.max()) - level, values - level)
-    top, height = climb(objective, grid[start], logs, SEARCH_SPACING * unit)
-    excess = height - level
-    return Missing(top[excess > tolerance / 3], float(excess.max()), values - level)
+    for places in (grid[start], _torn(point, objective.channel.bounds, unit)):
+        if len(places):
+            top, height = climb(objective, places, logs, SEARCH_SPACING * unit)
+            excess = height - level
+            if excess.max() > tolerance / 3:
+                return Missing(top[excess > tolerance / 3], float(excess.max()), values - level)
+    return Missing(grid[:0], float(values.max()) - level, values - level)
+
+
+def _torn(point: Point, bounds: Array, unit: Array) -> Array:
+    """Both sides of every atom that stands in a dip of the gain, as where one is about to become two: (M, d)."""
+    free = point.free(bounds)
+    bends = np.where(free[:, :, None] & free[:, None, :], point.bends * unit * unit[:, None], 0.0)
+    values, vectors = np.linalg.eigh(bends)
+    torn = values[:, -1] > 0
+    aside = TEAR * vectors[torn, :, -1] * unit
+    return np.clip(np.vstack([point.u[torn] - aside, point.u[torn] + aside]), bounds[:, 0], bounds[:, 1])
 
 
 def respaced(point: Point, grid: Array, surplus: Array, more: int) -> tuple[Array, Array]:
@@ -180,7 +193,7 @@ def _exchange(objective: Objective, point: Point, added: Array, unit: Array, apa
     weights = optimal_weights(Table.of_values(objective, u), 1e-12)
     alive = weights > 1e-9
     u, weights = u[alive], weights[alive] / weights[alive].sum()
-    return _ascend(objective, *merged(u, weights, unit, apart), unit)
+    return _ascend(objective, *merged(u, weights, unit, apart), unit, min(MET, apart / 2))
 
 
 def _representatives(u: Array, weights: Array, apart: float) -> Array:
