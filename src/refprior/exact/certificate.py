@@ -21,7 +21,6 @@ from .ascent import evaluate, looseness
 from .channels import Array, Categorical, Channel, Index
 from .objective import Objective, Table, safe_log
 from .own import FunctionChannel
-from .weights import curvature
 
 SPACING = 0.11  # standard deviations between grid points, one parameter
 SPACING_PLANE = 0.22  # two parameters
@@ -40,7 +39,7 @@ MOST_ATOMS = 150  # beyond, spacings are so narrow that doubles never tell the n
 ROUNDING = 4 * np.finfo(float).eps  # relative error of one evaluation of the gain
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Certificate:
     """The judgement: J, the gap, where the gain is largest, and whether the number of atoms is proven."""
 
@@ -63,7 +62,7 @@ def judge(objective: Objective, u: Array, weights: Array) -> Certificate:
     top, height, count = _summits(objective, grid, values, u, at_atoms, logs)
     largest = int(np.argmax(height))
     gap = max(0.0, float(height[largest]) - information)
-    if not objective.channel.resolved:  # no grid was fine enough: what is left is capacity ≤ log of the outcomes
+    if not objective.resolved:  # no grid was fine enough: what is left is capacity ≤ log of the outcomes
         gap = max(gap, math.log(len(objective.channel.outcomes)) - information)
     certified = _atoms_certified(objective, u, weights, grid, values, information, gap)
     return Certificate(information, gap, top[largest], certified, len(values) + count + len(u))
@@ -230,7 +229,7 @@ def _atoms_certified(
     residual = gap + ROUNDING * (1 + abs(information))
     if isinstance(objective.channel, Categorical):
         return _rows_certified(objective, u, weights, values, information, residual)
-    if len(u) > MOST_ATOMS or not objective.channel.resolved:
+    if len(u) > MOST_ATOMS or not objective.resolved:
         return False
     channel = objective.channel
     unit = (channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axis_lengths(), 1e-3)
@@ -248,7 +247,7 @@ def _rows_certified(
     objective: Objective, u: Array, weights: Array, values: Array, information: float, residual: float
 ) -> bool:
     """A table: the rows in use are independent, so that no other weights do as well, and all others lie below J."""
-    smallest = float(np.linalg.eigvalsh(curvature(Table.of_values(objective, u), weights))[0])
+    smallest = float(np.linalg.eigvalsh(Table.of_values(objective, u).curvature(weights))[0])
     if smallest < INDEPENDENT:
         return False
     tolerance = residual * math.sqrt(len(u) / smallest / weights.min())

@@ -15,14 +15,16 @@ from scipy.spatial import cKDTree
 
 from .ascent import Point, ascend, settle
 from .channels import Array, Categorical, Index
-from .objective import Objective, Table
+from .objective import Objective, Table, safe_log
 from .search import climb, fisher_grid, grid_gain, peaks, search_logs
 from .weights import optimal_weights
 
 CANDIDATE_SPACING = 0.25  # standard deviations between candidates, one parameter
 CANDIDATE_SPACING_PLANE = 0.8  # two parameters: their number grows with the square
+MOST_CANDIDATES = 2000  # of one parameter: the cost of a step grows with the cube
 SEARCH_SPACING = 0.25
 COARSE_TOLERANCE = 1e-6  # of a search on fewer outcomes
+IDLE = 1e-8  # rows of a table with less weight are left out, if that costs nothing
 ROUNDS = 25
 FEW = 2  # more missing atoms than this in one dimension: let the others move aside
 PATIENCE = 4  # rounds without halving the excess: what is left is rounding
@@ -84,9 +86,26 @@ def _enlarged(objective: Objective, point: Point, missing: Missing, grid: Array,
 def _solve_table(objective: Objective, tolerance: float) -> tuple[Array, Array]:
     """A finite channel: all rows are candidates, none moves."""
     u = np.arange(objective.channel.bounds[0, 1] + 1)[:, None]
-    weights = optimal_weights(Table.of_values(objective, u), 0.1 * tolerance)
-    weights = np.where(weights > 1e-3 * tolerance, weights, 0.0)
-    return u[weights > 0], weights[weights > 0] / weights.sum()
+    table = Table.of_values(objective, u)
+    weights = _over(optimal_weights(table, 0.1 * tolerance), 1e-3 * tolerance)
+    kept = weights > IDLE
+    again = np.zeros(len(u))
+    again[kept] = optimal_weights(Table.of_values(objective, u[kept]), 0.1 * tolerance)
+    if _table_gap(table, again) <= max(tolerance, _table_gap(table, weights)):
+        weights = _over(again, 1e-3 * tolerance)
+    return u[weights > 0], weights[weights > 0]
+
+
+def _over(weights: Array, least: float) -> Array:
+    """Weights above `least` only, renormalised."""
+    kept = np.where(weights > least, weights, 0.0)
+    return np.asarray(kept / kept.sum())
+
+
+def _table_gap(table: Table, weights: Array) -> float:
+    """Largest gain minus J on the points of a table."""
+    gains = table.gains([safe_log(mixture) for mixture in table.mixtures(weights)])
+    return float(gains.max() - weights @ gains)
 
 
 def _unit(objective: Objective) -> Array:
@@ -99,7 +118,8 @@ def _start(objective: Objective, unit: Array) -> Point:
     """Weights on a grid of candidates, gathered around their peaks, then the joint ascent."""
     channel = objective.channel
     plane = channel.dimension > 1
-    u, shape = fisher_grid(channel, CANDIDATE_SPACING_PLANE if plane else CANDIDATE_SPACING)
+    narrowest = float(channel.axis_lengths().max()) / MOST_CANDIDATES
+    u, shape = fisher_grid(channel, CANDIDATE_SPACING_PLANE if plane else max(CANDIDATE_SPACING, narrowest))
     if plane:
         u, shape = _one_of_each(u, channel.canonical(u)), ()
     weights = optimal_weights(Table.of_values(objective, u), 1e-7)
