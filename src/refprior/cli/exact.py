@@ -22,7 +22,6 @@ app = App(
 )
 
 
-
 def _whole(_: Any, tokens: Sequence[Token]) -> int:
     """An integer, refused where the parser would round: 2.5 tosses are a mistake."""
     text = tokens[0].value
@@ -125,7 +124,8 @@ def decay(
 def two_stage(
     *,
     first: Annotated[
-        int, Parameter(name=["-m", "--first"], converter=_whole, help="Tosses of the first stage; 0 for a single stage.")
+        int,
+        Parameter(name=["-m", "--first"], converter=_whole, help="Tosses of the first stage; 0 for a single stage."),
     ],
     second: Annotated[int, Parameter(name=["-n", "--second"], converter=_whole, help="Tosses of the second stage.")],
     beta: Annotated[float, Parameter(help="Weight of the first stage's information, between 0 and 1.")] = 1.0,

@@ -25,7 +25,9 @@ def fisher_information(channel: Channel, w: ArrayLike) -> Array:
     u = channel.inside(w)
     information = coordinate_information(channel, u)
     size = np.sqrt(np.einsum("kii->ki", information))
-    information[np.abs(information) < 1e-12 * size[:, :, None] * size[:, None, :]] = 0.0  # independent, but for rounding
+    information[np.abs(information) < 1e-12 * size[:, :, None] * size[:, None, :]] = (
+        0.0  # independent, but for rounding
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         scaled = information / channel.stretch(u)[:, :, None] / channel.stretch(u)[:, None, :]
     return np.where(information == 0, 0.0, scaled)

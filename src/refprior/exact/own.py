@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from .channels import Array, Channel, Rows, check_row_sums, dense_rows
 
-
 ROW_LOOK = (1025, 4097, 16385, 65537)  # points on an axis of one parameter
 PLANE_LOOK = (257, 1025, 4097)  # on each of two
 AGREED = 0.01  # relative: Fisher lengths on two grids this near count as resolved
@@ -84,8 +83,8 @@ class FunctionChannel(Channel):
         """Derivatives of p, by the best means there are: (K, d, Z), (K, d, d, Z)."""
         if self.derivatives is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
-                given = self.derivatives(u[:, 0] if self.scalar else u)
-            return _of_log(log_p, *(np.array(g, dtype=float) for g in given), self.dimension)
+                first, second = self.derivatives(u[:, 0] if self.scalar else u)
+            return _of_log(log_p, np.array(first, dtype=float), np.array(second, dtype=float), self.dimension)
         if self.is_torch:
             try:
                 return _torch_derivatives(self.function, u, self.scalar)
@@ -184,9 +183,7 @@ def _torch_derivatives(function: Callable[[Any], Any], u: Array, scalar: bool) -
 STENCIL = np.arange(-3, 4)  # seven points: sixth order, errors near 1e-9 with the step below
 
 
-def _differences(
-    function: Callable[[Array], Array], u: Array, bounds: Array, outcomes: int
-) -> tuple[Array, Array]:
+def _differences(function: Callable[[Array], Array], u: Array, bounds: Array, outcomes: int) -> tuple[Array, Array]:
     """Derivatives of p by seven-point stencils that stay inside the bounds."""
     count, dimension = u.shape
     step = 2e-3 * (bounds[:, 1] - bounds[:, 0])
