@@ -58,6 +58,7 @@ def test_recipes_are_listed_a_line_each() -> None:
         (["train", "digits_ssl", "--set", "method.alpha=-1"], "alpha must be at least 0, got -1"),
         (["train", "digits_ssl", "--set", "alpha"], "--set takes NAME=VALUE, got 'alpha'"),
         (["train", "digits_ssl", "--seed", "one"], "--seed"),
+        (["train", "digits_ssl", "--seed", "1.5"], "--seed"),
         (["train", "digits_ssl", "--sead", "1"], "Unknown option"),
         (["train", "digits_ssl", "--device", "tpu9"], "device 'tpu9' cannot be used here"),
         (["train", "digits_ssl", "--set", "labels=5000"], "asked for 500 examples of class 0, which has"),

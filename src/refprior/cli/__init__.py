@@ -12,6 +12,7 @@ from refprior import __version__
 from refprior.cli.data import app as data
 from refprior.cli.embed import embed
 from refprior.cli.exact import app as exact
+from refprior.cli.parameters import whole
 
 if TYPE_CHECKING:
     import torch
@@ -41,7 +42,9 @@ Set = Annotated[
         help="Change settings: NAME=VALUE …, for example labels=10 method.alpha=0.05 steps=1000.",
     ),
 ]
-Seed = Annotated[int, Parameter(help="Seed of the split, the initial weights, the batches and the views.")]
+Seed = Annotated[
+    int, Parameter(converter=whole, help="Seed of the split, the initial weights, the batches and the views.")
+]
 Device = Annotated[str, Parameter(help="Where to train: cpu, cuda, cuda:1, mps, …")]
 
 
@@ -152,7 +155,7 @@ def sweep(
     out: Annotated[Path, Parameter(help="Folder of the sweep: one run folder a cell in it.")],
     seeds: Annotated[str, Parameter(help="Seeds, separated by commas.")] = "0,1,2",
     set_: Set = None,
-    jobs: Annotated[int, Parameter(help="Cells at a time; the cores are shared between them.")] = 1,
+    jobs: Annotated[int, Parameter(converter=whole, help="Cells at a time; the cores are shared between them.")] = 1,
 ) -> None:
     """Train a recipe for every combination of settings (--set labels=50,100 method=fixmatch,supervised) and seeds."""
     from refprior.recipes import cells, run_cells
@@ -177,7 +180,7 @@ def demo(
     out: Annotated[Path, Parameter(help="Folder of the runs and the report; a number is added if it exists.")] = Path(
         "runs/demo"
     ),
-    seeds: Annotated[int, Parameter(help="How many seeds.")] = 3,
+    seeds: Annotated[int, Parameter(converter=whole, help="How many seeds.")] = 3,
     set_: Set = None,
 ) -> None:
     """Compare supervised learning with the reference prior on 8×8 digits, 5 labels a class."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json as json_module
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App, Parameter, Token
+from cyclopts import App, Parameter
+
+from refprior.cli.parameters import whole
 
 if TYPE_CHECKING:
     from refprior.exact import Solution
@@ -22,19 +24,10 @@ app = App(
 )
 
 
-def _whole(_: Any, tokens: Sequence[Token]) -> int:
-    """An integer, refused where the parser would round: 2.5 tosses are a mistake."""
-    text = tokens[0].value
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"must be a whole number, got {text}") from None
-
-
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON for machines instead of a table.")]
 Plot = Annotated[Path | None, Parameter(help="Also draw atoms and gain into this file (.png, .pdf, .svg).")]
 Tolerance = Annotated[float, Parameter(name="--tol", help="Gap to reach, in nats.")]
-Tosses = Annotated[int, Parameter(name=["-n", "--tosses"], converter=_whole, help="Number of tosses.")]
+Tosses = Annotated[int, Parameter(name=["-n", "--tosses"], converter=whole, help="Number of tosses.")]
 Amplitude = Annotated[float, Parameter(help="Largest value of the parameter.")]
 
 
@@ -125,9 +118,9 @@ def two_stage(
     *,
     first: Annotated[
         int,
-        Parameter(name=["-m", "--first"], converter=_whole, help="Tosses of the first stage; 0 for a single stage."),
+        Parameter(name=["-m", "--first"], converter=whole, help="Tosses of the first stage; 0 for a single stage."),
     ],
-    second: Annotated[int, Parameter(name=["-n", "--second"], converter=_whole, help="Tosses of the second stage.")],
+    second: Annotated[int, Parameter(name=["-n", "--second"], converter=whole, help="Tosses of the second stage.")],
     beta: Annotated[float, Parameter(help="Weight of the first stage's information, between 0 and 1.")] = 1.0,
     tol: Tolerance = 1e-12,
     json: Json = False,
@@ -160,8 +153,8 @@ def jeffreys(*, tosses: Tosses, json: Json = False) -> None:
 def blahut_arimoto(
     *,
     tosses: Tosses,
-    points: Annotated[int, Parameter(converter=_whole, help="Evenly spaced parameters of the grid.")] = 1001,
-    iterations: Annotated[int, Parameter(converter=_whole, help="Most iterations.")] = 10_000,
+    points: Annotated[int, Parameter(converter=whole, help="Evenly spaced parameters of the grid.")] = 1001,
+    iterations: Annotated[int, Parameter(converter=whole, help="Most iterations.")] = 10_000,
     tol: Annotated[float, Parameter(help="Stop at this gap over the grid, in nats.")] = 0.0,
     json: Json = False,
 ) -> None:
