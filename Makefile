@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # With more threads than free cores, spinning OpenMP threads slow some operations down many times.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test check bench-particles bench-views bench-exact clean
+.PHONY: demo test check bench-particles bench-saving bench-views bench-exact clean
 
 demo: .venv/.installed
 	$(BIN)/refprior demo
@@ -24,6 +24,9 @@ check: .venv/.installed-dev
 
 bench-particles: .venv/.installed-dev
 	$(BIN)/python benchmarks/particles.py
+
+bench-saving: .venv/.installed-dev
+	$(BIN)/python benchmarks/saving.py
 
 bench-views: .venv/.installed-dev
 	$(BIN)/python benchmarks/views.py

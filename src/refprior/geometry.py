@@ -21,7 +21,7 @@ from refprior.information import average, finite, log_likelihood, mutual_informa
 
 
 def embedding(log_p: Tensor) -> Tensor:
-    """f(w) = √p / √(2n), appendix s:app:visualizing: (..., n, C) -> (..., n·C).
+    """f(w) = √p / √(2n), rem:visua_prior and appendix s:app:visualizing: (..., n, C) -> (..., n·C).
 
     The paper's text has no factor 1/√(2n), its distance has it: with the factor, squared distances are mean squared
     Hellinger distances.
@@ -125,7 +125,7 @@ class Components:
 
 
 def principal_components(points: Tensor, log_prior: Tensor | None = None, count: int = 3) -> Components:
-    """The `count` principal components of points weighted by the prior: (K, D), (K,).
+    """The `count` principal components of points weighted by the prior, rem:visua_prior: (K, D), (K,).
 
     From the eigenvectors of the smaller of the two matrices (K, K) and (D, D), in double precision.
     """

@@ -58,7 +58,7 @@ def marginal_entropy(log_p: Tensor, log_prior: Tensor, memory: int = MEMORY_BUDG
 
 
 def log_likelihood(log_p: Tensor, y: Tensor) -> Tensor:
-    """log p(y): (..., n, C), (n,) -> (..., n)."""
+    """log p(y) of labels that the leading dimensions share, or of their own: (..., n, C), (..., n) -> (..., n)."""
     return log_p.gather(-1, y.expand(log_p.shape[:-1]).unsqueeze(-1)).squeeze(-1)
 
 

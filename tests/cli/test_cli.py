@@ -25,9 +25,9 @@ def test_help_is_fast_and_complete() -> None:
         done = refprior("--help")
         seconds.append(time.perf_counter() - started)
         assert done.returncode == 0
-    for command in ("recipes", "train", "evaluate", "report", "demo"):
+    for command in ("recipes", "train", "evaluate", "report", "demo", "sweep", "exact", "data"):
         assert re.search(rf"│ {command}\s+\w", done.stdout)
-    assert min(seconds) < 1.0  # half a second on a quiet machine; the suite keeps both cores busy
+    assert min(seconds) < 0.5
 
 
 def test_help_does_not_import_torch() -> None:
@@ -36,7 +36,7 @@ def test_help_does_not_import_torch() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", ["train", "evaluate", "report", "demo"])
+@pytest.mark.parametrize("command", ["train", "evaluate", "report", "sweep", "demo"])
 def test_every_flag_has_help(command: str) -> None:
     text = refprior(command, "--help").stdout
     flags = re.findall(r"│[ *]+(--?[\w-]+|[A-Z]+)(?: [A-Z-]+(?:\.\.\.)?| \(-h\))*\s+(\S.*?)│", text)
@@ -58,9 +58,22 @@ def test_recipes_are_listed_a_line_each() -> None:
         (["train", "digits_ssl", "--set", "method.alpha=-1"], "alpha must be at least 0, got -1"),
         (["train", "digits_ssl", "--set", "alpha"], "--set takes NAME=VALUE, got 'alpha'"),
         (["train", "digits_ssl", "--seed", "one"], "--seed"),
+        (["train", "digits_ssl", "--seed", "1.5"], "--seed"),
         (["train", "digits_ssl", "--sead", "1"], "Unknown option"),
         (["train", "digits_ssl", "--device", "tpu9"], "device 'tpu9' cannot be used here"),
-        (["train", "digits_ssl", "--set", "labels=500"], "asked for 500 examples of class 0, which has"),
+        (["train", "digits_ssl", "--set", "labels=5000"], "asked for 500 examples of class 0, which has"),
+        (["train", "digits_ssl", "--set", "labels=7"], "labels must be a multiple of the 10 classes"),
+        (["train", "digits_ssl", "--device", "meta"], "device 'meta' cannot be used here"),
+        (["train", "digits_ssl", "--set", "weak.pixels=-1"], "pixels must be at least 0, got -1"),
+        (["train", "digits_ssl", "--set", "network.width=0"], "width of at least 1, got 0"),
+        (["train", "digits_ssl", "--set", "optimiser.learning_rate=1e400"], "learning_rate must be a number"),
+        (["train", "digits_ssl", "--set", "unlabelled=800", "method.order=400"], "order 400 of 10 classes has 1e400.0"),
+        (["train", "digits_ssl", "--set", "task.validation=-1"], "validation"),
+        (["train", "digits_ssl", "--seed", "1", "--set", "seed=2"], "give --seed instead of --set"),
+        (["exact", "coin", "-n", "0"], "n must be an integer of at least 1, got 0"),
+        (["data", "get", "imagenet"], "imagenet"),
+        (["sweep", "digits_ssl", "--out", "s", "--seeds", "a,b"], "--seeds takes whole numbers"),
+        (["sweep", "digits_ssl", "--out", "s", "--set", "method=fixmatch,nope"], "method must be one of"),
         (["train"], "RECIPE"),
         (["tarin"], "Unknown command"),
         (["evaluate", "missing"], "missing is not a run folder"),
@@ -83,16 +96,48 @@ def test_train_evaluate_report(tmp_path: Path) -> None:
     assert trained.returncode == 0, trained.stderr
     assert "runs/digits_ssl-1" in trained.stdout
     assert "4/4" in trained.stderr
+    assert (tmp_path / "runs" / "digits_ssl-1" / "report.html").exists()
     again = refprior("train", "digits_ssl", *SHORT, "--seed", "1", cwd=tmp_path)
-    assert again.returncode == 2
-    assert "holds a run already" in again.stderr
-    evaluated = refprior("evaluate", "runs/digits_ssl-1", cwd=tmp_path)
+    assert again.returncode == 0
+    assert "runs/digits_ssl-1 is complete: all 4 steps are done" in again.stderr
+    changed = refprior("train", "digits_ssl", "--set", "steps=5", "--seed", "1", cwd=tmp_path)
+    assert changed.returncode == 2
+    assert "steps: 4 → 5" in changed.stderr
+    evaluated = refprior("evaluate", "runs/digits_ssl-1", "--uncertain", "most.png", cwd=tmp_path)
     assert evaluated.returncode == 0, evaluated.stderr
-    assert len(re.findall(r"(?:uniform|likelihood)\s+\d+\.\d", evaluated.stdout)) == 4
-    reported = refprior("report", "runs", "--markdown", cwd=tmp_path)
+    assert "step 4 of 4" in evaluated.stdout
+    assert (tmp_path / "most.png").read_bytes().startswith(b"\x89PNG")
+    line = r"(?:test|validation)\s+(?:ema|raw)\s+(?:prior|likelihood)\s+\w+\s+\d+\.\d"
+    assert len(re.findall(line, evaluated.stdout)) == 10
+    reported = refprior("report", "runs", "--format", "markdown", cwd=tmp_path)
     assert reported.returncode == 0, reported.stderr
     assert "| digits_ssl" in reported.stdout
     assert (tmp_path / "report.html").stat().st_size > 20_000
+
+
+def test_a_sweep_trains_every_cell_once(tmp_path: Path) -> None:
+    arguments = ["sweep", "digits_ssl", "--seeds", "0,1", "--out", "sweep", "--jobs", "2", "--set", "steps=3"]
+    arguments += ["unlabelled=8", "method=fixmatch,supervised"]
+    first = refprior(*arguments, cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    cells = sorted(p.parent.relative_to(tmp_path / "sweep").as_posix() for p in tmp_path.rglob("recipe.json"))
+    assert len(cells) == 4
+    assert cells[0] == "steps=3,unlabelled=8,method=fixmatch/seed-0"
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("metrics.jsonl")}
+    again = refprior(*arguments, cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert "4/4" in again.stderr
+    assert {p: p.stat().st_mtime_ns for p in before} == before
+    table = refprior("report", "sweep", "--columns", "method", "--format", "markdown", cwd=tmp_path)
+    assert table.stdout.startswith("| accuracy, % (method →) | fixmatch | supervised |")
+
+
+def test_a_dry_run_says_what_it_takes_and_writes_nothing(tmp_path: Path) -> None:
+    done = refprior("train", "digits_ssl", "--dry-run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "14,058 a particle, 4 particles" in done.stdout
+    assert re.search(r"600 steps and 12 evaluations: about 0\.\d\d hours", done.stdout)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_demo_runs_twice(tmp_path: Path) -> None:
@@ -100,5 +145,5 @@ def test_the_demo_runs_twice(tmp_path: Path) -> None:
         done = refprior("demo", "--seeds", "1", "--out", "demo", *SHORT, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert f"Report: {out}/report.html" in done.stdout
-        assert "digits_supervised" in done.stdout
+        assert "method=supervised" in done.stdout
         assert (tmp_path / out / "report.html").exists()

@@ -1,7 +1,9 @@
 """`refprior data`: what it prints and writes, and its errors."""
 
+import hashlib
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from refprior.cli.data import app
+from refprior.cli.data import _verify, app
+from refprior.data.sources import MNIST, File
+from tests.data.files import write_mnist
 
 
 def run(*words: object) -> Any:
@@ -44,6 +48,21 @@ def test_show_reads_an_npz_file_and_reports_duplicates(tmp_path: Path, capsys: p
     np.savez(path, images=images, labels=np.arange(40) % 2, split=(np.arange(40) > 29).astype(int))
     run("show", path, "--labels", 1, "--out", tmp_path / "sheet.png")
     assert "1 test images occur in the unlabelled pool too (training = test index: 0 = 9)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_only_files_compared_with_a_checksum_are_called_verified(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], known: bool
+) -> None:
+    write_mnist(tmp_path / "mnist")
+    sums = {file.name: hashlib.md5(file.read_bytes()).hexdigest() for file in (tmp_path / "mnist").iterdir()}
+    files = tuple(File(file.name, None, sums[file.name] if known else None) for file in MNIST.files)
+    _verify(replace(MNIST, files=files), tmp_path)
+    printed = capsys.readouterr().out
+    verdict = "verified" if known else "sizes and counts only"
+    assert f"300 training and 50 test images of 10 classes, {verdict}\n" in printed
+    assert printed.count("(no checksum to compare with)") == (0 if known else 4)
+    assert ("move them away and run refprior data get mnist" in printed) == (not known)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ import math
 from pathlib import Path
 
 import pytest
+from cyclopts import CycloptsError
 
 from refprior.cli.exact import app
+from refprior.exact import figures
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -72,6 +74,16 @@ def test_figures_are_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert all(path.stat().st_size < 100_000 for path in written)
 
 
+def test_figures_name_their_files_as_json(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "exact_coin.png"
+    monkeypatch.setattr(figures, "FIGURES", {name: figures.FIGURES[name]})  # one of them is enough
+    plain = json.loads(run(capsys, "figures", "--out", str(tmp_path), "--json"))
+    assert plain == {"figures": [str(tmp_path / name)]}
+    assert (tmp_path / name).exists()
+
+
 def test_bad_input_is_a_value_error(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (("coin", "-n", "0"), ("two-stage", "-m", "1", "-n", "1", "--beta", "2")):
         with pytest.raises(ValueError, match=r"at least 1|concave"):
@@ -83,3 +95,12 @@ def test_a_missed_tolerance_is_said_in_one_line(capsys: pytest.CaptureFixture[st
     error = capsys.readouterr().err
     assert error.startswith("warning: the gap is")
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("coin", "-n", "2.5"), ("two-stage", "-m", "0.4", "-n", "1"), ("two-stage", "-m", "1", "-n", "1.5")],
+)
+def test_fractions_of_tosses_are_refused(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
+    with pytest.raises(CycloptsError, match=r"whole number, got \d\.\d"):
+        run(capsys, *arguments)

@@ -1,16 +1,21 @@
 """npz files and torch data sets."""
 
+import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 from torch.utils.data import Dataset, TensorDataset
 
 from refprior.data.arrays import examples_from_dataset, load_arrays, read_npz
 from refprior.data.error import DataError
+from tests.data.files import outcome
 
 IMAGES = np.random.RandomState(0).randint(0, 256, (12, 5, 4, 3)).astype(np.uint8)
 LABELS = np.arange(12) % 3
@@ -54,6 +59,68 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
         read_npz(save(path, images=IMAGES[:0], labels=LABELS[:0], split=LABELS[:0]))
     with pytest.raises(DataError, match=r"images of shape \(12, 5, 4, 2\)"):
         read_npz(save(path, images=IMAGES[..., :2], labels=LABELS, split=LABELS))
+
+
+def test_a_label_far_too_large_is_named_and_allocates_nothing(tmp_path: Path) -> None:
+    labels = LABELS.copy()
+    labels[7] = 2**40
+    path = save(tmp_path / "toy.npz", images=IMAGES, labels=labels, split=(np.arange(12) > 8).astype(int))
+    with pytest.raises(ValueError, match=r"toy.npz label 1099511627776 at index 7 needs 1099511627777 classes, of 12"):
+        read_npz(path)
+
+
+@pytest.mark.parametrize("odd", [2, -1])
+def test_a_row_of_no_part_is_named(tmp_path: Path, odd: int) -> None:
+    split = (np.arange(12) > 5).astype(int)
+    split[4] = odd
+    with pytest.raises(DataError, match=rf"toy.npz: split {odd} at index 4, expected 0 \(train\) or 1 \(test\)"):
+        read_npz(save(tmp_path / "toy.npz", images=IMAGES, labels=LABELS, split=split))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"gone.npz: not a readable .*No such file"):
+        read_npz(tmp_path / "gone.npz")
+
+
+def test_a_foreign_compression_is_not_readable(tmp_path: Path) -> None:
+    path = save(tmp_path / "toy.npz", images=IMAGES, labels=LABELS)
+    content = path.read_bytes()
+    for header, place in ((b"PK\3\4", 8), (b"PK\1\2", 10)):  # a method of compression that zipfile does not have
+        at = content.index(header) + place
+        content = content[:at] + b"\x61\0" + content[at + 2 :]
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"not a readable .npz file of plain arrays \(.*compression"):
+        read_npz(path)
+
+
+@given(data=st.data())
+def test_mutated_files_raise_nothing_but_errors_in_words(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The headers of arrays inside a zip file that is sound, or the bytes of the zip file."""
+    path = tmp_path_factory.getbasetemp() / "mutated.npz"
+    arrays: dict[str, np.ndarray] = {"images": IMAGES, "labels": LABELS, "split": LABELS // 2}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            archive.writestr(f"{name}.npy", mutated(data, npy(array), 80))
+    if data.draw(st.booleans()):
+        path.write_bytes(mutated(data, path.read_bytes(), path.stat().st_size))
+    outcome(lambda: load_arrays(path))
+
+
+def npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def mutated(data: st.DataObject, content: bytes, end: int) -> bytes:
+    """Up to two of the first `end` bytes are others, often ones that mean something in a header."""
+    changed = bytearray(content)
+    for _ in range(data.draw(st.integers(0, 2))):
+        new = st.one_of(st.sampled_from(b"'(){}[]:,L0O"), st.integers(0, 255))
+        changed[data.draw(st.integers(0, end - 1))] = data.draw(new)
+    return bytes(changed)
 
 
 def test_pickled_objects_are_not_read(tmp_path: Path) -> None:

@@ -64,6 +64,23 @@ def test_a_grey_image_among_colour_ones_is_named_unless_one_chooses(root: Path) 
     assert image_folder(root, colour=False).shape == (1, 4, 6)
 
 
+@pytest.mark.parametrize(("colour", "channels"), [(None, 1), (False, 1), (True, 3)])
+@pytest.mark.parametrize("kind", ["png", "tif"])
+def test_sixteen_bits_are_scaled_to_eight(tmp_path: Path, kind: str, colour: bool | None, channels: int) -> None:
+    levels = np.array([[0, 128, 129, 257, 32_768, 63_000, 65_535]], dtype=np.uint16)
+    Image.fromarray(levels).save(tmp_path / f"deep.{kind}")
+    (read,) = read_images([tmp_path / f"deep.{kind}"], colour=colour)
+    expected = np.round(levels / 257).astype(np.uint8)
+    assert np.array_equal(read.numpy(), np.broadcast_to(expected, (channels, 1, 7)))
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.float32])
+def test_pixels_without_a_scale_are_refused(tmp_path: Path, kind: type) -> None:
+    Image.fromarray(np.full((4, 6), 70_000, dtype=kind)).save(tmp_path / "deep.tif")
+    with pytest.raises(DataError, match=r"deep.tif: not a readable image \(pixels of mode [IF] have no scale of grey"):
+        read_images([tmp_path / "deep.tif"])
+
+
 @pytest.mark.parametrize("keep", [0, 20, 60])
 def test_a_corrupt_image_is_named(root: Path, keep: int) -> None:
     noise = Image.fromarray(np.random.RandomState(0).randint(0, 256, (4, 6, 3)).astype(np.uint8))

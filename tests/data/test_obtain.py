@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from refprior.data.error import DataError
-from refprior.data.obtain import get, state, verify
+from refprior.data.obtain import NOTES, get, state, verify
 from refprior.data.sources import SOURCES, Download, File, Source
 from tests.data.server import Site, serve
 
@@ -57,7 +57,7 @@ def test_an_archive_is_fetched_unpacked_and_verified(tmp_path: Path) -> None:
     assert names(tmp_path) == ["toy", "toy/first", "toy/second"]
     assert (tmp_path / "toy" / "second").read_bytes() == SECOND
     assert state(source(""), tmp_path) == "present"
-    assert verify(source(""), tmp_path, quiet) == [("first", md5(FIRST)), ("second", md5(SECOND))]
+    assert verify(source(""), tmp_path, quiet) == [("first", md5(FIRST), True), ("second", md5(SECOND), True)]
     assert get(source(""), tmp_path, quiet) is None
 
 
@@ -96,6 +96,32 @@ def test_a_wrong_file_is_named_and_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "toy" / "first").write_bytes(SECOND[:2999])
     with pytest.raises(DataError, match="first has 2999 bytes, expected 3000"):
         verify(source(""), tmp_path, quiet)
+
+
+def unpublished(address: str) -> Source:
+    """As of CIFAR-100: a checksum of the archive, none of its files."""
+    return replace(source(address), files=(File("first", 3000, None), File("second", 4000, None)))
+
+
+def test_checksums_of_a_checked_archive_are_noted_and_compared_later(tmp_path: Path) -> None:
+    with serve(Site({"/toy.tar.gz": ARCHIVE})) as site:
+        get(unpublished(site.address), tmp_path, quiet)
+    assert (tmp_path / "toy" / NOTES).read_text() == f"{md5(FIRST)}  first\n{md5(SECOND)}  second\n"
+    assert verify(unpublished(""), tmp_path, quiet) == [("first", md5(FIRST), True), ("second", md5(SECOND), True)]
+    (tmp_path / "toy" / "second").write_bytes(os.urandom(4000))
+    for act in (get, verify):
+        with pytest.raises(DataError, match=rf"second has md5 [0-9a-f]{{32}}, expected {md5(SECOND)}; move it away"):
+            act(unpublished(""), tmp_path, quiet)
+
+
+def test_files_that_came_another_way_are_not_said_to_be_compared(tmp_path: Path) -> None:
+    """One is there before: its checksum must not be noted, for no one knows where it is from."""
+    (tmp_path / "toy").mkdir()
+    noise = os.urandom(3000)
+    (tmp_path / "toy" / "first").write_bytes(noise)
+    with serve(Site({"/toy.tar.gz": ARCHIVE})) as site:
+        get(unpublished(site.address), tmp_path, quiet)
+    assert verify(unpublished(""), tmp_path, quiet) == [("first", md5(noise), False), ("second", md5(SECOND), True)]
 
 
 def test_every_failure_is_told_and_nothing_is_left(tmp_path: Path) -> None:

@@ -54,16 +54,27 @@ def test_a_task_keeps_its_own_images() -> None:
     assert torch.equal(made.labelled.images, torch.from_numpy(IMAGES[:6]))
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.float32, np.float64])
+def test_a_pool_may_be_empty(kind: type) -> None:
+    images: np.ndarray = IMAGES.astype(kind)
+    made = task(labelled=(images[:6], LABELS[:6]), unlabelled=images[:0], test=(images[6:9], LABELS[6:9]))
+    assert made.unlabelled.shape == (0, 3, 5, 4)
+    assert np.allclose(made.mean, IMAGES[:6].mean((0, 2, 3)), rtol=1e-6)
+
+
 BROKEN = IMAGES[6:20].astype(np.float32)
 BROKEN[3, 0, 1, 1] = np.nan
 BAD: dict[str, dict[str, object]] = {
     r"unlabelled image 3 is not finite \(1 such images\)": {"unlabelled": BROKEN},
     "test label 3 at index 1 is outside 0 … 2": {"test": (IMAGES[:2], np.array([0, 3]))},
     "test label -1 at index 0": {"test": (IMAGES[:2], np.array([-1, 0]))},
-    r"missing \[1\] of 3": {"labelled": (IMAGES[:2], np.array([0, 2]))},
+    r"missing \[1\] of 3": {"labelled": (IMAGES[:3], np.array([0, 2, 2]))},
     "6 images but 5 labels": {"labelled": (IMAGES[:6], LABELS[:5])},
     r"unlabelled images are \(1, 5, 4\), labelled \(3, 5, 4\)": {"unlabelled": IMAGES[6:20, :1]},
     "labelled labels must be integers, got float64": {"labelled": (IMAGES[:6], LABELS[:6] / 2)},
+    "labelled label 1099511627776 at index 2 needs 1099511627777 classes, of 3 examples": {
+        "labelled": (IMAGES[:3], np.array([0, 1, 2**40]))
+    },
     "test images must be uint8 or floats, got int64": {"test": (IMAGES[:6].astype(np.int64), LABELS[:6])},
 }
 

@@ -41,3 +41,10 @@ def test_bad_grids_and_counts_are_refused() -> None:
         blahut_arimoto(Coin(1), 1)
     with pytest.raises(ValueError, match="iterations must be at least 1"):
         blahut_arimoto(Coin(1), 11, 0)
+
+
+def test_numpy_integers_are_numbers_of_points_and_points_out_of_bounds_are_refused() -> None:
+    counted = blahut_arimoto(Coin(10), np.int64(101), 20)
+    assert counted.information.tolist() == blahut_arimoto(Coin(10), 101, 20).information.tolist()
+    with pytest.raises(ValueError, match=r"parameter \[1.3\] is out of bounds"):
+        blahut_arimoto(Coin(10), [0.2, 1.3])

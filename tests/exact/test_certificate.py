@@ -5,10 +5,20 @@ import math
 import numpy as np
 import pytest
 
-from refprior.exact import Coin, ExponentialDecay, Gaussian, Poisson, TwoCoins, reference_prior
+from refprior.exact import (
+    Categorical,
+    Coin,
+    ExponentialDecay,
+    Gaussian,
+    Poisson,
+    Solution,
+    TwoCoins,
+    reference_prior,
+)
 from refprior.exact.certificate import judge
 from refprior.exact.channels import Channel
-from refprior.exact.objective import Objective
+from refprior.exact.objective import Objective, Table
+from refprior.exact.weights import optimal_weights
 
 CHANNELS: list[Channel] = [
     Coin(10),
@@ -94,3 +104,78 @@ def test_the_number_of_atoms_is_certified_only_where_doubles_can_tell() -> None:
     split = np.append(weights, weights[2] / 2)
     split[2] /= 2
     assert not judge(objective, doubled, split).atoms_certified
+
+
+def fine_gap(channel: Channel, solution: Solution) -> float:
+    """max G − J over an even grid, and over a much finer one around every atom."""
+    low, high = channel.bounds[0]
+    near = [np.clip(atom + np.linspace(-0.05, 0.05, 1001), low, high) for atom in solution.coordinates[:, 0]]
+    u = np.concatenate([np.linspace(low, high, 6001), *near])[:, None]
+    logs = solution.objective.log_marginals(solution.coordinates, solution.weights)
+    values = [solution.objective.gain(part, logs).max() for part in np.array_split(u, 20)]
+    return float(max(values) - solution.information)
+
+
+@pytest.mark.parametrize(
+    "channel",
+    [
+        *(Gaussian(a) for a in (1.6659, 1.66594, 2.90747, 2.90749, 2.9075, 2.90752)),
+        *(Poisson(a) for a in (3.36794, 3.36795, 3.368)),
+        *(Coin(n) for n in range(2, 41)),
+    ],
+    ids=repr,
+)
+def test_the_gap_is_true_where_atoms_appear_and_split(channel: Channel) -> None:
+    solution = reference_prior(channel)
+    assert solution.gap <= 1e-13
+    assert fine_gap(channel, solution) <= solution.gap + 2e-15
+
+
+@pytest.mark.filterwarnings("ignore:the gap is")
+def test_the_gap_is_true_where_the_tolerance_is_missed() -> None:
+    solution = reference_prior(Gaussian(20.0))
+    assert fine_gap(Gaussian(20.0), solution) <= solution.gap + 5e-15
+
+
+@pytest.mark.parametrize("amplitude", [2.90747, 2.90749, 2.9075, 2.90752])
+def test_two_humps_within_a_cell_around_an_atom_show(amplitude: float) -> None:
+    """The best prior of three atoms has a dip of the gain at 0, some 1e-9 deep and far narrower than the grid."""
+    objective, ends = Objective((Gaussian(amplitude),)), np.array([[-amplitude], [0.0], [amplitude]])
+    table = Table.of_values(objective, ends)
+    certificate = judge(objective, ends, optimal_weights(table, 1e-15))
+    fine = np.linspace(-0.1, 0.1, 4001)[:, None]
+    logs = objective.log_marginals(ends, optimal_weights(table, 1e-15))
+    assert certificate.gap >= objective.gain(fine, logs).max() - certificate.information - 1e-16
+    assert certificate.gap > 1e-11
+    assert not certificate.atoms_certified
+
+
+def test_the_number_of_atoms_is_not_certified_where_one_is_about_to_split() -> None:
+    """Before 2.9074 the gain still bends down at 0, behind 2.9076 the two atoms stand apart."""
+    assert reference_prior(Gaussian(2.9)).atoms_certified
+    assert not reference_prior(Gaussian(2.907468)).atoms_certified
+    assert reference_prior(Gaussian(2.93)).atoms_certified
+
+
+@pytest.mark.parametrize(
+    ("table", "atoms", "certified"),
+    [
+        ([[1, 0], [1, 0], [0, 1]], 3, False),  # two suffice
+        ([[1, 0], [0, 1], [0.5, 0.5]], 2, True),  # the third is of no use
+        ([[0.3, 0.7], [0.3, 0.7]], 2, False),
+        ([[1, 0, 0], [0, 1, 0], [0, 0, 1]], 3, True),
+        ([[0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5], [0.5, 0, 0.5, 0], [0, 0.5, 0, 0.5]], 4, False),  # dependent rows
+    ],
+)
+def test_rows_are_certified_only_if_no_fewer_would_do(table: list[list[float]], atoms: int, certified: bool) -> None:
+    solution = reference_prior(Categorical(table))
+    assert len(solution.weights) == atoms
+    assert solution.atoms_certified == certified
+    assert solution.weights.min() > 1e-8
+
+
+def test_many_rows_of_few_outcomes_need_few_atoms() -> None:
+    """By Carathéodory no more than the number of outcomes; random rows in general position are independent."""
+    solution = reference_prior(Categorical(np.random.default_rng(0).dirichlet(np.ones(3), 300)))
+    assert len(solution.weights) <= 3
+    assert solution.atoms_certified

@@ -76,3 +76,16 @@ def test_the_reference_prior_converges_to_jeffreys() -> None:
 def test_tables_have_none() -> None:
     with pytest.raises(ValueError, match="no Jeffreys prior"):
         jeffreys(Categorical(np.eye(2)))
+
+
+def test_the_ends_are_alike_and_outside_is_refused() -> None:
+    coin = jeffreys(Coin(10))
+    assert coin.density([0.0, 1.0]).tolist() == [math.inf, math.inf]
+    assert fisher_information(Coin(10), [0.0, 1.0]).ravel().tolist() == [math.inf, math.inf]
+    corner = fisher_information(TwoCoins(3), [[1.0, 0.0]])[0]
+    assert corner.tolist() == [[math.inf, 0.0], [0.0, math.inf]]
+    for w in (-0.1, 1.2, math.nan):
+        with pytest.raises(ValueError, match="out of bounds"):
+            coin.density(w)
+        with pytest.raises(ValueError, match="out of bounds"):
+            fisher_information(Coin(10), w)

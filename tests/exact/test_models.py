@@ -179,3 +179,18 @@ def test_exchanging_the_decays_changes_nothing() -> None:
 def test_tables_are_checked(table: list[list[float]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Categorical(table)
+
+
+def test_channels_compare_by_what_they_are() -> None:
+    for make in (
+        lambda: Coin(3),
+        lambda: Gaussian(2.0),
+        lambda: Poisson(2.0, 0.1),
+        lambda: TwoCoins(2),
+        ExponentialDecay,
+    ):
+        assert make() == make()
+        assert hash(make()) == hash(make())
+    assert Coin(3) != Coin(4)
+    assert Categorical([[1, 0], [0, 1]]) == Categorical(np.eye(2))
+    assert len({Categorical(np.eye(2)), Categorical(np.eye(2)), Categorical(np.eye(3))}) == 2

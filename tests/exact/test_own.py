@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -105,3 +106,90 @@ def test_a_hopeless_model_ends_with_a_warning_and_an_honest_gap() -> None:
 def test_importing_exact_imports_neither_torch_nor_matplotlib() -> None:
     code = "import sys, refprior.exact; sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def two_outcomes(p: Callable[[np.ndarray], np.ndarray]) -> Channel:
+    return Channel.from_function(lambda w: np.log(np.stack([p(w), 1 - p(w)], axis=1)), (0.0, 1.0), [0.0, 1.0])
+
+
+def test_sums_are_checked_everywhere_not_only_at_the_bounds() -> None:
+    """Normalised at 0, ½ and 1, nowhere else."""
+
+    def unnormalised(w: np.ndarray) -> np.ndarray:
+        p = np.maximum(np.stack([w, 1 - w], axis=1), 1e-300)
+        return np.asarray(np.log(p) + 0.5 * np.sin(2 * np.pi * w)[:, None] ** 2)
+
+    with pytest.raises(ValueError, match=r"must sum to one over the outcomes: at w = \[0.25\] it sums to 1.6487"):
+        reference_prior(Channel.from_function(unnormalised, (0.0, 1.0), [0.0, 1.0]))
+
+
+@pytest.mark.filterwarnings("ignore:the gap is")
+@pytest.mark.parametrize(
+    "p",
+    [
+        lambda w: 0.5 + 0.45 * np.exp(-(((w - 0.337123) / 1e-3) ** 2)) + 0.04 * w,
+        lambda w: np.where(np.abs(w - 0.337123) < 2e-4, 0.99, 0.02 + 0.01 * w),
+        lambda w: 0.5 + 0.4 * np.sin(3000 * w) * w,
+    ],
+    ids=["a narrow bump", "a narrow plateau", "many waves"],
+)
+def test_narrow_structure_is_seen(p: Callable[[np.ndarray], np.ndarray]) -> None:
+    solution = reference_prior(two_outcomes(p))
+    assert solution.channel.resolved
+    excess = solution.gain(np.linspace(0, 1, 100_001)).max() - solution.information
+    assert excess <= 1.2 * solution.gap + 1e-12
+    assert solution.information > 0.1  # what the structure tells was found
+
+
+def test_structure_too_fine_to_follow_is_never_certified() -> None:
+    channel = two_outcomes(lambda w: 0.5 + 0.4 * np.sin(3e5 * w) * w)
+    with pytest.warns(UserWarning, match="too fine to follow"):
+        solution = reference_prior(channel)
+    assert not solution.atoms_certified
+    assert solution.gap == pytest.approx(np.log(2) - solution.information)
+
+
+def torch_functions() -> dict[str, Callable[..., object]]:
+    torch = pytest.importorskip("torch")
+    heads, log_choose = torch.as_tensor(HEADS), torch.as_tensor(LOG_CHOOSE)
+
+    def plain(w):  # type: ignore[no-untyped-def]
+        p = w.unsqueeze(1)  # numpy arrays have no such method
+        return log_choose + torch.xlogy(heads, p) + torch.xlogy(6 - heads, 1 - p)
+
+    def distribution(w):  # type: ignore[no-untyped-def]
+        return torch.distributions.Binomial(6, w[:, None]).log_prob(heads)
+
+    return {"tensor methods, NaN slopes at the bounds": plain, "looks at its values": distribution}
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_torch_functions_of_every_kind(which: int) -> None:
+    function = list(torch_functions().values())[which]
+    solution = reference_prior(Channel.from_function(function, (0.0, 1.0), HEADS), 1e-10)
+    assert solution.information == pytest.approx(reference_prior(Coin(6)).information, abs=1e-7 if which else 1e-12)
+
+
+def test_the_first_error_of_a_function_is_the_one_shown() -> None:
+    def broken(w: object) -> np.ndarray:
+        raise TypeError(f"no {type(w).__module__} today")
+
+    with pytest.raises(TypeError, match="no numpy today"):
+        Channel.from_function(broken, (0.0, 1.0), HEADS)
+
+
+def test_derivatives_that_are_infinite_at_a_bound_are_replaced() -> None:
+    def derivatives(w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        w = w[:, None]
+        first, second = HEADS / w - (6 - HEADS) / (1 - w), -HEADS / w**2 - (6 - HEADS) / (1 - w) ** 2
+        return first[:, None, :], second[:, None, None, :]
+
+    channel = Channel.from_function(coin, (0.0, 1.0), HEADS, derivatives)
+    assert np.all(np.isfinite(channel.rows(channel.bounds.T).first))
+    assert reference_prior(channel).information == pytest.approx(reference_prior(Coin(6)).information, abs=1e-12)
+
+
+def test_derivatives_of_a_wrong_shape_are_named() -> None:
+    channel = Channel.from_function(coin, (0.0, 1.0), HEADS, lambda w: (coin(w), coin(w)))
+    with pytest.raises(ValueError, match=r"shapes \(2, 7\) and \(2, 7\), expected \(2, 1, 7\) and \(2, 1, 1, 7\)"):
+        channel.rows(channel.bounds.T)

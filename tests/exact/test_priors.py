@@ -15,7 +15,7 @@ from refprior.exact import (
     reference_prior,
     two_stage_prior,
 )
-from refprior.exact.objective import Objective, require_concave
+from refprior.exact.objective import Objective, Table, require_concave
 
 
 def test_one_and_one_toss_in_closed_form() -> None:
@@ -136,3 +136,19 @@ def test_a_first_stage_that_rules_out_every_atom_is_refused() -> None:
 def test_certify_judges_afresh() -> None:
     prior = reference_prior(Coin(12))
     assert certify(prior).gap == prior.gap
+
+
+def test_pairs_that_are_concave_at_the_even_prior_only_are_refused() -> None:
+    rng = np.random.default_rng(1)
+    rows, even, refused = np.arange(3.0)[:, None], np.full(3, 1 / 3), 0
+    for _ in range(60):
+        second, first = Categorical(rng.dirichlet(np.full(3, 0.7), 3)), Categorical(rng.dirichlet(np.full(3, 2.0), 3))
+        table = Table.of_values(Objective((second, first), (1.0, -1.0)), rows)
+        if np.linalg.eigvalsh(table.curvature(even))[0] < -1e-8:
+            continue  # refused at the even prior already
+        spots = np.vstack([even, np.random.default_rng(2).dirichlet(np.ones(3), 300)])
+        if min(np.linalg.eigvalsh(table.curvature(spot))[0] for spot in spots) < -0.1:
+            refused += 1
+            with pytest.raises(ValueError, match="not concave"):
+                two_stage_prior({1: first, 2: second}.__getitem__, 1, 1)
+    assert refused > 3

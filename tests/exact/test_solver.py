@@ -75,7 +75,8 @@ def test_information_tends_to_the_jeffreys_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("amplitude", "atoms"), [(0.5, 2), (1.6, 2), (1.66, 2), (1.67, 3), (2.9, 3), (2.92, 4), (10.0, 11)]
+    ("amplitude", "atoms"),
+    [(0.5, 2), (1.6, 2), (1.66, 2), (1.67, 3), (2.9, 3), (2.9074, 3), (2.9075, 4), (2.92, 4), (10.0, 11)],
 )
 def test_gaussian(amplitude: float, atoms: int) -> None:
     """The third atom appears at 1.6659, the fourth at 2.9075, by an independent prototype."""

@@ -52,12 +52,19 @@ def parts(model: Logits) -> tuple[Tensor, Tensor, Tensor]:
     return p[:, :LABELLED], weak, strong
 
 
-def plain_paper(model: Logits, tau: float = 1 / 3, alpha: float = 0.1) -> Tensor:
-    """The pseudo-code box, line by line, in probabilities; no gradient through the weak views."""
+def plain_paper(
+    model: Logits,
+    tau: float = 1 / 3,
+    alpha: float = 0.1,
+    gamma: float | None = None,
+    jensen: bool = True,
+    stop_gradient: bool = True,
+) -> Tensor:
+    """The pseudo-code box, line by line, in probabilities, with its tricks as switches."""
     labelled, weak, strong = parts(model)
-    weak = weak.detach()
+    weak = weak.detach() if stop_gradient else weak
     f = tau * weak + (1 - tau) * strong
-    f_log = tau * weak.log() + (1 - tau) * strong.log()
+    f_log = tau * weak.log() + (1 - tau) * strong.log() if jensen else f.log()
     h_yw = torch.zeros((), dtype=torch.float64)
     h_y = torch.zeros((), dtype=torch.float64)
     for i in range(TUPLES):
@@ -69,7 +76,7 @@ def plain_paper(model: Logits, tau: float = 1 / 3, alpha: float = 0.1) -> Tensor
             h_y = h_y - mass * torch.log(torch.as_tensor(mass)) / TUPLES
     y = [0, 2, 1, 1]
     l_x = -sum(labelled[k, i, y[i]].log() for i in range(LABELLED) for k in range(K)) / (LABELLED * K)
-    return torch.as_tensor(l_x - (1 / (1 - tau**2)) * (alpha * h_y - h_yw))
+    return torch.as_tensor(l_x - (1 / (1 - tau**2) if gamma is None else gamma) * (alpha * h_y - h_yw))
 
 
 def plain_authors(model: Logits) -> Tensor:
@@ -104,6 +111,29 @@ def test_paper_preset_equals_the_pseudo_code(seed: int) -> None:
     loss, gradient = loss_and_gradients(ReferencePrior.paper(), model)
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(gradient, torch.autograd.grad(expected, model.logits)[0])
+
+
+@pytest.mark.parametrize(
+    "option", [{"alpha": 0.7}, {"tau": 0.6}, {"gamma": 0.5}, {"jensen": False}, {"stop_gradient": False}], ids=str
+)
+def test_each_trick_equals_the_pseudo_code_with_it(option: dict[str, Any]) -> None:
+    model = Logits(7)
+    expected = plain_paper(model, **option)
+    loss, gradient = loss_and_gradients(ReferencePrior(**option), model)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(gradient, torch.autograd.grad(expected, model.logits)[0])
+
+
+def test_impossible_labels_have_finite_losses_and_gradients() -> None:
+    model = Logits()
+    logits = model.logits.detach().clone()
+    logits[..., 2] = -math.inf
+    logits[:, 1, 2] = 0.0  # the label of the second image
+    model.logits = logits.requires_grad_()
+    for method in (ReferencePrior.paper(), ReferencePrior.authors_code(), ReferencePrior(jensen=False)):
+        loss, gradient = loss_and_gradients(method, model)
+        assert loss.isfinite()
+        assert gradient.isfinite().all()
 
 
 @pytest.mark.parametrize("seed", range(3))

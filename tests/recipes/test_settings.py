@@ -74,20 +74,20 @@ def test_wrong_settings_are_refused_in_words(path: str, text: str, message: str)
 
 
 def test_arguments_of_the_recipe_and_settings_inside_it() -> None:
-    recipe, origin = named("digits_ssl", {"labels": "7", "method.alpha": "0.3", "network.width": "4"}, seed=2)
+    recipe, origin = named("digits_ssl", {"labels": "70", "method.alpha": "0.3", "network.width": "4"}, seed=2)
     assert recipe.task.keywords == {"labels": 7, "seed": 2}  # type: ignore[attr-defined]
     assert isinstance(recipe.method, ReferencePrior)
     assert recipe.method.alpha == 0.3
     assert recipe.network.keywords["width"] == 4  # type: ignore[attr-defined]
     assert origin == {
         "recipe": "digits_ssl",
-        "arguments": {"seed": 2, "labels": 7},
+        "arguments": {"seed": 2, "labels": 70},
         "settings": {"method.alpha": "0.3", "network.width": "4"},
     }
 
 
 def test_an_unknown_recipe_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"no recipe 'digit_ssl'; did you mean 'digits_ssl'.*digits_supervised"):
+    with pytest.raises(ValueError, match=r"no recipe 'digit_ssl'; did you mean 'digits_ssl'.*mnist_ssl"):
         named("digit_ssl", {})
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from refprior.report import find_runs, group, markdown, rows, summarise, write_report
+from refprior.report import as_latex, as_markdown, find_runs, group, pivot, rows, summarise, write_report
 
 
 def scores(accuracy: float) -> dict[str, Any]:
@@ -23,10 +23,10 @@ def scores(accuracy: float) -> dict[str, Any]:
     }
 
 
-def write_run(path: Path, recipe: str, seed: int, accuracy: float, entropies: bool = True) -> None:
+def write_run(path: Path, recipe: str, seed: int, accuracy: float, entropies: bool = True, **settings: str) -> None:
     path.mkdir(parents=True)
-    origin = {"recipe": recipe, "arguments": {"seed": seed}, "settings": {}}
-    description = {"seed": seed, "steps": 20, "task": {"type": recipe, "seed": seed}}
+    origin = {"recipe": recipe, "arguments": {"seed": seed}, "settings": settings}
+    description = {"seed": seed, "steps": 20, "task": {"type": recipe, "seed": seed}, **settings}
     header = {"origin": origin, "recipe": description, "environments": []}
     (path / "recipe.json").write_text(json.dumps(header))
     terms = {"marginal_entropy": 1.0, "conditional_entropy": 0.5} if entropies else {}
@@ -53,7 +53,7 @@ def test_runs_that_differ_in_their_seed_are_one_row(runs: Path) -> None:
     assert first == ["first", "2", "91.0 ± 1.4", "86.0 ± 1.4", "86.0 ± 1.4", "–", "81.0 ± 1.4", "0.250 ± 0.000",
                      "0.020 ± 0.000", "2.0 ± 0.0"]  # fmt: skip
     assert second[2] == "80.0"
-    assert markdown(groups).splitlines()[2].startswith("| first | 2 | 91.0 ± 1.4 |")
+    assert as_markdown(rows(groups)).splitlines()[2].startswith("| first | 2 | 91.0 ± 1.4 |")
 
 
 def test_the_page_carries_everything(runs: Path) -> None:
@@ -110,3 +110,21 @@ def test_a_line_that_is_no_record_is_named(runs: Path, line: str) -> None:
     (runs / "a-0" / "metrics.jsonl").write_text(line)
     with pytest.raises(ValueError, match=r"metrics\.jsonl, line 1 is not a record"):
         summarise(runs / "a-0")
+
+
+def test_a_pivot_has_the_papers_layout_and_numbers(tmp_path: Path) -> None:
+    for labels, accuracy in (("250", 0.60), ("50", 0.40)):
+        for seed in (0, 1):
+            path = tmp_path / f"{labels}-{seed}"
+            write_run(path, "cifar10_ssl_small", seed, accuracy + 0.02 * seed, labels=labels, method="fixmatch")
+    groups = group([summarise(path) for path in find_runs([tmp_path])])
+    head, ours, *paper = pivot(groups, "labels")
+    assert head == ["accuracy, % (labels →)", "50", "250"]
+    assert ours == ["cifar10_ssl_small method=fixmatch", "41.00 ± 1.41 (2)", "61.00 ± 1.41 (2)"]
+    assert ["paper, tab:cifar10_ssl: Deep Reference Prior", "85.45 ± 2.12", "92.13 ± 0.39"] in paper
+    assert r"41.00 $\pm$ 1.41 (2) & 61.00 $\pm$ 1.41 (2) \\" in as_latex([head, ours])
+    assert "cifar10\\_ssl\\_small" in as_latex([head, ours])
+    write_report([tmp_path], tmp_path / "report.html", column="labels")
+    assert "85.45 ± 2.12" in (tmp_path / "report.html").read_text()
+    with pytest.raises(ValueError, match="does not set 'order': it sets labels, method"):
+        pivot(groups, "order")

@@ -86,6 +86,23 @@ def test_a_damaged_latest_falls_back_with_a_warning(run: Path, damage: str, capl
     assert "going back to step 3" in caplog.text
 
 
+def test_a_damaged_one_no_longer_counts_as_one_of_the_last_two(run: Path) -> None:
+    path = run / "checkpoints" / "step-00000004.safetensors"
+    path.write_bytes(path.read_bytes()[:1000])
+    state = fresh_state()
+    restore_latest(run, state, set_aside=True)
+    assert checkpoint.steps(run) == [3]
+    assert (run / "checkpoints" / "step-00000004.json.damaged").exists()
+
+
+def test_a_checkpoint_without_the_optimisers_memory_is_refused(run: Path, tmp_path: Path) -> None:
+    tensors = {name: t for name, t in read(run, 4).tensors.items() if not name.startswith("optimiser.")}
+    save_file(tensors, tmp_path / "side")
+    forge(run, (tmp_path / "side").read_bytes())
+    with pytest.raises(CheckpointError, match="the optimiser's memory is missing"):
+        restore(fresh_state(), read(run, 4))
+
+
 def test_resuming_from_the_previous_one_ends_in_the_same_weights(run: Path, original: Path) -> None:
     path = run / "checkpoints" / "step-00000004.safetensors"
     path.write_bytes(path.read_bytes()[:1000])
@@ -158,6 +175,8 @@ def test_wrong_shapes_and_streams_are_refused(run: Path, tmp_path: Path) -> None
         {"optimiser.0.momentum_buffer": torch.zeros(3)},
         {"optimiser.99.momentum_buffer": torch.zeros(3)},
         {"labelled.waiting": torch.tensor([10**6])},
+        {"labelled.waiting": torch.tensor([[1], [2]])},
+        {"unlabelled.waiting": torch.tensor([0.5])},
         {"drawing.generator": torch.zeros(5, dtype=torch.uint8)},
     ]
     for change in bad:

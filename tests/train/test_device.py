@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from refprior.data import Examples, Stream, Task
-from refprior.methods import Batch, Method, ReferencePrior, Supervised
+from refprior.methods import Batch, FixMatch, Method, ReferencePrior, Supervised
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.particles import Particles
 from refprior.posterior import likelihood_weights, predictive, reliability, uncertainty
@@ -27,6 +27,7 @@ METHODS: list[Method] = [
     ReferencePrior.authors_code(),
     ReferencePrior(order=3, jensen=False, stop_gradient=False, trainable_prior=True),
     ReferencePrior(samples=4),
+    FixMatch(),
 ]
 NETWORKS: list[Callable[[], nn.Module]] = [
     partial(MLP, (3, 8, 8), 4),

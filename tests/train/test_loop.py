@@ -11,8 +11,9 @@ from torch import nn
 from refprior.data import digits, task_from_arrays
 from refprior.methods import ReferencePrior, Step, Supervised
 from refprior.networks import MLP
+from refprior.particles import Particles
 from refprior.train import Recipe, train
-from refprior.train.loop import begin, draw, optimise
+from refprior.train.loop import begin, draw, log_probabilities, optimise
 from refprior.views import Distort, Shift
 
 CPU = torch.device("cpu")
@@ -61,6 +62,28 @@ def test_batches_have_the_shapes_and_views_that_methods_expect() -> None:
     assert draw(counted, task, begin(counted, task, CPU)).weak.shape[:2] == (12, 5)
     alone = replace(BASE, method=Supervised())
     assert draw(alone, task, begin(alone, task, CPU)).weak.numel() == 0
+
+
+def test_each_view_goes_where_it_belongs() -> None:
+    task = BASE.task()
+    recipe = replace(BASE, weak=lambda x, _: torch.full_like(x, 10), strong=lambda x, _: torch.full_like(x, 20))
+    batch = draw(recipe, task, begin(recipe, task, CPU))
+    ten, twenty = (task.normalise(torch.full((1, 1, 8, 8), v, dtype=torch.uint8)) for v in (10, 20))
+    assert batch.x.eq(ten).all()
+    assert batch.weak.eq(ten).all()
+    assert batch.strong.eq(twenty).all()
+
+
+def test_evaluation_is_in_evaluation_mode_and_leaves_the_mode_alone() -> None:
+    def make() -> nn.Module:
+        return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Dropout(0.5), nn.Linear(64, 10))
+
+    task, particles = BASE.task(), Particles(make, 2)
+    images = task.test.images[:9]
+    particles(task.normalise(images))  # moves the statistics
+    alone = [particles.particle(k).eval()(task.normalise(images)).log_softmax(-1) for k in range(2)]
+    torch.testing.assert_close(log_probabilities(particles, task, images, batch=4), torch.stack(alone))
+    assert particles.training
 
 
 def test_the_index_names_the_image() -> None:
@@ -121,6 +144,11 @@ def test_what_cannot_work_is_refused_before_training() -> None:
         train(replace(BASE, task=empty, network=partial(MLP, (1, 8, 8), 2)))
 
 
+def test_a_pool_smaller_than_a_batch_is_refused() -> None:
+    with pytest.raises(ValueError, match="a step takes 1000 unlabelled images, task 'digits' has 847"):
+        train(replace(BASE, unlabelled=1000))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -128,6 +156,8 @@ def test_what_cannot_work_is_refused_before_training() -> None:
         ({"ema": 1.0}, r"ema must lie in \[0, 1\), got 1.0"),
         ({"method": ReferencePrior(order=13)}, "order 13 does not fit 12 unlabelled images"),
         ({"precision": "float16"}, "precision must be"),
+        ({"optimiser": replace(BASE.optimiser, warmup=12)}, "12 steps of warm-up do not fit a run of 12 steps"),
+        ({"start": replace(BASE, particles=3)}, "the first stage has 3 particles, this one 2"),
         ({"unlabelled_unit": "pairs"}, "unlabelled_unit must be"),
     ],
 )

@@ -1,14 +1,18 @@
 """Run folders: what is written, read back, refused."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from refprior.networks import MLP
 from refprior.posterior import predictive
 from refprior.recipes import again, named
 from refprior.train import folder, load, train
+from refprior.train.describe import describe
 from refprior.train.loop import log_probabilities
 
 SHORT = {"steps": "6", "unlabelled": "8", "labelled": "10", "evaluate_every": "3"}
@@ -56,6 +60,30 @@ def test_predictions_are_the_posterior_predictive(finished: Path) -> None:
     expected = predictive(log_p, run.posterior("likelihood")).exp()
     np.testing.assert_array_equal(p, np.asarray(expected))
     assert not np.allclose(p, run.predict(images))
+
+
+def test_the_posterior_is_that_of_the_labelled_images(finished: Path) -> None:
+    run = load(finished, again(folder.read_header(finished)["origin"]))
+    labelled = run.task.labelled
+    log_p = log_probabilities(run.ema, run.task, labelled.images)
+    likelihood = [log_p[k, range(len(labelled)), labelled.labels].sum() for k in range(run.ema.count)]
+    torch.testing.assert_close(run.posterior("likelihood"), torch.stack(likelihood).log_softmax(0))
+
+
+def test_images_of_another_kind_are_refused(finished: Path) -> None:
+    run = load(finished, again(folder.read_header(finished)["origin"]))
+    with pytest.raises(ValueError, match=r"given images are torch.float32, labelled torch.uint8"):
+        run.predict(np.zeros((2, 1, 8, 8), np.float32))
+    with pytest.raises(ValueError, match=r"given images are \(8, 8\), labelled \(1, 8, 8\)"):
+        run.predict(np.zeros((2, 8, 8), np.uint8))
+
+
+def test_positional_arguments_are_part_of_the_record() -> None:
+    assert describe(partial(MLP, (1, 8, 8), classes=10)) == {
+        "type": "refprior.networks.MLP",
+        "shape": [1, 8, 8],
+        "classes": 10,
+    }
 
 
 def test_a_torn_line_is_named(finished: Path, tmp_path: Path) -> None:

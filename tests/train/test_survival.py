@@ -1,21 +1,24 @@
 """Training survives: SIGKILL at random moments, signals, a full disk, a second process, changed recipes."""
 
+import fcntl
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from refprior.methods import ReferencePrior, Supervised
+from refprior.methods import FixMatch, Loss, ReferencePrior, Step, Supervised
 from refprior.recipes import named
 from refprior.train import Recipe, Stopped, checkpoint, folder, train
 from tests.train import survivor
@@ -91,6 +94,19 @@ class Dropped(torch.nn.Sequential):
         )
 
 
+@dataclass(frozen=True)
+class Remembers:
+    """A method whose loss depends on what it has seen before."""
+
+    order: ClassVar[int] = 0
+
+    def __call__(self, step: Step) -> Loss:
+        mean = step.memory.get("mean", torch.zeros(()))
+        loss = Supervised()(step)
+        step.memory["mean"] = 0.5 * mean + 0.5 * loss.total.detach()
+        return Loss(loss.total * (1 + mean), loss.terms)
+
+
 def base() -> Recipe:
     return named("digits_ssl", SHORT).recipe
 
@@ -98,12 +114,14 @@ def base() -> Recipe:
 CASES: dict[str, Callable[[], Recipe]] = {
     "paper": base,
     "authors_code": lambda: replace(base(), method=ReferencePrior.authors_code()),
+    "fixmatch": lambda: replace(base(), method=FixMatch()),
     "supervised": lambda: replace(base(), method=Supervised()),
     "order 3, sampled": lambda: replace(base(), method=ReferencePrior(order=3, samples=3)),
     "trainable prior": lambda: replace(base(), method=ReferencePrior(trainable_prior=True)),
     "adam": lambda: replace(base(), optimiser=replace(base().optimiser, kind="adam", learning_rate=1e-3)),
     "dropout and batch norm": lambda: replace(base(), network=Dropped),
     "bfloat16": lambda: replace(base(), precision="bfloat16"),
+    "a method with memory": lambda: replace(base(), method=Remembers()),
     "two stages": lambda: replace(base(), start=replace(base(), method=Supervised(), steps=3)),
 }
 
@@ -120,6 +138,17 @@ def test_a_run_without_a_folder_has_the_same_weights(tmp_path: Path) -> None:
     alone, written = train(base()), train(base(), tmp_path / "run")
     for name, tensor in alone.ema.state_dict().items():
         assert tensor.equal(written.ema.state_dict()[name])
+
+
+def test_lines_after_the_checkpoint_are_written_anew(tmp_path: Path) -> None:
+    """A crash after the last save leaves more lines than the checkpoint knows of, the last one torn."""
+    train(base(), tmp_path / "whole")
+    with pytest.raises(Stopped):
+        train(base(), tmp_path / "run", watch=lambda r: os.kill(os.getpid(), signal.SIGINT) if r["step"] == 5 else None)
+    with (tmp_path / "run" / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 6, "loss": 1.0}\n{"step": 7, "lo')
+    train(base(), tmp_path / "run")
+    assert_same_run(tmp_path / "whole", tmp_path / "run")
 
 
 def test_a_complete_run_is_left_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -139,6 +168,63 @@ def test_fresh_moves_the_old_run_aside(tmp_path: Path) -> None:
     train(changed, tmp_path / "run", fresh=True)
     assert metrics(tmp_path / "run.old-1") == kept
     assert len(metrics(tmp_path / "run.old-2")) == len(metrics(tmp_path / "run")) == 5
+
+
+TWO_STAGES = CASES["two stages"]
+
+
+def test_a_signal_in_the_last_step_of_a_stage_is_heard_and_names_the_whole_run(tmp_path: Path) -> None:
+    out = tmp_path / "a run"
+    for step in (2, 3):
+        with pytest.raises(Stopped, match=rf"stopped at step {step} of 3 and saved; .* --out '.*/a run' goes on"):
+            train(TWO_STAGES(), out, watch=lambda r, s=step: os.kill(os.getpid(), 15) if r["step"] == s else None)  # type: ignore[misc]
+    train(TWO_STAGES(), out)
+    train(TWO_STAGES(), tmp_path / "whole")
+    assert_same_run(tmp_path / "whole", out)
+
+
+def test_a_damaged_first_stage_does_not_stop_the_second(tmp_path: Path) -> None:
+    interrupted = replace(TWO_STAGES(), steps=9)
+    with pytest.raises(Stopped):
+        train(
+            interrupted,
+            tmp_path / "run",
+            watch=lambda r: os.kill(os.getpid(), signal.SIGINT) if r["step"] == 5 else None,
+        )
+    for path in (tmp_path / "run" / "start" / "checkpoints").iterdir():
+        path.write_bytes(b"")
+    train(interrupted, tmp_path / "run")
+    train(interrupted, tmp_path / "whole")
+    assert_same_run(tmp_path / "whole", tmp_path / "run")
+
+
+@pytest.mark.parametrize("gone", ["recipe.json", "checkpoints"])
+def test_a_run_with_a_part_gone_is_refused_and_left_alone(tmp_path: Path, gone: str) -> None:
+    train(base(), tmp_path / "run")
+    if gone == "checkpoints":
+        shutil.rmtree(tmp_path / "run" / gone)
+    else:
+        (tmp_path / "run" / gone).unlink()
+    before = (tmp_path / "run" / "metrics.jsonl").read_bytes()
+    with pytest.raises(ValueError, match=f"holds a run without its {gone}: give another --out, or --fresh"):
+        train(base(), tmp_path / "run")
+    assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == before
+
+
+def test_a_lock_that_moved_away_with_its_folder_is_not_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process moves the folder between our opening the lock file and our locking it."""
+    real = fcntl.flock
+    moved: list[Path] = []
+
+    def flock(file: object, flags: int) -> None:
+        if not moved:
+            moved.append((tmp_path / "run").rename(tmp_path / "aside"))
+        real(file, flags)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with folder.locked(tmp_path / "run"):
+        assert (tmp_path / "run" / ".lock").exists()
+        assert moved
 
 
 def test_a_changed_recipe_is_shown_as_a_difference(tmp_path: Path) -> None:
@@ -167,8 +253,9 @@ def test_a_second_process_is_refused_and_a_crash_leaves_no_lock(tmp_path: Path) 
         pass
 
 
-def test_a_full_disk_keeps_the_old_checkpoint_and_training_goes_on(tmp_path: Path) -> None:
-    """The child may write files of at most 100 kB while it trains; its checkpoints are larger. Then it may again."""
+@pytest.mark.parametrize("room", [100_000, 3_000])
+def test_a_full_disk_keeps_the_old_checkpoint_and_training_goes_on(tmp_path: Path, room: int) -> None:
+    """The child may write only small files for a while: no checkpoint fits, or not even the metrics."""
     script = (
         "import resource, signal, sys, torch\n"
         "from tests.train.test_survival import base\n"
@@ -176,7 +263,7 @@ def test_a_full_disk_keeps_the_old_checkpoint_and_training_goes_on(tmp_path: Pat
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "free = resource.getrlimit(resource.RLIMIT_FSIZE)\n"
         "def watch(record):\n"
-        "    limit = 100_000 if 3 <= record['step'] <= 6 else free[0]\n"
+        f"    limit = {room} if 3 <= record['step'] <= 6 else free[0]\n"
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, free[1]))\n"
         "torch.set_num_threads(1)\n"
         "train(base(), sys.argv[1], watch=watch, save_every=0.0)\n"
@@ -186,6 +273,7 @@ def test_a_full_disk_keeps_the_old_checkpoint_and_training_goes_on(tmp_path: Pat
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert re.findall(r"could not save step (\d) .*old checkpoint stays", done.stderr) == ["3", "4", "5", "6"]
+    assert "Traceback" not in done.stderr
     train(base(), tmp_path / "whole", save_every=0.0)
     assert_same_run(tmp_path / "whole", tmp_path / "full")
 
@@ -265,16 +353,16 @@ def test_the_command_stops_saves_and_says_how_to_go_on(number: signal.Signals, c
     last = errors.strip().splitlines()[-1]
     assert re.match(r"refprior: stopped at step \d+ of 600 and saved; the same command with --out run goes on", last)
     assert "Traceback" not in errors
-    assert len(checkpoint.steps(tmp_path / "run")) == 1
+    assert len(checkpoint.steps(tmp_path / "run")) == 2
 
 
 def test_the_run_folder_says_how_to_repeat_it(tmp_path: Path) -> None:
-    recipe, origin = named("digits_ssl", {**SHORT, "labels": "6"}, seed=3)
+    recipe, origin = named("digits_ssl", {**SHORT, "labels": "60"}, seed=3)
     train(recipe, tmp_path / "run", origin=origin)
     (environment,) = json.loads((tmp_path / "run" / "recipe.json").read_text())["environments"]
     words = environment["repeat"].split()
     assert words[:5] == ["refprior", "train", "digits_ssl", "--seed", "3"]
     settings = dict(word.split("=") for word in words[words.index("--set") + 1 :])
     assert named("digits_ssl", settings, seed=3).recipe.steps == 9
-    assert settings["labels"] == "6"
+    assert settings["labels"] == "60"
     assert environment.keys() >= {"python", "packages", "machine", "threads", "started", "commit"}

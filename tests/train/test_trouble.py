@@ -12,7 +12,8 @@ from safetensors.torch import load_file
 from refprior.methods import Loss, Step
 from refprior.recipes import named
 from refprior.train import NotFiniteError, checkpoint, train
-from refprior.train.loop import begin, optimise
+from refprior.train.loop import begin, differentiate, draw, optimise
+from refprior.train.trouble import find_trouble
 
 RECIPE = named("digits_ssl", {"steps": "8", "unlabelled": "8", "labelled": "10", "evaluate_every": "1"}).recipe
 
@@ -60,6 +61,38 @@ def test_a_particle_with_bad_weights_is_named() -> None:
         next(state.particles.network.parameters())[1] = math.nan
     with pytest.raises(NotFiniteError, match=r"particle 1$"):
         list(optimise(RECIPE, RECIPE.task(), state))
+
+
+def test_a_skipped_step_leaves_batch_norm_and_memory_as_they_were() -> None:
+    class Norm(torch.nn.Sequential):
+        def __init__(self) -> None:
+            nn = torch.nn
+            super().__init__(nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, 10))
+
+    calls = []
+
+    def breaking(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        calls.append(1)
+        return torch.full(images.shape, math.nan) if len(calls) == 4 else images
+
+    recipe = replace(RECIPE, network=Norm, weak=breaking, strong=breaking, skip_not_finite=1)
+    run = train(recipe)
+    assert run.result["skipped"] == 1
+    assert all(buffer.isfinite().all() for buffer in run.ema.buffers())
+    assert math.isfinite(run.result["test"]["ema"]["negative_log_likelihood"])
+
+
+def test_the_priors_gradient_is_looked_at_and_a_large_one_is_finite() -> None:
+    state = begin(RECIPE, RECIPE.task(), torch.device("cpu"))
+    batch = draw(RECIPE, RECIPE.task(), state)
+    loss = differentiate(RECIPE, batch, state)
+    parameter = next(state.particles.network.parameters())
+    parameter.grad = torch.full_like(parameter, 1e30)  # its sum of squares overflows
+    assert find_trouble(state.particles, batch, loss, 1) is None
+    state.particles.prior_logits.grad = torch.full((4,), math.nan)
+    trouble = find_trouble(state.particles, batch, loss, 1)
+    assert trouble is not None
+    assert trouble.particles == [0, 1, 2, 3]
 
 
 def test_skipped_steps_change_no_weights_and_are_bounded(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -12,6 +12,7 @@ from refprior import __version__
 from refprior.cli.data import app as data
 from refprior.cli.embed import embed
 from refprior.cli.exact import app as exact
+from refprior.cli.parameters import whole
 
 if TYPE_CHECKING:
     import torch
@@ -41,7 +42,9 @@ Set = Annotated[
         help="Change settings: NAME=VALUE …, for example labels=10 method.alpha=0.05 steps=1000.",
     ),
 ]
-Seed = Annotated[int, Parameter(help="Seed of the split, the initial weights, the batches and the views.")]
+Seed = Annotated[
+    int, Parameter(converter=whole, help="Seed of the split, the initial weights, the batches and the views.")
+]
 Device = Annotated[str, Parameter(help="Where to train: cpu, cuda, cuda:1, mps, …")]
 
 
@@ -64,6 +67,9 @@ def train(
     seed: Seed = 0,
     out: Annotated[Path | None, Parameter(help="Folder of the run. Default: runs/RECIPE-SEED.")] = None,
     device: Device = "cpu",
+    dry_run: Annotated[
+        bool, Parameter(help="Measure a few steps, say what the run will take, and stop.", negative=())
+    ] = False,
     fresh: Annotated[bool, Parameter(help="Move a run that is there aside and start over.", negative=())] = False,
     save_every: Annotated[
         float | None, Parameter(help="Seconds between checkpoints. Default: 30, or more where saving takes over 1 %.")
@@ -74,10 +80,12 @@ def train(
     from refprior.report import rows, write_report
 
     chosen = named(recipe, _settings(set_), seed=seed)
+    if dry_run:
+        return _estimate(chosen, device)
     folder = out or Path("runs") / f"{recipe}-{seed}"
     _train(chosen, folder, f"{recipe} seed {seed}", device, fresh, save_every)
     _table(_upright(rows(write_report([folder], folder / "report.html"))))
-    print(f"Run folder: {folder}")
+    return print(f"Run folder: {folder}")
 
 
 @app.command
@@ -86,6 +94,9 @@ def evaluate(
     /,
     *,
     device: Device = "cpu",
+    uncertain: Annotated[
+        Path | None, Parameter(help="Draw the test images that the particles disagree about most, with their votes.")
+    ] = None,
 ) -> None:
     """Score the weights of a run folder again, with the particles weighted in several ways."""
     from refprior.recipes import again
@@ -103,6 +114,11 @@ def evaluate(
     ]
     print(f"{folder}: step {run.result['step']} of {run.recipe.steps}")
     _table([head, *lines])
+    if uncertain is not None:
+        from refprior.report import uncertain_figure
+
+        uncertain_figure(run).savefig(uncertain, dpi=120)
+        print(f"Most uncertain images: {uncertain}")
 
 
 @app.command
@@ -112,18 +128,50 @@ def report(
     *,
     out: Annotated[Path, Parameter(help="The page to write.")] = Path("report.html"),
     figures: Annotated[Path | None, Parameter(help="Folder for the figures as PNG files too.")] = None,
-    markdown: Annotated[bool, Parameter(help="Print the table as Markdown.", negative=())] = False,
+    columns: Annotated[
+        str | None, Parameter(help="A setting, for example labels: one row a method, one column a value of it.")
+    ] = None,
+    style: Annotated[
+        Literal["text", "markdown", "latex"], Parameter(name="--format", help="How to print the table.")
+    ] = "text",
 ) -> None:
     """Write one self-contained HTML page about runs, and print their table."""
-    from refprior.report import markdown as as_markdown
-    from refprior.report import rows, write_report
+    from refprior.report import as_latex, as_markdown, pivot, rows, write_report
 
-    groups = write_report(folders, out, figures)
-    if markdown:
-        print(as_markdown(groups))
+    groups = write_report(folders, out, figures, columns)
+    lines = pivot(groups, columns) if columns else rows(groups)
+    if style == "text":
+        _table(lines if columns else _upright(lines))
     else:
-        _table(_upright(rows(groups)))
-    print(f"Report: {out}")
+        print(as_markdown(lines) if style == "markdown" else as_latex(lines))
+    print(f"Report: {out}", file=sys.stderr if style != "text" else sys.stdout)
+
+
+@app.command
+def sweep(
+    recipe: Annotated[str, Parameter(help="Name of the recipe; `refprior recipes` lists them.")],
+    /,
+    *,
+    out: Annotated[Path, Parameter(help="Folder of the sweep: one run folder a cell in it.")],
+    seeds: Annotated[str, Parameter(help="Seeds, separated by commas.")] = "0,1,2",
+    set_: Set = None,
+    jobs: Annotated[int, Parameter(converter=whole, help="Cells at a time; the cores are shared between them.")] = 1,
+) -> None:
+    """Train a recipe for every combination of settings (--set labels=50,100 method=fixmatch,supervised) and seeds."""
+    from refprior.recipes import cells, run_cells
+
+    if not all(seed.strip().isdigit() for seed in seeds.split(",")):
+        raise ValueError(f"--seeds takes whole numbers separated by commas, got {seeds!r}")
+    if jobs < 1:
+        raise ValueError(f"--jobs must be at least 1, got {jobs}")
+    chosen = cells(recipe, _settings(set_), [int(seed) for seed in seeds.split(",")])
+    problems = 0
+    for number, outcome in enumerate(run_cells(chosen, out, jobs), start=1):
+        problems += outcome.problem is not None
+        print(f"{number}/{len(chosen)} {outcome.cell.name} {outcome.problem or 'done'}", file=sys.stderr, flush=True)
+    if problems:
+        raise ValueError(f"{problems} of {len(chosen)} cells failed; the same command tries them again")
+    report([out], out=out / "report.html")
 
 
 @app.command
@@ -132,7 +180,7 @@ def demo(
     out: Annotated[Path, Parameter(help="Folder of the runs and the report; a number is added if it exists.")] = Path(
         "runs/demo"
     ),
-    seeds: Annotated[int, Parameter(help="How many seeds.")] = 3,
+    seeds: Annotated[int, Parameter(converter=whole, help="How many seeds.")] = 3,
     set_: Set = None,
 ) -> None:
     """Compare supervised learning with the reference prior on 8×8 digits, 5 labels a class."""
@@ -141,9 +189,10 @@ def demo(
     if seeds < 1:
         raise ValueError(f"seeds must be at least 1, got {seeds}")
     out = _unused(out)
-    for recipe in ("digits_supervised", "digits_ssl"):
+    for method in ("supervised", "reference_prior"):
         for seed in range(seeds):
-            _train(named(recipe, _settings(set_), seed=seed), out / f"{recipe}-{seed}", f"{recipe} seed {seed}", "cpu")
+            chosen = named("digits_ssl", {**_settings(set_), "method": method}, seed=seed)
+            _train(chosen, out / f"{method}-{seed}", f"{method} seed {seed}", "cpu")
     report([out], out=out / "report.html")
 
 
@@ -151,6 +200,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. A user's mistake is one line on stderr and exit code 2."""
     try:
         app(arguments, exit_on_error=False, print_error=False)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
     except (CycloptsError, ValueError, OSError) as error:
         if os.environ.get("REFPRIOR_DEBUG"):
             raise
@@ -172,6 +224,26 @@ def _train(
 
     with watching(title, chosen.recipe.steps) as watch:
         train_recipe(chosen.recipe, folder, _device(device), watch, chosen.origin, fresh, save_every)
+
+
+def _estimate(chosen: "Named", device: str) -> None:
+    """Print what a recipe will take on this machine."""
+    from refprior.train.estimate import estimate
+
+    cost = estimate(chosen.recipe, _device(device))
+    print(f"parameters   {cost.parameters:,} a particle, {cost.particles} particles")
+    print(f"checkpoint   {cost.state_bytes / 2**20:,.1f} MiB (weights, moving average, optimiser)")
+    print(f"memory       {_peak_memory()} so far")
+    print(f"a step       {cost.step_seconds:.3f} s, an evaluation {cost.evaluation_seconds:.1f} s")
+    hours = cost.total_seconds / 3600
+    print(f"the run      {cost.steps:,} steps and {cost.evaluations} evaluations: about {hours:,.2f} hours")
+
+
+def _peak_memory() -> str:
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30:.2f} GiB"
 
 
 def _settings(assignments: Sequence[str] | None) -> dict[str, str]:

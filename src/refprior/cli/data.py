@@ -51,7 +51,11 @@ def verify(
     *,
     data: Folder = None,
 ) -> None:
-    """Compare the files of a data set with their published checksums, and look for test images in its training part."""
+    """Compare the files of a data set with their checksums, and look for test images in its training part.
+
+    Of cifar100 only the archive's checksum is published; those of its files are noted when `data get` unpacks it.
+    Where there is no checksum, only sizes and counts are compared, and the last lines say so.
+    """
     _verify(_source(name), _root(data))
 
 
@@ -116,12 +120,15 @@ def _verify(source: "Source", root: Path) -> None:
 
     with _progress() as report:
         found = check(source, root, report)
-    for file, md5 in found:
-        print(f"{md5}  {file}")
-    _count(source.name, root)
+    for file in found:
+        print(f"{file.md5}  {file.name}{'' if file.compared else '  (no checksum to compare with)'}")
+    unknown = [file.name for file in found if not file.compared]
+    _count(source.name, root, "sizes and counts only" if unknown else "verified")
+    if unknown:
+        print(f"to verify {', '.join(unknown)}: move them away and run refprior data get {source.name}")
 
 
-def _count(name: str, root: Path) -> None:
+def _count(name: str, root: Path, verdict: str) -> None:
     """Read the files, and say what they hold."""
     from refprior.data.cifar import read_cifar10, read_cifar100
     from refprior.data.duplicates import duplicates
@@ -130,7 +137,7 @@ def _count(name: str, root: Path) -> None:
     readers = {"mnist": read_mnist, "fashion-mnist": read_fashion_mnist, "cifar10": read_cifar10}
     data = readers[name](root) if name in readers else read_cifar100(root)[0]
     pairs = duplicates(data.train.images, data.test.images)
-    print(f"{len(data.train)} training and {len(data.test)} test images of {len(data.classes)} classes, verified")
+    print(f"{len(data.train)} training and {len(data.test)} test images of {len(data.classes)} classes, {verdict}")
     print(f"{len({j for _, j in pairs})} test images occur in the training part too{_first(pairs)}")
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
+from refprior.cli.parameters import whole
+
 if TYPE_CHECKING:
     from refprior.exact import Solution
 
@@ -21,10 +23,11 @@ app = App(
     help_format="plaintext",
 )
 
+
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON for machines instead of a table.")]
 Plot = Annotated[Path | None, Parameter(help="Also draw atoms and gain into this file (.png, .pdf, .svg).")]
 Tolerance = Annotated[float, Parameter(name="--tol", help="Gap to reach, in nats.")]
-Tosses = Annotated[int, Parameter(name=["-n", "--tosses"], help="Number of tosses.")]
+Tosses = Annotated[int, Parameter(name=["-n", "--tosses"], converter=whole, help="Number of tosses.")]
 Amplitude = Annotated[float, Parameter(help="Largest value of the parameter.")]
 
 
@@ -113,8 +116,11 @@ def decay(
 @app.command
 def two_stage(
     *,
-    first: Annotated[int, Parameter(name=["-m", "--first"], help="Tosses of the first stage; 0 for a single stage.")],
-    second: Annotated[int, Parameter(name=["-n", "--second"], help="Tosses of the second stage.")],
+    first: Annotated[
+        int,
+        Parameter(name=["-m", "--first"], converter=whole, help="Tosses of the first stage; 0 for a single stage."),
+    ],
+    second: Annotated[int, Parameter(name=["-n", "--second"], converter=whole, help="Tosses of the second stage.")],
     beta: Annotated[float, Parameter(help="Weight of the first stage's information, between 0 and 1.")] = 1.0,
     tol: Tolerance = 1e-12,
     json: Json = False,
@@ -147,8 +153,8 @@ def jeffreys(*, tosses: Tosses, json: Json = False) -> None:
 def blahut_arimoto(
     *,
     tosses: Tosses,
-    points: Annotated[int, Parameter(help="Evenly spaced parameters of the grid.")] = 1001,
-    iterations: Annotated[int, Parameter(help="Most iterations.")] = 10_000,
+    points: Annotated[int, Parameter(converter=whole, help="Evenly spaced parameters of the grid.")] = 1001,
+    iterations: Annotated[int, Parameter(converter=whole, help="Most iterations.")] = 10_000,
     tol: Annotated[float, Parameter(help="Stop at this gap over the grid, in nats.")] = 0.0,
     json: Json = False,
 ) -> None:
@@ -169,7 +175,7 @@ def blahut_arimoto(
 
 
 @app.command
-def figures(*, out: Annotated[Path, Parameter(help="Folder for the figures.")]) -> None:
+def figures(*, out: Annotated[Path, Parameter(help="Folder for the figures.")], json: Json = False) -> None:
     """Draw the paper's figures: coins, two-stage coins, convergence to Jeffreys."""
     import matplotlib
 
@@ -177,8 +183,13 @@ def figures(*, out: Annotated[Path, Parameter(help="Folder for the figures.")]) 
     from refprior.exact.figures import save_figures
 
     with _working("figures"):
+        paths = []
         for path in save_figures(out):
-            print(path, flush=True)
+            paths.append(str(path))
+            if not json:
+                print(path, flush=True)
+    if json:
+        _print_json({"figures": paths})
 
 
 def _show(solution: Solution, json: bool, plot: Path | None) -> None:

@@ -1,7 +1,6 @@
 """The user's own data: numpy `.npz` files and torch data sets."""
 
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from torch.utils.data import Dataset
 
 from refprior.data.dataset import DataSet, data_set, held_out
 from refprior.data.error import DataError
-from refprior.data.task import Examples
+from refprior.data.task import Examples, numbered
 
 
 def read_npz(path: str | Path, test: int | None = None) -> DataSet:
@@ -25,10 +24,10 @@ def read_npz(path: str | Path, test: int | None = None) -> DataSet:
     for key in ("labels", "split"):
         if key in arrays:
             _check_column(arrays[key], key, len(images), str(path))
-    classes = arrays["classes"].tolist() if "classes" in arrays else [str(c) for c in range(int(labels.max()) + 1)]
+    classes = arrays["classes"].tolist() if "classes" in arrays else numbered(str(path), labels)
     name = Path(path).stem
     if "split" in arrays:
-        train, kept = arrays["split"] == 0, arrays["split"] == 1
+        train, kept = _parts(arrays["split"], str(path))
         return data_set(name, classes, (images[train], labels[train]), (images[kept], labels[kept]))
     if test is None:
         raise DataError(f"{path}: has no array `split` (0 train, 1 test); say how many test images a class to draw")
@@ -41,7 +40,7 @@ def load_arrays(path: str | Path, *needed: str) -> dict[str, np.ndarray]:
         _honest(path)
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = {key: stored[key] for key in stored.files}
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError) as error:
+    except Exception as error:  # BadZipFile, zlib.error, NotImplementedError, OSError, TokenError, SyntaxError and more
         raise DataError(f"{path}: not a readable .npz file of plain arrays ({error})") from error
     missing = set(needed) - set(arrays)
     if missing:
@@ -94,6 +93,15 @@ def _check_column(values: np.ndarray, key: str, count: int, name: str) -> None:
         raise DataError(f"{name}: {key} must be integers, got {values.dtype}")
     if values.shape != (count,) or not count:
         raise DataError(f"{name}: {count} images but {key} of shape {values.shape}")
+
+
+def _parts(split: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows are of the training part, which of the test part; every row must be of one of them."""
+    train, test = split == 0, split == 1
+    lost = np.flatnonzero(~(train | test))
+    if len(lost):
+        raise DataError(f"{name}: split {split[lost[0]]} at index {lost[0]}, expected 0 (train) or 1 (test)")
+    return train, test
 
 
 def _honest(path: str | Path) -> None:

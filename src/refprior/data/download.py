@@ -36,8 +36,11 @@ def download(address: str, target: Path, md5: str, report: Report) -> None:
     os.replace(part, target)
 
 
-def install(blocks: Iterable[bytes], target: Path, md5: str | None, size: int | None) -> None:
-    """Write `blocks` as `target` if they have that checksum and size; the file appears whole or not at all."""
+def install(blocks: Iterable[bytes], target: Path, md5: str | None, size: int | None) -> str:
+    """Write `blocks` as `target` if they have that checksum and size; the file appears whole or not at all.
+
+    Returns the checksum that it has.
+    """
     part = _part(target)
     digest, length = hashlib.md5(usedforsecurity=False), 0
     try:
@@ -52,6 +55,7 @@ def install(blocks: Iterable[bytes], target: Path, md5: str | None, size: int | 
                 f"{target.name} came out with {length} bytes and md5 {digest.hexdigest()}, expected {size} and {md5}"
             )
         os.replace(part, target)
+        return digest.hexdigest()
     finally:
         part.unlink(missing_ok=True)
 

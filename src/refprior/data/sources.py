@@ -14,7 +14,7 @@ class File:
 
     name: str
     size: int | None  # bytes; None where it is not known
-    md5: str | None  # None where only the checksum of the archive is published
+    md5: str | None  # None where only that of the archive is published: noted when it is unpacked
 
 
 @dataclass(frozen=True)

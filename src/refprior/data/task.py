@@ -105,10 +105,9 @@ def task_from_arrays(
     """A task from the user's own arrays or tensors: images (n, channels, height, width), uint8 or float, and integer
     labels."""
     known = examples("labelled", *labelled)
-    count = int(known.labels.max()) + 1 if len(known) else 0
     return Task(
         name,
-        tuple(classes) if classes is not None else tuple(str(c) for c in range(count)),
+        tuple(classes) if classes is not None else numbered("labelled", known.labels.numpy()),
         known,
         _images("unlabelled", unlabelled),
         examples("test", *test),
@@ -130,7 +129,7 @@ def _images(name: str, images: Array) -> Tensor:
         return torch.from_numpy(values.copy())
     if not np.issubdtype(values.dtype, np.floating):
         raise ValueError(f"{name} images must be uint8 or floats, got {values.dtype}")
-    finite = np.isfinite(values).reshape(len(values), -1).all(1)
+    finite = np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
     if not finite.all():
         raise ValueError(f"{name} image {int(np.argmin(finite))} is not finite ({(~finite).sum()} such images)")
     return torch.from_numpy(values.astype(np.float32))
@@ -146,6 +145,15 @@ def check_labels(name: str, labels: Tensor, classes: int) -> None:
     if outside.any():
         first = int(outside.nonzero()[0])
         raise ValueError(f"{name} label {int(labels[first])} at index {first} is outside 0 … {classes - 1}")
+
+
+def numbered(name: str, labels: np.ndarray) -> tuple[str, ...]:
+    """Classes named by their numbers 0 … largest label; each needs an example, so there are no more than labels."""
+    largest = int(labels.max()) if len(labels) else -1
+    if largest >= len(labels):
+        at = int(labels.argmax())
+        raise ValueError(f"{name} label {largest} at index {at} needs {largest + 1} classes, of {len(labels)} examples")
+    return tuple(str(c) for c in range(largest + 1))
 
 
 def _statistics(*parts: Tensor) -> tuple[Tensor, Tensor]:

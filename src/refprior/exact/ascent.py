@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sparse
+from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cho_solve_banded, cholesky_banded
 
 from .channels import Array
@@ -43,8 +44,14 @@ class Point(NamedTuple):
 
     def residual(self, bounds: Array, unit: Array) -> float:
         """How far the atoms are from even gains and zero slopes, in nats."""
-        slopes = np.where(_free(self, bounds), np.abs(self.slopes) * unit, 0.0)
+        slopes = np.where(self.free(bounds), np.abs(self.slopes) * unit, 0.0)
         return float(max(np.abs(self.gains - self.information).max(), slopes.max()))
+
+    def free(self, bounds: Array) -> NDArray[np.bool_]:
+        """Which coordinates may move: all but those at a bound whose gain does not rise inward: (K, d)."""
+        low = (self.u <= bounds[:, 0]) & (self.slopes <= OUTWARD)
+        high = (self.u >= bounds[:, 1]) & (self.slopes >= -OUTWARD)
+        return np.asarray(~(low | high))
 
 
 def evaluate(make_table: Callable[[Array], Table], u: Array, weights: Array) -> Point:
@@ -141,7 +148,7 @@ def _search(
 def newton_step(point: Point, bounds: Array, damping: float = 0.0) -> tuple[Array, Array, float]:
     """Steps of weights (K,) and atoms (K, d), and the predicted increase of J."""
     count, dimension = point.u.shape
-    free = _free(point, bounds)
+    free = point.free(bounds)
     keep = np.flatnonzero(np.column_stack([np.ones(count, dtype=bool), free]))  # interleaved: atom by atom
     right = np.column_stack([point.gains - point.information, point.slopes]).ravel()[keep]
     ones = np.column_stack([np.ones(count), np.zeros((count, dimension))]).ravel()[keep]
@@ -158,7 +165,7 @@ def looseness(make_table: Callable[[Array], Table], u: Array, weights: Array, bo
     """How far a residual of one can move the marginal: √(variables / smallest curvature) or infinity."""
     point = evaluate(make_table, u, weights)
     count, dimension = u.shape
-    keep = np.flatnonzero(np.column_stack([np.ones(count, dtype=bool), _free(point, bounds)]))
+    keep = np.flatnonzero(np.column_stack([np.ones(count, dtype=bool), point.free(bounds)]))
     block = np.zeros((count, 1 + dimension, count, 1 + dimension))
     block[np.arange(count), 1:, np.arange(count), 1:] = -point.bends / weights[:, None, None]
     scale = np.tile(np.concatenate([[1.0], unit]), count)
@@ -167,13 +174,6 @@ def looseness(make_table: Callable[[Array], Table], u: Array, weights: Array, bo
     matrix = (matrix * scale * scale[:, None] + np.outer(ones, ones))[np.ix_(keep, keep)]
     smallest = float(np.linalg.eigvalsh(matrix)[0])
     return float(np.sqrt(len(keep) / smallest)) if smallest > 0 else np.inf
-
-
-def _free(point: Point, bounds: Array) -> Any:
-    """Which coordinates may move: all but those at a bound whose gain does not rise inward: (K, d)."""
-    low = (point.u <= bounds[:, 0]) & (point.slopes <= OUTWARD)
-    high = (point.u >= bounds[:, 1]) & (point.slopes >= -OUTWARD)
-    return ~(low | high)
 
 
 def _information_matrix(table: Table, weights: Array, dimension: int) -> Any:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from .channels import Array, Channel
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BlahutArimoto:
     """Weights on the grid, and the information and the gap over the grid after each iteration."""
 
@@ -35,7 +35,7 @@ def blahut_arimoto(
     w = _grid(channel, grid)
     if iterations < 1:
         raise ValueError(f"iterations must be at least 1, got {iterations}")
-    log_p = channel.log_likelihood(channel.coordinate(w))
+    log_p = channel.log_likelihood(channel.inside(w))
     p = np.exp(log_p)
     entropy = np.sum(p * np.where(p > 0, log_p, 0.0), axis=1)  # Σ_z p log p
     weights = np.full(len(w), 1 / len(w))
@@ -54,10 +54,10 @@ def blahut_arimoto(
 
 
 def _grid(channel: Channel, grid: int | ArrayLike) -> Array:
-    if not isinstance(grid, int):
+    if not isinstance(grid, (int, np.integer)):
         points = np.asarray(grid, dtype=float)
         return points.reshape(-1, channel.dimension)
     if channel.dimension != 1 or grid < 2:
         raise ValueError(f"give the grid's points for {channel.dimension} parameters, or a number of at least 2")
     ends = channel.parameter(channel.bounds.T)[:, 0]
-    return np.linspace(ends[0], ends[1], grid)[:, None]
+    return np.linspace(ends[0], ends[1], int(grid))[:, None]

@@ -57,6 +57,11 @@ class Channel(ABC):
     def dimension(self) -> int:
         return len(self.bounds)
 
+    @property
+    def resolved(self) -> bool:
+        """Whether the Fisher lengths are known: if not, no grid can be trusted."""
+        return True
+
     @abstractmethod
     def log_likelihood(self, u: Array) -> Array:
         """log p(z | w(u)): (K, d) -> (K, Z)."""
@@ -72,6 +77,16 @@ class Channel(ABC):
     def coordinate(self, w: Array) -> Array:
         """The coordinate u of a parameter, inverse of `parameter`: (K, d) -> (K, d)."""
         return w
+
+    def inside(self, w: ArrayLike) -> Array:
+        """Coordinates of parameters given by the user, refused out of bounds: (M,) or (M, d) -> (M, d)."""
+        points = np.asarray(w, dtype=float).reshape(-1, self.dimension)
+        with np.errstate(invalid="ignore"):
+            u = self.coordinate(points)
+        outside = (u < self.bounds[:, 0] - 1e-12) | (u > self.bounds[:, 1] + 1e-12) | np.isnan(u)
+        if np.any(outside):
+            raise ValueError(f"the parameter {points[np.argmax(np.any(outside, axis=1))].tolist()} is out of bounds")
+        return np.clip(u, self.bounds[:, 0], self.bounds[:, 1])
 
     def stretch(self, u: Array) -> Array:
         """dw/du along each axis: (K, d) -> (K, d)."""
@@ -162,7 +177,7 @@ def log_mixture(log_p: Array, weights: Array) -> Array:
     return np.asarray(log)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Categorical(Channel):
     """Any finite channel, a table p(z | w) of shape (inputs, outcomes). The parameter is the row's number."""
 
@@ -184,6 +199,12 @@ class Categorical(Channel):
         object.__setattr__(self, "bounds", np.array([[0.0, len(matrix) - 1.0]]))
         object.__setattr__(self, "outcomes", np.arange(float(matrix.shape[1])))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Categorical) and np.array_equal(self.log_p, other.log_p)
+
+    def __hash__(self) -> int:
+        return hash(self.log_p.tobytes())
+
     def log_likelihood(self, u: Array) -> Array:
         return np.asarray(self.log_p[np.round(u[:, 0]).astype(int)])
 
@@ -193,11 +214,11 @@ class Categorical(Channel):
         return dense_rows(log_p, zero[:, None, :], zero[:, None, None, :])
 
 
-def check_row_sums(sums: Array) -> None:
+def check_row_sums(sums: Array, name: Callable[[int], str] = lambda row: f"row {row}") -> None:
     """Refuse likelihoods that are not normalised, naming the worst."""
     worst = int(np.argmax(np.abs(sums - 1)))
     if not abs(sums[worst] - 1) <= ROW_SUM_TOLERANCE:
         raise ValueError(
-            f"the likelihood must sum to one over the outcomes: row {worst} sums to {sums[worst]:.12g}; "
+            f"the likelihood must sum to one over the outcomes: {name(worst)} sums to {sums[worst]:.12g}; "
             "normalise it, or multiply a density by its quadrature weights"
         )

@@ -16,20 +16,29 @@ from .channels import Array, Categorical, Channel
 
 PANEL = 1.0  # standard deviations a Gauss–Legendre panel
 ORDER = 8  # nodes a panel
+EDGE = 1e-6  # of an axis
 MOST_NODES = 200_000
 
 
 def fisher_information(channel: Channel, w: ArrayLike) -> Array:
     """g(w) of one outcome of the channel, in the parameter w: (M,) or (M, d) -> (M, d, d)."""
-    u = channel.coordinate(np.asarray(w, dtype=float).reshape(-1, channel.dimension))
-    with np.errstate(divide="ignore"):
-        stretch = 1 / channel.stretch(u)
-    return coordinate_information(channel, u) * stretch[:, :, None] * stretch[:, None, :]
+    u = channel.inside(w)
+    information = coordinate_information(channel, u)
+    size = np.sqrt(np.einsum("kii->ki", information))
+    information[np.abs(information) < 1e-12 * size[:, :, None] * size[:, None, :]] = (
+        0.0  # independent, but for rounding
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scaled = information / channel.stretch(u)[:, :, None] / channel.stretch(u)[:, None, :]
+    return np.where(information == 0, 0.0, scaled)
 
 
 def coordinate_information(channel: Channel, u: Array) -> Array:
     """Σ_z ∂_i p ∂_j p / p in the coordinates u: (M, d) -> (M, d, d)."""
-    log_p, first, _, _ = channel.rows(u)
+    low, high = channel.bounds.T
+    vanishing = np.any(np.isneginf(channel.log_likelihood(u)), axis=1, keepdims=True)
+    inside = np.clip(u, low + EDGE * (high - low), high - EDGE * (high - low))
+    log_p, first, _, _ = channel.rows(np.where(vanishing, inside, u))  # at a bound where p vanishes: the limit
     p = np.exp(log_p)[:, None, :]
     relative = np.divide(first, p, out=np.zeros_like(first), where=p > 0)
     return np.asarray(np.einsum("kiz,kjz->kij", first, relative))
@@ -45,7 +54,11 @@ class Jeffreys:
 
     def density(self, w: ArrayLike) -> Array:
         """π_J(w), normalised: (M,) or (M, d) -> (M,)."""
-        return np.asarray(np.sqrt(np.linalg.det(fisher_information(self.channel, w))) / self.volume)
+        u = self.channel.inside(w)
+        with np.errstate(divide="ignore"):
+            stretch = np.prod(self.channel.stretch(u), axis=1)
+            root = np.sqrt(np.maximum(np.linalg.det(coordinate_information(self.channel, u)), 0.0))
+            return np.asarray(root / stretch / self.volume)
 
 
 def jeffreys(channel: Channel) -> Jeffreys:

@@ -40,9 +40,9 @@ class Coin(Channel):
     """
 
     n: int
-    outcomes: Array = field(init=False, repr=False)
-    bounds: Array = field(init=False, repr=False)
-    constant: Array = field(init=False, repr=False)
+    outcomes: Array = field(init=False, repr=False, compare=False)
+    bounds: Array = field(init=False, repr=False, compare=False)
+    constant: Array = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         n = positive_integer(self.n, "the number of tosses n")
@@ -82,7 +82,7 @@ class Coin(Channel):
         return 2 * np.arctan2(np.sqrt(w), np.sqrt(1 - w))
 
     def stretch(self, u: Array) -> Array:
-        return np.sin(u) / 2
+        return np.sin(np.where(u > np.pi / 2, np.pi - u, u)) / 2  # exactly 0 at both ends
 
     def axis_lengths(self) -> Array:
         return np.array([np.pi * math.sqrt(self.n)])
@@ -101,8 +101,8 @@ class Gaussian(Channel):
 
     amplitude: float
     sigma: float = 1.0
-    outcomes: Array = field(init=False, repr=False)
-    bounds: Array = field(init=False, repr=False)
+    outcomes: Array = field(init=False, repr=False, compare=False)
+    bounds: Array = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         amplitude = positive_number(self.amplitude, "the amplitude")
@@ -143,8 +143,8 @@ class Poisson(Channel):
 
     amplitude: float
     dark: float = 0.0
-    outcomes: Array = field(init=False, repr=False)
-    bounds: Array = field(init=False, repr=False)
+    outcomes: Array = field(init=False, repr=False, compare=False)
+    bounds: Array = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         amplitude = positive_number(self.amplitude, "the amplitude")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,13 @@ from numpy.typing import ArrayLike
 
 from .channels import Array, Channel, Rows, check_row_sums, dense_rows
 
+ROW_LOOK = (1025, 4097, 16385, 65537)  # points on an axis of one parameter
+PLANE_LOOK = (257, 1025, 4097)  # on each of two
+AGREED = 0.01  # relative: Fisher lengths on two grids this near count as resolved
+CHUNK = 4_000_000  # entries of one table
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class FunctionChannel(Channel):
     """The user's model: `log_likelihood` takes w of shape (K, d) ((K,) if bounds is one pair), gives (K, Z).
 
@@ -48,7 +54,7 @@ class FunctionChannel(Channel):
             raise ValueError(f"models of one or two parameters are supported, got {len(box)}")
         values = np.asarray(outcomes, dtype=float)
         channel = cls(function, box, values, scalar, _returns_torch(function, box, scalar), derivatives)
-        check_row_sums(np.exp(channel.log_likelihood(np.vstack([box.T, box.mean(axis=1)]))).sum(axis=1))
+        channel.log_likelihood(np.vstack([box.T, box.mean(axis=1)]))  # mistakes show before any search
         return channel
 
     def log_likelihood(self, u: Array) -> Array:
@@ -61,16 +67,56 @@ class FunctionChannel(Channel):
         if np.any(np.isnan(value)) or np.any(value == np.inf):
             bad = np.argwhere(np.isnan(value) | (value == np.inf))[0]
             raise ValueError(f"log_likelihood is NaN or +inf at w = {u[bad[0]].tolist()}, outcome {bad[1]}")
-        return value
+        sums = np.exp(value).sum(axis=1)
+        check_row_sums(sums, lambda row: f"at w = {u[row].tolist()} it")
+        return np.asarray(value - np.log(sums)[:, None])
 
     def rows(self, u: Array) -> Rows:
         log_p = self.log_likelihood(u)
+        first, second = self._slopes(u, log_p)
+        lost = ~(np.all(np.isfinite(first), axis=(1, 2)) & np.all(np.isfinite(second), axis=(1, 2, 3)))
+        if np.any(lost):  # as at a bound where p vanishes: 0 times infinity
+            first[lost], second[lost] = _differences(self.log_likelihood, u[lost], self.bounds, log_p.shape[1])
+        return dense_rows(log_p, first, second)
+
+    def _slopes(self, u: Array, log_p: Array) -> tuple[Array, Array]:
+        """Derivatives of p, by the best means there are: (K, d, Z), (K, d, d, Z)."""
         if self.derivatives is not None:
-            given = self.derivatives(u[:, 0] if self.scalar else u)
-            return _rows_of_log(log_p, *(np.asarray(g, dtype=float) for g in given))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                first, second = self.derivatives(u[:, 0] if self.scalar else u)
+            return _of_log(log_p, np.array(first, dtype=float), np.array(second, dtype=float), self.dimension)
         if self.is_torch:
-            return _torch_rows(self.function, u, self.scalar, log_p)
-        return _difference_rows(self.log_likelihood, u, self.bounds, log_p)
+            try:
+                return _torch_derivatives(self.function, u, self.scalar)
+            except RuntimeError:  # a function that torch cannot map, such as one that looks at its values
+                pass
+        return _differences(self.log_likelihood, u, self.bounds, log_p.shape[1])
+
+    @property
+    def resolved(self) -> bool:
+        return all(resolved for _, _, resolved in self._cumulatives)
+
+    @cached_property
+    def _cumulatives(self) -> list[tuple[Array, Array, bool]]:
+        """Of each axis: nodes, Fisher length up to them, and whether four times as many changed the length."""
+        return [self._measured(axis) for axis in range(self.dimension)]
+
+    def _axis_cumulative(self, axis: int) -> tuple[Array, Array]:
+        nodes, length, _ = self._cumulatives[axis]
+        return nodes, length
+
+    def _measured(self, axis: int) -> tuple[Array, Array, bool]:
+        before, size = -math.inf, max(64, CHUNK // len(self.outcomes))
+        for count in PLANE_LOOK if self.dimension > 1 else ROW_LOOK:
+            nodes = np.linspace(self.bounds[axis, 0], self.bounds[axis, 1], count)
+            parts = [nodes[i : i + size + 1] for i in range(0, count - 1, size)]
+            angles = np.concatenate([self._bhattacharyya_angles(axis, part) for part in parts])
+            length = np.concatenate([[0.0], np.cumsum(2 * angles)])
+            agreed = abs(length[-1] - before) <= AGREED * length[-1]
+            if agreed:
+                break
+            before = length[-1]
+        return nodes, length, bool(agreed)
 
 
 def _returns_torch(function: Callable[[Any], Any], box: Array, scalar: bool) -> bool:
@@ -78,9 +124,22 @@ def _returns_torch(function: Callable[[Any], Any], box: Array, scalar: bool) -> 
     middle = box.mean(axis=1)
     probe = middle if scalar else middle[None, :]
     try:
-        return type(function(probe)).__module__.startswith("torch")
-    except TypeError:
+        with np.errstate(all="ignore"):
+            return type(function(probe)).__module__.startswith("torch")
+    except Exception as error:
+        if not _accepts_torch(function, probe):
+            raise error
         return True
+
+
+def _accepts_torch(function: Callable[[Any], Any], probe: Array) -> bool:
+    """Whether a tensor in gives a tensor out."""
+    try:
+        import torch
+
+        return isinstance(function(torch.as_tensor(probe, dtype=torch.float64)), torch.Tensor)
+    except Exception:  # the user's function may fail in any way; its first error is the one to show
+        return False
 
 
 def _call(function: Callable[[Any], Any], w: Array, is_torch: bool) -> Array:
@@ -90,17 +149,25 @@ def _call(function: Callable[[Any], Any], w: Array, is_torch: bool) -> Array:
     import torch  # only for a torch function, whose owner has torch
 
     with torch.no_grad():
-        return np.asarray(function(torch.as_tensor(w, dtype=torch.float64)).numpy(), dtype=float)
+        return np.asarray(function(torch.as_tensor(w, dtype=torch.float64)).detach().numpy(), dtype=float)
 
 
-def _rows_of_log(log_p: Array, first: Array, second: Array) -> Rows:
-    """Derivatives of p from those of log p."""
+def _of_log(log_p: Array, first: Array, second: Array, dimension: int) -> tuple[Array, Array]:
+    """Derivatives of p from those of log p that the user gave."""
+    count, outcomes = log_p.shape
+    expected = (count, dimension, outcomes), (count, dimension, dimension, outcomes)
+    if (first.shape, second.shape) != expected:
+        raise ValueError(
+            f"derivatives returned shapes {first.shape} and {second.shape}, expected {expected[0]} and "
+            f"{expected[1]}: first and second derivatives of log p, the outcomes last"
+        )
     p = np.exp(log_p)[:, None, :]
-    outer = first[:, :, None, :] * first[:, None, :, :]
-    return dense_rows(log_p, p * first, p[:, None] * (second + outer))
+    with np.errstate(invalid="ignore", over="ignore"):
+        outer = first[:, :, None, :] * first[:, None, :, :]
+        return p * first, p[:, None] * (second + outer)
 
 
-def _torch_rows(function: Callable[[Any], Any], u: Array, scalar: bool, log_p: Array) -> Rows:
+def _torch_derivatives(function: Callable[[Any], Any], u: Array, scalar: bool) -> tuple[Array, Array]:
     import torch
 
     def row(point: Any) -> Any:
@@ -109,19 +176,20 @@ def _torch_rows(function: Callable[[Any], Any], u: Array, scalar: bool, log_p: A
     points = torch.as_tensor(u, dtype=torch.float64)
     first = torch.vmap(torch.func.jacrev(row))(points)
     second = torch.vmap(torch.func.jacrev(torch.func.jacrev(row)))(points)
-    return dense_rows(log_p, first.permute(0, 2, 1).numpy(), second.permute(0, 2, 3, 1).numpy())
+    first, second = first.detach().permute(0, 2, 1), second.detach().permute(0, 2, 3, 1)
+    return np.array(first.numpy(), dtype=float), np.array(second.numpy(), dtype=float)
 
 
 STENCIL = np.arange(-3, 4)  # seven points: sixth order, errors near 1e-9 with the step below
 
 
-def _difference_rows(function: Callable[[Array], Array], u: Array, bounds: Array, log_p: Array) -> Rows:
+def _differences(function: Callable[[Array], Array], u: Array, bounds: Array, outcomes: int) -> tuple[Array, Array]:
     """Derivatives of p by seven-point stencils that stay inside the bounds."""
     count, dimension = u.shape
     step = 2e-3 * (bounds[:, 1] - bounds[:, 0])
     centre = np.clip(u, bounds[:, 0] + 3 * step, bounds[:, 1] - 3 * step)
-    first = np.empty((count, dimension, log_p.shape[1]))
-    second = np.empty((count, dimension, dimension, log_p.shape[1]))
+    first = np.empty((count, dimension, outcomes))
+    second = np.empty((count, dimension, dimension, outcomes))
     for i in range(dimension):
         weights = _stencil_weights((u[:, i] - centre[:, i]) / step[i])
         values = _stencil_values(function, u, centre, step, i)
@@ -129,7 +197,7 @@ def _difference_rows(function: Callable[[Array], Array], u: Array, bounds: Array
         second[:, i, i] = np.einsum("ks,ksz->kz", weights[2], values) / step[i] ** 2
     if dimension == 2:
         other = _stencil_weights((u[:, 1] - centre[:, 1]) / step[1])[1]
-        mixed = np.zeros_like(log_p)
+        mixed = np.zeros((count, outcomes))
         for s, offset in enumerate(STENCIL):
             shifted = u.copy()
             shifted[:, 1] = centre[:, 1] + offset * step[1]
@@ -137,7 +205,7 @@ def _difference_rows(function: Callable[[Array], Array], u: Array, bounds: Array
             weights = _stencil_weights((u[:, 0] - centre[:, 0]) / step[0])
             mixed += other[:, s, None] * np.einsum("ks,ksz->kz", weights[1], along)
         second[:, 0, 1] = second[:, 1, 0] = mixed / (step[0] * step[1])
-    return dense_rows(log_p, first, second)
+    return first, second
 
 
 def _stencil_values(function: Callable[[Array], Array], u: Array, centre: Array, step: Array, axis: int) -> Array:

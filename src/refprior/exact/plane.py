@@ -59,9 +59,9 @@ class TwoCoins(Channel):
     """n tosses of each of two coins; z = (heads of the first, heads of the second), w = (bias, bias)."""
 
     n: int
-    coin: Coin = field(init=False, repr=False)
-    outcomes: Array = field(init=False, repr=False)
-    bounds: Array = field(init=False, repr=False)
+    coin: Coin = field(init=False, repr=False, compare=False)
+    outcomes: Array = field(init=False, repr=False, compare=False)
+    bounds: Array = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         coin = Coin(self.n)
@@ -119,9 +119,9 @@ class ExponentialDecay(Channel):
     times: tuple[float, float] = (1.0, 2.0)
     sigma: float = 0.1
     nodes: int = NODES
-    outcomes: Array = field(init=False, repr=False)
-    bounds: Array = field(init=False, repr=False)
-    axis: Array = field(init=False, repr=False)
+    outcomes: Array = field(init=False, repr=False, compare=False)
+    bounds: Array = field(init=False, repr=False, compare=False)
+    axis: Array = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         times = tuple(positive_number(t, "each time") for t in self.times)

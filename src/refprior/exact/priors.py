@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import large
-from .channels import Array, Channel
+from .channels import Array, Categorical, Channel
 from .models import Coin, positive_integer
 from .objective import Objective, require_concave, two_stage_signs
 from .search import fisher_grid
@@ -25,7 +25,8 @@ def reference_prior(channel: Channel, tol: float = 1e-12) -> Solution:
     if isinstance(channel, Coin) and channel.n >= large.LARGE_FROM:
         u, weights = large.solve_coin(channel, tol)
         return _warned(judged(Objective((channel,)), u, weights), tol)
-    return _solved(Objective((channel,)), tol)
+    objective = Objective((channel,))
+    return _warned(judged(objective, *solve(objective, tol)), tol)
 
 
 def two_stage_prior(
@@ -45,8 +46,18 @@ def two_stage_prior(
     objective = Objective((channel_of_n(m + n), channel_of_n(m)), signs)
     if not np.allclose(objective.channels[0].bounds, objective.channels[1].bounds):
         raise ValueError("both stages must share the parameter's range; channel_of_n gave two different boxes")
-    require_concave(objective, fisher_grid(objective.channel, 1.0)[0])
-    return _solved(objective, tol)
+    grid = _grid(objective.channel)
+    require_concave(objective, grid)
+    u, weights = solve(objective, tol)
+    require_concave(objective, np.vstack([grid, u]), np.concatenate([np.zeros(len(grid)), weights]))
+    return _warned(judged(objective, u, weights), tol)
+
+
+def _grid(channel: Channel) -> Array:
+    """Parameters on which to try concavity: a standard deviation apart, or all rows of a table."""
+    if isinstance(channel, Categorical):
+        return np.arange(channel.bounds[0, 1] + 1)[:, None]
+    return fisher_grid(channel, 1.0)[0]
 
 
 def certify(prior: Solution, proof: bool = False) -> Solution:
@@ -59,12 +70,14 @@ def certify(prior: Solution, proof: bool = False) -> Solution:
     return replace(solution, proof=prove_coin(solution))
 
 
-def _solved(objective: Objective, tol: float) -> Solution:
-    return _warned(judged(objective, *solve(objective, tol)), tol)
-
-
 def _warned(solution: Solution, tol: float) -> Solution:
-    if not solution.gap <= tol:
+    if not solution.objective.resolved:
+        warnings.warn(
+            "the likelihood changes on scales too fine to follow, so where the gain is largest is not known: the "
+            f"gap of {solution.gap:.2g} nats is that to log of the number of outcomes; narrow the bounds",
+            stacklevel=3,
+        )
+    elif not solution.gap <= tol:
         warnings.warn(
             f"the gap is {solution.gap:.2g} nats, above the tolerance {tol:.2g}: the prior is the best "
             "found, the gap still bounds what is missing",
@@ -73,7 +86,7 @@ def _warned(solution: Solution, tol: float) -> Solution:
     return solution
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FirstStage:
     """Priors for a second stage when the outcome of the first is known."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SHOWN = 24  # atoms in the printed table; the middle of longer ones is left out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solution:
     """A discrete prior with its certificate: capacity − information lies in [0, gap], in nats."""
 
@@ -44,7 +44,7 @@ class Solution:
 
     def gain(self, w: ArrayLike) -> Array:
         """G(w), the gray line of the figures, at most information + gap: (M,) or (M, 2) -> (M,)."""
-        return self.objective.gain(self._coordinates(w), self._log_marginals())
+        return self.objective.gain(self.channel.inside(w), self._log_marginals())
 
     def posterior(self, z: ArrayLike) -> Array:
         """p(w_k | z) on the atoms for one outcome z: -> (K,)."""
@@ -94,18 +94,6 @@ class Solution:
             half = SHOWN // 2
             lines = [*lines[:half], f"... {len(lines) - SHOWN} more ...", *lines[-half:]]
         return "\n".join([head, "atom" + " " * (16 * self.channel.dimension - 4) + "weight", *lines])
-
-    def _coordinates(self, w: ArrayLike) -> Array:
-        points = np.asarray(w, dtype=float)
-        dimension = self.channel.dimension
-        points = points.reshape(-1, dimension)
-        with np.errstate(invalid="ignore"):
-            u = self.channel.coordinate(points)
-        outside = (u < self.channel.bounds[:, 0] - 1e-12) | (u > self.channel.bounds[:, 1] + 1e-12)
-        outside |= np.isnan(u)
-        if np.any(outside):
-            raise ValueError(f"the parameter {points[np.argmax(np.any(outside, axis=1))].tolist()} is out of bounds")
-        return np.clip(u, self.channel.bounds[:, 0], self.channel.bounds[:, 1])
 
     def _log_marginals(self) -> list[Array]:
         return self.objective.log_marginals(self.coordinates, self.weights)

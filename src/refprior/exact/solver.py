@@ -15,18 +15,21 @@ from scipy.spatial import cKDTree
 
 from .ascent import Point, ascend, settle
 from .channels import Array, Categorical, Index
-from .objective import Objective, Table
+from .objective import Objective, Table, safe_log
 from .search import climb, fisher_grid, grid_gain, peaks, search_logs
 from .weights import optimal_weights
 
 CANDIDATE_SPACING = 0.25  # standard deviations between candidates, one parameter
 CANDIDATE_SPACING_PLANE = 0.8  # two parameters: their number grows with the square
+MOST_CANDIDATES = 2000  # of one parameter: the cost of a step grows with the cube
 SEARCH_SPACING = 0.25
 COARSE_TOLERANCE = 1e-6  # of a search on fewer outcomes
+IDLE = 1e-8  # rows of a table with less weight are left out, if that costs nothing
 ROUNDS = 25
 FEW = 2  # more missing atoms than this in one dimension: let the others move aside
 PATIENCE = 4  # rounds without halving the excess: what is left is rounding
 MET = 0.02  # standard deviations; atoms this near after an ascent have met
+TEAR = 0.02  # standard deviations to either side of an atom in a dip, from where to climb
 # atoms closer than this (standard deviations) become one before an ascent; less after each stale round
 TWIN = (0.3, 0.1, 0.01, 1e-3)
 
@@ -83,9 +86,26 @@ def _enlarged(objective: Objective, point: Point, missing: Missing, grid: Array,
 def _solve_table(objective: Objective, tolerance: float) -> tuple[Array, Array]:
     """A finite channel: all rows are candidates, none moves."""
     u = np.arange(objective.channel.bounds[0, 1] + 1)[:, None]
-    weights = optimal_weights(Table.of_values(objective, u), 0.1 * tolerance)
-    weights = np.where(weights > 1e-3 * tolerance, weights, 0.0)
-    return u[weights > 0], weights[weights > 0] / weights.sum()
+    table = Table.of_values(objective, u)
+    weights = _over(optimal_weights(table, 0.1 * tolerance), 1e-3 * tolerance)
+    kept = weights > IDLE
+    again = np.zeros(len(u))
+    again[kept] = optimal_weights(Table.of_values(objective, u[kept]), 0.1 * tolerance)
+    if _table_gap(table, again) <= max(tolerance, _table_gap(table, weights)):
+        weights = _over(again, 1e-3 * tolerance)
+    return u[weights > 0], weights[weights > 0]
+
+
+def _over(weights: Array, least: float) -> Array:
+    """Weights above `least` only, renormalised."""
+    kept = np.where(weights > least, weights, 0.0)
+    return np.asarray(kept / kept.sum())
+
+
+def _table_gap(table: Table, weights: Array) -> float:
+    """Largest gain minus J on the points of a table."""
+    gains = table.gains([safe_log(mixture) for mixture in table.mixtures(weights)])
+    return float(gains.max() - weights @ gains)
 
 
 def _unit(objective: Objective) -> Array:
@@ -98,7 +118,8 @@ def _start(objective: Objective, unit: Array) -> Point:
     """Weights on a grid of candidates, gathered around their peaks, then the joint ascent."""
     channel = objective.channel
     plane = channel.dimension > 1
-    u, shape = fisher_grid(channel, CANDIDATE_SPACING_PLANE if plane else CANDIDATE_SPACING)
+    narrowest = float(channel.axis_lengths().max()) / MOST_CANDIDATES
+    u, shape = fisher_grid(channel, CANDIDATE_SPACING_PLANE if plane else max(CANDIDATE_SPACING, narrowest))
     if plane:
         u, shape = _one_of_each(u, channel.canonical(u)), ()
     weights = optimal_weights(Table.of_values(objective, u), 1e-7)
@@ -124,13 +145,13 @@ def gather(u: Array, weights: Array, centres: Array) -> tuple[Array, Array]:
     return np.stack(moved, axis=1), total / total.sum()
 
 
-def _ascend(objective: Objective, u: Array, weights: Array, unit: Array) -> Point:
+def _ascend(objective: Objective, u: Array, weights: Array, unit: Array, met: float = MET) -> Point:
     """Joint ascent; atoms that met on the way become one."""
     bounds = objective.channel.bounds
     for _ in range(3):
         point = ascend(objective.table, u, weights, bounds, 0.5 * unit)
         point = settle(objective.table, point, bounds, 0.5 * unit)
-        u, weights = merged(objective.channel.canonical(point.u), point.weights, unit, MET)
+        u, weights = merged(objective.channel.canonical(point.u), point.weights, unit, met)
         if len(u) == len(point.u):
             break
     return point
@@ -151,11 +172,23 @@ def _missing(
     start = peaks(values, shape)
     distance = cKDTree(point.u / unit).query(grid[start] / unit)[0]
     start = start[(distance > SEARCH_SPACING) | (values[start] > level)]  # not the atoms' own
-    if not len(start):
-        return Missing(grid[:0], float(values.max()) - level, values - level)
-    top, height = climb(objective, grid[start], logs, SEARCH_SPACING * unit)
-    excess = height - level
-    return Missing(top[excess > tolerance / 3], float(excess.max()), values - level)
+    for places in (grid[start], _torn(point, objective.channel.bounds, unit)):
+        if len(places):
+            top, height = climb(objective, places, logs, SEARCH_SPACING * unit)
+            excess = height - level
+            if excess.max() > tolerance / 3:
+                return Missing(top[excess > tolerance / 3], float(excess.max()), values - level)
+    return Missing(grid[:0], float(values.max()) - level, values - level)
+
+
+def _torn(point: Point, bounds: Array, unit: Array) -> Array:
+    """Both sides of every atom that stands in a dip of the gain, as where one is about to become two: (M, d)."""
+    free = point.free(bounds)
+    bends = np.where(free[:, :, None] & free[:, None, :], point.bends * unit * unit[:, None], 0.0)
+    values, vectors = np.linalg.eigh(bends)
+    torn = values[:, -1] > 0
+    aside = TEAR * vectors[torn, :, -1] * unit
+    return np.clip(np.vstack([point.u[torn] - aside, point.u[torn] + aside]), bounds[:, 0], bounds[:, 1])
 
 
 def respaced(point: Point, grid: Array, surplus: Array, more: int) -> tuple[Array, Array]:
@@ -180,7 +213,7 @@ def _exchange(objective: Objective, point: Point, added: Array, unit: Array, apa
     weights = optimal_weights(Table.of_values(objective, u), 1e-12)
     alive = weights > 1e-9
     u, weights = u[alive], weights[alive] / weights[alive].sum()
-    return _ascend(objective, *merged(u, weights, unit, apart), unit)
+    return _ascend(objective, *merged(u, weights, unit, apart), unit, min(MET, apart / 2))
 
 
 def _representatives(u: Array, weights: Array, apart: float) -> Array:

@@ -37,18 +37,10 @@ def optimal_weights(table: Table, tolerance: float, weights: Array | None = None
     return np.asarray(pi / pi.sum())
 
 
-def curvature(table: Table, pi: Array) -> Array:
-    """−∂²J/∂π² = Σ_c b_c P_c diag(1/p_c) P_cᵀ: (K, K)."""
-    total = np.zeros((len(pi), len(pi)))
-    for sign, p, mixture in zip(table.signs, table.p, table.mixtures(pi), strict=True):
-        total += sign * (p / np.maximum(mixture, 1e-300)) @ p.T
-    return total
-
-
 def _step(table: Table, pi: Array, slack: Array, gains: Array, mu: float) -> tuple[Array, Array, float] | None:
     """One primal–dual step towards complementarity CENTRING · mu; None when rounding leaves none."""
     target = CENTRING * mu
-    factor = _factor(curvature(table, pi) + np.diag(slack / pi))
+    factor = _factor(table.curvature(pi) + np.diag(slack / pi))
     if factor is None:
         return None
     solved = cho_solve(factor, np.stack([gains + target / pi, np.ones_like(pi)], axis=1), check_finite=False)

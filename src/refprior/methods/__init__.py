@@ -1,8 +1,9 @@
 """Methods: one small frozen dataclass each, whose fields are hyper-parameters and whose call is the loss."""
 
+from refprior.methods.fixmatch import FixMatch
 from refprior.methods.information_only import InformationOnly
 from refprior.methods.reference_prior import ReferencePrior
 from refprior.methods.step import Batch, Loss, Method, Model, Step
 from refprior.methods.supervised import Supervised
 
-__all__ = ["Batch", "InformationOnly", "Loss", "Method", "Model", "ReferencePrior", "Step", "Supervised"]
+__all__ = ["Batch", "FixMatch", "InformationOnly", "Loss", "Method", "Model", "ReferencePrior", "Step", "Supervised"]

@@ -99,7 +99,10 @@ class ReferencePrior:
 
     def __call__(self, step: Step) -> Loss:
         batch = step.batch
-        labelled, weak, strong = step.predict(batch.x, batch.weak, batch.strong)
+        if self.stop_gradient and not self.marginal_gradient:
+            labelled, strong, weak = step.predict(batch.x, batch.strong, frozen=[batch.weak])
+        else:
+            labelled, strong, weak = step.predict(batch.x, batch.strong, batch.weak)
         log_prior = step.log_prior if self.trainable_prior else step.log_prior.detach()
         likelihood = cross_entropy(labelled, batch.y, log_prior).mean()
         h_y = self.marginal(weak, strong, log_prior, step.generator).mean()

@@ -6,7 +6,7 @@ unlabelled items make a tuple (0: the method wants no unlabelled data). There is
 
 # K particles, b labelled examples, B unlabelled tuples, N order, C classes
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -38,17 +38,27 @@ class Step:
     progress: float = 0.0  # of this stage, from 0 to 1
     generator: torch.Generator | None = None  # for methods that draw
     memory: dict[str, Tensor] = field(default_factory=dict)  # the method's own state, saved with the weights
+    independent: bool = False  # the networks have no batch norm: an example's prediction depends on it alone
 
-    def predict(self, *inputs: Tensor) -> list[Tensor]:
-        """Log-probabilities of several inputs from one forward pass, so that batch norm sees them together.
+    def predict(self, *inputs: Tensor, frozen: Sequence[Tensor] = ()) -> list[Tensor]:
+        """Log-probabilities of several inputs, those of `frozen` ones last and without gradient.
 
-        Inputs are (b, *image) or tuples (B, N, *image); outputs are (K, b, C) or (K, B, N, C).
+        Inputs are (b, *image) or tuples (B, N, *image); outputs are (K, b, C) or (K, B, N, C). All go through the
+        networks together, so that batch norm sees them as one batch; where examples do not see each other, the frozen
+        ones go alone, which saves their backward pass.
         """
+        if frozen and self.independent:
+            outputs = self._together(inputs)
+            with torch.no_grad():
+                return [*outputs, *self._together(frozen)]
+        outputs = self._together([*inputs, *frozen])
+        return [*outputs[: len(inputs)], *(p.detach() for p in outputs[len(inputs) :])]
+
+    def _together(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         image = self.batch.x.dim() - 1
         leads = [x.shape[: x.dim() - image] for x in inputs]
         flat = [x.reshape(-1, *self.batch.x.shape[1:]) for x in inputs]
-        together = self.student(torch.cat(flat))
-        parts = together.split([len(x) for x in flat], dim=1)
+        parts = self.student(torch.cat(flat)).split([len(x) for x in flat], dim=1)
         return [p.reshape(len(p), *lead, p.shape[-1]) for p, lead in zip(parts, leads, strict=True)]
 
 

@@ -1,53 +1,6 @@
 """Recipes: functions that return a `Recipe`; the docstring of each is its record."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from refprior.recipes.named import RECIPES, Named, again, named
+from refprior.recipes.sweep import Cell, Outcome, cells, run_cells
 
-from refprior.recipes.digits import digits_ssl, digits_supervised
-from refprior.recipes.manifold import mnist_manifold
-from refprior.recipes.settings import check_name, override, parse, signature_hints
-from refprior.train import Recipe
-
-RECIPES: dict[str, Callable[..., Recipe]] = {f.__name__: f for f in (digits_ssl, digits_supervised, mnist_manifold)}
-
-
-class Named(NamedTuple):
-    """A recipe and how to make it again."""
-
-    recipe: Recipe
-    origin: dict[str, Any]
-
-
-def named(name: str, settings: dict[str, str], **arguments: Any) -> Named:
-    """The recipe of that name, with arguments of its function and other settings changed as the user says.
-
-    A setting without a dot that the recipe's function takes, such as `labels`, is an argument of it; all others are
-    dotted names inside the recipe, such as `method.alpha`.
-    """
-    check_name(name, RECIPES, "there is no recipe")
-    hints = signature_hints(RECIPES[name])
-    inner = {path: text for path, text in settings.items() if path not in hints}
-    own = {path: parse(text, hints[path], path) for path, text in settings.items() if path in hints}
-    if both := set(own) & set(arguments):
-        raise ValueError(f"{', '.join(sorted(both))} has an option of its own: give --{min(both)} instead of --set")
-    arguments = {**arguments, **own}
-    check_arguments(name, hints, arguments)
-    recipe = RECIPES[name](**arguments)
-    for path, text in inner.items():
-        recipe = override(recipe, path, text)
-    return Named(recipe, {"recipe": name, "arguments": arguments, "settings": inner})
-
-
-def check_arguments(name: str, hints: dict[str, Any], arguments: dict[str, Any]) -> None:
-    for argument in arguments:
-        check_name(argument, hints, f"recipe {name} has no argument")
-
-
-def again(origin: dict[str, Any] | None) -> Recipe:
-    """The recipe that a run folder was made with."""
-    if origin is None:
-        raise ValueError("the run was made from Python, not from a named recipe: use refprior.train.load there")
-    return named(origin["recipe"], origin["settings"], **origin["arguments"]).recipe
-
-
-__all__ = ["RECIPES", "Named", "again", "digits_ssl", "digits_supervised", "mnist_manifold", "named"]
+__all__ = ["RECIPES", "Cell", "Named", "Outcome", "again", "cells", "named", "run_cells"]

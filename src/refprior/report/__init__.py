@@ -2,6 +2,19 @@
 
 from refprior.report.embed import write_embedding
 from refprior.report.page import write_report
-from refprior.report.table import find_runs, group, markdown, rows, summarise
+from refprior.report.pivot import as_latex, as_markdown, pivot
+from refprior.report.table import find_runs, group, rows, summarise
+from refprior.report.uncertain import uncertain_figure
 
-__all__ = ["find_runs", "group", "markdown", "rows", "summarise", "write_embedding", "write_report"]
+__all__ = [
+    "as_latex",
+    "as_markdown",
+    "find_runs",
+    "group",
+    "pivot",
+    "rows",
+    "summarise",
+    "uncertain_figure",
+    "write_embedding",
+    "write_report",
+]

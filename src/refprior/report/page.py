@@ -5,6 +5,7 @@ from html import escape
 from pathlib import Path
 
 from refprior.report.figures import all_figures, as_image, as_png
+from refprior.report.pivot import pivot
 from refprior.report.table import Group, find_runs, group, rows, summarise_finished
 from refprior.train import folder
 
@@ -23,12 +24,14 @@ _NOTE = (
 )
 
 
-def write_report(paths: Sequence[Path], out: Path, pictures: Path | None = None) -> list[Group]:
+def write_report(
+    paths: Sequence[Path], out: Path, pictures: Path | None = None, column: str | None = None
+) -> list[Group]:
     """Write the page for all runs among and below `paths`, and its figures as files too; the groups it shows."""
     found = find_runs(paths)
     groups = group(summarise_finished(found))
     out.parent.mkdir(parents=True, exist_ok=True)
-    folder.write_text(out, page(groups, found))
+    folder.write_text(out, page(groups, found, column))
     if pictures is not None:
         pictures.mkdir(parents=True, exist_ok=True)
         for title, figure in all_figures(groups).items():
@@ -36,10 +39,11 @@ def write_report(paths: Sequence[Path], out: Path, pictures: Path | None = None)
     return groups
 
 
-def page(groups: Sequence[Group], sources: Sequence[Path]) -> str:
+def page(groups: Sequence[Group], sources: Sequence[Path], column: str | None = None) -> str:
     """The HTML text."""
     sections = {
-        "Results": f"{_table(groups)}<p class='note'>{_NOTE}</p>",
+        **({f"Accuracy by {column}": _table(pivot(groups, column))} if column else {}),
+        "Results": f"{_table(rows(groups))}<p class='note'>{_NOTE}</p>",
         **{title: as_image(figure, title) for title, figure in all_figures(groups).items()},
         "Runs": "<ul>" + "".join(f"<li><code>{escape(str(s))}</code></li>" for s in sources) + "</ul>",
     }
@@ -50,8 +54,8 @@ def page(groups: Sequence[Group], sources: Sequence[Path]) -> str:
     )
 
 
-def _table(groups: Sequence[Group]) -> str:
-    head, *body = rows(groups)
+def _table(cells: Sequence[Sequence[str]]) -> str:
+    head, *body = cells
     lines = ["<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in head) + "</tr>"]
     lines += ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body]
     return "<table>" + "\n".join(lines) + "</table>"

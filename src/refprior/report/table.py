@@ -24,10 +24,15 @@ class Summary:
     """What a run folder says: its name, its seed and its records."""
 
     path: Path
-    label: str
+    recipe: str  # its name
+    settings: dict[str, str]  # what was set by hand, without the seed
     key: str  # the same for runs that differ only in their seed
     seed: int
     records: list[Record]
+
+    @property
+    def label(self) -> str:
+        return " ".join([self.recipe, *(f"{name}={value}" for name, value in sorted(self.settings.items()))])
 
     @property
     def result(self) -> Record:
@@ -48,7 +53,8 @@ def summarise(path: Path) -> Summary:
     recipe, done = header["recipe"], records[-1]["step"] if records else 0
     if done != recipe["steps"]:
         raise UnfinishedError(f"{path} is not finished: step {done} of {recipe['steps']}")
-    return Summary(path, _label(header), json.dumps(_without_seeds(recipe)), recipe["seed"], records)
+    name, settings = _origin(header)
+    return Summary(path, name, settings, json.dumps(_without_seeds(recipe)), recipe["seed"], records)
 
 
 def summarise_finished(paths: Sequence[Path]) -> list[Summary]:
@@ -106,12 +112,6 @@ def rows(groups: Sequence[Group]) -> list[list[str]]:
     return [head, *([g[0].label, str(len(g)), *(_cell(name, g) for name in COLUMNS)] for g in groups)]
 
 
-def markdown(groups: Sequence[Group]) -> str:
-    head, *body = rows(groups)
-    lines = [head, ["---"] * len(head), *body]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
 def _cell(name: str, runs: Group) -> str:
     values = [COLUMNS[name](run.result) for run in runs]
     digits = _DIGITS.get(name, 1)
@@ -121,14 +121,14 @@ def _cell(name: str, runs: Group) -> str:
     return f"{mean} ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else mean
 
 
-def _label(header: dict[str, Any]) -> str:
+def _origin(header: dict[str, Any]) -> tuple[str, dict[str, str]]:
     """The recipe's name and whatever was set by hand, without the seed."""
     origin = header["origin"]
     if origin is None:
-        return str(header["recipe"]["method"]["type"]).rpartition(".")[2]
+        return str(header["recipe"]["method"]["type"]).rpartition(".")[2], {}
     changed = {**origin["arguments"], **origin["settings"]}
     changed.pop("seed", None)
-    return " ".join([origin["recipe"], *(f"{name}={value}" for name, value in sorted(changed.items()))])
+    return origin["recipe"], {name: str(value) for name, value in changed.items()}
 
 
 def _without_seeds(description: Any) -> Any:

@@ -65,6 +65,12 @@ def save(run: Path, state: State, metrics_bytes: int) -> Path:
     return path
 
 
+def set_aside(run: Path, step: int) -> None:
+    """Rename a damaged checkpoint, so that it no longer counts as one."""
+    record = run / FOLDER / f"step-{step:08}.json"
+    record.replace(record.with_suffix(".json.damaged"))
+
+
 def steps(run: Path) -> list[int]:
     """Steps of which there is a checkpoint, the latest first."""
     names = (re.fullmatch(r"step-(\d{8})\.json", path.name) for path in (run / FOLDER).glob("step-*.json"))
@@ -78,7 +84,8 @@ def read(run: Path, step: int) -> Checkpoint:
     try:
         if _digest(path) != record["sha256"]:
             raise CheckpointError(f"{path} is damaged: its checksum is not the one in {path.stem}.json")
-        tensors = load_file(path)
+        # Copies: what safetensors gives is the file itself in memory, and would go with it.
+        tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
     except (SafetensorError, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
         raise error if isinstance(error, CheckpointError) else CheckpointError(f"{path} is damaged: {error}") from None
     return Checkpoint(path, step, record["metrics_bytes"], record["seconds"], record["skipped"], tensors)
@@ -111,7 +118,7 @@ def restore(state: State, checkpoint: Checkpoint) -> None:
     try:
         state.particles.load_state_dict(_part(saved, "particles"))
         state.teacher.load_state_dict(_part(saved, "teacher"))
-        _load_optimiser(state.optimiser, _part(saved, "optimiser"))
+        _load_optimiser(state.optimiser, _part(saved, "optimiser"), checkpoint.step > checkpoint.skipped)
         state.labelled.load_state_dict(_part(saved, "labelled"))
         if state.unlabelled is not None:
             state.unlabelled.load_state_dict(_part(saved, "unlabelled"))
@@ -135,7 +142,7 @@ def _read_record(path: Path, step: int) -> dict[str, Any]:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged: {error}") from None
-    if not isinstance(record, dict) or not isinstance(record.get("format"), int):
+    if not isinstance(record, dict) or type(record.get("format")) is not int:
         raise CheckpointError(f"{path} is damaged: it names no format")
     if record["format"] != FORMAT:
         raise CheckpointError(
@@ -155,6 +162,9 @@ def _check_fit(checkpoint: Checkpoint, expected: Tensors) -> None:
     shapes = {name: (tuple(t.shape), t.dtype) for name, t in expected.items() if not name.startswith(free)}
     found = {name: (tuple(t.shape), t.dtype) for name, t in checkpoint.tensors.items() if not name.startswith(free)}
     wrong = sorted(name for name in {*shapes, *found} if shapes.get(name) != found.get(name))
+    streams = [t for name, t in checkpoint.tensors.items() if name.endswith(".waiting")]
+    if any(t.dtype != torch.int64 or t.dim() != 1 for t in streams):
+        raise CheckpointError(f"{checkpoint.path} does not fit this run: a stream is not a row of whole numbers")
     if wrong:
         name = wrong[0]
         raise CheckpointError(
@@ -169,7 +179,9 @@ def _optimiser_tensors(optimiser: torch.optim.Optimizer) -> Tensors:
     return {f"{number}.{key}": value for number, values in state.items() for key, value in values.items()}
 
 
-def _load_optimiser(optimiser: torch.optim.Optimizer, tensors: Tensors) -> None:
+def _load_optimiser(optimiser: torch.optim.Optimizer, tensors: Tensors, stepped: bool) -> None:
+    if stepped and not tensors and optimiser.defaults.get("momentum", 1):
+        raise ValueError("the optimiser's memory is missing")
     state: dict[int, Tensors] = {}
     for name, tensor in tensors.items():
         number, _, key = name.partition(".")

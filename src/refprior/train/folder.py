@@ -1,5 +1,6 @@
 """A run folder: recipe.json, metrics.jsonl, checkpoints/, report.html. All can be read without this program."""
 
+import errno
 import fcntl
 import json
 import os
@@ -8,10 +9,10 @@ import shlex
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import torch
 
@@ -26,13 +27,8 @@ _PACKAGES = ("torch", "numpy", "scikit-learn", "safetensors")
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Make the folder if needed and keep other processes out of it. The system drops the lock with the process."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / LOCK).open("a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise ValueError(f"{folder} is in use: {file.read().strip() or 'another process'} trains there") from None
+    file = _lock(folder)
+    with file:
         file.truncate(0)
         file.write(f"process {os.getpid()} on {platform.node()}")
         file.flush()
@@ -42,6 +38,24 @@ def locked(folder: Path) -> Iterator[None]:
             if [path.name for path in folder.glob("*")] == [LOCK]:  # nothing came of it
                 (folder / LOCK).unlink()
                 folder.rmdir()
+
+
+def _lock(folder: Path) -> TextIO:
+    """The lock file, held. One that was moved away with its folder between opening and locking does not count."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / LOCK).open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip() or "another process"
+            file.close()
+            raise ValueError(f"{folder} is in use: {holder} trains there") from None
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(folder / LOCK)):
+                return file
+        file.close()
 
 
 def move_aside(folder: Path) -> Path | None:
@@ -88,14 +102,20 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"{path.parent} is not a run folder: it has no {path.name}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not valid JSON: {error}") from None
 
 
-def check_recipe(folder: Path, description: Any) -> None:
-    """Refuse to go on with a run that another recipe made."""
+def check(folder: Path, description: Any) -> None:
+    """Refuse to go on with a run that another recipe made, or of which a part is gone."""
+    trained = (folder / METRICS).exists() and (folder / METRICS).stat().st_size > 0
+    saved = any(folder.glob("checkpoints/step-*.json"))
     if not (folder / RECIPE).exists():
+        if trained or saved:
+            raise ValueError(f"{folder} holds a run without its {RECIPE}: give another --out, or --fresh")
         return
+    if trained and not saved:
+        raise ValueError(f"{folder} holds a run without its checkpoints: give another --out, or --fresh")
     changes = differences(read_header(folder)["recipe"], json.loads(json.dumps(description)))
     if changes:
         raise ValueError(
@@ -135,24 +155,45 @@ def read_header(folder: Path) -> dict[str, Any]:
     return header  # type: ignore[no-any-return]
 
 
-def append_record(folder: Path, record: Record) -> None:
-    with (folder / METRICS).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record, allow_nan=False) + "\n")
+class Metrics:
+    """metrics.jsonl, written line by line. What a full disk refuses waits and is written later."""
 
+    def __init__(self, folder: Path, size: int | None) -> None:
+        """size: how long it was at the checkpoint; lines after that are cut, they will be written again."""
+        self.path = folder / METRICS
+        self.path.touch()
+        self.size = size or 0
+        self.waiting = b""
+        found = self.path.stat().st_size
+        if found < self.size:
+            raise ValueError(
+                f"{self.path} has {found} bytes, the checkpoint knows of {self.size}: put it back, or use --fresh"
+            )
+        if found > self.size:
+            os.truncate(self.path, self.size)
 
-def sync_metrics(folder: Path) -> int:
-    """Have metrics.jsonl on disk; its length in bytes."""
-    with (folder / METRICS).open("ab") as file:
-        os.fsync(file.fileno())
-        return file.tell()
+    def append(self, record: Record) -> None:
+        self.waiting += (json.dumps(record, allow_nan=False) + "\n").encode()
+        with suppress(OSError):
+            self._write()
 
+    def sync(self) -> int:
+        """Have every line on disk, or raise; the length in bytes."""
+        self._write()
+        with self.path.open("rb") as file:
+            os.fsync(file.fileno())
+        return self.size
 
-def cut_metrics(folder: Path, size: int) -> None:
-    """Forget the lines that came after a checkpoint: they will be written again."""
-    with (folder / METRICS).open("ab") as file:
-        if file.tell() < size:
-            raise ValueError(f"{folder / METRICS} has {file.tell()} bytes, the checkpoint knows of {size}: it was cut")
-        file.truncate(size)
+    def _write(self) -> None:
+        """All that waits, or nothing of it."""
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        try:
+            if os.write(descriptor, self.waiting) < len(self.waiting):
+                os.truncate(self.path, self.size)
+                raise OSError(errno.ENOSPC, "no room for a whole line", str(self.path))
+        finally:
+            os.close(descriptor)
+        self.size, self.waiting = self.size + len(self.waiting), b""
 
 
 def read_records(folder: Path) -> list[Record]:

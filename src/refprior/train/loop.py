@@ -8,7 +8,7 @@ to do with it: write a line, draw a bar, stop.
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -16,15 +16,17 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from refprior.data import Examples, Stream, Task
+from refprior.information import log_likelihood
 from refprior.methods import Batch, Loss, Step
 from refprior.particles import Particles
-from refprior.posterior import scores
+from refprior.posterior import predictive, scores
 from refprior.train.optimiser import update_average
 from refprior.train.recipe import EPOCH, Recipe
 from refprior.train.trouble import NotFiniteError, find_trouble
-from refprior.views import View
+from refprior.views import Learning, View
 
 Record = dict[str, Any]
 LOG_EVERY = 10  # steps
@@ -58,6 +60,11 @@ def begin(recipe: Recipe, task: Task, device: torch.device, particles: Particles
     batches = torch.Generator().manual_seed(recipe.seed + 1)
     if recipe.method.order and not len(task.unlabelled):
         raise ValueError(f"{type(recipe.method).__name__} needs unlabelled images, task {task.name!r} has none")
+    if recipe.tuples * recipe.method.order > len(task.unlabelled):
+        raise ValueError(
+            f"a step takes {recipe.tuples * recipe.method.order} unlabelled images, task {task.name!r} has "
+            f"{len(task.unlabelled)}: lower unlabelled"
+        )
     return State(
         particles,
         teacher,
@@ -76,17 +83,33 @@ def optimise(recipe: Recipe, task: Task, state: State) -> Iterator[Record | None
         started = time.perf_counter()
         rate = recipe.optimiser.set_rate(state.optimiser, state.step, recipe.steps)
         batch = draw(recipe, task, state)
+        undo = _remember(state) if recipe.skip_not_finite else None
         loss = differentiate(recipe, batch, state)
         trouble = find_trouble(state.particles, batch, loss, state.step + 1)
         if trouble is None:
             update(recipe, state)
-        elif state.skipped < recipe.skip_not_finite:
+        elif undo is not None and state.skipped < recipe.skip_not_finite:
+            undo()
             state.skipped += 1
         else:
             raise NotFiniteError(trouble)
         state.step += 1
         state.seconds += time.perf_counter() - started
         yield _record(recipe, task, state, loss, rate)
+
+
+def _remember(state: State) -> Callable[[], None]:
+    """A function that undoes what a forward pass changes: batch norm's statistics and the method's memory."""
+    buffers = [(buffer, buffer.clone()) for buffer in state.particles.buffers()]
+    memory = {name: tensor.clone() for name, tensor in state.memory.items()}
+
+    def undo() -> None:
+        for buffer, before in buffers:
+            buffer.copy_(before)
+        state.memory.clear()
+        state.memory.update(memory)
+
+    return undo
 
 
 def _record(recipe: Recipe, task: Task, state: State, loss: Loss, rate: float) -> Record | None:
@@ -107,10 +130,19 @@ def draw(recipe: Recipe, task: Task, state: State) -> Batch:
     if state.unlabelled is None:
         nothing = x[:0].unsqueeze(1)
         return Batch(x, chosen.labels, nothing, nothing, torch.empty(0, 1, dtype=torch.int64, device=x.device))
+    if isinstance(state.strong, Learning):
+        teach(state.strong, chosen, task, state)
     index = state.unlabelled.take(recipe.tuples, recipe.method.order).to(x.device)
     images = task.unlabelled[index]
     weak, strong = (_view_tuples(view, images, task, state.drawing) for view in (state.weak, state.strong))
     return Batch(x, chosen.labels, weak, strong, index)
+
+
+def teach(view: Learning, labelled: Examples, task: Task, state: State) -> None:
+    """Tell a view that learns what probability the moving average gives to the true classes of its probes."""
+    images, policy = view.probe(labelled.images, state.drawing)
+    log_p = predictive(log_probabilities(state.teacher, task, images), state.teacher.log_prior)
+    view.update(policy, log_likelihood(log_p, labelled.labels).exp())
 
 
 def differentiate(recipe: Recipe, batch: Batch, state: State) -> Loss:
@@ -124,6 +156,7 @@ def differentiate(recipe: Recipe, batch: Batch, state: State) -> Loss:
         state.step / recipe.steps,
         state.drawing,
         state.memory,
+        not any(isinstance(module, _BatchNorm) for module in state.particles.modules()),
     )
     half = recipe.precision == "bfloat16"
     with torch.autocast(batch.x.device.type, torch.bfloat16) if half else nullcontext():

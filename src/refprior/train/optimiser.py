@@ -9,7 +9,6 @@ from torch import nn
 
 from refprior.particles import Particles
 
-_FUSED = ("cpu", "cuda", "mps")  # other devices have no such kernel
 _NORMS = (nn.modules.batchnorm._BatchNorm, nn.GroupNorm, nn.LayerNorm)
 
 
@@ -41,9 +40,9 @@ class Optimiser:
             )
 
     def build(self, particles: Particles) -> torch.optim.Optimizer:
-        """The optimiser of all particles at once. Fused where it can be: one pass over memory instead of ten."""
+        """The optimiser of all particles at once. Fused: one pass over memory, many times faster for large stacks."""
         groups = parameter_groups(particles, self.decay / particles.count)
-        fused = particles.prior_logits.device.type in _FUSED
+        fused = particles.prior_logits.device.type in ("cpu", "cuda", "mps")  # where torch has it
         if self.kind == "adam":
             return torch.optim.Adam(groups, lr=self.learning_rate, fused=fused)
         rate = self.learning_rate * particles.count

@@ -1,6 +1,7 @@
 """Train a recipe, and what comes out of it: a `Run` that predicts."""
 
 import logging
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -83,6 +84,17 @@ class Run:
         return likelihood_weights(log_p, self.task.labelled.labels, log_prior)
 
 
+@dataclass(frozen=True)
+class Sitting:
+    """What all stages of one call of `train` with a folder share."""
+
+    out: Path
+    device: torch.device
+    watch: Watcher | None
+    save_every: float | None
+    stop: Stop
+
+
 def train(
     recipe: Recipe,
     out: Path | str | None = None,
@@ -100,21 +112,13 @@ def train(
     """
     device = torch.device(device)
     if out is None:
-        with _own_randomness(recipe.seed, device):
-            task, state = _begin(recipe, None, device, watch, save_every)
-            history = list(_watched(optimise(recipe, task, state), watch))
-        return _run(recipe, task, state, history)
+        return _train_in_memory(recipe, device, watch)
     path = Path(out)
     if fresh and path.exists():
         with folder.locked(path):
             log.warning("moved the old run to %s", folder.move_aside(path))
-    with folder.locked(path), _own_randomness(recipe.seed, device):
-        folder.check_recipe(path, describe(recipe))
-        task, state = _begin(recipe, path, device, watch, save_every)
-        with stopping() as stop:
-            history = _go_on(path, recipe, state, origin)
-            history += _train_in(path, recipe, task, state, watch, Saver(path, save_every), stop)
-        return _run(recipe, task, state, history)
+    with folder.locked(path), stopping() as stop:
+        return _stage(recipe, path, origin, Sitting(path, device, watch, save_every, stop))
 
 
 def load(path: Path | str, recipe: Recipe, device: torch.device | str = "cpu") -> Run:
@@ -129,35 +133,48 @@ def load(path: Path | str, recipe: Recipe, device: torch.device | str = "cpu") -
     return _run(recipe, task, state, history)
 
 
-def restore_latest(path: Path, state: State) -> checkpoint.Checkpoint | None:
-    """Put the newest usable checkpoint into the state; a damaged one is passed over with a warning."""
-    problems = []
+def restore_latest(path: Path, state: State, set_aside: bool = False) -> checkpoint.Checkpoint | None:
+    """Put the newest usable checkpoint into the state; a damaged one is passed over with a warning.
+
+    set_aside: rename the damaged ones, so that they do not count as one of the two that are kept.
+    """
+    problems: dict[int, str] = {}
     for step in checkpoint.steps(path):
         try:
             read = checkpoint.read(path, step)
             checkpoint.restore(state, read)
         except CheckpointError as error:
-            problems.append(str(error))
+            problems[step] = str(error)
             continue
-        for problem in problems:
+        for damaged, problem in problems.items():
             log.warning("%s; going back to step %d", problem, step)
+            if set_aside:
+                checkpoint.set_aside(path, damaged)
         return read
     if problems:
-        raise CheckpointError(f"no checkpoint in {path} can be used: {problems[0]}")
+        raise CheckpointError(f"no checkpoint in {path} can be used: {next(iter(problems.values()))}")
     return None
 
 
 class Saver:
     """Saves now and then, so seldom that saving takes less than 1 % of the time, and survives a full disk."""
 
-    def __init__(self, path: Path, every: float | None) -> None:
+    def __init__(self, path: Path, metrics: folder.Metrics, every: float | None) -> None:
         self.path = path
+        self.metrics = metrics
         self.every = every
         self.interval = 30.0 if every is None else every
         self.last = time.perf_counter()
 
     def due(self) -> bool:
         return time.perf_counter() - self.last >= self.interval
+
+    def save(self, state: State) -> None:
+        started = time.perf_counter()
+        checkpoint.save(self.path, state, self.metrics.sync())
+        self.last = time.perf_counter()
+        if self.every is None:
+            self.interval = max(30.0, 120 * (self.last - started))
 
     def try_save(self, state: State) -> None:
         """Save; if the disk is full or the like, say so, keep the old checkpoint and try again later."""
@@ -167,62 +184,83 @@ class Saver:
             self.last = time.perf_counter()
             log.warning("could not save step %d (%s): the old checkpoint stays, trying again later", state.step, error)
 
-    def save(self, state: State) -> None:
-        started = time.perf_counter()
-        checkpoint.save(self.path, state, folder.sync_metrics(self.path))
-        self.last = time.perf_counter()
-        if self.every is None:
-            self.interval = max(30.0, 120 * (self.last - started))
+    def must_save(self, state: State, tries: int = 5, wait: float = 2.0) -> None:
+        """Save, trying again for a while; then say what is left."""
+        for attempt in range(tries):
+            try:
+                return self.save(state)
+            except OSError as error:
+                log.warning("could not save step %d (%s), try %d of %d", state.step, error, attempt + 1, tries)
+                time.sleep(wait)
+        left = checkpoint.steps(self.path)[:1]
+        raise OSError(
+            f"could not save step {state.step} in {self.path}; the checkpoint of step {left[0] if left else 0} stays. "
+            "Make room; the same command goes on from there"
+        )
 
 
-def _go_on(path: Path, recipe: Recipe, state: State, origin: dict[str, Any] | None) -> list[Record]:
-    """Put the state where the folder's last checkpoint left it, if it has one; the records up to there."""
-    before = restore_latest(path, state)
-    folder.cut_metrics(path, before.metrics_bytes if before is not None else 0)
-    if state.step == recipe.steps:
-        log.warning("%s is complete: all %d steps are done", path, recipe.steps)
-    else:
-        folder.write_header(path, origin, describe(recipe))
-    return folder.read_records(path)
+def _train_in_memory(recipe: Recipe, device: torch.device, watch: Watcher | None) -> Run:
+    start = _train_in_memory(recipe.start, device, watch).particles if recipe.start is not None else None
+    with _own_randomness(recipe.seed, device):
+        task = recipe.task().to(device)
+        state = begin(recipe, task, device, start)
+        history = list(_watched(optimise(recipe, task, state), watch))
+    return _run(recipe, task, state, history)
 
 
-def _train_in(
-    path: Path, recipe: Recipe, task: Task, state: State, watch: Watcher | None, saver: Saver, stop: Stop
-) -> list[Record]:
+def _stage(recipe: Recipe, path: Path, origin: dict[str, Any] | None, sitting: Sitting) -> Run:
+    """Train one stage in its folder, from its last checkpoint, or else from the stage before it or from new weights."""
+    path.mkdir(exist_ok=True)
+    folder.check(path, describe(recipe))
+    with _own_randomness(recipe.seed, sitting.device):
+        task = recipe.task().to(sitting.device)
+        state = begin(recipe, task, sitting.device)
+        before = restore_latest(path, state, set_aside=True)
+        if before is None and recipe.start is not None:
+            start = _stage(recipe.start, path / "start", None, sitting)
+            state = begin(recipe, task, sitting.device, start.particles)
+        metrics = folder.Metrics(path, before.metrics_bytes if before is not None else None)
+        history = folder.read_records(path)
+        if state.step == recipe.steps:
+            log.warning("%s is complete: all %d steps are done", path, recipe.steps)
+        else:
+            folder.write_header(path, origin, describe(recipe))
+            history += _train_in(recipe, task, state, Saver(path, metrics, sitting.save_every), sitting)
+    return _run(recipe, task, state, history)
+
+
+def _train_in(recipe: Recipe, task: Task, state: State, saver: Saver, sitting: Sitting) -> list[Record]:
     """Train in a locked folder to the end, or until asked to stop; the new records."""
     history: list[Record] = []
+    if state.step == 0:
+        saver.must_save(state)
     due = snapshot.steps(recipe)
     if state.step in due:
-        snapshot.save(path, task, state)
+        snapshot.save(saver.path, task, state)
     try:
         for record in optimise(recipe, task, state):
             if state.step in due:
-                snapshot.save(path, task, state)
+                snapshot.save(saver.path, task, state)
             if record is not None:
-                folder.append_record(path, record)
-                history += _watched([record], watch)
-            if state.step == recipe.steps:
-                saver.save(state)
-            elif stop.signal_number is not None:
-                saver.save(state)
-                raise Stopped(_how_to_go_on(path, recipe, state), stop.signal_number)
+                saver.metrics.append(record)
+                history += _watched([record], sitting.watch)
+            if state.step == recipe.steps or sitting.stop.signal_number is not None:
+                saver.must_save(state)
+                _stop_if_asked(recipe, state, saver.path, sitting)
             elif saver.due():
                 saver.try_save(state)
     except NotFiniteError as error:
-        raise NotFiniteError(error.trouble, f"; the batch is in {dump(path, error.trouble)}") from None
+        raise NotFiniteError(error.trouble, f"; the batch is in {dump(saver.path, error.trouble)}") from None
     return history
 
 
-def _begin(
-    recipe: Recipe, path: Path | None, device: torch.device, watch: Watcher | None, save_every: float | None
-) -> tuple[Task, State]:
-    """The task, and the state before the first step; an earlier stage is trained first."""
-    start = None
-    if recipe.start is not None:
-        inside = path / "start" if path is not None else None
-        start = train(recipe.start, inside, device, watch, save_every=save_every).particles
-    task = recipe.task().to(device)
-    return task, begin(recipe, task, device, start)
+def _stop_if_asked(recipe: Recipe, state: State, path: Path, sitting: Sitting) -> None:
+    """Raise `Stopped` if a signal came and there is something left to do."""
+    finished = state.step == recipe.steps and path == sitting.out
+    if sitting.stop.signal_number is not None and not finished:
+        message = f"stopped at step {state.step} of {recipe.steps} and saved"
+        again = f"the same command with --out {shlex.quote(str(sitting.out))} goes on"
+        raise Stopped(f"{message}; {again}", sitting.stop.signal_number)
 
 
 def _watched(records: Iterator[Record | None] | list[Record], watch: Watcher | None) -> Iterator[Record]:
@@ -235,10 +273,6 @@ def _watched(records: Iterator[Record | None] | list[Record], watch: Watcher | N
 
 def _run(recipe: Recipe, task: Task, state: State, history: list[Record]) -> Run:
     return Run(recipe, task, state.particles, state.teacher, history)
-
-
-def _how_to_go_on(path: Path, recipe: Recipe, state: State) -> str:
-    return f"stopped at step {state.step} of {recipe.steps} and saved; the same command with --out {path} goes on"
 
 
 @contextmanager

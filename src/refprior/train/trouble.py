@@ -1,5 +1,6 @@
 """A loss or gradient that is not finite: which step, which term, which particle, and a dump to look at."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,9 +37,9 @@ class NotFiniteError(ArithmeticError):
 
 def find_trouble(particles: Particles, batch: Batch, loss: Loss, step: int) -> Trouble | None:
     """None if the loss and all gradients are finite."""
-    gradients = [p.grad for p in particles.network.parameters() if p.grad is not None]
-    norms = torch.stack([loss.total.float(), *(norm.float() for norm in torch._foreach_norm(gradients))])
-    if norms.isfinite().all():
+    gradients = [p.grad for p in particles.parameters() if p.grad is not None]
+    largest = torch._foreach_norm(gradients, math.inf)  # the largest entry: a sum of squares could overflow
+    if torch.stack([loss.total.float(), *(norm.float() for norm in largest)]).isfinite().all():
         return None
     bad_terms = [name for name, value in loss.terms.items() if not value.isfinite()]
     return Trouble(step, bad_terms, _bad_particles(particles, batch, gradients), batch)
@@ -55,9 +56,10 @@ def dump(folder: Path, trouble: Trouble) -> Path:
 
 def _bad_particles(particles: Particles, batch: Batch, gradients: list[Tensor]) -> list[int]:
     """Particles whose predictions are not finite; if all are, those whose gradient is not."""
+    particles.eval()  # batch norm's statistics stay as they are
     with torch.no_grad():
         good = particles(batch.x).isfinite().flatten(1).all(1)  # (K,)
     if good.all():
-        finite = [g.isfinite().flatten(1).all(1) for g in gradients]  # (K,) each
+        finite = [g.isfinite().reshape(len(g), -1).all(1) for g in gradients]  # (K,) each
         good = torch.stack(finite).all(0)
     return [k for k, fine in enumerate(good.tolist()) if not fine]

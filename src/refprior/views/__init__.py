@@ -4,6 +4,7 @@ A view is any callable (n, *shape), torch.Generator -> (n, *shape); a user's own
 """
 
 from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -17,6 +18,22 @@ from refprior.views.weak import FlipCrop
 View = Callable[[Tensor, torch.Generator], Tensor]
 
 
+@runtime_checkable
+class Learning(Protocol):
+    """A view that learns while it is used as the strong one: each step it is told how well its probes were recognised.
+
+    What it has learnt belongs in its `state_dict`, which the checkpoint takes up.
+    """
+
+    def __call__(self, images: Tensor, generator: torch.Generator, /) -> Tensor: ...
+
+    def probe(self, images: Tensor, generator: torch.Generator, /) -> tuple[Tensor, Any]:
+        """Views of labelled images, and what was drawn for them."""
+
+    def update(self, policy: Any, proximity: Tensor, /) -> None:
+        """Learn from what was drawn and the probability (n,) that the true classes then got."""
+
+
 def unchanged(images: Tensor, generator: torch.Generator) -> Tensor:
     """The view that changes nothing."""
     return images
@@ -26,6 +43,7 @@ __all__ = [
     "CTAugment",
     "Distort",
     "FlipCrop",
+    "Learning",
     "RandAugment",
     "Shift",
     "View",

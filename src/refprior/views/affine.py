@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from refprior.views.checks import check_bytes, check_within
 from refprior.views.operations import erase
 
 
@@ -25,6 +26,8 @@ def shift(images: Tensor, pixels: int, generator: torch.Generator) -> Tensor:
 def affine(images: Tensor, degrees: float, scale: float, pixels: float, generator: torch.Generator) -> Tensor:
     """Each image rotated, scaled and moved, all uniform within ±degrees, 1±scale and ±pixels: uint8 -> uint8."""
     n, _, height, width = images.shape
+    if not n:
+        return images  # torch makes no grid for no images
     draw = _uniform(n, 4, images, generator)  # (4, n) in [-1, 1]
     angle, size = torch.deg2rad(draw[0] * degrees), 1 + draw[1] * scale
     cosine, sine = angle.cos() / size, angle.sin() / size
@@ -58,8 +61,7 @@ class Shift:
     pixels: int = 1
 
     def __post_init__(self) -> None:
-        if self.pixels < 0:
-            raise ValueError(f"pixels must be at least 0, got {self.pixels}")
+        check_within(0, math.inf, pixels=self.pixels)
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         return shift(images, self.pixels, generator)
@@ -83,8 +85,7 @@ class Distort:
             raise ValueError(f"scale must be below 1, got {self.scale}")
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        if images.dtype != torch.uint8:
-            raise ValueError(f"this view takes uint8 images of 0 … 255, got {images.dtype}")
+        check_bytes(images)
         moved = affine(images, self.degrees, self.scale, self.pixels, generator)
         return cutout(noise(moved, self.noise, generator), self.cutout, generator)
 

@@ -6,6 +6,7 @@ is always cut out. After each step the rates of the bins that a probe used move 
 
 # n images, D depth, P parameters of an operation (at most 2), V bins (at most 17)
 
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 from refprior.views import operations
 from refprior.views.affine import cutout
 from refprior.views.apply import DRAWS, Table, apply
+from refprior.views.checks import check_bytes, check_within
 from refprior.views.motions import rotate, shear_x, shear_y, translate_x, translate_y
 from refprior.views.randaugment import GREY
 from refprior.views.resample import FILTERS, zoom
@@ -96,6 +98,11 @@ class CTAugment:
     cutout: int = 16  # pixels, 0: none
     rates: Tensor = field(default_factory=full_bank, compare=False, repr=False)  # (operations, P, V)
 
+    def __post_init__(self) -> None:
+        check_within(1, math.inf, depth=self.depth)
+        check_within(0, 1, threshold=self.threshold, decay=self.decay)
+        check_within(0, math.inf, cutout=self.cutout)
+
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         return self._apply(images, self.draw(len(images), self.weights(), generator), generator)
 
@@ -154,6 +161,7 @@ class CTAugment:
         self.rates.copy_(state["rates"])
 
     def _apply(self, images: Tensor, policy: Policy, generator: torch.Generator) -> Tensor:
+        check_bytes(images)
         images = self.weak(images, generator)
         for level in range(self.depth):
             images = apply(images, CTAUGMENT, policy.chosen[:, level], policy.draws[:, level])

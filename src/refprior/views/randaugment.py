@@ -1,5 +1,6 @@
 """RandAugment as the FixMatch line has it: two of 14 operations, each with probability 1/2, then a grey square."""
 
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 from refprior.views import operations
 from refprior.views.affine import cutout
 from refprior.views.apply import DRAWS, Table, apply
+from refprior.views.checks import check_bytes, check_within
 from refprior.views.motions import rotate, shear_x, shear_y, translate_x, translate_y
 from refprior.views.weak import FlipCrop
 
@@ -61,7 +63,14 @@ class RandAugment:
     cutout: int = 16  # pixels, 0: none
     fill: int = GREY
 
+    def __post_init__(self) -> None:
+        check_within(0, math.inf, count=self.count, cutout=self.cutout)
+        check_within(0, 1, probability=self.probability)
+        check_within(2, math.inf, levels=self.levels)
+        check_within(0, 255, fill=self.fill)
+
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        check_bytes(images)
         images = self.weak(images, generator)
         for _ in range(self.count):
             images = apply(images, RANDAUGMENT, *self.draw(len(images), generator))

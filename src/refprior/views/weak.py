@@ -1,9 +1,12 @@
 """The weak view of colour images: mirrored or not, and cut out of the image with its border reflected."""
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from refprior.views.checks import check_within
 
 
 def flip_crop(images: Tensor, pad: int, flip: bool, generator: torch.Generator) -> Tensor:
@@ -33,6 +36,9 @@ class FlipCrop:
 
     pad: int = 4
     flip: bool = True
+
+    def __post_init__(self) -> None:
+        check_within(0, math.inf, pad=self.pad)
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         return flip_crop(images, self.pad, self.flip, generator)

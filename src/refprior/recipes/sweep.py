@@ -1,0 +1,66 @@
+"""Many runs of one recipe: every combination of settings and seeds, one folder a cell, several at once."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+from refprior.recipes.named import named
+from refprior.train import train
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a sweep."""
+
+    recipe: str
+    settings: dict[str, str]
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Where the cell lies in the sweep's folder: `labels=50,method=fixmatch/seed-0`."""
+        chosen = ",".join(f"{name}={value}" for name, value in self.settings.items())
+        return f"{chosen or 'default'}/seed-{self.seed}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a cell ended."""
+
+    cell: Cell
+    problem: str | None = None
+
+
+def cells(recipe: str, settings: dict[str, str], seeds: Sequence[int]) -> list[Cell]:
+    """All combinations of the comma-separated values, each checked before anything is trained."""
+    values = [[(name, value) for value in text.split(",")] for name, text in settings.items()]
+    found = [Cell(recipe, dict(chosen), seed) for chosen in product(*values) for seed in seeds]
+    for cell in found:
+        named(cell.recipe, cell.settings, seed=cell.seed)
+    return found
+
+
+def run_cells(chosen: Sequence[Cell], out: Path, jobs: int) -> Iterator[Outcome]:
+    """Train the cells, `jobs` at a time with the cores shared between them; outcomes as they come.
+
+    A cell that is done is passed over, one that was interrupted goes on, one that fails does not stop the others.
+    """
+    from joblib import Parallel, delayed
+
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    work = (delayed(_run_cell)(cell, out, threads) for cell in chosen)
+    yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(work)
+
+
+def _run_cell(cell: Cell, out: Path, threads: int) -> Outcome:
+    import torch
+
+    torch.set_num_threads(threads)
+    recipe, origin = named(cell.recipe, cell.settings, seed=cell.seed)
+    try:
+        train(recipe, out / cell.name, origin=origin)
+    except (ValueError, OSError, ArithmeticError) as error:
+        return Outcome(cell, str(error))
+    return Outcome(cell)
