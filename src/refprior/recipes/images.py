@@ -40,7 +40,8 @@ def digits_ssl(labels: int = 50, seed: int = 0, method: MethodName = "reference_
 def mnist_ssl(labels: int = 50, seed: int = 0, method: MethodName = "reference_prior") -> Recipe:
     """Semi-supervised learning on MNIST with a small CNN, K = 4, order 2.
 
-    The paper has no semi-supervised result on MNIST. Measured: docs/results.md.
+    The paper has no semi-supervised result on MNIST. Measured with 50 labels, 1,000 steps, seeds 0, 1, 2, test part: EMA
+    ensemble 95.8 ± 2.2 % (FixMatch 96.5 ± 0.7, supervised 84.2 ± 1.7): docs/results.md.
     """
     recipe = Recipe(
         task=partial(mnist, labels=a_class(labels), seed=seed),
@@ -62,7 +63,7 @@ def mnist_ssl(labels: int = 50, seed: int = 0, method: MethodName = "reference_p
 def fashion_ssl(labels: int = 50, seed: int = 0, method: MethodName = "reference_prior") -> Recipe:
     """Semi-supervised learning on Fashion-MNIST with a small CNN, K = 4, order 2.
 
-    No table of the paper has this data set. Measured: docs/results.md.
+    No table of the paper has this data set, and it is not measured here yet.
     """
     recipe = mnist_ssl(labels, seed, method)
     weak = FlipCrop(pad=2)
@@ -78,7 +79,7 @@ def fashion_ssl(labels: int = 50, seed: int = 0, method: MethodName = "reference
 def cifar10_ssl_small(labels: int = 250, seed: int = 0, method: MethodName = "reference_prior") -> Recipe:
     """Semi-supervised learning on CIFAR-10 with a small CNN, for 2 CPU cores, K = 4, order 2.
 
-    The paper (WRN-28-2, 200 epochs): 92.13 ± 0.39 % with 250 labels, tab:cifar10_ssl. Measured: docs/results.md.
+    The paper (WRN-28-2, 200 epochs): 92.13 ± 0.39 % with 250 labels, tab:cifar10_ssl. Not measured here yet.
     """
     recipe = Recipe(
         task=partial(cifar10, labels=a_class(labels), seed=seed),
