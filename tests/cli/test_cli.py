@@ -46,7 +46,7 @@ def test_every_flag_has_help(command: str) -> None:
 
 def test_recipes_are_listed_a_line_each() -> None:
     lines = refprior("recipes").stdout.splitlines()
-    assert any(re.match(r"digits_ssl +Semi-supervised reference prior", line) for line in lines)
+    assert any(re.match(r"digits_ssl +Semi-supervised learning on 8×8 digits", line) for line in lines)
     assert all(len(line.split(maxsplit=1)) == 2 for line in lines)
 
 

@@ -161,7 +161,8 @@ class Metrics:
     def __init__(self, folder: Path, size: int | None) -> None:
         """size: how long it was at the checkpoint; lines after that are cut, they will be written again."""
         self.path = folder / METRICS
-        self.path.touch()
+        if not self.path.exists():
+            self.path.touch()
         self.size = size or 0
         self.waiting = b""
         found = self.path.stat().st_size
