@@ -184,10 +184,13 @@ def demo(
     set_: Set = None,
 ) -> None:
     """Compare supervised learning with the reference prior on 8×8 digits, 5 labels a class."""
+    import torch
+
     from refprior.recipes import named
 
     if seeds < 1:
         raise ValueError(f"seeds must be at least 1, got {seeds}")
+    torch.set_num_threads(1)  # networks so small lose more time to waking threads than two cores save
     out = _unused(out)
     for method in ("supervised", "reference_prior"):
         for seed in range(seeds):
