@@ -90,8 +90,8 @@ def test_what_cannot_be_is_named_with_its_numbers(data: DataSet) -> None:
         few_labels(data, 81)
     with pytest.raises(ValueError, match="asked for 21 examples of class 0, which has 20"):
         few_labels(data, 21, validation=60)
-    with pytest.raises(ValueError, match="labels a class must be at least 1, got 0"):
-        few_labels(data, 0)
+    with pytest.raises(ValueError, match="labels a class must be at least 0, got -1"):
+        few_labels(data, -1)
     with pytest.raises(ValueError, match=r"\[1, 4\] must be different numbers of 0 … 3"):
         only(data, [1, 4])
     with pytest.raises(ValueError, match="asked for 161 images of other classes, there are 160"):

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from refprior.data import Examples, Stream, Task
+from refprior.data import Examples, Task
 from refprior.methods import Batch, FixMatch, Method, ReferencePrior, Supervised
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.particles import Particles
@@ -43,10 +43,8 @@ def no_task() -> Task:
 def state_of(recipe: Recipe) -> State:
     particles = Particles(recipe.network, recipe.particles).to(META)
     teacher = deepcopy(particles).requires_grad_(False)
-    stream = Stream(1, torch.Generator())
-    return State(
-        particles, teacher, recipe.optimiser.build(particles), stream, stream, torch.Generator(), unchanged, unchanged
-    )
+    optimiser = recipe.optimiser.build(particles)
+    return State(particles, teacher, optimiser, {}, torch.Generator(), unchanged, unchanged, classes=4)
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam"])

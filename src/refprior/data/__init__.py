@@ -19,6 +19,7 @@ from refprior.data.named import (
 from refprior.data.split import long_tail, per_class, without
 from refprior.data.stream import Stream
 from refprior.data.task import Examples, Task, task_from_arrays
+from refprior.data.transfer import transfer_task
 
 __all__ = [
     "FIVE_SUPERCLASSES",
@@ -47,5 +48,6 @@ __all__ = [
     "read_npz",
     "strangers",
     "task_from_arrays",
+    "transfer_task",
     "without",
 ]

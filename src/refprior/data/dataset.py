@@ -63,8 +63,8 @@ def few_labels(
     imbalance: float = 1.0,
     extra: Tensor | None = None,
 ) -> Task:
-    """A semi-supervised task: `labels` labelled images a class (None: all), `validation` a class kept apart to choose
-    by, the rest of the training images unlabelled.
+    """A semi-supervised task: `labels` labelled images a class (None: all; 0: none), `validation` a class kept apart to
+    choose by, the rest of the training images unlabelled.
 
     labelled_in_pool: the labelled images are part of the unlabelled pool too, as in FixMatch (the paper excludes them).
     imbalance: how many times more often the first class occurs in the pool than the last, geometric in between.
@@ -100,8 +100,8 @@ def _split(
     truth: np.ndarray, labels: int | None, seed: int, validation: int, labelled_in_pool: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Indices of the labelled, kept and unlabelled images."""
-    if labels is not None and labels < 1:
-        raise ValueError(f"labels a class must be at least 1, got {labels}")
+    if labels is not None and labels < 0:
+        raise ValueError(f"labels a class must be at least 0, got {labels}")
     if validation < 0:
         raise ValueError(f"validation images a class must be at least 0, got {validation}")
     kept = per_class(truth, validation, seed + 1) if validation else np.arange(0)

@@ -1,4 +1,4 @@
-"""The tasks of the paper by name. `labels` and `validation` count images a class, `seed` chooses them."""
+"""The tasks of the paper by name. `labels` (None: all) and `validation` count images a class, `seed` chooses them."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -32,7 +32,7 @@ Superclasses = dict[str, tuple[int, ...]]
 
 
 def mnist(
-    labels: int = 10,
+    labels: int | None = 10,
     seed: int = 0,
     validation: int = 100,
     labelled_in_pool: bool = False,
@@ -47,7 +47,7 @@ def mnist(
 
 
 def fashion_mnist(
-    labels: int = 10,
+    labels: int | None = 10,
     seed: int = 0,
     validation: int = 100,
     labelled_in_pool: bool = False,
@@ -61,7 +61,7 @@ def fashion_mnist(
 
 
 def cifar10(
-    labels: int = 25,
+    labels: int | None = 25,
     seed: int = 0,
     validation: int = 100,
     labelled_in_pool: bool = False,
@@ -76,7 +76,7 @@ def cifar10(
 
 def cifar100_superclass(
     name: str,
-    labels: int = 20,
+    labels: int | None = 20,
     seed: int = 0,
     validation: int = 50,
     labelled_in_pool: bool = False,
@@ -117,7 +117,7 @@ def read_superclasses(folder: str | Path | None = None) -> tuple[DataSet, Superc
 
 def _part(
     data: DataSet,
-    labels: int,
+    labels: int | None,
     seed: int,
     validation: int,
     labelled_in_pool: bool,

@@ -44,8 +44,10 @@ class Task:
     unlabelled: Tensor  # (n, *shape)
     test: Examples
     validation: Examples | None = None
+    source: Examples | None = None  # of another task, to transfer from; labels 0 … source classes - 1
+    source_classes: tuple[str, ...] = ()
     centre: Literal["channel", "pixel"] = "channel"  # pixel: the mean image is taken away, not only its mean value
-    mean: Tensor = field(init=False)  # (channels,), or (*shape) by pixel, of labelled and unlabelled images
+    mean: Tensor = field(init=False)  # (channels,), or (*shape) by pixel, of all images to train with
     std: Tensor = field(init=False)  # (channels,)
 
     def __post_init__(self) -> None:
@@ -54,14 +56,18 @@ class Task:
             if part is not None:
                 self.check_images(name, part.images)
                 check_labels(name, part.labels, len(self.classes))
+        if self.source is not None:
+            self.check_images("source", self.source.images)
+            check_labels("source", self.source.labels, len(self.source_classes))
         missing = set(range(len(self.classes))) - set(self.labelled.labels.tolist())
-        if missing:
+        if missing and len(self.labelled):  # none at all is a task for methods that need none
             raise ValueError(f"need a label of each class, missing {sorted(missing)} of {len(self.classes)}")
         if len(self.unlabelled):
             self.check_images("unlabelled", self.unlabelled)
-        mean, std = _statistics(self.labelled.images, self.unlabelled)
+        seen = [self.labelled.images, self.unlabelled, *([self.source.images] if self.source is not None else [])]
+        mean, std = _statistics(*seen)
         if self.centre == "pixel":
-            mean = _mean_image(self.labelled.images, self.unlabelled).to(mean.dtype)
+            mean = _mean_image(*seen).to(mean.dtype)
             within = std.square() - mean.flatten(1).var(1, correction=0)  # of the total, what is not between pixels
             std = torch.where(within > 1e-12, within, torch.ones_like(within)).sqrt()
         object.__setattr__(self, "mean", mean)
@@ -81,7 +87,7 @@ class Task:
     def to(self, device: torch.device) -> "Task":
         """The same task with its images on another device."""
         moved = copy(self)  # not made anew: that would read all images for their statistics again
-        for name in ("labelled", "unlabelled", "test", "validation"):
+        for name in ("labelled", "unlabelled", "test", "validation", "source"):
             part = getattr(self, name)
             object.__setattr__(moved, name, part.to(device) if part is not None else None)
         return moved

@@ -3,6 +3,7 @@
 # K particles, B tuples, N order, C classes
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from refprior.information import conditional_entropy, marginal_entropy
 from refprior.methods.step import Loss, Step
@@ -17,6 +18,7 @@ class InformationOnly:
 
     order: int = 2  # N, items in a tuple
     trainable_prior: bool = False  # learn the weights π(w_k)
+    label_free: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.order, int) or self.order < 1:

@@ -98,18 +98,32 @@ class ReferencePrior:
         return 1 / (1 - self.tau**2) if self.gamma is None else self.gamma
 
     def __call__(self, step: Step) -> Loss:
+        labelled, strong, weak = self.predict(step, step.batch.x)
+        log_prior = self.log_prior(step)
+        likelihood = cross_entropy(labelled, step.batch.y, log_prior).mean()
+        unlabelled = self.information_loss(weak, strong, log_prior, step.generator)
+        terms = {"cross_entropy": likelihood.detach(), **unlabelled.terms}
+        return Loss(likelihood + unlabelled.total, terms)
+
+    def predict(self, step: Step, *inputs: Tensor) -> list[Tensor]:
+        """Log-probabilities of `inputs`, then of the strong and the weak view of the tuples."""
         batch = step.batch
         if self.stop_gradient and not self.marginal_gradient:
-            labelled, strong, weak = step.predict(batch.x, batch.strong, frozen=[batch.weak])
-        else:
-            labelled, strong, weak = step.predict(batch.x, batch.strong, batch.weak)
-        log_prior = step.log_prior if self.trainable_prior else step.log_prior.detach()
-        likelihood = cross_entropy(labelled, batch.y, log_prior).mean()
-        h_y = self.marginal(weak, strong, log_prior, step.generator).mean()
+            return step.predict(*inputs, batch.strong, frozen=[batch.weak])
+        return step.predict(*inputs, batch.strong, batch.weak)
+
+    def log_prior(self, step: Step) -> Tensor:
+        """log π(w_k), with gradient if it is to be learnt: (K,)."""
+        return step.log_prior if self.trainable_prior else step.log_prior.detach()
+
+    def information_loss(
+        self, weak: Tensor, strong: Tensor, log_prior: Tensor, generator: torch.Generator | None = None
+    ) -> Loss:
+        """-γ (α h_y - h_yw), the first two terms of eq:ref_mi_ce: (K, B, N, C), (K, B, N, C), (K,)."""
+        h_y = self.marginal(weak, strong, log_prior, generator).mean()
         h_yw = self.conditional(weak, strong, log_prior).mean()
-        total = likelihood - self.information_weight * (self.alpha * h_y - h_yw)
-        terms = {"cross_entropy": likelihood, "marginal_entropy": h_y, "conditional_entropy": h_yw}
-        return Loss(total, {name: term.detach() for name, term in terms.items()})
+        terms = {"marginal_entropy": h_y.detach(), "conditional_entropy": h_yw.detach()}
+        return Loss(-self.information_weight * (self.alpha * h_y - h_yw), terms)
 
     def conditional(self, weak: Tensor, strong: Tensor, log_prior: Tensor) -> Tensor:
         """h_yw = E_{w ~ π} H(y^n | x^n, w), or its bound: (K, B, N, C), (K, B, N, C), (K,) -> (B,)."""

@@ -97,8 +97,7 @@ def state_tensors(state: State) -> Tensors:
         "particles": state.particles.state_dict(),
         "teacher": state.teacher.state_dict(),
         "optimiser": _optimiser_tensors(state.optimiser),
-        "labelled": state.labelled.state_dict(),
-        "unlabelled": state.unlabelled.state_dict() if state.unlabelled is not None else {},
+        **{name: stream.state_dict() for name, stream in state.streams.items()},
         "drawing": {"generator": state.drawing.get_state()},
         "global": {"generator": torch.get_rng_state()},
         "memory": state.memory,
@@ -119,9 +118,8 @@ def restore(state: State, checkpoint: Checkpoint) -> None:
         state.particles.load_state_dict(_part(saved, "particles"))
         state.teacher.load_state_dict(_part(saved, "teacher"))
         _load_optimiser(state.optimiser, _part(saved, "optimiser"), checkpoint.step > checkpoint.skipped)
-        state.labelled.load_state_dict(_part(saved, "labelled"))
-        if state.unlabelled is not None:
-            state.unlabelled.load_state_dict(_part(saved, "unlabelled"))
+        for name, stream in state.streams.items():
+            stream.load_state_dict(_part(saved, name))
         for name in ("weak", "strong"):
             view = getattr(state, name)
             if hasattr(view, "state_dict"):
@@ -158,7 +156,7 @@ def _read_record(path: Path, step: int) -> dict[str, Any]:
 
 def _check_fit(checkpoint: Checkpoint, expected: Tensors) -> None:
     """Names, shapes and types must be those of the run; only what grows while training may be new."""
-    free = ("memory.", "optimiser.", "labelled.waiting", "unlabelled.waiting", "cuda.")
+    free = ("memory.", "optimiser.", "labelled.waiting", "unlabelled.waiting", "source.waiting", "cuda.")
     shapes = {name: (tuple(t.shape), t.dtype) for name, t in expected.items() if not name.startswith(free)}
     found = {name: (tuple(t.shape), t.dtype) for name, t in checkpoint.tensors.items() if not name.startswith(free)}
     wrong = sorted(name for name in {*shapes, *found} if shapes.get(name) != found.get(name))

@@ -20,11 +20,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from refprior.data import Examples, Stream, Task
 from refprior.information import log_likelihood
-from refprior.methods import Batch, Loss, Step
+from refprior.methods import Batch, Loss, Step, split_heads
 from refprior.particles import Particles
 from refprior.posterior import predictive, scores
 from refprior.train.optimiser import update_average
 from refprior.train.recipe import EPOCH, Recipe
+from refprior.train.stages import first_weights
 from refprior.train.trouble import NotFiniteError, find_trouble
 from refprior.views import Learning, View
 
@@ -39,42 +40,54 @@ class State:
     particles: Particles
     teacher: Particles
     optimiser: torch.optim.Optimizer
-    labelled: Stream
-    unlabelled: Stream | None
+    streams: dict[str, Stream]  # of the parts of the task that a batch is drawn from: labelled, unlabelled, source
     drawing: torch.Generator  # for views and methods, on the device of the images
     weak: View
     strong: View  # own copies: a view may learn
+    classes: int  # of the task
     memory: dict[str, Tensor] = field(default_factory=dict)
     step: int = 0
     skipped: int = 0  # steps whose loss or gradient was not finite
     seconds: float = 0.0  # spent training, all sittings together
 
 
-def begin(recipe: Recipe, task: Task, device: torch.device, particles: Particles | None = None) -> State:
+def begin(recipe: Recipe, task: Task, device: torch.device, start: Particles | None = None) -> State:
     """The state before the first step, from new weights or from those of an earlier stage."""
-    if particles is None:
-        particles = Particles(recipe.network, recipe.particles, seed=recipe.seed)
-    particles = particles.to(device)
+    sizes = parts_to_draw(recipe, task)
+    particles = first_weights(recipe, start).to(device)
     _check_output(particles, task)
     teacher = deepcopy(particles).requires_grad_(False).eval()
     batches = torch.Generator().manual_seed(recipe.seed + 1)
-    if recipe.method.order and not len(task.unlabelled):
-        raise ValueError(f"{type(recipe.method).__name__} needs unlabelled images, task {task.name!r} has none")
-    if recipe.tuples * recipe.method.order > len(task.unlabelled):
-        raise ValueError(
-            f"a step takes {recipe.tuples * recipe.method.order} unlabelled images, task {task.name!r} has "
-            f"{len(task.unlabelled)}: lower unlabelled"
-        )
     return State(
         particles,
         teacher,
         recipe.optimiser.build(particles),
-        Stream(len(task.labelled), batches),
-        Stream(len(task.unlabelled), batches) if recipe.method.order else None,
+        {name: Stream(size, batches) for name, size in sizes.items()},
         torch.Generator(device).manual_seed(recipe.seed + 2),
         deepcopy(recipe.weak),
         deepcopy(recipe.strong),
+        len(task.classes),
     )
+
+
+def parts_to_draw(recipe: Recipe, task: Task) -> dict[str, int]:
+    """The sizes of the parts of the task that a batch is drawn from; refuses a task that lacks one."""
+    name, order = type(recipe.method).__name__, recipe.method.order
+    two_stage = getattr(recipe.method, "two_stage", False)
+    if not len(task.labelled) and not getattr(recipe.method, "label_free", False):
+        raise ValueError(f"{name} needs labelled images, task {task.name!r} has none")
+    if order and not len(task.unlabelled):
+        raise ValueError(f"{name} needs unlabelled images, task {task.name!r} has none")
+    if recipe.tuples * order > len(task.unlabelled):
+        raise ValueError(
+            f"a step takes {recipe.tuples * order} unlabelled images, task {task.name!r} has "
+            f"{len(task.unlabelled)}: lower unlabelled"
+        )
+    if two_stage and (task.source is None or not len(task.source)):
+        raise ValueError(f"{name} needs images of a source task, task {task.name!r} has none: see transfer_task")
+    source = len(task.source) if two_stage and task.source is not None else 0
+    sizes = {"labelled": len(task.labelled), "unlabelled": len(task.unlabelled) if order else 0, "source": source}
+    return {name: size for name, size in sizes.items() if size}
 
 
 def optimise(recipe: Recipe, task: Task, state: State) -> Iterator[Record | None]:
@@ -125,17 +138,29 @@ def _record(recipe: Recipe, task: Task, state: State, loss: Loss, rate: float) -
 
 def draw(recipe: Recipe, task: Task, state: State) -> Batch:
     """The next batch, after views and normalisation."""
-    chosen = task.labelled[state.labelled.take(recipe.labelled).to(task.labelled.images.device)]
+    chosen = _take(task.labelled, state, "labelled", recipe.labelled)
     x = task.normalise(state.weak(chosen.images, state.drawing))
-    if state.unlabelled is None:
+    if "unlabelled" not in state.streams:
         nothing = x[:0].unsqueeze(1)
         return Batch(x, chosen.labels, nothing, nothing, torch.empty(0, 1, dtype=torch.int64, device=x.device))
-    if isinstance(state.strong, Learning):
+    if isinstance(state.strong, Learning) and len(chosen):
         teach(state.strong, chosen, task, state)
-    index = state.unlabelled.take(recipe.tuples, recipe.method.order).to(x.device)
+    index = state.streams["unlabelled"].take(recipe.tuples, recipe.method.order).to(x.device)
     images = task.unlabelled[index]
     weak, strong = (_view_tuples(view, images, task, state.drawing) for view in (state.weak, state.strong))
-    return Batch(x, chosen.labels, weak, strong, index)
+    if task.source is None or "source" not in state.streams:
+        return Batch(x, chosen.labels, weak, strong, index)
+    source = _take(task.source, state, "source", recipe.source)
+    return Batch(
+        x, chosen.labels, weak, strong, index, task.normalise(state.weak(source.images, state.drawing)), source.labels
+    )
+
+
+def _take(part: Examples, state: State, name: str, count: int) -> Examples:
+    """The next examples of a part; none of a part that is not drawn from."""
+    stream = state.streams.get(name)
+    index = torch.arange(0) if stream is None else stream.take(count)
+    return part[index.to(part.images.device)]
 
 
 def teach(view: Learning, labelled: Examples, task: Task, state: State) -> None:
@@ -147,7 +172,7 @@ def teach(view: Learning, labelled: Examples, task: Task, state: State) -> None:
 
 def differentiate(recipe: Recipe, batch: Batch, state: State) -> Loss:
     """The method's loss on a batch, its gradient left in the particles."""
-    state.particles.train()
+    state.particles.train(recipe.head != "probe")  # the features under a probe stay as they are
     step = Step(
         batch,
         state.particles,
@@ -157,6 +182,7 @@ def differentiate(recipe: Recipe, batch: Batch, state: State) -> Loss:
         state.drawing,
         state.memory,
         not any(isinstance(module, _BatchNorm) for module in state.particles.modules()),
+        state.classes,
     )
     half = recipe.precision == "bfloat16"
     with torch.autocast(batch.x.device.type, torch.bfloat16) if half else nullcontext():
@@ -191,12 +217,12 @@ def evaluate(particles: Particles, task: Task, part: Examples) -> Record:
 
 @torch.no_grad()
 def log_probabilities(particles: Particles, task: Task, images: Tensor, batch: int = 1024) -> Tensor:
-    """log p(y | x, w_k) in evaluation mode: (n, *shape) -> (K, n, C)."""
+    """log p(y | x, w_k) of the task's classes, in evaluation mode: (n, *shape) -> (K, n, C)."""
     training = particles.training
     particles.eval()
     parts = [particles(task.normalise(part)) for part in images.split(batch)]
     particles.train(training)
-    return torch.cat(parts, dim=1)
+    return split_heads(torch.cat(parts, dim=1), len(task.classes))[0]
 
 
 def _view_tuples(view: View, images: Tensor, task: Task, generator: torch.Generator) -> Tensor:
@@ -205,6 +231,12 @@ def _view_tuples(view: View, images: Tensor, task: Task, generator: torch.Genera
 
 
 def _check_output(particles: Particles, task: Task) -> None:
-    outputs = log_probabilities(particles, task, task.labelled.images[:2]).shape
-    if outputs[1:] != (min(2, len(task.labelled)), len(task.classes)):
-        raise ValueError(f"the network gives {outputs[-1]} outputs, task {task.name!r} has {len(task.classes)} classes")
+    with torch.no_grad():
+        outputs = deepcopy(particles).eval()(task.normalise(task.test.images[:2])).shape
+    classes, source = len(task.classes), len(task.source_classes)
+    if outputs[-1] == classes and source in (0, classes):
+        return
+    if source and outputs[-1] == classes + source:
+        return
+    own = f", its source {source}: {classes + source} outputs give each its own" if source else ""
+    raise ValueError(f"the network gives {outputs[-1]} outputs, task {task.name!r} has {classes} classes{own}")

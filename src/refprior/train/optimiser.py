@@ -68,12 +68,13 @@ class Optimiser:
 
 
 def parameter_groups(particles: Particles, decay: float) -> list[dict[str, object]]:
-    """Weights and biases are decayed; parameters of normalisation layers and the prior's weights are not."""
+    """Weights and biases that learn are decayed; parameters of normalisation layers and the prior's weights are not."""
     norms = {id(p) for m in particles.modules() if isinstance(m, _NORMS) for p in m.parameters(recurse=False)}
     free = norms | {id(particles.prior_logits)}
+    learning = [p for p in particles.parameters() if p.requires_grad]
     return [
-        {"params": [p for p in particles.parameters() if id(p) not in free], "weight_decay": decay},
-        {"params": [p for p in particles.parameters() if id(p) in free], "weight_decay": 0.0},
+        {"params": [p for p in learning if id(p) not in free], "weight_decay": decay},
+        {"params": [p for p in learning if id(p) in free], "weight_decay": 0.0},
     ]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from torch import nn
 
@@ -11,6 +11,7 @@ from refprior.methods import Method
 from refprior.train.optimiser import Optimiser
 from refprior.views import View, unchanged
 
+Head = Literal["same", "new", "probe"]
 EPOCH = 1024  # weight updates, as the paper counts (appendix Setup)
 
 
@@ -25,6 +26,7 @@ class Recipe:
     steps: int = 200 * EPOCH
     labelled: int = 64  # labelled images a step
     unlabelled: int = 448  # unlabelled images or tuples a step
+    source: int = 64  # labelled images of the source task a step, where the method is a two-stage one
     unlabelled_unit: Literal["images", "tuples"] = "images"  # the paper says tuples, the authors' code cuts images
     weak: View = unchanged
     strong: View = unchanged
@@ -36,9 +38,10 @@ class Recipe:
     skip_not_finite: int = 0  # steps with a loss or gradient that is not finite may be skipped so often; then it stops
     seed: int = 0
     start: "Recipe | None" = None  # the stage whose weights this one begins with
+    head: Head = "same"  # the output layer after such a stage: go on with it, draw a new one, or train a new one alone
 
     def __post_init__(self) -> None:
-        for name in ("particles", "steps", "labelled", "unlabelled", "evaluate_every"):
+        for name in ("particles", "steps", "labelled", "unlabelled", "source", "evaluate_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not 0 <= self.ema < 1:
@@ -53,6 +56,10 @@ class Recipe:
             raise ValueError(f"{self.optimiser.warmup} steps of warm-up do not fit a run of {self.steps} steps")
         if self.start is not None and self.start.particles != self.particles:
             raise ValueError(f"the first stage has {self.start.particles} particles, this one {self.particles}")
+        if self.head not in get_args(Head):
+            raise ValueError(f"head must be one of {', '.join(get_args(Head))}, got {self.head!r}")
+        if self.head != "same" and self.start is None:
+            raise ValueError(f"head={self.head!r} is for a second stage: give start, the recipe of the first one")
         if self.method.order and not self.tuples:
             raise ValueError(f"order {self.method.order} does not fit {self.unlabelled} unlabelled images a step")
 

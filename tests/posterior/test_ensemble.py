@@ -8,7 +8,7 @@ import torch
 from sklearn.metrics import brier_score_loss, log_loss
 from torch import Tensor
 
-from refprior.posterior import (
+from refprior.posterior.ensemble import (
     brier_score,
     expected_calibration_error,
     likelihood_weights,

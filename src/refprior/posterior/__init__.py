@@ -1,0 +1,39 @@
+"""From particles to predictions: what the ensemble says, how good it is, and what it agrees on without labels."""
+
+from refprior.posterior.clusters import Consensus, consensus, match, output_code, stability
+from refprior.posterior.ensemble import (
+    Average,
+    Reliability,
+    Scores,
+    Uncertainty,
+    accuracy,
+    brier_score,
+    expected_calibration_error,
+    likelihood_weights,
+    negative_log_likelihood,
+    predictive,
+    reliability,
+    scores,
+    uncertainty,
+)
+
+__all__ = [
+    "Average",
+    "Consensus",
+    "Reliability",
+    "Scores",
+    "Uncertainty",
+    "accuracy",
+    "brier_score",
+    "consensus",
+    "expected_calibration_error",
+    "likelihood_weights",
+    "match",
+    "negative_log_likelihood",
+    "output_code",
+    "predictive",
+    "reliability",
+    "scores",
+    "stability",
+    "uncertainty",
+]

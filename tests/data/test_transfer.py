@@ -1,0 +1,46 @@
+"""A source beside a target."""
+
+import numpy as np
+import pytest
+import torch
+
+from refprior.data import Task, task_from_arrays, transfer_task
+
+
+def toy(name: str, names: list[str], level: int, side: int = 4) -> Task:
+    classes = len(names)
+    images = np.full((3 * classes, 1, side, side), level, np.uint8)
+    labels = np.arange(3 * classes) % classes
+    return task_from_arrays((images, labels), images, (images, labels), classes=names, name=name)
+
+
+def test_the_target_gains_the_sources_labels_and_nothing_else_changes() -> None:
+    source, target = toy("a", ["cat", "dog"], 10), toy("b", ["car", "bus", "tram"], 30)
+    both = transfer_task(source, target)
+    assert both.name == "a-to-b"
+    assert both.classes == ("car", "bus", "tram")
+    assert both.source_classes == ("cat", "dog")
+    assert both.source is source.labelled
+    assert both.labelled is target.labelled
+    assert both.unlabelled is target.unlabelled
+
+
+def test_images_are_normalised_by_all_that_are_trained_with() -> None:
+    both = transfer_task(toy("a", ["cat", "dog"], 10), toy("b", ["car", "bus"], 40))
+    assert both.mean.item() == pytest.approx((6 * 10 + 12 * 40) / 18)  # six source, six labelled, six unlabelled images
+
+
+def test_a_task_moves_with_its_source() -> None:
+    both = transfer_task(toy("a", ["cat", "dog"], 10), toy("b", ["car", "bus"], 40)).to(torch.device("meta"))
+    assert both.source is not None
+    assert both.source.images.device.type == "meta"
+
+
+def test_tasks_that_overlap_are_refused() -> None:
+    with pytest.raises(ValueError, match="source and target overlap: both have dog"):
+        transfer_task(toy("a", ["cat", "dog"], 10), toy("b", ["dog", "cow"], 30))
+
+
+def test_images_of_another_shape_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"source images are \(1, 5, 5\), labelled \(1, 4, 4\)"):
+        transfer_task(toy("a", ["cat", "dog"], 10, side=5), toy("b", ["car", "bus"], 30))

@@ -1,0 +1,102 @@
+"""Transfer against plain sums over particles, and its two ends: β = 1 ignores the source, β = 0 counts it in full."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from refprior.methods import Batch, Method, ReferencePrior, Step, Transfer, UnsupervisedTransfer, split_heads
+from refprior.networks import MLP
+from refprior.particles import Particles
+
+
+def setting(outputs: int = 3, classes: int | None = None, order: int = 2) -> tuple[Particles, Step]:
+    particles = Particles(lambda: MLP((1, 4, 4), outputs), 3, seed=1)
+    generator = torch.Generator().manual_seed(0)
+    x, weak, strong, source = (5 * torch.randn(n, order, 1, 4, 4, generator=generator) for n in (6, 9, 9, 7))
+    batch = Batch(
+        x[:, 0],
+        torch.tensor([0, 1, 2, 0, 1, 2]),
+        weak,
+        strong,
+        torch.zeros(9, order, dtype=torch.int64),
+        source[:, 0],
+        torch.tensor([0, 1, 2, 0, 1, 2, 1]),
+    )
+    return particles, Step(batch, particles, particles, particles.log_prior, independent=True, classes=classes)
+
+
+def gradient(particles: Particles, step: Step, method: Method) -> tuple[Tensor, list[Tensor | None]]:
+    particles.zero_grad()
+    loss = method(step)
+    torch.autograd.backward(loss.total)
+    return loss.total.detach(), [None if p.grad is None else p.grad.clone() for p in particles.network.parameters()]
+
+
+def plain_source_loss(particles: Particles, step: Step, first: int = 0) -> Tensor:
+    """Mean over particles of the usual cross-entropy, on the outputs from `first` on."""
+    networks = [particles.particle(k) for k in range(3)]
+    losses = [nn.functional.cross_entropy(n(step.batch.source)[:, first:], step.batch.source_y) for n in networks]
+    return torch.stack(losses).mean()
+
+
+def test_beta_one_is_semi_supervised_learning_in_value_and_gradient() -> None:
+    particles, step = setting()
+    torch.testing.assert_close(
+        gradient(particles, step, Transfer(beta=1)), gradient(particles, step, ReferencePrior()), rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.25, 1.0])
+def test_the_source_counts_by_one_minus_beta(beta: float) -> None:
+    particles, step = setting()
+    past = plain_source_loss(particles, step)
+    loss = Transfer(beta=beta)(step)
+    torch.testing.assert_close(loss.total, ReferencePrior()(step).total + (1 - beta) * past)
+    torch.testing.assert_close(loss.terms["source"], past)
+    unlabelled = UnsupervisedTransfer(beta=beta)(step)
+    torch.testing.assert_close(unlabelled.total, loss.total - loss.terms["cross_entropy"])
+
+
+def test_without_target_labels_nothing_of_them_is_looked_at() -> None:
+    particles, step = setting()
+    other = replace(step, batch=replace(step.batch, x=step.batch.x[:0], y=step.batch.y[:0]))
+    torch.testing.assert_close(
+        gradient(particles, step, UnsupervisedTransfer()), gradient(particles, other, UnsupervisedTransfer())
+    )
+
+
+def test_at_beta_one_the_source_has_no_gradient() -> None:
+    particles, step = setting()
+    other = replace(step, batch=replace(step.batch, source=3 * step.batch.source))
+    method = UnsupervisedTransfer(beta=1)
+    torch.testing.assert_close(gradient(particles, step, method), gradient(particles, other, method))
+
+
+def test_separate_heads_are_softmaxes_of_their_own() -> None:
+    particles, step = setting(outputs=3 + 4, classes=3)
+    past = plain_source_loss(particles, step, first=3)
+    torch.testing.assert_close(Transfer()(step).terms["source"], past)
+    logits = particles.particle(0)(step.batch.x)
+    target, source = split_heads(logits.log_softmax(-1), 3)
+    torch.testing.assert_close(target, logits[:, :3].log_softmax(-1))
+    torch.testing.assert_close(source, logits[:, 3:].log_softmax(-1))
+
+
+def test_the_source_does_not_move_the_targets_own_head() -> None:
+    particles, step = setting(outputs=3 + 4, classes=3)
+    heads = []
+    for beta in (0.0, 1.0):
+        gradient(particles, step, UnsupervisedTransfer(beta=beta))
+        head = particles.network.get_parameter("3.bias").grad
+        assert head is not None
+        heads.append(head[:, :3].clone())
+    torch.testing.assert_close(heads[0], heads[1])
+
+
+@pytest.mark.parametrize("method", [Transfer, UnsupervisedTransfer])
+@pytest.mark.parametrize("beta", [-0.1, 1.1, float("nan")])
+def test_beta_outside_its_range_is_refused(method: type[Transfer], beta: float) -> None:
+    with pytest.raises(ValueError, match=r"beta must lie in \[0, 1\]"):
+        method(beta=beta)

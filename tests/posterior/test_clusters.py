@@ -1,0 +1,103 @@
+"""Consensus of particles that each know the classes by names of their own."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from refprior.information import uniform
+from refprior.posterior import Consensus, consensus, match, output_code, stability
+
+CLASSES = 5
+
+
+def truth(n: int) -> Tensor:
+    return torch.arange(n) % CLASSES
+
+
+def merged_predictions(particles: int, n: int, seed: int = 0, noise: float = 0.5) -> Tensor:
+    """Particles that give each true class an output of their own choice, several classes often the same: (K, n, C)."""
+    generator = torch.Generator().manual_seed(seed)
+    codes = torch.randint(0, 3, (particles, CLASSES), generator=generator)
+    logits = 4.0 * torch.nn.functional.one_hot(codes[:, truth(n)], 3)
+    return (logits + noise * torch.randn(logits.shape, generator=generator)).log_softmax(-1)
+
+
+def test_the_distance_of_codes_is_the_hellinger_distance() -> None:
+    log_p = torch.randn(4, 6, 3, dtype=torch.float64).log_softmax(-1)
+    prior = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
+    code = output_code(log_p, prior.log())
+    torch.testing.assert_close(code.square().sum(-1), torch.ones(6, dtype=torch.float64))
+    root = log_p.exp().sqrt()
+    hellinger = (root[:, 0] - root[:, 1]).square().sum(-1) / 2  # squared, of each particle
+    torch.testing.assert_close((code[0] - code[1]).square().sum(), 2 * (prior * hellinger).sum())
+
+
+def test_particles_that_merge_classes_tell_all_of_them_together() -> None:
+    log_p, y = merged_predictions(20, 500), truth(500)
+    each = [len(log_p[k].argmax(-1).unique()) for k in range(20)]
+    assert max(each) <= 3  # no particle alone can tell five classes
+    found = consensus(log_p, CLASSES)
+    clusters = found.clusters(log_p)
+    assert (match(clusters, y, CLASSES)[clusters] == y).float().mean() > 0.99
+
+
+def test_clusters_of_some_images_hold_for_others() -> None:
+    log_p = merged_predictions(20, 1000)
+    found = consensus(log_p[:, :500], CLASSES)
+    clusters = found.clusters(log_p[:, 500:])
+    assert (match(clusters, truth(500), CLASSES)[clusters] == truth(500)).float().mean() > 0.99
+
+
+def test_one_label_a_cluster_is_enough_where_the_typical_images_get_it() -> None:
+    log_p, y = merged_predictions(20, 500), truth(500)
+    found = consensus(log_p, CLASSES)
+    asked = found.typical(log_p)
+    assert len(asked.unique()) == CLASSES
+    named = found.named(log_p[:, asked], y[asked], CLASSES)
+    assert (named.predict(log_p) == y).float().mean() > 0.99
+
+
+def test_more_clusters_than_classes_take_the_class_of_their_labels() -> None:
+    log_p, y = merged_predictions(20, 500, noise=1.5), truth(500)
+    found = consensus(log_p, 12)
+    asked = found.typical(log_p)
+    assert (found.named(log_p[:, asked], y[asked], CLASSES).predict(log_p) == y).float().mean() > 0.9
+
+
+def test_few_labels_name_as_many_clusters_as_classes_one_to_one() -> None:
+    log_p, y = merged_predictions(20, 500), truth(500)
+    named = consensus(log_p, CLASSES).named(log_p[:, :4], y[:4], CLASSES)  # class 4 has no label: what is left over
+    assert sorted(named.classes.tolist()) == list(range(CLASSES))  # type: ignore[union-attr]
+    assert (named.predict(log_p) == y).float().mean() > 0.99
+
+
+def test_matching_is_for_any_names() -> None:
+    y = truth(100)
+    permuted = torch.tensor([3, 0, 4, 1, 2])[y]
+    assert match(permuted, y, CLASSES)[permuted].equal(y)
+
+
+def test_stability_tells_agreement_from_chance() -> None:
+    assert stability(merged_predictions(40, 500), CLASSES) > 0.99
+    noise = torch.randn(40, 500, 3, generator=torch.Generator().manual_seed(1)).log_softmax(-1)
+    assert stability(noise, CLASSES) < 0.4
+
+
+def test_a_particle_without_weight_has_no_say() -> None:
+    log_p = merged_predictions(4, 50)
+    weights = torch.tensor([0.0, 1.0, 1.0, 1.0]).log().log_softmax(0)
+    torch.testing.assert_close(output_code(log_p, weights)[:, 3:], output_code(log_p[1:], uniform(3, log_p)))
+
+
+def test_what_cannot_be_is_refused_with_numbers() -> None:
+    log_p = merged_predictions(4, 10)
+    with pytest.raises(ValueError, match="cannot make 11 clusters of 10 images"):
+        consensus(log_p, 11)
+    with pytest.raises(ValueError, match="cannot make 0 clusters"):
+        consensus(log_p, 0)
+    with pytest.raises(ValueError, match="no names yet"):
+        Consensus(torch.zeros(2, 12), uniform(4, log_p)).predict(log_p)
+    with pytest.raises(ValueError, match="at least one labelled image"):
+        consensus(log_p, 2).named(log_p[:, :0], truth(0), CLASSES)
+    with pytest.raises(ValueError, match="two halves of 3 particles"):
+        stability(log_p[:3], 2)
