@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 from refprior import __version__
+from refprior.cli.asking import answer, suggest
 from refprior.cli.data import app as data
 from refprior.cli.embed import embed
 from refprior.cli.exact import app as exact
+from refprior.cli.matrix import transfer_matrix
 from refprior.cli.parameters import whole
+from refprior.cli.tables import print_table, settings_of, train_cells, whole_numbers
 
 if TYPE_CHECKING:
     import torch
@@ -32,6 +35,9 @@ app = App(
 app.command(data)
 app.command(exact)
 app.command(embed)
+app.command(suggest)
+app.command(answer)
+app.command(transfer_matrix)
 
 Set = Annotated[
     list[str] | None,
@@ -79,12 +85,12 @@ def train(
     from refprior.recipes import named
     from refprior.report import rows, write_report
 
-    chosen = named(recipe, _settings(set_), seed=seed)
+    chosen = named(recipe, settings_of(set_), seed=seed)
     if dry_run:
         return _estimate(chosen, device)
     folder = out or Path("runs") / f"{recipe}-{seed}"
     _train(chosen, folder, f"{recipe} seed {seed}", device, fresh, save_every)
-    _table(_upright(rows(write_report([folder], folder / "report.html"))))
+    print_table(_upright(rows(write_report([folder], folder / "report.html"))))
     return print(f"Run folder: {folder}")
 
 
@@ -113,7 +119,7 @@ def evaluate(
         for readout in _readouts()
     ]
     print(f"{folder}: step {run.result['step']} of {run.recipe.steps}")
-    _table([head, *lines])
+    print_table([head, *lines])
     if uncertain is not None:
         from refprior.report import uncertain_figure
 
@@ -141,7 +147,7 @@ def report(
     groups = write_report(folders, out, figures, columns)
     lines = pivot(groups, columns) if columns else rows(groups)
     if style == "text":
-        _table(lines if columns else _upright(lines))
+        print_table(lines if columns else _upright(lines))
     else:
         print(as_markdown(lines) if style == "markdown" else as_latex(lines))
     print(f"Report: {out}", file=sys.stderr if style != "text" else sys.stdout)
@@ -158,19 +164,10 @@ def sweep(
     jobs: Annotated[int, Parameter(converter=whole, help="Cells at a time; the cores are shared between them.")] = 1,
 ) -> None:
     """Train a recipe for every combination of settings (--set labels=50,100 method=fixmatch,supervised) and seeds."""
-    from refprior.recipes import cells, run_cells
+    from refprior.recipes import cells
 
-    if not all(seed.strip().isdigit() for seed in seeds.split(",")):
-        raise ValueError(f"--seeds takes whole numbers separated by commas, got {seeds!r}")
-    if jobs < 1:
-        raise ValueError(f"--jobs must be at least 1, got {jobs}")
-    chosen = cells(recipe, _settings(set_), [int(seed) for seed in seeds.split(",")])
-    problems = 0
-    for number, outcome in enumerate(run_cells(chosen, out, jobs), start=1):
-        problems += outcome.problem is not None
-        print(f"{number}/{len(chosen)} {outcome.cell.name} {outcome.problem or 'done'}", file=sys.stderr, flush=True)
-    if problems:
-        raise ValueError(f"{problems} of {len(chosen)} cells failed; the same command tries them again")
+    chosen = cells(recipe, settings_of(set_), whole_numbers(seeds))
+    train_cells(chosen, out, jobs)
     report([out], out=out / "report.html")
 
 
@@ -194,7 +191,7 @@ def demo(
     out = _unused(out)
     for method in ("supervised", "reference_prior"):
         for seed in range(seeds):
-            chosen = named("digits_ssl", {**_settings(set_), "method": method}, seed=seed)
+            chosen = named("digits_ssl", {**settings_of(set_), "method": method}, seed=seed)
             _train(chosen, out / f"{method}-{seed}", f"{method} seed {seed}", "cpu")
     report([out], out=out / "report.html")
 
@@ -249,17 +246,6 @@ def _peak_memory() -> str:
     return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30:.2f} GiB"
 
 
-def _settings(assignments: Sequence[str] | None) -> dict[str, str]:
-    """NAME=VALUE … as a dictionary."""
-    settings = {}
-    for assignment in assignments or []:
-        name, equals, value = assignment.partition("=")
-        if not (name and equals and value):
-            raise ValueError(f"--set takes NAME=VALUE, got {assignment!r}")
-        settings[name] = value
-    return settings
-
-
 def _device(name: str) -> "torch.device":
     """The device of that name, if this machine has it."""
     import torch
@@ -291,20 +277,6 @@ def _numbers(scores: "Scores") -> list[str]:
 def _upright(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
     """A few recipes stand side by side, so that the table fits a terminal; many stand below each other."""
     return list(zip(*rows, strict=True)) if len(rows) <= 5 else rows
-
-
-def _table(rows: Sequence[Sequence[str]]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    head, *body = rows
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    for number, name in enumerate(head):
-        table.add_column(name, justify="right" if number else "left")
-    for line in body:
-        table.add_row(*line)
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
 def _unused(folder: Path) -> Path:

@@ -6,10 +6,23 @@ from typing import Any, NamedTuple
 from refprior.recipes.images import cifar10_ssl, cifar10_ssl_small, digits_ssl, fashion_ssl, mnist_ssl
 from refprior.recipes.manifold import mnist_manifold
 from refprior.recipes.settings import check_name, override, parse, signature_hints
+from refprior.recipes.transfer import cifar100_transfer, cifar100_transfer_small, fine_tuning, label_free_transfer
 from refprior.train import Recipe
 
 RECIPES: dict[str, Callable[..., Recipe]] = {
-    f.__name__: f for f in (digits_ssl, mnist_ssl, fashion_ssl, cifar10_ssl_small, cifar10_ssl, mnist_manifold)
+    f.__name__: f
+    for f in (
+        digits_ssl,
+        mnist_ssl,
+        fashion_ssl,
+        cifar10_ssl_small,
+        cifar10_ssl,
+        mnist_manifold,
+        label_free_transfer,
+        fine_tuning,
+        cifar100_transfer_small,
+        cifar100_transfer,
+    )
 }
 
 

@@ -36,10 +36,23 @@ class Outcome:
 def cells(recipe: str, settings: dict[str, str], seeds: Sequence[int]) -> list[Cell]:
     """All combinations of the comma-separated values, each checked before anything is trained."""
     values = [[(name, value) for value in text.split(",")] for name, text in settings.items()]
-    found = [Cell(recipe, dict(chosen), seed) for chosen in product(*values) for seed in seeds]
-    for cell in found:
+    return _checked([Cell(recipe, dict(chosen), seed) for chosen in product(*values) for seed in seeds])
+
+
+def matrix_cells(recipe: str, tasks: Sequence[str], settings: dict[str, str], seeds: Sequence[int]) -> list[Cell]:
+    """fig:matrix: transfer and fine-tuning for every ordered pair of tasks, and every task alone, without a source."""
+    if len(set(tasks)) < len(tasks) or len(tasks) < 2:
+        raise ValueError(f"a matrix needs at least two different tasks, got {', '.join(tasks) or 'none'}")
+    pairs = [{"source": source, "target": target} for target in tasks for source in tasks if source != target]
+    wanted = [{**pair, "method": method} for method in ("transfer", "fine_tuning") for pair in pairs]
+    wanted += [{"target": task, "method": method} for method in ("supervised", "semi_supervised") for task in tasks]
+    return _checked([Cell(recipe, {**cell, **settings}, seed) for cell in wanted for seed in seeds])
+
+
+def _checked(chosen: list[Cell]) -> list[Cell]:
+    for cell in chosen:
         named(cell.recipe, cell.settings, seed=cell.seed)
-    return found
+    return chosen
 
 
 def run_cells(chosen: Sequence[Cell], out: Path, jobs: int) -> Iterator[Outcome]:

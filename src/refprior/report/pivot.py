@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
-from refprior.report.table import Group
+from refprior.report.table import EMPTY, Group, headline
 
 # tab:cifar10_ssl, accuracy in per cent by the number of labels; * evaluated by its authors, (40) with 40 labels.
 PAPER_CIFAR10 = {
@@ -29,7 +29,8 @@ PAPER_CIFAR10 = {
 
 
 def pivot(groups: Sequence[Group], column: str) -> list[list[str]]:
-    """Accuracy of the EMA ensemble at the last step, mean ± standard deviation (seeds); the header first."""
+    """Accuracy of the EMA ensemble or of its consensus at the last step, mean ± standard deviation (seeds); the header
+    first."""
     cells: dict[str, dict[str, str]] = {}
     for runs in groups:
         row, value = _place(runs, column)
@@ -37,7 +38,7 @@ def pivot(groups: Sequence[Group], column: str) -> list[list[str]]:
     values = sorted({value for line in cells.values() for value in line}, key=_order)
     if column == "labels" and any(row.startswith("cifar10") for row in cells):
         cells |= {f"paper, tab:cifar10_ssl: {method}": numbers for method, numbers in PAPER_CIFAR10.items()}
-    body = [[row, *(line.get(value, "–") for value in values)] for row, line in cells.items()]
+    body = [[row, *(line.get(value, EMPTY) for value in values)] for row, line in cells.items()]
     return [[f"accuracy, % ({column} →)", *values], *body]
 
 
@@ -65,7 +66,7 @@ def _place(runs: Group, column: str) -> tuple[str, str]:
 
 
 def _cell(runs: Group) -> str:
-    values = [100 * run.result["test"]["ema"]["accuracy"] for run in runs]
+    values = [headline(run.result) for run in runs]
     spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
     return f"{statistics.mean(values):.2f}{spread} ({len(values)})"
 

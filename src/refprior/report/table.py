@@ -94,29 +94,47 @@ def group(runs: Sequence[Summary]) -> list[Group]:
 
 
 COLUMNS: dict[str, Callable[[Record], float]] = {
-    "ensemble, EMA %": lambda r: 100 * r["test"]["ema"]["accuracy"],
-    "ensemble, raw %": lambda r: 100 * r["test"]["raw"]["accuracy"],
-    "particle, EMA %": lambda r: 100 * statistics.mean(r["test"]["ema"]["particles"]),
-    "validation, EMA %": lambda r: 100 * r["validation"]["ema"]["accuracy"] if "validation" in r else math.nan,
-    "particle, raw %": lambda r: 100 * statistics.mean(r["test"]["raw"]["particles"]),
-    "NLL": lambda r: r["test"]["ema"]["negative_log_likelihood"],
-    "ECE": lambda r: r["test"]["ema"]["calibration_error"],
+    "consensus, EMA %": lambda r: 100 * r["consensus"]["test"] if "consensus" in r else math.nan,
+    "stability %": lambda r: 100 * r["consensus"]["stability"] if "consensus" in r else math.nan,
+    "ensemble, EMA %": lambda r: 100 * _outputs(r, "ema", "accuracy"),
+    "ensemble, raw %": lambda r: 100 * _outputs(r, "raw", "accuracy"),
+    "particle, EMA %": lambda r: 100 * _outputs(r, "ema", "particles"),
+    "validation, EMA %": lambda r: 100 * _outputs(r, "ema", "accuracy", "validation"),
+    "particle, raw %": lambda r: 100 * _outputs(r, "raw", "particles"),
+    "NLL": lambda r: _outputs(r, "ema", "negative_log_likelihood"),
+    "ECE": lambda r: _outputs(r, "ema", "calibration_error"),
     "seconds": lambda r: r["seconds"],
 }
 _DIGITS = {"NLL": 3, "ECE": 3}
+EMPTY = "–"
+
+
+def _outputs(record: Record, kind: str, name: str, part: str = "test") -> float:
+    """A score of the outputs as classes, the mean if there is one a particle; none if clusters are the classes."""
+    if "consensus" in record or part not in record:
+        return math.nan
+    value = record[part][kind][name]
+    return statistics.mean(value) if isinstance(value, list) else float(value)
 
 
 def rows(groups: Sequence[Group]) -> list[list[str]]:
-    """The cells of the table, the header first."""
-    head = ["recipe", "seeds", *COLUMNS]
-    return [head, *([g[0].label, str(len(g)), *(_cell(name, g) for name in COLUMNS)] for g in groups)]
+    """The cells of the table, the header first; a column that no run has a number for is left out."""
+    columns = {name: [_cell(name, g) for g in groups] for name in COLUMNS}
+    columns = {name: cells for name, cells in columns.items() if any(cell != EMPTY for cell in cells)}
+    head = ["recipe", "seeds", *columns]
+    return [head, *([g[0].label, str(len(g)), *(c[i] for c in columns.values())] for i, g in enumerate(groups))]
+
+
+def headline(record: Record) -> float:
+    """The accuracy that a table in the paper's layout shows, in per cent."""
+    return 100 * float(record["consensus"]["test"] if "consensus" in record else record["test"]["ema"]["accuracy"])
 
 
 def _cell(name: str, runs: Group) -> str:
     values = [COLUMNS[name](run.result) for run in runs]
     digits = _DIGITS.get(name, 1)
     if any(math.isnan(value) for value in values):
-        return "–"
+        return EMPTY
     mean = f"{statistics.mean(values):.{digits}f}"
     return f"{mean} ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else mean
 

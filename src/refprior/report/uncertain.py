@@ -18,7 +18,7 @@ def uncertain_figure(run: Run, count: int = 12, columns: int = 4) -> Figure:
     figure = Figure(figsize=(2.3 * columns, 2.6 * lines), layout="constrained")
     for place, index in enumerate(chosen.tolist(), start=1):
         axes = figure.add_subplot(lines, columns, place)
-        axes.imshow(_picture(np.asarray(test.images[index].cpu())), cmap="gray", interpolation="nearest")
+        axes.imshow(picture(np.asarray(test.images[index].cpu())), cmap="gray", interpolation="nearest")
         votes = [run.task.classes[vote] for vote in log_p[:, index].argmax(-1).tolist()]
         truth = run.task.classes[int(test.labels[index])]
         axes.set_title(f"truth {truth}, {between[index]:.2f} nats", fontsize=9)
@@ -27,6 +27,6 @@ def uncertain_figure(run: Run, count: int = 12, columns: int = 4) -> Figure:
     return figure
 
 
-def _picture(image: np.ndarray) -> np.ndarray:
+def picture(image: np.ndarray) -> np.ndarray:
     """(channels, height, width) as matplotlib draws it: grey as a matrix, colours last."""
     return image[0] if len(image) == 1 else image.transpose(1, 2, 0)

@@ -38,7 +38,7 @@ def estimate(recipe: Recipe, device: torch.device, steps: int = 5) -> Estimate:
         update(recipe, state)
         times.append(time.perf_counter() - started)
     started = time.perf_counter()
-    evaluation(task, state)
+    evaluation(recipe, task, state)
     return Estimate(
         parameters=sum(p.numel() for p in state.particles.network.parameters()) // recipe.particles,
         particles=recipe.particles,

@@ -22,7 +22,7 @@ from refprior.data import Examples, Stream, Task
 from refprior.information import log_likelihood
 from refprior.methods import Batch, Loss, Step, split_heads
 from refprior.particles import Particles
-from refprior.posterior import predictive, scores
+from refprior.posterior import consensus, match, predictive, scores, stability
 from refprior.train.optimiser import update_average
 from refprior.train.recipe import EPOCH, Recipe
 from refprior.train.stages import first_weights
@@ -31,6 +31,7 @@ from refprior.views import Learning, View
 
 Record = dict[str, Any]
 LOG_EVERY = 10  # steps
+CONSENSUS_IMAGES = 10_000  # of the unlabelled pool, in which clusters are found
 
 
 @dataclass
@@ -133,7 +134,7 @@ def _record(recipe: Recipe, task: Task, state: State, loss: Loss, rate: float) -
     terms = {name: value.item() for name, value in {"loss": loss.total, **loss.terms}.items()}
     record |= {name: value if math.isfinite(value) else None for name, value in terms.items()}
     record |= {"seconds": state.seconds, **({"skipped": state.skipped} if state.skipped else {})}
-    return record | (evaluation(task, state) if evaluate else {})
+    return record | (evaluation(recipe, task, state) if evaluate else {})
 
 
 def draw(recipe: Recipe, task: Task, state: State) -> Batch:
@@ -198,15 +199,38 @@ def update(recipe: Recipe, state: State) -> None:
     update_average(state.teacher, state.particles, recipe.ema)
 
 
-def evaluation(task: Task, state: State) -> Record:
+def evaluation(recipe: Recipe, task: Task, state: State) -> Record:
     """Scores of the raw weights and of their moving average on the test part, and on the validation part if any."""
     parts = {"test": task.test, "validation": task.validation}
     weights = {"raw": state.particles, "ema": state.teacher}
-    return {
+    record: Record = {
         name: {kind: evaluate(particles, task, part) for kind, particles in weights.items()}
         for name, part in parts.items()
         if part is not None
     }
+    if recipe.readout == "consensus":
+        record["consensus"] = evaluate_consensus(state.teacher, task)
+    return record
+
+
+def evaluate_consensus(particles: Particles, task: Task) -> Record:
+    """Accuracy of clusters found in the unlabelled pool, matched to the classes of each part for this purpose only; and
+    how far two halves of the particles agree on the pool, which needs no label."""
+    classes, log_prior = len(task.classes), particles.log_prior.detach()
+    pool = log_probabilities(particles, task, spread(task.unlabelled, CONSENSUS_IMAGES))
+    found = consensus(pool, classes, log_prior)
+    record = {"stability": stability(pool, classes, log_prior)} if particles.count >= 4 else {}
+    for name, part in {"test": task.test, "validation": task.validation}.items():
+        if part is not None:
+            clusters = found.clusters(log_probabilities(particles, task, part.images))
+            right = match(clusters, part.labels, classes)[clusters] == part.labels
+            record[name] = right.float().mean().item()
+    return record
+
+
+def spread(images: Tensor, most: int) -> Tensor:
+    """At most so many images, at equal intervals: (n, *shape) -> (m, *shape)."""
+    return images[torch.linspace(0, len(images) - 1, min(most, len(images)), dtype=torch.float64).long()]
 
 
 def evaluate(particles: Particles, task: Task, part: Examples) -> Record:

@@ -36,6 +36,7 @@ class Recipe:
     evaluate_every: int = EPOCH
     snapshots: int = 0  # so often, after the start, the predictions of all particles are kept, denser in the beginning
     skip_not_finite: int = 0  # steps with a loss or gradient that is not finite may be skipped so often; then it stops
+    readout: Literal["outputs", "consensus"] = "outputs"  # what is scored: outputs are classes, or clusters are
     seed: int = 0
     start: "Recipe | None" = None  # the stage whose weights this one begins with
     head: Head = "same"  # the output layer after such a stage: go on with it, draw a new one, or train a new one alone
@@ -56,6 +57,8 @@ class Recipe:
             raise ValueError(f"{self.optimiser.warmup} steps of warm-up do not fit a run of {self.steps} steps")
         if self.start is not None and self.start.particles != self.particles:
             raise ValueError(f"the first stage has {self.start.particles} particles, this one {self.particles}")
+        if self.readout not in ("outputs", "consensus"):
+            raise ValueError(f"readout must be 'outputs' or 'consensus', got {self.readout!r}")
         if self.head not in get_args(Head):
             raise ValueError(f"head must be one of {', '.join(get_args(Head))}, got {self.head!r}")
         if self.head != "same" and self.start is None:

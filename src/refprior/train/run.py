@@ -15,11 +15,11 @@ from torch import Tensor
 
 from refprior.data import Examples, Task
 from refprior.particles import Particles
-from refprior.posterior import Average, Scores, likelihood_weights, predictive, scores
+from refprior.posterior import Average, Consensus, Scores, consensus, likelihood_weights, predictive, scores
 from refprior.train import checkpoint, folder, snapshot
 from refprior.train.checkpoint import CheckpointError
 from refprior.train.describe import describe
-from refprior.train.loop import Record, State, begin, log_probabilities, optimise
+from refprior.train.loop import CONSENSUS_IMAGES, Record, State, begin, log_probabilities, optimise, spread
 from refprior.train.recipe import Recipe
 from refprior.train.stopping import Stop, Stopped, stopping
 from refprior.train.trouble import NotFiniteError, dump
@@ -73,6 +73,12 @@ class Run:
 
     def weights(self, kind: Kind) -> Particles:
         return self.ema if kind == "ema" else self.particles
+
+    def consensus(self, clusters: int | None = None, kind: Kind = "ema") -> Consensus:
+        """Clusters of the unlabelled images, as many as classes or so many, without names yet."""
+        particles = self.weights(kind)
+        log_p = log_probabilities(particles, self.task, spread(self.task.unlabelled, CONSENSUS_IMAGES))
+        return consensus(log_p, len(self.task.classes) if clusters is None else clusters, particles.log_prior.detach())
 
     def posterior(self, weights: Weighting = "likelihood", kind: Kind = "ema") -> Tensor:
         """log p(w_k | x^n, y^n) of the labelled images, or the prior, which is uniform unless it was learnt: (K,)."""

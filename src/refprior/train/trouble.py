@@ -50,6 +50,7 @@ def dump(folder: Path, trouble: Trouble) -> Path:
     path = folder / f"trouble-step-{trouble.step:08}.safetensors"
     batch = trouble.batch
     tensors = {"x": batch.x, "y": batch.y, "weak": batch.weak, "strong": batch.strong, "index": batch.index}
+    tensors |= {"source": batch.source, "source_y": batch.source_y}
     save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, path, {"trouble": str(trouble)})
     return path
 

@@ -1,0 +1,104 @@
+"""Few labels, asked for where they tell most: which unlabelled images to label, and a classifier from the answers.
+
+The questions and answers of a run stand in its folder, in questions.json.
+"""
+
+# n pool images, M clusters
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from refprior.posterior import Consensus
+from refprior.train.folder import write_json
+from refprior.train.loop import log_probabilities
+from refprior.train.run import Run
+
+FILE = "questions.json"
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Images of the unlabelled pool whose labels are asked for, and the answers so far."""
+
+    clusters: int = 0
+    asked: tuple[int, ...] = ()  # indices in the pool, in the order they were asked
+    answers: tuple[int, ...] = ()  # classes of the first of them
+
+    @property
+    def open(self) -> tuple[int, ...]:
+        return self.asked[len(self.answers) :]
+
+
+def ask(run: Run, budget: int, before: Questions | None = None) -> Questions:
+    """The images to label next: the most typical one of each cluster, the largest clusters first.
+
+    There are as many clusters as labels in all, and at least as many as classes. Questions that were not answered are
+    withdrawn; clusters with an answered image come last.
+    """
+    before = before or Questions()
+    known, images = list(before.answers), run.task.unlabelled
+    free = len(images) - len(known)
+    if not 1 <= budget <= free:
+        raise ValueError(f"can ask for 1 to {free} labels, as many unlabelled images as there are left, got {budget}")
+    answered = torch.tensor(before.asked[: len(known)], dtype=torch.int64)
+    found = run.consensus(max(len(run.task.classes), len(known) + budget))
+    distances = _distances(run, found)  # (n, M)
+    home = distances.argmin(-1)
+    sizes = torch.bincount(home, minlength=len(found.centres)).double()
+    sizes[home[answered]] -= len(images)  # last, the larger first among them
+    distances[answered] = torch.inf
+    chosen: list[int] = []
+    while len(chosen) < budget:  # more than one turn only if clusters are fewer than labels
+        for cluster in sizes.argsort(descending=True, stable=True)[: budget - len(chosen)].tolist():
+            chosen.append(int(distances[:, cluster].argmin()))
+            distances[chosen[-1]] = torch.inf
+    return Questions(len(found.centres), (*answered.tolist(), *chosen), tuple(known))
+
+
+def answer(questions: Questions, labels: Sequence[int]) -> Questions:
+    """The questions with answers to the open ones, in their order; fewer answers than questions are fine."""
+    if not 1 <= len(labels) <= len(questions.open):
+        raise ValueError(f"{len(labels)} labels for {len(questions.open)} open questions")
+    return replace(questions, answers=(*questions.answers, *labels))
+
+
+def classifier(run: Run, questions: Questions) -> Consensus:
+    """The clusters with the names that the answers give them."""
+    if not questions.answers:
+        raise ValueError("no question has been answered yet")
+    known = torch.tensor(questions.asked[: len(questions.answers)])
+    log_p = log_probabilities(run.ema, run.task, run.task.unlabelled[known])
+    labels = torch.tensor(questions.answers)
+    return run.consensus(questions.clusters).named(log_p, labels, len(run.task.classes))
+
+
+def classify(run: Run, named: Consensus, images: Tensor) -> Tensor:
+    """The class of each image: (n, *shape) -> (n,)."""
+    return torch.cat([named.predict(log_probabilities(run.ema, run.task, part)) for part in images.split(4096)])
+
+
+def read(folder: Path) -> Questions:
+    """The questions of a run folder; none if nothing was asked."""
+    path = folder / FILE
+    if not path.exists():
+        return Questions()
+    try:
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        return Questions(int(saved["clusters"]), tuple(map(int, saved["asked"])), tuple(map(int, saved["answers"])))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
+
+
+def write(folder: Path, questions: Questions) -> None:
+    write_json(folder / FILE, {"clusters": questions.clusters, "asked": questions.asked, "answers": questions.answers})
+
+
+def _distances(run: Run, found: Consensus) -> Tensor:
+    """Of all images of the pool to all centres: (n, M)."""
+    parts = (log_probabilities(run.ema, run.task, part) for part in run.task.unlabelled.split(4096))
+    return torch.cat([found.distances(part) for part in parts])
