@@ -25,7 +25,19 @@ def test_help_is_fast_and_complete() -> None:
         done = refprior("--help")
         seconds.append(time.perf_counter() - started)
         assert done.returncode == 0
-    for command in ("recipes", "train", "evaluate", "report", "demo", "sweep", "exact", "data"):
+    for command in (
+        "recipes",
+        "train",
+        "evaluate",
+        "report",
+        "demo",
+        "sweep",
+        "suggest",
+        "answer",
+        "transfer-matrix",
+        "exact",
+        "data",
+    ):
         assert re.search(rf"│ {command}\s+\w", done.stdout)
     assert min(seconds) < 0.5
 
@@ -36,7 +48,9 @@ def test_help_does_not_import_torch() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", ["train", "evaluate", "report", "sweep", "demo"])
+@pytest.mark.parametrize(
+    "command", ["train", "evaluate", "report", "sweep", "demo", "suggest", "answer", "transfer-matrix"]
+)
 def test_every_flag_has_help(command: str) -> None:
     text = refprior(command, "--help").stdout
     flags = re.findall(r"│[ *]+(--?[\w-]+|[A-Z]+)(?: [A-Z-]+(?:\.\.\.)?| \(-h\))*\s+(\S.*?)│", text)
@@ -147,3 +161,26 @@ def test_the_demo_runs_twice(tmp_path: Path) -> None:
         assert f"Report: {out}/report.html" in done.stdout
         assert "method=supervised" in done.stdout
         assert (tmp_path / out / "report.html").exists()
+
+
+def test_labels_are_suggested_and_answered(tmp_path: Path) -> None:
+    short = ("--set", "data=digits", "steps=60", "evaluate_every=60", "particles=20")
+    assert refprior("train", "label_free_transfer", *short, "--out", "run", cwd=tmp_path).returncode == 0
+    wrong = refprior("answer", "run", "5", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "run has no open question: refprior suggest run asks some" in wrong.stderr
+    asked = refprior("suggest", "run", "--budget", "5", cwd=tmp_path)
+    assert asked.returncode == 0, asked.stderr
+    assert len(re.findall(r"image \d+ of the unlabelled pool", asked.stdout)) == 5
+    assert (tmp_path / "run" / "questions.png").read_bytes().startswith(b"\x89PNG")
+    unknown = refprior("answer", "run", "3", cwd=tmp_path)
+    assert unknown.returncode == 2
+    assert "no class is called '3'; there are 5, 6, 7, 8, 9" in unknown.stderr
+    done = refprior("answer", "run", "5", "6", "7", "8", "9", cwd=tmp_path)
+    assert re.search(r"5 labels: [\d.]+ % of the test images are right", done.stdout)
+    lines = (tmp_path / "run" / "answers.csv").read_text().splitlines()
+    assert lines[0] == "image,class"
+    assert {line.partition(",")[2] for line in lines[1:]} == {"5", "6", "7", "8", "9"}
+    many = refprior("suggest", "run", "--budget", "100000", cwd=tmp_path)
+    assert many.returncode == 2
+    assert "can ask for 1 to" in many.stderr

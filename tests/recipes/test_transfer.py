@@ -1,0 +1,76 @@
+"""Recipes of transfer: what they are made of, and what they refuse. The digits run them for real."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from refprior.methods import ReferencePrior, Supervised, Transfer, UnsupervisedTransfer
+from refprior.recipes import matrix_cells, named
+from refprior.train import train
+
+
+def test_label_free_transfer_runs_and_tells_classes_apart() -> None:
+    recipe = named("label_free_transfer", {"data": "digits"}, seed=0).recipe
+    run = train(replace(recipe, steps=150, evaluate_every=150))
+    assert len(run.task.labelled) == 0
+    assert run.task.classes == ("5", "6", "7", "8", "9")
+    assert run.result["consensus"]["test"] > 0.7  # chance is 0.2, matched a little more
+
+
+def test_halves_can_be_turned_around() -> None:
+    recipe = named("label_free_transfer", {"data": "digits", "target": "low"}, seed=0).recipe
+    task = recipe.task()
+    assert task.classes == ("0", "1", "2", "3", "4")
+    assert task.source_classes == ("5", "6", "7", "8", "9")
+
+
+@pytest.mark.parametrize("baseline", ["new", "same", "probe", "scratch"])
+def test_fine_tuning_learns_the_target(baseline: str, tmp_path: Path) -> None:
+    settings = {"data": "digits", "baseline": baseline, "labels": "100"}
+    recipe = named("fine_tuning", settings, seed=0).recipe
+    assert (recipe.start is None) == (baseline == "scratch")
+    if recipe.start is not None:
+        recipe = replace(recipe, start=replace(recipe.start, steps=100))
+    run = train(replace(recipe, steps=200, evaluate_every=200), tmp_path / "run")
+    assert run.result["test"]["ema"]["accuracy"] > 0.75
+
+
+def test_full_size_cells_have_the_papers_numbers() -> None:
+    recipe = named("cifar100_transfer", {}, seed=0).recipe
+    assert (recipe.particles, recipe.steps, recipe.labelled, recipe.unlabelled) == (4, 200 * 1024, 64, 448)
+    assert recipe.method == Transfer(ReferencePrior(), beta=0.5)
+    tuned = named("cifar100_transfer", {"method": "fine_tuning"}, seed=0).recipe
+    assert tuned.start is not None
+    assert (tuned.head, tuned.method, tuned.start.method) == ("new", Supervised(), Supervised())
+    only = named("cifar100_transfer_small", {"method": "source_only"}, seed=0).recipe
+    assert only.method == UnsupervisedTransfer(ReferencePrior(gamma=0), beta=0)
+
+
+def test_a_matrix_has_every_ordered_pair_and_every_task_alone() -> None:
+    cells = matrix_cells("cifar100_transfer_small", ["fish", "people", "vehicles_1"], {}, [0, 1])
+    assert len(cells) == 2 * (2 * 6 + 2 * 3)
+    names = [cell.name for cell in cells]
+    assert len(set(names)) == len(names)
+    assert "source=fish,target=people,method=transfer/seed-1" in names
+    assert "target=vehicles_1,method=semi_supervised/seed-0" in names
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"source": "fish", "target": "fish"}, "source and target are both fish"),
+        ({"source": "fihs"}, "there is no superclass 'fihs'; did you mean 'fish'"),
+        ({"method.beta": "2"}, r"beta must lie in \[0, 1\]"),
+    ],
+)
+def test_bad_pairs_are_refused_before_training(settings: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        named("cifar100_transfer_small", settings, seed=0)
+
+
+def test_bad_matrices_and_labels_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least two different tasks, got fish, fish"):
+        matrix_cells("cifar100_transfer_small", ["fish", "fish"], {}, [0])
+    with pytest.raises(ValueError, match="labels must be a multiple of the 5 classes, equally many of each, got 7"):
+        named("fine_tuning", {"labels": "7"}, seed=0)
