@@ -298,3 +298,12 @@ BAD: list[tuple[dict[str, Any], str]] = [
 def test_bad_hyper_parameters_are_refused_in_words(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ReferencePrior(**fields)
+
+
+def test_alpha_moves_in_a_straight_line() -> None:
+    method, model = ReferencePrior(alpha=0.4, final_alpha=0.0), Logits()
+    for progress, alpha in ((0.0, 0.4), (0.5, 0.2), (1.0, 0.0)):
+        moved = method(replace(model.step(), progress=progress)).total
+        torch.testing.assert_close(moved, ReferencePrior(alpha=alpha)(model.step()).total)
+    with pytest.raises(ValueError, match="final_alpha must be at least 0, got -1"):
+        ReferencePrior(final_alpha=-1)

@@ -49,6 +49,7 @@ class ReferencePrior:
 
     order: int = 2  # N, items in a tuple
     alpha: float = 0.1  # weight of the marginal entropy h_y; 1 in the definition of I
+    final_alpha: float | None = None  # α moves there in a straight line over training; None: it stays
     tau: float = 1 / 3  # weight of the weak view in the mixture f
     gamma: float | None = None  # weight of the information; None: 1 / (1 - τ²)
     jensen: bool = True  # bound h_yw by eq:tau
@@ -64,6 +65,8 @@ class ReferencePrior:
         whole = isinstance(self.order, int) and self.order >= 1
         _require(whole, f"order must be a whole number of at least 1, got {self.order}")
         _require(0 <= self.alpha < math.inf, f"alpha must be at least 0, got {self.alpha}")
+        later = self.final_alpha is None or 0 <= self.final_alpha < math.inf
+        _require(later, f"final_alpha must be at least 0, got {self.final_alpha}")
         _require(0 <= self.tau <= 1, f"tau must lie in [0, 1], got {self.tau}")
         _require(self.tau < 1 or self.gamma is not None, "tau = 1 makes 1 / (1 - tau²) infinite: give gamma")
         _require(self.gamma is None or 0 <= self.gamma < math.inf, f"gamma must be at least 0, got {self.gamma}")
@@ -101,7 +104,7 @@ class ReferencePrior:
         labelled, strong, weak = self.predict(step, step.batch.x)
         log_prior = self.log_prior(step)
         likelihood = cross_entropy(labelled, step.batch.y, log_prior).mean()
-        unlabelled = self.information_loss(weak, strong, log_prior, step.generator)
+        unlabelled = self.information_loss(weak, strong, log_prior, step)
         terms = {"cross_entropy": likelihood.detach(), **unlabelled.terms}
         return Loss(likelihood + unlabelled.total, terms)
 
@@ -116,14 +119,16 @@ class ReferencePrior:
         """log π(w_k), with gradient if it is to be learnt: (K,)."""
         return step.log_prior if self.trainable_prior else step.log_prior.detach()
 
-    def information_loss(
-        self, weak: Tensor, strong: Tensor, log_prior: Tensor, generator: torch.Generator | None = None
-    ) -> Loss:
+    def information_loss(self, weak: Tensor, strong: Tensor, log_prior: Tensor, step: Step) -> Loss:
         """-γ (α h_y - h_yw), the first two terms of eq:ref_mi_ce: (K, B, N, C), (K, B, N, C), (K,)."""
-        h_y = self.marginal(weak, strong, log_prior, generator).mean()
+        h_y = self.marginal(weak, strong, log_prior, step.generator).mean()
         h_yw = self.conditional(weak, strong, log_prior).mean()
         terms = {"marginal_entropy": h_y.detach(), "conditional_entropy": h_yw.detach()}
-        return Loss(-self.information_weight * (self.alpha * h_y - h_yw), terms)
+        return Loss(-self.information_weight * (self.alpha_at(step.progress) * h_y - h_yw), terms)
+
+    def alpha_at(self, progress: float) -> float:
+        """α at a point of training between 0 and 1."""
+        return self.alpha if self.final_alpha is None else (1 - progress) * self.alpha + progress * self.final_alpha
 
     def conditional(self, weak: Tensor, strong: Tensor, log_prior: Tensor) -> Tensor:
         """h_yw = E_{w ~ π} H(y^n | x^n, w), or its bound: (K, B, N, C), (K, B, N, C), (K,) -> (B,)."""

@@ -41,7 +41,7 @@ class Transfer:
         log_prior = self.target.log_prior(step)
         likelihood = cross_entropy(labelled, step.batch.y, log_prior).mean()
         past = cross_entropy(source, step.batch.source_y, log_prior).mean()
-        unlabelled = self.target.information_loss(weak, strong, log_prior, step.generator)
+        unlabelled = self.target.information_loss(weak, strong, log_prior, step)
         terms = {"cross_entropy": likelihood.detach(), "source": past.detach(), **unlabelled.terms}
         return Loss(likelihood + (1 - self.beta) * past + unlabelled.total, terms)
 
@@ -72,5 +72,5 @@ class UnsupervisedTransfer:
         strong, weak = (split_heads(log_p, step.classes)[0] for log_p in outputs[1:])
         log_prior = self.target.log_prior(step)
         past = cross_entropy(source, step.batch.source_y, log_prior).mean()
-        unlabelled = self.target.information_loss(weak, strong, log_prior, step.generator)
+        unlabelled = self.target.information_loss(weak, strong, log_prior, step)
         return Loss((1 - self.beta) * past + unlabelled.total, {"source": past.detach(), **unlabelled.terms})
