@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from refprior.data import Task, task_from_arrays, transfer_task
+from refprior.data import Task, digits, task_from_arrays, transfer_task
 
 
 def toy(name: str, names: list[str], level: int, side: int = 4) -> Task:
@@ -37,8 +37,20 @@ def test_a_task_moves_with_its_source() -> None:
 
 
 def test_tasks_that_overlap_are_refused() -> None:
-    with pytest.raises(ValueError, match="source and target overlap: both have dog"):
-        transfer_task(toy("a", ["cat", "dog"], 10), toy("b", ["dog", "cow"], 30))
+    with pytest.raises(ValueError, match="overlap: 6 of 6 source images are in both"):
+        transfer_task(toy("a", ["cat", "dog"], 10), toy("b", ["dog", "cow"], 10))
+    with pytest.raises(ValueError, match=r"overlap: \d+ of 40 source images are in both"):
+        transfer_task(digits(labels=20, classes=(1, 2)), digits(labels=5, classes=(2, 3)))
+
+
+def test_tasks_of_numbered_classes_may_have_the_same_numbers() -> None:
+    first, second = toy("arrays", ["0", "1"], 10), toy("arrays", ["0", "1"], 20)
+    assert transfer_task(first, second).source_classes == ("0", "1")
+
+
+def test_a_source_needs_labels() -> None:
+    with pytest.raises(ValueError, match="the source task 'digits-1-2' has no labelled images"):
+        transfer_task(digits(labels=0, classes=(1, 2)), digits(classes=(3, 4)))
 
 
 def test_images_of_another_shape_are_refused() -> None:

@@ -2,21 +2,26 @@
 
 from dataclasses import replace
 
+import torch
+
+from refprior.data.duplicates import duplicates
 from refprior.data.task import Task
+
+MOST_SHARED = 0.01  # of the source's images: data sets hold some images twice
 
 
 def transfer_task(source: Task, target: Task) -> Task:
-    """The target task with the source's labelled images to transfer from. Both must be of different classes."""
-    shared = sorted(set(source.classes) & set(target.classes))
-    same = source.name == target.name or bool(shared)
-    if same:
-        common = f"both have {', '.join(shared)}" if shared else f"both are {target.name}"
-        raise ValueError(f"source and target overlap: {common}; choose tasks with different classes")
+    """The target task with the source's labelled images to transfer from; refuses tasks that share images."""
     if not len(source.labelled):
         raise ValueError(f"the source task {source.name!r} has no labelled images")
-    return replace(
-        target,
-        name=f"{source.name}-to-{target.name}",
-        source=source.labelled,
-        source_classes=source.classes,
+    joined = replace(
+        target, name=f"{source.name}-to-{target.name}", source=source.labelled, source_classes=source.classes
     )
+    mine = torch.cat([target.labelled.images, target.unlabelled])
+    shared = {i for i, _ in duplicates(source.labelled.images, mine)}
+    if len(shared) > MOST_SHARED * len(source.labelled):
+        raise ValueError(
+            f"source and target overlap: {len(shared)} of {len(source.labelled)} source images are in both; "
+            "choose tasks of different classes"
+        )
+    return joined
