@@ -123,6 +123,17 @@ def test_bad_input_is_refused_in_words(tmp_path: Path) -> None:
         Film(tmp_path, one.probe, one.classes, (*one.snapshots[:3], more[3]))
 
 
+def test_a_run_without_target_labels_shows_its_clusters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = {"data": "digits", "steps": "80", "evaluate_every": "80", "snapshots": "2", "particles": "20"}
+    recipe, origin = named("label_free_transfer", settings, seed=0)
+    train(recipe, tmp_path / "run", origin=origin)
+    main_without_exit(["embed", str(tmp_path / "run")])
+    run = page_data(tmp_path / "run" / "embedding.html")["runs"][0]
+    assert set(run["clusters"]) == {0, 1, 2, 3, 4}
+    assert run["agreement"] > 0.5  # chance is 0.2, matched a little more
+    assert "20 particles, order 2" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("snapshots", ["3", "0"])
 def test_any_run_folder_can_be_embedded(tmp_path: Path, snapshots: str, capsys: pytest.CaptureFixture[str]) -> None:
     """K = 4 convolutional particles, with snapshots and from checkpoints alone."""

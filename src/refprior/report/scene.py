@@ -8,12 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 import torch
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from refprior.geometry import Components, embedding, information_of_tuples, is_constant, principal_components, truth
 from refprior.information import average, entropy, mixture
-from refprior.posterior import accuracy
+from refprior.posterior import accuracy, consensus, match, output_code
 from refprior.train.snapshot import Film, Snapshot
 
 SHOWN = 8  # images whose predictions are shown for a single particle
@@ -161,16 +160,10 @@ def _entropies(shot: Snapshot, order: int) -> tuple[float, float]:
 
 def _consensus(shots: Sequence[Snapshot], labels: Tensor) -> Consensus:
     """Images by the predictions of all particles together, an output code, in C clusters."""
-    from sklearn.cluster import KMeans
-
-    points = [embedding(s.log_p.transpose(0, 1)) for s in shots]  # (n, K·C) each
+    points = [output_code(s.log_p, s.log_prior) for s in shots]  # (n, K·C) each
     axes = principal_components(points[-1], count=2)
-    classes = shots[0].log_p.shape[-1]
-    found = KMeans(classes, n_init=10, random_state=0).fit_predict(points[-1].double().numpy())
-    counts = np.zeros((classes, classes))
-    np.add.at(counts, (found, labels.numpy()), 1)
-    cluster, match = linear_sum_assignment(counts, maximize=True)
-    name = np.empty(classes, dtype=int)
-    name[cluster] = match
-    right = float((name[found] == labels.numpy()).mean())
-    return Consensus(np.stack([axes.project(p).numpy() for p in points]), name[found], right)
+    last, classes = shots[-1].log_p, shots[-1].log_p.shape[-1]
+    found = consensus(last, classes, shots[-1].log_prior).clusters(last)
+    names = match(found, labels, classes)[found]
+    right = (names == labels).double().mean().item()
+    return Consensus(np.stack([axes.project(p).numpy() for p in points]), names.numpy(), right)
