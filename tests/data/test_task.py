@@ -36,6 +36,14 @@ def test_normalised_training_images_have_mean_0_and_variance_1() -> None:
     assert torch.allclose(normal.std((0, 2, 3)), torch.ones(3), atol=1e-3)
 
 
+def test_normalised_images_may_be_scaled() -> None:
+    made = replace(task(), scale=0.25)
+    normal = made.normalise(torch.from_numpy(IMAGES[:2900]))
+    assert torch.allclose(normal.std((0, 2, 3)), torch.full((3,), 0.25), atol=1e-3)
+    with pytest.raises(ValueError, match="scale must be above 0, got 0"):
+        replace(task(), scale=0)
+
+
 def test_a_constant_channel_does_not_divide_by_zero() -> None:
     flat = np.full((6, 1, 2, 2), 200, dtype=np.uint8)
     made = task(labelled=(flat, LABELS[:6]), unlabelled=flat, test=(flat, LABELS[:6]))

@@ -47,6 +47,7 @@ class Task:
     source: Examples | None = None  # of another task, to transfer from; labels 0 … source classes - 1
     source_classes: tuple[str, ...] = ()
     centre: Literal["channel", "pixel"] = "channel"  # pixel: the mean image is taken away, not only its mean value
+    scale: float = 1.0  # standard deviation of normalised images; smaller ones make smoother functions of an MLP
     mean: Tensor = field(init=False)  # (channels,), or (*shape) by pixel, of all images to train with
     std: Tensor = field(init=False)  # (channels,)
 
@@ -56,6 +57,8 @@ class Task:
             if part is not None:
                 self.check_images(name, part.images)
                 check_labels(name, part.labels, len(self.classes))
+        if not self.scale > 0:
+            raise ValueError(f"scale must be above 0, got {self.scale}")
         if self.source is not None:
             self.check_images("source", self.source.images)
             check_labels("source", self.source.labels, len(self.source_classes))
@@ -78,11 +81,11 @@ class Task:
         return tuple(self.labelled.images.shape[1:])
 
     def normalise(self, images: Tensor) -> Tensor:
-        """To floats with mean 0 and variance 1 a channel over the training images: (n, *shape) -> (n, *shape)."""
+        """To floats with mean 0 and standard deviation `scale` a channel over the training images: (n, *shape) -> same."""
         lead = (-1, *[1] * (images.dim() - 2))
         mean = self.mean if self.centre == "pixel" else self.mean.reshape(lead)
         mean, std = mean.to(images.device), self.std.to(images.device).reshape(lead)
-        return (images.to(mean.dtype) - mean) / std
+        return (images.to(mean.dtype) - mean) / (std / self.scale)
 
     def to(self, device: torch.device) -> "Task":
         """The same task with its images on another device."""
