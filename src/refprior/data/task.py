@@ -81,7 +81,7 @@ class Task:
         return tuple(self.labelled.images.shape[1:])
 
     def normalise(self, images: Tensor) -> Tensor:
-        """To floats with mean 0 and standard deviation `scale` a channel over the training images: (n, *shape) -> same."""
+        """To floats with mean 0 and standard deviation `scale` a channel over the images to train with: (n, *shape)."""
         lead = (-1, *[1] * (images.dim() - 2))
         mean = self.mean if self.centre == "pixel" else self.mean.reshape(lead)
         mean, std = mean.to(images.device), self.std.to(images.device).reshape(lead)
