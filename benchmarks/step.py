@@ -200,17 +200,15 @@ def random_task() -> Task:
     return task_from_arrays((images[:250], labels[:250]), images[500:], (images[250:500], labels[250:500]))
 
 
-def timed(version: Version, recipe: Recipe, task: Task, state: State) -> Measured:
+def timed(version: Version, batch: Batch, views: Seconds) -> Measured:
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     clock, before = Clock(), os.times()
-    with clock.of("views"):
-        batch = draw(recipe, task, state)
     loss = version.step(clock, batch).item()
     after = os.times()
     kernel = after.system - before.system
     peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 2**20
-    return Measured(clock.seconds, loss, peak, kernel / (kernel + after.user - before.user))
+    return Measured(views | clock.seconds, loss, peak, kernel / (kernel + after.user - before.user))
 
 
 def gradient(version: Version) -> Tensor:
@@ -231,11 +229,11 @@ def compare(versions: dict[str, Version], recipe: Recipe, task: Task, state: Sta
     results: dict[str, list[Measured]] = {name: [] for name in versions}
     gradients = {}
     for number in range(rounds):
-        before = deepcopy((state.labelled, state.unlabelled)), state.drawing.get_state()
+        views = Clock()
+        with views.of("views"):
+            batch = draw(recipe, task, state)  # the same for both
         for name, version in versions.items():
-            (state.labelled, state.unlabelled), drawing = deepcopy(before)  # both draw the same batch
-            state.drawing.set_state(drawing)
-            results[name].append(timed(version, recipe, task, state))
+            results[name].append(timed(version, batch, views.seconds))
             if number == 0:
                 gradients[name] = gradient(version)
     report_agreement({name: [step.loss for step in steps] for name, steps in results.items()}, gradients)
