@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # With more threads than free cores, spinning OpenMP threads slow some operations down many times.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test check bench-particles bench-saving bench-views bench-exact clean
+.PHONY: demo test check bench-particles bench-saving bench-step bench-views bench-exact clean
 
 demo: .venv/.installed
 	$(BIN)/refprior demo
@@ -27,6 +27,9 @@ bench-particles: .venv/.installed-dev
 
 bench-saving: .venv/.installed-dev
 	$(BIN)/python benchmarks/saving.py
+
+bench-step: .venv/.installed-dev
+	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/step.py
 
 bench-views: .venv/.installed-dev
 	$(BIN)/python benchmarks/views.py

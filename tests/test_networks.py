@@ -1,8 +1,11 @@
 """Shapes, parameter counts and the options of the paper's networks."""
 
+from copy import deepcopy
+
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from refprior.networks import MLP, Block, SmallCNN, WideResNet
 
@@ -50,6 +53,45 @@ def test_activation_slopes(slope: float, final: float) -> None:
     network(torch.randn(2, 3, 32, 32))
     assert (seen[0].min() < 0) == (final > 0)
     assert {m.slope for m in network.modules() if isinstance(m, Block)} == {slope}
+
+
+def test_wide_resnet_with_channels_last_and_in_place_equals_the_plain_composition() -> None:
+    """Outputs, gradients and statistics are those of channels first with nothing in place, step by step."""
+    torch.manual_seed(0)
+    network = WideResNet((3, 32, 32), 10, depth=10).double()
+    plain = deepcopy(network)
+    x = torch.randn(4, 3, 32, 32, dtype=torch.float64)
+    layouts = []
+    network.norm.register_forward_pre_hook(
+        lambda _, arguments: layouts.append(arguments[0].is_contiguous(memory_format=torch.channels_last))
+    )
+    outputs, expected = network(x), plain_wide_resnet(plain, x)
+    assert layouts == [True]
+    torch.testing.assert_close(outputs, expected)
+    outputs.square().sum().backward()
+    expected.square().sum().backward()
+    for (name, p), q in zip(network.named_parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(p.grad, q.grad, msg=name)
+    torch.testing.assert_close(dict(network.named_buffers()), dict(plain.named_buffers()))
+
+
+def plain_wide_resnet(network: WideResNet, x: Tensor) -> Tensor:
+    """The network's parts, composed anew: channels first, every result in memory of its own."""
+    x = network.stem(x)
+    for block in (m for m in network.stages if isinstance(m, Block)):
+        inside = x if block.raw else F.leaky_relu(block.norm1(x), block.slope)
+        around = x if block.shortcut is None else block.shortcut(inside)
+        inside = block.conv2(F.leaky_relu(block.norm2(block.conv1(inside)), block.slope))
+        x = torch.add(inside, around)
+    pooled = F.leaky_relu(network.norm(x), network.final_slope).mean((2, 3))
+    return F.linear(pooled, network.head.weight, network.head.bias)
+
+
+def test_wide_resnet_leaves_its_input_alone() -> None:
+    x = torch.randn(2, 3, 32, 32).contiguous(memory_format=torch.channels_last)
+    before = x.clone()
+    WideResNet((3, 32, 32), 10, depth=10)(x)
+    assert x.equal(before)
 
 
 def test_wide_resnet_refuses_other_depths() -> None:

@@ -89,8 +89,10 @@ class WideResNet(nn.Module):
         _initialise(self.modules())
 
     def forward(self, x: Tensor) -> Tensor:
+        # All that follows keeps this layout: CPUs convolve faster with the channels last (benchmarks/step.py).
+        x = x.contiguous(memory_format=torch.channels_last)
         x = self.norm(self.stages(self.stem(x)))
-        x = F.leaky_relu(x, self.final_slope).mean((2, 3))
+        x = F.leaky_relu(x, self.final_slope, inplace=True).mean((2, 3))
         return self.head(x)  # type: ignore[no-any-return]
 
 
@@ -113,11 +115,15 @@ class Block(nn.Module):
         self.shortcut = nn.Conv2d(inputs, outputs, 1, stride, bias=False) if inputs != outputs else None
 
     def forward(self, x: Tensor) -> Tensor:
-        inside = x if self.raw else F.leaky_relu(self.norm1(x), self.slope)
+        inside = x if self.raw else self._activate(self.norm1(x))
         around = x if self.shortcut is None else self.shortcut(inside)
         inside = self.conv1(inside)
-        inside = self.conv2(F.leaky_relu(self.norm2(inside), self.slope))
-        return torch.add(inside, around)
+        inside = self.conv2(self._activate(self.norm2(inside)))
+        return inside.add_(around)  # type: ignore[no-any-return]
+
+    def _activate(self, x: Tensor) -> Tensor:
+        # In place: the backward pass then keeps two instead of three activations a convolution.
+        return F.leaky_relu(x, self.slope, inplace=True)
 
 
 def _stage(
