@@ -37,29 +37,32 @@ def label_free_transfer(
     return Recipe(
         task=partial(two_halves, data=data, target=target, seed=seed),
         network=partial(MLP, shape=shape, classes=10 if separate_heads else 5),
-        method=UnsupervisedTransfer(ReferencePrior(alpha=1.0, gamma=2.0)),
+        method=UnsupervisedTransfer(ReferencePrior(alpha=1.0, gamma=1.0)),
         particles=50,
-        steps=2000,
+        steps=3000,
         labelled=1,
         unlabelled=128,
         source=64,
         weak=view,
         strong=view,
-        optimiser=Optimiser(learning_rate=0.005, decay=0),
+        optimiser=Optimiser(learning_rate=0.1, decay=0),
         ema=0.99,
-        evaluate_every=2000,
+        evaluate_every=3000,
         readout="consensus",
         seed=seed,
     )
 
 
 def two_halves(data: DataName = "mnist", target: Half = "high", labels: int = 0, seed: int = 0) -> Task:
-    """One half of the classes with all labels as source, the other with `labels` a class as target, without the mean
-    image: left in, it acts as a bias."""
+    """One half of the classes with all labels as source, the other with `labels` a class as target.
+
+    Without the mean image: left in, it acts as a bias. Small inputs: particles then begin as smooth functions, and
+    what they come to differ in are classes rather than single images.
+    """
     make = _TASKS[data]
     source = make(labels=None, seed=seed, validation=0, classes=_HALVES[_OTHER[target]])
     wanted = make(labels=labels, seed=seed, validation=0, classes=_HALVES[target])
-    return replace(transfer_task(source, wanted), centre="pixel")
+    return replace(transfer_task(source, wanted), centre="pixel", scale=0.27)
 
 
 def fine_tuning(
