@@ -128,3 +128,16 @@ def test_a_pivot_has_the_papers_layout_and_numbers(tmp_path: Path) -> None:
     assert "85.45 ± 2.12" in (tmp_path / "report.html").read_text()
     with pytest.raises(ValueError, match="does not set 'order': it sets labels, method"):
         pivot(groups, "order")
+
+
+def test_a_pivot_refuses_two_recipes_for_one_cell(tmp_path: Path) -> None:
+    """The same settings, but a default that another version had differently: neither may hide the other."""
+    for name in ("old", "new"):
+        write_run(tmp_path / name, "digits_ssl", 0, 0.5, labels="50")
+    header = tmp_path / "old" / "recipe.json"
+    record = json.loads(header.read_text())
+    record["recipe"]["ema"] = "another"
+    header.write_text(json.dumps(record))
+    groups = group([summarise(path) for path in find_runs([tmp_path])])
+    with pytest.raises(ValueError, match=r"are both digits_ssl labels=50, but their recipes differ"):
+        pivot(groups, "labels")

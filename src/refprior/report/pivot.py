@@ -32,8 +32,15 @@ def pivot(groups: Sequence[Group], column: str) -> list[list[str]]:
     """Accuracy of the EMA ensemble or of its consensus at the last step, mean ± standard deviation (seeds); the header
     first."""
     cells: dict[str, dict[str, str]] = {}
+    first: dict[tuple[str, str], Group] = {}
     for runs in groups:
         row, value = _place(runs, column)
+        other = first.setdefault((row, value), runs)
+        if other is not runs:
+            raise ValueError(
+                f"{other[0].path} and {runs[0].path} are both {row} {column}={value}, but their recipes differ "
+                "(made by different versions?): leave one out"
+            )
         cells.setdefault(row, {})[value] = _cell(runs)
     values = sorted({value for line in cells.values() for value in line}, key=_order)
     if column == "labels" and any(row.startswith("cifar10") for row in cells):
