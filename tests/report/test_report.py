@@ -50,7 +50,7 @@ def test_runs_that_differ_in_their_seed_are_one_row(runs: Path) -> None:
     assert [[run.seed for run in g] for g in groups] == [[0, 1], [0]]
     head, first, second = rows(groups)
     assert head[:3] == ["recipe", "seeds", "ensemble, EMA %"]
-    assert first == ["first", "2", "91.0 ± 1.4", "86.0 ± 1.4", "86.0 ± 1.4", "–", "81.0 ± 1.4", "0.250 ± 0.000",
+    assert first == ["first", "2", "91.0 ± 1.4", "86.0 ± 1.4", "86.0 ± 1.4", "81.0 ± 1.4", "0.250 ± 0.000",
                      "0.020 ± 0.000", "2.0 ± 0.0"]  # fmt: skip
     assert second[2] == "80.0"
     assert as_markdown(rows(groups)).splitlines()[2].startswith("| first | 2 | 91.0 ± 1.4 |")
