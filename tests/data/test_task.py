@@ -103,3 +103,14 @@ def test_by_pixel_the_mean_image_is_taken_away() -> None:
     flat = np.full((6, 1, 2, 2), 200, dtype=np.uint8)
     still = task(labelled=(flat, LABELS[:6]), unlabelled=flat, test=(flat, LABELS[:6]))
     assert torch.equal(replace(still, centre="pixel").normalise(torch.from_numpy(flat)), torch.zeros(6, 1, 2, 2))
+
+
+def test_what_no_run_could_use_is_refused() -> None:
+    with pytest.raises(ValueError, match="has no test images"):
+        task(test=(IMAGES[:0], LABELS[:0]))
+    with pytest.raises(ValueError, match="neither labelled nor unlabelled"):
+        task(labelled=(IMAGES[:0], LABELS[:0]), unlabelled=IMAGES[:0], classes=["a", "b", "c"])
+    with pytest.raises(ValueError, match="centre must be 'channel' or 'pixel', got 'foo'"):
+        replace(task(), centre="foo")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"labels must be a row of numbers, got \(6, 1\)"):
+        task(labelled=(IMAGES[:6], LABELS[:6, None]))

@@ -56,3 +56,13 @@ def test_a_source_needs_labels() -> None:
 def test_images_of_another_shape_are_refused() -> None:
     with pytest.raises(ValueError, match=r"source images are \(1, 5, 5\), labelled \(1, 4, 4\)"):
         transfer_task(toy("a", ["cat", "dog"], 10, side=5), toy("b", ["car", "bus"], 30))
+
+
+def test_a_source_in_the_targets_test_part_is_refused() -> None:
+    target = toy("b", ["car", "bus"], 30)
+    images, labels = torch.full((4, 1, 4, 4), 99, dtype=torch.uint8), torch.tensor([0, 1, 0, 1])
+    source = task_from_arrays((images, labels), target.unlabelled, (images, labels))
+    known = target.labelled.images, target.labelled.labels
+    hidden = task_from_arrays(known, target.unlabelled, (images, labels))
+    with pytest.raises(ValueError, match="overlap: 4 of 4"):
+        transfer_task(source, hidden)

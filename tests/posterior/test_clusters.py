@@ -101,3 +101,9 @@ def test_what_cannot_be_is_refused_with_numbers() -> None:
         consensus(log_p, 2).named(log_p[:, :0], truth(0), CLASSES)
     with pytest.raises(ValueError, match="two halves of 3 particles"):
         stability(log_p[:3], 2)
+
+
+def test_classes_without_a_label_get_no_clusters() -> None:
+    log_p, y = merged_predictions(20, 500), truth(500)
+    named = consensus(log_p, CLASSES).named(log_p[:, :2], y[:2], CLASSES)  # only the classes 0 and 1 have labels
+    assert set(named.predict(log_p).tolist()) == {0, 1}

@@ -7,6 +7,7 @@ import pytest
 
 from refprior.methods import ReferencePrior, Supervised, Transfer, UnsupervisedTransfer
 from refprior.recipes import matrix_cells, named
+from refprior.report import group, rows, summarise
 from refprior.train import train
 
 
@@ -74,3 +75,31 @@ def test_bad_matrices_and_labels_are_refused() -> None:
         matrix_cells("cifar100_transfer_small", ["fish", "fish"], {}, [0])
     with pytest.raises(ValueError, match="labels must be a multiple of the 5 classes, equally many of each, got 7"):
         named("fine_tuning", {"labels": "7"}, seed=0)
+
+
+def test_settings_reach_all_stages_so_that_they_still_fit() -> None:
+    recipe = named(
+        "fine_tuning", {"data": "digits", "particles": "2", "network.hidden": "16", "steps": "7"}, seed=0
+    ).recipe
+    assert recipe.start is not None
+    assert (recipe.particles, recipe.start.particles) == (2, 2)
+    assert (recipe.steps, recipe.start.steps, recipe.head) == (7, 7, "new")
+    only = named("fine_tuning", {"data": "digits", "start.steps": "9"}, seed=0).recipe
+    assert only.start is not None
+    assert (only.start.steps, only.steps) == (9, 500)
+
+
+def test_a_matrix_refuses_its_own_axes_and_repeated_seeds() -> None:
+    with pytest.raises(ValueError, match="method is what a matrix runs over"):
+        matrix_cells("cifar100_transfer_small", ["fish", "people"], {"method": "supervised"}, [0])
+    with pytest.raises(ValueError, match="seed-0 is asked for twice"):
+        matrix_cells("cifar100_transfer_small", ["fish", "people"], {}, [0, 0])
+
+
+def test_three_particles_have_no_halves_and_the_table_says_nothing_of_them(tmp_path: Path) -> None:
+    recipe, origin = named("label_free_transfer", {"data": "digits", "particles": "3", "steps": "3"}, seed=0)
+    train(replace(recipe, evaluate_every=3), tmp_path / "run", origin=origin)
+    head, line = rows(group([summarise(tmp_path / "run")]))
+    assert "consensus, EMA %" in head
+    assert "stability %" not in head
+    assert len(head) == len(line)

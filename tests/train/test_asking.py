@@ -109,3 +109,10 @@ def test_consensus_of_the_run_is_scored_where_the_recipe_says_so() -> None:
     assert found["validation"] > 0.9
     assert found["stability"] > 0.9
     assert torch.isfinite(torch.tensor(list(found.values()))).all()
+
+
+def test_questions_of_another_run_are_refused(run: Run) -> None:
+    with pytest.raises(ValueError, match=r"100000 does not fit .* questions of another run"):
+        classifier(run, Questions(3, (100_000,), (0,)))
+    with pytest.raises(ValueError, match=r"7 does not fit .* 3 classes"):
+        classifier(run, Questions(3, (1,), (7,)))

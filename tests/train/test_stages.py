@@ -185,3 +185,57 @@ def test_beta_one_learns_what_the_semi_supervised_method_learns() -> None:
     second = train(replace(TRANSFER, method=ReferencePrior(), steps=1))
     for name, tensor in first.particles.state_dict().items():
         torch.testing.assert_close(tensor, second.particles.state_dict()[name])
+
+
+def test_everything_learns_again_after_a_probe() -> None:
+    """Probe, then fine-tune: a later stage does not inherit what was frozen, nor touch the weights of the earlier."""
+    probe = replace(SECOND, head="probe")
+    frozen = train(probe).particles
+    before = {name: tensor.clone() for name, tensor in frozen.state_dict().items()}
+    state = begin(replace(probe, start=probe, head="same"), probe.task(), CPU, frozen)
+    assert all(parameter.requires_grad for parameter in state.particles.parameters())
+    with torch.no_grad():
+        state.particles.network.get_parameter("0.weight").zero_()
+    assert all(tensor.equal(before[name]) for name, tensor in frozen.state_dict().items())
+
+
+class HeadFirst(nn.Module):
+    """A network that names its head before its body."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.head = nn.Linear(8, classes)
+        self.body = nn.Linear(64, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        outputs: torch.Tensor = self.head(self.body(x.flatten(1)).relu())
+        return outputs
+
+
+def test_a_head_that_cannot_be_found_is_refused() -> None:
+    first = replace(FIRST, network=partial(HeadFirst, 3))
+    with pytest.raises(ValueError, match="outputs are not those of the network's last linear layer, body"):
+        train(replace(SECOND, network=partial(HeadFirst, 3), task=FIRST.task, start=first))
+    with pytest.raises(ValueError, match="no linear layer above others"):
+        output_layer(nn.Linear(2, 2))
+
+
+def test_stages_that_do_not_fit_are_refused_before_the_first_is_trained(tmp_path: Path) -> None:
+    wide = replace(SECOND, network=partial(SmallCNN, (1, 8, 8), 4, width=8))
+    for recipe in (wide, replace(SECOND, head="same")):
+        with pytest.raises(ValueError, match="two stages have different networks"):
+            train(recipe, tmp_path / "run")
+        assert not (tmp_path / "run" / "start").exists()
+
+
+def test_outputs_of_the_source_need_a_method_that_knows_them() -> None:
+    with pytest.raises(ValueError, match=r"the network gives 6 outputs, .* has 3 classes"):
+        train(replace(TRANSFER, method=ReferencePrior(), network=partial(MLP, (1, 8, 8), 6)))
+
+
+def test_too_high_an_order_and_a_consensus_of_nothing_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"order 20 with 3 classes has 3.5e.09 labelings"):
+        train(replace(TRANSFER, method=ReferencePrior(order=20), unlabelled=40), tmp_path / "run")
+    with pytest.raises(ValueError, match=r"a consensus needs unlabelled images, .* has 0"):
+        train(replace(FIRST, task=partial(digits, labels=None, classes=(0, 1, 2)), readout="consensus"))
+    assert not (tmp_path / "run" / "recipe.json").exists()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from refprior.posterior import Average, Scores
     from refprior.recipes import Named
-    from refprior.train import Kind, Weighting
+    from refprior.train import Kind, Run, Weighting
 
 app = App(
     name="refprior",
@@ -119,7 +119,10 @@ def evaluate(
         for readout in _readouts()
     ]
     print(f"{folder}: step {run.result['step']} of {run.recipe.steps}")
-    print_table([head, *lines])
+    if run.recipe.readout == "consensus":
+        _print_consensus(run)
+    else:
+        print_table([head, *lines])
     if uncertain is not None:
         from refprior.report import uncertain_figure
 
@@ -226,17 +229,38 @@ def _train(
         train_recipe(chosen.recipe, folder, _device(device), watch, chosen.origin, fresh, save_every)
 
 
+def _print_consensus(run: "Run") -> None:
+    from refprior.train.loop import evaluate_consensus
+
+    print("The outputs have no names: clusters of all particles' predictions, matched to the classes.")
+    weights = {"ema": run.ema, "raw": run.particles}
+    scores = {kind: evaluate_consensus(particles, run.task) for kind, particles in weights.items()}
+    names = list(scores["ema"])
+    print_table([["weights", *(f"{name} %" for name in names)], *_percents(scores, names)])
+
+
+def _percents(scores: dict[str, dict[str, float]], names: Sequence[str]) -> list[list[str]]:
+    return [[kind, *(f"{100 * values[name]:.1f}" for name in names)] for kind, values in scores.items()]
+
+
 def _estimate(chosen: "Named", device: str) -> None:
-    """Print what a recipe will take on this machine."""
+    """Print what a recipe will take on this machine, stage by stage."""
     from refprior.train.estimate import estimate
 
-    cost = estimate(chosen.recipe, _device(device))
-    print(f"parameters   {cost.parameters:,} a particle, {cost.particles} particles")
-    print(f"checkpoint   {cost.state_bytes / 2**20:,.1f} MiB (weights, moving average, optimiser)")
-    print(f"memory       {_peak_memory()} so far")
-    print(f"a step       {cost.step_seconds:.3f} s, an evaluation {cost.evaluation_seconds:.1f} s")
-    hours = cost.total_seconds / 3600
-    print(f"the run      {cost.steps:,} steps and {cost.evaluations} evaluations: about {hours:,.2f} hours")
+    hours, stages = 0.0, [chosen.recipe]
+    while stages[0].start is not None:
+        stages.insert(0, stages[0].start)
+    for number, stage in enumerate(stages, start=1):
+        cost = estimate(stage, _device(device))
+        hours += cost.total_seconds / 3600
+        if len(stages) > 1:
+            print(f"stage {number} of {len(stages)}")
+        print(f"parameters   {cost.parameters:,} a particle, {cost.particles} particles")
+        print(f"checkpoint   {cost.state_bytes / 2**20:,.1f} MiB (weights, moving average, optimiser)")
+        print(f"memory       {_peak_memory()} so far")
+        print(f"a step       {cost.step_seconds:.3f} s, an evaluation {cost.evaluation_seconds:.1f} s")
+        print(f"steps        {cost.steps:,} and {cost.evaluations} evaluations")
+    print(f"the run      about {hours:,.2f} hours")
 
 
 def _peak_memory() -> str:

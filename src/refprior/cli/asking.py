@@ -54,9 +54,9 @@ def answer(
     run = _load(folder)
     questions = asking.answer(questions, [_class(label, run.task.classes) for label in labels])
     named = asking.classifier(run, questions)
-    asking.write(folder, questions)
     out = out or folder / "answers.csv"
     _write_csv(out, [run.task.classes[y] for y in asking.classify(run, named, run.task.unlabelled).tolist()])
+    asking.write(folder, questions)
     test = asking.classify(run, named, run.task.test.images)
     accuracy = (test == run.task.test.labels).double().mean().item()
     print(f"{len(questions.answers)} labels: {100 * accuracy:.1f} % of the test images are right")

@@ -17,7 +17,7 @@ def watching(title: str, steps: int) -> Iterator[Callable[[dict[str, Any]], None
     """A function to call with each record."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _Lines(title, steps)
+        yield _Lines(title)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -33,7 +33,9 @@ def watching(title: str, steps: int) -> Iterator[Callable[[dict[str, Any]], None
         def watch(record: dict[str, Any]) -> None:
             nonlocal accuracy
             accuracy = _accuracy(record) or accuracy
-            progress.update(bar, completed=record["step"], numbers=f"{_terms(record)} {accuracy}")
+            progress.update(
+                bar, completed=record["step"], total=record["steps"], numbers=f"{_terms(record)} {accuracy}"
+            )
 
         yield watch
 
@@ -41,16 +43,16 @@ def watching(title: str, steps: int) -> Iterator[Callable[[dict[str, Any]], None
 class _Lines:
     """A line at every evaluation, and at least every ten seconds."""
 
-    def __init__(self, title: str, steps: int) -> None:
-        self.title, self.steps, self.last = title, steps, time.monotonic()
+    def __init__(self, title: str) -> None:
+        self.title, self.last = title, time.monotonic()
 
     def __call__(self, record: dict[str, Any]) -> None:
         accuracy = _accuracy(record)
         if not accuracy and time.monotonic() - self.last < 10:
             return
         self.last = time.monotonic()
-        left = record["seconds"] / record["step"] * (self.steps - record["step"])
-        words = [self.title, f"{record['step']}/{self.steps}", _terms(record), accuracy, f"{left:.0f} s left"]
+        left = record["seconds"] / record["step"] * (record["steps"] - record["step"])
+        words = [self.title, f"{record['step']}/{record['steps']}", _terms(record), accuracy, f"{left:.0f} s left"]
         print(*filter(None, words), file=sys.stderr)
 
 
@@ -59,6 +61,10 @@ def _terms(record: dict[str, Any]) -> str:
 
 
 def _accuracy(record: dict[str, Any]) -> str:
-    """Of the validation part where there is one: what a person may choose by."""
-    parts = [part for part in ("validation", "test") if part in record]
-    return f"{parts[0]} {100 * record[parts[0]]['ema']['accuracy']:.1f}%" if parts else ""
+    """Of the validation part where there is one, what a person may choose by; of the consensus where it is read out."""
+    part = next((part for part in ("validation", "test") if part in record), None)
+    if part is None:
+        return ""
+    if "consensus" in record:
+        return f"consensus, {part} {100 * record['consensus'][part]:.1f}%"
+    return f"{part} {100 * record[part]['ema']['accuracy']:.1f}%"

@@ -1,5 +1,6 @@
 """A task: which images are labelled, which are not, and which are kept apart to measure with."""
 
+import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -57,8 +58,14 @@ class Task:
             if part is not None:
                 self.check_images(name, part.images)
                 check_labels(name, part.labels, len(self.classes))
-        if not self.scale > 0:
+        if not 0 < self.scale < math.inf:
             raise ValueError(f"scale must be above 0, got {self.scale}")
+        if self.centre not in ("channel", "pixel"):
+            raise ValueError(f"centre must be 'channel' or 'pixel', got {self.centre!r}")
+        if not len(self.test):
+            raise ValueError(f"task {self.name!r} has no test images to measure with")
+        if not len(self.labelled) and not len(self.unlabelled):
+            raise ValueError(f"task {self.name!r} has neither labelled nor unlabelled images")
         if self.source is not None:
             self.check_images("source", self.source.images)
             check_labels("source", self.source.labels, len(self.source_classes))
@@ -129,6 +136,8 @@ def examples(name: str, images: Array, labels: Array) -> Examples:
     values = _array(labels)
     if not np.issubdtype(values.dtype, np.integer):
         raise ValueError(f"{name} labels must be integers, got {values.dtype}")
+    if values.ndim != 1:
+        raise ValueError(f"{name} labels must be a row of numbers, got {values.shape}")
     return Examples(_images(name, images), torch.from_numpy(values.astype(np.int64)))
 
 

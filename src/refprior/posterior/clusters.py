@@ -56,14 +56,15 @@ class Consensus:
     def named(self, log_p: Tensor, y: Tensor, classes: int) -> "Consensus":
         """Names for the clusters from a few labelled images: (K, m, C), (m,).
 
-        As many clusters as classes are named one to one, so that most labels fit. Otherwise a cluster takes the class
-        of most of its labelled images, or of the labelled image nearest to it if it has none.
+        As many clusters as classes are named one to one, so that most labels fit, if no more than one class has no
+        label. Otherwise a cluster takes the class of most of its labelled images, or of the labelled image nearest to
+        it if it has none.
         """
         if not len(y):
             raise ValueError("need at least one labelled image to name the clusters")
         distances = self.distances(log_p)  # (m, M)
         votes = _count(distances.argmin(-1), y, len(self.centres), classes)
-        if len(self.centres) == classes:
+        if len(self.centres) == classes and len(y.unique()) >= classes - 1:
             nearness = torch.zeros(len(self.centres), classes, dtype=votes.dtype)
             nearness.index_add_(1, y.cpu(), 1 / (1 + distances.T.cpu().to(votes.dtype)))  # breaks ties
             return replace(self, classes=_one_to_one(votes + 1e-6 * nearness).to(y.device))

@@ -1,6 +1,7 @@
 """Recipes by name, with settings changed as the user says."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from refprior.recipes.images import cifar10_ssl, cifar10_ssl_small, digits_ssl, fashion_ssl, mnist_ssl
@@ -49,8 +50,21 @@ def named(name: str, settings: dict[str, str], **arguments: Any) -> Named:
     check_arguments(name, hints, arguments)
     recipe = RECIPES[name](**arguments)
     for path, text in inner.items():
-        recipe = override(recipe, path, text)
+        recipe = override_stages(recipe, path, text)
     return Named(recipe, {"recipe": name, "arguments": arguments, "settings": inner})
+
+
+OF_ONE_STAGE = ("task", "method", "head", "readout", "start")
+
+
+def override_stages(recipe: Recipe, path: str, text: str) -> Recipe:
+    """Change a setting in all stages of a recipe, so that they still fit each other; `start.steps` and the like, and
+    what a stage has of its own, in one of them."""
+    if recipe.start is None or path.partition(".")[0] in OF_ONE_STAGE:
+        return override(recipe, path, text)
+    start = override_stages(recipe.start, path, text)
+    alone = override(replace(recipe, start=None, head="same"), path, text)
+    return replace(alone, start=start, head=recipe.head)
 
 
 def check_arguments(name: str, hints: dict[str, Any], arguments: dict[str, Any]) -> None:

@@ -43,6 +43,8 @@ def matrix_cells(recipe: str, tasks: Sequence[str], settings: dict[str, str], se
     """fig:matrix: transfer and fine-tuning for every ordered pair of tasks, and every task alone, without a source."""
     if len(set(tasks)) < len(tasks) or len(tasks) < 2:
         raise ValueError(f"a matrix needs at least two different tasks, got {', '.join(tasks) or 'none'}")
+    if taken := sorted({"source", "target", "method"} & set(settings)):
+        raise ValueError(f"{', '.join(taken)} is what a matrix runs over: it cannot be set")
     pairs = [{"source": source, "target": target} for target in tasks for source in tasks if source != target]
     wanted = [{**pair, "method": method} for method in ("transfer", "fine_tuning") for pair in pairs]
     wanted += [{"target": task, "method": method} for method in ("supervised", "semi_supervised") for task in tasks]
@@ -50,6 +52,11 @@ def matrix_cells(recipe: str, tasks: Sequence[str], settings: dict[str, str], se
 
 
 def _checked(chosen: list[Cell]) -> list[Cell]:
+    """The cells, if each is a recipe and none stands there twice."""
+    names = [cell.name for cell in chosen]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice} is asked for twice: repeat no seed and no value")
     for cell in chosen:
         named(cell.recipe, cell.settings, seed=cell.seed)
     return chosen

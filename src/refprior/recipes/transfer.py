@@ -40,7 +40,6 @@ def label_free_transfer(
         method=UnsupervisedTransfer(ReferencePrior(alpha=1.0, gamma=1.0)),
         particles=50,
         steps=3000,
-        labelled=1,
         unlabelled=128,
         source=64,
         weak=view,
@@ -59,10 +58,13 @@ def two_halves(data: DataName = "mnist", target: Half = "high", labels: int = 0,
     Without the mean image: left in, it acts as a bias. Small inputs: particles then begin as smooth functions, and
     what they come to differ in are classes rather than single images.
     """
-    make = _TASKS[data]
-    source = make(labels=None, seed=seed, validation=0, classes=_HALVES[_OTHER[target]])
-    wanted = make(labels=labels, seed=seed, validation=0, classes=_HALVES[target])
-    return replace(transfer_task(source, wanted), centre="pixel", scale=0.27)
+    source, wanted = one_half(data, _OTHER[target], None, seed), one_half(data, target, labels, seed)
+    return replace(transfer_task(source, wanted), scale=0.27)
+
+
+def one_half(data: DataName = "mnist", half: Half = "high", labels: int | None = None, seed: int = 0) -> Task:
+    """The classes 0–4 or 5–9 of a data set, without the mean image."""
+    return replace(_TASKS[data](labels=labels, seed=seed, validation=0, classes=_HALVES[half]), centre="pixel")
 
 
 def fine_tuning(
@@ -73,9 +75,9 @@ def fine_tuning(
     baseline: a `new` head, the `same` head, a `probe` of frozen features, or from `scratch`. The paper, 50, 100, 250
     and 500 labels: 71.1, 78.8, 86.6, 93.0 % (0–4 to 5–9) and 90.2, 92.4, 94.7, 96.2 % (5–9 to 0–4).
     """
-    make, shape = _TASKS[data], _SHAPES[data]
+    shape = _SHAPES[data]
     source = Recipe(
-        task=partial(make, labels=None, seed=seed, validation=0, classes=tuple(_HALVES[_OTHER[target]])),
+        task=partial(one_half, data=data, half=_OTHER[target], labels=None, seed=seed),
         network=partial(MLP, shape=shape, classes=5),
         method=Supervised(),
         particles=1,
@@ -86,7 +88,7 @@ def fine_tuning(
         evaluate_every=1000,
         seed=seed,
     )
-    wanted = partial(make, labels=a_class(labels, 5), seed=seed, validation=0, classes=tuple(_HALVES[target]))
+    wanted = partial(one_half, data=data, half=target, labels=a_class(labels, 5), seed=seed)
     second = replace(source, task=wanted, steps=500, evaluate_every=500)
     return second if baseline == "scratch" else replace(second, start=source, head=baseline)
 
@@ -96,7 +98,7 @@ def cifar100_transfer(
 ) -> Recipe:
     """One cell of fig:matrix at full size: WRN-28-2, K = 4, 200 epochs, 1000 source and 100 target labels.
 
-    method: `transfer`, `fine_tuning` (new head), `source_only` (no target image is trained with; by consensus), or
+    method: `transfer`, `fine_tuning` (new head), `source_only` (the target does not enter the loss; by consensus), or
     without a source `supervised` and `semi_supervised`. The paper: Vehicles-1 to Vehicles-2 86 %, fine-tuning 66 %;
     supervised learning of the five tasks 42.2, 63.2, 56.8, 31.0, 42.6 %, semi-supervised 63.6, 75.2, 54.6, 34.0,
     47.4 %. Not run to the end here: it takes days on a CPU.

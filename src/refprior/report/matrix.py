@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from refprior.report.table import Summary, find_runs, headline, summarise_finished
+from refprior.report.table import Group, find_runs, group, headline, summarise_finished
 
 PAIRS = {"transfer": "reference prior", "fine_tuning": "fine-tuning"}
 ALONE = {"supervised": "supervised", "semi_supervised": "reference prior, no source"}
@@ -34,11 +34,11 @@ class Matrix:
 
 def read_matrix(folders: Sequence[Path], tasks: Sequence[str]) -> Matrix:
     """The finished cells among run folders."""
-    runs = summarise_finished(find_runs(folders))
+    groups = group(summarise_finished(find_runs(folders)))
     place = {task: i for i, task in enumerate(tasks)}
     pairs = {method: np.full((len(tasks), len(tasks)), math.nan) for method in PAIRS}
     alone = {method: np.full(len(tasks), math.nan) for method in ALONE}
-    for (method, source, target), values in _by_cell(runs).items():
+    for (method, source, target), values in _by_cell(groups).items():
         if method in pairs and {source, target} <= set(place):
             pairs[method][place[target], place[source]] = np.mean(values)
         elif method in alone and target in place:
@@ -46,13 +46,18 @@ def read_matrix(folders: Sequence[Path], tasks: Sequence[str]) -> Matrix:
     return Matrix(tuple(tasks), pairs, alone)
 
 
-def _by_cell(runs: Sequence[Summary]) -> dict[tuple[str, str, str], list[float]]:
-    cells: dict[tuple[str, str, str], list[float]] = {}
-    for run in runs:
-        said = run.settings
+def _by_cell(groups: Sequence[Group]) -> dict[tuple[str, str, str], list[float]]:
+    """The accuracies of all seeds of a method, source and target; refuses runs that differ in more than their seed."""
+    cells: dict[tuple[str, str, str], Group] = {}
+    for runs in groups:
+        said = runs[0].settings
         key = (said.get("method", "transfer"), said.get("source", ""), said.get("target", ""))
-        cells.setdefault(key, []).append(headline(run.result))
-    return cells
+        other = cells.setdefault(key, runs)
+        if other is not runs:
+            raise ValueError(
+                f"{other[0].path} and {runs[0].path} are one cell with different settings: keep them in two folders"
+            )
+    return {key: [headline(run.result) for run in runs] for key, runs in cells.items()}
 
 
 def from_median(values: np.ndarray) -> np.ndarray:

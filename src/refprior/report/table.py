@@ -95,7 +95,7 @@ def group(runs: Sequence[Summary]) -> list[Group]:
 
 COLUMNS: dict[str, Callable[[Record], float]] = {
     "consensus, EMA %": lambda r: 100 * r["consensus"]["test"] if "consensus" in r else math.nan,
-    "stability %": lambda r: 100 * r["consensus"]["stability"] if "consensus" in r else math.nan,
+    "stability %": lambda r: 100 * r.get("consensus", {}).get("stability", math.nan),
     "ensemble, EMA %": lambda r: 100 * _outputs(r, "ema", "accuracy"),
     "ensemble, raw %": lambda r: 100 * _outputs(r, "raw", "accuracy"),
     "particle, EMA %": lambda r: 100 * _outputs(r, "ema", "particles"),

@@ -53,10 +53,9 @@ def ask(run: Run, budget: int, before: Questions | None = None) -> Questions:
     sizes[home[answered]] -= len(images)  # last, the larger first among them
     distances[answered] = torch.inf
     chosen: list[int] = []
-    while len(chosen) < budget:  # more than one turn only if clusters are fewer than labels
-        for cluster in sizes.argsort(descending=True, stable=True)[: budget - len(chosen)].tolist():
-            chosen.append(int(distances[:, cluster].argmin()))
-            distances[chosen[-1]] = torch.inf
+    for cluster in sizes.argsort(descending=True, stable=True)[:budget].tolist():
+        chosen.append(int(distances[:, cluster].argmin()))
+        distances[chosen[-1]] = torch.inf
     return Questions(len(found.centres), (*answered.tolist(), *chosen), tuple(known))
 
 
@@ -71,6 +70,10 @@ def classifier(run: Run, questions: Questions) -> Consensus:
     """The clusters with the names that the answers give them."""
     if not questions.answers:
         raise ValueError("no question has been answered yet")
+    images, classes = len(run.task.unlabelled), len(run.task.classes)
+    wrong = [i for i in questions.asked if not 0 <= i < images] + [y for y in questions.answers if not 0 <= y < classes]
+    if wrong:
+        raise ValueError(f"{wrong[0]} does not fit {images} images and {classes} classes: questions of another run")
     known = torch.tensor(questions.asked[: len(questions.answers)])
     log_p = log_probabilities(run.ema, run.task, run.task.unlabelled[known])
     labels = torch.tensor(questions.answers)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,13 +19,13 @@ from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from refprior.data import Examples, Stream, Task
-from refprior.information import log_likelihood
+from refprior.information import MOST_LABELINGS, log_likelihood
 from refprior.methods import Batch, Loss, Step, split_heads
 from refprior.particles import Particles
 from refprior.posterior import consensus, match, predictive, scores, stability
 from refprior.train.optimiser import update_average
 from refprior.train.recipe import EPOCH, Recipe
-from refprior.train.stages import first_weights
+from refprior.train.stages import check_head, first_weights
 from refprior.train.trouble import NotFiniteError, find_trouble
 from refprior.views import Learning, View
 
@@ -56,7 +56,7 @@ def begin(recipe: Recipe, task: Task, device: torch.device, start: Particles | N
     """The state before the first step, from new weights or from those of an earlier stage."""
     sizes = parts_to_draw(recipe, task)
     particles = first_weights(recipe, start).to(device)
-    _check_output(particles, task)
+    _check_output(recipe, particles, task)
     teacher = deepcopy(particles).requires_grad_(False).eval()
     batches = torch.Generator().manual_seed(recipe.seed + 1)
     return State(
@@ -83,6 +83,14 @@ def parts_to_draw(recipe: Recipe, task: Task) -> dict[str, int]:
         raise ValueError(
             f"a step takes {recipe.tuples * order} unlabelled images, task {task.name!r} has "
             f"{len(task.unlabelled)}: lower unlabelled"
+        )
+    if recipe.readout == "consensus" and len(task.unlabelled) < len(task.classes):
+        raise ValueError(f"a consensus needs unlabelled images, task {task.name!r} has {len(task.unlabelled)}")
+    labelings = len(task.classes) ** order
+    if labelings > MOST_LABELINGS and getattr(recipe.method, "samples", None) is None:
+        raise ValueError(
+            f"order {order} with {len(task.classes)} classes has {labelings:.1e} labelings, at most "
+            f"{MOST_LABELINGS:.0e} can be enumerated: lower the order, or set samples"
         )
     if two_stage and (task.source is None or not len(task.source)):
         raise ValueError(f"{name} needs images of a source task, task {task.name!r} has none: see transfer_task")
@@ -130,7 +138,7 @@ def _record(recipe: Recipe, task: Task, state: State, loss: Loss, rate: float) -
     evaluate = state.step % recipe.evaluate_every == 0 or state.step == recipe.steps
     if not evaluate and state.step % LOG_EVERY:
         return None
-    record: Record = {"step": state.step, "epoch": state.step / EPOCH, "learning_rate": rate}
+    record: Record = {"step": state.step, "steps": recipe.steps, "epoch": state.step / EPOCH, "learning_rate": rate}
     terms = {name: value.item() for name, value in {"loss": loss.total, **loss.terms}.items()}
     record |= {name: value if math.isfinite(value) else None for name, value in terms.items()}
     record |= {"seconds": state.seconds, **({"skipped": state.skipped} if state.skipped else {})}
@@ -142,19 +150,23 @@ def draw(recipe: Recipe, task: Task, state: State) -> Batch:
     chosen = _take(task.labelled, state, "labelled", recipe.labelled)
     x = task.normalise(state.weak(chosen.images, state.drawing))
     if "unlabelled" not in state.streams:
-        nothing = x[:0].unsqueeze(1)
-        return Batch(x, chosen.labels, nothing, nothing, torch.empty(0, 1, dtype=torch.int64, device=x.device))
+        nothing, index = x[:0].unsqueeze(1), torch.empty(0, 1, dtype=torch.int64, device=x.device)
+        return _with_source(Batch(x, chosen.labels, nothing, nothing, index), recipe, task, state)
     if isinstance(state.strong, Learning) and len(chosen):
         teach(state.strong, chosen, task, state)
     index = state.streams["unlabelled"].take(recipe.tuples, recipe.method.order).to(x.device)
     images = task.unlabelled[index]
     weak, strong = (_view_tuples(view, images, task, state.drawing) for view in (state.weak, state.strong))
+    return _with_source(Batch(x, chosen.labels, weak, strong, index), recipe, task, state)
+
+
+def _with_source(batch: Batch, recipe: Recipe, task: Task, state: State) -> Batch:
+    """The batch with examples of the source, if the method wants them."""
     if task.source is None or "source" not in state.streams:
-        return Batch(x, chosen.labels, weak, strong, index)
+        return batch
     source = _take(task.source, state, "source", recipe.source)
-    return Batch(
-        x, chosen.labels, weak, strong, index, task.normalise(state.weak(source.images, state.drawing)), source.labels
-    )
+    images = task.normalise(state.weak(source.images, state.drawing))
+    return replace(batch, source=images, source_y=source.labels)
 
 
 def _take(part: Examples, state: State, name: str, count: int) -> Examples:
@@ -254,13 +266,21 @@ def _view_tuples(view: View, images: Tensor, task: Task, generator: torch.Genera
     return task.normalise(view(images.flatten(0, 1), generator)).reshape(images.shape)
 
 
-def _check_output(particles: Particles, task: Task) -> None:
-    with torch.no_grad():
-        outputs = deepcopy(particles).eval()(task.normalise(task.test.images[:2])).shape
+def _check_output(recipe: Recipe, particles: Particles, task: Task) -> None:
+    """Try the networks on two images: whether they take them, and give as many outputs as there are classes."""
+    images = task.normalise(task.test.images[:2])
+    try:
+        with torch.no_grad():
+            outputs = deepcopy(particles).eval()(images).shape
+    except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise ValueError(f"the network does not take images of {tuple(images.shape[1:])}: {error}") from None
     classes, source = len(task.classes), len(task.source_classes)
-    if outputs[-1] == classes and source in (0, classes):
-        return
-    if source and outputs[-1] == classes + source:
-        return
-    own = f", its source {source}: {classes + source} outputs give each its own" if source else ""
-    raise ValueError(f"the network gives {outputs[-1]} outputs, task {task.name!r} has {classes} classes{own}")
+    two_stage = getattr(recipe.method, "two_stage", False)
+    fits = outputs[-1] == classes and (not two_stage or source == classes)
+    if not (fits or (two_stage and outputs[-1] == classes + source)):
+        own = f", its source {source}: {classes + source} outputs give each its own" if two_stage else ""
+        raise ValueError(f"the network gives {outputs[-1]} outputs, task {task.name!r} has {classes} classes{own}")
+    if len(outputs) != 3:
+        raise ValueError(f"the network gives {tuple(outputs[1:])} for {len(images)} images, not (images, classes)")
+    if recipe.head != "same":
+        check_head(particles, images)

@@ -21,6 +21,7 @@ from refprior.train.checkpoint import CheckpointError
 from refprior.train.describe import describe
 from refprior.train.loop import CONSENSUS_IMAGES, Record, State, begin, log_probabilities, optimise, spread
 from refprior.train.recipe import Recipe
+from refprior.train.stages import check_stages
 from refprior.train.stopping import Stop, Stopped, stopping
 from refprior.train.trouble import NotFiniteError, dump
 
@@ -206,6 +207,7 @@ class Saver:
 
 
 def _train_in_memory(recipe: Recipe, device: torch.device, watch: Watcher | None) -> Run:
+    check_stages(recipe)
     start = _train_in_memory(recipe.start, device, watch).particles if recipe.start is not None else None
     with _own_randomness(recipe.seed, device):
         task = recipe.task().to(device)
@@ -223,6 +225,7 @@ def _stage(recipe: Recipe, path: Path, origin: dict[str, Any] | None, sitting: S
         state = begin(recipe, task, sitting.device)
         before = restore_latest(path, state, set_aside=True)
         if before is None and recipe.start is not None:
+            check_stages(recipe)
             start = _stage(recipe.start, path / "start", None, sitting)
             state = begin(recipe, task, sitting.device, start.particles)
         metrics = folder.Metrics(path, before.metrics_bytes if before is not None else None)
