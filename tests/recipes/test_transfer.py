@@ -8,6 +8,7 @@ import pytest
 from refprior.methods import ReferencePrior, Supervised, Transfer, UnsupervisedTransfer
 from refprior.recipes import matrix_cells, named
 from refprior.report import group, rows, summarise
+from refprior.report.figures import all_figures
 from refprior.train import train
 
 
@@ -103,3 +104,4 @@ def test_three_particles_have_no_halves_and_the_table_says_nothing_of_them(tmp_p
     assert "consensus, EMA %" in head
     assert "stability %" not in head
     assert len(head) == len(line)
+    assert list(all_figures(group([summarise(tmp_path / "run")]))) == ["The two entropies"]

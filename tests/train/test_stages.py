@@ -20,6 +20,7 @@ from refprior.methods import (
 )
 from refprior.networks import MLP, SmallCNN
 from refprior.particles import Particles
+from refprior.report import find_runs
 from refprior.train import Head, Recipe, load, train
 from refprior.train.loop import begin, log_probabilities
 from refprior.train.stages import output_layer, transplant
@@ -239,3 +240,13 @@ def test_too_high_an_order_and_a_consensus_of_nothing_are_refused_before_anythin
     with pytest.raises(ValueError, match=r"a consensus needs unlabelled images, .* has 0"):
         train(replace(FIRST, task=partial(digits, labels=None, classes=(0, 1, 2)), readout="consensus"))
     assert not (tmp_path / "run" / "recipe.json").exists()
+
+
+def test_a_run_stopped_in_its_first_stage_is_one_unfinished_run(tmp_path: Path) -> None:
+    def stop(record: dict[str, object]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(SECOND, tmp_path / "run", watch=stop)
+    assert (tmp_path / "run" / "start" / "recipe.json").exists()
+    assert find_runs([tmp_path]) == [tmp_path / "run"]

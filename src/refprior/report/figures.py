@@ -45,11 +45,12 @@ def reliability_figure(groups: Sequence[Group]) -> Figure:
 
 
 def all_figures(groups: Sequence[Group]) -> dict[str, Figure]:
-    """Every figure that these runs have, by title."""
+    """Every figure that these runs have, by title. Where clusters are the classes, outputs alone have no accuracy."""
+    named = [g for g in groups if "consensus" not in g[0].result]
     figures = {
-        "Particles and ensemble": accuracy_figure(groups),
+        "Particles and ensemble": accuracy_figure(named) if named else None,
         "The two entropies": entropy_figure(groups),
-        "Calibration": reliability_figure(groups),
+        "Calibration": reliability_figure(named) if named else None,
     }
     return {title: figure for title, figure in figures.items() if figure is not None}
 

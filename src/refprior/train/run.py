@@ -224,16 +224,19 @@ def _stage(recipe: Recipe, path: Path, origin: dict[str, Any] | None, sitting: S
         task = recipe.task().to(sitting.device)
         state = begin(recipe, task, sitting.device)
         before = restore_latest(path, state, set_aside=True)
-        if before is None and recipe.start is not None:
+        if before is None:
             check_stages(recipe)
+        complete = state.step == recipe.steps
+        if not complete:
+            folder.write_header(path, origin, describe(recipe))
+        if before is None and recipe.start is not None:
             start = _stage(recipe.start, path / "start", None, sitting)
             state = begin(recipe, task, sitting.device, start.particles)
         metrics = folder.Metrics(path, before.metrics_bytes if before is not None else None)
         history = folder.read_records(path)
-        if state.step == recipe.steps:
+        if complete:
             log.warning("%s is complete: all %d steps are done", path, recipe.steps)
         else:
-            folder.write_header(path, origin, describe(recipe))
             history += _train_in(recipe, task, state, Saver(path, metrics, sitting.save_every), sitting)
     return _run(recipe, task, state, history)
 
