@@ -50,7 +50,7 @@ def marginal_entropy(log_p: Tensor, log_prior: Tensor, memory: int = MEMORY_BUDG
     The C^N labelings are enumerated in chunks that hold at most `memory` bytes, in the backward pass too (it computes
     each chunk anew): of some tuples, or of one tuple and the labelings that begin alike.
     """
-    _check_labelings(log_p)
+    check_labelings(log_p.shape[0], *log_p.shape[2:])
     nothing = torch.zeros_like(log_p[:, :, 0, 0])
     if _tuples_at_once(log_p, memory) >= log_p.shape[1]:
         return _entropy_of_labelings(log_p, nothing, log_prior)
@@ -134,8 +134,8 @@ def _recomputed(function: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
     return value
 
 
-def _check_labelings(log_p: Tensor) -> None:
-    particles, _, order, classes = log_p.shape
+def check_labelings(particles: int, order: int, classes: int) -> None:
+    """Refuse orders at which the labelings of a tuple are too many to enumerate."""
     if order * math.log(classes) > math.log(MOST_LABELINGS) + 1e-9:
         power = order * math.log10(classes)
         raise ValueError(

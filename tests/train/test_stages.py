@@ -235,7 +235,7 @@ def test_outputs_of_the_source_need_a_method_that_knows_them() -> None:
 
 
 def test_too_high_an_order_and_a_consensus_of_nothing_are_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"order 20 with 3 classes has 3.5e.09 labelings"):
+    with pytest.raises(ValueError, match=r"order 20 of 3 classes has 1e9\.5 labelings"):
         train(replace(TRANSFER, method=ReferencePrior(order=20), unlabelled=40), tmp_path / "run")
     with pytest.raises(ValueError, match=r"a consensus needs unlabelled images, .* has 0"):
         train(replace(FIRST, task=partial(digits, labels=None, classes=(0, 1, 2)), readout="consensus"))

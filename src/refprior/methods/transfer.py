@@ -34,6 +34,10 @@ class Transfer:
     def order(self) -> int:
         return self.target.order
 
+    @property
+    def samples(self) -> int | None:
+        return self.target.samples
+
     def __call__(self, step: Step) -> Loss:
         outputs = self.target.predict(step, step.batch.source, step.batch.x)
         source = split_heads(outputs[0], step.classes)[1]
@@ -65,6 +69,10 @@ class UnsupervisedTransfer:
     @property
     def order(self) -> int:
         return self.target.order
+
+    @property
+    def samples(self) -> int | None:
+        return self.target.samples
 
     def __call__(self, step: Step) -> Loss:
         outputs = self.target.predict(step, step.batch.source)

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from refprior.data import Examples, Stream, Task
-from refprior.information import MOST_LABELINGS, log_likelihood
+from refprior.information import check_labelings, log_likelihood
 from refprior.methods import Batch, Loss, Step, split_heads
 from refprior.particles import Particles
 from refprior.posterior import consensus, match, predictive, scores, stability
@@ -86,12 +86,8 @@ def parts_to_draw(recipe: Recipe, task: Task) -> dict[str, int]:
         )
     if recipe.readout == "consensus" and len(task.unlabelled) < len(task.classes):
         raise ValueError(f"a consensus needs unlabelled images, task {task.name!r} has {len(task.unlabelled)}")
-    labelings = len(task.classes) ** order
-    if labelings > MOST_LABELINGS and getattr(recipe.method, "samples", None) is None:
-        raise ValueError(
-            f"order {order} with {len(task.classes)} classes has {labelings:.1e} labelings, at most "
-            f"{MOST_LABELINGS:.0e} can be enumerated: lower the order, or set samples"
-        )
+    if order and getattr(recipe.method, "samples", None) is None:
+        check_labelings(recipe.particles, order, len(task.classes))
     if two_stage and (task.source is None or not len(task.source)):
         raise ValueError(f"{name} needs images of a source task, task {task.name!r} has none: see transfer_task")
     source = len(task.source) if two_stage and task.source is not None else 0
