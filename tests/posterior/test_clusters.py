@@ -51,7 +51,7 @@ def test_clusters_of_some_images_hold_for_others() -> None:
 def test_one_label_a_cluster_is_enough_where_the_typical_images_get_it() -> None:
     log_p, y = merged_predictions(20, 500), truth(500)
     found = consensus(log_p, CLASSES)
-    asked = found.typical(log_p)
+    asked = found.distances(log_p).argmin(0)  # the image nearest to each centre
     assert len(asked.unique()) == CLASSES
     named = found.named(log_p[:, asked], y[asked], CLASSES)
     assert (named.predict(log_p) == y).float().mean() > 0.99
@@ -60,7 +60,7 @@ def test_one_label_a_cluster_is_enough_where_the_typical_images_get_it() -> None
 def test_more_clusters_than_classes_take_the_class_of_their_labels() -> None:
     log_p, y = merged_predictions(20, 500, noise=1.5), truth(500)
     found = consensus(log_p, 12)
-    asked = found.typical(log_p)
+    asked = found.distances(log_p).argmin(0)  # the image nearest to each centre
     assert (found.named(log_p[:, asked], y[asked], CLASSES).predict(log_p) == y).float().mean() > 0.9
 
 

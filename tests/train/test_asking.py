@@ -81,7 +81,7 @@ def test_questions_survive_the_folder(tmp_path: Path) -> None:
 
 def test_what_cannot_be_is_refused_with_numbers(run: Run) -> None:
     images = len(run.task.unlabelled)
-    with pytest.raises(ValueError, match=f"can ask for 1 to {images} labels, .* got {images + 1}"):
+    with pytest.raises(ValueError, match=f"can ask for 1 to {images} labels, got {images + 1}"):
         ask(run, images + 1)
     with pytest.raises(ValueError, match="got 0"):
         ask(run, 0)

@@ -7,11 +7,14 @@ import torch
 from refprior.data.duplicates import duplicates
 from refprior.data.task import Task
 
-MOST_SHARED = 0.01  # of the source's images: data sets hold some images twice
+MOST_SHARED = 0.01
 
 
 def transfer_task(source: Task, target: Task) -> Task:
-    """The target task with the source's labelled images to transfer from; refuses tasks that share images."""
+    """The target task with the source's labelled images to transfer from.
+
+    Refuses tasks that share images: more than 1 % of the source's, since data sets hold some images twice.
+    """
     if not len(source.labelled):
         raise ValueError(f"the source task {source.name!r} has no labelled images")
     joined = replace(

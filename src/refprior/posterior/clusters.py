@@ -49,10 +49,6 @@ class Consensus:
             raise ValueError("the clusters have no names yet: label a few images and call `named`")
         return self.classes[self.clusters(log_p)]
 
-    def typical(self, log_p: Tensor) -> Tensor:
-        """The image nearest to each centre, the one to have labelled: (K, n, C) -> (M,) indices."""
-        return self.distances(log_p).argmin(0)
-
     def named(self, log_p: Tensor, y: Tensor, classes: int) -> "Consensus":
         """Names for the clusters from a few labelled images: (K, m, C), (m,).
 

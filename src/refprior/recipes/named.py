@@ -25,6 +25,7 @@ RECIPES: dict[str, Callable[..., Recipe]] = {
         cifar100_transfer,
     )
 }
+OF_ONE_STAGE = ("task", "method", "head", "readout", "start")  # settings that other stages do not take over
 
 
 class Named(NamedTuple):
@@ -52,9 +53,6 @@ def named(name: str, settings: dict[str, str], **arguments: Any) -> Named:
     for path, text in inner.items():
         recipe = override_stages(recipe, path, text)
     return Named(recipe, {"recipe": name, "arguments": arguments, "settings": inner})
-
-
-OF_ONE_STAGE = ("task", "method", "head", "readout", "start")
 
 
 def override_stages(recipe: Recipe, path: str, text: str) -> Recipe:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from refprior.posterior import Consensus
 from refprior.train.folder import write_json
-from refprior.train.loop import log_probabilities
+from refprior.train.loop import CONSENSUS_IMAGES, log_probabilities
 from refprior.train.run import Run
 
 FILE = "questions.json"
@@ -42,9 +42,12 @@ def ask(run: Run, budget: int, before: Questions | None = None) -> Questions:
     """
     before = before or Questions()
     known, images = list(before.answers), run.task.unlabelled
-    free = len(images) - len(known)
+    free = min(len(images), CONSENSUS_IMAGES) - len(known)
     if not 1 <= budget <= free:
-        raise ValueError(f"can ask for 1 to {free} labels, as many unlabelled images as there are left, got {budget}")
+        raise ValueError(
+            f"can ask for 1 to {free} labels, got {budget}: {len(images)} unlabelled images, {len(known)} answered, "
+            f"clusters of at most {CONSENSUS_IMAGES}"
+        )
     answered = torch.tensor(before.asked[: len(known)], dtype=torch.int64)
     found = run.consensus(max(len(run.task.classes), len(known) + budget))
     distances = _distances(run, found)  # (n, M)

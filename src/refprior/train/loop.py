@@ -267,7 +267,7 @@ def _check_output(recipe: Recipe, particles: Particles, task: Task) -> None:
     images = task.normalise(task.test.images[:2])
     try:
         with torch.no_grad():
-            outputs = deepcopy(particles).eval()(images).shape
+            outputs = particles.eval()(images).shape  # in evaluation: batch norm's statistics stay as they are
     except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise ValueError(f"the network does not take images of {tuple(images.shape[1:])}: {error}") from None
     classes, source = len(task.classes), len(task.source_classes)

@@ -76,7 +76,10 @@ class Run:
         return self.ema if kind == "ema" else self.particles
 
     def consensus(self, clusters: int | None = None, kind: Kind = "ema") -> Consensus:
-        """Clusters of the unlabelled images, as many as classes or so many, without names yet."""
+        """Clusters of the unlabelled images (10,000 at equal intervals if there are more), without names yet.
+
+        clusters: how many; by default as many as classes.
+        """
         particles = self.weights(kind)
         log_p = log_probabilities(particles, self.task, spread(self.task.unlabelled, CONSENSUS_IMAGES))
         return consensus(log_p, len(self.task.classes) if clusters is None else clusters, particles.log_prior.detach())
