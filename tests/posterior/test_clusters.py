@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from refprior.information import uniform
-from refprior.posterior import Consensus, consensus, match, output_code, stability
+from refprior.posterior import consensus, match, output_code, stability
 
 CLASSES = 5
 
@@ -96,7 +96,7 @@ def test_what_cannot_be_is_refused_with_numbers() -> None:
     with pytest.raises(ValueError, match="cannot make 0 clusters"):
         consensus(log_p, 0)
     with pytest.raises(ValueError, match="no names yet"):
-        Consensus(torch.zeros(2, 12), uniform(4, log_p)).predict(log_p)
+        consensus(log_p, 2).predict(log_p)
     with pytest.raises(ValueError, match="at least one labelled image"):
         consensus(log_p, 2).named(log_p[:, :0], truth(0), CLASSES)
     with pytest.raises(ValueError, match="two halves of 3 particles"):

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from refprior.data.components import principal_axes
+
 Array = np.ndarray | Tensor
 _BLOCK = 1000  # images at a time
 
@@ -48,9 +50,14 @@ class Task:
     source: Examples | None = None  # of another task, to transfer from; labels 0 … source classes - 1
     source_classes: tuple[str, ...] = ()
     centre: Literal["channel", "pixel"] = "channel"  # pixel: the mean image is taken away, not only its mean value
-    scale: float = 1.0  # standard deviation of normalised images; smaller ones make smoother functions of an MLP
+    scale: float = 1.0  # standard deviation of normalised images, or of the first component
+    components: int = 0  # so many principal components take the place of the pixels; 0: the pixels
+    whitening: float = (
+        0.25  # component j has the standard deviation λ_j^((1 - whitening) / 2), 0: λ_j^(1/2), 1: all alike
+    )
     mean: Tensor = field(init=False)  # (channels,), or (*shape) by pixel, of all images to train with
     std: Tensor = field(init=False)  # (channels,)
+    axes: Tensor | None = field(init=False, default=None)  # (pixels, components)
 
     def __post_init__(self) -> None:
         parts = {"labelled": self.labelled, "test": self.test, "validation": self.validation}
@@ -80,6 +87,9 @@ class Task:
             mean = _mean_image(*seen).to(mean.dtype)
             within = std.square() - mean.flatten(1).var(1, correction=0)  # of the total, what is not between pixels
             std = torch.where(within > 1e-12, within, torch.ones_like(within)).sqrt()
+        if self.components:
+            mean, axes = principal_axes(seen, self.components, self.whitening)
+            object.__setattr__(self, "axes", axes * self.scale)
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "std", std)
 
@@ -88,7 +98,13 @@ class Task:
         return tuple(self.labelled.images.shape[1:])
 
     def normalise(self, images: Tensor) -> Tensor:
-        """To floats with mean 0 and standard deviation `scale` a channel over the images to train with: (n, *shape)."""
+        """To floats with mean 0 and standard deviation `scale` a channel over the images to train with: (n, *shape).
+
+        With `components`: to those, the first with the standard deviation `scale`, (n, components).
+        """
+        if self.axes is not None:
+            axes, mean = self.axes.to(images.device), self.mean.to(images.device)
+            return (images.to(mean.dtype) - mean).flatten(1) @ axes
         lead = (-1, *[1] * (images.dim() - 2))
         mean = self.mean if self.centre == "pixel" else self.mean.reshape(lead)
         mean, std = mean.to(images.device), self.std.to(images.device).reshape(lead)

@@ -10,11 +10,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from scipy.linalg import eigh, qr, svd
 from scipy.optimize import linear_sum_assignment
-from sklearn.cluster import KMeans
+from sklearn.neighbors import kneighbors_graph
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from refprior.information import finite, uniform
+
+NEIGHBOURS = 0.03  # share of the images that are neighbours of one
+FEWEST = 10  # neighbours, itself included
+TRACE = 1e-4
+VOTES = 10  # references that vote for an image's cluster
 
 
 def output_code(log_p: Tensor, log_prior: Tensor) -> Tensor:
@@ -31,17 +38,26 @@ def output_code(log_p: Tensor, log_prior: Tensor) -> Tensor:
 class Consensus:
     """Clusters of images, and once they have names, a classifier."""
 
-    centres: Tensor  # (M, K·C)
+    references: Tensor  # (m, K·C) the codes of the images that were clustered
+    members: Tensor  # (m,) the cluster of each, 0 … M - 1
     log_prior: Tensor  # (K,)
     classes: Tensor | None = None  # (M,) the class of each cluster
+
+    @property
+    def centres(self) -> Tensor:
+        """The mean code of each cluster: (M, K·C)."""
+        of = one_hot(self.members).to(self.references)  # (m, M)
+        return of.T @ self.references / of.sum(0)[:, None]
 
     def distances(self, log_p: Tensor) -> Tensor:
         """Distances of images to the centres: (K, n, C) -> (n, M)."""
         return torch.cdist(output_code(log_p, self.log_prior), self.centres.to(log_p))
 
     def clusters(self, log_p: Tensor) -> Tensor:
-        """The nearest centre of each image: (K, n, C) -> (n,)."""
-        return self.distances(log_p).argmin(-1)
+        """The cluster of most of the nearest references of each image: (K, n, C) -> (n,)."""
+        distances = torch.cdist(output_code(log_p, self.log_prior), self.references.to(log_p))
+        nearest = distances.topk(min(VOTES, len(self.members)), largest=False).indices
+        return self.members[nearest].mode(-1).values
 
     def predict(self, log_p: Tensor) -> Tensor:
         """The class of each image: (K, n, C) -> (n,)."""
@@ -59,24 +75,28 @@ class Consensus:
         if not len(y):
             raise ValueError("need at least one labelled image to name the clusters")
         distances = self.distances(log_p)  # (m, M)
-        votes = _count(distances.argmin(-1), y, len(self.centres), classes)
-        if len(self.centres) == classes and len(y.unique()) >= classes - 1:
-            nearness = torch.zeros(len(self.centres), classes, dtype=votes.dtype)
+        clusters = distances.shape[-1]
+        votes = _count(self.clusters(log_p), y, clusters, classes)
+        if clusters == classes and len(y.unique()) >= classes - 1:
+            nearness = torch.zeros(clusters, classes, dtype=votes.dtype)
             nearness.index_add_(1, y.cpu(), 1 / (1 + distances.T.cpu().to(votes.dtype)))  # breaks ties
             return replace(self, classes=_one_to_one(votes + 1e-6 * nearness).to(y.device))
         nearest = y[distances.argmin(0)].cpu()
         return replace(self, classes=torch.where(votes.amax(-1) > 0, votes.argmax(-1), nearest).to(y.device))
 
 
-def consensus(
-    log_p: Tensor, clusters: int, log_prior: Tensor | None = None, seed: int = 0, starts: int = 10
-) -> Consensus:
-    """k-means of the output code, the best of several starts (one alone sometimes ends far worse): (K, n, C)."""
+def consensus(log_p: Tensor, clusters: int, log_prior: Tensor | None = None) -> Consensus:
+    """Spectral clusters of the output code: (K, n, C). At most `clusters`; time and memory grow as n².
+
+    Neighbours, not distances from centres: classes are long and of unequal width in the code, and k-means cuts the
+    widest in two before it parts two narrow ones.
+    """
     if not 1 <= clusters <= log_p.shape[1]:
         raise ValueError(f"cannot make {clusters} clusters of {log_p.shape[1]} images")
     log_prior = uniform(len(log_p), log_p) if log_prior is None else log_prior.detach()
-    found = KMeans(clusters, n_init=starts, random_state=seed).fit(_array(output_code(log_p, log_prior)))
-    return Consensus(torch.from_numpy(found.cluster_centers_).to(log_p), log_prior)
+    code = output_code(log_p, log_prior).detach()
+    members = _spectral(_affinity(code.double().cpu().numpy()), clusters)
+    return Consensus(code, torch.from_numpy(np.unique(members, return_inverse=True)[1]).to(code.device), log_prior)
 
 
 def match(clusters: Tensor, y: Tensor, classes: int) -> Tensor:
@@ -84,14 +104,33 @@ def match(clusters: Tensor, y: Tensor, classes: int) -> Tensor:
     return _one_to_one(_count(clusters, y, classes, classes)).to(y.device)
 
 
-def stability(log_p: Tensor, clusters: int, log_prior: Tensor | None = None, seed: int = 0) -> float:
+def stability(log_p: Tensor, clusters: int, log_prior: Tensor | None = None) -> float:
     """Share of images on which two halves of the particles agree, after matching: (K, n, C). No label is used."""
     if len(log_p) < 4:
         raise ValueError(f"two halves of {len(log_p)} particles have nothing to agree on: need at least 4")
     log_prior = uniform(len(log_p), log_p) if log_prior is None else log_prior.detach()
-    halves = [(log_p[i::2], log_prior[i::2].log_softmax(0)) for i in (0, 1)]
-    first, second = (consensus(half, clusters, weights, seed).clusters(half) for half, weights in halves)
+    first, second = (consensus(log_p[i::2], clusters, log_prior[i::2].log_softmax(0)).members for i in (0, 1))
     return float((match(first, second, clusters)[first] == second).double().mean())
+
+
+def _affinity(code: np.ndarray) -> np.ndarray:
+    """1 for mutual and 1/2 for one-sided nearest neighbours, and a trace of the inner product, the Bhattacharyya
+    coefficient, so that all images are connected: (n, D) -> (n, n)."""
+    neighbours = min(len(code), max(FEWEST, round(NEIGHBOURS * len(code))))
+    near = kneighbors_graph(code, neighbours - 1, include_self=False).toarray() if neighbours > 1 else np.eye(1)
+    affinity: np.ndarray = (near + near.T) / 2 + np.eye(len(code)) + TRACE * (code @ code.T)
+    return affinity
+
+
+def _spectral(affinity: np.ndarray, clusters: int) -> np.ndarray:
+    """Normalised spectral clustering, with clusters read from the eigenvectors by a pivoted QR decomposition (Damle,
+    Minden and Ying 2019), which needs no random start: (n, n) -> (n,)."""
+    n, root = len(affinity), 1 / np.sqrt(affinity.sum(1))
+    vectors = eigh(root[:, None] * affinity * root, subset_by_index=(n - clusters, n - 1))[1] * root[:, None]  # (n, M)
+    pivots = qr(vectors.T, pivoting=True, mode="r")[1][:clusters]
+    left, _, right = svd(vectors[pivots].T)
+    members: np.ndarray = np.abs(vectors @ (left @ right)).argmax(-1)
+    return members
 
 
 def _one_to_one(votes: Tensor) -> Tensor:
@@ -103,7 +142,3 @@ def _count(clusters: Tensor, y: Tensor, rows: int, columns: int) -> Tensor:
     """How many images of each cluster have each label: (n,), (n,) -> (rows, columns)."""
     flat = torch.bincount(clusters.cpu() * columns + y.cpu(), minlength=rows * columns)
     return flat.reshape(rows, columns).double()
-
-
-def _array(code: Tensor) -> np.ndarray:
-    return np.ascontiguousarray(code.detach().cpu().numpy())

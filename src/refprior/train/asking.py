@@ -8,6 +8,7 @@ The questions and answers of a run stand in its folder, in questions.json.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle, islice
 from pathlib import Path
 
 import torch
@@ -49,17 +50,17 @@ def ask(run: Run, budget: int, before: Questions | None = None) -> Questions:
             f"clusters of at most {CONSENSUS_IMAGES}"
         )
     answered = torch.tensor(before.asked[: len(known)], dtype=torch.int64)
-    found = run.consensus(max(len(run.task.classes), len(known) + budget))
-    distances = _distances(run, found)  # (n, M)
-    home = distances.argmin(-1)
-    sizes = torch.bincount(home, minlength=len(found.centres)).double()
+    clusters = max(len(run.task.classes), len(known) + budget)
+    found = run.consensus(clusters)
+    distances, home = _places(run, found)
+    sizes = torch.bincount(home, minlength=distances.shape[-1]).double()
     sizes[home[answered]] -= len(images)  # last, the larger first among them
     distances[answered] = torch.inf
     chosen: list[int] = []
-    for cluster in sizes.argsort(descending=True, stable=True)[:budget].tolist():
+    for cluster in islice(cycle(sizes.argsort(descending=True, stable=True).tolist()), budget):
         chosen.append(int(distances[:, cluster].argmin()))
         distances[chosen[-1]] = torch.inf
-    return Questions(len(found.centres), (*answered.tolist(), *chosen), tuple(known))
+    return Questions(clusters, (*answered.tolist(), *chosen), tuple(known))
 
 
 def answer(questions: Questions, labels: Sequence[int]) -> Questions:
@@ -104,7 +105,7 @@ def write(folder: Path, questions: Questions) -> None:
     write_json(folder / FILE, {"clusters": questions.clusters, "asked": questions.asked, "answers": questions.answers})
 
 
-def _distances(run: Run, found: Consensus) -> Tensor:
-    """Of all images of the pool to all centres: (n, M)."""
-    parts = (log_probabilities(run.ema, run.task, part) for part in run.task.unlabelled.split(4096))
-    return torch.cat([found.distances(part) for part in parts])
+def _places(run: Run, found: Consensus) -> tuple[Tensor, Tensor]:
+    """Distances of all images of the pool to all centres, and their clusters: (n, M), (n,)."""
+    parts = [log_probabilities(run.ema, run.task, part) for part in run.task.unlabelled.split(4096)]
+    return torch.cat([found.distances(part) for part in parts]), torch.cat([found.clusters(part) for part in parts])

@@ -31,7 +31,7 @@ from refprior.views import Learning, View
 
 Record = dict[str, Any]
 LOG_EVERY = 10  # steps
-CONSENSUS_IMAGES = 10_000  # of the unlabelled pool, in which clusters are found
+CONSENSUS_IMAGES = 2000  # of the unlabelled pool, in which clusters are found
 
 
 @dataclass
@@ -258,8 +258,9 @@ def log_probabilities(particles: Particles, task: Task, images: Tensor, batch: i
 
 
 def _view_tuples(view: View, images: Tensor, task: Task, generator: torch.Generator) -> Tensor:
-    """A view of every image of the tuples: (B, N, *shape) -> (B, N, *shape)."""
-    return task.normalise(view(images.flatten(0, 1), generator)).reshape(images.shape)
+    """A view of every image of the tuples: (B, N, *shape) -> (B, N, *shape), or (B, N, components)."""
+    inputs = task.normalise(view(images.flatten(0, 1), generator))
+    return inputs.reshape(*images.shape[:2], *inputs.shape[1:])
 
 
 def _check_output(recipe: Recipe, particles: Particles, task: Task) -> None:

@@ -76,7 +76,7 @@ class Run:
         return self.ema if kind == "ema" else self.particles
 
     def consensus(self, clusters: int | None = None, kind: Kind = "ema") -> Consensus:
-        """Clusters of the unlabelled images (10,000 at equal intervals if there are more), without names yet.
+        """Clusters of the unlabelled images (2,000 at equal intervals if there are more), without names yet.
 
         clusters: how many; by default as many as classes.
         """
