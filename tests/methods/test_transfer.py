@@ -74,6 +74,15 @@ def test_at_beta_one_the_source_has_no_gradient() -> None:
     torch.testing.assert_close(gradient(particles, step, method), gradient(particles, other, method))
 
 
+def test_at_beta_one_a_source_may_be_missing() -> None:
+    particles, step = setting()
+    without = replace(step, batch=replace(step.batch, source=torch.zeros(0), source_y=torch.zeros(0)))
+    with_source = gradient(particles, step, UnsupervisedTransfer(beta=1))
+    torch.testing.assert_close(gradient(particles, without, UnsupervisedTransfer(beta=1)), with_source)
+    assert not UnsupervisedTransfer(beta=1).needs_source
+    assert UnsupervisedTransfer(beta=0.9).needs_source
+
+
 def test_separate_heads_are_softmaxes_of_their_own() -> None:
     particles, step = setting(outputs=3 + 4, classes=3)
     past = plain_source_loss(particles, step, first=3)

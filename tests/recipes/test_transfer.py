@@ -27,6 +27,17 @@ def test_halves_can_be_turned_around() -> None:
     assert task.source_classes == ("5", "6", "7", "8", "9")
 
 
+def test_ten_classes_need_no_source() -> None:
+    recipe = named("label_free_transfer", {"data": "digits", "target": "all"}, seed=0).recipe
+    run = train(replace(recipe, steps=150, evaluate_every=150, particles=30))
+    assert run.task.source is None
+    assert run.result["consensus"]["test"] > 0.5  # chance is 0.1
+    with pytest.raises(ValueError, match="no separate heads"):
+        named("label_free_transfer", {"target": "all", "separate_heads": "true"}, seed=0)
+    with pytest.raises(ValueError, match="UnsupervisedTransfer needs images of a source task"):
+        train(replace(recipe, method=UnsupervisedTransfer(beta=0.5)))
+
+
 @pytest.mark.parametrize("baseline", ["new", "same", "probe", "scratch"])
 def test_fine_tuning_learns_the_target(baseline: str, tmp_path: Path) -> None:
     settings = {"data": "digits", "baseline": baseline, "labels": "100"}

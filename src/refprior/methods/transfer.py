@@ -55,7 +55,7 @@ class UnsupervisedTransfer:
     """Two-stage reference prior without any target label, eq: mnist_transfer.
 
     loss = (1 - β) cross-entropy of the source - γ (α h_y - h_yw) on the target. What the outputs mean on the target
-    is for `refprior.posterior.consensus` to find out.
+    is for `refprior.posterior.consensus` to find out. With β = 1 the task may have no source.
     """
 
     target: ReferencePrior = field(default_factory=ReferencePrior)
@@ -74,11 +74,18 @@ class UnsupervisedTransfer:
     def samples(self) -> int | None:
         return self.target.samples
 
+    @property
+    def needs_source(self) -> bool:
+        return self.beta < 1
+
     def __call__(self, step: Step) -> Loss:
+        log_prior = self.target.log_prior(step)
+        if not len(step.batch.source):
+            strong, weak = self.target.predict(step)
+            return self.target.information_loss(weak, strong, log_prior, step)
         outputs = self.target.predict(step, step.batch.source)
         source = split_heads(outputs[0], step.classes)[1]
         strong, weak = (split_heads(log_p, step.classes)[0] for log_p in outputs[1:])
-        log_prior = self.target.log_prior(step)
         past = cross_entropy(source, step.batch.source_y, log_prior).mean()
         unlabelled = self.target.information_loss(weak, strong, log_prior, step)
         return Loss((1 - self.beta) * past + unlabelled.total, {"source": past.detach(), **unlabelled.terms})

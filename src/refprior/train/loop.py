@@ -88,7 +88,7 @@ def parts_to_draw(recipe: Recipe, task: Task) -> dict[str, int]:
         raise ValueError(f"a consensus needs unlabelled images, task {task.name!r} has {len(task.unlabelled)}")
     if order and getattr(recipe.method, "samples", None) is None:
         check_labelings(recipe.particles, order, len(task.classes))
-    if two_stage and (task.source is None or not len(task.source)):
+    if getattr(recipe.method, "needs_source", two_stage) and (task.source is None or not len(task.source)):
         raise ValueError(f"{name} needs images of a source task, task {task.name!r} has none: see transfer_task")
     source = len(task.source) if two_stage and task.source is not None else 0
     sizes = {"labelled": len(task.labelled), "unlabelled": len(task.unlabelled) if order else 0, "source": source}
@@ -273,7 +273,7 @@ def _check_output(recipe: Recipe, particles: Particles, task: Task) -> None:
         raise ValueError(f"the network does not take images of {tuple(images.shape[1:])}: {error}") from None
     classes, source = len(task.classes), len(task.source_classes)
     two_stage = getattr(recipe.method, "two_stage", False)
-    fits = outputs[-1] == classes and (not two_stage or source == classes)
+    fits = outputs[-1] == classes and (not two_stage or source in (0, classes))
     if not (fits or (two_stage and outputs[-1] == classes + source)):
         own = f", its source {source}: {classes + source} outputs give each its own" if two_stage else ""
         raise ValueError(f"the network gives {outputs[-1]} outputs, task {task.name!r} has {classes} classes{own}")

@@ -1,0 +1,131 @@
+"""What a consensus without labels is worth: against clusters of the pixels, and with labels asked for or drawn.
+
+    python benchmarks/label_free.py RUNS…
+
+RUNS are folders of `refprior train label_free_transfer`. For each target task: accuracy of the consensus on the test
+part, the label-free score beside it, k-means and spectral clusters of the pixels of the same images, and accuracy with
+5, 10 and 20 labels, asked for (`refprior suggest`) or drawn at random (mean of ten draws). At the end, the rank
+correlation of score and accuracy, in each data set and over all runs.
+"""
+
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.stats import spearmanr
+from sklearn.cluster import KMeans, SpectralClustering
+from sklearn.neighbors import KNeighborsClassifier
+from torch import Tensor
+
+from refprior.data import Task
+from refprior.posterior import match
+from refprior.recipes.named import again
+from refprior.recipes.transfer import one_half
+from refprior.train import Run, folder, load
+from refprior.train.asking import answer, ask, classifier, classify
+from refprior.train.loop import CONSENSUS_IMAGES, log_probabilities, spread
+
+BUDGETS, DRAWS = (5, 10, 20), 10
+Row = dict[str, float]
+
+
+def pixels(images: Tensor) -> np.ndarray:
+    return images.flatten(1).numpy() / 255.0
+
+
+def matched(clusters: np.ndarray, task: Task) -> float:
+    """Accuracy of clusters of the test part, matched to its classes."""
+    found, labels = torch.from_numpy(clusters).long(), task.test.labels
+    return 100 * (match(found, labels, len(task.classes))[found] == labels).double().mean().item()
+
+
+def k_means_of_pixels(task: Task) -> float:
+    found = KMeans(len(task.classes), n_init=10, random_state=0)
+    return matched(found.fit(pixels(spread(task.unlabelled, CONSENSUS_IMAGES))).predict(pixels(task.test.images)), task)
+
+
+def spectral_of_pixels(task: Task) -> float:
+    """The same kind of clusters as the consensus has, of pixels: 3 % of the images as neighbours, ten votes."""
+    pool = pixels(spread(task.unlabelled, CONSENSUS_IMAGES))
+    found = SpectralClustering(
+        len(task.classes),
+        affinity="nearest_neighbors",
+        n_neighbors=round(0.03 * len(pool)),
+        assign_labels="cluster_qr",
+        random_state=0,
+    ).fit_predict(pool)
+    return matched(KNeighborsClassifier(10).fit(pool, found).predict(pixels(task.test.images)), task)
+
+
+@cache
+def of_pixels(clusters: Callable[[Task], float], data: str, target: str) -> float:
+    return clusters(one_half(data, target, 0))  # type: ignore[arg-type]
+
+
+def few_labels(run: Run, truth: Tensor, budget: int) -> tuple[float, float]:
+    """Accuracy on the test part with labels asked for, and with labels drawn at random."""
+    questions = ask(run, budget)
+    asked = classifier(run, answer(questions, truth[list(questions.open)].tolist()))
+    found, generator, drawn = run.consensus(), torch.Generator().manual_seed(run.recipe.seed), []
+    for _ in range(DRAWS):
+        chosen = torch.randperm(len(truth), generator=generator)[:budget]
+        log_p = log_probabilities(run.ema, run.task, run.task.unlabelled[chosen])
+        drawn.append(accuracy(run, classify(run, found.named(log_p, truth[chosen], len(run.task.classes)), test(run))))
+    return accuracy(run, classify(run, asked, test(run))), statistics.mean(drawn)
+
+
+def test(run: Run) -> Tensor:
+    return run.task.test.images
+
+
+def accuracy(run: Run, classes: Tensor) -> float:
+    return 100 * (classes == run.task.test.labels).double().mean().item()
+
+
+def measure(path: Path) -> tuple[tuple[str, str], Row]:
+    """(data set, target) of a run, and its numbers."""
+    origin = folder.read_header(path)["origin"]
+    settings = origin["arguments"]
+    data, target, seed = settings.get("data", "mnist"), settings.get("target", "high"), settings.get("seed", 0)
+    run = load(path, again(origin))
+    full = one_half(data, target, None, seed).labelled
+    if not torch.equal(full.images, run.task.unlabelled):
+        raise ValueError(f"the labels of {data}, {target} do not belong to the images of {path}")
+    row = {"consensus": 100 * run.result["consensus"]["test"], "stability": 100 * run.result["consensus"]["stability"]}
+    row["k-means, pixels"] = of_pixels(k_means_of_pixels, data, target)
+    row["spectral, pixels"] = of_pixels(spectral_of_pixels, data, target)
+    for budget in BUDGETS:
+        row[f"{budget} asked"], row[f"{budget} drawn"] = few_labels(run, full.labels, budget)
+    return (data, target), row | {"seconds": run.result["seconds"]}
+
+
+def main() -> None:
+    if not sys.argv[1:]:
+        sys.exit("give run folders of label_free_transfer")
+    rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for path in map(Path, sys.argv[1:]):
+        name, row = measure(path)
+        rows[name].append(row)
+        print(f"{path.name}: consensus {row['consensus']:.1f} %, stability {row['stability']:.1f} %", flush=True)
+    columns = list(next(iter(rows.values()))[0])
+    print("\n| data, target | runs |", " | ".join(columns), "|")
+    print("|---|---|" + "---|" * len(columns))
+    for (data, target), each in rows.items():
+        values = [[row[column] for row in each] for column in columns]
+        cells = [f"{np.mean(v):.1f} ± {np.std(v, ddof=1):.1f}" if len(set(v)) > 1 else f"{v[0]:.1f}" for v in values]
+        print(f"| {data}, {target} | {len(each)} |", " | ".join(cells), "|")
+    print()
+    for data in [*sorted({name[0] for name in rows}), ""]:
+        chosen = [row for name, each in rows.items() for row in each if data in ("", name[0])]
+        if len(chosen) > 2:
+            rank = spearmanr([r["stability"] for r in chosen], [r["consensus"] for r in chosen]).statistic
+            print(f"rank correlation of stability and accuracy, {data or 'all'}: {rank:.2f} ({len(chosen)} runs)")
+
+
+if __name__ == "__main__":
+    main()
