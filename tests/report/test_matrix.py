@@ -1,11 +1,24 @@
 """The transfer matrix from run folders, real ones made in a moment."""
 
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from refprior.report.matrix import Matrix, from_median, matrix_figure, matrix_rows, ranking, read_matrix
+from refprior.recipes import named
+from refprior.report.matrix import (
+    Matrix,
+    agreement,
+    before_training,
+    from_median,
+    matrix_figure,
+    matrix_rows,
+    ranking,
+    read_matrix,
+)
+from refprior.train import train
 from refprior.train.folder import write_json
 
 TASKS = ("fish", "people", "trees")
@@ -69,3 +82,25 @@ def test_runs_of_one_cell_with_different_settings_are_refused(tmp_path: Path) ->
     cell(tmp_path, 0.7, source="fish", target="people", method="transfer", steps="3")
     with pytest.raises(ValueError, match="one cell with different settings"):
         read_matrix([tmp_path], TASKS)
+
+
+def test_ranks_agree_by_target() -> None:
+    nan = np.nan
+    after = np.array([[nan, 1, 2, 3], [3, nan, 2, 1], [1, 2, nan, nan], [nan] * 4])
+    assert agreement(after, 10 * after) == 1
+    opposite = np.array([[nan, 3, 2, 1], [3, nan, 2, 1], [2, 1, nan, nan], [nan] * 4])
+    assert agreement(opposite, after) == 0  # -1 and 1; two sources are too few to rank
+    assert np.isnan(agreement(after[2:], after[2:]))
+
+
+def test_a_source_is_judged_by_the_first_stage(tmp_path: Path) -> None:
+    recipe = named("fine_tuning", {"data": "digits", "labels": "50"}, seed=0).recipe
+    assert recipe.start is not None
+    short = replace(recipe, steps=1, evaluate_every=1, start=replace(recipe.start, steps=200, evaluate_every=200))
+    train(short, tmp_path / "run")
+    untrained = replace(short, start=replace(short.start, steps=1)) if short.start is not None else short
+    train(untrained, tmp_path / "other")
+    taught = before_training(tmp_path / "run", short)
+    assert -math.log(5) < before_training(tmp_path / "other", untrained) < taught < 0
+    with pytest.raises(ValueError, match="has no first stage"):
+        before_training(tmp_path / "run" / "start", recipe.start)

@@ -9,6 +9,7 @@ from refprior.cli.parameters import whole
 from refprior.cli.tables import print_table, settings_of, train_cells, whole_numbers
 
 if TYPE_CHECKING:
+    from refprior.recipes.sweep import Cell
     from refprior.report.matrix import Matrix
 
 FIVE = "vehicles_1,vehicles_2,fish,people,aquatic_mammals"
@@ -37,7 +38,9 @@ def transfer_matrix(
     chosen = SUPERCLASSES if tasks == "all" else tuple(name.strip() for name in tasks.split(","))
     cells = matrix_cells(recipe, chosen, settings_of(set_), whole_numbers(seeds))
     train_cells(cells, out, jobs)
-    _show(read_matrix([out], chosen), out)
+    matrix = read_matrix([out], chosen)
+    _show(matrix, out)
+    _show_before(matrix, cells, out)
 
 
 def _show(matrix: "Matrix", out: Path) -> None:
@@ -52,3 +55,27 @@ def _show(matrix: "Matrix", out: Path) -> None:
     print_table([["source", "points from the median of the row", "best source of so many targets"], *ranks])
     matrix_figure(matrix).savefig(out / "matrix.png", dpi=120)
     print(f"Heat maps: {out / 'matrix.png'}")
+
+
+def _show_before(matrix: "Matrix", cells: "list[Cell]", out: Path) -> None:
+    """What 100 labels of a target tell of its sources before anything is trained on it, and whether that came true."""
+    import numpy as np
+
+    from refprior.recipes import named
+    from refprior.report.matrix import agreement, before_training
+
+    place = {task: i for i, task in enumerate(matrix.tasks)}
+    scores: dict[tuple[int, int], list[float]] = {}
+    for cell in cells:
+        if cell.settings["method"] == "fine_tuning":
+            at = place[cell.settings["target"]], place[cell.settings["source"]]
+            recipe = named(cell.recipe, cell.settings, seed=cell.seed).recipe
+            scores.setdefault(at, []).append(before_training(out / cell.name, recipe))
+    before = np.full((len(place), len(place)), np.nan)
+    for at, values in scores.items():
+        before[at] = np.mean(values)
+    lines = [[task, *(f"{v:.3f}" if not np.isnan(v) else "–" for v in before[:, i])] for task, i in place.items()]
+    print_table([["before: log-probability of labels, from (target →)", *matrix.tasks], *lines])
+    for method, name in (("transfer", "the reference prior"), ("fine_tuning", "fine-tuning")):
+        rank = agreement(before, matrix.pairs[method])
+        print(f"Rank correlation with the accuracy of {name}, mean over targets: {rank:.2f}")

@@ -16,6 +16,7 @@ from refprior.posterior.ensemble import (
     scores,
     uncertainty,
 )
+from refprior.posterior.evidence import transferability
 
 __all__ = [
     "Average",
@@ -35,5 +36,6 @@ __all__ = [
     "reliability",
     "scores",
     "stability",
+    "transferability",
     "uncertainty",
 ]
