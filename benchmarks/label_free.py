@@ -3,9 +3,9 @@
     python benchmarks/label_free.py RUNS…
 
 RUNS are folders of `refprior train label_free_transfer`. For each target task: accuracy of the consensus on the test
-part, the label-free score beside it, k-means and spectral clusters of the pixels of the same images, and accuracy with
-5, 10 and 20 labels, asked for (`refprior suggest`) or drawn at random (mean of ten draws). At the end, the rank
-correlation of score and accuracy, in each data set and over all runs.
+part, the label-free score beside it, k-means of the same code, k-means and spectral clusters of the pixels of the same
+images, and accuracy with 5, 10 and 20 labels, asked for (`refprior suggest`) or drawn at random (mean of ten draws). At
+the end, the rank correlation of score and accuracy, in each data set and over all runs.
 """
 
 import statistics
@@ -23,7 +23,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from torch import Tensor
 
 from refprior.data import Task
-from refprior.posterior import match
+from refprior.posterior import match, output_code
 from refprior.recipes.named import again
 from refprior.recipes.transfer import one_half
 from refprior.train import Run, folder, load
@@ -62,6 +62,16 @@ def spectral_of_pixels(task: Task) -> float:
     return matched(KNeighborsClassifier(10).fit(pool, found).predict(pixels(task.test.images)), task)
 
 
+def k_means_of_code(run: Run) -> float:
+    """The other way to cluster the code of a run."""
+    pool, unseen = (_code(run, images) for images in (spread(run.task.unlabelled, CONSENSUS_IMAGES), test(run)))
+    return matched(KMeans(len(run.task.classes), n_init=10, random_state=0).fit(pool).predict(unseen), run.task)
+
+
+def _code(run: Run, images: Tensor) -> np.ndarray:
+    return output_code(log_probabilities(run.ema, run.task, images), run.ema.log_prior.detach()).numpy()
+
+
 @cache
 def of_pixels(clusters: Callable[[Task], float], data: str, target: str) -> float:
     return clusters(one_half(data, target, 0))  # type: ignore[arg-type]
@@ -97,6 +107,7 @@ def measure(path: Path) -> tuple[tuple[str, str], Row]:
     if not torch.equal(full.images, run.task.unlabelled):
         raise ValueError(f"the labels of {data}, {target} do not belong to the images of {path}")
     row = {"consensus": 100 * run.result["consensus"]["test"], "stability": 100 * run.result["consensus"]["stability"]}
+    row["k-means, code"] = k_means_of_code(run)
     row["k-means, pixels"] = of_pixels(k_means_of_pixels, data, target)
     row["spectral, pixels"] = of_pixels(spectral_of_pixels, data, target)
     for budget in BUDGETS:
