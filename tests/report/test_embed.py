@@ -182,11 +182,12 @@ const report = {}, xs = () => Array.from($("cloud").data[0].x), choose = (id, va
 const later = () => new Promise(done => setTimeout(done, 1500));
 (async () => {
   while (!document.body.dataset.ready) await later();
-  report.end = xs(); choose("slider", 1, "input"); await later();
+  const visible = () => $("cloud").data.slice(1, 4).map(trace => trace.visible);
+  report.end = xs(); report.atEnd = visible(); choose("slider", 1, "input"); await later();
   report.early = xs(); report.step = $("step").textContent; report.line = $("curves").layout.shapes[0].x0;
-  choose("colour", "entropy", "change"); await later();
+  report.atMiddle = visible(); choose("colour", "entropy", "change"); await later();
   report.colours = Array.from($("cloud").data[0].marker.color);
-  $("ghosts").click(); await later(); report.ghosts = $("cloud").data.slice(1, 4).map(trace => trace.visible);
+  $("ghosts").click(); await later(); report.ghosts = visible();
   $("cloud").emit("plotly_hover", {points: [{curveNumber: 0, pointNumber: 7}]});
   report.who = $("who").textContent; report.pictures = document.querySelectorAll("#particle img").length;
   report.requests = performance.getEntriesByType("resource").map(e => e.name).filter(n => !/^(data|blob):/.test(n));
@@ -212,6 +213,8 @@ def test_the_slider_moves_points_and_nothing_leaves_the_page(tmp_path: Path) -> 
     np.testing.assert_allclose(report["early"], cloud.coordinates[1, :, 0], atol=1e-6)
     assert (report["step"], report["line"]) == ("step 1", 1)
     np.testing.assert_allclose(report["colours"], cloud.particle.entropy[1], atol=1e-6)
+    assert report["atEnd"] == [True, True, False]  # the mouse finds particles, not ghosts that stand on them
+    assert report["atMiddle"] == [True, False, True]
     assert report["ghosts"] == [False] * 3
     assert report["who"].startswith("Particle 7: accuracy")
     assert report["pictures"] == 8
