@@ -192,6 +192,7 @@ const later = () => new Promise(done => setTimeout(done, 1500));
   report.who = $("who").textContent; report.pictures = document.querySelectorAll("#particle img").length;
   report.requests = performance.getEntriesByType("resource").map(e => e.name).filter(n => !/^(data|blob):/.test(n));
   report.blocked = blocked;
+  report.buttons = [...document.querySelectorAll(".modebar-btn")].map(button => button.dataset.title);
   const out = document.createElement("pre"); out.id = "report"; out.textContent = JSON.stringify(report);
   document.body.append(out);
 })();
@@ -219,3 +220,5 @@ def test_the_slider_moves_points_and_nothing_leaves_the_page(tmp_path: Path) -> 
     assert report["who"].startswith("Particle 7: accuracy")
     assert report["pictures"] == 8
     assert (report["requests"], report["blocked"]) == ([], [])
+    assert "Download plot as a PNG" in report["buttons"]
+    assert not [title for title in report["buttons"] if re.search("share|cloud|edit", title, re.IGNORECASE)]
