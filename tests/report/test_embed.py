@@ -190,6 +190,7 @@ const later = () => new Promise(done => setTimeout(done, 1500));
   $("ghosts").click(); await later(); report.ghosts = visible();
   $("cloud").emit("plotly_hover", {points: [{curveNumber: 0, pointNumber: 7}]});
   report.who = $("who").textContent; report.pictures = document.querySelectorAll("#particle img").length;
+  choose("slider", 0, "input"); await later(); report.later = $("who").textContent;
   report.requests = performance.getEntriesByType("resource").map(e => e.name).filter(n => !/^(data|blob):/.test(n));
   report.blocked = blocked;
   report.buttons = [...document.querySelectorAll(".modebar-btn")].map(button => button.dataset.title);
@@ -217,7 +218,10 @@ def test_the_slider_moves_points_and_nothing_leaves_the_page(tmp_path: Path) -> 
     assert report["atEnd"] == [True, True, False]  # the mouse finds particles, not ghosts that stand on them
     assert report["atMiddle"] == [True, False, True]
     assert report["ghosts"] == [False] * 3
-    assert report["who"].startswith("Particle 7: accuracy")
+    for text, number in (("who", 1), ("later", 0)):
+        percent = f"{100 * cloud.particle.entropy[number, 7]:.0f}"
+        assert report[text].startswith(f"Particle 7 at step {number}: accuracy")
+        assert f"entropy {percent}," in report[text]
     assert report["pictures"] == 8
     assert (report["requests"], report["blocked"]) == ([], [])
     assert "Download plot as a PNG" in report["buttons"]
