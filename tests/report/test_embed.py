@@ -183,7 +183,8 @@ const later = () => new Promise(done => setTimeout(done, 1500));
 (async () => {
   while (!document.body.dataset.ready) await later();
   const visible = () => $("cloud").data.slice(1, 4).map(trace => trace.visible);
-  report.end = xs(); report.atEnd = visible(); choose("slider", 1, "input"); await later();
+  const ranges = () => ["xaxis", "yaxis"].map(axis => $("consensus")._fullLayout[axis].range);
+  report.ranges = [ranges()]; report.end = xs(); report.atEnd = visible(); choose("slider", 1, "input"); await later();
   report.early = xs(); report.step = $("step").textContent; report.line = $("curves").layout.shapes[0].x0;
   report.atMiddle = visible(); choose("colour", "entropy", "change"); await later();
   report.colours = Array.from($("cloud").data[0].marker.color);
@@ -191,6 +192,7 @@ const later = () => new Promise(done => setTimeout(done, 1500));
   $("cloud").emit("plotly_hover", {points: [{curveNumber: 0, pointNumber: 7}]});
   report.who = $("who").textContent; report.pictures = document.querySelectorAll("#particle img").length;
   choose("slider", 0, "input"); await later(); report.later = $("who").textContent;
+  report.ranges.push(ranges());
   report.requests = performance.getEntriesByType("resource").map(e => e.name).filter(n => !/^(data|blob):/.test(n));
   report.blocked = blocked;
   report.buttons = [...document.querySelectorAll(".modebar-btn")].map(button => button.dataset.title);
@@ -223,6 +225,10 @@ def test_the_slider_moves_points_and_nothing_leaves_the_page(tmp_path: Path) -> 
         assert report[text].startswith(f"Particle 7 at step {number}: accuracy")
         assert f"entropy {percent}," in report[text]
     assert report["pictures"] == 8
+    assert report["ranges"][0] == report["ranges"][1]
+    for offset, (low, high) in enumerate(report["ranges"][0]):
+        values = cloud.consensus.coordinates[..., offset]
+        assert low < values.min() < values.max() < high
     assert (report["requests"], report["blocked"]) == ([], [])
     assert "Download plot as a PNG" in report["buttons"]
     assert not [title for title in report["buttons"] if re.search("share|cloud|edit", title, re.IGNORECASE)]

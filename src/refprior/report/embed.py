@@ -72,12 +72,10 @@ def _largest(cloud: Cloud, seen: Scene) -> float:
 def _data(seen: Scene) -> dict[str, Any]:
     marks = np.array(list(seen.landmarks.values()))
     every = np.concatenate([marks, *(cloud.coordinates.reshape(-1, 3) for cloud in seen.clouds)])
-    low, high = every.min(0), every.max(0)
-    margin = 0.05 * max(float((high - low).max()), 1e-6)
     return {
         "runs": [_run(cloud) for cloud in seen.clouds],
         "explained": seen.explained,
-        "ranges": np.stack([low - margin, high + margin], axis=1).tolist(),
+        "ranges": _ranges(every),
         "classes": seen.classes,
         "landmarks": seen.landmarks,
         "labels": seen.all_labels,
@@ -101,9 +99,18 @@ def _run(cloud: Cloud) -> dict[str, Any]:
         "marginal": cloud.marginal_entropy,
         "conditional": cloud.conditional_entropy,
         "images": _packed(cloud.consensus.coordinates, np.float32),
+        "imageRanges": _ranges(cloud.consensus.coordinates.reshape(-1, 2)),
         "clusters": cloud.consensus.clusters.tolist(),
         "agreement": cloud.consensus.accuracy,
     }
+
+
+def _ranges(points: np.ndarray) -> list[list[float]]:
+    """The smallest and the largest of each coordinate and a margin, of all snapshots: axes stand still. (M, d)."""
+    low, high = points.min(0), points.max(0)
+    margin = 0.05 * max(float((high - low).max()), 1e-6)
+    ranges: list[list[float]] = np.stack([low - margin, high + margin], axis=1).tolist()
+    return ranges
 
 
 def _packed(values: np.ndarray, dtype: type[np.generic]) -> str:
