@@ -113,7 +113,10 @@ def _file(run: Path, step: int) -> Path:
 
 def _write(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
     whole = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
-    write_atomically(path, lambda side: save_file(whole, side, metadata))
+    try:
+        write_atomically(path, lambda side: save_file(whole, side, metadata))
+    except SafetensorError as error:  # how it tells of a full disk
+        raise OSError(str(error)) from None
 
 
 def _read(path: Path, *names: str) -> tuple[list[Tensor], dict[str, str]]:
