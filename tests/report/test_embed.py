@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,8 +120,35 @@ def test_bad_input_is_refused_in_words(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no snapshot and no checkpoint"):
         Film(tmp_path, one.probe, one.classes, ())
     more = film(tmp_path / "more", particles=61).snapshots
-    with pytest.raises(ValueError, match=r"step 20 has .* \(61, 30, 3\), step 0 \(60, 30, 3\)"):
+    with pytest.raises(ValueError, match=r"step 20 has .* \(61, 30, 3\) .* the run .* \(60, 30, 3\)"):
         Film(tmp_path, one.probe, one.classes, (*one.snapshots[:3], more[3]))
+
+
+def test_numbers_that_are_none_never_reach_the_page(tmp_path: Path) -> None:
+    one = film(tmp_path / "run")
+    spoilt = one.snapshots[1].log_p.clone()
+    spoilt[0, 0, 0] = -torch.inf
+    Film(tmp_path, one.probe, one.classes, (replace(one.snapshots[1], log_p=spoilt),))
+    spoilt[0, 0, 0] = torch.nan
+    with pytest.raises(ValueError, match="step 1 has predictions or prior weights that are not numbers"):
+        Film(tmp_path, one.probe, one.classes, (one.snapshots[0], replace(one.snapshots[1], log_p=spoilt)))
+    short = replace(one.snapshots[0], log_prior=one.snapshots[0].log_prior[:7])
+    with pytest.raises(ValueError, match=r"step 0 has predictions \(60, 30, 3\) and prior weights \(7,\)"):
+        Film(tmp_path, one.probe, one.classes, (short,))
+    with pytest.raises(ValueError, match=r"the run \(particles, images, classes\) \(60, 30, 2\)"):
+        Film(tmp_path, replace(one.probe, labels=one.probe.labels % 2), ("a", "b"), one.snapshots)
+    for labels in (one.probe.labels + 1, one.probe.labels - 1, one.probe.labels.float()):
+        with pytest.raises(ValueError, match="the labels of the images must be whole numbers from 0 to 2"):
+            Film(tmp_path, replace(one.probe, labels=labels), one.classes, one.snapshots)
+
+
+@pytest.mark.parametrize("method", [None, "some.function", {}, {"order": None}, {"target": {"order": 0}}])
+def test_a_run_whose_order_is_not_known_is_of_order_one(tmp_path: Path, method: object) -> None:
+    one = film(tmp_path / "run")
+    header = json.loads((one.path / "recipe.json").read_text())
+    header["recipe"]["method"] = method
+    (one.path / "recipe.json").write_text(json.dumps(header))
+    assert write_embedding([one], tmp_path / "page.html").clouds[0].order == 1
 
 
 def test_a_run_without_target_labels_shows_its_clusters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

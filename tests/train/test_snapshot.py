@@ -1,9 +1,11 @@
 """Snapshots: when they are taken, and that they are the particles' predictions."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from refprior.recipes import Named, named
 from refprior.train import load, snapshot, train
@@ -70,3 +72,15 @@ def test_a_damaged_file_is_named(run: tuple[Path, Run], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"step-00000004.safetensors cannot be read"):
         snapshot.read(tmp_path)
     assert snapshot.read(tmp_path / "elsewhere") is None
+
+
+@pytest.mark.parametrize("metadata", [None, {"classes": "{"}, {"classes": "3"}, {"classes": "[3]"}])
+def test_images_without_names_of_classes_are_refused(
+    run: tuple[Path, Run], tmp_path: Path, metadata: dict[str, str] | None
+) -> None:
+    path, _ = run
+    shutil.copytree(path / "snapshots", tmp_path / "snapshots")
+    probe = tmp_path / "snapshots" / "probe.safetensors"
+    save_file(load_file(path / "snapshots" / "probe.safetensors"), probe, metadata)
+    with pytest.raises(ValueError, match=r"probe.safetensors is damaged: "):
+        snapshot.read(tmp_path)

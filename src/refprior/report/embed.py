@@ -24,7 +24,7 @@ def write_embedding(
 ) -> Scene:
     """Write the page, and the paper's figure and a film of the spreading where wanted; the scene that they show."""
     headers = [folder.read_header(film.path) for film in films]
-    orders = [_order(header["recipe"]["method"]) for header in headers]
+    orders = [_order(header["recipe"].get("method")) for header in headers]
     seen = scene(films, [film.path.resolve().name for film in films], orders)
     for path in (out, picture, animation):
         if path is not None:
@@ -37,10 +37,12 @@ def write_embedding(
     return seen
 
 
-def _order(method: dict[str, Any]) -> int:
+def _order(method: Any) -> int:
     """The order of a method's tuples: its own, or of the information that it holds, or 1."""
-    holder = method if "order" in method else method.get("target", {})
-    return max(1, int(holder.get("order", 1)))
+    if not isinstance(method, dict):
+        return 1
+    order = method.get("order")
+    return max(1, order) if isinstance(order, int) else _order(method.get("target"))
 
 
 def page(seen: Scene) -> str:

@@ -47,13 +47,26 @@ class Film:
     def __post_init__(self) -> None:
         if not self.snapshots:
             raise ValueError(f"{self.path} holds no snapshot and no checkpoint: nothing to see yet")
-        first = self.snapshots[0].log_p.shape
-        for other in self.snapshots:
-            if other.log_p.shape != first or first[1] != len(self.probe):
-                raise ValueError(
-                    f"{self.path}: step {other.step} has (particles, images, classes) {tuple(other.log_p.shape)}, "
-                    f"step {self.snapshots[0].step} {tuple(first)}, with {len(self.probe)} images: not of one run"
-                )
+        self._check_labels()
+        first = self.snapshots[0].log_p.shape[:1]
+        for shot in self.snapshots:
+            self._check_snapshot(shot, (*first, len(self.probe), len(self.classes)))
+
+    def _check_labels(self) -> None:
+        labels, classes = self.probe.labels, len(self.classes)
+        if labels.dtype != torch.int64 or ((labels < 0) | (labels >= classes)).any():
+            raise ValueError(f"{self.path}: the labels of the images must be whole numbers from 0 to {classes - 1}")
+
+    def _check_snapshot(self, shot: Snapshot, wanted: tuple[int, ...]) -> None:
+        """Of the run's particles, images and classes, and logarithms: -inf is one, NaN is not."""
+        found = f"{self.path}: step {shot.step} has"
+        if shot.log_p.shape != wanted or shot.log_prior.shape != wanted[:1]:
+            raise ValueError(
+                f"{found} predictions {tuple(shot.log_p.shape)} and prior weights {tuple(shot.log_prior.shape)}, "
+                f"the run (particles, images, classes) {wanted}: not of one run"
+            )
+        if not (shot.log_p < torch.inf).all() or not (shot.log_prior < torch.inf).all():
+            raise ValueError(f"{found} predictions or prior weights that are not numbers: delete that snapshot")
 
 
 def steps(recipe: Recipe) -> set[int]:
@@ -90,10 +103,10 @@ def read(run: Path) -> Film | None:
     found = sorted(int(match[1]) for match in names if match)
     if not found:
         return None
-    images, metadata = _read(run / FOLDER / PROBE, "images", "labels")
+    images, classes = _read_probe(run / FOLDER / PROBE)
     parts = [_read(_file(run, step), "log_p", "log_prior")[0] for step in found]
     shots = tuple(Snapshot(step, *part) for step, part in zip(found, parts, strict=True))
-    return Film(run, Examples(*images), tuple(json.loads(metadata["classes"])), shots)
+    return Film(run, images, classes, shots)
 
 
 def from_checkpoints(run: Path, recipe: Recipe) -> Film:
@@ -117,6 +130,18 @@ def _write(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | No
         write_atomically(path, lambda side: save_file(whole, side, metadata))
     except SafetensorError as error:  # how it tells of a full disk
         raise OSError(str(error)) from None
+
+
+def _read_probe(path: Path) -> tuple[Examples, tuple[str, ...]]:
+    """The images with their labels, and the names of the classes."""
+    tensors, metadata = _read(path, "images", "labels")
+    try:
+        names = json.loads(metadata.get("classes", "null"))
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"its classes are {names}")
+        return Examples(*tensors), tuple(names)
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
 
 
 def _read(path: Path, *names: str) -> tuple[list[Tensor], dict[str, str]]:
