@@ -50,7 +50,7 @@ def page(seen: Scene) -> str:
     from plotly.offline import get_plotlyjs
 
     template = files("refprior.report").joinpath("embed.html").read_text(encoding="utf-8")
-    data = json.dumps(_data(seen)).replace("</", "<\\/")  # text in JSON must not end the script
+    data = json.dumps(_data(seen)).replace("<", "\\u003c")  # no name may end the script or begin another
     return template.replace("/*plotly*/", get_plotlyjs()).replace("/*data*/", data)
 
 
