@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,12 @@ def test_figure_and_film_are_written(tmp_path: Path) -> None:
         assert frames.n_frames == 4  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match=r"written as .gif, got film.mp4"):
         write_embedding([film(tmp_path / "other")], tmp_path / "page.html", animation=tmp_path / "film.mp4")
+
+
+def test_without_plotly_nothing_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(ValueError, match="the page needs plotly, which is not installed: pip install plotly"):
+        write_embedding([], tmp_path / "page.html")
 
 
 def test_bad_input_is_refused_in_words(tmp_path: Path) -> None:

@@ -23,13 +23,14 @@ def write_embedding(
     films: Sequence[Film], out: Path, picture: Path | None = None, animation: Path | None = None
 ) -> Scene:
     """Write the page, and the paper's figure and a film of the spreading where wanted; the scene that they show."""
+    script = _plotly()
     headers = [folder.read_header(film.path) for film in films]
     orders = [_order(header["recipe"].get("method")) for header in headers]
     seen = scene(films, [film.path.resolve().name for film in films], orders)
     for path in (out, picture, animation):
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-    folder.write_text(out, page(seen))
+    folder.write_text(out, page(seen, script))
     if picture is not None:
         write_picture(seen, picture)
     if animation is not None:
@@ -45,13 +46,20 @@ def _order(method: Any) -> int:
     return max(1, order) if isinstance(order, int) else _order(method.get("target"))
 
 
-def page(seen: Scene) -> str:
-    """The HTML text."""
-    from plotly.offline import get_plotlyjs
+def _plotly() -> str:
+    """The library that draws, as the text of a script."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise ValueError("the page needs plotly, which is not installed: pip install plotly") from None
+    return str(get_plotlyjs())
 
+
+def page(seen: Scene, script: str) -> str:
+    """The HTML text, with the script that draws in it."""
     template = files("refprior.report").joinpath("embed.html").read_text(encoding="utf-8")
     data = json.dumps(_data(seen)).replace("<", "\\u003c")  # no name may end the script or begin another
-    return template.replace("/*plotly*/", get_plotlyjs()).replace("/*data*/", data)
+    return template.replace("/*plotly*/", script).replace("/*data*/", data)
 
 
 def summary(seen: Scene) -> str:
