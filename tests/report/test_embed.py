@@ -105,8 +105,18 @@ def test_figure_and_film_are_written(tmp_path: Path) -> None:
     with Image.open(picture) as drawn, Image.open(animation) as frames:
         assert drawn.size[0] > 500
         assert frames.n_frames == 4  # type: ignore[attr-defined]
-    with pytest.raises(ValueError, match=r"written as .gif, got film.mp4"):
-        write_embedding([film(tmp_path / "other")], tmp_path / "page.html", animation=tmp_path / "film.mp4")
+
+
+def test_paths_that_cannot_be_written_are_refused_first(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    with pytest.raises(ValueError, match=r"is a folder: give the name of a file in it"):
+        write_embedding([], tmp_path)
+    for name in ("p.jpg", "p"):
+        with pytest.raises(ValueError, match=f"the picture is written as .png, got {name}"):
+            write_embedding([], page, tmp_path / name)
+    with pytest.raises(ValueError, match=r"the animation is written as .gif, got film.mp4"):
+        write_embedding([], page, animation=tmp_path / "film.mp4")
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_plotly_nothing_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

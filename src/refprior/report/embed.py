@@ -23,6 +23,7 @@ def write_embedding(
     films: Sequence[Film], out: Path, picture: Path | None = None, animation: Path | None = None
 ) -> Scene:
     """Write the page, and the paper's figure and a film of the spreading where wanted; the scene that they show."""
+    _check_paths(out, picture, animation)
     script = _plotly()
     headers = [folder.read_header(film.path) for film in films]
     orders = [_order(header["recipe"].get("method")) for header in headers]
@@ -36,6 +37,14 @@ def write_embedding(
     if animation is not None:
         write_animation(seen, animation)
     return seen
+
+
+def _check_paths(out: Path, picture: Path | None, animation: Path | None) -> None:
+    for name, path, suffix in (("page", out, None), ("picture", picture, ".png"), ("animation", animation, ".gif")):
+        if path is not None and path.is_dir():
+            raise ValueError(f"{path} is a folder: give the name of a file in it")
+        if path is not None and suffix and path.suffix.lower() != suffix:
+            raise ValueError(f"the {name} is written as {suffix}, got {path.name}")
 
 
 def _order(method: Any) -> int:
