@@ -21,6 +21,7 @@ from refprior.data import Examples
 from refprior.geometry import embedding, information_of_tuples, squared_distances
 from refprior.recipes import named
 from refprior.report import write_embedding
+from refprior.report.film import film_figure
 from refprior.report.scene import scene
 from refprior.train import train
 from refprior.train.snapshot import Film, Snapshot
@@ -105,6 +106,17 @@ def test_figure_and_film_are_written(tmp_path: Path) -> None:
     with Image.open(picture) as drawn, Image.open(animation) as frames:
         assert drawn.size[0] > 500
         assert frames.n_frames == 4  # type: ignore[attr-defined]
+
+
+def test_the_middle_is_a_tenth_of_the_steps_between_the_ends(tmp_path: Path) -> None:
+    one = film(tmp_path / "run")
+    few = replace(one, snapshots=one.snapshots[::3])
+    for shown, middle in ((one, 1), (replace(one, snapshots=one.snapshots[1:]), 1), (few, None)):
+        cloud = write_embedding([shown], tmp_path / "page.html", tmp_path / "p.png").clouds[0]
+        assert (cloud.middle, page_data(tmp_path / "page.html")["runs"][0]["middle"]) == (middle, middle)
+    legend = film_figure(scene([few], ["run"], [2])).axes[0].get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["step 0", "step 20"]
 
 
 def test_paths_that_cannot_be_written_are_refused_first(tmp_path: Path) -> None:

@@ -109,6 +109,7 @@ def _run(cloud: Cloud) -> dict[str, Any]:
         "name": cloud.name,
         "particles": cloud.coordinates.shape[1],
         "steps": cloud.steps,
+        "middle": cloud.middle,
         "coordinates": _packed(cloud.coordinates, np.float32),
         "accuracy": _packed(cloud.particle.accuracy, np.float32),
         "entropy": _packed(cloud.particle.entropy, np.float32),

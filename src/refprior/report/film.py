@@ -17,13 +17,14 @@ _FRAME_MILLISECONDS, _LAST_MILLISECONDS = 180, 2500
 
 
 def film_figure(seen: Scene) -> Figure:
-    """Start, middle (a tenth of the steps, as in the paper) and end of the first run along its three axes."""
+    """Start, middle and end of the first run along its three axes; the start, a small dot, above the others."""
     cloud = seen.clouds[0]
     figure, axes = _new(seen, 5.6, 4.8)
-    chosen = {0: _START, tenth(cloud): _MIDDLE, len(cloud.steps) - 1: _END}
-    for number, colour in chosen.items():
-        _scatter(axes, cloud, number, colour, f"step {cloud.steps[number]:,}")
-    axes.legend(loc="upper left", frameon=False, markerscale=3, fontsize=8)
+    moments = {0: _START, cloud.middle: _MIDDLE, len(cloud.steps) - 1: _END}
+    for number, colour in reversed(moments.items()):
+        if number is not None:
+            _scatter(axes, cloud, number, colour, f"step {cloud.steps[number]:,}")
+    axes.legend(loc="upper left", frameon=False, markerscale=3, fontsize=8, reverse=True)
     axes.view_init(elev=22, azim=35)
     return figure
 
@@ -32,11 +33,6 @@ def write_picture(seen: Scene, path: Path) -> None:
     """The figure as a small PNG: thousands of marks in full colour would take twice the room."""
     with Image.open(io.BytesIO(as_png(film_figure(seen)))) as drawn:
         drawn.convert("RGB").quantize(128).save(path, optimize=True)
-
-
-def tenth(cloud: Cloud) -> int:
-    """The snapshot nearest to a tenth of the steps."""
-    return int(np.abs(np.array(cloud.steps) - cloud.steps[-1] / 10).argmin())
 
 
 def write_animation(seen: Scene, path: Path) -> None:
@@ -59,7 +55,7 @@ def _frame(seen: Scene, cloud: Cloud, number: int) -> Image.Image:
 
 def _new(seen: Scene, width: float, height: float) -> tuple[Figure, Axes3D]:
     figure = Figure(figsize=(width, height))
-    axes: Axes3D = figure.add_subplot(projection="3d")
+    axes: Axes3D = figure.add_subplot(projection="3d", computed_zorder=False)  # what is drawn later lies above
     figure.subplots_adjust(left=0.03, right=0.9, bottom=0.1, top=0.92)
     every = seen.clouds[0].coordinates.reshape(-1, 3)
     low, high = every.min(0), every.max(0)

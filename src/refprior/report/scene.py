@@ -53,6 +53,12 @@ class Cloud:
     consensus: Consensus
 
     @property
+    def middle(self) -> int | None:
+        """The snapshot nearest to a tenth of the steps, as in the paper, between the first and the last, if any is."""
+        between = range(1, len(self.steps) - 1)
+        return min(between, key=lambda i: abs(self.steps[i] - self.steps[-1] / 10), default=None)
+
+    @property
     def information(self) -> list[float]:
         return [a - b for a, b in zip(self.marginal_entropy, self.conditional_entropy, strict=True)]
 
