@@ -123,6 +123,11 @@ class Components:
             )
         return (points.to(self.mean) - self.mean) @ self.directions.T
 
+    def beside(self, points: Tensor) -> Tensor:
+        """How far points lie from the space of the axes, which a picture along them does not show: (M, D) -> (M,)."""
+        whole = (points.to(self.mean) - self.mean).square().sum(-1)
+        return (whole - self.project(points).square().sum(-1)).clamp_min(0).sqrt()
+
 
 def principal_components(points: Tensor, log_prior: Tensor | None = None, count: int = 3) -> Components:
     """The `count` principal components of points weighted by the prior, rem:visua_prior: (K, D), (K,).

@@ -86,6 +86,8 @@ def test_the_page_holds_distances_and_information(tmp_path: Path) -> None:
     right = embedding(torch.nn.functional.one_hot(one.probe.labels, 3).float().log())
     apart = squared_distances(right[None], embedding(one.snapshots[3].log_p)).numpy()[0]
     assert (np.square(first - np.array(data["landmarks"]["truth"])).sum(-1) <= apart + 1e-5).all()
+    squared = squared_distances(right[None], embedding(one.snapshots[3].log_p).mean(0, keepdim=True)).item()
+    assert np.square(data["landmarks"]["truth"]).sum() + data["beside"]["truth"] ** 2 == pytest.approx(squared)
     assert list(data["landmarks"]) == ["truth", "always a", "always b", f"always {NAME}"]
     assert data["explained"] == pytest.approx(seen.explained)
     assert data["classes"] == ["a", "b", NAME]

@@ -78,8 +78,8 @@ def summary(seen: Scene) -> str:
     return (
         f"{cloud.coordinates.shape[1]} particles, order {cloud.order}: I = {cloud.information[-1]:.3f} of at most "
         f"{_largest(cloud, seen):.3f} nats on {len(seen.all_labels)} test images at step {cloud.steps[-1]}, "
-        f"{100 * cloud.constant[-1]:.1f} % constant particles. Distances are Hellinger distances; the axes hold "
-        f"{held} % of the variance ({100 * sum(seen.explained):.1f} % together)."
+        f"{100 * cloud.constant[-1]:.1f} % constant particles. Distances seen are at most the Hellinger "
+        f"distances: the axes hold {held} % of the variance ({100 * sum(seen.explained):.1f} % together)."
     )
 
 
@@ -97,6 +97,7 @@ def _data(seen: Scene) -> dict[str, Any]:
         "ranges": _ranges(every),
         "classes": seen.classes,
         "landmarks": seen.landmarks,
+        "beside": seen.beside,
         "labels": seen.all_labels,
         "shown": [{"picture": _picture(i), "label": y} for i, y in zip(seen.images, seen.labels, strict=True)],
         "largest": _largest(seen.clouds[0], seen),

@@ -74,6 +74,7 @@ class Scene:
     labels: list[int]  # (m,) of the shown images
     all_labels: list[int]  # (n,) of the probe images
     landmarks: dict[str, list[float]]  # models that are certain: of the truth, and of one class for all images
+    beside: dict[str, float]  # Hellinger distance of each from the space of the axes
 
 
 def scene(films: Sequence[Film], names: Sequence[str], orders: Sequence[int]) -> Scene:
@@ -83,6 +84,8 @@ def scene(films: Sequence[Film], names: Sequence[str], orders: Sequence[int]) ->
     axes = _common_axes([film.snapshots[-1] for film in films])
     probe = films[0].probe
     shown = _shown(probe.labels)
+    certain = _certain(probe.labels, films[0].classes)
+    points = torch.stack([truth(y, len(films[0].classes)) for y in certain.values()])
     clouds = [_cloud(f, name, order, axes, shown) for f, name, order in zip(films, names, orders, strict=True)]
     return Scene(
         clouds,
@@ -91,14 +94,14 @@ def scene(films: Sequence[Film], names: Sequence[str], orders: Sequence[int]) ->
         probe.images[shown],
         probe.labels[shown].tolist(),
         probe.labels.tolist(),
-        _landmarks(axes, probe.labels, films[0].classes),
+        dict(zip(certain, axes.project(points).tolist(), strict=True)),
+        dict(zip(certain, axes.beside(points).tolist(), strict=True)),
     )
 
 
-def _landmarks(axes: Components, labels: Tensor, classes: tuple[str, ...]) -> dict[str, list[float]]:
-    certain = {"truth": labels} | {f"always {name}": torch.full_like(labels, c) for c, name in enumerate(classes)}
-    points = torch.stack([truth(y, len(classes)) for y in certain.values()])
-    return dict(zip(certain, axes.project(points).tolist(), strict=True))
+def _certain(labels: Tensor, classes: tuple[str, ...]) -> dict[str, Tensor]:
+    """Labelings (n,) of models that are certain of them."""
+    return {"truth": labels} | {f"always {name}": torch.full_like(labels, c) for c, name in enumerate(classes)}
 
 
 def _check_same_images(one: Film, other: Film) -> None:
