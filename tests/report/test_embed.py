@@ -188,7 +188,11 @@ def test_a_run_without_target_labels_shows_its_clusters(tmp_path: Path, capsys: 
     recipe, origin = named("label_free_transfer", settings, seed=0)
     train(recipe, tmp_path / "run", origin=origin)
     main_without_exit(["embed", str(tmp_path / "run")])
-    run = page_data(tmp_path / "run" / "embedding.html")["runs"][0]
+    data = page_data(tmp_path / "run" / "embedding.html")
+    run = data["runs"][0]
+    assert not data["named"]
+    assert data["outputs"] == [f"output {number}" for number in range(1, 6)]
+    assert list(data["landmarks"]) == [f"always output {number}" for number in range(1, 6)]
     assert set(run["clusters"]) == {0, 1, 2, 3, 4}
     assert run["agreement"] > 0.5  # chance is 0.2, matched a little more
     assert "20 particles, order 2" in capsys.readouterr().out

@@ -27,7 +27,8 @@ def write_embedding(
     script = _plotly()
     headers = [folder.read_header(film.path) for film in films]
     orders = [_order(header["recipe"].get("method")) for header in headers]
-    seen = scene(films, [film.path.resolve().name for film in films], orders)
+    named = all(header["recipe"].get("readout") != "consensus" for header in headers)
+    seen = scene(films, [film.path.resolve().name for film in films], orders, named)
     for path in (out, picture, animation):
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,6 +97,8 @@ def _data(seen: Scene) -> dict[str, Any]:
         "explained": seen.explained,
         "ranges": _ranges(every),
         "classes": seen.classes,
+        "outputs": seen.outputs,
+        "named": seen.named,
         "landmarks": seen.landmarks,
         "beside": seen.beside,
         "labels": seen.all_labels,

@@ -70,27 +70,36 @@ class Scene:
     clouds: list[Cloud]
     explained: list[float]  # share of the variance of the last snapshots along each axis
     classes: tuple[str, ...]
+    outputs: tuple[str, ...]  # names of the particles' outputs: the classes', or numbers where no label named them
     images: Tensor  # (m, *shape)
     labels: list[int]  # (m,) of the shown images
     all_labels: list[int]  # (n,) of the probe images
     landmarks: dict[str, list[float]]  # models that are certain: of the truth, and of one class for all images
     beside: dict[str, float]  # Hellinger distance of each from the space of the axes
 
+    @property
+    def named(self) -> bool:
+        """Whether outputs are classes, so that a particle can be right."""
+        return self.outputs == self.classes
 
-def scene(films: Sequence[Film], names: Sequence[str], orders: Sequence[int]) -> Scene:
-    """Films of the same images along common axes."""
+
+def scene(films: Sequence[Film], names: Sequence[str], orders: Sequence[int], named: bool = True) -> Scene:
+    """Films of the same images along common axes. named: the particles' outputs are the classes."""
     for one, other in pairwise(films):
         _check_same_images(one, other)
     axes = _common_axes([film.snapshots[-1] for film in films])
     probe = films[0].probe
     shown = _shown(probe.labels)
-    certain = _certain(probe.labels, films[0].classes)
-    points = torch.stack([truth(y, len(films[0].classes)) for y in certain.values()])
+    classes = films[0].classes
+    outputs = classes if named else tuple(f"output {c + 1}" for c in range(len(classes)))
+    certain = ({"truth": probe.labels} if named else {}) | _constant(probe.labels, outputs)
+    points = torch.stack([truth(y, len(classes)) for y in certain.values()])
     clouds = [_cloud(f, name, order, axes, shown) for f, name, order in zip(films, names, orders, strict=True)]
     return Scene(
         clouds,
         axes.explained.tolist(),
-        films[0].classes,
+        classes,
+        outputs,
         probe.images[shown],
         probe.labels[shown].tolist(),
         probe.labels.tolist(),
@@ -99,9 +108,9 @@ def scene(films: Sequence[Film], names: Sequence[str], orders: Sequence[int]) ->
     )
 
 
-def _certain(labels: Tensor, classes: tuple[str, ...]) -> dict[str, Tensor]:
-    """Labelings (n,) of models that are certain of them."""
-    return {"truth": labels} | {f"always {name}": torch.full_like(labels, c) for c, name in enumerate(classes)}
+def _constant(labels: Tensor, outputs: tuple[str, ...]) -> dict[str, Tensor]:
+    """One output for all images: (n,) each."""
+    return {f"always {name}": torch.full_like(labels, c) for c, name in enumerate(outputs)}
 
 
 def _check_same_images(one: Film, other: Film) -> None:
