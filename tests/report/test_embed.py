@@ -21,8 +21,9 @@ from refprior.data import Examples
 from refprior.geometry import embedding, information_of_tuples, squared_distances
 from refprior.recipes import named
 from refprior.report import write_embedding
+from refprior.report.embed import summary
 from refprior.report.film import film_figure
-from refprior.report.scene import scene
+from refprior.report.scene import affordable_order, scene
 from refprior.train import train
 from refprior.train.snapshot import Film, Snapshot
 
@@ -149,7 +150,7 @@ def test_bad_input_is_refused_in_words(tmp_path: Path) -> None:
         write_embedding([film(tmp_path / "few", particles=3)], tmp_path / "page.html")
     with pytest.raises(ValueError, match="need at least 2 classes"):
         write_embedding([film(tmp_path / "single", classes=1)], tmp_path / "page.html")
-    with pytest.raises(ValueError, match="no snapshot and no checkpoint"):
+    with pytest.raises(ValueError, match="a film needs at least one snapshot"):
         Film(tmp_path, one.probe, one.classes, ())
     more = film(tmp_path / "more", particles=61).snapshots
     with pytest.raises(ValueError, match=r"step 20 has .* \(61, 30, 3\) .* the run .* \(60, 30, 3\)"):
@@ -209,6 +210,28 @@ def test_any_run_folder_can_be_embedded(tmp_path: Path, snapshots: str, capsys: 
     assert data["runs"][0]["steps"] == ([0, 1, 4, 9] if snapshots == "3" else [0, 9])
     assert data["runs"][0]["particles"] == 4
     assert "4 particles, order 2" in capsys.readouterr().out
+
+
+def test_a_run_from_python_without_snapshots_is_told_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    film(tmp_path / "run")
+    with pytest.raises(SystemExit) as stop:
+        main(["embed", str(tmp_path / "run")])
+    assert stop.value.code == 2
+    assert "kept no snapshots: train with Recipe(…, snapshots=20), or call" in capsys.readouterr().err
+
+
+def test_an_order_with_too_many_labelings_is_measured_at_a_lower_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [affordable_order(n, 4, 200, 10) for n in (1, 2, 5, 9)] == [1, 2, 5, 5]
+    assert affordable_order(2, 3000, 200, 2) == 2
+    assert affordable_order(300, 1, 3, 2) == 3
+    monkeypatch.setattr("refprior.report.scene.MOST_PROBABILITIES", 10_000)
+    seen = scene([film(tmp_path / "run")], ["run"], [50])
+    assert (seen.clouds[0].trained_order, seen.clouds[0].order) == (50, 2)
+    assert "order 2 (trained with 50: too many labelings): I = " in summary(seen)
 
 
 def main_without_exit(arguments: list[str]) -> None:

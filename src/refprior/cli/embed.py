@@ -43,5 +43,10 @@ def _film(path: Path) -> "Film":
     film = snapshot.read(path)
     if film is not None:
         return film
+    if header["origin"] is None:
+        raise ValueError(
+            f"{path} was trained from Python and kept no snapshots: train with Recipe(…, snapshots=20), or call "
+            "refprior.report.write_embedding([refprior.train.snapshot.from_checkpoints(path, recipe)], out)"
+        )
     print(f"{path} kept no snapshots: reading its checkpoints …", file=sys.stderr)
     return snapshot.from_checkpoints(path, again(header["origin"]))

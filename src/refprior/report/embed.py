@@ -75,10 +75,11 @@ def page(seen: Scene, script: str) -> str:
 def summary(seen: Scene) -> str:
     """What a person should know first, in two sentences."""
     cloud = seen.clouds[0]
+    trained = f" (trained with {cloud.trained_order}: too many labelings)" if cloud.order < cloud.trained_order else ""
     held = ", ".join(f"{100 * share:.1f}" for share in seen.explained)
     return (
-        f"{cloud.coordinates.shape[1]} particles, order {cloud.order}: I = {cloud.information[-1]:.3f} of at most "
-        f"{_largest(cloud, seen):.3f} nats on {len(seen.all_labels)} test images at step {cloud.steps[-1]}, "
+        f"{cloud.coordinates.shape[1]} particles, order {cloud.order}{trained}: I = {cloud.information[-1]:.3f} of "
+        f"at most {_largest(cloud, seen):.3f} nats on {len(seen.all_labels)} test images at step {cloud.steps[-1]}, "
         f"{100 * cloud.constant[-1]:.1f} % constant particles. Distances seen are at most the Hellinger "
         f"distances: the axes hold {held} % of the variance ({100 * sum(seen.explained):.1f} % together)."
     )

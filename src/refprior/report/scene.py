@@ -16,6 +16,7 @@ from refprior.posterior import accuracy, consensus, match, output_code
 from refprior.train.snapshot import Film, Snapshot
 
 SHOWN = 8  # images whose predictions are shown for a single particle
+MOST_PROBABILITIES = 10**8  # of labelings, a snapshot; more would take minutes for a number beside the picture
 Array = np.ndarray
 
 
@@ -42,7 +43,8 @@ class Cloud:
     """One run."""
 
     name: str
-    order: int
+    trained_order: int  # of the method's tuples
+    order: int  # of the tuples whose information is measured: lower where those have too many labelings
     steps: list[int]
     coordinates: Array  # (S, K, 3)
     particle: Particle
@@ -136,9 +138,11 @@ def _shown(labels: Tensor) -> Tensor:
 
 def _cloud(film: Film, name: str, order: int, axes: Components, shown: Tensor) -> Cloud:
     shots = film.snapshots
+    trained, order = order, affordable_order(order, *shots[0].log_p.shape)
     entropies = [_entropies(s, order) for s in shots]
     return Cloud(
         name,
+        trained,
         order,
         [s.step for s in shots],
         np.stack([axes.project(embedding(s.log_p)).numpy() for s in shots]),
@@ -166,6 +170,13 @@ def _particle(shots: Sequence[Snapshot], labels: Tensor) -> Particle:
 
 def _equal(count: int) -> Tensor:
     return torch.zeros(count).log_softmax(0)
+
+
+def affordable_order(order: int, particles: int, images: int, classes: int) -> int:
+    """The order, or the largest below it whose labelings are few enough to enumerate."""
+    while order > 1 and (order > images or particles * (images // order) * classes**order > MOST_PROBABILITIES):
+        order -= 1
+    return order
 
 
 def _entropies(shot: Snapshot, order: int) -> tuple[float, float]:
