@@ -63,6 +63,22 @@ def test_checkpoints_serve_where_there_are_none(run: tuple[Path, Run], recipe: N
     assert load(path, recipe.recipe).recipe == recipe.recipe
 
 
+def test_a_damaged_checkpoint_is_passed_over_and_one_is_needed(
+    run: tuple[Path, Run], recipe: Named, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, _ = run
+    shutil.copytree(path / "checkpoints", tmp_path / "checkpoints")
+    (tmp_path / "checkpoints" / "step-00000000.safetensors").write_bytes(b"damaged")
+    before = torch.get_rng_state()
+    seen = snapshot.from_checkpoints(tmp_path, recipe.recipe)
+    assert [shot.step for shot in seen.snapshots] == [0, 9]  # the start is known without its checkpoint
+    assert "step-00000000.safetensors is damaged: " in caplog.text
+    assert torch.equal(torch.get_rng_state(), before)
+    shutil.rmtree(tmp_path / "checkpoints")
+    with pytest.raises(ValueError, match="holds no snapshot and no checkpoint that can be read"):
+        snapshot.from_checkpoints(tmp_path, recipe.recipe)
+
+
 def test_a_damaged_file_is_named(run: tuple[Path, Run], tmp_path: Path) -> None:
     path, _ = run
     copy = tmp_path / "snapshots"

@@ -7,6 +7,7 @@ the images and their labels. A run that kept no snapshots is seen through its ch
 # K particles, n probe images, C classes
 
 import json
+import logging
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from refprior.train.recipe import Recipe
 
 FOLDER, PROBE = "snapshots", "probe.safetensors"
 PROBES = 200  # images
+log = logging.getLogger("refprior")
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Film:
 
     def __post_init__(self) -> None:
         if not self.snapshots:
-            raise ValueError(f"{self.path} holds no snapshot and no checkpoint: nothing to see yet")
+            raise ValueError(f"{self.path}: a film needs at least one snapshot")
         self._check_labels()
         first = self.snapshots[0].log_p.shape[:1]
         for shot in self.snapshots:
@@ -110,14 +112,25 @@ def read(run: Path) -> Film | None:
 
 
 def from_checkpoints(run: Path, recipe: Recipe) -> Film:
-    """The start and the checkpoints of a run, for runs that kept no snapshots."""
-    task = recipe.task()
-    state = begin(recipe, task, torch.device("cpu"))
-    taken = [take(task, state)] if recipe.start is None else []
-    for step in sorted(checkpoint.steps(run)):
+    """The start and the checkpoints of a run, for runs that kept no snapshots; a damaged one is passed over."""
+    with torch.random.fork_rng(devices=[]):  # a checkpoint restores the global generator too
+        task = recipe.task()
+        state = begin(recipe, task, torch.device("cpu"))
+        start = [take(task, state)] if recipe.start is None else []
+        taken = [take(task, state) for step in sorted(checkpoint.steps(run)) if _restored(state, run, step)]
+    if not taken:
+        raise ValueError(f"{run} holds no snapshot and no checkpoint that can be read: nothing to see yet")
+    return Film(run, probe(task), task.classes, tuple({shot.step: shot for shot in start + taken}.values()))
+
+
+def _restored(state: State, run: Path, step: int) -> bool:
+    """Whether the checkpoint of this step is whole and now the state."""
+    try:
         checkpoint.restore(state, checkpoint.read(run, step))
-        taken.append(take(task, state))
-    return Film(run, probe(task), task.classes, tuple({shot.step: shot for shot in taken}.values()))
+    except checkpoint.CheckpointError as error:
+        log.warning("%s; going on without it", error)
+        return False
+    return True
 
 
 def _file(run: Path, step: int) -> Path:
