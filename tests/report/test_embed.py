@@ -122,6 +122,17 @@ def test_the_middle_is_a_tenth_of_the_steps_between_the_ends(tmp_path: Path) -> 
     assert [text.get_text() for text in legend.get_texts()] == ["step 0", "step 20"]
 
 
+def test_several_runs_have_names_that_tell_them_apart(tmp_path: Path) -> None:
+    one, other = film(tmp_path / "x" / "run"), film(tmp_path / "y" / "run")
+    fewer = replace(other, snapshots=other.snapshots[1:])
+    seen = write_embedding([one, fewer], tmp_path / "page.html")
+    assert [run["name"] for run in page_data(tmp_path / "page.html")["runs"]] == ["x/run", "y/run"]
+    assert summary(seen).startswith("x/run: 60 particles, order 2: ")
+    np.testing.assert_allclose(seen.clouds[0].coordinates[1:], seen.clouds[1].coordinates)
+    with pytest.raises(ValueError, match=r"a run is given twice: .*run, .*run"):
+        write_embedding([one, one], tmp_path / "page.html")
+
+
 def test_paths_that_cannot_be_written_are_refused_first(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     with pytest.raises(ValueError, match=r"is a folder: give the name of a file in it"):

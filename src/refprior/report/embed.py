@@ -28,7 +28,7 @@ def write_embedding(
     headers = [folder.read_header(film.path) for film in films]
     orders = [_order(header["recipe"].get("method")) for header in headers]
     named = all(header["recipe"].get("readout") != "consensus" for header in headers)
-    seen = scene(films, [film.path.resolve().name for film in films], orders, named)
+    seen = scene(films, _names([film.path.resolve() for film in films]), orders, named)
     for path in (out, picture, animation):
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,6 +38,16 @@ def write_embedding(
     if animation is not None:
         write_animation(seen, animation)
     return seen
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """The last parts of the paths, as few as tell them apart."""
+    if len(set(paths)) < len(paths):
+        raise ValueError(f"a run is given twice: {', '.join(map(str, paths))}")
+    depth = 1
+    while len({path.parts[-depth:] for path in paths}) < len(paths):
+        depth += 1
+    return ["/".join(path.parts[-depth:]) for path in paths]
 
 
 def _check_paths(out: Path, picture: Path | None, animation: Path | None) -> None:
@@ -73,15 +83,17 @@ def page(seen: Scene, script: str) -> str:
 
 
 def summary(seen: Scene) -> str:
-    """What a person should know first, in two sentences."""
+    """What a person should know first, in two sentences; of several runs, about the first."""
     cloud = seen.clouds[0]
+    whose = f"{cloud.name}: " if len(seen.clouds) > 1 else ""
     trained = f" (trained with {cloud.trained_order}: too many labelings)" if cloud.order < cloud.trained_order else ""
     held = ", ".join(f"{100 * share:.1f}" for share in seen.explained)
     return (
-        f"{cloud.coordinates.shape[1]} particles, order {cloud.order}{trained}: I = {cloud.information[-1]:.3f} of "
-        f"at most {_largest(cloud, seen):.3f} nats on {len(seen.all_labels)} test images at step {cloud.steps[-1]}, "
-        f"{100 * cloud.constant[-1]:.1f} % constant particles. Distances seen are at most the Hellinger "
-        f"distances: the axes hold {held} % of the variance ({100 * sum(seen.explained):.1f} % together)."
+        f"{whose}{cloud.coordinates.shape[1]} particles, order {cloud.order}{trained}: "
+        f"I = {cloud.information[-1]:.3f} of at most {_largest(cloud, seen):.3f} nats on {len(seen.all_labels)} test "
+        f"images at step {cloud.steps[-1]}, {100 * cloud.constant[-1]:.1f} % constant particles. Distances seen are at "
+        f"most the Hellinger distances: the axes hold {held} % of the variance ({100 * sum(seen.explained):.1f} % "
+        "together)."
     )
 
 
