@@ -289,6 +289,7 @@ const later = () => new Promise(done => setTimeout(done, 1500));
   $("ghosts").click(); await later(); report.ghosts = visible();
   $("cloud").emit("plotly_hover", {points: [{curveNumber: 0, pointNumber: 7}]});
   report.who = $("who").textContent; report.pictures = document.querySelectorAll("#particle img").length;
+  report.labels = [...document.querySelectorAll("#particle .true")].map(label => label.title);
   choose("slider", 0, "input"); await later(); report.later = $("who").textContent;
   report.ranges.push(ranges());
   report.requests = performance.getEntriesByType("resource").map(e => e.name).filter(n => !/^(data|blob):/.test(n));
@@ -323,6 +324,7 @@ def test_the_slider_moves_points_and_nothing_leaves_the_page(tmp_path: Path) -> 
         assert report[text].startswith(f"Particle 7 at step {number}: accuracy")
         assert f"entropy {percent}," in report[text]
     assert report["pictures"] == 8
+    assert report["labels"] == [seen.classes[label] for label in seen.labels]
     assert report["ranges"][0] == report["ranges"][1]
     for offset, (low, high) in enumerate(report["ranges"][0]):
         values = cloud.consensus.coordinates[..., offset]
