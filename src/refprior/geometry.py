@@ -154,7 +154,8 @@ def _leading(spread: Tensor, count: int) -> tuple[Tensor, Tensor]:
     wide = spread.shape[0] < spread.shape[1]
     matrix = (spread @ spread.T if wide else spread.T @ spread).cpu().numpy()
     size = len(matrix)
-    values, vectors = eigh(matrix, subset_by_index=(size - count, size - 1))
+    # In the column order of LAPACK the symmetric matrix is taken as it is, and no copy of it is made.
+    values, vectors = eigh(matrix.T, subset_by_index=(size - count, size - 1), overwrite_a=True)
     variances = torch.from_numpy(np.maximum(values[::-1], 0).copy()).to(spread)
     rows = torch.from_numpy(vectors[:, ::-1].T.copy()).to(spread)
     directions = torch.nn.functional.normalize(rows @ spread if wide else rows, dim=-1)
