@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from refprior.report.film import write_animation, write_picture
+from refprior.report.film import COLOURS, write_animation, write_picture
 from refprior.report.scene import Cloud, Scene, scene
 from refprior.train import folder
 from refprior.train.snapshot import Film
@@ -109,6 +109,7 @@ def _data(seen: Scene) -> dict[str, Any]:
         "runs": [_run(cloud) for cloud in seen.clouds],
         "explained": seen.explained,
         "ranges": _ranges(every),
+        "colours": COLOURS,
         "classes": seen.classes,
         "outputs": seen.outputs,
         "named": seen.named,

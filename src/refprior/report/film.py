@@ -12,7 +12,7 @@ from PIL import Image
 from refprior.report.figures import as_png
 from refprior.report.scene import Cloud, Scene
 
-_START, _MIDDLE, _END = "#3163b2", "#e98c28", "#309450"  # the paper's blue, orange and green
+COLOURS = START, MIDDLE, END = "#3163b2", "#e98c28", "#309450"  # the paper's blue, orange and green
 _FRAME_MILLISECONDS, _LAST_MILLISECONDS = 180, 2500
 
 
@@ -20,7 +20,7 @@ def film_figure(seen: Scene) -> Figure:
     """Start, middle and end of the first run along its three axes; the start, a small dot, above the others."""
     cloud = seen.clouds[0]
     figure, axes = _new(seen, 5.6, 4.8, zoom=1.0)
-    moments = {0: _START, cloud.middle: _MIDDLE, len(cloud.steps) - 1: _END}
+    moments = {0: START, cloud.middle: MIDDLE, len(cloud.steps) - 1: END}
     for number, colour in reversed(moments.items()):
         if number is not None:
             _scatter(axes, cloud, number, colour, f"step {cloud.steps[number]:,}")
@@ -84,5 +84,5 @@ def _area(cloud: Cloud) -> float:
 
 def _colour(progress: float) -> tuple[float, ...]:
     """Blue, orange, green, and between them."""
-    stops = np.array([[int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)] for c in (_START, _MIDDLE, _END)])
+    stops = np.array([[int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)] for c in COLOURS])
     return tuple(float(np.interp(progress, [0, 0.5, 1], stops[:, channel])) for channel in range(3))

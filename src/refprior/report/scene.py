@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from refprior.geometry import Components, embedding, information_of_tuples, is_constant, principal_components, truth
-from refprior.information import average, entropy, mixture
+from refprior.information import average, entropy, mixture, uniform
 from refprior.posterior import accuracy, consensus, match, output_code
 from refprior.train.snapshot import Film, Snapshot
 
@@ -30,7 +30,7 @@ class Particle:
 
 
 @dataclass(frozen=True)
-class Consensus:
+class ImageMap:
     """The images as all particles together see them, and their clusters."""
 
     coordinates: Array  # (S, n, 2) along the axes of the last snapshot
@@ -49,20 +49,21 @@ class Cloud:
     coordinates: Array  # (S, K, 3)
     particle: Particle
     predictions: Array  # (S, K, m, C) probabilities on the shown images
-    marginal_entropy: list[float]  # of tuples of probe images, in nats, a value a snapshot
+    information: list[float]  # of tuples of probe images, in nats, a value a snapshot
     conditional_entropy: list[float]
     constant: list[float]  # share of constant particles
-    consensus: Consensus
+    consensus: ImageMap
+
+    @property
+    def marginal_entropy(self) -> list[float]:
+        """The first term of eq:ref_ssl."""
+        return [a + b for a, b in zip(self.information, self.conditional_entropy, strict=True)]
 
     @property
     def middle(self) -> int | None:
         """The snapshot nearest to a tenth of the steps, as in the paper, between the first and the last, if any is."""
         between = range(1, len(self.steps) - 1)
         return min(between, key=lambda i: abs(self.steps[i] - self.steps[-1] / 10), default=None)
-
-    @property
-    def information(self) -> list[float]:
-        return [a - b for a, b in zip(self.marginal_entropy, self.conditional_entropy, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def _cloud(film: Film, name: str, order: int, axes: Components, shown: Tensor) -
         np.stack([axes.project(embedding(s.log_p)).numpy() for s in shots]),
         _particle(shots, film.probe.labels),
         np.stack([s.log_p[:, shown].exp().numpy() for s in shots]),
-        [marginal for marginal, _ in entropies],
+        [information for information, _ in entropies],
         [conditional for _, conditional in entropies],
         [is_constant(s.log_p).double().mean().item() for s in shots],
         _consensus(shots, film.probe.labels),
@@ -161,15 +162,11 @@ def _particle(shots: Sequence[Snapshot], labels: Tensor) -> Particle:
         (
             accuracy(s.log_p, labels).mean(-1),
             entropy(s.log_p).mean(-1) / most,
-            entropy(mixture(s.log_p.transpose(0, 1), _equal(s.log_p.shape[1]))) / most,
+            entropy(mixture(s.log_p.transpose(0, 1), uniform(s.log_p.shape[1], s.log_p))) / most,
         )
         for s in shots
     ]
     return Particle(*(np.stack([values.numpy() for values in column]) for column in zip(*each, strict=True)))
-
-
-def _equal(count: int) -> Tensor:
-    return torch.zeros(count).log_softmax(0)
 
 
 def affordable_order(order: int, particles: int, images: int, classes: int) -> int:
@@ -180,14 +177,14 @@ def affordable_order(order: int, particles: int, images: int, classes: int) -> i
 
 
 def _entropies(shot: Snapshot, order: int) -> tuple[float, float]:
-    """The two terms of eq:ref_ssl on tuples of probe images."""
+    """The information of eq:ref_ssl and its second term, on tuples of probe images."""
     information = information_of_tuples(shot.log_p, shot.log_prior, order).mean().item()
     images = shot.log_p.shape[1] // order * order
     conditional = order * average(entropy(shot.log_p[:, :images]).mean(-1), shot.log_prior).item()
-    return information + conditional, conditional
+    return information, conditional
 
 
-def _consensus(shots: Sequence[Snapshot], labels: Tensor) -> Consensus:
+def _consensus(shots: Sequence[Snapshot], labels: Tensor) -> ImageMap:
     """Images by the predictions of all particles together, an output code, in C clusters."""
     points = [output_code(s.log_p, s.log_prior) for s in shots]  # (n, K·C) each
     axes = principal_components(points[-1], count=2)
@@ -195,4 +192,4 @@ def _consensus(shots: Sequence[Snapshot], labels: Tensor) -> Consensus:
     found = consensus(last, classes, shots[-1].log_prior).clusters(last)
     names = match(found, labels, classes)[found]
     right = (names == labels).double().mean().item()
-    return Consensus(np.stack([axes.project(p).numpy() for p in points]), names.numpy(), right)
+    return ImageMap(np.stack([axes.project(p).numpy() for p in points]), names.numpy(), right)
