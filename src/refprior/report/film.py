@@ -19,7 +19,7 @@ _FRAME_MILLISECONDS, _LAST_MILLISECONDS = 180, 2500
 def film_figure(seen: Scene) -> Figure:
     """Start, middle and end of the first run along its three axes; the start, a small dot, above the others."""
     cloud = seen.clouds[0]
-    figure, axes = _new(seen, 5.6, 4.8, zoom=1.0)
+    figure, axes = _new(seen, 5.6, 4.8, zoom=0.95)
     moments = {0: START, cloud.middle: MIDDLE, len(cloud.steps) - 1: END}
     for number, colour in reversed(moments.items()):
         if number is not None:
@@ -56,7 +56,7 @@ def _frame(seen: Scene, cloud: Cloud, number: int) -> Image.Image:
 def _new(seen: Scene, width: float, height: float, zoom: float) -> tuple[Figure, Axes3D]:
     figure = Figure(figsize=(width, height))
     axes: Axes3D = figure.add_subplot(projection="3d", computed_zorder=False)  # what is drawn later lies above
-    figure.subplots_adjust(left=0.08, right=0.9, bottom=0.1, top=0.92)
+    figure.subplots_adjust(left=0.04, right=1, bottom=0.1, top=0.92)
     every = seen.clouds[0].coordinates.reshape(-1, 3)
     low, high = every.min(0), every.max(0)
     margin = 0.03 * max(float((high - low).max()), 1e-6)
