@@ -7,8 +7,8 @@ Each is the recipe mnist_manifold on images of 14×14 with Adam 3e-3 and 300 ste
 images: I_N and exp I_N on all of them cut into tuples, clusters at distance 0.3 and constant particles on 200.
 """
 
+import argparse
 import math
-import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -51,18 +51,19 @@ def reach(count: int, order: int) -> Reached:
 def figure(results: list[Reached]) -> Figure:
     drawn = Figure(figsize=(9.6, 3.4), layout="constrained")
     left, right = drawn.subplots(1, 2)
-    for order in ORDERS:
+    orders = sorted({r.order for r in results})
+    for order in orders:
         line = [r for r in results if r.order == order]
-        counts, most = [r.particles for r in line], order * math.log(2)
-        left.semilogx(counts, [r.information / most for r in line], "o-", ms=4, label=f"order {order}")
+        counts, largest = [r.particles for r in line], order * math.log(2)
+        left.semilogx(counts, [r.information / largest for r in line], "o-", ms=4, label=f"order {order}")
         right.loglog(counts, [math.exp(r.information) for r in line], "o-", ms=4, label=f"order {order}")
         right.axhline(2**order, color="grey", lw=0.6, ls=":")
-    left.plot(
-        COUNTS, [min(1.0, math.log(k) / (6 * math.log(2))) for k in COUNTS], "k--", lw=1, label="log K bounds order 6"
-    )
+    most = orders[-1]
+    bound = [min(1.0, math.log(k) / (most * math.log(2))) for k in COUNTS]
+    left.plot(COUNTS, bound, "k--", lw=1, label=f"log K bounds order {most}")
     left.set(xlabel="particles K", ylabel="information / (N log 2)", ylim=(0, 1.03))
     right.set(xlabel="particles K", ylabel="exp(information); dotted: $2^N$")
-    right.set_yticks([2**n for n in ORDERS], [str(2**n) for n in ORDERS])
+    right.set_yticks([2**n for n in orders], [str(2**n) for n in orders])
     right.set_yticks([], minor=True)
     left.legend(frameon=False, fontsize=8)
     for axes in (left, right):
@@ -71,9 +72,13 @@ def figure(results: list[Reached]) -> Figure:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("figure", type=Path, help="the picture to write (.png)")
+    parser.add_argument("orders", type=int, nargs="*", default=ORDERS)
+    asked = parser.parse_args()
     results = []
     print("order     K  information  of N log 2  exp(information)  clusters at 0.3  constant %  seconds")
-    for order in map(int, sys.argv[2:] or ORDERS):
+    for order in asked.orders:
         for count in COUNTS if order == 2 else COUNTS[:-1]:  # K = 3000 adds nothing to K = 1000 at order 2
             started = time.perf_counter()
             r = reach(count, order)
@@ -81,7 +86,7 @@ def main() -> None:
             share, number = r.information / (order * math.log(2)), math.exp(r.information)
             cells = f"{order:5} {count:5}  {r.information:11.3f}  {100 * share:9.1f}%  {number:16.1f}  {r.clusters:15}"
             print(f"{cells}  {100 * r.constant:10.2f}  {time.perf_counter() - started:7.1f}", flush=True)
-    Path(sys.argv[1]).write_bytes(as_png(figure(results)))
+    asked.figure.write_bytes(as_png(figure(results)))
 
 
 if __name__ == "__main__":

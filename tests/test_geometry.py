@@ -1,6 +1,7 @@
 """Identities of the embedding, exact principal components against a plain decomposition, counts, bad input."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -136,9 +137,14 @@ def test_projection_keeps_distances_within_the_axes() -> None:
     torch.testing.assert_close(axes.project(middle[None])[0], (seen[0] + seen[3]) / 2)
 
 
-def test_thousands_of_particles_need_one_small_matrix() -> None:
-    points = embedding(predictions(4000, 40, 2))
+@pytest.mark.parametrize(("particles", "images", "size"), [(4000, 40, 80), (600, 400, 600)])
+def test_the_decomposition_makes_no_copy_of_the_smaller_matrix(particles: int, images: int, size: int) -> None:
+    points = embedding(predictions(particles, images, 2))  # (K, 2n)
+    tracemalloc.start()  # counts what numpy and scipy hold, not torch
     assert principal_components(points).explained.sum() < 1
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.5 * 8 * size**2 + 2**16
 
 
 def test_effective_number_between_one_and_all_labelings() -> None:

@@ -123,6 +123,11 @@ class Components:
             )
         return (points.to(self.mean) - self.mean) @ self.directions.T
 
+    def beside(self, points: Tensor) -> Tensor:
+        """How far points lie from the space of the axes, which a picture along them does not show: (M, D) -> (M,)."""
+        whole = (points.to(self.mean) - self.mean).square().sum(-1)
+        return (whole - self.project(points).square().sum(-1)).clamp_min(0).sqrt()
+
 
 def principal_components(points: Tensor, log_prior: Tensor | None = None, count: int = 3) -> Components:
     """The `count` principal components of points weighted by the prior, rem:visua_prior: (K, D), (K,).
@@ -149,7 +154,8 @@ def _leading(spread: Tensor, count: int) -> tuple[Tensor, Tensor]:
     wide = spread.shape[0] < spread.shape[1]
     matrix = (spread @ spread.T if wide else spread.T @ spread).cpu().numpy()
     size = len(matrix)
-    values, vectors = eigh(matrix, subset_by_index=(size - count, size - 1))
+    # In the column order of LAPACK the symmetric matrix is taken as it is, and no copy of it is made.
+    values, vectors = eigh(matrix.T, subset_by_index=(size - count, size - 1), overwrite_a=True)
     variances = torch.from_numpy(np.maximum(values[::-1], 0).copy()).to(spread)
     rows = torch.from_numpy(vectors[:, ::-1].T.copy()).to(spread)
     directions = torch.nn.functional.normalize(rows @ spread if wide else rows, dim=-1)

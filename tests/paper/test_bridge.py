@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from refprior.report.bridge import Experiment, cross, experiments
+from refprior.report.bridge import Experiment, cross, experiments, main
 
 
 @pytest.mark.parametrize("experiment", experiments(), ids=lambda e: e.name)
@@ -24,3 +24,10 @@ def test_more_particles_come_closer_and_two_stay_below_log_2() -> None:
     few, more, many = (cross(coin, count, steps=200) for count in (2, 3, 20))
     assert 0.6 < few.history[-1] <= math.log(2) + 1e-12
     assert few.history[-1] < more.history[-1] < many.history[-1] < many.solution.information
+
+
+def test_the_file_to_write_is_asked_for_first(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([])
+    assert stop.value.code == 2
+    assert "required: figure" in capsys.readouterr().err

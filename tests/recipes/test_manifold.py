@@ -42,5 +42,6 @@ def test_the_mean_image_is_taken_away_and_blocks_are_averaged() -> None:
 def test_the_length_of_the_paper_is_an_option() -> None:
     recipe = named("mnist_manifold", {"paper_length": "true"}, seed=0).recipe
     assert (recipe.steps, recipe.optimiser.kind, recipe.particles) == (50_000, "sgd", 3000)
-    with pytest.raises(ValueError, match="shrink must divide 28, got 3"):
-        named("mnist_manifold", {"shrink": "3"}, seed=0).recipe.task()
+    for shrink in ("0", "3", "-1"):
+        with pytest.raises(ValueError, match=f"shrink must divide 28, got {shrink}"):
+            named("mnist_manifold", {"shrink": shrink}, seed=0)

@@ -6,6 +6,8 @@ import json
 import re
 import shutil
 import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,14 @@ from refprior.data import Examples
 from refprior.geometry import embedding, information_of_tuples, squared_distances
 from refprior.recipes import named
 from refprior.report import write_embedding
-from refprior.report.scene import scene
+from refprior.report.embed import summary
+from refprior.report.film import film_figure
+from refprior.report.scene import affordable_order, scene
 from refprior.train import train
 from refprior.train.snapshot import Film, Snapshot
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+NAME = "<!--<script></script>"  # of a class: it would blank the page
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -55,7 +60,7 @@ def film(path: Path, particles: int = 60, images: int = 30, classes: int = 3, se
         "environments": [],
     }
     (path / "recipe.json").write_text(json.dumps(header))
-    return Film(path, Examples(probe, torch.arange(images) % classes), ("a", "b", "</script>")[:classes], shots)
+    return Film(path, Examples(probe, torch.arange(images) % classes), ("a", "b", NAME)[:classes], shots)
 
 
 def page_data(page: Path) -> dict[str, Any]:
@@ -82,9 +87,11 @@ def test_the_page_holds_distances_and_information(tmp_path: Path) -> None:
     right = embedding(torch.nn.functional.one_hot(one.probe.labels, 3).float().log())
     apart = squared_distances(right[None], embedding(one.snapshots[3].log_p)).numpy()[0]
     assert (np.square(first - np.array(data["landmarks"]["truth"])).sum(-1) <= apart + 1e-5).all()
-    assert list(data["landmarks"]) == ["truth", "always a", "always b", "always </script>"]
+    squared = squared_distances(right[None], embedding(one.snapshots[3].log_p).mean(0, keepdim=True)).item()
+    assert np.square(data["landmarks"]["truth"]).sum() + data["beside"]["truth"] ** 2 == pytest.approx(squared)
+    assert list(data["landmarks"]) == ["truth", "always a", "always b", f"always {NAME}"]
     assert data["explained"] == pytest.approx(seen.explained)
-    assert data["classes"] == ["a", "b", "</script>"]
+    assert data["classes"] == ["a", "b", NAME]
     assert run["steps"] == [0, 1, 10, 20]
 
 
@@ -102,8 +109,46 @@ def test_figure_and_film_are_written(tmp_path: Path) -> None:
     with Image.open(picture) as drawn, Image.open(animation) as frames:
         assert drawn.size[0] > 500
         assert frames.n_frames == 4  # type: ignore[attr-defined]
-    with pytest.raises(ValueError, match=r"written as .gif, got film.mp4"):
-        write_embedding([film(tmp_path / "other")], tmp_path / "page.html", animation=tmp_path / "film.mp4")
+
+
+def test_the_middle_is_a_tenth_of_the_steps_between_the_ends(tmp_path: Path) -> None:
+    one = film(tmp_path / "run")
+    few = replace(one, snapshots=one.snapshots[::3])
+    for shown, middle in ((one, 1), (replace(one, snapshots=one.snapshots[1:]), 1), (few, None)):
+        cloud = write_embedding([shown], tmp_path / "page.html", tmp_path / "p.png").clouds[0]
+        assert (cloud.middle, page_data(tmp_path / "page.html")["runs"][0]["middle"]) == (middle, middle)
+    legend = film_figure(scene([few], ["run"], [2])).axes[0].get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["step 0", "step 20"]
+
+
+def test_several_runs_have_names_that_tell_them_apart(tmp_path: Path) -> None:
+    one, other = film(tmp_path / "x" / "run"), film(tmp_path / "y" / "run")
+    fewer = replace(other, snapshots=other.snapshots[1:])
+    seen = write_embedding([one, fewer], tmp_path / "page.html")
+    assert [run["name"] for run in page_data(tmp_path / "page.html")["runs"]] == ["x/run", "y/run"]
+    assert summary(seen).startswith("x/run: 60 particles, order 2: ")
+    np.testing.assert_allclose(seen.clouds[0].coordinates[1:], seen.clouds[1].coordinates)
+    with pytest.raises(ValueError, match=r"a run is given twice: .*run, .*run"):
+        write_embedding([one, one], tmp_path / "page.html")
+
+
+def test_paths_that_cannot_be_written_are_refused_first(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    with pytest.raises(ValueError, match=r"is a folder: give the name of a file in it"):
+        write_embedding([], tmp_path)
+    for name in ("p.jpg", "p"):
+        with pytest.raises(ValueError, match=f"the picture is written as .png, got {name}"):
+            write_embedding([], page, tmp_path / name)
+    with pytest.raises(ValueError, match=r"the animation is written as .gif, got film.mp4"):
+        write_embedding([], page, animation=tmp_path / "film.mp4")
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_plotly_nothing_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(ValueError, match="the page needs plotly, which is not installed: pip install plotly"):
+        write_embedding([], tmp_path / "page.html")
 
 
 def test_bad_input_is_refused_in_words(tmp_path: Path) -> None:
@@ -116,11 +161,38 @@ def test_bad_input_is_refused_in_words(tmp_path: Path) -> None:
         write_embedding([film(tmp_path / "few", particles=3)], tmp_path / "page.html")
     with pytest.raises(ValueError, match="need at least 2 classes"):
         write_embedding([film(tmp_path / "single", classes=1)], tmp_path / "page.html")
-    with pytest.raises(ValueError, match="no snapshot and no checkpoint"):
+    with pytest.raises(ValueError, match="a film needs at least one snapshot"):
         Film(tmp_path, one.probe, one.classes, ())
     more = film(tmp_path / "more", particles=61).snapshots
-    with pytest.raises(ValueError, match=r"step 20 has .* \(61, 30, 3\), step 0 \(60, 30, 3\)"):
+    with pytest.raises(ValueError, match=r"step 20 has .* \(61, 30, 3\) .* the run .* \(60, 30, 3\)"):
         Film(tmp_path, one.probe, one.classes, (*one.snapshots[:3], more[3]))
+
+
+def test_numbers_that_are_none_never_reach_the_page(tmp_path: Path) -> None:
+    one = film(tmp_path / "run")
+    spoilt = one.snapshots[1].log_p.clone()
+    spoilt[0, 0, 0] = -torch.inf
+    Film(tmp_path, one.probe, one.classes, (replace(one.snapshots[1], log_p=spoilt),))
+    spoilt[0, 0, 0] = torch.nan
+    with pytest.raises(ValueError, match="step 1 has predictions or prior weights that are not numbers"):
+        Film(tmp_path, one.probe, one.classes, (one.snapshots[0], replace(one.snapshots[1], log_p=spoilt)))
+    short = replace(one.snapshots[0], log_prior=one.snapshots[0].log_prior[:7])
+    with pytest.raises(ValueError, match=r"step 0 has predictions \(60, 30, 3\) and prior weights \(7,\)"):
+        Film(tmp_path, one.probe, one.classes, (short,))
+    with pytest.raises(ValueError, match=r"the run \(particles, images, classes\) \(60, 30, 2\)"):
+        Film(tmp_path, replace(one.probe, labels=one.probe.labels % 2), ("a", "b"), one.snapshots)
+    for labels in (one.probe.labels + 1, one.probe.labels - 1, one.probe.labels.float()):
+        with pytest.raises(ValueError, match="the labels of the images must be whole numbers from 0 to 2"):
+            Film(tmp_path, replace(one.probe, labels=labels), one.classes, one.snapshots)
+
+
+@pytest.mark.parametrize("method", [None, "some.function", {}, {"order": None}, {"target": {"order": 0}}])
+def test_a_run_whose_order_is_not_known_is_of_order_one(tmp_path: Path, method: object) -> None:
+    one = film(tmp_path / "run")
+    header = json.loads((one.path / "recipe.json").read_text())
+    header["recipe"]["method"] = method
+    (one.path / "recipe.json").write_text(json.dumps(header))
+    assert write_embedding([one], tmp_path / "page.html").clouds[0].order == 1
 
 
 def test_a_run_without_target_labels_shows_its_clusters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,7 +200,11 @@ def test_a_run_without_target_labels_shows_its_clusters(tmp_path: Path, capsys: 
     recipe, origin = named("label_free_transfer", settings, seed=0)
     train(recipe, tmp_path / "run", origin=origin)
     main_without_exit(["embed", str(tmp_path / "run")])
-    run = page_data(tmp_path / "run" / "embedding.html")["runs"][0]
+    data = page_data(tmp_path / "run" / "embedding.html")
+    run = data["runs"][0]
+    assert not data["named"]
+    assert data["outputs"] == [f"output {number}" for number in range(1, 6)]
+    assert list(data["landmarks"]) == [f"always output {number}" for number in range(1, 6)]
     assert set(run["clusters"]) == {0, 1, 2, 3, 4}
     assert run["agreement"] > 0.5  # chance is 0.2, matched a little more
     assert "20 particles, order 2" in capsys.readouterr().out
@@ -145,6 +221,28 @@ def test_any_run_folder_can_be_embedded(tmp_path: Path, snapshots: str, capsys: 
     assert data["runs"][0]["steps"] == ([0, 1, 4, 9] if snapshots == "3" else [0, 9])
     assert data["runs"][0]["particles"] == 4
     assert "4 particles, order 2" in capsys.readouterr().out
+
+
+def test_a_run_from_python_without_snapshots_is_told_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    film(tmp_path / "run")
+    with pytest.raises(SystemExit) as stop:
+        main(["embed", str(tmp_path / "run")])
+    assert stop.value.code == 2
+    assert "kept no snapshots: train with Recipe(…, snapshots=20), or call" in capsys.readouterr().err
+
+
+def test_an_order_with_too_many_labelings_is_measured_at_a_lower_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [affordable_order(n, 4, 200, 10) for n in (1, 2, 5, 9)] == [1, 2, 5, 5]
+    assert affordable_order(2, 3000, 200, 2) == 2
+    assert affordable_order(300, 1, 3, 2) == 3
+    monkeypatch.setattr("refprior.report.scene.MOST_PROBABILITIES", 10_000)
+    seen = scene([film(tmp_path / "run")], ["run"], [50])
+    assert (seen.clouds[0].trained_order, seen.clouds[0].order) == (50, 2)
+    assert "order 2 (trained with 50: too many labelings): I = " in summary(seen)
 
 
 def main_without_exit(arguments: list[str]) -> None:
@@ -182,15 +280,21 @@ const report = {}, xs = () => Array.from($("cloud").data[0].x), choose = (id, va
 const later = () => new Promise(done => setTimeout(done, 1500));
 (async () => {
   while (!document.body.dataset.ready) await later();
-  report.end = xs(); choose("slider", 1, "input"); await later();
+  const visible = () => $("cloud").data.slice(1, 4).map(trace => trace.visible);
+  const ranges = () => ["xaxis", "yaxis"].map(axis => $("consensus")._fullLayout[axis].range);
+  report.ranges = [ranges()]; report.end = xs(); report.atEnd = visible(); choose("slider", 1, "input"); await later();
   report.early = xs(); report.step = $("step").textContent; report.line = $("curves").layout.shapes[0].x0;
-  choose("colour", "entropy", "change"); await later();
+  report.atMiddle = visible(); choose("colour", "entropy", "change"); await later();
   report.colours = Array.from($("cloud").data[0].marker.color);
-  $("ghosts").click(); await later(); report.ghosts = $("cloud").data.slice(1, 4).map(trace => trace.visible);
+  $("ghosts").click(); await later(); report.ghosts = visible();
   $("cloud").emit("plotly_hover", {points: [{curveNumber: 0, pointNumber: 7}]});
   report.who = $("who").textContent; report.pictures = document.querySelectorAll("#particle img").length;
+  report.labels = [...document.querySelectorAll("#particle .true")].map(label => label.title);
+  choose("slider", 0, "input"); await later(); report.later = $("who").textContent;
+  report.ranges.push(ranges());
   report.requests = performance.getEntriesByType("resource").map(e => e.name).filter(n => !/^(data|blob):/.test(n));
   report.blocked = blocked;
+  report.buttons = [...document.querySelectorAll(".modebar-btn")].map(button => button.dataset.title);
   const out = document.createElement("pre"); out.id = "report"; out.textContent = JSON.stringify(report);
   document.body.append(out);
 })();
@@ -212,7 +316,19 @@ def test_the_slider_moves_points_and_nothing_leaves_the_page(tmp_path: Path) -> 
     np.testing.assert_allclose(report["early"], cloud.coordinates[1, :, 0], atol=1e-6)
     assert (report["step"], report["line"]) == ("step 1", 1)
     np.testing.assert_allclose(report["colours"], cloud.particle.entropy[1], atol=1e-6)
+    assert report["atEnd"] == [True, True, False]  # the mouse finds particles, not ghosts that stand on them
+    assert report["atMiddle"] == [True, False, True]
     assert report["ghosts"] == [False] * 3
-    assert report["who"].startswith("Particle 7: accuracy")
+    for text, number in (("who", 1), ("later", 0)):
+        percent = f"{100 * cloud.particle.entropy[number, 7]:.0f}"
+        assert report[text].startswith(f"Particle 7 at step {number}: accuracy")
+        assert f"entropy {percent}," in report[text]
     assert report["pictures"] == 8
+    assert report["labels"] == [seen.classes[label] for label in seen.labels]
+    assert report["ranges"][0] == report["ranges"][1]
+    for offset, (low, high) in enumerate(report["ranges"][0]):
+        values = cloud.consensus.coordinates[..., offset]
+        assert low < values.min() < values.max() < high
     assert (report["requests"], report["blocked"]) == ([], [])
+    assert "Download plot as a PNG" in report["buttons"]
+    assert not [title for title in report["buttons"] if re.search("share|cloud|edit", title, re.IGNORECASE)]

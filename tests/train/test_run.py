@@ -104,6 +104,10 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="disk full"):
         folder.write_atomically(target, fail)
     assert folder.read_json(target) == {"old": True}
+    (tmp_path / "a folder").mkdir()
+    with pytest.raises(OSError, match="a folder"):
+        folder.write_text(tmp_path / "a folder", "text")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a folder", "file.json"]
 
 
 def test_a_run_made_from_python_says_so() -> None:

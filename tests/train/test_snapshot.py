@@ -1,9 +1,11 @@
 """Snapshots: when they are taken, and that they are the particles' predictions."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from refprior.recipes import Named, named
 from refprior.train import load, snapshot, train
@@ -61,6 +63,22 @@ def test_checkpoints_serve_where_there_are_none(run: tuple[Path, Run], recipe: N
     assert load(path, recipe.recipe).recipe == recipe.recipe
 
 
+def test_a_damaged_checkpoint_is_passed_over_and_one_is_needed(
+    run: tuple[Path, Run], recipe: Named, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, _ = run
+    shutil.copytree(path / "checkpoints", tmp_path / "checkpoints")
+    (tmp_path / "checkpoints" / "step-00000000.safetensors").write_bytes(b"damaged")
+    before = torch.get_rng_state()
+    seen = snapshot.from_checkpoints(tmp_path, recipe.recipe)
+    assert [shot.step for shot in seen.snapshots] == [0, 9]  # the start is known without its checkpoint
+    assert "step-00000000.safetensors is damaged: " in caplog.text
+    assert torch.equal(torch.get_rng_state(), before)
+    shutil.rmtree(tmp_path / "checkpoints")
+    with pytest.raises(ValueError, match="holds no snapshot and no checkpoint that can be read"):
+        snapshot.from_checkpoints(tmp_path, recipe.recipe)
+
+
 def test_a_damaged_file_is_named(run: tuple[Path, Run], tmp_path: Path) -> None:
     path, _ = run
     copy = tmp_path / "snapshots"
@@ -70,3 +88,15 @@ def test_a_damaged_file_is_named(run: tuple[Path, Run], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"step-00000004.safetensors cannot be read"):
         snapshot.read(tmp_path)
     assert snapshot.read(tmp_path / "elsewhere") is None
+
+
+@pytest.mark.parametrize("metadata", [None, {"classes": "{"}, {"classes": "3"}, {"classes": "[3]"}])
+def test_images_without_names_of_classes_are_refused(
+    run: tuple[Path, Run], tmp_path: Path, metadata: dict[str, str] | None
+) -> None:
+    path, _ = run
+    shutil.copytree(path / "snapshots", tmp_path / "snapshots")
+    probe = tmp_path / "snapshots" / "probe.safetensors"
+    save_file(load_file(path / "snapshots" / "probe.safetensors"), probe, metadata)
+    with pytest.raises(ValueError, match=r"probe.safetensors is damaged: "):
+        snapshot.read(tmp_path)

@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 
 from refprior.methods import FixMatch, Loss, ReferencePrior, Step, Supervised
 from refprior.recipes import named
-from refprior.train import Recipe, Stopped, checkpoint, folder, train
+from refprior.train import Recipe, Stopped, checkpoint, folder, snapshot, train
 from tests.train import survivor
 
 HERE = Path(__file__).parent
@@ -255,9 +255,9 @@ def test_a_second_process_is_refused_and_a_crash_leaves_no_lock(tmp_path: Path) 
 
 @pytest.mark.parametrize("room", [100_000, 3_000])
 def test_a_full_disk_keeps_the_old_checkpoint_and_training_goes_on(tmp_path: Path, room: int) -> None:
-    """The child may write only small files for a while: no checkpoint fits, or not even the metrics."""
+    """The child may write only small files for a while: no checkpoint fits, or not even snapshots and metrics."""
     script = (
-        "import resource, signal, sys, torch\n"
+        "import dataclasses, resource, signal, sys, torch\n"
         "from tests.train.test_survival import base\n"
         "from refprior.train import train\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
@@ -266,7 +266,8 @@ def test_a_full_disk_keeps_the_old_checkpoint_and_training_goes_on(tmp_path: Pat
         f"    limit = {room} if 3 <= record['step'] <= 6 else free[0]\n"
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, free[1]))\n"
         "torch.set_num_threads(1)\n"
-        "train(base(), sys.argv[1], watch=watch, save_every=0.0)\n"
+        "recipe = dataclasses.replace(base(), snapshots=6)\n"
+        "train(recipe, sys.argv[1], watch=watch, save_every=0.0)\n"
     )
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", script, str(tmp_path / "full")]
@@ -274,6 +275,11 @@ def test_a_full_disk_keeps_the_old_checkpoint_and_training_goes_on(tmp_path: Pat
     assert done.returncode == 0, done.stderr
     assert re.findall(r"could not save step (\d) .*old checkpoint stays", done.stderr) == ["3", "4", "5", "6"]
     assert "Traceback" not in done.stderr
+    lost = ["4", "6"] if room == 3_000 else []
+    assert re.findall(r"could not keep the snapshot of step (\d) .*goes on without it", done.stderr) == lost
+    film = snapshot.read(tmp_path / "full")
+    assert film is not None
+    assert [shot.step for shot in film.snapshots] == ([0, 1, 2, 9] if lost else [0, 1, 2, 4, 6, 9])
     train(base(), tmp_path / "whole", save_every=0.0)
     assert_same_run(tmp_path / "whole", tmp_path / "full")
 

@@ -15,9 +15,11 @@ def embed(
     /,
     *,
     out: Annotated[Path | None, Parameter(help="The page to write. Default: embedding.html in the first run.")] = None,
-    picture: Annotated[Path | None, Parameter(help="Also draw start, middle and end into this file (.png).")] = None,
+    picture: Annotated[
+        Path | None, Parameter(help="Also draw start, middle and end of the first run into this file (.png).")
+    ] = None,
     animation: Annotated[
-        Path | None, Parameter(help="Also write the spreading as a film into this file (.gif).")
+        Path | None, Parameter(help="Also write the spreading of the first run as a film into this file (.gif).")
     ] = None,
 ) -> None:
     """Write an interactive page of the particles of runs: a file that works without a network."""
@@ -43,5 +45,10 @@ def _film(path: Path) -> "Film":
     film = snapshot.read(path)
     if film is not None:
         return film
+    if header["origin"] is None:
+        raise ValueError(
+            f"{path} was trained from Python and kept no snapshots: train with Recipe(…, snapshots=20), or call "
+            "refprior.report.write_embedding([refprior.train.snapshot.from_checkpoints(path, recipe)], out)"
+        )
     print(f"{path} kept no snapshots: reading its checkpoints …", file=sys.stderr)
     return snapshot.from_checkpoints(path, again(header["origin"]))

@@ -21,7 +21,8 @@ def mnist_manifold(seed: int = 0, order: int = 2, paper_length: bool = False, sh
     reach more than 90 % of the largest information 2 log 2; paper_length: the paper's iterations and SGD, on images
     of 14×14 (shrink = 2), so that they take an hour and not four.
     """
-    side = 2 if shrink is None and paper_length else shrink or 1
+    side = (2 if paper_length else 1) if shrink is None else shrink
+    _check_shrink(side)
     long = Optimiser(learning_rate=0.1, decay=0, schedule="constant")
     short = Optimiser("adam", learning_rate=1e-3, decay=0, schedule="constant")
     steps = PAPER_STEPS if paper_length else 300
@@ -47,8 +48,7 @@ def three_or_five(seed: int = 0, shrink: int = 1) -> Task:
     With the mean image left in, it acts as a bias, and most particles become constants. shrink: side of the blocks
     of pixels that are averaged to one.
     """
-    if shrink < 1 or 28 % shrink:
-        raise ValueError(f"shrink must divide 28, got {shrink}")
+    _check_shrink(shrink)
     task = mnist(labels=1, seed=seed, validation=0, labelled_in_pool=True, classes=(3, 5))
     return replace(
         task,
@@ -57,6 +57,11 @@ def three_or_five(seed: int = 0, shrink: int = 1) -> Task:
         test=Examples(_pool(task.test.images, shrink), task.test.labels),
         centre="pixel",
     )
+
+
+def _check_shrink(shrink: int) -> None:
+    if shrink < 1 or 28 % shrink:
+        raise ValueError(f"shrink must divide 28, got {shrink}")
 
 
 def _pool(images: Tensor, side: int) -> Tensor:

@@ -9,6 +9,7 @@ come to rest at the atoms.
 
 # K particles, M atoms, N inputs, D numbers an input
 
+import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -155,6 +156,9 @@ def _sizes(crossing: Crossing) -> np.ndarray:
 
 
 def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m refprior.report.bridge", description=__doc__.splitlines()[0])
+    parser.add_argument("figure", type=Path, help="the picture to write (.png)")
+    out = parser.parse_args(arguments).figure
     crossings = [cross(experiment) for experiment in experiments()]
     print(
         "experiment                capacity  certified gap  particles  information  mean d² to atom  weights differ by"
@@ -167,7 +171,7 @@ def main(arguments: Sequence[str]) -> None:
             f"{crossing.experiment.name:25} {solution.information:.6f}  {solution.gap:13.1e}  "
             f"{crossing.particles.count:9}  {crossing.history[-1]:11.6f}  {far:15.1e}  {apart:17.1e}"
         )
-    Path(arguments[0]).write_bytes(as_png(bridge_figure(crossings)))
+    out.write_bytes(as_png(bridge_figure(crossings)))
 
 
 if __name__ == "__main__":

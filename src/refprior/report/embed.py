@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from refprior.report.film import write_animation, write_picture
+from refprior.report.film import COLOURS, write_animation, write_picture
 from refprior.report.scene import Cloud, Scene, scene
 from refprior.train import folder
 from refprior.train.snapshot import Film
@@ -23,13 +23,16 @@ def write_embedding(
     films: Sequence[Film], out: Path, picture: Path | None = None, animation: Path | None = None
 ) -> Scene:
     """Write the page, and the paper's figure and a film of the spreading where wanted; the scene that they show."""
+    _check_paths(out, picture, animation)
+    script = _plotly()
     headers = [folder.read_header(film.path) for film in films]
-    orders = [_order(header["recipe"]["method"]) for header in headers]
-    seen = scene(films, [film.path.resolve().name for film in films], orders)
+    orders = [_order(header["recipe"].get("method")) for header in headers]
+    named = all(header["recipe"].get("readout") != "consensus" for header in headers)
+    seen = scene(films, _names([film.path.resolve() for film in films]), orders, named)
     for path in (out, picture, animation):
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-    folder.write_text(out, page(seen))
+    folder.write_text(out, page(seen, script))
     if picture is not None:
         write_picture(seen, picture)
     if animation is not None:
@@ -37,30 +40,60 @@ def write_embedding(
     return seen
 
 
-def _order(method: dict[str, Any]) -> int:
+def _names(paths: Sequence[Path]) -> list[str]:
+    """The last parts of the paths, as few as tell them apart."""
+    if len(set(paths)) < len(paths):
+        raise ValueError(f"a run is given twice: {', '.join(map(str, paths))}")
+    depth = 1
+    while len({path.parts[-depth:] for path in paths}) < len(paths):
+        depth += 1
+    return ["/".join(path.parts[-depth:]) for path in paths]
+
+
+def _check_paths(out: Path, picture: Path | None, animation: Path | None) -> None:
+    for name, path, suffix in (("page", out, None), ("picture", picture, ".png"), ("animation", animation, ".gif")):
+        if path is not None and path.is_dir():
+            raise ValueError(f"{path} is a folder: give the name of a file in it")
+        if path is not None and suffix and path.suffix.lower() != suffix:
+            raise ValueError(f"the {name} is written as {suffix}, got {path.name}")
+
+
+def _order(method: Any) -> int:
     """The order of a method's tuples: its own, or of the information that it holds, or 1."""
-    holder = method if "order" in method else method.get("target", {})
-    return max(1, int(holder.get("order", 1)))
+    if not isinstance(method, dict):
+        return 1
+    order = method.get("order")
+    return max(1, order) if isinstance(order, int) else _order(method.get("target"))
 
 
-def page(seen: Scene) -> str:
-    """The HTML text."""
-    from plotly.offline import get_plotlyjs
+def _plotly() -> str:
+    """The library that draws, as the text of a script."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise ValueError("the page needs plotly, which is not installed: pip install plotly") from None
+    return str(get_plotlyjs())
 
+
+def page(seen: Scene, script: str) -> str:
+    """The HTML text, with the script that draws in it."""
     template = files("refprior.report").joinpath("embed.html").read_text(encoding="utf-8")
-    data = json.dumps(_data(seen)).replace("</", "<\\/")  # text in JSON must not end the script
-    return template.replace("/*plotly*/", get_plotlyjs()).replace("/*data*/", data)
+    data = json.dumps(_data(seen)).replace("<", "\\u003c")  # no name may end the script or begin another
+    return template.replace("/*plotly*/", script).replace("/*data*/", data)
 
 
 def summary(seen: Scene) -> str:
-    """What a person should know first, in two sentences."""
+    """What a person should know first, in two sentences; of several runs, about the first."""
     cloud = seen.clouds[0]
+    whose = f"{cloud.name}: " if len(seen.clouds) > 1 else ""
+    trained = f" (trained with {cloud.trained_order}: too many labelings)" if cloud.order < cloud.trained_order else ""
     held = ", ".join(f"{100 * share:.1f}" for share in seen.explained)
     return (
-        f"{cloud.coordinates.shape[1]} particles, order {cloud.order}: I = {cloud.information[-1]:.3f} of at most "
-        f"{_largest(cloud, seen):.3f} nats on {len(seen.all_labels)} test images at step {cloud.steps[-1]}, "
-        f"{100 * cloud.constant[-1]:.1f} % constant particles. Distances are Hellinger distances; the axes hold "
-        f"{held} % of the variance ({100 * sum(seen.explained):.1f} % together)."
+        f"{whose}{cloud.coordinates.shape[1]} particles, order {cloud.order}{trained}: "
+        f"I = {cloud.information[-1]:.3f} of at most {_largest(cloud, seen):.3f} nats on {len(seen.all_labels)} test "
+        f"images at step {cloud.steps[-1]}, {100 * cloud.constant[-1]:.1f} % constant particles. Distances seen are at "
+        f"most the Hellinger distances: the axes hold {held} % of the variance ({100 * sum(seen.explained):.1f} % "
+        "together)."
     )
 
 
@@ -72,14 +105,16 @@ def _largest(cloud: Cloud, seen: Scene) -> float:
 def _data(seen: Scene) -> dict[str, Any]:
     marks = np.array(list(seen.landmarks.values()))
     every = np.concatenate([marks, *(cloud.coordinates.reshape(-1, 3) for cloud in seen.clouds)])
-    low, high = every.min(0), every.max(0)
-    margin = 0.05 * max(float((high - low).max()), 1e-6)
     return {
         "runs": [_run(cloud) for cloud in seen.clouds],
         "explained": seen.explained,
-        "ranges": np.stack([low - margin, high + margin], axis=1).tolist(),
+        "ranges": _ranges(every),
+        "colours": COLOURS,
         "classes": seen.classes,
+        "outputs": seen.outputs,
+        "named": seen.named,
         "landmarks": seen.landmarks,
+        "beside": seen.beside,
         "labels": seen.all_labels,
         "shown": [{"picture": _picture(i), "label": y} for i, y in zip(seen.images, seen.labels, strict=True)],
         "largest": _largest(seen.clouds[0], seen),
@@ -92,6 +127,7 @@ def _run(cloud: Cloud) -> dict[str, Any]:
         "name": cloud.name,
         "particles": cloud.coordinates.shape[1],
         "steps": cloud.steps,
+        "middle": cloud.middle,
         "coordinates": _packed(cloud.coordinates, np.float32),
         "accuracy": _packed(cloud.particle.accuracy, np.float32),
         "entropy": _packed(cloud.particle.entropy, np.float32),
@@ -101,9 +137,18 @@ def _run(cloud: Cloud) -> dict[str, Any]:
         "marginal": cloud.marginal_entropy,
         "conditional": cloud.conditional_entropy,
         "images": _packed(cloud.consensus.coordinates, np.float32),
+        "imageRanges": _ranges(cloud.consensus.coordinates.reshape(-1, 2)),
         "clusters": cloud.consensus.clusters.tolist(),
         "agreement": cloud.consensus.accuracy,
     }
+
+
+def _ranges(points: np.ndarray) -> list[list[float]]:
+    """The smallest and the largest of each coordinate and a margin, of all snapshots: axes stand still. (M, d)."""
+    low, high = points.min(0), points.max(0)
+    margin = 0.05 * max(float((high - low).max()), 1e-6)
+    ranges: list[list[float]] = np.stack([low - margin, high + margin], axis=1).tolist()
+    return ranges
 
 
 def _packed(values: np.ndarray, dtype: type[np.generic]) -> str:

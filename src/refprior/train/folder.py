@@ -78,10 +78,10 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         temporary.chmod(mode)  # the permissions of every other file, whatever the writer chose
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
+        temporary.replace(path)
     except Exception:
         temporary.unlink(missing_ok=True)  # a full disk needs the room
         raise
-    temporary.replace(path)
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)

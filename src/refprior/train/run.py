@@ -251,11 +251,11 @@ def _train_in(recipe: Recipe, task: Task, state: State, saver: Saver, sitting: S
         saver.must_save(state)
     due = snapshot.steps(recipe)
     if state.step in due:
-        snapshot.save(saver.path, task, state)
+        _try_snapshot(saver.path, task, state)
     try:
         for record in optimise(recipe, task, state):
             if state.step in due:
-                snapshot.save(saver.path, task, state)
+                _try_snapshot(saver.path, task, state)
             if record is not None:
                 saver.metrics.append(record)
                 history += _watched([record], sitting.watch)
@@ -267,6 +267,14 @@ def _train_in(recipe: Recipe, task: Task, state: State, saver: Saver, sitting: S
     except NotFiniteError as error:
         raise NotFiniteError(error.trouble, f"; the batch is in {dump(saver.path, error.trouble)}") from None
     return history
+
+
+def _try_snapshot(path: Path, task: Task, state: State) -> None:
+    """Keep the predictions of this step; if the disk is full or the like, say so: they are only for pictures."""
+    try:
+        snapshot.save(path, task, state)
+    except OSError as error:
+        log.warning("could not keep the snapshot of step %d (%s): training goes on without it", state.step, error)
 
 
 def _stop_if_asked(recipe: Recipe, state: State, path: Path, sitting: Sitting) -> None:

@@ -7,6 +7,7 @@ the images and their labels. A run that kept no snapshots is seen through its ch
 # K particles, n probe images, C classes
 
 import json
+import logging
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from refprior.train.recipe import Recipe
 
 FOLDER, PROBE = "snapshots", "probe.safetensors"
 PROBES = 200  # images
+log = logging.getLogger("refprior")
 
 
 @dataclass(frozen=True)
@@ -46,14 +48,27 @@ class Film:
 
     def __post_init__(self) -> None:
         if not self.snapshots:
-            raise ValueError(f"{self.path} holds no snapshot and no checkpoint: nothing to see yet")
-        first = self.snapshots[0].log_p.shape
-        for other in self.snapshots:
-            if other.log_p.shape != first or first[1] != len(self.probe):
-                raise ValueError(
-                    f"{self.path}: step {other.step} has (particles, images, classes) {tuple(other.log_p.shape)}, "
-                    f"step {self.snapshots[0].step} {tuple(first)}, with {len(self.probe)} images: not of one run"
-                )
+            raise ValueError(f"{self.path}: a film needs at least one snapshot")
+        self._check_labels()
+        first = self.snapshots[0].log_p.shape[:1]
+        for shot in self.snapshots:
+            self._check_snapshot(shot, (*first, len(self.probe), len(self.classes)))
+
+    def _check_labels(self) -> None:
+        labels, classes = self.probe.labels, len(self.classes)
+        if labels.dtype != torch.int64 or ((labels < 0) | (labels >= classes)).any():
+            raise ValueError(f"{self.path}: the labels of the images must be whole numbers from 0 to {classes - 1}")
+
+    def _check_snapshot(self, shot: Snapshot, wanted: tuple[int, ...]) -> None:
+        """Of the run's particles, images and classes, and logarithms: -inf is one, NaN is not."""
+        found = f"{self.path}: step {shot.step} has"
+        if shot.log_p.shape != wanted or shot.log_prior.shape != wanted[:1]:
+            raise ValueError(
+                f"{found} predictions {tuple(shot.log_p.shape)} and prior weights {tuple(shot.log_prior.shape)}, "
+                f"the run (particles, images, classes) {wanted}: not of one run"
+            )
+        if not (shot.log_p < torch.inf).all() or not (shot.log_prior < torch.inf).all():
+            raise ValueError(f"{found} predictions or prior weights that are not numbers: delete that snapshot")
 
 
 def steps(recipe: Recipe) -> set[int]:
@@ -90,21 +105,32 @@ def read(run: Path) -> Film | None:
     found = sorted(int(match[1]) for match in names if match)
     if not found:
         return None
-    images, metadata = _read(run / FOLDER / PROBE, "images", "labels")
+    images, classes = _read_probe(run / FOLDER / PROBE)
     parts = [_read(_file(run, step), "log_p", "log_prior")[0] for step in found]
     shots = tuple(Snapshot(step, *part) for step, part in zip(found, parts, strict=True))
-    return Film(run, Examples(*images), tuple(json.loads(metadata["classes"])), shots)
+    return Film(run, images, classes, shots)
 
 
 def from_checkpoints(run: Path, recipe: Recipe) -> Film:
-    """The start and the checkpoints of a run, for runs that kept no snapshots."""
-    task = recipe.task()
-    state = begin(recipe, task, torch.device("cpu"))
-    taken = [take(task, state)] if recipe.start is None else []
-    for step in sorted(checkpoint.steps(run)):
+    """The start and the checkpoints of a run, for runs that kept no snapshots; a damaged one is passed over."""
+    with torch.random.fork_rng(devices=[]):  # a checkpoint restores the global generator too
+        task = recipe.task()
+        state = begin(recipe, task, torch.device("cpu"))
+        start = [take(task, state)] if recipe.start is None else []
+        taken = [take(task, state) for step in sorted(checkpoint.steps(run)) if _restored(state, run, step)]
+    if not taken:
+        raise ValueError(f"{run} holds no snapshot and no checkpoint that can be read: nothing to see yet")
+    return Film(run, probe(task), task.classes, tuple({shot.step: shot for shot in start + taken}.values()))
+
+
+def _restored(state: State, run: Path, step: int) -> bool:
+    """Whether the checkpoint of this step is whole and now the state."""
+    try:
         checkpoint.restore(state, checkpoint.read(run, step))
-        taken.append(take(task, state))
-    return Film(run, probe(task), task.classes, tuple({shot.step: shot for shot in taken}.values()))
+    except checkpoint.CheckpointError as error:
+        log.warning("%s; going on without it", error)
+        return False
+    return True
 
 
 def _file(run: Path, step: int) -> Path:
@@ -113,7 +139,22 @@ def _file(run: Path, step: int) -> Path:
 
 def _write(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
     whole = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
-    write_atomically(path, lambda side: save_file(whole, side, metadata))
+    try:
+        write_atomically(path, lambda side: save_file(whole, side, metadata))
+    except SafetensorError as error:  # how it tells of a full disk
+        raise OSError(str(error)) from None
+
+
+def _read_probe(path: Path) -> tuple[Examples, tuple[str, ...]]:
+    """The images with their labels, and the names of the classes."""
+    tensors, metadata = _read(path, "images", "labels")
+    try:
+        names = json.loads(metadata.get("classes", "null"))
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"its classes are {names}")
+        return Examples(*tensors), tuple(names)
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
 
 
 def _read(path: Path, *names: str) -> tuple[list[Tensor], dict[str, str]]:
