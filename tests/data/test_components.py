@@ -44,6 +44,12 @@ def test_images_of_the_test_part_do_not_move_the_axes() -> None:
     assert torch.equal(made.axes, other.axes)  # type: ignore[arg-type]
 
 
+def test_an_axis_has_one_sign() -> None:
+    axes = task(components=5).axes
+    assert axes is not None
+    assert (axes.gather(0, axes.abs().argmax(0, keepdim=True)) > 0).all()
+
+
 def test_pixels_that_never_change_add_nothing() -> None:
     flat = torch.full((50, 1, 2, 2), 7, dtype=torch.uint8)
     flat[::2, 0, 0, 0] = 9

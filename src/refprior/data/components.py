@@ -39,6 +39,7 @@ def principal_axes(parts: Sequence[Tensor], count: int, whitening: float) -> tup
     for block in _blocks(parts):
         second += (block - mean).T @ (block - mean)
     variances, axes = (value.flip(-1)[..., :count] for value in torch.linalg.eigh(second / number))
+    axes = axes * axes.gather(0, axes.abs().argmax(0, keepdim=True)).sign()  # the same on every machine: a run may move
     relative = variances / variances[0].clamp(min=_NOTHING)
     wanted = relative.clamp(min=0) ** ((1 - whitening) / 2)  # standard deviations
     # A component that does not vary is rounding, which no division may blow up.
