@@ -4,8 +4,8 @@
 
 RUNS are folders of `refprior train label_free_transfer`. For each target task: accuracy of the consensus on the test
 part, the label-free score beside it, k-means of the same code, k-means and spectral clusters of the pixels of the same
-images, and accuracy with 5, 10 and 20 labels, asked for (`refprior suggest`) or drawn at random (mean of ten draws). At
-the end, the rank correlation of score and accuracy, in each data set and over all runs.
+images, and accuracy with 5, 10 and 20 labels, asked for (`refprior suggest`, as many
+clusters as labels) or drawn at random (mean of ten draws, as many clusters as classes). At the end, the rank correlation of score and accuracy, in each data set and over all runs.
 """
 
 import statistics
@@ -102,6 +102,8 @@ def measure(path: Path) -> tuple[tuple[str, str], Row]:
     origin = folder.read_header(path)["origin"]
     settings = origin["arguments"]
     data, target, seed = settings.get("data", "mnist"), settings.get("target", "high"), settings.get("seed", 0)
+    if target == "all":
+        raise ValueError(f"{path} has all classes as target: this compares halves")
     run = load(path, again(origin))
     full = one_half(data, target, None, seed).labelled
     if not torch.equal(full.images, run.task.unlabelled):

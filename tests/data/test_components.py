@@ -60,6 +60,12 @@ def test_pixels_that_never_change_add_nothing() -> None:
     assert not principal_axes([torch.full_like(flat, 7)], 4, 0.5)[1].any()
 
 
+def test_units_of_the_images_do_not_matter() -> None:
+    images = torch.from_numpy(IMAGES[:500]).double()
+    large, small = (principal_axes([images * unit], 6, 0.5)[1] * unit for unit in (1.0, 1e-5))
+    torch.testing.assert_close(large, small)
+
+
 def test_what_cannot_be_is_refused_with_numbers() -> None:
     with pytest.raises(ValueError, match="1 to 12 for images of 12 pixels, got 13"):
         task(components=13)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from sklearn.cluster import KMeans
 from torch import Tensor
 
 from refprior.information import uniform
@@ -87,6 +88,47 @@ def test_a_particle_without_weight_has_no_say() -> None:
     log_p = merged_predictions(4, 50)
     weights = torch.tensor([0.0, 1.0, 1.0, 1.0]).log().log_softmax(0)
     torch.testing.assert_close(output_code(log_p, weights)[:, 3:], output_code(log_p[1:], uniform(3, log_p)))
+
+
+def test_clusters_follow_neighbours_where_k_means_cuts_a_long_class() -> None:
+    """One particle of two outputs a coordinate: a long class beside two that are short and near each other."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(900) % 3
+    first = torch.where(y == 0, 0.1 + 0.8 * torch.rand(900, generator=generator), 0.42 + 0.16 * (y - 1))
+    second = torch.where(y == 0, 0.2, 0.5) + 0.02 * torch.rand(900, generator=generator)
+    p = torch.stack([first, second])
+    log_p = torch.stack([p, 1 - p], -1).log()
+    members = consensus(log_p, 3).members
+    assert (match(members, y, 3)[members] == y).all()
+    other = torch.from_numpy(KMeans(3, n_init=10, random_state=0).fit_predict(output_code(log_p, uniform(2, log_p))))
+    assert (match(other.long(), y, 3)[other.long()] == y).double().mean() < 0.9
+
+
+@pytest.mark.parametrize("n", [10, 300, 500, 1000])
+def test_predictions_that_are_all_alike_make_clusters_all_the_same(n: int) -> None:
+    """Many equal eigenvalues: nothing to find, and nothing that fails."""
+    alike = torch.randn(1, 1, 5, generator=torch.Generator().manual_seed(0)).log_softmax(-1).expand(8, n, 5)
+    found = consensus(alike.contiguous(), 5)
+    assert found.clusters(alike).shape == (n,)
+    assert 0 <= stability(alike.contiguous(), 5) <= 1
+    two = (100.0 * torch.nn.functional.one_hot(torch.arange(n) % 2, 5)).log_softmax(-1).expand(8, n, 5).contiguous()
+    clusters = consensus(two, 2).members
+    assert clusters.equal(clusters[torch.arange(n) % 2])
+    assert consensus(two, 5).clusters(two).shape == (n,)
+
+
+def test_few_references_keep_their_clusters() -> None:
+    log_p, y = merged_predictions(20, 10), truth(10)  # two images a class
+    found = consensus(log_p, CLASSES)
+    assert found.clusters(log_p).equal(found.members)
+    assert (match(found.members, y, CLASSES)[found.members] == y).float().mean() > 0.9
+
+
+def test_half_precision_is_enough() -> None:
+    log_p = merged_predictions(20, 100)
+    found = consensus(log_p, CLASSES)
+    assert found.clusters(log_p.half()).equal(found.clusters(log_p))
+    assert found.distances(log_p.half()).shape == (100, CLASSES)
 
 
 def test_what_cannot_be_is_refused_with_numbers() -> None:

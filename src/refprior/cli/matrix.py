@@ -78,4 +78,5 @@ def _show_before(matrix: "Matrix", cells: "list[Cell]", out: Path) -> None:
     print_table([["before: log-probability of labels, from (target →)", *matrix.tasks], *lines])
     for method, name in (("transfer", "the reference prior"), ("fine_tuning", "fine-tuning")):
         rank = agreement(before, matrix.pairs[method])
-        print(f"Rank correlation with the accuracy of {name}, mean over targets: {rank:.2f}")
+        said = f"{rank:.2f}" if not np.isnan(rank) else "needs four tasks"
+        print(f"Rank correlation with the accuracy of {name}, mean over targets: {said}")

@@ -32,7 +32,8 @@ def principal_axes(parts: Sequence[Tensor], count: int, whitening: float) -> tup
     if not 0 <= whitening <= 1:
         raise ValueError(f"whitening must be between 0 and 1, got {whitening}")
     number = sum(len(part) for part in parts)
-    total, second = torch.zeros(pixels, dtype=torch.float64), torch.zeros(pixels, pixels, dtype=torch.float64)
+    total = torch.zeros(pixels, dtype=torch.float64, device=parts[0].device)
+    second = torch.zeros(pixels, pixels, dtype=torch.float64, device=parts[0].device)
     for block in _blocks(parts):
         total += block.sum(0)
     mean = total / number
@@ -40,12 +41,12 @@ def principal_axes(parts: Sequence[Tensor], count: int, whitening: float) -> tup
         second += (block - mean).T @ (block - mean)
     variances, axes = (value.flip(-1)[..., :count] for value in torch.linalg.eigh(second / number))
     axes = axes * axes.gather(0, axes.abs().argmax(0, keepdim=True)).sign()  # the same on every machine: a run may move
-    relative = variances / variances[0].clamp(min=_NOTHING)
-    wanted = relative.clamp(min=0) ** ((1 - whitening) / 2)  # standard deviations
-    # A component that does not vary is rounding, which no division may blow up.
-    axes = torch.where(relative > _NOTHING, axes * wanted / variances.clamp(min=_NOTHING).sqrt(), 0)
+    relative = variances / variances[0] if variances[0] > 0 else torch.zeros_like(variances)
+    # To standard deviations of relative^((1 - whitening) / 2). A component that does not vary is rounding, which no
+    # division may blow up.
+    factor = torch.where(relative > _NOTHING, relative ** (-whitening / 2) / variances[0].sqrt(), 0)
     dtype = torch.float64 if parts[0].dtype == torch.float64 else torch.float32
-    return mean.reshape(parts[0].shape[1:]).to(dtype), axes.to(dtype)
+    return mean.reshape(parts[0].shape[1:]).to(dtype), (axes * factor).to(dtype)
 
 
 def _blocks(parts: Iterable[Tensor]) -> Iterable[Tensor]:

@@ -52,9 +52,7 @@ class Task:
     centre: Literal["channel", "pixel"] = "channel"  # pixel: the mean image is taken away, not only its mean value
     scale: float = 1.0  # standard deviation of normalised images, or of the first component
     components: int = 0  # so many principal components take the place of the pixels; 0: the pixels
-    whitening: float = (
-        0.25  # component j has the standard deviation λ_j^((1 - whitening) / 2), 0: λ_j^(1/2), 1: all alike
-    )
+    whitening: float = 0.25  # of components, 0 … 1: variances go with the power 1 - whitening of what they were
     mean: Tensor = field(init=False)  # (channels,), or (*shape) by pixel, of all images to train with
     std: Tensor = field(init=False)  # (channels,)
     axes: Tensor | None = field(init=False, default=None)  # (pixels, components)

@@ -3,7 +3,7 @@
 A method is a frozen dataclass: its fields are its hyper-parameters, its call is its loss. `order` says how many
 unlabelled items make a tuple (0: the method wants no unlabelled data). There is nothing to inherit from.
 
-Two further attributes may be left out: `label_free = True` says that the method does without labels of the task,
+Three further attributes may be left out: `label_free = True` says that the method does without labels of the task,
 `two_stage = True` that it wants examples of a source task, `needs_source = False` that it can do without.
 """
 

@@ -51,12 +51,14 @@ class Consensus:
 
     def distances(self, log_p: Tensor) -> Tensor:
         """Distances of images to the centres: (K, n, C) -> (n, M)."""
-        return torch.cdist(output_code(log_p, self.log_prior), self.centres.to(log_p))
+        code = output_code(log_p, self.log_prior)
+        return torch.cdist(code, self.centres.to(code))
 
     def clusters(self, log_p: Tensor) -> Tensor:
         """The cluster of most of the nearest references of each image: (K, n, C) -> (n,)."""
-        distances = torch.cdist(output_code(log_p, self.log_prior), self.references.to(log_p))
-        nearest = distances.topk(min(VOTES, len(self.members)), largest=False).indices
+        code, found = output_code(log_p, self.log_prior), int(self.members.max()) + 1
+        votes = max(1, min(VOTES, len(self.members) // found))  # no more than a cluster has members
+        nearest = torch.cdist(code, self.references.to(code)).topk(votes, largest=False).indices
         return self.members[nearest].mode(-1).values
 
     def predict(self, log_p: Tensor) -> Tensor:
@@ -86,7 +88,7 @@ class Consensus:
 
 
 def consensus(log_p: Tensor, clusters: int, log_prior: Tensor | None = None) -> Consensus:
-    """Spectral clusters of the output code: (K, n, C). At most `clusters`; time and memory grow as n².
+    """Spectral clusters of the output code, at most so many: (K, n, C). Time grows as n³: 3 seconds for 2,000 images.
 
     Neighbours, not distances from centres: classes are long and of unequal width in the code, and k-means cuts the
     widest in two before it parts two narrow ones.
@@ -125,12 +127,21 @@ def _affinity(code: np.ndarray) -> np.ndarray:
 def _spectral(affinity: np.ndarray, clusters: int) -> np.ndarray:
     """Normalised spectral clustering, with clusters read from the eigenvectors by a pivoted QR decomposition (Damle,
     Minden and Ying 2019), which needs no random start: (n, n) -> (n,)."""
-    n, root = len(affinity), 1 / np.sqrt(affinity.sum(1))
-    vectors = eigh(root[:, None] * affinity * root, subset_by_index=(n - clusters, n - 1))[1] * root[:, None]  # (n, M)
+    root = 1 / np.sqrt(affinity.sum(1))
+    vectors = _last_eigenvectors(root[:, None] * affinity * root, clusters) * root[:, None]  # (n, M)
     pivots = qr(vectors.T, pivoting=True, mode="r")[1][:clusters]
     left, _, right = svd(vectors[pivots].T)
     members: np.ndarray = np.abs(vectors @ (left @ right)).argmax(-1)
     return members
+
+
+def _last_eigenvectors(matrix: np.ndarray, count: int) -> np.ndarray:
+    """Of the largest eigenvalues: (n, n) -> (n, count)."""
+    n = len(matrix)
+    vectors: np.ndarray = eigh(matrix, subset_by_index=(n - count, n - 1))[1]
+    if vectors.shape[1] < count:  # LAPACK's choice for a subset loses vectors where many eigenvalues are equal
+        vectors = eigh(matrix, driver="evd")[1][:, n - count :]
+    return vectors
 
 
 def _one_to_one(votes: Tensor) -> Tensor:

@@ -14,8 +14,8 @@ def transferability(log_p: Tensor, y: Tensor, classes: int, log_prior: Tensor) -
 
     The outputs z of a source are taken for what they are, with the joint frequencies of z and y among the labelled
     target examples as their meaning: log Σ_z p(y_i | z) p_k(z | x_i), the log expected empirical prediction of Nguyen
-    et al. (2020), averaged over examples and particles. 0 is perfect; the entropy of the labels, below 0, is what a
-    source that says nothing gets.
+    et al. (2020), averaged over examples and particles. 0 is perfect; constant outputs get minus the entropy of the
+    labels, and noise a little more, the more outputs there are: compare sources with equally many.
     """
     if not len(y):
         raise ValueError("need labelled target examples to see what a source tells of them")

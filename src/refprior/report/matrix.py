@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import spearmanr
@@ -15,7 +16,6 @@ from scipy.stats import spearmanr
 from refprior.posterior import transferability
 from refprior.report.table import Group, find_runs, group, headline, summarise_finished
 from refprior.train import Recipe, load
-from refprior.train.loop import log_probabilities
 
 PAIRS = {"transfer": "reference prior", "fine_tuning": "fine-tuning"}
 ALONE = {"supervised": "supervised", "semi_supervised": "reference prior, no source"}
@@ -85,20 +85,25 @@ def ranking(matrix: Matrix, method: str = "transfer") -> list[tuple[str, float, 
     return sorted(lines, key=lambda line: -line[1])
 
 
+@torch.no_grad()
 def before_training(path: Path, recipe: Recipe) -> float:
     """`transferability` of the first stage of a fine-tuning run for the labelled images of its second."""
     if recipe.start is None:
         raise ValueError(f"{path} has no first stage: there is no source to judge")
-    source, target = load(path / "start", recipe.start).ema, recipe.task()
-    log_p = log_probabilities(source, target, target.labelled.images)
-    return float(transferability(log_p, target.labelled.labels, len(target.classes), source.log_prior.detach()))
+    source, target = load(path / "start", recipe.start).ema.eval(), recipe.task()
+    log_p = source(target.normalise(target.labelled.images))
+    return float(transferability(log_p, target.labelled.labels, len(target.classes), source.log_prior))
 
 
 def agreement(before: np.ndarray, after: np.ndarray) -> float:
-    """Mean over targets of the rank correlation of two scores of their sources: (T, T), (T, T)."""
+    """Mean over targets of the rank correlation of two scores of their sources: (T, T), (T, T).
+
+    Targets with fewer than three sources, or with sources that are all alike, are left out; NaN if there is no other.
+    """
     both = ~np.isnan(before) & ~np.isnan(after)
     rows = [(b[some], a[some]) for b, a, some in zip(before, after, both, strict=True) if some.sum() > 2]
-    return float(np.mean([spearmanr(b, a).statistic for b, a in rows])) if rows else math.nan
+    ranks = [spearmanr(b, a).statistic for b, a in rows if np.ptp(b) and np.ptp(a)]
+    return float(np.mean(ranks)) if ranks else math.nan
 
 
 def matrix_rows(matrix: Matrix) -> list[list[str]]:

@@ -38,8 +38,8 @@ class Questions:
 def ask(run: Run, budget: int, before: Questions | None = None) -> Questions:
     """The images to label next: the most typical one of each cluster, the largest clusters first.
 
-    There are as many clusters as labels in all, and at least as many as classes. Questions that were not answered are
-    withdrawn; clusters with an answered image come last.
+    There are at most as many clusters as labels in all, or as classes if these are more. Questions that were not
+    answered are withdrawn; clusters with an answered image come last.
     """
     before = before or Questions()
     known, images = list(before.answers), run.task.unlabelled
@@ -58,7 +58,8 @@ def ask(run: Run, budget: int, before: Questions | None = None) -> Questions:
     distances[answered] = torch.inf
     chosen: list[int] = []
     for cluster in islice(cycle(sizes.argsort(descending=True, stable=True).tolist()), budget):
-        chosen.append(int(distances[:, cluster].argmin()))
+        own = distances[:, cluster].where(home == cluster, distances[:, cluster] + 2)  # others are after all members
+        chosen.append(int(own.argmin()))
         distances[chosen[-1]] = torch.inf
     return Questions(clusters, (*answered.tolist(), *chosen), tuple(known))
 
@@ -107,5 +108,9 @@ def write(folder: Path, questions: Questions) -> None:
 
 def _places(run: Run, found: Consensus) -> tuple[Tensor, Tensor]:
     """Distances of all images of the pool to all centres, and their clusters: (n, M), (n,)."""
-    parts = [log_probabilities(run.ema, run.task, part) for part in run.task.unlabelled.split(4096)]
-    return torch.cat([found.distances(part) for part in parts]), torch.cat([found.clusters(part) for part in parts])
+    places = [_place(found, log_probabilities(run.ema, run.task, part)) for part in run.task.unlabelled.split(4096)]
+    return torch.cat([distances for distances, _ in places]), torch.cat([home for _, home in places])
+
+
+def _place(found: Consensus, log_p: Tensor) -> tuple[Tensor, Tensor]:
+    return found.distances(log_p), found.clusters(log_p)
