@@ -4,8 +4,8 @@
 
 RUNS are folders of `refprior train label_free_transfer`. For each target task: accuracy of the consensus on the test
 part, the label-free score beside it, k-means of the same code, k-means and spectral clusters of the pixels of the same
-images, and accuracy with 5, 10 and 20 labels, asked for (`refprior suggest`, as many
-clusters as labels) or drawn at random (mean of ten draws, as many clusters as classes). At the end, the rank correlation of score and accuracy, in each data set and over all runs.
+images, and accuracy with 5, 10 and 20 labels, asked for (`refprior suggest`) or drawn at random (mean of ten draws). At
+the end, the rank correlation of score and accuracy, in each data set and over all runs.
 """
 
 import statistics

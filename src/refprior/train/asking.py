@@ -26,7 +26,6 @@ FILE = "questions.json"
 class Questions:
     """Images of the unlabelled pool whose labels are asked for, and the answers so far."""
 
-    clusters: int = 0
     asked: tuple[int, ...] = ()  # indices in the pool, in the order they were asked
     answers: tuple[int, ...] = ()  # classes of the first of them
 
@@ -50,8 +49,7 @@ def ask(run: Run, budget: int, before: Questions | None = None) -> Questions:
             f"clusters of at most {CONSENSUS_IMAGES}"
         )
     answered = torch.tensor(before.asked[: len(known)], dtype=torch.int64)
-    clusters = max(len(run.task.classes), len(known) + budget)
-    found = run.consensus(clusters)
+    found = run.consensus(max(len(run.task.classes), len(known) + budget))
     distances, home = _places(run, found)
     sizes = torch.bincount(home, minlength=distances.shape[-1]).double()
     sizes[home[answered]] -= len(images)  # last, the larger first among them
@@ -61,7 +59,7 @@ def ask(run: Run, budget: int, before: Questions | None = None) -> Questions:
         own = distances[:, cluster].where(home == cluster, distances[:, cluster] + 2)  # others are after all members
         chosen.append(int(own.argmin()))
         distances[chosen[-1]] = torch.inf
-    return Questions(clusters, (*answered.tolist(), *chosen), tuple(known))
+    return Questions((*answered.tolist(), *chosen), tuple(known))
 
 
 def answer(questions: Questions, labels: Sequence[int]) -> Questions:
@@ -72,7 +70,8 @@ def answer(questions: Questions, labels: Sequence[int]) -> Questions:
 
 
 def classifier(run: Run, questions: Questions) -> Consensus:
-    """The clusters with the names that the answers give them."""
+    """As many clusters as classes, with the names that the answers give them: what one label decides is then a whole
+    class and not a part of it, and further labels mend a wrong one."""
     if not questions.answers:
         raise ValueError("no question has been answered yet")
     images, classes = len(run.task.unlabelled), len(run.task.classes)
@@ -82,7 +81,7 @@ def classifier(run: Run, questions: Questions) -> Consensus:
     known = torch.tensor(questions.asked[: len(questions.answers)])
     log_p = log_probabilities(run.ema, run.task, run.task.unlabelled[known])
     labels = torch.tensor(questions.answers)
-    return run.consensus(questions.clusters).named(log_p, labels, len(run.task.classes))
+    return run.consensus().named(log_p, labels, len(run.task.classes))
 
 
 def classify(run: Run, named: Consensus, images: Tensor) -> Tensor:
@@ -97,13 +96,13 @@ def read(folder: Path) -> Questions:
         return Questions()
     try:
         saved = json.loads(path.read_text(encoding="utf-8"))
-        return Questions(int(saved["clusters"]), tuple(map(int, saved["asked"])), tuple(map(int, saved["answers"])))
+        return Questions(tuple(map(int, saved["asked"])), tuple(map(int, saved["answers"])))
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is damaged: {error}") from None
 
 
 def write(folder: Path, questions: Questions) -> None:
-    write_json(folder / FILE, {"clusters": questions.clusters, "asked": questions.asked, "answers": questions.answers})
+    write_json(folder / FILE, {"asked": questions.asked, "answers": questions.answers})
 
 
 def _places(run: Run, found: Consensus) -> tuple[Tensor, Tensor]:
