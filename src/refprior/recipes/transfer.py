@@ -38,7 +38,8 @@ def label_free_transfer(
     target: the classes 5–9 (high) or 0–4 (low), the other half is the source, with all its labels; or all ten classes,
     with those of Fashion-MNIST as source of MNIST, and the other way round. faithful: no views, as the paper has it.
     Accuracy is that of the consensus of all particles, matched to the classes. The paper: 87.4 % (0–4 to 5–9) and
-    95.2 % (5–9 to 0–4).
+    95.2 % (5–9 to 0–4). Measured, seeds 0–4: MNIST 95.8 ± 1.2 and 99.3 ± 0.1, Fashion-MNIST 86.0 ± 0.4 and
+    64.7 ± 2.0 %, about 90 seconds of processor time a run: docs/results.md.
     """
     pixels = max(1, _SHAPES[data][1] // 14)
     view = unchanged if faithful else Distort(degrees=10, scale=0.1, pixels=pixels, noise=0, cutout=0)
