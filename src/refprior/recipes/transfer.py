@@ -89,7 +89,8 @@ def fine_tuning(
     """The baselines of tab:mnist_transfer1: an MLP of the source's five classes, trained on with target labels.
 
     baseline: a `new` head, the `same` head, a `probe` of frozen features, or from `scratch`. The paper, 50, 100, 250
-    and 500 labels: 71.1, 78.8, 86.6, 93.0 % (0–4 to 5–9) and 90.2, 92.4, 94.7, 96.2 % (5–9 to 0–4).
+    and 500 labels: 71.1, 78.8, 86.6, 93.0 % (0–4 to 5–9) and 90.2, 92.4, 94.7, 96.2 % (5–9 to 0–4). Measured, 0–4 to
+    5–9, ten draws: 80.8, 84.9, 89.0, 90.9 %, from scratch 82.3, 86.5, 89.7, 90.9 %: docs/results.md.
     """
     shape = _SHAPES[data]
     source = Recipe(
@@ -125,7 +126,10 @@ def cifar100_transfer(
 def cifar100_transfer_small(
     source: str = "vehicles_1", target: str = "vehicles_2", method: PairMethod = "transfer", seed: int = 0
 ) -> Recipe:
-    """One cell of fig:matrix with a small CNN, for 2 CPU cores: K = 4, order 2, 1000 source and 100 target labels."""
+    """One cell of fig:matrix with a small CNN, for 2 CPU cores: K = 4, order 2, 1000 source and 100 target labels.
+
+    Measured, seed 0: better than fine-tuning in 6 of 20 cells, and than no source in 7 of 20: docs/results.md.
+    """
     small = replace(
         _full_size(source, target, seed),
         network=partial(SmallCNN, shape=(3, 32, 32), classes=5, width=32, hidden=128),

@@ -135,7 +135,8 @@ def _heat_map(axes: Axes, values: np.ndarray, tasks: Sequence[str], title: str) 
     limit = max(1.0, float(np.abs(distance).max())) if distance.count() else 1.0
     axes.imshow(distance, cmap="RdYlGn", vmin=-limit, vmax=limit)
     for row, column in np.ndindex(*values.shape):
-        axes.text(column, row, _number(float(values[row, column])), ha="center", va="center", fontsize=9)
+        colour = "white" if abs(distance[row, column]) > 0.8 * limit else "black"
+        axes.text(column, row, _number(float(values[row, column])), ha="center", va="center", fontsize=9, color=colour)
     axes.set_xticks(range(len(tasks)), tasks, rotation=30, ha="right", fontsize=8)
     axes.set_yticks(range(len(tasks)), tasks, fontsize=8)
     axes.set(xlabel="source", ylabel="target", title=title)
