@@ -20,6 +20,7 @@ from refprior.train import checkpoint, folder, snapshot
 from refprior.train.checkpoint import CheckpointError
 from refprior.train.describe import describe
 from refprior.train.loop import CONSENSUS_IMAGES, Record, State, begin, log_probabilities, optimise, spread
+from refprior.train.memory import kept
 from refprior.train.recipe import Recipe
 from refprior.train.stages import check_stages
 from refprior.train.stopping import Stop, Stopped, stopping
@@ -122,12 +123,13 @@ def train(
     """
     device = torch.device(device)
     if out is None:
-        return _train_in_memory(recipe, device, watch)
+        with kept():
+            return _train_in_memory(recipe, device, watch)
     path = Path(out)
     if fresh and path.exists():
         with folder.locked(path):
             log.warning("moved the old run to %s", folder.move_aside(path))
-    with folder.locked(path), stopping() as stop:
+    with folder.locked(path), stopping() as stop, kept():
         return _stage(recipe, path, origin, Sitting(path, device, watch, save_every, stop))
 
 
