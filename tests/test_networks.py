@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from refprior.networks import MLP, Block, PooledCNN, SmallCNN, WideResNet
+from refprior.networks import MLP, Block, SmallCNN, WideResNet
 
 
 def count(network: nn.Module) -> int:
@@ -102,22 +102,6 @@ def test_wide_resnet_refuses_other_depths() -> None:
 @pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (3, 32, 32), (3, 30, 17)])
 def test_small_cnn_takes_any_image(shape: tuple[int, int, int]) -> None:
     assert SmallCNN(shape, 7)(torch.randn(2, *shape)).shape == (2, 7)
-
-
-@pytest.mark.parametrize("shape", [(3, 32, 32), (1, 8, 8), (1, 3, 5)])
-def test_pooled_cnn_takes_any_image_and_refuses_what_it_cannot_pool(shape: tuple[int, int, int]) -> None:
-    assert PooledCNN(shape, 7)(torch.randn(2, *shape)).shape == (2, 7)
-    with pytest.raises(ValueError, match="at least 3×3 pixels to be pooled, got 2×9"):
-        PooledCNN((1, 2, 9), 7)
-
-
-def test_pooled_cnn_looks_away_from_where_things_stand() -> None:
-    """A pattern far from the borders, moved by the stride of the whole network, gives the same logits."""
-    network = PooledCNN((3, 32, 32), 10)
-    assert count(network) == 25_226
-    image = torch.zeros(1, 3, 32, 32)
-    image[..., 10:16, 10:16] = torch.randn(3, 6, 6)
-    assert torch.allclose(network(image), network(image.roll((4, 4), (2, 3))), atol=1e-5)
 
 
 def test_mlp_is_one_hidden_layer_of_hardtanh() -> None:

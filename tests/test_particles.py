@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from refprior.networks import MLP, PooledCNN, SmallCNN, WideResNet
+from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.particles import Execution, Particles
 
 
@@ -82,7 +82,6 @@ MAKERS: list[Callable[[], nn.Module]] = [
     lambda: nn.Sequential(nn.Linear(8, 5), nn.Flatten()),
     lambda: MLP((1, 8, 8), 5, hidden=7),
     lambda: SmallCNN((1, 8, 8), 5, width=4, hidden=8),
-    lambda: PooledCNN((1, 8, 8), 5, width=4),
     lambda: WideResNet((1, 8, 8), 5, depth=10, width=1),
     lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 5)),
     lambda: nn.Sequential(

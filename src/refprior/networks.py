@@ -51,35 +51,6 @@ class SmallCNN(nn.Sequential):
         )
 
 
-class PooledCNN(nn.Sequential):
-    """Three convolutions and the mean over all positions, for small photographs on a CPU.
-
-    What is in a photograph may stand anywhere in it, and without positions there are few parameters to fit to a few
-    labels: 25,226 for 32×32 pixels and 10 classes.
-    """
-
-    def __init__(self, shape: Shape, classes: int, width: int = 16) -> None:
-        channels, height, columns = shape
-        _positive(channels=channels, width=width, classes=classes)
-        if min(height, columns) < 3:
-            raise ValueError(f"images must be at least 3×3 pixels to be pooled, got {height}×{columns}")
-        super().__init__(
-            nn.Conv2d(channels, width, kernel_size=5, stride=2, padding=2),
-            nn.GroupNorm(_groups(width), width),
-            nn.ReLU(),
-            nn.Conv2d(width, 2 * width, kernel_size=3, padding=1),
-            nn.GroupNorm(_groups(2 * width), 2 * width),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(2 * width, 4 * width, kernel_size=3, padding=1),
-            nn.GroupNorm(_groups(4 * width), 4 * width),
-            nn.ReLU(),
-            nn.AdaptiveAvgPool2d(1),
-            nn.Flatten(),
-            nn.Linear(4 * width, classes),
-        )
-
-
 class WideResNet(nn.Module):
     """The paper's WRN-28-2 (appendix Setup): 1,467,610 parameters for 10 classes.
 
