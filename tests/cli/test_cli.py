@@ -1,7 +1,9 @@
 """The command line as a user has it: real processes, exit codes, no traceback."""
 
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -86,6 +88,9 @@ def test_recipes_are_listed_a_line_each() -> None:
         (["train", "digits_ssl", "--seed", "1", "--set", "seed=2"], "give --seed instead of --set"),
         (["exact", "coin", "-n", "0"], "n must be an integer of at least 1, got 0"),
         (["data", "get", "imagenet"], "imagenet"),
+        (["train", "digits_ssl", "--save-every", "nan"], "save_every must be at least 0 seconds, got nan"),
+        (["train", "digits_ssl", "--set", "steps=5", "steps=6"], "--set gives steps twice: 5 and 6"),
+        (["train", "digits_ssl", "--seed", "99999999999"], "seed must be a whole number of 0 … 4294967295"),
         (["sweep", "digits_ssl", "--out", "s", "--seeds", "a,b"], "--seeds takes whole numbers"),
         (["sweep", "digits_ssl", "--out", "s", "--set", "method=fixmatch,nope"], "method must be one of"),
         (["train"], "RECIPE"),
@@ -144,6 +149,41 @@ def test_a_sweep_trains_every_cell_once(tmp_path: Path) -> None:
     assert {p: p.stat().st_mtime_ns for p in before} == before
     table = refprior("report", "sweep", "--columns", "method", "--format", "markdown", cwd=tmp_path)
     assert table.stdout.startswith("| accuracy, % (method →) | fixmatch | supervised |")
+
+
+def test_a_cell_that_fails_leaves_the_report_of_the_others(tmp_path: Path) -> None:
+    arguments = ["sweep", "digits_ssl", "--seeds", "0", "--out", "sweep", "--set", "steps=3", "unlabelled=8,100000"]
+    done = refprior(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "a step takes 100000 unlabelled images" in done.stderr
+    assert done.stderr.strip().splitlines()[-1] == "refprior: 1 of 2 cells failed; the same command tries them again"
+    assert (tmp_path / "sweep" / "report.html").exists()
+    (recipe,) = tmp_path.rglob("recipe.json")
+    assert json.loads(recipe.read_text())["environments"][0]["threads"] == 1  # all that OMP_NUM_THREADS allows
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_terminated_sweep_leaves_no_process_behind_and_goes_on(jobs: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from refprior.cli import main; main()", "sweep", "digits_ssl", "--seeds", "0,1"]
+    command += ["--out", "sweep", "--jobs", jobs, "--set", "steps=100000"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    while not list(tmp_path.rglob("metrics.jsonl")):
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.terminate()
+    assert "stopped after 0 of 2 cells; the same command goes on" in process.communicate(timeout=60)[1]
+    assert process.returncode == 143
+    for _ in range(100):  # helpers of the pool need a moment
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGKILL)
+    pytest.fail("processes of the sweep outlived it")
 
 
 def test_a_dry_run_says_what_it_takes_and_writes_nothing(tmp_path: Path) -> None:

@@ -144,6 +144,20 @@ def test_what_cannot_work_is_refused_before_training() -> None:
         train(replace(BASE, task=empty, network=partial(MLP, (1, 8, 8), 2)))
 
 
+@pytest.mark.parametrize(
+    ("view", "made"),
+    [
+        (lambda images, _: images[:, :, :6], r"\(2, 1, 6, 8\)"),
+        (lambda images, _: images[:1], r"\(1, 1, 8, 8\)"),
+        (lambda images, _: None, "NoneType"),
+    ],
+)
+@pytest.mark.parametrize("name", ["weak", "strong"])
+def test_a_view_that_does_not_keep_the_images_is_refused(name: str, view: object, made: str) -> None:
+    with pytest.raises(ValueError, match=rf"the {name} view makes {made} of \(2, 1, 8, 8\)"):
+        train(replace(BASE, **{name: view}))  # type: ignore[arg-type]
+
+
 def test_a_pool_smaller_than_a_batch_is_refused() -> None:
     with pytest.raises(ValueError, match="a step takes 1000 unlabelled images, task 'digits' has 847"):
         train(replace(BASE, unlabelled=1000))
@@ -152,7 +166,11 @@ def test_a_pool_smaller_than_a_batch_is_refused() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"particles": 0}, "particles must be at least 1, got 0"),
+        ({"particles": 0}, "particles must be a whole number of at least 1, got 0"),
+        ({"steps": 2.5}, "steps must be a whole number of at least 1, got 2.5"),
+        ({"skip_not_finite": -4}, "skip_not_finite must be a whole number of at least 0, got -4"),
+        ({"seed": -5}, r"seed must be a whole number of 0 … 4294967295, got -5"),
+        ({"task": BASE.task()}, "task must be a function"),
         ({"ema": 1.0}, r"ema must lie in \[0, 1\), got 1.0"),
         ({"method": ReferencePrior(order=13)}, "order 13 does not fit 12 unlabelled images"),
         ({"precision": "float16"}, "precision must be"),

@@ -15,7 +15,7 @@ from refprior.cli.embed import embed
 from refprior.cli.exact import app as exact
 from refprior.cli.matrix import transfer_matrix
 from refprior.cli.parameters import whole
-from refprior.cli.tables import print_table, settings_of, train_cells, whole_numbers
+from refprior.cli.tables import print_table, refuse_failed, settings_of, train_cells, whole_numbers
 
 if TYPE_CHECKING:
     import torch
@@ -170,8 +170,10 @@ def sweep(
     from refprior.recipes import cells
 
     chosen = cells(recipe, settings_of(set_), whole_numbers(seeds))
-    train_cells(chosen, out, jobs)
-    report([out], out=out / "report.html")
+    failed = train_cells(chosen, out, jobs)
+    if failed < len(chosen):
+        report([out], out=out / "report.html")
+    refuse_failed(failed, chosen)
 
 
 @app.command

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from refprior.cli.parameters import whole
-from refprior.cli.tables import print_table, settings_of, train_cells, whole_numbers
+from refprior.cli.tables import print_table, refuse_failed, settings_of, train_cells, whole_numbers
 
 if TYPE_CHECKING:
     from refprior.recipes.sweep import Cell
@@ -37,7 +37,7 @@ def transfer_matrix(
 
     chosen = SUPERCLASSES if tasks == "all" else tuple(name.strip() for name in tasks.split(","))
     cells = matrix_cells(recipe, chosen, settings_of(set_), whole_numbers(seeds))
-    train_cells(cells, out, jobs)
+    refuse_failed(train_cells(cells, out, jobs), cells)
     matrix = read_matrix([out], chosen)
     _show(matrix, out)
     _show_before(matrix, cells, out)

@@ -1,5 +1,6 @@
 """What several commands share: settings and seeds from text, cells trained one after another, tables."""
 
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,11 +27,13 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
 
 def settings_of(assignments: Sequence[str] | None) -> dict[str, str]:
     """NAME=VALUE … as a dictionary."""
-    settings = {}
+    settings: dict[str, str] = {}
     for assignment in assignments or []:
         name, equals, value = assignment.partition("=")
         if not (name and equals and value):
             raise ValueError(f"--set takes NAME=VALUE, got {assignment!r}")
+        if name in settings:
+            raise ValueError(f"--set gives {name} twice: {settings[name]} and {value}")
         settings[name] = value
     return settings
 
@@ -42,15 +45,26 @@ def whole_numbers(text: str) -> list[int]:
     return [int(number) for number in text.split(",")]
 
 
-def train_cells(cells: "Sequence[Cell]", out: Path, jobs: int) -> None:
-    """Train all cells, a line each as they end; then complain of those that failed."""
+def train_cells(cells: "Sequence[Cell]", out: Path, jobs: int) -> int:
+    """Train all cells, a line each as they end; how many of them failed."""
     from refprior.recipes import run_cells
+    from refprior.train.stopping import Stopped, terminable
 
     if jobs < 1:
         raise ValueError(f"--jobs must be at least 1, got {jobs}")
-    problems = 0
-    for number, outcome in enumerate(run_cells(cells, out, jobs), start=1):
-        problems += outcome.problem is not None
-        print(f"{number}/{len(cells)} {outcome.cell.name} {outcome.problem or 'done'}", file=sys.stderr, flush=True)
-    if problems:
-        raise ValueError(f"{problems} of {len(cells)} cells failed; the same command tries them again")
+    problems = ended = 0
+    try:
+        with terminable():  # the processes of the cells end with this one
+            for ended, outcome in enumerate(run_cells(cells, out, jobs), start=1):
+                problems += outcome.problem is not None
+                line = f"{ended}/{len(cells)} {outcome.cell.name} {outcome.problem or 'done'}"
+                print(line, file=sys.stderr, flush=True)
+    except KeyboardInterrupt as stop:
+        number = getattr(stop, "signal_number", signal.SIGINT)
+        raise Stopped(f"stopped after {ended} of {len(cells)} cells; the same command goes on", number) from None
+    return problems
+
+
+def refuse_failed(failed: int, cells: "Sequence[Cell]") -> None:
+    if failed:
+        raise ValueError(f"{failed} of {len(cells)} cells failed; the same command tries them again")

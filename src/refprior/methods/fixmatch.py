@@ -2,6 +2,7 @@
 
 # K particles, B tuples of one image, C classes
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,7 +29,7 @@ class FixMatch:
     order: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        if not 0 < self.threshold <= 1 or self.weight < 0:
+        if not 0 < self.threshold <= 1 or not 0 <= self.weight < math.inf:
             raise ValueError(f"need 0 < threshold <= 1 and weight >= 0, got {self.threshold} and {self.weight}")
 
     def __call__(self, step: Step) -> Loss:

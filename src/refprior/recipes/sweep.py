@@ -1,6 +1,5 @@
 """Many runs of one recipe: every combination of settings and seeds, one folder a cell, several at once."""
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -21,7 +20,7 @@ class Cell:
     @property
     def name(self) -> str:
         """Where the cell lies in the sweep's folder: `labels=50,method=fixmatch/seed-0`."""
-        chosen = ",".join(f"{name}={value}" for name, value in self.settings.items())
+        chosen = ",".join(f"{name}={value}" for name, value in self.settings.items()).replace("/", ":")
         return f"{chosen or 'default'}/seed-{self.seed}"
 
 
@@ -63,13 +62,14 @@ def _checked(chosen: list[Cell]) -> list[Cell]:
 
 
 def run_cells(chosen: Sequence[Cell], out: Path, jobs: int) -> Iterator[Outcome]:
-    """Train the cells, `jobs` at a time with the cores shared between them; outcomes as they come.
+    """Train the cells, `jobs` at a time with torch's threads shared between them; outcomes as they come.
 
     A cell that is done is passed over, one that was interrupted goes on, one that fails does not stop the others.
     """
+    import torch
     from joblib import Parallel, delayed
 
-    threads = max(1, (os.cpu_count() or 1) // jobs)
+    threads = max(1, torch.get_num_threads() // jobs)
     work = (delayed(_run_cell)(cell, out, threads) for cell in chosen)
     yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(work)
 

@@ -18,7 +18,7 @@ img { max-width: 100%; height: auto } .note { color: #555; max-width: 48rem }
 code { background: #f3f3f3; padding: 0 .25rem }
 """
 _NOTE = (
-    "Test accuracy at the last step: no step, seed or setting was chosen by it. Mean ± standard deviation over seeds. "
+    "Test accuracy at the last step, which no choice of the program depends on. Mean ± standard deviation over seeds. "
     "Ensemble: the mean of the particles' probabilities; particle: the mean accuracy of single particles; EMA: moving "
     "average of the weights. NLL (nats) and ECE (15 bins) are of the EMA ensemble. Consensus: clusters of unlabelled "
     "images in the predictions of all particles, matched to the classes; stability: how far two halves of them agree."

@@ -57,6 +57,7 @@ def begin(recipe: Recipe, task: Task, device: torch.device, start: Particles | N
     sizes = parts_to_draw(recipe, task)
     particles = first_weights(recipe, start).to(device)
     _check_output(recipe, particles, task)
+    _check_views(recipe, task)
     teacher = deepcopy(particles).requires_grad_(False).eval()
     batches = torch.Generator().manual_seed(recipe.seed + 1)
     return State(
@@ -261,6 +262,16 @@ def _view_tuples(view: View, images: Tensor, task: Task, generator: torch.Genera
     """A view of every image of the tuples: (B, N, *shape) -> (B, N, *shape), or (B, N, components)."""
     inputs = task.normalise(view(images.flatten(0, 1), generator))
     return inputs.reshape(*images.shape[:2], *inputs.shape[1:])
+
+
+def _check_views(recipe: Recipe, task: Task) -> None:
+    """Try the views on two images: whether they give as many of the same shape back."""
+    images, generator = task.test.images[:2], torch.Generator(task.test.images.device).manual_seed(0)
+    for name, view in {"weak": recipe.weak, "strong": recipe.strong}.items():
+        seen = deepcopy(view)(images.clone(), generator)
+        if not isinstance(seen, Tensor) or seen.shape != images.shape:
+            got = tuple(seen.shape) if isinstance(seen, Tensor) else type(seen).__name__
+            raise ValueError(f"the {name} view makes {got} of {tuple(images.shape)}: it must keep number and shape")
 
 
 def _check_output(recipe: Recipe, particles: Particles, task: Task) -> None:

@@ -5,6 +5,7 @@ their pages anew: a third of the time of a step of four WRN-28-2 on a CPU.
 """
 
 import ctypes
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,12 +17,14 @@ LARGEST_THRESHOLD = 32 * 2**20  # to which the library raises its own by itself
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """Nothing that is freed inside goes back to the system before the end; elsewhere than on glibc this does nothing.
+    """What the main thread frees inside goes back to the system at the end; then large blocks go back at once again.
 
-    The peak grows by about a tenth, because blocks leave gaps.
+    The peak grows by about a tenth, because blocks leave gaps. Not to be nested. Elsewhere than on glibc, and where
+    the user has set MALLOC_ variables of his own, this does nothing.
     """
     library = ctypes.CDLL(None)
-    if not hasattr(library, "mallopt") or not hasattr(library, "malloc_trim"):
+    known = hasattr(library, "mallopt") and hasattr(library, "malloc_trim")
+    if not known or any(name.startswith("MALLOC_") for name in os.environ):
         yield
         return
     library.mallopt(MMAP_MAX, 0)

@@ -42,13 +42,17 @@ class Recipe:
     head: Head = "same"  # the output layer after such a stage: go on with it, draw a new one, or train a new one alone
 
     def __post_init__(self) -> None:
-        for name in ("particles", "steps", "labelled", "unlabelled", "source", "evaluate_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        smallest = dict.fromkeys(("particles", "steps", "labelled", "unlabelled", "source", "evaluate_every"), 1)
+        for name, least in {**smallest, "snapshots": 0, "skip_not_finite": 0}.items():
+            value = getattr(self, name)
+            if not hasattr(value, "__index__") or value < least:
+                raise ValueError(f"{name} must be a whole number of at least {least}, got {value}")
+        if not hasattr(self.seed, "__index__") or not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed must be a whole number of 0 … {2**32 - 1}, got {self.seed}")
+        if not callable(self.task):
+            raise ValueError("task must be a function that gives a task: for one that is there, lambda: task")
         if not 0 <= self.ema < 1:
             raise ValueError(f"ema must lie in [0, 1), got {self.ema}")
-        if self.snapshots < 0:
-            raise ValueError(f"snapshots must be at least 0, got {self.snapshots}")
         if self.unlabelled_unit not in ("images", "tuples"):
             raise ValueError(f"unlabelled_unit must be 'images' or 'tuples', got {self.unlabelled_unit!r}")
         if self.precision not in ("float32", "bfloat16"):

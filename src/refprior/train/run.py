@@ -122,6 +122,8 @@ def train(
     longer where saving would take more than 1 % of the time.
     """
     device = torch.device(device)
+    if save_every is not None and not save_every >= 0:
+        raise ValueError(f"save_every must be at least 0 seconds, got {save_every}")
     if out is None:
         with kept():
             return _train_in_memory(recipe, device, watch)

@@ -28,6 +28,23 @@ class Stop:
 
 
 @contextmanager
+def terminable() -> Iterator[None]:
+    """SIGTERM raises `Stopped` where it arrives, as Ctrl-C does KeyboardInterrupt; outside the main thread nothing."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Stopped("terminated", number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
 def stopping() -> Iterator[Stop]:
     """Listen to the two signals; outside the main thread, where Python cannot, listen to nothing."""
     stop = Stop()
