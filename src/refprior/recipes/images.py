@@ -41,9 +41,8 @@ def mnist_ssl(labels: int = 50, seed: int = 0, method: MethodName = "reference_p
     """Semi-supervised learning on MNIST with a small CNN, K = 4, order 2.
 
     The paper has no semi-supervised result on MNIST. Measured with 50, 100 and 250 labels, 1,000 steps, seeds 0, 1, 2,
-    test part: EMA ensemble 95.8 ± 2.2, 97.3 ± 0.4 and 97.8 ± 0.1 % (FixMatch 96.5 ± 0.7, 97.1 ± 0.4, 97.5 ± 0.1;
-    supervised 84.2 ± 1.7, 91.2 ± 1.3, 95.1 ± 0.6), about a minute a run; with 50 labels and 7,000 steps 97.6 ± 0.6:
-    docs/results.md.
+    test part: EMA ensemble 96.9 ± 0.4, 97.5 ± 0.4 and 97.8 ± 0.2 % (FixMatch 96.7 ± 0.4, 97.2 ± 0.4, 97.6 ± 0.2;
+    supervised 88.6 ± 1.8, 92.8 ± 1.3, 95.9 ± 0.7), a minute or two a run: docs/results.md.
     """
     recipe = Recipe(
         task=partial(mnist, labels=a_class(labels), seed=seed),
