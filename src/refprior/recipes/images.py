@@ -83,7 +83,7 @@ def cifar10_ssl_small(labels: int = 250, seed: int = 0, method: MethodName = "re
     """Semi-supervised learning on CIFAR-10 with a small CNN, for 2 CPU cores, K = 4, order 2.
 
     The paper (WRN-28-2, 200 epochs): 92.13 ± 0.39 % with 250 labels, tab:cifar10_ssl. Measured with 250 labels, 1,500
-    steps, seeds 0, 1, 2, test part: EMA ensemble 36.7 ± 2.0 % (FixMatch 37.5 ± 0.4, supervised 35.6 ± 0.8), eight
+    steps, seeds 0, 1, 2, test part: EMA ensemble 36.6 ± 0.7 % (FixMatch 37.5 ± 0.4, supervised 35.6 ± 0.8), eight
     minutes of processor time a run: docs/results.md.
     """
     recipe = Recipe(
