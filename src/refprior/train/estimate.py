@@ -7,7 +7,6 @@ import torch
 
 from refprior.train.checkpoint import state_tensors
 from refprior.train.loop import begin, differentiate, draw, evaluation, update
-from refprior.train.memory import kept
 from refprior.train.recipe import Recipe
 
 
@@ -33,12 +32,11 @@ def estimate(recipe: Recipe, device: torch.device, steps: int = 5) -> Estimate:
     task = recipe.task().to(device)
     state = begin(recipe, task, device)
     times = []
-    with kept():
-        for _ in range(steps + 1):
-            started = time.perf_counter()
-            differentiate(recipe, draw(recipe, task, state), state).total.item()
-            update(recipe, state)
-            times.append(time.perf_counter() - started)
+    for _ in range(steps + 1):
+        started = time.perf_counter()
+        differentiate(recipe, draw(recipe, task, state), state).total.item()
+        update(recipe, state)
+        times.append(time.perf_counter() - started)
     started = time.perf_counter()
     evaluation(recipe, task, state)
     return Estimate(

@@ -20,7 +20,6 @@ from refprior.train import checkpoint, folder, snapshot
 from refprior.train.checkpoint import CheckpointError
 from refprior.train.describe import describe
 from refprior.train.loop import CONSENSUS_IMAGES, Record, State, begin, log_probabilities, optimise, spread
-from refprior.train.memory import kept
 from refprior.train.recipe import Recipe
 from refprior.train.stages import check_stages
 from refprior.train.stopping import Stop, Stopped, stopping
@@ -125,13 +124,12 @@ def train(
     if save_every is not None and not save_every >= 0:
         raise ValueError(f"save_every must be at least 0 seconds, got {save_every}")
     if out is None:
-        with kept():
-            return _train_in_memory(recipe, device, watch)
+        return _train_in_memory(recipe, device, watch)
     path = Path(out)
     if fresh and path.exists():
         with folder.locked(path):
             log.warning("moved the old run to %s", folder.move_aside(path))
-    with folder.locked(path), stopping() as stop, kept():
+    with folder.locked(path), stopping() as stop:
         return _stage(recipe, path, origin, Sitting(path, device, watch, save_every, stop))
 
 
