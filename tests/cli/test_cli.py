@@ -151,6 +151,14 @@ def test_a_sweep_trains_every_cell_once(tmp_path: Path) -> None:
     assert table.stdout.startswith("| accuracy, % (method →) | fixmatch | supervised |")
 
 
+def test_a_fraction_makes_no_folder_in_a_folder(tmp_path: Path) -> None:
+    arguments = ["sweep", "digits_ssl", "--seeds", "0", "--out", "sweep", "--set", "steps=2", "method.tau=1/3,0.5"]
+    done = refprior(*arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    cells = sorted(p.parent.relative_to(tmp_path / "sweep").as_posix() for p in tmp_path.rglob("recipe.json"))
+    assert cells == ["steps=2,method.tau=0.5/seed-0", "steps=2,method.tau=1:3/seed-0"]
+
+
 def test_a_cell_that_fails_leaves_the_report_of_the_others(tmp_path: Path) -> None:
     arguments = ["sweep", "digits_ssl", "--seeds", "0", "--out", "sweep", "--set", "steps=3", "unlabelled=8,100000"]
     done = refprior(*arguments, cwd=tmp_path)
@@ -167,10 +175,16 @@ def test_a_terminated_sweep_leaves_no_process_behind_and_goes_on(jobs: str, tmp_
     command = [sys.executable, "-c", "from refprior.cli import main; main()", "sweep", "digits_ssl", "--seeds", "0,1"]
     command += ["--out", "sweep", "--jobs", jobs, "--set", "steps=100000"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    for records in (1, 3):  # the second time it goes on from what the first has left
+        terminate_after(records, command, tmp_path, environment)
+
+
+def terminate_after(records: int, command: list[str], folder: Path, environment: dict[str, str]) -> None:
+    """Run a sweep until a cell has so many lines of metrics, terminate it, and see that nothing is left of it."""
     process = subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    while not list(tmp_path.rglob("metrics.jsonl")):
+    while max((len(p.read_text().splitlines()) for p in folder.rglob("metrics.jsonl")), default=0) < records:
         assert process.poll() is None
         time.sleep(0.1)
     process.terminate()

@@ -60,7 +60,7 @@ def test_batch_norm_sees_all_views_together() -> None:
     assert sizes == [6 + 9 + 9]
 
 
-@pytest.mark.parametrize("fields", [{"threshold": 0.0}, {"threshold": 1.1}, {"weight": -1.0}])
+@pytest.mark.parametrize("fields", [{"threshold": 0.0}, {"threshold": 1.1}, {"weight": -1.0}, {"weight": float("nan")}])
 def test_bad_settings_are_refused(fields: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="need 0 < threshold <= 1 and weight >= 0"):
         FixMatch(**fields)

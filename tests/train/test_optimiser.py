@@ -77,6 +77,8 @@ def test_the_average_moves_weights_and_copies_statistics() -> None:
         ({"kind": "sgdd"}, "optimiser must be 'sgd' or 'adam', got 'sgdd'"),
         ({"schedule": "step"}, "schedule must be .* got 'step'"),
         ({"learning_rate": 0.0}, "learning_rate > 0"),
+        ({"learning_rate": float("nan")}, "learning_rate > 0"),
+        ({"decay": float("inf")}, "decay >= 0"),
         ({"momentum": 1.0}, "momentum < 1"),
     ],
 )

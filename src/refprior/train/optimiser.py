@@ -33,8 +33,8 @@ class Optimiser:
             raise ValueError(f"optimiser must be 'sgd' or 'adam', got {self.kind!r}")
         if self.schedule not in ("constant", "cosine", "seven_sixteenths"):
             raise ValueError(f"schedule must be 'constant', 'cosine' or 'seven_sixteenths', got {self.schedule!r}")
-        positive = 0 < self.learning_rate < math.inf and 0 <= self.decay < math.inf and self.warmup >= 0
-        if not positive or not 0 <= self.momentum < 1:
+        rates = 0 < self.learning_rate < math.inf and 0 <= self.decay < math.inf
+        if not rates or self.warmup < 0 or not 0 <= self.momentum < 1:
             raise ValueError(
                 f"need learning_rate > 0, decay >= 0, warmup >= 0 and 0 <= momentum < 1, got {self.learning_rate}, "
                 f"{self.decay}, {self.warmup} and {self.momentum}"
