@@ -36,8 +36,8 @@ from refprior.exact import (
     reference_prior,
     two_stage_prior,
 )
-from refprior.exact.certificate import judge
-from refprior.exact.objective import Objective
+from refprior.exact._certificate import judge
+from refprior.exact._objective import Objective
 
 BLAHUT_ARIMOTO_GAP = 1e-6
 BLAHUT_ARIMOTO_ITERATIONS = 700_000

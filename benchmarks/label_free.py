@@ -24,11 +24,12 @@ from torch import Tensor
 
 from refprior.data import Task
 from refprior.posterior import match, output_code
-from refprior.recipes.named import again
-from refprior.recipes.transfer import one_half
-from refprior.train import Run, folder, load
-from refprior.train.asking import answer, ask, classifier, classify
-from refprior.train.loop import CONSENSUS_IMAGES, log_probabilities, spread
+from refprior.recipes._named import again
+from refprior.recipes._transfer import one_half
+from refprior.training import Run, load
+from refprior.training import _folder as folder
+from refprior.training._asking import answer, ask, classifier, classify
+from refprior.training._loop import CONSENSUS_IMAGES, log_probabilities, spread
 
 BUDGETS, DRAWS = (5, 10, 20), 10
 Row = dict[str, float]

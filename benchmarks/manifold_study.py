@@ -18,9 +18,9 @@ from matplotlib.figure import Figure
 
 from refprior.geometry import cover, embedding, information_of_tuples, is_constant
 from refprior.recipes import named
-from refprior.report.figures import as_png
-from refprior.train import train
-from refprior.train.loop import log_probabilities
+from refprior.report._figures import as_png
+from refprior.training import train
+from refprior.training._loop import log_probabilities
 
 COUNTS = (10, 30, 100, 300, 1000, 3000)
 ORDERS = (2, 3, 4, 5, 6)

@@ -17,9 +17,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from refprior.recipes.named import again
-from refprior.train import Run, folder, load
-from refprior.train.loop import log_probabilities
+from refprior.recipes._named import again
+from refprior.training import Run, load
+from refprior.training import _folder as folder
+from refprior.training._loop import log_probabilities
 
 
 def consensus(run: Run, images: Tensor, times: int = 1) -> Tensor:

@@ -16,10 +16,11 @@ import torch
 from refprior.data import digits
 from refprior.methods import ReferencePrior
 from refprior.networks import SmallCNN, WideResNet
-from refprior.train import Recipe, checkpoint, train
-from refprior.train.checkpoint import state_tensors
-from refprior.train.estimate import estimate
-from refprior.train.loop import State
+from refprior.training import Recipe, train
+from refprior.training import _checkpoint as checkpoint
+from refprior.training._checkpoint import state_tensors
+from refprior.training._estimate import estimate
+from refprior.training._loop import State
 from refprior.views import Distort, Shift
 
 SECONDS = 50  # of training: one checkpoint at the start, one after 30 seconds, one at the end

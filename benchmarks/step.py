@@ -30,9 +30,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from refprior.data import Task, task_from_arrays
 from refprior.methods import Batch, Loss, ReferencePrior, Step
-from refprior.recipes.images import cifar10_ssl
-from refprior.train import Recipe
-from refprior.train.loop import State, begin, differentiate, draw, update
+from refprior.recipes._images import cifar10_ssl
+from refprior.training import Recipe
+from refprior.training._loop import State, begin, differentiate, draw, update
 
 GOAL = 2.5
 AGREE = 2.0**-8  # the precision of bf16

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from refprior.cli.data import _verify, app
-from refprior.data.sources import MNIST, File
+from refprior.cli._data import _verify, app
+from refprior.data._sources import MNIST, File
 from tests.data.files import write_mnist
 
 
@@ -85,5 +85,5 @@ def test_errors_are_one_line_that_says_what_to_do(words: list[str], message: str
 
 
 def test_importing_the_commands_does_not_import_torch() -> None:
-    script = "import sys, refprior.cli.data; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+    script = "import sys, refprior.cli._data; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

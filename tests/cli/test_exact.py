@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from cyclopts import CycloptsError
 
-from refprior.cli.exact import app
-from refprior.exact import figures
+from refprior.cli._exact import app
+from refprior.exact import _figures as figures
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.utils.data import Dataset, TensorDataset
 
-from refprior.data.arrays import examples_from_dataset, load_arrays, read_npz
-from refprior.data.error import DataError
+from refprior.data._arrays import examples_from_dataset, load_arrays, read_npz
+from refprior.data._error import DataError
 from tests.data.files import outcome
 
 IMAGES = np.random.RandomState(0).randint(0, 256, (12, 5, 4, 3)).astype(np.uint8)

@@ -11,8 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refprior.data.cifar import PIXELS, Records, read_binary, read_cifar10, read_cifar100, read_python
-from refprior.data.error import DataError
+from refprior.data._cifar import PIXELS, Records, read_binary, read_cifar10, read_cifar100, read_python
+from refprior.data._error import DataError
 from tests.data.files import outcome, python2_pickle
 
 COUNT = 3

@@ -7,8 +7,8 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 
-from refprior.data.components import principal_axes
-from refprior.data.task import Task, task_from_arrays
+from refprior.data._components import principal_axes
+from refprior.data._task import Task, task_from_arrays
 
 RANDOM = np.random.RandomState(0)
 IMAGES = (RANDOM.randn(2500, 6) @ RANDOM.randn(6, 12) * 20 + 100).clip(0, 255).astype(np.uint8).reshape(2500, 1, 3, 4)

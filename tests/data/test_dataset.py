@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from refprior.data.dataset import DataSet, data_set, few_labels, held_out, only, strangers
-from refprior.data.digits import digits
-from refprior.data.error import DataError
+from refprior.data._dataset import DataSet, data_set, few_labels, held_out, only, strangers
+from refprior.data._digits import digits
+from refprior.data._error import DataError
 
 LABELS = np.arange(400) % 4
 IMAGES = np.zeros((400, 1, 2, 2), dtype=np.uint8)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from PIL import Image
 
-from refprior.data.error import DataError
-from refprior.data.folder import image_folder, read_images
+from refprior.data._error import DataError
+from refprior.data._folder import image_folder, read_images
 
 
 def picture(level: int, mode: str = "RGB", size: tuple[int, int] = (6, 4)) -> Image.Image:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from refprior.data.location import data_folder
+from refprior.data._location import data_folder
 
 
 def test_the_environment_has_the_last_word(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from refprior.data.duplicates import duplicates
-from refprior.data.error import DataError
-from refprior.data.named import (
+from refprior.data._duplicates import duplicates
+from refprior.data._error import DataError
+from refprior.data._named import (
     FIVE_SUPERCLASSES,
     SUPERCLASSES,
     TASKS,

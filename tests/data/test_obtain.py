@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from refprior.data.error import DataError
-from refprior.data.obtain import NOTES, get, state, verify
-from refprior.data.sources import SOURCES, Download, File, Source
+from refprior.data._error import DataError
+from refprior.data._obtain import NOTES, get, state, verify
+from refprior.data._sources import SOURCES, Download, File, Source
 from tests.data.server import Site, serve
 
 FIRST, SECOND = os.urandom(3000), os.urandom(4000)

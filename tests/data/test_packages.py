@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from refprior.data.cifar import read_binary
-from refprior.data.error import DataError
-from refprior.data.packages import cifar_records
+from refprior.data._cifar import read_binary
+from refprior.data._error import DataError
+from refprior.data._packages import cifar_records
 
 
 def test_rows_of_a_picture_become_records() -> None:

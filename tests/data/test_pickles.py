@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refprior.data.error import DataError
-from refprior.data.pickles import read_pickle
+from refprior.data._error import DataError
+from refprior.data._pickles import read_pickle
 from tests.data.files import outcome, python2_pickle
 
 PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 12)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refprior.data.split import long_tail, per_class, without
+from refprior.data._split import long_tail, per_class, without
 
 LABELS = np.arange(100) % 4
 PER_CLASS_0 = [8, 20, 31, 38, 49, 57, 70, 87]

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refprior.data.stream import Stream
+from refprior.data._stream import Stream
 
 
 def stream(size: int, seed: int = 0) -> Stream:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from refprior.data.task import Task, task_from_arrays
+from refprior.data._task import Task, task_from_arrays
 
 RANDOM = np.random.RandomState(0)
 IMAGES = RANDOM.randint(0, 256, (3000, 3, 5, 4)).astype(np.uint8)

@@ -7,7 +7,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from refprior.exact.binomial import deviance, log_binomial, normaliser, stirling_error
+from refprior.exact._binomial import deviance, log_binomial, normaliser, stirling_error
 
 
 def exact_log(n: int, z: int, w: float) -> float:

@@ -15,10 +15,10 @@ from refprior.exact import (
     TwoCoins,
     reference_prior,
 )
-from refprior.exact.certificate import judge
-from refprior.exact.channels import Channel
-from refprior.exact.objective import Objective, Table
-from refprior.exact.weights import optimal_weights
+from refprior.exact._certificate import judge
+from refprior.exact._channels import Channel
+from refprior.exact._objective import Objective, Table
+from refprior.exact._weights import optimal_weights
 
 CHANNELS: list[Channel] = [
     Coin(10),

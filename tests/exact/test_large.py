@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from refprior.exact import Coin, reference_prior
-from refprior.exact.binomial import log_binomial
-from refprior.exact.channels import log_mixture
-from refprior.exact.large import quadrature_nodes, sparse_table
-from refprior.exact.objective import Objective
-from refprior.exact.windows import windowed_divergence, windowed_log_marginal
+from refprior.exact._binomial import log_binomial
+from refprior.exact._channels import log_mixture
+from refprior.exact._large import quadrature_nodes, sparse_table
+from refprior.exact._objective import Objective
+from refprior.exact._windows import windowed_divergence, windowed_log_marginal
 
 
 def test_windows_equal_whole_rows() -> None:

@@ -14,9 +14,9 @@ from refprior.exact import (
     Gaussian,
     Poisson,
     TwoCoins,
-    models,
 )
-from refprior.exact.objective import Objective
+from refprior.exact import _models as models
+from refprior.exact._objective import Objective
 
 CHANNELS: list[Channel] = [
     Coin(1),

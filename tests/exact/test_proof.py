@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from refprior.exact import Coin, Gaussian, certify, reference_prior, two_stage_prior
-from refprior.exact.proof import prove_coin
+from refprior.exact._proof import prove_coin
 
 pytest.importorskip("flint")
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from refprior.exact import Categorical
-from refprior.exact.objective import Objective, Table
-from refprior.exact.weights import optimal_weights
+from refprior.exact._objective import Objective, Table
+from refprior.exact._weights import optimal_weights
 
 
 def random_table(inputs: int, outcomes: int, seed: int) -> tuple[np.ndarray, Table]:

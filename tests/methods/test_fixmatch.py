@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from refprior.methods import Batch, FixMatch, ReferencePrior, Step
-from refprior.methods.step import Method
+from refprior.methods._step import Method
 from refprior.networks import MLP
 from refprior.particles import Particles
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from refprior.information import uniform
 from refprior.methods import Batch, ReferencePrior, Step
-from refprior.methods.reference_prior import confident, jensen_entropy, mixture_of_views, view_entropy
+from refprior.methods._reference_prior import confident, jensen_entropy, mixture_of_views, view_entropy
 
 K, LABELLED, TUPLES, ORDER, C = 3, 4, 5, 2, 3
 

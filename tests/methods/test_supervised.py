@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from refprior.methods import Batch, Step, Supervised
-from refprior.methods.supervised import cross_entropy
+from refprior.methods._supervised import cross_entropy
 from refprior.particles import Particles
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from refprior.information import mutual_information, uniform
 from refprior.methods import Batch, LabelledSource, Step, UnlabelledSource
-from refprior.methods.two_stage import joint_information, source_posterior
+from refprior.methods._two_stage import joint_information, source_posterior
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:

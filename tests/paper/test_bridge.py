@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from refprior.report.bridge import Experiment, cross, experiments, main
+from refprior.report._bridge import Experiment, cross, experiments, main
 
 
 @pytest.mark.parametrize("experiment", experiments(), ids=lambda e: e.name)

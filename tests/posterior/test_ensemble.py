@@ -8,7 +8,7 @@ import torch
 from sklearn.metrics import brier_score_loss, log_loss
 from torch import Tensor
 
-from refprior.posterior.ensemble import (
+from refprior.posterior._ensemble import (
     brier_score,
     expected_calibration_error,
     likelihood_weights,

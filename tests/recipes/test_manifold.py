@@ -6,9 +6,9 @@ import torch
 from refprior.data import DataError
 from refprior.geometry import information_of_tuples, is_constant
 from refprior.recipes import named
-from refprior.recipes.manifold import three_or_five
-from refprior.train import train
-from refprior.train.loop import log_probabilities
+from refprior.recipes._manifold import three_or_five
+from refprior.training import train
+from refprior.training._loop import log_probabilities
 
 
 def require_mnist() -> None:

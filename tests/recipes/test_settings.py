@@ -8,7 +8,7 @@ import pytest
 
 from refprior.methods import ReferencePrior
 from refprior.recipes import RECIPES, named
-from refprior.recipes.settings import override, parse
+from refprior.recipes._settings import override, parse
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from refprior.methods import ReferencePrior, Supervised, Transfer, UnsupervisedT
 from refprior.networks import MLP
 from refprior.recipes import matrix_cells, named
 from refprior.report import group, rows, summarise
-from refprior.report.figures import all_figures
-from refprior.train import train
+from refprior.report._figures import all_figures
+from refprior.training import train
 
 
 def test_label_free_transfer_runs_and_tells_classes_apart() -> None:

@@ -21,11 +21,11 @@ from refprior.data import Examples
 from refprior.geometry import embedding, information_of_tuples, squared_distances
 from refprior.recipes import named
 from refprior.report import write_embedding
-from refprior.report.embed import summary
-from refprior.report.film import film_figure
-from refprior.report.scene import affordable_order, scene
-from refprior.train import train
-from refprior.train.snapshot import Film, Snapshot
+from refprior.report._embed import summary
+from refprior.report._film import film_figure
+from refprior.report._scene import affordable_order, scene
+from refprior.training import train
+from refprior.training._snapshot import Film, Snapshot
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 NAME = "<!--<script></script>"  # of a class: it would blank the page
@@ -239,7 +239,7 @@ def test_an_order_with_too_many_labelings_is_measured_at_a_lower_one(
     assert [affordable_order(n, 4, 200, 10) for n in (1, 2, 5, 9)] == [1, 2, 5, 5]
     assert affordable_order(2, 3000, 200, 2) == 2
     assert affordable_order(300, 1, 3, 2) == 3
-    monkeypatch.setattr("refprior.report.scene.MOST_PROBABILITIES", 10_000)
+    monkeypatch.setattr("refprior.report._scene.MOST_PROBABILITIES", 10_000)
     seen = scene([film(tmp_path / "run")], ["run"], [50])
     assert (seen.clouds[0].trained_order, seen.clouds[0].order) == (50, 2)
     assert "order 2 (trained with 50: too many labelings): I = " in summary(seen)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from refprior.recipes import named
-from refprior.report.matrix import (
+from refprior.report._matrix import (
     Matrix,
     agreement,
     before_training,
@@ -18,14 +18,14 @@ from refprior.report.matrix import (
     ranking,
     read_matrix,
 )
-from refprior.train import train
-from refprior.train.folder import write_json
+from refprior.training import train
+from refprior.training._folder import write_json
 
 TASKS = ("fish", "people", "trees")
 
 
 def cell(folder: Path, accuracy: float, seed: int = 0, **settings: str) -> None:
-    """A finished run folder as `refprior.train` writes it, with only what a table reads."""
+    """A finished run folder as `refprior.training` writes it, with only what a table reads."""
     path = folder / "-".join([*settings.values(), str(seed)])
     path.mkdir(parents=True)
     origin = {"recipe": "cifar100_transfer_small", "arguments": {"seed": seed, **settings}, "settings": {}}

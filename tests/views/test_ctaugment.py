@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from refprior.views import CTAugment
-from refprior.views.apply import apply
-from refprior.views.ctaugment import BINS, CTAUGMENT, SIZES, full_bank
+from refprior.views._apply import apply
+from refprior.views._ctaugment import BINS, CTAUGMENT, SIZES, full_bank
 from tests.views.oracle import difference, from_picture, pictures, to_picture
 
 

@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from refprior.views.motions import rotate, shear_x, shear_y, translate_x, translate_y, warp
+from refprior.views._motions import rotate, shear_x, shear_y, translate_x, translate_y, warp
 from tests.views.oracle import by_pillow, difference, pictures
 
 

@@ -7,7 +7,7 @@ import torch
 from PIL import Image, ImageChops, ImageEnhance, ImageFilter, ImageOps
 from torch import Tensor
 
-from refprior.views import operations
+from refprior.views import _operations as operations
 from tests.views.oracle import Oracle, Picture, by_pillow, difference, pictures
 
 FACTORS = [0.05, 0.14, 0.5, 0.77, 0.95, 1.0, 1.3, 2.0]

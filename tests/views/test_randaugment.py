@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 
 from refprior.views import FlipCrop, RandAugment, cutout
-from refprior.views.apply import apply
-from refprior.views.randaugment import RANDAUGMENT
+from refprior.views._apply import apply
+from refprior.views._randaugment import RANDAUGMENT
 from tests.views.oracle import difference, from_picture, pictures, to_picture
 from tests.views.pillow_randaugment import OPERATIONS
 

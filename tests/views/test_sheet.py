@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from refprior.views import Distort, FlipCrop, RandAugment, Shift, default_views
-from refprior.views.sheet import STRONG, WEAK, image_sheet, in_turn, view_sheet
+from refprior.views._sheet import STRONG, WEAK, image_sheet, in_turn, view_sheet
 
 
 def tile(sheet: np.ndarray, row: int, column: int) -> np.ndarray:

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 from refprior import __version__
-from refprior.cli.asking import answer, suggest
-from refprior.cli.data import app as data
-from refprior.cli.embed import embed
-from refprior.cli.exact import app as exact
-from refprior.cli.matrix import transfer_matrix
-from refprior.cli.parameters import whole
-from refprior.cli.tables import print_table, refuse_failed, settings_of, train_cells, whole_numbers
+from refprior.cli._asking import answer, suggest
+from refprior.cli._data import app as data
+from refprior.cli._embed import embed
+from refprior.cli._exact import app as exact
+from refprior.cli._matrix import transfer_matrix
+from refprior.cli._parameters import whole
+from refprior.cli._tables import print_table, refuse_failed, settings_of, train_cells, whole_numbers
 
 if TYPE_CHECKING:
     import torch
 
     from refprior.posterior import Average, Scores
     from refprior.recipes import Named
-    from refprior.train import Kind, Run, Weighting
+    from refprior.training import Kind, Run, Weighting
 
 app = App(
     name="refprior",
@@ -106,8 +106,8 @@ def evaluate(
 ) -> None:
     """Score the weights of a run folder again, with the particles weighted in several ways."""
     from refprior.recipes import again
-    from refprior.train import folder as run_folder
-    from refprior.train import load
+    from refprior.training import _folder as run_folder
+    from refprior.training import load
 
     run = load(folder, again(run_folder.read_header(folder)["origin"]), _device(device))
     parts = {"test": run.task.test, "validation": run.task.validation}
@@ -224,15 +224,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _train(
     chosen: "Named", folder: Path, title: str, device: str, fresh: bool = False, save_every: float | None = None
 ) -> None:
-    from refprior.cli.progress import watching
-    from refprior.train import train as train_recipe
+    from refprior.cli._progress import watching
+    from refprior.training import train as train_recipe
 
     with watching(title, chosen.recipe.steps) as watch:
         train_recipe(chosen.recipe, folder, _device(device), watch, chosen.origin, fresh, save_every)
 
 
 def _print_consensus(run: "Run") -> None:
-    from refprior.train.loop import evaluate_consensus
+    from refprior.training._loop import evaluate_consensus
 
     print("The outputs have no names: clusters of all particles' predictions, matched to the classes.")
     weights = {"ema": run.ema, "raw": run.particles}
@@ -247,7 +247,7 @@ def _percents(scores: dict[str, dict[str, float]], names: Sequence[str]) -> list
 
 def _estimate(chosen: "Named", device: str) -> None:
     """Print what a recipe will take on this machine, stage by stage."""
-    from refprior.train.estimate import estimate
+    from refprior.training._estimate import estimate
 
     hours, stages = 0.0, [chosen.recipe]
     while stages[0].start is not None:

@@ -1,13 +1,13 @@
 """Data: tasks with their labelled, unlabelled, validation and test parts, and endless batches of indices."""
 
-from refprior.data.arrays import examples_from_dataset, read_npz
-from refprior.data.dataset import DataSet, data_set, few_labels, held_out, only, strangers
-from refprior.data.digits import digits
-from refprior.data.duplicates import duplicates
-from refprior.data.error import DataError
-from refprior.data.folder import image_folder
-from refprior.data.location import data_folder
-from refprior.data.named import (
+from refprior.data._arrays import examples_from_dataset, read_npz
+from refprior.data._dataset import DataSet, data_set, few_labels, held_out, only, strangers
+from refprior.data._digits import digits
+from refprior.data._duplicates import duplicates
+from refprior.data._error import DataError
+from refprior.data._folder import image_folder
+from refprior.data._location import data_folder
+from refprior.data._named import (
     FIVE_SUPERCLASSES,
     SUPERCLASSES,
     TASKS,
@@ -16,10 +16,10 @@ from refprior.data.named import (
     fashion_mnist,
     mnist,
 )
-from refprior.data.split import long_tail, per_class, without
-from refprior.data.stream import Stream
-from refprior.data.task import Examples, Task, task_from_arrays
-from refprior.data.transfer import transfer_task
+from refprior.data._split import long_tail, per_class, without
+from refprior.data._stream import Stream
+from refprior.data._task import Examples, Task, task_from_arrays
+from refprior.data._transfer import transfer_task
 
 __all__ = [
     "FIVE_SUPERCLASSES",

@@ -6,13 +6,13 @@
 Numpy and scipy only.
 """
 
-from .blahut_arimoto import BlahutArimoto, blahut_arimoto
-from .channels import Categorical, Channel
-from .jeffreys import Jeffreys, fisher_information, jeffreys
-from .models import Coin, Gaussian, Poisson
-from .plane import ExponentialDecay, TwoCoins
-from .priors import FirstStage, certify, known_first_stage, reference_prior, two_stage_prior
-from .solution import Solution
+from refprior.exact._blahut_arimoto import BlahutArimoto, blahut_arimoto
+from refprior.exact._channels import Categorical, Channel
+from refprior.exact._jeffreys import Jeffreys, fisher_information, jeffreys
+from refprior.exact._models import Coin, Gaussian, Poisson
+from refprior.exact._plane import ExponentialDecay, TwoCoins
+from refprior.exact._priors import FirstStage, certify, known_first_stage, reference_prior, two_stage_prior
+from refprior.exact._solution import Solution
 
 __all__ = [
     "BlahutArimoto",

@@ -1,7 +1,7 @@
 """From particles to predictions: what the ensemble says, how good it is, and what it agrees on without labels."""
 
-from refprior.posterior.clusters import Consensus, consensus, match, output_code, stability
-from refprior.posterior.ensemble import (
+from refprior.posterior._clusters import Consensus, consensus, match, output_code, stability
+from refprior.posterior._ensemble import (
     Average,
     Reliability,
     Scores,
@@ -16,7 +16,7 @@ from refprior.posterior.ensemble import (
     scores,
     uncertainty,
 )
-from refprior.posterior.evidence import transferability
+from refprior.posterior._evidence import transferability
 
 __all__ = [
     "Average",

@@ -1,10 +1,10 @@
 """Reports: run folders → tables, figures and one HTML page."""
 
-from refprior.report.embed import write_embedding
-from refprior.report.page import write_report
-from refprior.report.pivot import as_latex, as_markdown, pivot
-from refprior.report.table import find_runs, group, rows, summarise
-from refprior.report.uncertain import uncertain_figure
+from refprior.report._embed import write_embedding
+from refprior.report._page import write_report
+from refprior.report._pivot import as_latex, as_markdown, pivot
+from refprior.report._table import find_runs, group, rows, summarise
+from refprior.report._uncertain import uncertain_figure
 
 __all__ = [
     "as_latex",

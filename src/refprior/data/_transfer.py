@@ -1,0 +1,31 @@
+"""Two tasks as one: the labelled images of a source beside a target."""
+
+from dataclasses import replace
+
+import torch
+
+from refprior.data._duplicates import duplicates
+from refprior.data._task import Task
+
+MOST_SHARED = 0.01
+
+
+def transfer_task(source: Task, target: Task) -> Task:
+    """The target task with the source's labelled images to transfer from.
+
+    Refuses tasks that share images: more than 1 % of the source's, since data sets hold some images twice.
+    """
+    if not len(source.labelled):
+        raise ValueError(f"the source task {source.name!r} has no labelled images")
+    joined = replace(
+        target, name=f"{source.name}-to-{target.name}", source=source.labelled, source_classes=source.classes
+    )
+    parts = [target.labelled, target.test, *([target.validation] if target.validation is not None else [])]
+    mine = torch.cat([target.unlabelled, *(part.images for part in parts)])
+    shared = {i for i, _ in duplicates(source.labelled.images, mine)}
+    if len(shared) > MOST_SHARED * len(source.labelled):
+        raise ValueError(
+            f"source and target overlap: {len(shared)} of {len(source.labelled)} source images are in both; "
+            "choose tasks of different classes"
+        )
+    return joined

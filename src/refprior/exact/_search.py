@@ -1,0 +1,56 @@
+"""The solver's search for maxima of the gain: a grid even in Fisher length, then Newton."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from scipy.ndimage import maximum_filter
+
+from refprior.exact._channels import Array, Channel, Index
+from refprior.exact._objective import Objective, safe_log
+
+CHUNK = 4_000_000  # entries of one (points, outcomes) table
+
+
+def fisher_grid(channel: Channel, spacing: float, least: int = 9) -> tuple[Array, tuple[int, ...]]:
+    """Points `spacing` standard deviations apart on each axis: (G, d), and the grid's shape."""
+    counts = [max(least, int(np.ceil(length / spacing)) + 1) for length in channel.axis_lengths()]
+    axes = [channel.axis_points(axis, count) for axis, count in enumerate(counts)]
+    return np.array(list(itertools.product(*axes))), tuple(counts)
+
+
+def grid_gain(objective: Objective, u: Array, logs: list[Array]) -> Array:
+    """G on many points, a slice at a time so that memory stays small: (G, d) -> (G,)."""
+    size = max(1, CHUNK // max(len(log) for log in logs))
+    return np.concatenate([objective.gain(u[i : i + size], logs) for i in range(0, len(u), size)])
+
+
+def peaks(values: Array, shape: tuple[int, ...]) -> Index:
+    """Indices of grid points that no neighbour exceeds: (G,) -> (M,)."""
+    table = values.reshape(shape)
+    return np.flatnonzero((table >= maximum_filter(table, size=3, mode="nearest")).ravel())
+
+
+def climb(objective: Objective, u: Array, logs: list[Array], reach: Array, steps: int = 5) -> tuple[Array, Array]:
+    """Newton ascent of G from each point, at most `reach` (d,) a step: -> (M, d), (M,)."""
+    bounds = objective.channel.bounds
+    best, value = u, objective.gain(u, logs)
+    for _ in range(steps):
+        table = objective.table(best)
+        slope, bend = table.slopes(logs), table.bends(logs)
+        values, vectors = np.linalg.eigh(-bend)
+        uphill = np.einsum("kia,ka,kja,kj->ki", vectors, 1 / np.maximum(np.abs(values), 1e-12), vectors, slope)
+        trial = np.clip(best + np.clip(uphill, -reach, reach), bounds[:, 0], bounds[:, 1])
+        trial_value = objective.gain(trial, logs)
+        better = trial_value > value
+        if not np.any(better):
+            break
+        best = np.where(better[:, None], trial, best)
+        value = np.where(better, trial_value, value)
+    return best, value
+
+
+def search_logs(objective: Objective, u: Array, weights: Array) -> list[Array]:
+    """log p_c(z), finite everywhere, for the searches of the solver."""
+    return [safe_log(np.exp(log)) if np.any(np.isinf(log)) else log for log in objective.log_marginals(u, weights)]

@@ -1,0 +1,169 @@
+"""The interactive page of particles in the space of predictions: one file that needs no network."""
+
+import base64
+import io
+import json
+import math
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from torch import Tensor
+
+from refprior.report._film import COLOURS, write_animation, write_picture
+from refprior.report._scene import Cloud, Scene, scene
+from refprior.training import _folder as folder
+from refprior.training._snapshot import Film
+
+
+def write_embedding(
+    films: Sequence[Film], out: Path, picture: Path | None = None, animation: Path | None = None
+) -> Scene:
+    """Write the page, and the paper's figure and a film of the spreading where wanted; the scene that they show."""
+    _check_paths(out, picture, animation)
+    script = _plotly()
+    headers = [folder.read_header(film.path) for film in films]
+    orders = [_order(header["recipe"].get("method")) for header in headers]
+    named = all(header["recipe"].get("readout") != "consensus" for header in headers)
+    seen = scene(films, _names([film.path.resolve() for film in films]), orders, named)
+    for path in (out, picture, animation):
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+    folder.write_text(out, page(seen, script))
+    if picture is not None:
+        write_picture(seen, picture)
+    if animation is not None:
+        write_animation(seen, animation)
+    return seen
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """The last parts of the paths, as few as tell them apart."""
+    if len(set(paths)) < len(paths):
+        raise ValueError(f"a run is given twice: {', '.join(map(str, paths))}")
+    depth = 1
+    while len({path.parts[-depth:] for path in paths}) < len(paths):
+        depth += 1
+    return ["/".join(path.parts[-depth:]) for path in paths]
+
+
+def _check_paths(out: Path, picture: Path | None, animation: Path | None) -> None:
+    for name, path, suffix in (("page", out, None), ("picture", picture, ".png"), ("animation", animation, ".gif")):
+        if path is not None and path.is_dir():
+            raise ValueError(f"{path} is a folder: give the name of a file in it")
+        if path is not None and suffix and path.suffix.lower() != suffix:
+            raise ValueError(f"the {name} is written as {suffix}, got {path.name}")
+
+
+def _order(method: Any) -> int:
+    """The order of a method's tuples: its own, or of the information that it holds, or 1."""
+    if not isinstance(method, dict):
+        return 1
+    order = method.get("order")
+    return max(1, order) if isinstance(order, int) else _order(method.get("target"))
+
+
+def _plotly() -> str:
+    """The library that draws, as the text of a script."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise ValueError("the page needs plotly, which is not installed: pip install plotly") from None
+    return str(get_plotlyjs())
+
+
+def page(seen: Scene, script: str) -> str:
+    """The HTML text, with the script that draws in it."""
+    template = files("refprior.report").joinpath("embed.html").read_text(encoding="utf-8")
+    data = json.dumps(_data(seen)).replace("<", "\\u003c")  # no name may end the script or begin another
+    return template.replace("/*plotly*/", script).replace("/*data*/", data)
+
+
+def summary(seen: Scene) -> str:
+    """What a person should know first, in two sentences; of several runs, about the first."""
+    cloud = seen.clouds[0]
+    whose = f"{cloud.name}: " if len(seen.clouds) > 1 else ""
+    trained = f" (trained with {cloud.trained_order}: too many labelings)" if cloud.order < cloud.trained_order else ""
+    held = ", ".join(f"{100 * share:.1f}" for share in seen.explained)
+    return (
+        f"{whose}{cloud.coordinates.shape[1]} particles, order {cloud.order}{trained}: "
+        f"I = {cloud.information[-1]:.3f} of at most {_largest(cloud, seen):.3f} nats on {len(seen.all_labels)} test "
+        f"images at step {cloud.steps[-1]}, {100 * cloud.constant[-1]:.1f} % constant particles. Distances seen are at "
+        f"most the Hellinger distances: the axes hold {held} % of the variance ({100 * sum(seen.explained):.1f} % "
+        "together)."
+    )
+
+
+def _largest(cloud: Cloud, seen: Scene) -> float:
+    """min(log K, N log C), what the information cannot exceed."""
+    return min(math.log(cloud.coordinates.shape[1]), cloud.order * math.log(len(seen.classes)))
+
+
+def _data(seen: Scene) -> dict[str, Any]:
+    marks = np.array(list(seen.landmarks.values()))
+    every = np.concatenate([marks, *(cloud.coordinates.reshape(-1, 3) for cloud in seen.clouds)])
+    return {
+        "runs": [_run(cloud) for cloud in seen.clouds],
+        "explained": seen.explained,
+        "ranges": _ranges(every),
+        "colours": COLOURS,
+        "classes": seen.classes,
+        "outputs": seen.outputs,
+        "named": seen.named,
+        "landmarks": seen.landmarks,
+        "beside": seen.beside,
+        "labels": seen.all_labels,
+        "shown": [{"picture": _picture(i), "label": y} for i, y in zip(seen.images, seen.labels, strict=True)],
+        "largest": _largest(seen.clouds[0], seen),
+        "summary": summary(seen),
+    }
+
+
+def _run(cloud: Cloud) -> dict[str, Any]:
+    return {
+        "name": cloud.name,
+        "particles": cloud.coordinates.shape[1],
+        "steps": cloud.steps,
+        "middle": cloud.middle,
+        "coordinates": _packed(cloud.coordinates, np.float32),
+        "accuracy": _packed(cloud.particle.accuracy, np.float32),
+        "entropy": _packed(cloud.particle.entropy, np.float32),
+        "balance": _packed(cloud.particle.balance, np.float32),
+        "predictions": _packed(np.round(255 * cloud.predictions), np.uint8),
+        "information": cloud.information,
+        "marginal": cloud.marginal_entropy,
+        "conditional": cloud.conditional_entropy,
+        "images": _packed(cloud.consensus.coordinates, np.float32),
+        "imageRanges": _ranges(cloud.consensus.coordinates.reshape(-1, 2)),
+        "clusters": cloud.consensus.clusters.tolist(),
+        "agreement": cloud.consensus.accuracy,
+    }
+
+
+def _ranges(points: np.ndarray) -> list[list[float]]:
+    """The smallest and the largest of each coordinate and a margin, of all snapshots: axes stand still. (M, d)."""
+    low, high = points.min(0), points.max(0)
+    margin = 0.05 * max(float((high - low).max()), 1e-6)
+    ranges: list[list[float]] = np.stack([low - margin, high + margin], axis=1).tolist()
+    return ranges
+
+
+def _packed(values: np.ndarray, dtype: type[np.generic]) -> str:
+    """Numbers as base64 text, a third of the size of digits."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode()
+
+
+def _picture(image: Tensor) -> str:
+    """(channels, height, width), or anything else as one row of grey, as a PNG that stands in the page."""
+    values = image.double().numpy()
+    values = values if values.ndim == 3 and len(values) in (1, 3) else values.reshape(1, 1, -1)
+    if image.is_floating_point():
+        values = 255 * (values - values.min()) / max(float(np.ptp(values)), 1e-12)
+    pixels = np.round(values).astype(np.uint8)
+    grey_or_colour = pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)
+    buffer = io.BytesIO()
+    Image.fromarray(grey_or_colour).save(buffer, "png")
+    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"

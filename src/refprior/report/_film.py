@@ -1,0 +1,88 @@
+"""The figure fig:manifold_boundary from snapshots, and the spreading as an animated picture."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from mpl_toolkits.mplot3d import Axes3D
+from PIL import Image
+
+from refprior.report._figures import as_png
+from refprior.report._scene import Cloud, Scene
+
+COLOURS = START, MIDDLE, END = "#3163b2", "#e98c28", "#309450"  # the paper's blue, orange and green
+_FRAME_MILLISECONDS, _LAST_MILLISECONDS = 180, 2500
+
+
+def film_figure(seen: Scene) -> Figure:
+    """Start, middle and end of the first run along its three axes; the start, a small dot, above the others."""
+    cloud = seen.clouds[0]
+    figure, axes = _new(seen, 5.6, 4.8, zoom=0.95)
+    moments = {0: START, cloud.middle: MIDDLE, len(cloud.steps) - 1: END}
+    for number, colour in reversed(moments.items()):
+        if number is not None:
+            _scatter(axes, cloud, number, colour, f"step {cloud.steps[number]:,}")
+    axes.legend(loc="upper left", frameon=False, markerscale=(60 / _area(cloud)) ** 0.5, fontsize=8, reverse=True)
+    axes.view_init(elev=22, azim=35)
+    return figure
+
+
+def write_picture(seen: Scene, path: Path) -> None:
+    """The figure as a small PNG: thousands of marks in full colour would take twice the room."""
+    with Image.open(io.BytesIO(as_png(film_figure(seen)))) as drawn:
+        drawn.convert("RGB").quantize(128).save(path, optimize=True)
+
+
+def write_animation(seen: Scene, path: Path) -> None:
+    """A GIF: a frame a snapshot, slowly turning, and a rest at the end."""
+    cloud = seen.clouds[0]
+    frames = [_frame(seen, cloud, number) for number in range(len(cloud.steps))]
+    images = [frame.quantize(64) for frame in frames]
+    durations = [_FRAME_MILLISECONDS] * (len(images) - 1) + [_LAST_MILLISECONDS]
+    images[0].save(path, save_all=True, append_images=images[1:], duration=durations, loop=0)
+
+
+def _frame(seen: Scene, cloud: Cloud, number: int) -> Image.Image:
+    figure, axes = _new(seen, 3.4, 3.0, zoom=0.82)  # room for the labels, which are as large as in a large figure
+    _scatter(axes, cloud, number, _colour(number / max(1, len(cloud.steps) - 1)), None)
+    axes.set_title(f"step {cloud.steps[number]:,}   I = {cloud.information[number]:.2f} nats", fontsize=9)
+    axes.view_init(elev=22, azim=35 + 2 * number)
+    with Image.open(io.BytesIO(as_png(figure))) as drawn:
+        return drawn.convert("RGB")
+
+
+def _new(seen: Scene, width: float, height: float, zoom: float) -> tuple[Figure, Axes3D]:
+    figure = Figure(figsize=(width, height))
+    axes: Axes3D = figure.add_subplot(projection="3d", computed_zorder=False)  # what is drawn later lies above
+    figure.subplots_adjust(left=0.04, right=1, bottom=0.1, top=0.92)
+    every = seen.clouds[0].coordinates.reshape(-1, 3)
+    low, high = every.min(0), every.max(0)
+    margin = 0.03 * max(float((high - low).max()), 1e-6)
+    low, high = low - margin, high + margin
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
+    axes.set_box_aspect(tuple(high - low), zoom=zoom)  # distances are what the picture is about
+    for number, set_label in enumerate((axes.set_xlabel, axes.set_ylabel, axes.set_zlabel)):
+        set_label(f"$p_{number + 1}$ ({100 * seen.explained[number]:.1f} %)", fontsize=8)
+    axes.tick_params(labelsize=6, pad=0)
+    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
+        axis.set_major_locator(MaxNLocator(4))
+    return figure, axes
+
+
+def _scatter(axes: Axes3D, cloud: Cloud, number: int, colour: object, label: str | None) -> None:
+    points = cloud.coordinates[number]
+    axes.scatter(*points.T, s=_area(cloud), color=colour, alpha=0.6, linewidths=0, label=label, depthshade=False)
+
+
+def _area(cloud: Cloud) -> float:
+    """Of a particle's mark: the more there are, the smaller."""
+    particles = cloud.coordinates.shape[1]
+    return 2.5 if particles > 500 else 12 if particles > 20 else 40
+
+
+def _colour(progress: float) -> tuple[float, ...]:
+    """Blue, orange, green, and between them."""
+    stops = np.array([[int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)] for c in COLOURS])
+    return tuple(float(np.interp(progress, [0, 0.5, 1], stops[:, channel])) for channel in range(3))

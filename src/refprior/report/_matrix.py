@@ -1,0 +1,146 @@
+"""Transfer between all pairs of tasks: the paper's fig:matrix from run folders, and which source to pretrain on."""
+
+# T tasks; matrices (T, T): a row a target, a column a source
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy.stats import spearmanr
+
+from refprior.posterior import transferability
+from refprior.report._table import Group, find_runs, group, headline, summarise_finished
+from refprior.training import Recipe, load
+
+PAIRS = {"transfer": "reference prior", "fine_tuning": "fine-tuning"}
+ALONE = {"supervised": "supervised", "semi_supervised": "reference prior, no source"}
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Accuracies in per cent, means over seeds; NaN where there is no run."""
+
+    tasks: tuple[str, ...]
+    pairs: dict[str, np.ndarray]  # method -> (T, T), row target, column source
+    alone: dict[str, np.ndarray]  # method -> (T,)
+
+    def wins(self, other: np.ndarray, method: str = "transfer") -> tuple[int, int]:
+        """In how many of the cells that both have `method` is better: against (T, T), or (T, 1) of the targets."""
+        mine = self.pairs[method]
+        both = ~np.isnan(mine) & ~np.isnan(np.broadcast_to(other, mine.shape))
+        return int((both & (mine > other)).sum()), int(both.sum())
+
+
+def read_matrix(folders: Sequence[Path], tasks: Sequence[str]) -> Matrix:
+    """The finished cells among run folders."""
+    groups = group(summarise_finished(find_runs(folders)))
+    place = {task: i for i, task in enumerate(tasks)}
+    pairs = {method: np.full((len(tasks), len(tasks)), math.nan) for method in PAIRS}
+    alone = {method: np.full(len(tasks), math.nan) for method in ALONE}
+    for (method, source, target), values in _by_cell(groups).items():
+        if method in pairs and {source, target} <= set(place):
+            pairs[method][place[target], place[source]] = np.mean(values)
+        elif method in alone and target in place:
+            alone[method][place[target]] = np.mean(values)
+    return Matrix(tuple(tasks), pairs, alone)
+
+
+def _by_cell(groups: Sequence[Group]) -> dict[tuple[str, str, str], list[float]]:
+    """The accuracies of all seeds of a method, source and target; refuses runs that differ in more than their seed."""
+    cells: dict[tuple[str, str, str], Group] = {}
+    for runs in groups:
+        said = runs[0].settings
+        key = (said.get("method", "transfer"), said.get("source", ""), said.get("target", ""))
+        other = cells.setdefault(key, runs)
+        if other is not runs:
+            raise ValueError(
+                f"{other[0].path} and {runs[0].path} are one cell with different settings: keep them in two folders"
+            )
+    return {key: [headline(run.result) for run in runs] for key, runs in cells.items()}
+
+
+def from_median(values: np.ndarray) -> np.ndarray:
+    """The distance of each cell from the median of those in its row that are there: (T, T) -> (T, T)."""
+    medians = [[np.median(row[~np.isnan(row)]) if not np.isnan(row).all() else math.nan] for row in values]
+    distance: np.ndarray = values - np.array(medians)
+    return distance
+
+
+def ranking(matrix: Matrix, method: str = "transfer") -> list[tuple[str, float, int]]:
+    """Sources, the best first: the mean distance of their cells from the median of the cell's row, in points, and of
+    how many targets they are the best source."""
+    values, distance = matrix.pairs[method], from_median(matrix.pairs[method])
+    filled = ~np.isnan(values)
+    best = [int(np.nanargmax(row)) for row, some in zip(values, filled.any(1), strict=True) if some]
+    lines = [
+        (task, float(distance[filled[:, i], i].mean()), best.count(i))
+        for i, task in enumerate(matrix.tasks)
+        if filled[:, i].any()
+    ]
+    return sorted(lines, key=lambda line: -line[1])
+
+
+@torch.no_grad()
+def before_training(path: Path, recipe: Recipe) -> float:
+    """`transferability` of the first stage of a fine-tuning run for the labelled images of its second."""
+    if recipe.start is None:
+        raise ValueError(f"{path} has no first stage: there is no source to judge")
+    source, target = load(path / "start", recipe.start).ema.eval(), recipe.task()
+    log_p = source(target.normalise(target.labelled.images))
+    return float(transferability(log_p, target.labelled.labels, len(target.classes), source.log_prior))
+
+
+def agreement(before: np.ndarray, after: np.ndarray) -> float:
+    """Mean over targets of the rank correlation of two scores of their sources: (T, T), (T, T).
+
+    Targets with fewer than three sources, or with sources that are all alike, are left out; NaN if there is no other.
+    """
+    both = ~np.isnan(before) & ~np.isnan(after)
+    rows = [(b[some], a[some]) for b, a, some in zip(before, after, both, strict=True) if some.sum() > 2]
+    ranks = [spearmanr(b, a).statistic for b, a in rows if np.ptp(b) and np.ptp(a)]
+    return float(np.mean(ranks)) if ranks else math.nan
+
+
+def matrix_rows(matrix: Matrix) -> list[list[str]]:
+    """All numbers as a table: a row a method and source, a column a target; the header first."""
+    lines = [["accuracy, % (target →)", *matrix.tasks]]
+    for method, name in PAIRS.items():
+        for i, source in enumerate(matrix.tasks):
+            lines.append([f"{name}, from {source}", *(_number(v) for v in matrix.pairs[method][:, i])])
+    return [*lines, *([name, *(_number(v) for v in matrix.alone[method])] for method, name in ALONE.items())]
+
+
+def matrix_figure(matrix: Matrix) -> Figure:
+    """Two heat maps, coloured against the median of each row, and the accuracies without a source beneath."""
+    size = len(matrix.tasks)
+    figure = Figure(figsize=(2.4 + 1.9 * size, 2.4 + 0.7 * size), layout="constrained")
+    grid = figure.add_gridspec(2, 2, height_ratios=[size, 2])
+    for column, (method, name) in enumerate(PAIRS.items()):
+        _heat_map(figure.add_subplot(grid[0, column]), matrix.pairs[method], matrix.tasks, name)
+    axes = figure.add_subplot(grid[1, :])
+    axes.axis("off")
+    cells = [[_number(v) for v in matrix.alone[method]] for method in ALONE]
+    table = axes.table(cells, rowLabels=list(ALONE.values()), colLabels=list(matrix.tasks), loc="center")
+    table.set_fontsize(9)
+    return figure
+
+
+def _heat_map(axes: Axes, values: np.ndarray, tasks: Sequence[str], title: str) -> None:
+    distance = np.ma.masked_invalid(from_median(values))
+    limit = max(1.0, float(np.abs(distance).max())) if distance.count() else 1.0
+    axes.imshow(distance, cmap="RdYlGn", vmin=-limit, vmax=limit)
+    for row, column in np.ndindex(*values.shape):
+        colour = "white" if abs(distance[row, column]) > 0.8 * limit else "black"
+        axes.text(column, row, _number(float(values[row, column])), ha="center", va="center", fontsize=9, color=colour)
+    axes.set_xticks(range(len(tasks)), tasks, rotation=30, ha="right", fontsize=8)
+    axes.set_yticks(range(len(tasks)), tasks, fontsize=8)
+    axes.set(xlabel="source", ylabel="target", title=title)
+
+
+def _number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.1f}"

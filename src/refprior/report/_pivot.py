@@ -1,0 +1,85 @@
+"""Runs → a table in the layout of the paper's: a row a method, a column a value of one setting, the paper's beside."""
+
+import statistics
+from collections.abc import Sequence
+
+from refprior.report._table import EMPTY, Group, headline
+
+# tab:cifar10_ssl, accuracy in per cent by the number of labels; * evaluated by its authors, (40) with 40 labels.
+PAPER_CIFAR10 = {
+    "Mixup": {"250": "52.57", "500": "63.86", "1000": "74.28"},
+    "VAT": {"250": "63.97", "500": "73.89", "1000": "81.32"},
+    "Mean Teacher": {"250": "52.68", "500": "57.99", "1000": "82.68"},
+    "MixMatch": {"50": "64.21*", "100": "80.29*", "250": "88.91*", "500": "90.35*", "1000": "92.25*"},
+    "FixMatch (RA)": {
+        "50": "86.19 ± 3.37 (40)",
+        "100": "90.12*",
+        "250": "94.93 ± 0.65",
+        "500": "93.91*",
+        "1000": "94.3*",
+    },
+    "Deep Reference Prior": {
+        "50": "85.45 ± 2.12",
+        "100": "88.53 ± 0.67",
+        "250": "92.13 ± 0.39",
+        "500": "92.94 ± 0.22",
+        "1000": "93.48 ± 0.24",
+    },
+}
+
+
+def pivot(groups: Sequence[Group], column: str) -> list[list[str]]:
+    """Accuracy of the EMA ensemble or of its consensus at the last step, mean ± standard deviation (seeds); the header
+    first."""
+    cells: dict[str, dict[str, str]] = {}
+    first: dict[tuple[str, str], Group] = {}
+    for runs in groups:
+        row, value = _place(runs, column)
+        other = first.setdefault((row, value), runs)
+        if other is not runs:
+            raise ValueError(
+                f"{other[0].path} and {runs[0].path} are both {row} {column}={value}, but their recipes differ "
+                "(made by different versions?): leave one out"
+            )
+        cells.setdefault(row, {})[value] = _cell(runs)
+    values = sorted({value for line in cells.values() for value in line}, key=_order)
+    if column == "labels" and any(row.startswith("cifar10") for row in cells):
+        cells |= {f"paper, tab:cifar10_ssl: {method}": numbers for method, numbers in PAPER_CIFAR10.items()}
+    body = [[row, *(line.get(value, EMPTY) for value in values)] for row, line in cells.items()]
+    return [[f"accuracy, % ({column} →)", *values], *body]
+
+
+def as_markdown(rows: Sequence[Sequence[str]]) -> str:
+    head, *body = rows
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *body])
+
+
+def as_latex(rows: Sequence[Sequence[str]]) -> str:
+    escape = str.maketrans({"%": r"\%", "_": r"\_", "±": r"$\pm$", "→": r"$\to$", "–": "--"})
+    head, *body = [[cell.translate(escape) for cell in line] for line in rows]
+    lines = [" & ".join(line) + r" \\" for line in body]
+    columns = "l" + "r" * (len(head) - 1)
+    top = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", " & ".join(head) + r" \\", r"\midrule"]
+    return "\n".join([*top, *lines, r"\bottomrule", r"\end{tabular}"])
+
+
+def _place(runs: Group, column: str) -> tuple[str, str]:
+    """The row and the column of a group."""
+    chosen = dict(runs[0].settings)
+    if column not in chosen:
+        raise ValueError(f"{runs[0].path} does not set {column!r}: it sets {', '.join(chosen) or 'nothing'}")
+    value = chosen.pop(column)
+    return " ".join([runs[0].recipe, *(f"{name}={text}" for name, text in sorted(chosen.items()))]), value
+
+
+def _cell(runs: Group) -> str:
+    values = [headline(run.result) for run in runs]
+    spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.2f}{spread} ({len(values)})"
+
+
+def _order(value: str) -> tuple[float, str]:
+    try:
+        return float(value), value
+    except ValueError:
+        return float("inf"), value

@@ -1,0 +1,24 @@
+"""The images whose labels are asked for, on one picture."""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from refprior.report._uncertain import picture
+from refprior.training import Run
+from refprior.training._asking import Questions
+
+
+def questions_figure(run: Run, questions: Questions, columns: int = 5) -> Figure:
+    """A numbered tile for each open question, in the order of the answers."""
+    chosen = questions.open
+    columns = min(columns, len(chosen))
+    lines = -(-len(chosen) // columns)
+    figure = Figure(figsize=(max(4.0, 1.8 * columns), 2.0 * lines + 0.5), layout="constrained")
+    figure.suptitle(f"What are these? Classes: {', '.join(run.task.classes)}", fontsize=10)
+    for place, index in enumerate(chosen, start=1):
+        axes = figure.add_subplot(lines, columns, place)
+        image = np.asarray(run.task.unlabelled[index].cpu())
+        axes.imshow(picture(image), cmap="gray", interpolation="nearest")
+        axes.set_title(f"{place}. image {index}", fontsize=9)
+        axes.set(xticks=[], yticks=[])
+    return figure

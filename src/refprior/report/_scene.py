@@ -1,0 +1,195 @@
+"""Runs in the space of predictions: snapshots → coordinates and what is known of every particle, as plain arrays."""
+
+# S snapshots, K particles, n probe images, m shown images, C classes
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from refprior.geometry import Components, embedding, information_of_tuples, is_constant, principal_components, truth
+from refprior.information import average, entropy, mixture, uniform
+from refprior.posterior import accuracy, consensus, match, output_code
+from refprior.training._snapshot import Film, Snapshot
+
+SHOWN = 8  # images whose predictions are shown for a single particle
+MOST_PROBABILITIES = 10**8  # of labelings, a snapshot; more would take minutes for a number beside the picture
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Particle:
+    """What a colour can show of each particle at each snapshot: (S, K) each."""
+
+    accuracy: Array
+    entropy: Array  # mean over images, as a share of log C
+    balance: Array  # entropy of the mean prediction as a share of log C: 0 is a constant particle
+
+
+@dataclass(frozen=True)
+class ImageMap:
+    """The images as all particles together see them, and their clusters."""
+
+    coordinates: Array  # (S, n, 2) along the axes of the last snapshot
+    clusters: Array  # (n,) of the last snapshot, named by the class that they match best
+    accuracy: float  # share of images whose cluster is their class
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """One run."""
+
+    name: str
+    trained_order: int  # of the method's tuples
+    order: int  # of the tuples whose information is measured: lower where those have too many labelings
+    steps: list[int]
+    coordinates: Array  # (S, K, 3)
+    particle: Particle
+    predictions: Array  # (S, K, m, C) probabilities on the shown images
+    information: list[float]  # of tuples of probe images, in nats, a value a snapshot
+    conditional_entropy: list[float]
+    constant: list[float]  # share of constant particles
+    consensus: ImageMap
+
+    @property
+    def marginal_entropy(self) -> list[float]:
+        """The first term of eq:ref_ssl."""
+        return [a + b for a, b in zip(self.information, self.conditional_entropy, strict=True)]
+
+    @property
+    def middle(self) -> int | None:
+        """The snapshot nearest to a tenth of the steps, as in the paper, between the first and the last, if any is."""
+        between = range(1, len(self.steps) - 1)
+        return min(between, key=lambda i: abs(self.steps[i] - self.steps[-1] / 10), default=None)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Some runs along the same three axes: those of their last snapshots."""
+
+    clouds: list[Cloud]
+    explained: list[float]  # share of the variance of the last snapshots along each axis
+    classes: tuple[str, ...]
+    outputs: tuple[str, ...]  # names of the particles' outputs: the classes', or numbers where no label named them
+    images: Tensor  # (m, *shape)
+    labels: list[int]  # (m,) of the shown images
+    all_labels: list[int]  # (n,) of the probe images
+    landmarks: dict[str, list[float]]  # models that are certain: of the truth, and of one class for all images
+    beside: dict[str, float]  # Hellinger distance of each from the space of the axes
+
+    @property
+    def named(self) -> bool:
+        """Whether outputs are classes, so that a particle can be right."""
+        return self.outputs == self.classes
+
+
+def scene(films: Sequence[Film], names: Sequence[str], orders: Sequence[int], named: bool = True) -> Scene:
+    """Films of the same images along common axes. named: the particles' outputs are the classes."""
+    for one, other in pairwise(films):
+        _check_same_images(one, other)
+    axes = _common_axes([film.snapshots[-1] for film in films])
+    probe = films[0].probe
+    shown = _shown(probe.labels)
+    classes = films[0].classes
+    outputs = classes if named else tuple(f"output {c + 1}" for c in range(len(classes)))
+    certain = ({"truth": probe.labels} if named else {}) | _constant(probe.labels, outputs)
+    points = torch.stack([truth(y, len(classes)) for y in certain.values()])
+    clouds = [_cloud(f, name, order, axes, shown) for f, name, order in zip(films, names, orders, strict=True)]
+    return Scene(
+        clouds,
+        axes.explained.tolist(),
+        classes,
+        outputs,
+        probe.images[shown],
+        probe.labels[shown].tolist(),
+        probe.labels.tolist(),
+        dict(zip(certain, axes.project(points).tolist(), strict=True)),
+        dict(zip(certain, axes.beside(points).tolist(), strict=True)),
+    )
+
+
+def _constant(labels: Tensor, outputs: tuple[str, ...]) -> dict[str, Tensor]:
+    """One output for all images: (n,) each."""
+    return {f"always {name}": torch.full_like(labels, c) for c, name in enumerate(outputs)}
+
+
+def _check_same_images(one: Film, other: Film) -> None:
+    if one.classes != other.classes or not torch.equal(one.probe.images, other.probe.images):
+        raise ValueError(
+            f"{one.path} ({len(one.probe)} images, classes {', '.join(one.classes)}) and {other.path} "
+            f"({len(other.probe)} images, classes {', '.join(other.classes)}) are predictions on different images: "
+            "embed them apart"
+        )
+
+
+def _common_axes(snapshots: Sequence[Snapshot]) -> Components:
+    points = torch.cat([embedding(s.log_p) for s in snapshots])
+    log_prior = torch.cat([s.log_prior for s in snapshots]).log_softmax(0)  # every run counts the same
+    return principal_components(points, log_prior)
+
+
+def _shown(labels: Tensor) -> Tensor:
+    """A few images, of all classes in turn."""
+    order = sorted(range(len(labels)), key=lambda i: (int((labels[:i] == labels[i]).sum()), int(labels[i])))
+    return torch.tensor(order[:SHOWN])
+
+
+def _cloud(film: Film, name: str, order: int, axes: Components, shown: Tensor) -> Cloud:
+    shots = film.snapshots
+    trained, order = order, affordable_order(order, *shots[0].log_p.shape)
+    entropies = [_entropies(s, order) for s in shots]
+    return Cloud(
+        name,
+        trained,
+        order,
+        [s.step for s in shots],
+        np.stack([axes.project(embedding(s.log_p)).numpy() for s in shots]),
+        _particle(shots, film.probe.labels),
+        np.stack([s.log_p[:, shown].exp().numpy() for s in shots]),
+        [information for information, _ in entropies],
+        [conditional for _, conditional in entropies],
+        [is_constant(s.log_p).double().mean().item() for s in shots],
+        _consensus(shots, film.probe.labels),
+    )
+
+
+def _particle(shots: Sequence[Snapshot], labels: Tensor) -> Particle:
+    most = float(np.log(shots[0].log_p.shape[-1]))
+    each = [
+        (
+            accuracy(s.log_p, labels).mean(-1),
+            entropy(s.log_p).mean(-1) / most,
+            entropy(mixture(s.log_p.transpose(0, 1), uniform(s.log_p.shape[1], s.log_p))) / most,
+        )
+        for s in shots
+    ]
+    return Particle(*(np.stack([values.numpy() for values in column]) for column in zip(*each, strict=True)))
+
+
+def affordable_order(order: int, particles: int, images: int, classes: int) -> int:
+    """The order, or the largest below it whose labelings are few enough to enumerate."""
+    while order > 1 and (order > images or particles * (images // order) * classes**order > MOST_PROBABILITIES):
+        order -= 1
+    return order
+
+
+def _entropies(shot: Snapshot, order: int) -> tuple[float, float]:
+    """The information of eq:ref_ssl and its second term, on tuples of probe images."""
+    information = information_of_tuples(shot.log_p, shot.log_prior, order).mean().item()
+    images = shot.log_p.shape[1] // order * order
+    conditional = order * average(entropy(shot.log_p[:, :images]).mean(-1), shot.log_prior).item()
+    return information, conditional
+
+
+def _consensus(shots: Sequence[Snapshot], labels: Tensor) -> ImageMap:
+    """Images by the predictions of all particles together, an output code, in C clusters."""
+    points = [output_code(s.log_p, s.log_prior) for s in shots]  # (n, K·C) each
+    axes = principal_components(points[-1], count=2)
+    last, classes = shots[-1].log_p, shots[-1].log_p.shape[-1]
+    found = consensus(last, classes, shots[-1].log_prior).clusters(last)
+    names = match(found, labels, classes)[found]
+    right = (names == labels).double().mean().item()
+    return ImageMap(np.stack([axes.project(p).numpy() for p in points]), names.numpy(), right)

@@ -1,0 +1,32 @@
+"""The images that the particles disagree about most, with their votes."""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from refprior.posterior import uncertainty
+from refprior.training import Run
+from refprior.training._loop import log_probabilities
+
+
+def uncertain_figure(run: Run, count: int = 12, columns: int = 4) -> Figure:
+    """Test images of the largest mutual information between label and particle; under each, what particles say."""
+    test = run.task.test
+    log_p = log_probabilities(run.ema, run.task, test.images)  # (K, n, C)
+    between = uncertainty(log_p, run.posterior("prior")).between
+    chosen = between.topk(min(count, len(test))).indices
+    lines = -(-len(chosen) // columns)
+    figure = Figure(figsize=(2.3 * columns, 2.6 * lines), layout="constrained")
+    for place, index in enumerate(chosen.tolist(), start=1):
+        axes = figure.add_subplot(lines, columns, place)
+        axes.imshow(picture(np.asarray(test.images[index].cpu())), cmap="gray", interpolation="nearest")
+        votes = [run.task.classes[vote] for vote in log_p[:, index].argmax(-1).tolist()]
+        truth = run.task.classes[int(test.labels[index])]
+        axes.set_title(f"truth {truth}, {between[index]:.2f} nats", fontsize=9)
+        axes.set_xlabel(", ".join(votes), fontsize=8)
+        axes.set(xticks=[], yticks=[])
+    return figure
+
+
+def picture(image: np.ndarray) -> np.ndarray:
+    """(channels, height, width) as matplotlib draws it: grey as a matrix, colours last."""
+    return image[0] if len(image) == 1 else image.transpose(1, 2, 0)

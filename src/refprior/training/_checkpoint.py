@@ -1,0 +1,208 @@
+"""Checkpoints: everything that changes while training, in files that are safe to open and whole or absent.
+
+A checkpoint is two files in `checkpoints/`: `step-N.safetensors` holds every tensor, `step-N.json` its checksum and
+the rest. Each is written to the side, synced and renamed, the JSON last: it makes the checkpoint exist. The last two
+are kept, so that a damaged one can be passed over. Nothing is ever unpickled.
+"""
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from refprior.training._folder import write_atomically, write_json
+from refprior.training._loop import State
+
+FORMAT = 1
+FOLDER = "checkpoints"
+KEPT = 2
+Tensors = dict[str, Tensor]
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be used, in words that name the file."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What was read."""
+
+    path: Path  # of the tensors
+    step: int
+    metrics_bytes: int  # how long metrics.jsonl was
+    seconds: float  # spent training
+    skipped: int
+    tensors: Tensors
+
+
+def save(run: Path, state: State, metrics_bytes: int) -> Path:
+    """Write the checkpoint of this step, then forget all but the last two."""
+    folder = run / FOLDER
+    folder.mkdir(exist_ok=True)
+    path = folder / f"step-{state.step:08}.safetensors"
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state_tensors(state).items()}
+    try:
+        write_atomically(path, lambda side: save_file(tensors, side))
+    except SafetensorError as error:  # how it tells of a full disk
+        raise OSError(str(error)) from None
+    record = {
+        "format": FORMAT,
+        "step": state.step,
+        "sha256": _digest(path),
+        "metrics_bytes": metrics_bytes,
+        "seconds": state.seconds,
+        "skipped": state.skipped,
+    }
+    write_json(path.with_suffix(".json"), record)
+    _forget_old(folder)
+    return path
+
+
+def set_aside(run: Path, step: int) -> None:
+    """Rename a damaged checkpoint, so that it no longer counts as one."""
+    record = run / FOLDER / f"step-{step:08}.json"
+    record.replace(record.with_suffix(".json.damaged"))
+
+
+def steps(run: Path) -> list[int]:
+    """Steps of which there is a checkpoint, the latest first."""
+    names = (re.fullmatch(r"step-(\d{8})\.json", path.name) for path in (run / FOLDER).glob("step-*.json"))
+    return sorted((int(match[1]) for match in names if match), reverse=True)
+
+
+def read(run: Path, step: int) -> Checkpoint:
+    """One checkpoint, checked; CheckpointError in words if anything about it is wrong."""
+    path = run / FOLDER / f"step-{step:08}.safetensors"
+    record = _read_record(path.with_suffix(".json"), step)
+    try:
+        if _digest(path) != record["sha256"]:
+            raise CheckpointError(f"{path} is damaged: its checksum is not the one in {path.stem}.json")
+        # Copies: what safetensors gives is the file itself in memory, and would go with it.
+        tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
+        raise error if isinstance(error, CheckpointError) else CheckpointError(f"{path} is damaged: {error}") from None
+    return Checkpoint(path, step, record["metrics_bytes"], record["seconds"], record["skipped"], tensors)
+
+
+def state_tensors(state: State) -> Tensors:
+    """Every tensor of the state by a dotted name."""
+    parts: dict[str, Tensors] = {
+        "particles": state.particles.state_dict(),
+        "teacher": state.teacher.state_dict(),
+        "optimiser": _optimiser_tensors(state.optimiser),
+        **{name: stream.state_dict() for name, stream in state.streams.items()},
+        "drawing": {"generator": state.drawing.get_state()},
+        "global": {"generator": torch.get_rng_state()},
+        "memory": state.memory,
+    }
+    for name in ("weak", "strong"):
+        view = getattr(state, name)
+        parts[name] = view.state_dict() if hasattr(view, "state_dict") else {}
+    if state.drawing.device.type == "cuda":
+        parts["cuda"] = {"generator": torch.cuda.get_rng_state(state.drawing.device)}
+    return {f"{part}.{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
+
+
+def restore(state: State, checkpoint: Checkpoint) -> None:
+    """Put a checkpoint into a state that `begin` made for the same recipe."""
+    saved = checkpoint.tensors
+    _check_fit(checkpoint, state_tensors(state))
+    try:
+        state.particles.load_state_dict(_part(saved, "particles"))
+        state.teacher.load_state_dict(_part(saved, "teacher"))
+        _load_optimiser(state.optimiser, _part(saved, "optimiser"), checkpoint.step > checkpoint.skipped)
+        for name, stream in state.streams.items():
+            stream.load_state_dict(_part(saved, name))
+        for name in ("weak", "strong"):
+            view = getattr(state, name)
+            if hasattr(view, "state_dict"):
+                view.load_state_dict(_part(saved, name))
+        state.drawing.set_state(saved["drawing.generator"])
+        torch.set_rng_state(saved["global.generator"])
+        if "cuda.generator" in saved and state.drawing.device.type == "cuda":
+            torch.cuda.set_rng_state(saved["cuda.generator"], state.drawing.device)
+    except (RuntimeError, TypeError, ValueError, KeyError) as error:
+        raise CheckpointError(f"{checkpoint.path} does not fit this run: {error}") from None
+    device = state.particles.prior_logits.device
+    state.memory = {name: tensor.to(device) for name, tensor in _part(saved, "memory").items()}
+    state.step, state.seconds, state.skipped = checkpoint.step, checkpoint.seconds, checkpoint.skipped
+
+
+def _read_record(path: Path, step: int) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from None
+    if not isinstance(record, dict) or type(record.get("format")) is not int:
+        raise CheckpointError(f"{path} is damaged: it names no format")
+    if record["format"] != FORMAT:
+        raise CheckpointError(
+            f"{path} has format {record['format']}, this version reads format {FORMAT}: "
+            "go on with the version of refprior that recipe.json names"
+        )
+    kinds = {"step": int, "sha256": str, "metrics_bytes": int, "seconds": float, "skipped": int}
+    wrong = [key for key, kind in kinds.items() if not isinstance(record.get(key), kind)]
+    if wrong or record["step"] != step or record["metrics_bytes"] < 0:
+        raise CheckpointError(f"{path} is damaged: bad {', '.join(wrong) or 'step or metrics_bytes'}")
+    return record
+
+
+def _check_fit(checkpoint: Checkpoint, expected: Tensors) -> None:
+    """Names, shapes and types must be those of the run; only what grows while training may be new."""
+    free = ("memory.", "optimiser.", "labelled.waiting", "unlabelled.waiting", "source.waiting", "cuda.")
+    shapes = {name: (tuple(t.shape), t.dtype) for name, t in expected.items() if not name.startswith(free)}
+    found = {name: (tuple(t.shape), t.dtype) for name, t in checkpoint.tensors.items() if not name.startswith(free)}
+    wrong = sorted(name for name in {*shapes, *found} if shapes.get(name) != found.get(name))
+    streams = [t for name, t in checkpoint.tensors.items() if name.endswith(".waiting")]
+    if any(t.dtype != torch.int64 or t.dim() != 1 for t in streams):
+        raise CheckpointError(f"{checkpoint.path} does not fit this run: a stream is not a row of whole numbers")
+    if wrong:
+        name = wrong[0]
+        raise CheckpointError(
+            f"{checkpoint.path} does not fit this run: {name} is {found.get(name, 'missing')}, "
+            f"expected {shapes.get(name, 'nothing of that name')}"
+        )
+
+
+def _optimiser_tensors(optimiser: torch.optim.Optimizer) -> Tensors:
+    """The optimiser's memory of each parameter; its settings come from the recipe."""
+    state: dict[int, Tensors] = optimiser.state_dict()["state"]
+    return {f"{number}.{key}": value for number, values in state.items() for key, value in values.items()}
+
+
+def _load_optimiser(optimiser: torch.optim.Optimizer, tensors: Tensors, stepped: bool) -> None:
+    if stepped and not tensors and optimiser.defaults.get("momentum", 1):
+        raise ValueError("the optimiser's memory is missing")
+    state: dict[int, Tensors] = {}
+    for name, tensor in tensors.items():
+        number, _, key = name.partition(".")
+        state.setdefault(int(number), {})[key] = tensor
+    parameters = [p for group in optimiser.param_groups for p in group["params"]]
+    for index, values in state.items():
+        if index >= len(parameters) or any(v.dim() and v.shape != parameters[index].shape for v in values.values()):
+            raise ValueError(f"optimiser memory of parameter {index} has the wrong shape")
+    optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+
+
+def _part(tensors: Tensors, part: str) -> Tensors:
+    return {name.removeprefix(f"{part}."): t for name, t in tensors.items() if name.startswith(f"{part}.")}
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _forget_old(folder: Path) -> None:
+    """Remove all but the last two, and what an earlier crash left half-written."""
+    kept = {f"step-{step:08}" for step in steps(folder.parent)[:KEPT]}
+    for path in folder.glob("step-*"):
+        if path.name.partition(".")[0] not in kept or path.suffix == ".part":
+            path.unlink(missing_ok=True)

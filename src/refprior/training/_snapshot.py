@@ -1,0 +1,165 @@
+"""Snapshots: what all particles predict on a few fixed images, now and then while they train.
+
+`snapshots/step-N.safetensors` holds the log-probabilities and the prior's log-weights, `snapshots/probe.safetensors`
+the images and their labels. A run that kept no snapshots is seen through its checkpoints.
+"""
+
+# K particles, n probe images, C classes
+
+import json
+import logging
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from refprior.data import Examples, Task
+from refprior.training import _checkpoint as checkpoint
+from refprior.training._folder import write_atomically
+from refprior.training._loop import State, begin, log_probabilities
+from refprior.training._recipe import Recipe
+
+FOLDER, PROBE = "snapshots", "probe.safetensors"
+PROBES = 200  # images
+log = logging.getLogger("refprior")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The particles at one step."""
+
+    step: int
+    log_p: Tensor  # (K, n, C)
+    log_prior: Tensor  # (K,)
+
+
+@dataclass(frozen=True)
+class Film:
+    """All snapshots of a run, the first step first, and the images that they are predictions of."""
+
+    path: Path
+    probe: Examples
+    classes: tuple[str, ...]
+    snapshots: tuple[Snapshot, ...]
+
+    def __post_init__(self) -> None:
+        if not self.snapshots:
+            raise ValueError(f"{self.path}: a film needs at least one snapshot")
+        self._check_labels()
+        first = self.snapshots[0].log_p.shape[:1]
+        for shot in self.snapshots:
+            self._check_snapshot(shot, (*first, len(self.probe), len(self.classes)))
+
+    def _check_labels(self) -> None:
+        labels, classes = self.probe.labels, len(self.classes)
+        if labels.dtype != torch.int64 or ((labels < 0) | (labels >= classes)).any():
+            raise ValueError(f"{self.path}: the labels of the images must be whole numbers from 0 to {classes - 1}")
+
+    def _check_snapshot(self, shot: Snapshot, wanted: tuple[int, ...]) -> None:
+        """Of the run's particles, images and classes, and logarithms: -inf is one, NaN is not."""
+        found = f"{self.path}: step {shot.step} has"
+        if shot.log_p.shape != wanted or shot.log_prior.shape != wanted[:1]:
+            raise ValueError(
+                f"{found} predictions {tuple(shot.log_p.shape)} and prior weights {tuple(shot.log_prior.shape)}, "
+                f"the run (particles, images, classes) {wanted}: not of one run"
+            )
+        if not (shot.log_p < torch.inf).all() or not (shot.log_prior < torch.inf).all():
+            raise ValueError(f"{found} predictions or prior weights that are not numbers: delete that snapshot")
+
+
+def steps(recipe: Recipe) -> set[int]:
+    """The start, the end, and between them steps · (i / snapshots)²: the particles spread fastest in the beginning."""
+    return {round(recipe.steps * (i / recipe.snapshots) ** 2) for i in range(recipe.snapshots + 1) if recipe.snapshots}
+
+
+def probe(task: Task) -> Examples:
+    """Images at equal intervals of the test part."""
+    count = min(PROBES, len(task.test))
+    return task.test[torch.linspace(0, len(task.test) - 1, count).long().to(task.test.labels.device)]
+
+
+def save(run: Path, task: Task, state: State) -> None:
+    """Write the snapshot of this step."""
+    images = probe(task)
+    (run / FOLDER).mkdir(exist_ok=True)
+    if not (run / FOLDER / PROBE).exists():
+        classes = {"classes": json.dumps(task.classes)}
+        _write(run / FOLDER / PROBE, {"images": images.images, "labels": images.labels}, classes)
+    taken = take(task, state)
+    _write(_file(run, taken.step), {"log_p": taken.log_p, "log_prior": taken.log_prior})
+
+
+def take(task: Task, state: State) -> Snapshot:
+    """The snapshot of this moment."""
+    log_p = log_probabilities(state.particles, task, probe(task).images)
+    return Snapshot(state.step, log_p, state.particles.log_prior.detach())
+
+
+def read(run: Path) -> Film | None:
+    """The snapshots of a run folder; None if it has none."""
+    names = (re.fullmatch(r"step-(\d{8})\.safetensors", path.name) for path in (run / FOLDER).glob("step-*"))
+    found = sorted(int(match[1]) for match in names if match)
+    if not found:
+        return None
+    images, classes = _read_probe(run / FOLDER / PROBE)
+    parts = [_read(_file(run, step), "log_p", "log_prior")[0] for step in found]
+    shots = tuple(Snapshot(step, *part) for step, part in zip(found, parts, strict=True))
+    return Film(run, images, classes, shots)
+
+
+def from_checkpoints(run: Path, recipe: Recipe) -> Film:
+    """The start and the checkpoints of a run, for runs that kept no snapshots; a damaged one is passed over."""
+    with torch.random.fork_rng(devices=[]):  # a checkpoint restores the global generator too
+        task = recipe.task()
+        state = begin(recipe, task, torch.device("cpu"))
+        start = [take(task, state)] if recipe.start is None else []
+        taken = [take(task, state) for step in sorted(checkpoint.steps(run)) if _restored(state, run, step)]
+    if not taken:
+        raise ValueError(f"{run} holds no snapshot and no checkpoint that can be read: nothing to see yet")
+    return Film(run, probe(task), task.classes, tuple({shot.step: shot for shot in start + taken}.values()))
+
+
+def _restored(state: State, run: Path, step: int) -> bool:
+    """Whether the checkpoint of this step is whole and now the state."""
+    try:
+        checkpoint.restore(state, checkpoint.read(run, step))
+    except checkpoint.CheckpointError as error:
+        log.warning("%s; going on without it", error)
+        return False
+    return True
+
+
+def _file(run: Path, step: int) -> Path:
+    return run / FOLDER / f"step-{step:08}.safetensors"
+
+
+def _write(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+    whole = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+    try:
+        write_atomically(path, lambda side: save_file(whole, side, metadata))
+    except SafetensorError as error:  # how it tells of a full disk
+        raise OSError(str(error)) from None
+
+
+def _read_probe(path: Path) -> tuple[Examples, tuple[str, ...]]:
+    """The images with their labels, and the names of the classes."""
+    tensors, metadata = _read(path, "images", "labels")
+    try:
+        names = json.loads(metadata.get("classes", "null"))
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"its classes are {names}")
+        return Examples(*tensors), tuple(names)
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
+
+
+def _read(path: Path, *names: str) -> tuple[list[Tensor], dict[str, str]]:
+    try:
+        with safe_open(path, "pt") as file:
+            return [file.get_tensor(name) for name in names], file.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None

@@ -1,0 +1,71 @@
+"""From one stage to the next: the weights go on, with the same output layer or with a new one."""
+
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+
+from refprior.particles import Particles
+from refprior.training._recipe import Recipe
+
+
+def first_weights(recipe: Recipe, start: Particles | None) -> Particles:
+    """The particles a stage begins with: new ones, or those of the stage before it, with their head or a new one."""
+    if start is not None and recipe.head == "same":
+        return deepcopy(start).requires_grad_(True)
+    particles = Particles(recipe.network, recipe.particles, seed=recipe.seed)
+    if start is not None:
+        transplant(start, particles)
+    if recipe.head == "probe":
+        head = output_layer(particles.network)
+        for name, parameter in particles.network.named_parameters():
+            parameter.requires_grad_(name.startswith(f"{head}."))
+    return particles
+
+
+def check_stages(recipe: Recipe) -> None:
+    """Refuse stages whose networks do not fit each other, before the first of them is trained."""
+    if recipe.start is None:
+        return
+    old, new = (Particles(stage.network, 1) for stage in (recipe.start, recipe))
+    if recipe.head != "same":
+        transplant(old, new)
+        return
+    mine, before = ({n: tuple(t.shape) for n, t in p.state_dict().items()} for p in (new, old))
+    wrong = next((name for name in mine | before if mine.get(name) != before.get(name)), None)
+    if wrong is not None:
+        raise ValueError(
+            f"the two stages have different networks: {wrong} is {before.get(wrong)} and then {mine.get(wrong)}; "
+            "head='new' draws a new output layer"
+        )
+
+
+def transplant(old: Particles, new: Particles) -> None:
+    """Give the new particles all weights of the old ones but those of the output layer."""
+    head = f"network.{output_layer(new.network)}."
+    kept = {name: tensor for name, tensor in old.state_dict().items() if not name.startswith(head)}
+    body = {name: tensor for name, tensor in new.state_dict().items() if not name.startswith(head)}
+    wrong = [n for n in (kept | body) if n not in kept or n not in body or kept[n].shape != body[n].shape]
+    if wrong:
+        raise ValueError(f"the two stages have different networks: {wrong[0]} is not the same in both")
+    new.load_state_dict({**new.state_dict(), **kept})
+
+
+def output_layer(network: nn.Module) -> str:
+    """The name of the last linear layer, in the order in which the network's parts were made."""
+    linear = [name for name, module in network.named_modules() if isinstance(module, nn.Linear) and name]
+    if not linear:
+        raise ValueError("the network has no linear layer above others: there is no head to draw anew")
+    return str(linear[-1])
+
+
+def check_head(particles: Particles, images: Tensor) -> None:
+    """Refuse a network whose last linear layer is not what gives its outputs: (n, *shape) normalised images."""
+    network = particles.particle(0).eval()
+    name = output_layer(network)
+    seen: list[Tensor] = []
+    network.get_submodule(name).register_forward_hook(lambda module, inputs, output: seen.append(output))
+    with torch.no_grad():
+        outputs = network(images)
+    if not seen or seen[-1].shape != outputs.shape or not torch.equal(seen[-1], outputs):
+        raise ValueError(f"the outputs are not those of the network's last linear layer, {name}: define its head last")

@@ -1,0 +1,99 @@
+"""Views of small grey images: shifts, small rotations and scalings, noise and cutout, drawn anew for every image."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from refprior.views._checks import check_bytes, check_within
+from refprior.views._operations import erase
+
+
+def shift(images: Tensor, pixels: int, generator: torch.Generator) -> Tensor:
+    """Each image moved by up to `pixels` along each axis, black beyond the border: (n, c, h, w) -> (n, c, h, w)."""
+    n, _, height, width = images.shape
+    padded = F.pad(images, (pixels,) * 4)
+    offset = torch.randint(0, 2 * pixels + 1, (2, n, 1), generator=generator, device=images.device)
+    rows = (offset[0] + torch.arange(height, device=images.device))[:, None, :, None]
+    columns = (offset[1] + torch.arange(width, device=images.device))[:, None, None, :]
+    example = torch.arange(n, device=images.device)[:, None, None, None]
+    channel = torch.arange(images.shape[1], device=images.device)[None, :, None, None]
+    return padded[example, channel, rows, columns]
+
+
+def affine(images: Tensor, degrees: float, scale: float, pixels: float, generator: torch.Generator) -> Tensor:
+    """Each image rotated, scaled and moved, all uniform within ±degrees, 1±scale and ±pixels: uint8 -> uint8."""
+    n, _, height, width = images.shape
+    if not n:
+        return images  # torch makes no grid for no images
+    draw = _uniform(n, 4, images, generator)  # (4, n) in [-1, 1]
+    angle, size = torch.deg2rad(draw[0] * degrees), 1 + draw[1] * scale
+    cosine, sine = angle.cos() / size, angle.sin() / size
+    # Coordinates run from -1 to 1: one pixel is 2 / width.
+    right, down = draw[2] * pixels * 2 / width, draw[3] * pixels * 2 / height
+    # They are stretched by the image's sides, so that turning them needs the ratio of these.
+    across, along = sine * height / width, -sine * width / height
+    rows = torch.stack([torch.stack([cosine, across, right], -1), torch.stack([along, cosine, down], -1)], 1)
+    grid = F.affine_grid(rows, list(images.shape), align_corners=False)
+    return _to_uint8(F.grid_sample(images.to(grid.dtype), grid, align_corners=False))
+
+
+def noise(images: Tensor, std: float, generator: torch.Generator) -> Tensor:
+    """Gaussian noise with standard deviation `std`, in grey levels of 0 … 255: uint8 -> uint8."""
+    drawn = torch.randn(images.shape, generator=generator, device=images.device)
+    return _to_uint8(images + std * drawn)
+
+
+def cutout(images: Tensor, size: int, generator: torch.Generator, fill: int = 0) -> Tensor:
+    """A square of `size` pixels around a uniform centre painted over, cut at the border: (n, c, h, w) -> same."""
+    n, _, height, width = images.shape
+    row = torch.randint(0, height, (n,), generator=generator, device=images.device)
+    column = torch.randint(0, width, (n,), generator=generator, device=images.device)
+    return erase(images, torch.full_like(row, size), row, column, fill)
+
+
+@dataclass(frozen=True)
+class Shift:
+    """Weak view of digits: moved by up to `pixels`."""
+
+    pixels: int = 1
+
+    def __post_init__(self) -> None:
+        check_within(0, math.inf, pixels=self.pixels)
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        return shift(images, self.pixels, generator)
+
+
+@dataclass(frozen=True)
+class Distort:
+    """Strong view of digits: rotated, scaled, moved, noisy, with a square cut out."""
+
+    degrees: float = 15.0
+    scale: float = 0.15
+    pixels: float = 1.0
+    noise: float = 16.0  # grey levels
+    cutout: int = 2  # pixels
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{name} must be at least 0, got {value}")
+        if self.scale >= 1:
+            raise ValueError(f"scale must be below 1, got {self.scale}")
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        check_bytes(images)
+        moved = affine(images, self.degrees, self.scale, self.pixels, generator)
+        return cutout(noise(moved, self.noise, generator), self.cutout, generator)
+
+
+def _uniform(n: int, rows: int, like: Tensor, generator: torch.Generator) -> Tensor:
+    """(rows, n) numbers in [-1, 1]."""
+    return 2 * torch.rand(rows, n, generator=generator, device=like.device) - 1
+
+
+def _to_uint8(images: Tensor) -> Tensor:
+    return images.round().clamp(0, 255).to(torch.uint8)

@@ -1,0 +1,168 @@
+"""CTAugment: a bank of magnitudes learns from labelled probes which of them leave the class recognisable.
+
+Two of 19 operations are drawn for an image, then a magnitude for each from the bins whose rate is high; a grey square
+is always cut out. After each step the rates of the bins that a probe used move towards how well it was recognised.
+"""
+
+# n images, D depth, P parameters of an operation (at most 2), V bins (at most 17)
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from refprior.views import _operations as operations
+from refprior.views._affine import cutout
+from refprior.views._apply import DRAWS, Table, apply
+from refprior.views._checks import check_bytes, check_within
+from refprior.views._motions import rotate, shear_x, shear_y, translate_x, translate_y
+from refprior.views._randaugment import GREY
+from refprior.views._resample import FILTERS, zoom
+from refprior.views._weak import FlipCrop
+
+PARAMETERS, BINS = 2, 17
+
+
+def _enhance(draws: Tensor) -> Tensor:
+    """Of brightness, colour, contrast and sharpness: 0.1 … 2."""
+    return 0.1 + 1.9 * draws[:, 0]
+
+
+def _either_way(draws: Tensor, largest: float) -> Tensor:
+    return (2 * draws[:, 0] - 1) * largest
+
+
+def _cutout(images: Tensor, draws: Tensor) -> Tensor:
+    height, width = images.shape[2:]
+    size = 1 + (draws[:, 0] * min(height, width) * 0.499).long()
+    return operations.erase(images, size, (draws[:, 2] * height).long(), (draws[:, 3] * width).long(), GREY)
+
+
+CTAUGMENT = Table(
+    unchanged=("identity",),
+    pixels={
+        "autocontrast": lambda x, d: operations.blend(x, operations.autocontrast(x), d[:, 0]),
+        "blur": lambda x, d: operations.blend(x, operations.blur(x), d[:, 0]),
+        "brightness": lambda x, d: operations.brightness(x, _enhance(d)),
+        "colour": lambda x, d: operations.colour(x, _enhance(d)),
+        "contrast": lambda x, d: operations.contrast(x, _enhance(d)),
+        "cutout": _cutout,
+        "equalize": lambda x, d: operations.blend(x, operations.equalize(x), d[:, 0]),
+        "invert": lambda x, d: operations.blend(x, operations.invert(x), d[:, 0]),
+        "posterize": lambda x, d: operations.posterize(x, 1 + (d[:, 0] * 7.999).floor()),
+        "rescale": lambda x, d: zoom(x, d[:, 0] / 4, (d[:, 1] * len(FILTERS)).long()),
+        "sharpness": lambda x, d: operations.sharpness(x, _enhance(d)),
+        "smooth": lambda x, d: operations.blend(x, operations.smooth(x), d[:, 0]),
+        "solarize": lambda x, d: operations.solarize(x, (d[:, 0] * 255.999).floor()),
+    },
+    motions={
+        "rotate": lambda d, h, w: rotate(_either_way(d, 45).round(), h, w),
+        "shear_x": lambda d, h, w: shear_x(_either_way(d, 0.3)),
+        "shear_y": lambda d, h, w: shear_y(_either_way(d, 0.3)),
+        "translate_x": lambda d, h, w: translate_x((_either_way(d, 0.3) * w).trunc()),
+        "translate_y": lambda d, h, w: translate_y((_either_way(d, 0.3) * h).trunc()),
+    },
+)
+# How many bins each parameter has; 17 for one parameter unless said here.
+_FEWER = {"identity": (0, 0), "posterize": (8, 0), "rescale": (17, 6)}
+SIZES = torch.tensor([_FEWER.get(name, (17, 0)) for name in CTAUGMENT.names])  # (operations, P)
+
+
+def full_bank() -> Tensor:
+    """Rates of 1 for all bins that there are, 0 for the others: (operations, P, V)."""
+    return (torch.arange(BINS) < SIZES[..., None]).double()
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What was drawn for a batch: which operations, which bins."""
+
+    chosen: Tensor  # (n, D) operation
+    bins: Tensor  # (n, D, P) bin of each parameter
+    draws: Tensor  # (n, D, DRAWS) the numbers within those bins
+
+
+@dataclass(frozen=True)
+class CTAugment:
+    """Strong view whose magnitudes are learnt. `rates` is its only state; `update` changes it in place.
+
+    A step: `probe` labelled images, predict them, `update` with the policy and the proximity 1 - ½‖p - onehot‖₁,
+    and call the view for the unlabelled images. `state_dict` belongs in the checkpoint.
+    """
+
+    weak: FlipCrop = field(default_factory=FlipCrop)
+    depth: int = 2
+    threshold: float = 0.80
+    decay: float = 0.99
+    cutout: int = 16  # pixels, 0: none
+    rates: Tensor = field(default_factory=full_bank, compare=False, repr=False)  # (operations, P, V)
+
+    def __post_init__(self) -> None:
+        check_within(1, math.inf, depth=self.depth)
+        check_within(0, 1, threshold=self.threshold, decay=self.decay)
+        check_within(0, math.inf, cutout=self.cutout)
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        return self._apply(images, self.draw(len(images), self.weights(), generator), generator)
+
+    def probe(self, images: Tensor, generator: torch.Generator) -> tuple[Tensor, Policy]:
+        """Views with uniform bins, and what was drawn for them."""
+        policy = self.draw(len(images), full_bank(), generator)
+        return self._apply(images, policy, generator), policy
+
+    def update(self, policy: Policy, proximity: Tensor) -> None:
+        """rate ← decay·rate + (1 - decay)·proximity for every bin that a probe used, image after image.
+
+        proximity: (n,) 1 - ½‖p - onehot‖₁, which is the probability given to the true class. Several images that
+        used one bin act one after the other: the i-th of m counts (1 - decay)·decay^(m - i).
+        """
+        chosen, bins = policy.chosen.cpu(), policy.bins.cpu()
+        n, depth = chosen.shape
+        parameter = torch.arange(PARAMETERS)
+        flat = (chosen[..., None] * PARAMETERS + parameter) * BINS + bins  # (n, D, P) places in the bank
+        there = bins < SIZES[chosen]
+        places = flat[there]
+        values = proximity.detach().cpu().double()[:, None, None].expand(n, depth, PARAMETERS)[there]
+        same = places[:, None] == places
+        later = same.triu(1).sum(1)
+        uses = torch.bincount(places, minlength=self.rates.numel())
+        moved = self.rates.flatten() * self.decay ** uses.double()
+        moved.index_add_(0, places, (1 - self.decay) * self.decay ** later.double() * values)
+        self.rates.copy_(moved.reshape(self.rates.shape))
+
+    def weights(self) -> Tensor:
+        """How often each bin is drawn, relative to its row's best; bins below the threshold never."""
+        there = torch.arange(BINS) < SIZES[..., None]
+        raised = (self.rates + (1 - self.decay)) * there
+        relative = raised / raised.amax(-1, keepdim=True).clamp(min=1e-12)
+        return torch.where(relative >= self.threshold, relative, 0.0)
+
+    def draw(self, n: int, weights: Tensor, generator: torch.Generator) -> Policy:
+        """Operations uniformly, bins by weight, numbers uniformly within the bins."""
+        device = generator.device
+        chosen = torch.randint(0, len(CTAUGMENT.names), (n, self.depth), generator=generator, device=device)
+        draws = torch.rand(n, self.depth, DRAWS, generator=generator, device=device, dtype=torch.float64)
+        sizes = SIZES.to(device)[chosen]  # (n, D, P)
+        rows = weights.to(device)[chosen]  # (n, D, P, V)
+        rows[..., 0] += sizes == 0  # a parameter that there is not: bin 0, which no one reads
+        bins = torch.multinomial(rows.reshape(-1, BINS), 1, generator=generator).reshape(sizes.shape)
+        draws[..., :PARAMETERS] = (bins + draws[..., :PARAMETERS]) / sizes.clamp(min=1)
+        return Policy(chosen, bins, draws)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The bank, for a checkpoint."""
+        return {"rates": self.rates.clone()}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Take over a saved bank."""
+        if state["rates"].shape != self.rates.shape:
+            raise ValueError(f"a bank of shape {tuple(state['rates'].shape)}, expected {tuple(self.rates.shape)}")
+        self.rates.copy_(state["rates"])
+
+    def _apply(self, images: Tensor, policy: Policy, generator: torch.Generator) -> Tensor:
+        check_bytes(images)
+        images = self.weak(images, generator)
+        for level in range(self.depth):
+            images = apply(images, CTAUGMENT, policy.chosen[:, level], policy.draws[:, level])
+        return cutout(images, self.cutout, generator, GREY) if self.cutout else images

@@ -1,0 +1,21 @@
+"""Which views suit a data set."""
+
+from refprior.views._affine import Distort, Shift
+from refprior.views._randaugment import RandAugment
+from refprior.views._weak import FlipCrop
+
+Weak = Shift | FlipCrop
+Strong = Distort | RandAugment
+
+_DIGITS = Shift(), Distort()
+_MNIST = Shift(2), Distort(degrees=15, scale=0.15, pixels=2, noise=16, cutout=8)
+
+
+def default_views(name: str, shape: tuple[int, ...]) -> tuple[Weak, Strong]:
+    """(weak, strong) for a task by its name and image shape: shifts and distortions of digits, whose mirror images
+    are no digits; else flips, crops and RandAugment with a cutout of half the image, as in the FixMatch line."""
+    if name.startswith(("digits", "mnist")):
+        return _DIGITS if shape[-1] < 16 else _MNIST
+    side = min(shape[-2:])
+    weak = FlipCrop(pad=max(1, side // 8))
+    return weak, RandAugment(weak=weak, cutout=side // 2)

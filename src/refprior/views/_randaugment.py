@@ -1,0 +1,86 @@
+"""RandAugment as the FixMatch line has it: two of 14 operations, each with probability 1/2, then a grey square."""
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from refprior.views import _operations as operations
+from refprior.views._affine import cutout
+from refprior.views._apply import DRAWS, Table, apply
+from refprior.views._checks import check_bytes, check_within
+from refprior.views._motions import rotate, shear_x, shear_y, translate_x, translate_y
+from refprior.views._weak import FlipCrop
+
+GREY = 127
+
+
+def _signed(draws: Tensor, largest: float) -> Tensor:
+    """The magnitude of up to `largest`, to either side with probability 1/2: (n, DRAWS) -> (n,)."""
+    return torch.where(draws[:, 1] < 0.5, -1.0, 1.0) * draws[:, 0] * largest
+
+
+def _factor(draws: Tensor) -> Tensor:
+    """Of brightness, colour, contrast and sharpness: 0.05 … 0.95."""
+    return 0.05 + 0.9 * draws[:, 0]
+
+
+RANDAUGMENT = Table(
+    unchanged=("identity",),
+    pixels={
+        "autocontrast": lambda x, d: operations.autocontrast(x),
+        "brightness": lambda x, d: operations.brightness(x, _factor(d)),
+        "colour": lambda x, d: operations.colour(x, _factor(d)),
+        "contrast": lambda x, d: operations.contrast(x, _factor(d)),
+        "equalize": lambda x, d: operations.equalize(x),
+        "posterize": lambda x, d: operations.posterize(x, 4 + (4 * d[:, 0]).floor()),
+        "sharpness": lambda x, d: operations.sharpness(x, _factor(d)),
+        "solarize": lambda x, d: operations.solarize(x, 256 - (256 * d[:, 0]).floor()),
+    },
+    motions={
+        "rotate": lambda d, h, w: rotate(_signed(d, 30).round(), h, w),
+        "shear_x": lambda d, h, w: shear_x(_signed(d, 0.3)),
+        "shear_y": lambda d, h, w: shear_y(_signed(d, 0.3)),
+        "translate_x": lambda d, h, w: translate_x((_signed(d, 0.3) * w).trunc()),
+        "translate_y": lambda d, h, w: translate_y((_signed(d, 0.3) * h).trunc()),
+    },
+)
+
+
+@dataclass(frozen=True)
+class RandAugment:
+    """Strong view of the FixMatch line: the weak view, `count` operations drawn with replacement, a cutout.
+
+    Each operation is applied with probability `probability`, at a level of 1 … `levels` - 1 tenths when `levels` is
+    10: a level of one tenth is the weakest, nine tenths the strongest.
+    """
+
+    weak: FlipCrop = field(default_factory=FlipCrop)
+    count: int = 2
+    probability: float = 0.5
+    levels: int = 10
+    cutout: int = 16  # pixels, 0: none
+    fill: int = GREY
+
+    def __post_init__(self) -> None:
+        check_within(0, math.inf, count=self.count, cutout=self.cutout)
+        check_within(0, 1, probability=self.probability)
+        check_within(2, math.inf, levels=self.levels)
+        check_within(0, 255, fill=self.fill)
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        check_bytes(images)
+        images = self.weak(images, generator)
+        for _ in range(self.count):
+            images = apply(images, RANDAUGMENT, *self.draw(len(images), generator))
+        return cutout(images, self.cutout, generator, self.fill) if self.cutout else images
+
+    def draw(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """An operation of RANDAUGMENT.names and its draws for each image: (n,), (n, DRAWS)."""
+        device = generator.device
+        draws = torch.rand(n, DRAWS, generator=generator, device=device, dtype=torch.float64)
+        draws[:, 0] = torch.randint(1, self.levels, (n,), generator=generator, device=device).double() / self.levels
+        chosen = torch.randint(0, len(RANDAUGMENT.names), (n,), generator=generator, device=device)
+        applied = torch.rand(n, generator=generator, device=device) < self.probability
+        return torch.where(applied, chosen, RANDAUGMENT.names.index("identity")), draws

@@ -1,0 +1,44 @@
+"""The weak view of colour images: mirrored or not, and cut out of the image with its border reflected."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from refprior.views._checks import check_within
+
+
+def flip_crop(images: Tensor, pad: int, flip: bool, generator: torch.Generator) -> Tensor:
+    """Each image moved by up to `pad` pixels along each axis, its border reflected, and mirrored with probability
+    1/2 if `flip`: (n, c, h, w) -> (n, c, h, w)."""
+    n, c, height, width = images.shape
+    if pad >= min(height, width):
+        raise ValueError(f"cannot reflect {pad} pixels of images of {height}×{width}")
+    shift = torch.randint(-pad, pad + 1, (2, n, 1), generator=generator, device=images.device)
+    rows, columns = _reflected(shift[0], height), _reflected(shift[1], width)
+    if flip:
+        mirrored = torch.rand(n, 1, generator=generator, device=images.device) < 0.5
+        columns = torch.where(mirrored, width - 1 - columns, columns)
+    source = (rows[:, :, None] * width + columns[:, None, :]).flatten(1)[:, None]
+    return images.flatten(2).gather(2, source.expand(n, c, -1)).reshape(images.shape)
+
+
+def _reflected(shift: Tensor, length: int) -> Tensor:
+    """Positions 0 … length - 1 shifted, beyond the ends mirrored at the outermost pixel: (n, 1) -> (n, length)."""
+    last = length - 1
+    return last - (last - (shift + torch.arange(length, device=shift.device)).abs()).abs()
+
+
+@dataclass(frozen=True)
+class FlipCrop:
+    """Weak view of the FixMatch line: mirrored with probability 1/2, moved by up to `pad` pixels, border reflected."""
+
+    pad: int = 4
+    flip: bool = True
+
+    def __post_init__(self) -> None:
+        check_within(0, math.inf, pad=self.pad)
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        return flip_crop(images, self.pad, self.flip, generator)

@@ -1,0 +1,87 @@
+"""Schedules, scaling by K, parameter groups, the moving average."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from refprior.networks import WideResNet
+from refprior.particles import Particles
+from refprior.training import Optimiser
+from refprior.training._optimiser import parameter_groups, update_average
+
+
+def test_the_schedules() -> None:
+    cosine, cut = Optimiser(), Optimiser(schedule="seven_sixteenths")
+    assert [cosine.factor(t, 100) for t in (0, 50, 100)] == pytest.approx([1, 0.5, 0])
+    assert [cut.factor(t, 100) for t in (0, 50, 100)] == pytest.approx([1, math.cos(7 * math.pi / 32), 0.1950903])
+    assert Optimiser(schedule="constant").factor(77, 100) == 1
+    warm = Optimiser(warmup=10)
+    assert [warm.factor(t, 110) for t in (0, 4, 9, 10, 60)] == pytest.approx([0.1, 0.5, 1, 1, 0.5])
+
+
+def test_sgd_scales_rate_and_decay_by_the_particles() -> None:
+    particles = Particles(lambda: nn.Linear(2, 2), 4)
+    optimiser = Optimiser().build(particles)
+    assert isinstance(optimiser, torch.optim.SGD)
+    assert optimiser.param_groups[0]["lr"] == pytest.approx(0.12)
+    assert optimiser.param_groups[0]["weight_decay"] == pytest.approx(5e-4 / 4)
+    assert optimiser.param_groups[0]["nesterov"]
+    assert Optimiser().set_rate(optimiser, 50, 100) == pytest.approx(0.06)
+    assert optimiser.param_groups[1]["lr"] == pytest.approx(0.06)
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam"])
+def test_particles_learn_as_they_would_alone(kind: str) -> None:
+    """Three steps of the mean loss of K particles move each as three steps of its own loss."""
+    together = Particles(lambda: nn.Linear(3, 2), 4, seed=1)
+    alone = Particles(lambda: nn.Linear(3, 2), 4, seed=1).particle(2)
+    recipe = Optimiser(kind=kind, learning_rate=0.01)  # type: ignore[arg-type]
+    many = recipe.build(together)
+    single = recipe.build(wrapped := Particles(lambda: alone, 1))
+    x = torch.randn(5, 3)
+    for _ in range(3):
+        for particles, optimiser in ((together, many), (wrapped, single)):
+            optimiser.zero_grad()
+            particles(x)[:, :, 0].mean().backward()
+            optimiser.step()
+    one, other = (p.network.get_parameter("weight") for p in (together, wrapped))
+    torch.testing.assert_close(one[2], other[0], atol=2e-6, rtol=1e-4)
+
+
+def test_norms_and_prior_are_not_decayed_but_the_bias_of_the_head_is() -> None:
+    particles = Particles(lambda: WideResNet((3, 32, 32), 10, depth=10), 2)
+    decayed, free = parameter_groups(particles, 0.1)
+    names = {id(p): n for n, p in particles.named_parameters()}
+    undecayed = {names[id(p)] for p in free["params"]}  # type: ignore[attr-defined]
+    assert all("norm" in name or name == "prior_logits" for name in undecayed)
+    assert len(undecayed) == 1 + 2 * 7
+    assert "network.head.bias" in {names[id(p)] for p in decayed["params"]}  # type: ignore[attr-defined]
+    assert (decayed["weight_decay"], free["weight_decay"]) == (0.1, 0.0)
+
+
+def test_the_average_moves_weights_and_copies_statistics() -> None:
+    student, teacher = (Particles(lambda: nn.BatchNorm1d(2), 2) for _ in range(2))
+    with torch.no_grad():
+        student.network.get_parameter("weight").fill_(3.0)
+        student.network.get_buffer("running_mean").fill_(5.0)
+    update_average(teacher, student, 0.9)
+    torch.testing.assert_close(teacher.network.get_parameter("weight"), torch.full((2, 2), 1.2))
+    torch.testing.assert_close(teacher.network.get_buffer("running_mean"), torch.full((2, 2), 5.0))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"kind": "sgdd"}, "optimiser must be 'sgd' or 'adam', got 'sgdd'"),
+        ({"schedule": "step"}, "schedule must be .* got 'step'"),
+        ({"learning_rate": 0.0}, "learning_rate > 0"),
+        ({"learning_rate": float("nan")}, "learning_rate > 0"),
+        ({"decay": float("inf")}, "decay >= 0"),
+        ({"momentum": 1.0}, "momentum < 1"),
+    ],
+)
+def test_bad_settings_are_refused(fields: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Optimiser(**fields)  # type: ignore[arg-type]
