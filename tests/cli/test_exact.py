@@ -91,7 +91,7 @@ def test_bad_input_is_a_value_error(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_missed_tolerance_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    app(["coin", "-n", "450", "--tol", "1e-18"], exit_on_error=False, result_action="return_value")
+    app(["coin", "-n", "450", "--tolerance", "1e-18"], exit_on_error=False, result_action="return_value")
     error = capsys.readouterr().err
     assert error.startswith("warning: the gap is")
     assert error.count("\n") == 1

@@ -8,7 +8,7 @@ from refprior.exact import Categorical, Coin, TwoCoins, blahut_arimoto, referenc
 
 def test_it_climbs_and_never_exceeds() -> None:
     capacity = reference_prior(Coin(10)).information
-    result = blahut_arimoto(Coin(10), 201, 2000)
+    result = blahut_arimoto(Coin(10), 201, iterations=2000)
     assert np.all(np.diff(result.information) > -1e-14)
     assert np.all(result.information <= capacity)
     assert capacity - result.information[-1] < 1e-3
@@ -16,22 +16,24 @@ def test_it_climbs_and_never_exceeds() -> None:
 
 
 def test_its_gap_falls_like_one_over_the_iterations() -> None:
-    result = blahut_arimoto(Coin(10), 1001, 4000)
+    result = blahut_arimoto(Coin(10), 1001, iterations=4000)
     for number in (1000, 2000, 4000):
         assert number * result.gap[number - 1] == pytest.approx(0.5, abs=0.1)
 
 
 def test_it_stops_at_the_tolerance() -> None:
-    result = blahut_arimoto(Coin(3), 11, 10_000, tol=1e-2)
+    result = blahut_arimoto(Coin(3), 11, iterations=10_000, tolerance=1e-2)
     assert result.gap[-1] <= 1e-2 < result.gap[-2]
 
 
 def test_grids_may_be_given() -> None:
-    assert blahut_arimoto(Coin(1), [0.0, 1.0], 1).information[0] == pytest.approx(np.log(2))
-    assert blahut_arimoto(Coin(2), [0.0, 1.0], 1).information[0] == pytest.approx(np.log(2))  # z = 1 never seen
+    assert blahut_arimoto(Coin(1), [0.0, 1.0], iterations=1).information[0] == pytest.approx(np.log(2))
+    assert blahut_arimoto(Coin(2), [0.0, 1.0], iterations=1).information[0] == pytest.approx(
+        np.log(2)
+    )  # z = 1 never seen
     corners = [[0, 0], [0, 1], [1, 0], [1, 1]]
-    assert blahut_arimoto(TwoCoins(1), corners, 1).information[0] == pytest.approx(2 * np.log(2))
-    assert blahut_arimoto(Categorical(np.eye(3)), 3, 5).information[-1] == pytest.approx(np.log(3))
+    assert blahut_arimoto(TwoCoins(1), corners, iterations=1).information[0] == pytest.approx(2 * np.log(2))
+    assert blahut_arimoto(Categorical(np.eye(3)), 3, iterations=5).information[-1] == pytest.approx(np.log(3))
 
 
 def test_bad_grids_and_counts_are_refused() -> None:
@@ -39,12 +41,12 @@ def test_bad_grids_and_counts_are_refused() -> None:
         blahut_arimoto(TwoCoins(1), 10)
     with pytest.raises(ValueError, match="at least 2"):
         blahut_arimoto(Coin(1), 1)
-    with pytest.raises(ValueError, match="iterations must be at least 1"):
-        blahut_arimoto(Coin(1), 11, 0)
+    with pytest.raises(ValueError, match="iterations must be a whole number of at least 1"):
+        blahut_arimoto(Coin(1), 11, iterations=0)
 
 
 def test_numpy_integers_are_numbers_of_points_and_points_out_of_bounds_are_refused() -> None:
-    counted = blahut_arimoto(Coin(10), np.int64(101), 20)
-    assert counted.information.tolist() == blahut_arimoto(Coin(10), 101, 20).information.tolist()
+    counted = blahut_arimoto(Coin(10), np.int64(101), iterations=20)
+    assert counted.information.tolist() == blahut_arimoto(Coin(10), 101, iterations=20).information.tolist()
     with pytest.raises(ValueError, match=r"parameter \[1.3\] is out of bounds"):
         blahut_arimoto(Coin(10), [0.2, 1.3])

@@ -31,7 +31,7 @@ CHANNELS: list[Channel] = [
 
 
 def atoms_of(channel: Channel) -> tuple[Objective, np.ndarray, np.ndarray]:
-    solution = reference_prior(channel, 1e-11)
+    solution = reference_prior(channel, tolerance=1e-11)
     return solution.objective, solution.coordinates, solution.weights
 
 

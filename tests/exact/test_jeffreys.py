@@ -59,7 +59,7 @@ def test_the_coins_information_in_closed_form() -> None:
 
 @pytest.mark.parametrize("channel", [Coin(3), Coin(60), Gaussian(3.0), Poisson(9.0), TwoCoins(3)], ids=repr)
 def test_jeffreys_never_beats_the_reference_prior(channel: Coin) -> None:
-    assert jeffreys(channel).information < reference_prior(channel, 1e-11).information
+    assert jeffreys(channel).information < reference_prior(channel, tolerance=1e-11).information
 
 
 def test_the_reference_prior_converges_to_jeffreys() -> None:

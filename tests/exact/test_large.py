@@ -41,7 +41,7 @@ def test_sparse_tables_equal_dense_ones() -> None:
     dense, sparse = Objective((coin,)).table(u), sparse_table(1000, quadrature_nodes(1000), u)
     assert sparse.p[0].toarray() == pytest.approx(dense.p[0], abs=1e-15)
     assert sparse.value == pytest.approx(dense.value, abs=1e-12)
-    assert sparse.slope[1:-1] == pytest.approx(dense.slope[1:-1], abs=1e-9)
+    assert sparse.gradient[1:-1] == pytest.approx(dense.gradient[1:-1], abs=1e-9)
 
 
 def test_a_thousand_tosses() -> None:
@@ -59,6 +59,6 @@ def test_ten_thousand_tosses() -> None:
 
 @pytest.mark.slow
 def test_a_million_tosses() -> None:
-    solution = reference_prior(Coin(1_000_000), 1e-9)
+    solution = reference_prior(Coin(1_000_000), tolerance=1e-9)
     assert solution.gap <= 1e-9
     assert solution.information == pytest.approx(6.6348350827, abs=3e-9)  # independent prototype

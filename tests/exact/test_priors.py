@@ -19,7 +19,7 @@ from refprior.exact._objective import Objective, Table, require_concave
 
 
 def test_one_and_one_toss_in_closed_form() -> None:
-    solution = two_stage_prior(Coin, 1, 1)
+    solution = two_stage_prior(Coin, m=1, n=1)
     assert solution.information == pytest.approx(math.log(5 / 4), abs=1e-15)
     assert solution.atoms == pytest.approx([0, 0.5, 1], abs=1e-9)
     assert solution.weights == pytest.approx([0.3, 0.4, 0.3], abs=1e-9)
@@ -27,7 +27,7 @@ def test_one_and_one_toss_in_closed_form() -> None:
 
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 10), (1, 40), (10, 1), (30, 1)])
 def test_the_figures_cases_reach_rounding(m: int, n: int) -> None:
-    solution = two_stage_prior(Coin, m, n)
+    solution = two_stage_prior(Coin, m=m, n=n)
     assert solution.gap <= 1e-14
     assert solution.information < reference_prior(Coin(n)).information
     assert solution.atoms == pytest.approx(1 - solution.atoms[::-1], abs=1e-5)
@@ -35,7 +35,7 @@ def test_the_figures_cases_reach_rounding(m: int, n: int) -> None:
 
 def test_information_is_that_of_the_second_stage_given_the_first() -> None:
     """I(w; z^{m+n}) − I(w; z^m) = Σ p(z^m) I(w; zⁿ | z^m), by brute force over the first stage."""
-    solution = two_stage_prior(Coin, 2, 3)
+    solution = two_stage_prior(Coin, m=2, n=3)
     w, pi = solution.atoms, solution.weights
     first = np.exp(Coin(2).log_likelihood(solution.coordinates))
     second = np.exp(Coin(3).log_likelihood(solution.coordinates))
@@ -52,28 +52,28 @@ def test_information_is_that_of_the_second_stage_given_the_first() -> None:
 
 
 def test_no_first_stage_is_the_one_stage_prior() -> None:
-    zero, one = two_stage_prior(Coin, 0, 7), reference_prior(Coin(7))
+    zero, one = two_stage_prior(Coin, m=0, n=7), reference_prior(Coin(7))
     assert zero.information == one.information
     assert zero.atoms.tolist() == one.atoms.tolist()
 
 
 def test_beta_goes_from_the_joint_prior_to_the_two_stage_prior() -> None:
-    information = [two_stage_prior(Coin, 2, 4, beta).information for beta in (0.0, 0.3, 0.7, 1.0)]
+    information = [two_stage_prior(Coin, m=2, n=4, beta=beta).information for beta in (0.0, 0.3, 0.7, 1.0)]
     assert information[0] == pytest.approx(reference_prior(Coin(6)).information, abs=1e-13)
     assert np.all(np.diff(information) < 0)
-    assert two_stage_prior(Coin, 2, 4, 0.5).gap <= 1e-13
+    assert two_stage_prior(Coin, m=2, n=4, beta=0.5).gap <= 1e-13
 
 
 @pytest.mark.parametrize("beta", [1.0001, 2.0, -0.1, math.nan])
 def test_beta_outside_the_concave_range_is_refused(beta: float) -> None:
     with pytest.raises(ValueError, match="concave"):
-        two_stage_prior(Coin, 1, 1, beta)
+        two_stage_prior(Coin, m=1, n=1, beta=beta)
 
 
 @pytest.mark.parametrize(("m", "n"), [(-1, 3), (1.5, 3), (2, 0), (2, -1), (True, 3)])
 def test_stages_must_be_counts(m: int, n: int) -> None:
-    with pytest.raises(ValueError, match="must be an integer of at least 1"):
-        two_stage_prior(Coin, m, n)
+    with pytest.raises(ValueError, match=r"must be a whole number of at least [01]"):
+        two_stage_prior(Coin, m=m, n=n)
 
 
 def test_two_stages_of_noise() -> None:
@@ -82,15 +82,17 @@ def test_two_stages_of_noise() -> None:
     def samples(n: int) -> Channel:
         return Gaussian(3.0, 1 / math.sqrt(n))
 
-    assert two_stage_prior(samples, 1, 2, tol=1e-13).information > two_stage_prior(samples, 4, 2).information
+    assert (
+        two_stage_prior(samples, m=1, n=2, tolerance=1e-13).information > two_stage_prior(samples, m=4, n=2).information
+    )
 
 
 def test_stages_that_are_not_one_experiment_are_refused() -> None:
     """A later stage that sees less than the first makes the sum convex somewhere."""
     with pytest.raises(ValueError, match="not concave"):
-        two_stage_prior(lambda n: Coin(1 if n > 3 else 3), 3, 1)
+        two_stage_prior(lambda n: Coin(1 if n > 3 else 3), m=3, n=1)
     with pytest.raises(ValueError, match="range"):
-        two_stage_prior(lambda n: Gaussian(float(n)), 1, 1)
+        two_stage_prior(lambda n: Gaussian(float(n)), m=1, n=1)
     noisy = Categorical([[0.6, 0.4], [0.4, 0.6]])
     clear = Categorical([[1.0, 0.0], [0.0, 1.0]])
     with pytest.raises(ValueError, match="not concave"):
@@ -150,5 +152,5 @@ def test_pairs_that_are_concave_at_the_even_prior_only_are_refused() -> None:
         if min(np.linalg.eigvalsh(table.curvature(spot))[0] for spot in spots) < -0.1:
             refused += 1
             with pytest.raises(ValueError, match="not concave"):
-                two_stage_prior({1: first, 2: second}.__getitem__, 1, 1)
+                two_stage_prior({1: first, 2: second}.__getitem__, m=1, n=1)
     assert refused > 3

@@ -3,13 +3,10 @@
 import json
 import math
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 
 from refprior.exact import Categorical, Coin, ExponentialDecay, Gaussian, TwoCoins, reference_prior
-
-mpl.use("Agg")
 
 
 def test_posterior_is_bayes_rule() -> None:
@@ -23,7 +20,7 @@ def test_posterior_of_any_real_outcome_for_noise() -> None:
     solution = reference_prior(Gaussian(2.0))
     joint = solution.weights * np.exp(-((0.123 - solution.atoms) ** 2) / 2)
     assert solution.posterior(0.123) == pytest.approx(joint / joint.sum())
-    plane = reference_prior(ExponentialDecay(sigma=0.2), 1e-11)
+    plane = reference_prior(ExponentialDecay(sigma=0.2), tolerance=1e-11)
     assert plane.posterior([0.5, 0.3]).sum() == pytest.approx(1.0)
 
 
@@ -86,4 +83,3 @@ def test_plots_show_the_atoms() -> None:
     assert np.asarray(drawn) == pytest.approx(np.column_stack([solution.atoms, solution.weights]))
     plane = reference_prior(TwoCoins(2)).plot()
     assert len(plane.collections[-1].get_offsets()) == 9  # type: ignore[arg-type]
-    mpl.pyplot.close("all")

@@ -119,7 +119,7 @@ def test_dark_current_costs_information() -> None:
 
 @pytest.mark.parametrize("n", [1, 3, 5])
 def test_two_coins_are_a_product(n: int) -> None:
-    one, two = reference_prior(Coin(n)), reference_prior(TwoCoins(n), 1e-11)
+    one, two = reference_prior(Coin(n)), reference_prior(TwoCoins(n), tolerance=1e-11)
     assert two.gap <= 1e-11
     assert two.information == pytest.approx(2 * one.information, abs=1e-11)
     product = np.array(np.meshgrid(one.atoms, one.atoms, indexing="ij")).reshape(2, -1).T
@@ -128,9 +128,9 @@ def test_two_coins_are_a_product(n: int) -> None:
 
 
 def test_exponential_decay() -> None:
-    solution = reference_prior(ExponentialDecay((1.0, 2.0), 0.2), 1e-11)
+    solution = reference_prior(ExponentialDecay((1.0, 2.0), 0.2), tolerance=1e-11)
     assert solution.gap <= 1e-11
-    assert solution.information < reference_prior(ExponentialDecay((1.0, 2.0), 0.15), 1e-11).information
+    assert solution.information < reference_prior(ExponentialDecay((1.0, 2.0), 0.15), tolerance=1e-11).information
     assert np.all(solution.atoms[:, 0] <= solution.atoms[:, 1])
     assert [0.0, 0.0] in solution.atoms.round(9).tolist()  # corners of the model are atoms
     assert [0.0, 1.0] in solution.atoms.round(9).tolist()
@@ -162,19 +162,19 @@ def test_a_useless_channel_carries_nothing() -> None:
 def test_random_tables_against_a_long_blahut_arimoto_run(inputs: int, outcomes: int, seed: int, shape: float) -> None:
     table = np.random.default_rng(seed).dirichlet(np.full(outcomes, shape), inputs)
     channel = Categorical(table)
-    solution = reference_prior(channel, 1e-13)
+    solution = reference_prior(channel, tolerance=1e-13)
     assert solution.gap <= 1e-13
     assert solution.information <= math.log(min(inputs, outcomes)) + 1e-13
-    reference = blahut_arimoto(channel, np.arange(inputs), 3000)
+    reference = blahut_arimoto(channel, np.arange(inputs), iterations=3000)
     assert reference.information[-1] <= solution.information + 2e-13
     assert reference.information[-1] + reference.gap[-1] >= solution.information - 2e-13
 
 
 def test_tolerance_must_be_a_positive_number() -> None:
-    for tol in (0.0, -1e-9, math.nan, math.inf):
-        with pytest.raises(ValueError, match="tol must be"):
-            reference_prior(Coin(3), tol)
+    for tolerance in (0.0, -1e-9, math.nan, math.inf):
+        with pytest.raises(ValueError, match="tolerance must be above 0, got"):
+            reference_prior(Coin(3), tolerance=tolerance)
 
 
 def test_a_loose_tolerance_is_kept() -> None:
-    assert reference_prior(Coin(30), 1e-3).gap <= 1e-3
+    assert reference_prior(Coin(30), tolerance=1e-3).gap <= 1e-3

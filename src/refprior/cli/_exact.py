@@ -5,8 +5,9 @@ from __future__ import annotations
 import json as json_module
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +16,7 @@ from cyclopts import App, Parameter
 from refprior.cli._parameters import whole
 
 if TYPE_CHECKING:
-    from refprior.exact import Solution
+    from refprior.exact import Channel, Solution
 
 app = App(
     name="exact",
@@ -23,60 +24,55 @@ app = App(
     help_format="plaintext",
 )
 
-
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON for machines instead of a table.")]
-Plot = Annotated[Path | None, Parameter(help="Also draw atoms and gain into this file (.png, .pdf, .svg).")]
-Tolerance = Annotated[float, Parameter(name="--tol", help="Gap to reach, in nats.")]
+Plot = Annotated[
+    Path | None, Parameter(name="--plot", help="Also draw atoms and gain into this file (.png, .pdf, .svg).")
+]
+Tolerance = Annotated[float, Parameter(help="Gap to reach, in nats.")]
 Tosses = Annotated[int, Parameter(name=["-n", "--tosses"], converter=whole, help="Number of tosses.")]
 Amplitude = Annotated[float, Parameter(help="Largest value of the parameter.")]
+Noise = Annotated[float, Parameter(help="Standard deviation of the noise.")]
+Proof = Annotated[bool, Parameter(negative=(), help="Prove the capacity to 1e-12 by ball arithmetic (extra `proof`).")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Output:
+    """How a prior is shown."""
+
+    json: Json = False
+    plot: Plot = None
+
+
+TABLE = Output()
 
 
 @app.command
-def coin(
-    *,
-    tosses: Tosses,
-    tol: Tolerance = 1e-12,
-    proof: Annotated[
-        bool, Parameter(negative=(), help="Prove the capacity to 1e-12 by ball arithmetic (extra `proof`).")
-    ] = False,
-    json: Json = False,
-    plot: Plot = None,
-) -> None:
+def coin(*, tosses: Tosses, tolerance: Tolerance = 1e-12, proof: Proof = False, output: Output = TABLE) -> None:
     """Reference prior for the bias of a coin, eq:ref_pin."""
-    from refprior.exact import Coin, certify, reference_prior
+    from refprior.exact import Coin, certify
 
-    with _working(f"coin of {tosses} tosses"):
-        solution = reference_prior(Coin(tosses), tol)
-        if proof:
-            solution = certify(solution, proof=True)
-    _show(solution, json, plot)
+    def solve() -> Solution:
+        solution = _reference_prior(Coin(tosses), tolerance)
+        return certify(solution, proof=True) if proof else solution
+
+    _show(f"coin of {tosses} tosses", solve, output)
 
 
 @app.command
-def two_coins(*, tosses: Tosses, tol: Tolerance = 1e-11, json: Json = False, plot: Plot = None) -> None:
+def two_coins(*, tosses: Tosses, tolerance: Tolerance = 1e-11, output: Output = TABLE) -> None:
     """Reference prior for the biases of two coins, each tossed n times."""
-    from refprior.exact import TwoCoins, reference_prior
+    from refprior.exact import TwoCoins
 
-    with _working(f"two coins of {tosses} tosses"):
-        solution = reference_prior(TwoCoins(tosses), tol)
-    _show(solution, json, plot)
+    _show(f"two coins of {tosses} tosses", lambda: _reference_prior(TwoCoins(tosses), tolerance), output)
 
 
 @app.command
-def gaussian(
-    *,
-    amplitude: Amplitude,
-    sigma: Annotated[float, Parameter(help="Standard deviation of the noise.")] = 1.0,
-    tol: Tolerance = 1e-12,
-    json: Json = False,
-    plot: Plot = None,
-) -> None:
+def gaussian(*, amplitude: Amplitude, sigma: Noise = 1.0, tolerance: Tolerance = 1e-12, output: Output = TABLE) -> None:
     """Reference prior for a mean in [-amplitude, amplitude], seen with Gaussian noise."""
-    from refprior.exact import Gaussian, reference_prior
+    from refprior.exact import Gaussian
 
-    with _working(f"Gaussian, amplitude {amplitude:g}"):
-        solution = reference_prior(Gaussian(amplitude, sigma), tol)
-    _show(solution, json, plot)
+    _show(f"Gaussian, amplitude {amplitude:g}", lambda: _reference_prior(Gaussian(amplitude, sigma), tolerance), output)
 
 
 @app.command
@@ -84,33 +80,31 @@ def poisson(
     *,
     amplitude: Amplitude,
     dark: Annotated[float, Parameter(help="Mean count without signal.")] = 0.0,
-    tol: Tolerance = 1e-12,
-    json: Json = False,
-    plot: Plot = None,
+    tolerance: Tolerance = 1e-12,
+    output: Output = TABLE,
 ) -> None:
     """Reference prior for a rate in [0, amplitude], seen as a Poisson count."""
-    from refprior.exact import Poisson, reference_prior
+    from refprior.exact import Poisson
 
-    with _working(f"Poisson, amplitude {amplitude:g}"):
-        solution = reference_prior(Poisson(amplitude, dark), tol)
-    _show(solution, json, plot)
+    _show(f"Poisson, amplitude {amplitude:g}", lambda: _reference_prior(Poisson(amplitude, dark), tolerance), output)
 
 
 @app.command
 def decay(
     *,
     times: Annotated[tuple[float, float], Parameter(help="The two times of observation.")] = (1.0, 2.0),
-    sigma: Annotated[float, Parameter(help="Standard deviation of the noise.")] = 0.1,
-    tol: Tolerance = 1e-11,
-    json: Json = False,
-    plot: Plot = None,
+    sigma: Noise = 0.1,
+    tolerance: Tolerance = 1e-11,
+    output: Output = TABLE,
 ) -> None:
     """Reference prior for two decay rates, w = exp(-rate), seen as their mean signal at two times."""
-    from refprior.exact import ExponentialDecay, reference_prior
+    from refprior.exact import ExponentialDecay
 
-    with _working(f"exponential decay, sigma {sigma:g}"):
-        solution = reference_prior(ExponentialDecay(times, sigma), tol)
-    _show(solution, json, plot)
+    _show(
+        f"exponential decay, sigma {sigma:g}",
+        lambda: _reference_prior(ExponentialDecay(times, sigma), tolerance),
+        output,
+    )
 
 
 @app.command
@@ -122,16 +116,17 @@ def two_stage(
     ],
     second: Annotated[int, Parameter(name=["-n", "--second"], converter=whole, help="Tosses of the second stage.")],
     beta: Annotated[float, Parameter(help="Weight of the first stage's information, between 0 and 1.")] = 1.0,
-    tol: Tolerance = 1e-12,
-    json: Json = False,
-    plot: Plot = None,
+    tolerance: Tolerance = 1e-12,
+    output: Output = TABLE,
 ) -> None:
     """Two-stage reference prior of a coin, eq:ref_pinm_avg: m tosses first, then n."""
     from refprior.exact import Coin, two_stage_prior
 
-    with _working(f"coin in two stages, {first} and {second} tosses"):
-        solution = two_stage_prior(Coin, first, second, beta, tol)
-    _show(solution, json, plot)
+    _show(
+        f"coin in two stages, {first} and {second} tosses",
+        lambda: two_stage_prior(Coin, m=first, n=second, beta=beta, tolerance=tolerance),
+        output,
+    )
 
 
 @app.command
@@ -153,9 +148,9 @@ def jeffreys(*, tosses: Tosses, json: Json = False) -> None:
 def blahut_arimoto(
     *,
     tosses: Tosses,
-    points: Annotated[int, Parameter(converter=whole, help="Evenly spaced parameters of the grid.")] = 1001,
-    iterations: Annotated[int, Parameter(converter=whole, help="Most iterations.")] = 10_000,
-    tol: Annotated[float, Parameter(help="Stop at this gap over the grid, in nats.")] = 0.0,
+    points: Annotated[int, Parameter(converter=whole, help="Number of evenly spaced parameters of the grid.")] = 1001,
+    iterations: Annotated[int, Parameter(converter=whole, help="Largest number of iterations.")] = 10_000,
+    tolerance: Annotated[float, Parameter(help="Stop at this gap over the grid, in nats.")] = 0.0,
     json: Json = False,
 ) -> None:
     """The plain Blahut-Arimoto algorithm on a grid, for comparison: how slowly its gap falls."""
@@ -163,7 +158,7 @@ def blahut_arimoto(
     from refprior.exact import blahut_arimoto as run
 
     with _working(f"Blahut-Arimoto, at most {iterations} iterations"):
-        result = run(Coin(tosses), points, iterations, tol)
+        result = run(Coin(tosses), points, iterations=iterations, tolerance=tolerance)
     if json:
         history = {"information": result.information.tolist(), "gap": result.gap.tolist()}
         _print_json({"grid": result.grid.tolist(), "weights": result.weights.tolist(), **history})
@@ -177,9 +172,6 @@ def blahut_arimoto(
 @app.command
 def figures(*, out: Annotated[Path, Parameter(help="Folder for the figures.")], json: Json = False) -> None:
     """Draw the paper's figures: coins, two-stage coins, convergence to Jeffreys."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     from refprior.exact._figures import save_figures
 
     with _working("figures"):
@@ -192,14 +184,20 @@ def figures(*, out: Annotated[Path, Parameter(help="Folder for the figures.")], 
         _print_json({"figures": paths})
 
 
-def _show(solution: Solution, json: bool, plot: Path | None) -> None:
-    if plot is not None:
-        import matplotlib
+def _reference_prior(channel: Channel, tolerance: float) -> Solution:
+    from refprior.exact import reference_prior
 
-        matplotlib.use("Agg")
+    return reference_prior(channel, tolerance=tolerance)
+
+
+def _show(what: str, solve: Callable[[], Solution], output: Output) -> None:
+    """Solve with a spinner, then draw and print: the body of every command that gives a prior."""
+    with _working(what):
+        solution = solve()
+    if output.plot is not None:
         figure: Any = solution.plot().figure
-        figure.savefig(plot, dpi=110)
-    if json:
+        figure.savefig(output.plot, dpi=110)
+    if output.json:
         _print_json(solution.to_dict())
     else:
         print(solution)
@@ -211,7 +209,7 @@ def _print_json(value: dict[str, Any]) -> None:
 
 @contextmanager
 def _working(what: str) -> Iterator[None]:
-    """A spinner with the time so far on a terminal's stderr; the library's warnings as single lines."""
+    """A spinner with the elapsed time on stderr if it is a terminal; warnings of the library as single lines."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

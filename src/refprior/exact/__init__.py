@@ -3,16 +3,16 @@
     from refprior.exact import Coin, reference_prior
     print(reference_prior(Coin(10)))
 
-Numpy and scipy only.
+It imports numpy and scipy only.
 """
 
 from refprior.exact._blahut_arimoto import BlahutArimoto, blahut_arimoto
-from refprior.exact._channels import Categorical, Channel
+from refprior.exact._channels import Categorical, Channel, Rows
 from refprior.exact._jeffreys import Jeffreys, fisher_information, jeffreys
 from refprior.exact._models import Coin, Gaussian, Poisson
-from refprior.exact._plane import ExponentialDecay, TwoCoins
 from refprior.exact._priors import FirstStage, certify, known_first_stage, reference_prior, two_stage_prior
 from refprior.exact._solution import Solution
+from refprior.exact._two_parameters import ExponentialDecay, TwoCoins
 
 __all__ = [
     "BlahutArimoto",
@@ -24,6 +24,7 @@ __all__ = [
     "Gaussian",
     "Jeffreys",
     "Poisson",
+    "Rows",
     "Solution",
     "TwoCoins",
     "blahut_arimoto",

@@ -1,25 +1,24 @@
 """log of the binomial by Loader's saddle-point form: Stirling error + deviance.
 
-Differences of log-gamma lose log10(n) digits; this form loses none that matter, also for n = 10⁶ and for
+Differences of log-gamma lose log10(n) digits. This form loses none that matter, even for n = 10⁶ and for
 outcomes between the integers (used as quadrature nodes for large n).
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, rel_entr
 
-Array = NDArray[np.float64]
+from refprior.exact._arrays import Array
 
 SERIES_FROM = 16.0  # the Stirling series is exact to rounding from here on
-NEAR = 0.1  # |v| below which the deviance is summed as a series, free of cancellation
-FEW = 32.0  # counts below which cancellation costs less than the rounding of the result
-TERMS = 8  # v^16 is below rounding at |v| = NEAR
+SERIES_RADIUS = 0.1  # |v| below which the deviance is summed as a series, free of cancellation
+SMALL_COUNT = 32.0  # counts below which cancellation costs less than the rounding of the result
+TERMS = 8  # v^16 is below rounding at |v| = SERIES_RADIUS
 
 
 def stirling_error(x: Array) -> Array:
-    """log Γ(x+1) − log(√(2πx) (x/e)^x), and 0 at x = 0 where none is needed: (Z,) -> (Z,)."""
+    """log Γ(x+1) − log(√(2πx) (x/e)^x), and 0 at x = 0, where it is not needed: (Z,) -> (Z,)."""
     large = np.maximum(x, SERIES_FROM)
     square = 1.0 / (large * large)
     series = (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square * (1 / 1680 - square / 1188)))) / large
@@ -30,22 +29,22 @@ def stirling_error(x: Array) -> Array:
 
 def deviance(x: Array, mean: Array) -> Array:
     """x log(x/mean) + mean − x without cancellation near x = mean; shapes broadcast."""
-    if np.max(x, initial=0.0) < FEW:
-        return _far_deviance(x, mean)
+    if np.max(x, initial=0.0) < SMALL_COUNT:
+        return _direct_deviance(x, mean)
     x, mean = np.broadcast_arrays(x, mean)
     total = x + mean
     v = np.divide(x - mean, total, out=np.zeros_like(total), where=total > 0)
     square = v * v
-    if square.size and square.max() < NEAR**2:
-        return _near_deviance(x, mean, v, square)
-    return np.where(square < NEAR**2, _near_deviance(x, mean, v, square), _far_deviance(x, mean))
+    if square.size and square.max() < SERIES_RADIUS**2:
+        return _series_deviance(x, mean, v, square)
+    return np.where(square < SERIES_RADIUS**2, _series_deviance(x, mean, v, square), _direct_deviance(x, mean))
 
 
-def _far_deviance(x: Array, mean: Array) -> Array:
+def _direct_deviance(x: Array, mean: Array) -> Array:
     return np.asarray(rel_entr(x, mean) + mean - x)
 
 
-def _near_deviance(x: Array, mean: Array, v: Array, square: Array) -> Array:
+def _series_deviance(x: Array, mean: Array, v: Array, square: Array) -> Array:
     tail = np.full_like(square, 1 / (2 * TERMS + 1))
     for j in range(TERMS - 1, 0, -1):
         tail *= square
@@ -69,7 +68,7 @@ def log_binomial(n: float, z: Array, angle: Array, constant: Array) -> Array:
 
 
 def score(n: float, z: Array, angle: Array) -> tuple[Array, Array]:
-    """First and second derivative of log p(z | w) in the angle; the angle lies inside (0, π)."""
+    """First and second derivative of log p(z | w) in the angle; the angle is inside (0, π)."""
     sine, cosine = np.sin(angle / 2), np.sin((np.pi - angle) / 2)
     first = (z - n * sine**2) / (sine * cosine)
     second = -0.5 * (z / sine**2 + (n - z) / cosine**2)

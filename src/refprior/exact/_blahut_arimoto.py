@@ -1,7 +1,7 @@
-"""The plain Blahut–Arimoto algorithm on a grid, kept as reference and as teaching tool.
+"""The plain Blahut–Arimoto algorithm on a grid, kept as a reference and as a teaching tool.
 
-Monotone and simple; but its gap falls like one over the number of iterations, it smears each atom over
-several grid points, and it cannot do better than its grid.
+It is monotone and simple, but its gap falls only like one over the number of iterations, it spreads each atom
+over several grid points, and it cannot do better than its grid.
 """
 
 from __future__ import annotations
@@ -11,12 +11,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refprior.exact._channels import Array, Channel
+from refprior._checks import number, whole_number
+from refprior.exact._arrays import Array
+from refprior.exact._channels import Channel
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class BlahutArimoto:
-    """Weights on the grid, and the information and the gap over the grid after each iteration."""
+    """Weights on the grid, and the information and the gap over the grid after each iteration.
+
+    >>> from refprior.exact import Coin, blahut_arimoto
+    >>> result = blahut_arimoto(Coin(1), [0.0, 1.0], iterations=1)
+    >>> result.weights.tolist(), result.information.round(6).tolist()
+    ([0.5, 0.5], [0.693147])
+    """
 
     grid: Array  # (G,) or (G, d)
     weights: Array  # (G,)
@@ -25,35 +33,40 @@ class BlahutArimoto:
 
 
 def blahut_arimoto(
-    channel: Channel, grid: int | ArrayLike = 1001, iterations: int = 1000, tol: float = 0.0
+    channel: Channel, grid: int | ArrayLike = 1001, *, iterations: int = 1000, tolerance: float = 0.0
 ) -> BlahutArimoto:
-    """π^{t+1}(w) ∝ π^t(w) exp KL(p(z | w), p(z)), section s:blahut_arimoto, from even weights.
+    """π^{t+1}(w) ∝ π^t(w) exp KL(p(z | w), p(z)), section s:blahut_arimoto, from uniform weights.
 
     `grid` is a number of evenly spaced parameters (models of one parameter) or the parameters themselves.
-    Stops after `iterations` or when the gap over the grid is at most `tol`.
+    Stops after `iterations`, or when the gap over the grid is at most `tolerance`.
+
+    >>> from refprior.exact import Coin, blahut_arimoto
+    >>> result = blahut_arimoto(Coin(10), 101, iterations=100)
+    >>> bool(result.gap[-1] < result.gap[0]), round(float(result.information[-1]), 3)
+    (True, 1.228)
     """
     w = _grid(channel, grid)
-    if iterations < 1:
-        raise ValueError(f"iterations must be at least 1, got {iterations}")
-    log_p = channel.log_likelihood(channel.inside(w))
+    whole_number("iterations", iterations, at_least=1)
+    number("tolerance", tolerance, at_least=0)
+    log_p = channel.log_likelihood(channel.to_coordinates(w))
     p = np.exp(log_p)
-    entropy = np.sum(p * np.where(p > 0, log_p, 0.0), axis=1)  # Σ_z p log p
+    negentropy = np.sum(p * np.where(p > 0, log_p, 0.0), axis=1)  # Σ_z p log p
     weights = np.full(len(w), 1 / len(w))
     information, gap = [], []
     for _ in range(iterations):
-        divergence = entropy - p @ np.log(np.maximum(weights @ p, 1e-300))  # unseen outcomes have p = 0
-        value = float(weights @ divergence)
-        information.append(value)
-        gap.append(float(divergence.max()) - value)
-        if gap[-1] <= tol:
+        divergence = negentropy - p @ np.log(np.maximum(weights @ p, 1e-300))  # where p(z) = 0 all p(z | w) are
+        information.append(float(weights @ divergence))
+        gap.append(float(divergence.max()) - information[-1])
+        if gap[-1] <= tolerance:
             break
         weights = weights * np.exp(divergence - divergence.max())
         weights /= weights.sum()
     points = w[:, 0] if w.shape[1] == 1 else w
-    return BlahutArimoto(points, weights, np.array(information), np.array(gap))
+    return BlahutArimoto(grid=points, weights=weights, information=np.array(information), gap=np.array(gap))
 
 
 def _grid(channel: Channel, grid: int | ArrayLike) -> Array:
+    """The parameters of the grid: (G, d)."""
     if not isinstance(grid, (int, np.integer)):
         points = np.asarray(grid, dtype=float)
         return points.reshape(-1, channel.dimension)

@@ -1,9 +1,9 @@
 """How far a prior can be from the optimum, judged without knowing how the prior was found.
 
-Where J is concave in π, J* − J ≤ max_w G(w) − J, the maximum over all w and not over a grid. Here it is
-taken on a grid even in Fisher length, finer than the solver's. Around every peak of the grid and around
-every atom a polynomial through more values looks for what the grid overlooked, then parabolas polish: values
-of G alone, no derivative, no step of the solver is used again.
+Where J is concave in π, J* − J ≤ max_w G(w) − J, with the maximum over all w and not over a grid. It is taken
+on a grid even in Fisher length that is finer than the solver's. Around every peak of the grid and around every
+atom, a polynomial through more values looks for what the grid missed, and parabolas refine the result. Only
+values of G are used: no derivative, and no step of the solver.
 """
 
 from __future__ import annotations
@@ -17,31 +17,27 @@ import numpy as np
 from numpy.polynomial.chebyshev import chebvander
 from scipy.ndimage import label, maximum_filter, minimum_filter
 
-from refprior.exact._ascent import evaluate, looseness
-from refprior.exact._channels import Array, Categorical, Channel, Index
-from refprior.exact._objective import Objective, Table, safe_log
-from refprior.exact._own import FunctionChannel
+from refprior.exact._arrays import Array, Index
+from refprior.exact._channels import Channel
+from refprior.exact._objective import Objective, Table
+from refprior.exact._optimality import Point, evaluate, sensitivity
 
 SPACING = 0.11  # standard deviations between grid points, one parameter
-SPACING_PLANE = 0.22  # two parameters
+SPACING_2D = 0.22  # two parameters
 LEAST_POINTS = 201
-LEAST_POINTS_PLANE = 41
-OWN_POINTS = 4099  # more, evenly, on the axis of a user's model, whose structure is not known beforehand
-OWN_POINTS_PLANE = 83  # on each of two axes
-SHIFT = 0.618  # of a spacing, so that the even points are not those on which Fisher lengths were measured
-NODES = 9  # Chebyshev nodes on an axis within one cell: a polynomial of degree 8 errs by 1e-16 at 0.11
-FINE = 16  # places within a cell at which that polynomial is looked at
-HELD = 1e3  # stands for the bend along an axis on which a bound holds the atom
-BEND_MARGIN = 4.0  # times the error of the gain: how much its second derivative may err, in standard deviations
+LEAST_POINTS_2D = 41
+NODES = 9  # Chebyshev nodes per axis within one cell: a polynomial of degree 8 errs by 1e-16 at 0.11
+SUBDIVISIONS = 16  # of a cell, at which that polynomial is evaluated
+FIXED_CURVATURE = 1e3  # assumed along an axis on which an atom is fixed at a bound
+CURVATURE_MARGIN = 4.0  # times the error of the gain: how much its second derivative may err, in standard deviations
 INDEPENDENT = 1e-10  # smallest curvature in the weights at which rows of a table count as independent
-CHUNK = 4_000_000  # entries of one table
-MOST_ATOMS = 150  # beyond, spacings are so narrow that doubles never tell the number
+MOST_ATOMS = 150  # with more, spacings are so narrow that doubles cannot tell the number
 ROUNDING = 4 * np.finfo(float).eps  # relative error of one evaluation of the gain
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Certificate:
-    """The judgement: J, the gap, where the gain is largest, and whether the number of atoms is proven."""
+    """J, the gap, where the gain is largest, and whether the number of atoms is certain."""
 
     information: float
     gap: float
@@ -56,16 +52,23 @@ def judge(objective: Objective, u: Array, weights: Array) -> Certificate:
     at_atoms = objective.gain(u, logs)
     information = float(weights @ at_atoms)
     grid = Grid.of(objective.channel)
-    values = _gain(objective, grid.points, logs)
+    values = objective.gain(grid.points, logs)
     if not np.all(np.isfinite(values)):  # some w allows an outcome that the prior excludes
-        return Certificate(information, math.inf, grid.points[int(np.argmax(values))], False, len(values))
-    top, height, count = _summits(objective, grid, values, u, at_atoms, logs)
-    largest = int(np.argmax(height))
-    gap = max(0.0, float(height[largest]) - information)
-    if not objective.resolved:  # no grid was fine enough: what is left is capacity ≤ log of the outcomes
+        worst = grid.points[int(np.argmax(values))]
+        return Certificate(
+            information=information, gap=math.inf, worst=worst, atoms_certified=False, evaluations=len(values)
+        )
+    top, height, count = _maxima(objective, grid, values, u, at_atoms, logs)
+    gap = max(0.0, float(height.max()) - information)
+    if not objective.resolved:  # no grid is fine enough; what remains is capacity ≤ log of the number of outcomes
         gap = max(gap, math.log(len(objective.channel.outcomes)) - information)
-    certified = _atoms_certified(objective, u, weights, grid, values, information, gap)
-    return Certificate(information, gap, top[largest], certified, len(values) + count + len(u))
+    return Certificate(
+        information=information,
+        gap=gap,
+        worst=top[int(np.argmax(height))],
+        atoms_certified=_atoms_certified(objective, u, weights, grid, values, information, gap),
+        evaluations=len(values) + count + len(u),
+    )
 
 
 class Grid(NamedTuple):
@@ -77,47 +80,29 @@ class Grid(NamedTuple):
 
     @classmethod
     def of(cls, channel: Channel) -> Grid:
-        if isinstance(channel, Categorical):
-            axes = [np.arange(channel.bounds[0, 1] + 1)]
-        else:
-            axes = [_axis(channel, axis, length) for axis, length in enumerate(channel.axis_lengths())]
+        """The grid of a channel, even in Fisher length."""
+        spacing, least = (SPACING, LEAST_POINTS) if channel.dimension == 1 else (SPACING_2D, LEAST_POINTS_2D)
+        counts = [max(least, math.ceil(length / spacing) + 2) for length in channel.axis_lengths()]
+        axes = [channel.certificate_axis(axis, count) for axis, count in enumerate(counts)]
         points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
         return cls(points, axes, tuple(len(axis) for axis in axes))
 
 
-def _axis(channel: Channel, axis: int, length: float) -> Array:
-    """Points of one axis, even in Fisher length; for a user's model also evenly between, where nothing is known."""
-    plane = channel.dimension > 1
-    spacing, least = (SPACING_PLANE, LEAST_POINTS_PLANE) if plane else (SPACING, LEAST_POINTS)
-    points = channel.axis_points(axis, max(least, math.ceil(length / spacing) + 2))
-    if not isinstance(channel, FunctionChannel):
-        return points
-    low, high = channel.bounds[axis]
-    count = OWN_POINTS_PLANE if plane else OWN_POINTS
-    return np.unique(np.concatenate([points, low + (high - low) * (np.arange(count) + SHIFT) / count]))
-
-
-def _gain(objective: Objective, u: Array, logs: list[Array]) -> Array:
-    """G, a slice at a time: (G, d) -> (G,)."""
-    size = max(64, CHUNK // max(len(log) for log in logs))
-    return np.concatenate([objective.gain(u[i : i + size], logs) for i in range(0, len(u), size)])
-
-
-def _summits(
+def _maxima(
     objective: Objective, grid: Grid, values: Array, u: Array, at_atoms: Array, logs: list[Array]
 ) -> tuple[Array, Array, int]:
     """Highest points of G around the grid's peaks and around the atoms: (M, d), (M,), evaluations."""
     centre, height, width = np.vstack([grid.points, u]), np.concatenate([values, at_atoms]), _cells(grid, u)
-    if isinstance(objective.channel, Categorical):
+    if not objective.channel.continuous:
         return centre, height, 0
     table = values.reshape(grid.shape)
     peak = (table >= maximum_filter(table, size=3, mode="nearest")).ravel()
     fall = (table - minimum_filter(table, size=5, mode="nearest")).ravel()
     high = peak & (values + fall >= height.max())  # a rise between grid points is less than the fall around it
     chosen = np.flatnonzero(np.concatenate([high, np.ones(len(u), dtype=bool)]))
-    summit, top, count = _best_of_cells(objective, centre[chosen], width[chosen], logs)
-    polished, best, more = _polish(objective, summit, top, width[chosen] / FINE, logs)
-    return np.vstack([polished, centre]), np.concatenate([best, height]), count + more
+    summit, top, count = _best_in_cells(objective, centre[chosen], width[chosen], logs)
+    refined, best, more = _refine(objective, summit, top, width[chosen] / SUBDIVISIONS, logs)
+    return np.vstack([refined, centre]), np.concatenate([best, height]), count + more
 
 
 def _cells(grid: Grid, u: Array) -> Array:
@@ -138,10 +123,10 @@ def _nearest(line: Array, x: Array) -> Index:
     return np.where(x - line[left] < line[right] - x, left, right)
 
 
-def _best_of_cells(objective: Objective, centre: Array, width: Array, logs: list[Array]) -> tuple[Array, Array, int]:
+def _best_in_cells(objective: Objective, centre: Array, width: Array, logs: list[Array]) -> tuple[Array, Array, int]:
     """Within one cell of each centre: the top of a polynomial through NODES^d values, if it is the best point seen.
 
-    Two humps within one cell, as where an atom is about to split, look like one peak to the grid.
+    Two maxima within one cell, as near where an atom splits, look like one peak on the grid.
     """
     dimension = centre.shape[1]
     bounds = objective.channel.bounds
@@ -149,19 +134,19 @@ def _best_of_cells(objective: Objective, centre: Array, width: Array, logs: list
     middle = np.clip(centre, bounds[:, 0] + half, bounds[:, 1] - half)
     nodes = -np.cos(np.pi * np.arange(NODES) / (NODES - 1))
     seen = middle[:, None] + half[:, None] * np.array(list(itertools.product(nodes, repeat=dimension)))
-    values = _gain(objective, seen.reshape(-1, dimension), logs).reshape(len(centre), -1)
-    fine = np.linspace(-1, 1, 2 * FINE + 1)
+    values = objective.gain(seen.reshape(-1, dimension), logs).reshape(len(centre), -1)
+    fine = np.linspace(-1, 1, 2 * SUBDIVISIONS + 1)
     between = chebvander(fine, NODES - 1) @ np.linalg.inv(chebvander(nodes, NODES - 1))
     matrix = between if dimension == 1 else np.kron(between, between)
-    promised = np.argmax(values @ matrix.T, axis=1)
-    tops = middle + half * np.array(list(itertools.product(fine, repeat=dimension)))[promised]
+    predicted = np.argmax(values @ matrix.T, axis=1)
+    tops = middle + half * np.array(list(itertools.product(fine, repeat=dimension)))[predicted]
     points = np.concatenate([seen, tops[:, None]], axis=1)
-    heights = np.concatenate([values, _gain(objective, tops, logs)[:, None]], axis=1)
+    heights = np.concatenate([values, objective.gain(tops, logs)[:, None]], axis=1)
     rows, best = np.arange(len(centre)), np.argmax(heights, axis=1)
     return points[rows, best], heights[rows, best], heights.size
 
 
-def _polish(
+def _refine(
     objective: Objective, best: Array, height: Array, width: Array, logs: list[Array], rounds: int = 6
 ) -> tuple[Array, Array, int]:
     """Maxima of G near the given points, by parabolas on shrinking stencils: (M, d), (M,), evaluations."""
@@ -171,14 +156,14 @@ def _polish(
     for _ in range(rounds):
         half = np.minimum(width[active], (bounds[:, 1] - bounds[:, 0]) / 2)
         middle = np.clip(centre[active], bounds[:, 0] + half, bounds[:, 1] - half)
-        summit, seen, seen_value, promised = _parabola(objective, middle, half, logs)
+        summit, seen, seen_value, predicted = _parabola(objective, middle, half, logs)
         count += len(active) * 3 ** len(bounds)
         better = seen_value > height[active]
         best[active[better]], height[active[better]] = seen[better], seen_value[better]
         centre[active], width[active] = summit, half / 4
-        rise = promised - height[active]
+        rise = predicted - height[active]
         rounding = ROUNDING * (1 + abs(height.max())) / 4
-        # a parabola that promises no rise, or too little to reach the largest gain, need not be followed
+        # a parabola that predicts no rise, or too little to reach the largest gain, is not followed
         active = active[(rise > rounding) & (height[active] + 2 * rise > height.max())]
         if not len(active):
             break
@@ -190,15 +175,15 @@ def _parabola(objective: Objective, middle: Array, half: Array, logs: list[Array
     count, dimension = middle.shape
     offsets = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=dimension)))
     points = middle[:, None, :] + offsets * half[:, None, :]
-    values = _gain(objective, points.reshape(-1, dimension), logs).reshape(count, *([3] * dimension))
-    slope, bend = _differences(values)
-    eigenvalues, vectors = np.linalg.eigh(bend)
+    values = objective.gain(points.reshape(-1, dimension), logs).reshape(count, *([3] * dimension))
+    slope, hessian = _differences(values)
+    eigenvalues, vectors = np.linalg.eigh(hessian)
     downward = np.minimum(eigenvalues, -1e-300)
     move = np.clip(-np.einsum("kia,ka,kja,kj->ki", vectors, 1 / downward, vectors, slope), -1.0, 1.0)
     flat = values.reshape(count, -1)
     first = np.argmax(flat, axis=1)
     rows = np.arange(count)
-    summit = np.sum(slope * move, axis=1) + np.einsum("ki,kij,kj->k", move, bend, move) / 2
+    summit = np.sum(slope * move, axis=1) + np.einsum("ki,kij,kj->k", move, hessian, move) / 2
     return middle + move * half, points[rows, first], flat[rows, first], flat[:, flat.shape[1] // 2] + summit
 
 
@@ -206,8 +191,8 @@ def _differences(values: Array) -> tuple[Array, Array]:
     """Central differences on a 3^d stencil, in units of its half width: (k, 3[, 3]) -> (k, d), (k, d, d)."""
     if values.ndim == 2:
         slope = (values[:, 2] - values[:, 0]) / 2
-        bend = values[:, 2] - 2 * values[:, 1] + values[:, 0]
-        return slope[:, None], bend[:, None, None]
+        second = values[:, 2] - 2 * values[:, 1] + values[:, 0]
+        return slope[:, None], second[:, None, None]
     across = np.stack([values[:, 2, 1] - values[:, 0, 1], values[:, 1, 2] - values[:, 1, 0]], axis=1) / 2
     own_0 = values[:, 2, 1] - 2 * values[:, 1, 1] + values[:, 0, 1]
     own_1 = values[:, 1, 2] - 2 * values[:, 1, 1] + values[:, 1, 0]
@@ -220,70 +205,75 @@ def _atoms_certified(
 ) -> bool:
     """Whether the optimum has exactly these atoms, as far as doubles can tell.
 
-    These atoms fulfil the conditions of the optimum up to a residual. Solving the linearised conditions for
+    These atoms satisfy the conditions of the optimum up to a residual. Solving the linearised conditions for
     it moves the marginal, and with it the gain, by at most the residual times a factor that grows where the
-    gain is flat. The optimum's atoms lie where our gain is within that of J. If that set, or a larger one
-    of the same form, falls into as many islands as there are atoms, one in each, and the gain bends down so
-    much that no island holds two maxima, the number is certified.
+    gain is flat. The optimum's atoms lie where our gain is within that tolerance of J. The number is certified
+    if that set, or a larger one of the same form, has as many connected components as there are atoms, one in
+    each, and the gain is so concave at every atom that no component holds two maxima.
     """
     residual = gap + ROUNDING * (1 + abs(information))
-    if isinstance(objective.channel, Categorical):
-        return _rows_certified(objective, u, weights, values, information, residual)
+    channel = objective.channel
+    if not channel.continuous:
+        return _rows_certified(objective, u, weights, grid, values, information, residual)
     if len(u) > MOST_ATOMS or not objective.resolved:
         return False
-    channel = objective.channel
     unit = (channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axis_lengths(), 1e-3)
+    point = evaluate(objective.table, u, weights)
     # Σ_z p(z|w)²/p(z) is at most 1/π at an atom
-    tolerance = residual * looseness(objective.table, u, weights, channel.bounds, unit) / math.sqrt(weights.min())
-    if not weights.min() > tolerance or not _bent_down(objective, u, weights, unit, tolerance):
+    tolerance = residual * sensitivity(point, channel.bounds, unit) / math.sqrt(weights.min())
+    if not weights.min() > tolerance or not _strictly_concave(objective, point, unit, tolerance):
         return False
-    return any(
-        _one_atom_an_island(objective, u, grid, values, information - level)
-        for level in np.geomspace(tolerance, 1.0, 25)
-    )
+    levels = information - np.geomspace(tolerance, 1.0, 25)
+    return any(_one_atom_per_component(objective, u, grid, values, level) for level in levels)
 
 
 def _rows_certified(
-    objective: Objective, u: Array, weights: Array, values: Array, information: float, residual: float
+    objective: Objective, u: Array, weights: Array, grid: Grid, values: Array, information: float, residual: float
 ) -> bool:
-    """A table: the rows in use are independent, so that no other weights do as well, and all others lie below J."""
+    """A table: the rows in use are independent, so that no other weights do as well, and all others are below J."""
     smallest = float(np.linalg.eigvalsh(Table.of_values(objective, u).curvature(weights))[0])
     if smallest < INDEPENDENT:
         return False
     tolerance = residual * math.sqrt(len(u) / smallest / weights.min())
-    unused = np.delete(values, np.round(u[:, 0]).astype(int))
+    unused = np.delete(values, np.ravel_multi_index(_nearest_points(grid, u), grid.shape))
     return bool(weights.min() > tolerance and np.all(unused < information - tolerance))
 
 
-def _bent_down(objective: Objective, u: Array, weights: Array, unit: Array, tolerance: float) -> bool:
-    """Whether the gain is concave around every atom, wherever it is within the tolerance of J, and by a margin.
+def _strictly_concave(objective: Objective, point: Point, unit: Array, tolerance: float) -> bool:
+    """Whether the gain is concave, by a margin, around every atom where it is within the tolerance of J.
 
-    There the place is open by √(2 tolerance/|G''|). Where the optimum's gain differs by the tolerance, its bend
-    in standard deviations differs by a little more. Along an axis on which a bound holds the atom nothing is asked.
+    An atom's place is uncertain by √(2 tolerance/|G''|). Where the optimum's gain differs by the tolerance, its
+    second derivative in standard deviations differs by a little more. Along an axis on which an atom is fixed at a
+    bound nothing is required.
     """
     bounds = objective.channel.bounds
-    point = evaluate(objective.table, u, weights)
-    held = HELD * (~point.free(bounds))[:, :, None] * np.eye(len(unit))
-    logs = [safe_log(mixture) for mixture in point.table.mixtures(weights)]
+    fixed = FIXED_CURVATURE * (~point.free(bounds))[:, :, None] * np.eye(len(unit))
+    logs = point.table.own_logs(point.weights)
 
-    def highest(places: Array) -> Array:
+    def largest_curvature(places: Array) -> Array:
         """Largest eigenvalue of G'' in standard deviations: (K, d) -> (K,)."""
-        bends = objective.table(np.clip(places, bounds[:, 0], bounds[:, 1])).bends(logs)
-        return np.asarray(np.linalg.eigvalsh(bends * unit * unit[:, None] - held)[:, -1])
+        hessians = objective.table(np.clip(places, bounds[:, 0], bounds[:, 1])).hessians(logs)
+        return np.asarray(np.linalg.eigvalsh(hessians * unit * unit[:, None] - fixed)[:, -1])
 
-    margin = -BEND_MARGIN * tolerance
-    bend = highest(u)
-    if not np.all(bend < margin):
+    margin = -CURVATURE_MARGIN * tolerance
+    curvature = largest_curvature(point.u)
+    if not np.all(curvature < margin):
         return False
-    open_by = 2 * np.sqrt(2 * tolerance / -bend)[:, None] * unit  # twice, for the bend grows less outward
-    moves = [sign * axis * open_by for axis in np.eye(len(unit)) for sign in (-1.0, 1.0)]
-    return all(bool(np.all(highest(u + move) < margin)) for move in moves)
+    radius = 2 * np.sqrt(2 * tolerance / -curvature)[:, None] * unit  # twice, as the curvature weakens outward
+    moves = [sign * axis * radius for axis in np.eye(len(unit)) for sign in (-1.0, 1.0)]
+    return all(bool(np.all(largest_curvature(point.u + move) < margin)) for move in moves)
 
 
-def _one_atom_an_island(objective: Objective, u: Array, grid: Grid, values: Array, level: float) -> bool:
+def _one_atom_per_component(objective: Objective, u: Array, grid: Grid, values: Array, level: float) -> bool:
+    """Whether each connected component of {G ≥ level} on the grid holds exactly one atom."""
     own = np.all(grid.points == objective.channel.canonical(grid.points), axis=1)
     above = ((values >= level) & own).reshape(grid.shape)
-    nearest = tuple(_nearest(line, u[:, axis]) for axis, line in enumerate(grid.axes))
+    nearest = _nearest_points(grid, u)
     above[nearest] = True  # an atom reaches J itself, however narrow its peak
-    islands, count = label(above, structure=np.ones([3] * len(grid.shape)))
-    return bool(count == len(u) == len(np.unique(islands[nearest])))
+    components, count = label(above, structure=np.ones([3] * len(grid.shape)))
+    return bool(count == len(u) == len(np.unique(components[nearest])))
+
+
+def _nearest_points(grid: Grid, u: Array) -> tuple[Index, ...]:
+    """Indices of the grid points nearest to the atoms, one array per axis: [(K,)] * d."""
+    return tuple(_nearest(line, u[:, axis]) for axis, line in enumerate(grid.axes))

@@ -1,85 +1,158 @@
 """A channel is a model p(z | w): what the data z say about the parameter w.
 
-Every channel is finite in z: continuous outcomes are put on a quadrature so fine that its error is below
-rounding (each model says how). The weight of a node is absorbed into p, so rows sum to one. The solver
-works in coordinates u of its own, axis by axis a monotone function of w, in which the Fisher length is
-even.
+Every channel is finite in z. Continuous outcomes are put on a quadrature so fine that its error is below
+rounding (each model says how). The weight of a node is absorbed into p, so rows sum to one. The solver works
+in coordinates u, axis by axis a monotone function of w, in which Fisher length is evenly spread.
 """
-
-# K points, d parameters, Z outcomes — the shapes of this package
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
+from refprior.exact._arrays import Array
+from refprior.exact._lengths import MeasuredAxis, measure_axis
+from refprior.exact._proof import Proof
 
-SMALLEST_LOG = -745.0  # exp of less is zero: stands for log 0 where it meets a factor that is zero
+SMALLEST_LOG = -745.0  # replaces log 0 where it meets a factor of zero: exp of anything less is zero
 ROW_SUM_TOLERANCE = 1e-9  # a likelihood that misses one by more than this is a mistake, not rounding
+EVEN_POINTS = 4099  # extra points of the certificate on an axis whose Fisher length was measured
+EVEN_POINTS_2D = 83  # the same, on each of two axes
+SHIFT = 0.618  # of a spacing, so that the extra points are not those on which lengths were measured
 
 
 class Rows(NamedTuple):
-    """p(z | w_k) with derivatives in the coordinates u.
+    """p(z | w_k) with derivatives in the coordinates u, as `Channel.rows` returns them.
 
-    Derivatives are those of p, not of log p: they stay finite where p = 0. The second ones are large and only
-    ever needed summed over z, so they are given as that sum.
+    Derivatives are those of p, not of log p, so they stay finite where p = 0. The second ones are large and
+    only ever needed summed over z, so they are given as that sum.
+
+    >>> import numpy as np
+    >>> from refprior.exact import Rows
+    >>> w = np.array([[0.25], [0.5]])  # one toss of a coin: p = (1 - w, w)
+    >>> first = np.tile([-1.0, 1.0], (2, 1, 1))
+    >>> rows = Rows.from_derivatives(np.log(np.hstack([1 - w, w])), first, np.zeros((2, 1, 1, 2)))
+    >>> rows.negentropy_hessian.round(6).ravel().tolist()  # 1 / (w (1 - w))
+    [5.333333, 4.0]
     """
 
     log_p: Array  # (K, Z)
     first: Array  # (K, d, Z)
     second: Callable[[Array], Array]  # values (Z,) -> Σ_z ∂_i ∂_j p values (K, d, d)
-    bend: Array  # (K, d, d) second derivative of Σ_z p log p
+    negentropy_hessian: Array  # (K, d, d) second derivative of Σ_z p log p
+
+    @classmethod
+    def from_derivatives(cls, log_p: Array, first: Array, second: Array) -> Rows:
+        """Rows from first and second derivatives of p: (K, Z), (K, d, Z), (K, d, d, Z)."""
+        p = np.exp(log_p)[:, None]
+        relative = np.divide(first, p, out=np.zeros_like(first), where=p > 0)
+        hessian = np.einsum("kijz,kz->kij", second, np.maximum(log_p, SMALLEST_LOG))
+        hessian += np.einsum("kiz,kjz->kij", first, relative)
+        return cls(log_p, first, lambda values: np.asarray(second @ values), hessian)
+
+    @classmethod
+    def from_log_derivatives(cls, log_p: Array, first: Array, second: Array) -> Rows:
+        """Rows from first and second derivatives of log p: (K, Z), (K, d, Z), (K, d, d, Z)."""
+        return cls.from_derivatives(log_p, *derivatives_of_p(log_p, first, second))
 
 
-def dense_rows(log_p: Array, first: Array, second: Array) -> Rows:
-    """Rows from all second derivatives of p, (K, d, d, Z)."""
-    p = np.exp(log_p)[:, None]
-    relative = np.divide(first, p, out=np.zeros_like(first), where=p > 0)
-    bend = np.einsum("kijz,kz->kij", second, np.maximum(log_p, SMALLEST_LOG))
-    bend += np.einsum("kiz,kjz->kij", first, relative)
-    return Rows(log_p, first, lambda values: np.asarray(second @ values), bend)
+def derivatives_of_p(log_p: Array, first: Array, second: Array) -> tuple[Array, Array]:
+    """First and second derivatives of p from those of log p, same shapes: (K, d, Z), (K, d, d, Z)."""
+    p = np.exp(log_p)[:, None, :]
+    outer = first[:, :, None, :] * first[:, None, :, :]
+    return p * first, p[:, None] * (second + outer)
 
 
 class Channel(ABC):
-    """A model p(z | w) on a box of d parameters; subclasses give log p and its derivatives."""
+    """A model p(z | w) on a box of one or two parameters.
+
+    A subclass sets `bounds` and `outcomes` and defines `log_likelihood` and `rows`; `Channel.from_function`
+    does so from a function alone. Everything else has a default that a subclass may override:
+
+    - coordinates other than w: `parameter` and `coordinate`, with `jacobian`; `canonical` for symmetries;
+    - grids: `known_lengths` if Fisher lengths are known (else they are measured), `axis_points` and
+      `certificate_axis`; `continuous = False` for a finite set of parameters, none of which can move;
+    - speed: `coarse`, `log_marginal`, `divergence`, `solve_fast`;
+    - other outcomes than the quadrature's: `log_likelihood_of`; proofs: `prove`.
+
+    The certificate judges every channel in the same way, however its prior was found.
+
+    >>> import numpy as np
+    >>> from refprior.exact import Channel, Rows, reference_prior
+    >>> class Toss(Channel):
+    ...     bounds, outcomes = np.array([[0.0, 1.0]]), np.array([0.0, 1.0])
+    ...     def log_likelihood(self, u):
+    ...         with np.errstate(divide="ignore"):
+    ...             return np.log(np.hstack([1 - u, u]))
+    ...     def rows(self, u):
+    ...         first, second = np.tile([-1.0, 1.0], (len(u), 1, 1)), np.zeros((len(u), 1, 1, 2))
+    ...         return Rows.from_derivatives(self.log_likelihood(u), first, second)
+    >>> round(reference_prior(Toss()).information, 6)  # log 2
+    0.693147
+    """
 
     bounds: Array  # (d, 2), of the coordinates u
     outcomes: Array  # (Z,) or (Z, t)
-
-    @property
-    def dimension(self) -> int:
-        return len(self.bounds)
-
-    @property
-    def resolved(self) -> bool:
-        """Whether the Fisher lengths are known: if not, no grid can be trusted."""
-        return True
+    continuous: ClassVar[bool] = True  # if not, `axis_points` gives all parameters there are
 
     @abstractmethod
     def log_likelihood(self, u: Array) -> Array:
-        """log p(z | w(u)): (K, d) -> (K, Z)."""
+        """log p(z | w(u)), one value per outcome: (K, d) -> (K, Z).
+
+        >>> import numpy as np
+        >>> from refprior.exact import Gaussian
+        >>> Gaussian(2.0).log_likelihood(np.array([[0.0], [1.0]])).shape[0]
+        2
+        """
 
     @abstractmethod
     def rows(self, u: Array) -> Rows:
-        """log p and the derivatives of p in u: (K, d) -> Rows."""
+        """log p and the derivatives of p in u: (K, d) -> Rows.
+
+        >>> import numpy as np
+        >>> from refprior.exact import Coin
+        >>> Coin(3).rows(np.array([[1.0], [2.0]])).first.shape
+        (2, 1, 4)
+        """
+
+    @property
+    def dimension(self) -> int:
+        """The number of parameters d."""
+        return len(self.bounds)
 
     def parameter(self, u: Array) -> Array:
-        """The parameter w of a coordinate: (K, d) -> (K, d)."""
+        """The parameter w of a coordinate: (K, d) -> (K, d).
+
+        >>> import numpy as np
+        >>> from refprior.exact import Coin
+        >>> Coin(3).parameter(np.array([[np.pi / 2]])).round(6).tolist()
+        [[0.5]]
+        """
         return u
 
     def coordinate(self, w: Array) -> Array:
-        """The coordinate u of a parameter, inverse of `parameter`: (K, d) -> (K, d)."""
+        """The coordinate u of a parameter, the inverse of `parameter`: (K, d) -> (K, d).
+
+        >>> import numpy as np
+        >>> from refprior.exact import Coin
+        >>> Coin(3).coordinate(np.array([[0.5]])).round(6).tolist()  # π / 2
+        [[1.570796]]
+        """
         return w
 
-    def inside(self, w: ArrayLike) -> Array:
-        """Coordinates of parameters given by the user, refused out of bounds: (M,) or (M, d) -> (M, d)."""
+    def to_coordinates(self, w: ArrayLike) -> Array:
+        """Coordinates of parameters that a user gave, refused out of bounds: (M,) or (M, d) -> (M, d).
+
+        >>> from refprior.exact import Coin
+        >>> Coin(3).to_coordinates([0.0, 0.5]).round(6).tolist()
+        [[0.0], [1.570796]]
+        """
         points = np.asarray(w, dtype=float).reshape(-1, self.dimension)
         with np.errstate(invalid="ignore"):
             u = self.coordinate(points)
@@ -88,13 +161,68 @@ class Channel(ABC):
             raise ValueError(f"the parameter {points[np.argmax(np.any(outside, axis=1))].tolist()} is out of bounds")
         return np.clip(u, self.bounds[:, 0], self.bounds[:, 1])
 
-    def stretch(self, u: Array) -> Array:
-        """dw/du along each axis: (K, d) -> (K, d)."""
+    def jacobian(self, u: Array) -> Array:
+        """dw/du along each axis, the diagonal of the Jacobian: (K, d) -> (K, d)."""
         return np.ones_like(u)
 
     def canonical(self, u: Array) -> Array:
-        """One representative of the coordinates that give the same p(z | w): (K, d) -> (K, d)."""
+        """One representative of all coordinates with the same p(z | w): (K, d) -> (K, d)."""
         return u
+
+    def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:
+        """log p(z | w) of one outcome z: (K, d) -> (K,).
+
+        >>> import numpy as np
+        >>> from refprior.exact import Coin
+        >>> np.exp(Coin(3).log_likelihood_of(np.array([[np.pi / 2]]), 3)).round(6).tolist()  # 1/8
+        [0.125]
+        """
+        match = np.flatnonzero(np.all(np.reshape(self.outcomes == np.asarray(z), (len(self.outcomes), -1)), axis=1))
+        if len(match) != 1:
+            raise ValueError(f"{z!r} is not an outcome: they run from {self.outcomes[0]} to {self.outcomes[-1]}")
+        return np.asarray(self.log_likelihood(u)[:, match[0]])
+
+    # grids
+
+    def known_lengths(self) -> Array | None:
+        """Fisher length of each axis in standard deviations, (d,), or None if it has to be measured.
+
+        A channel that gives lengths promises that its coordinates are evenly spread in them, or finer.
+        """
+        return None
+
+    def axis_lengths(self) -> Array:
+        """Fisher length of each axis in standard deviations, the longest over the other axes: (d,)."""
+        known = self.known_lengths()
+        return np.array([axis.length[-1] for axis in self._measured_axes]) if known is None else known
+
+    def axis_points(self, axis: int, count: int) -> Array:
+        """`count` points of an axis, both ends included, even in Fisher length: (count,)."""
+        if self.known_lengths() is None:
+            return self._measured_axes[axis].even_points(count)
+        return np.linspace(self.bounds[axis, 0], self.bounds[axis, 1], count)
+
+    def certificate_axis(self, axis: int, count: int) -> Array:
+        """Points of an axis on which the certificate looks: `axis_points`, and more where lengths were measured."""
+        points = self.axis_points(axis, count)
+        if self.known_lengths() is not None:
+            return points
+        low, high = self.bounds[axis]
+        extra = EVEN_POINTS if self.dimension == 1 else EVEN_POINTS_2D
+        return np.unique(np.concatenate([points, low + (high - low) * (np.arange(extra) + SHIFT) / extra]))
+
+    @property
+    def resolved(self) -> bool:
+        """Whether Fisher lengths are known or could be measured: if not, no grid can be trusted."""
+        return self.known_lengths() is not None or all(axis.resolved for axis in self._measured_axes)
+
+    @cached_property
+    def _measured_axes(self) -> list[MeasuredAxis]:
+        return [
+            measure_axis(self.log_likelihood, self.bounds, len(self.outcomes), axis) for axis in range(self.dimension)
+        ]
+
+    # speed and proofs
 
     def coarse(self) -> Channel:
         """A cheaper channel for the first part of the search: fewer outcomes, the same parameters."""
@@ -111,56 +239,45 @@ class Channel(ABC):
         with np.errstate(invalid="ignore"):
             return np.asarray(np.sum(np.where(p > 0, p * (log_p - log_marginal), 0.0), axis=1))
 
-    def column(self, u: Array, z: ArrayLike) -> Array:
-        """log p(z | w) for one outcome z: (K, d) -> (K,)."""
-        match = np.flatnonzero(np.all(np.reshape(self.outcomes == np.asarray(z), (len(self.outcomes), -1)), axis=1))
-        if len(match) != 1:
-            raise ValueError(f"{z!r} is not an outcome: they run from {self.outcomes[0]} to {self.outcomes[-1]}")
-        return np.asarray(self.log_likelihood(u)[:, match[0]])
+    def solve_fast(self, tolerance: float) -> tuple[Array, Array] | None:
+        """Atoms (K, d) in coordinates and weights (K,) by a method of this channel's own; None: use the general one."""
+        return None
 
-    def axis_lengths(self) -> Array:
-        """Fisher length of each axis in standard deviations, the longest over the other axes: (d,)."""
-        return np.array([np.max(self._axis_cumulative(axis)[1][-1]) for axis in range(self.dimension)])
-
-    def axis_points(self, axis: int, count: int) -> Array:
-        """`count` points of an axis, both ends included, even in Fisher length: (count,)."""
-        nodes, length = self._axis_cumulative(axis)
-        if length[-1] == 0:
-            return np.linspace(self.bounds[axis, 0], self.bounds[axis, 1], count)
-        increasing = length + 1e-9 * length[-1] * np.linspace(0, 1, len(length))  # a flat stretch has no inverse
-        return np.interp(np.linspace(0, increasing[-1], count), increasing, nodes)
-
-    def _axis_cumulative(self, axis: int) -> tuple[Array, Array]:
-        """Fisher length along an axis by angles between √p, refined until neighbours overlap well."""
-        for count in (65, 257, 1025, 4097):
-            nodes = np.linspace(self.bounds[axis, 0], self.bounds[axis, 1], count)
-            angles = self._bhattacharyya_angles(axis, nodes)
-            if angles.max() < 0.5:
-                break
-        return nodes, np.concatenate([[0.0], np.cumsum(2 * angles)])
-
-    def _bhattacharyya_angles(self, axis: int, nodes: Array) -> Array:
-        """arccos Σ √(p q) of neighbours, the largest over five places on the other axis: (count - 1,)."""
-        others = [np.linspace(b[0], b[1], 5) for i, b in enumerate(self.bounds) if i != axis]
-        largest = np.zeros(len(nodes) - 1)
-        for place in np.array(np.meshgrid(*others)).reshape(len(others), -1).T if others else [np.empty(0)]:
-            u = np.insert(np.tile(place, (len(nodes), 1)), axis, nodes, axis=1)
-            root = np.exp(0.5 * self.log_likelihood(u))
-            overlap = np.sum(root[1:] * root[:-1], axis=1)
-            largest = np.maximum(largest, np.arccos(np.clip(overlap, -1.0, 1.0)))
-        return largest
+    def prove(self, atoms: Array, weights: Array, *, tolerance: float) -> Proof:
+        """Prove by ball arithmetic that this prior is within `tolerance` of the capacity; ValueError if it cannot."""
+        raise ValueError("proofs are for the one-stage prior of a coin; other models carry the gap only")
 
     @staticmethod
     def from_function(
         log_likelihood: Callable[[Any], Any],
+        *,
         bounds: ArrayLike,
         outcomes: ArrayLike,
         derivatives: Callable[[Array], tuple[ArrayLike, ArrayLike]] | None = None,
     ) -> Channel:
-        """Your own model: see `own.FunctionChannel` for shapes and derivatives."""
-        from refprior.exact._own import FunctionChannel  # it is a Channel itself
+        """Your own model from its log-likelihood, a function of w that returns one row per parameter.
+
+        `bounds` is a pair, and w then has shape (K,); or two pairs, and w has shape (K, 2). The function returns
+        (K, Z), one column per outcome, in numpy or in torch. `derivatives` may return the first and second
+        derivatives of log p in w, (K, d, Z) and (K, d, d, Z). Without it a torch function is differentiated by
+        torch, any other by finite differences. Derivatives only steer the search: the gap does not use them.
+
+        >>> import numpy as np
+        >>> from scipy.stats import binom
+        >>> from refprior.exact import Channel, reference_prior
+        >>> heads = np.arange(3)
+        >>> coin = Channel.from_function(lambda w: binom.logpmf(heads, 2, w[:, None]), bounds=(0, 1), outcomes=heads)
+        >>> round(reference_prior(coin).information, 6)  # log(17/8)
+        0.753772
+        """
+        from refprior.exact._function_channel import FunctionChannel  # a subclass of this class
 
         return FunctionChannel.build(log_likelihood, bounds, outcomes, derivatives)
+
+    def _derive(self, **arrays: Any) -> None:
+        """Set what follows from the fields of a frozen dataclass."""
+        for name, value in arrays.items():
+            object.__setattr__(self, name, value)
 
 
 def log_mixture(log_p: Array, weights: Array) -> Array:
@@ -179,7 +296,15 @@ def log_mixture(log_p: Array, weights: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Categorical(Channel):
-    """Any finite channel, a table p(z | w) of shape (inputs, outcomes). The parameter is the row's number."""
+    """Any finite channel, a table p(z | w) of shape (inputs, outcomes). The parameter is the row's number.
+
+    >>> from refprior.exact import Categorical, reference_prior
+    >>> erasure = Categorical([[0.8, 0.2, 0.0], [0.0, 0.2, 0.8]])
+    >>> round(reference_prior(erasure).information, 6)  # 0.8 log 2
+    0.554518
+    """
+
+    continuous = False
 
     matrix: ArrayLike
     log_p: Array = field(init=False, repr=False)
@@ -191,13 +316,12 @@ class Categorical(Channel):
         if matrix.ndim != 2 or 0 in matrix.shape:
             raise ValueError(f"need a table of shape (inputs, outcomes), got shape {matrix.shape}")
         if not np.all(np.isfinite(matrix)) or matrix.min() < 0:
-            raise ValueError("the table holds NaN, infinite or negative probabilities: mend those entries")
+            raise ValueError("the table holds NaN, infinite or negative probabilities: correct those entries")
         check_row_sums(matrix.sum(axis=1))
-        matrix = matrix / matrix.sum(axis=1, keepdims=True)
         with np.errstate(divide="ignore"):
-            object.__setattr__(self, "log_p", np.log(matrix))
-        object.__setattr__(self, "bounds", np.array([[0.0, len(matrix) - 1.0]]))
-        object.__setattr__(self, "outcomes", np.arange(float(matrix.shape[1])))
+            log_p = np.log(matrix / matrix.sum(axis=1, keepdims=True))
+        inputs, outcomes = matrix.shape
+        self._derive(log_p=log_p, bounds=np.array([[0.0, inputs - 1.0]]), outcomes=np.arange(float(outcomes)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Categorical) and np.array_equal(self.log_p, other.log_p)
@@ -211,7 +335,15 @@ class Categorical(Channel):
     def rows(self, u: Array) -> Rows:
         log_p = self.log_likelihood(u)
         zero = np.zeros_like(log_p)
-        return dense_rows(log_p, zero[:, None, :], zero[:, None, None, :])
+        return Rows.from_derivatives(log_p, zero[:, None, :], zero[:, None, None, :])
+
+    def known_lengths(self) -> Array:
+        """Not a Fisher length: from one row to the next counts as one."""
+        return self.bounds[:, 1]
+
+    def axis_points(self, axis: int, count: int) -> Array:
+        """All rows, whatever the count."""
+        return np.arange(float(len(self.log_p)))
 
 
 def check_row_sums(sums: Array, name: Callable[[int], str] = lambda row: f"row {row}") -> None:

@@ -1,6 +1,7 @@
 """The paper's figures of exact priors: fig:coin_convergence_jeffreys and the appendix's two-stage ones.
 
-matplotlib is imported inside the functions: computing a prior must not pay for it.
+matplotlib is imported inside the functions, so that computing a prior does not load it. Figures are objects
+without pyplot: drawing changes no backend and opens no window.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ TWO_STAGES = ((1, 1), (1, 10), (1, 40), (10, 1), (30, 1))
 MANY_TOSSES = (10, 100, 1000)
 
 
-def plot_solution(solution: Solution, axes: Axes | None = None) -> Axes:
-    """Atoms as stems with their weights, the gain as a gray line on the right axis."""
-    import matplotlib.pyplot as plt
+def plot_solution(solution: Solution, ax: Axes | None = None) -> Axes:
+    """Atoms as stems with their weights, and the gain as a gray line on the right axis."""
+    from matplotlib.figure import Figure
 
-    if axes is None:
-        _, axes = plt.subplots(figsize=(4.2, 3.0), layout="constrained")
-    return _plot_line(solution, axes) if solution.channel.dimension == 1 else _plot_plane(solution, axes)
+    if ax is None:
+        ax = Figure(figsize=(4.2, 3.0), layout="constrained").subplots()
+    return _plot_line(solution, ax) if solution.channel.dimension == 1 else _plot_map(solution, ax)
 
 
 def _line(solution: Solution) -> Any:
@@ -43,36 +44,36 @@ def _line(solution: Solution) -> Any:
     return channel.parameter(u)[:, 0]
 
 
-def _plot_line(solution: Solution, axes: Axes) -> Axes:
+def _plot_line(solution: Solution, ax: Axes) -> Axes:
     w = _line(solution)
-    right = axes.twinx()
+    right = ax.twinx()
     right.plot(w, solution.gain(w), color=LINE, linewidth=1.0)
     right.axhline(solution.information, color=LINE, linewidth=0.6, linestyle=":")
     right.set_ylabel("gain (nats)", color=LINE)
     right.tick_params(axis="y", colors=LINE)
     right.set_ylim(0, 1.25 * solution.information)
-    axes.vlines(solution.atoms, 0, solution.weights, color=ATOM, linewidth=1.6)
-    axes.plot(solution.atoms, solution.weights, "o", color=ATOM, markersize=3.5)
-    axes.set_ylim(0, 1.15 * float(solution.weights.max()))
-    axes.set_xlabel("w")
-    axes.set_ylabel("weight of the atom", color=ATOM)
-    axes.set_zorder(right.get_zorder() + 1)
-    axes.patch.set_visible(False)
-    return axes
+    ax.vlines(solution.atoms, 0, solution.weights, color=ATOM, linewidth=1.6)
+    ax.plot(solution.atoms, solution.weights, "o", color=ATOM, markersize=3.5)
+    ax.set_ylim(0, 1.15 * float(solution.weights.max()))
+    ax.set_xlabel("w")
+    ax.set_ylabel("weight of the atom", color=ATOM)
+    ax.set_zorder(right.get_zorder() + 1)
+    ax.patch.set_visible(False)
+    return ax
 
 
-def _plot_plane(solution: Solution, axes: Axes) -> Axes:
+def _plot_map(solution: Solution, ax: Axes) -> Axes:
     side = 121
     ends = solution.channel.parameter(solution.channel.bounds.T)
     x, y = (np.linspace(ends[0, i], ends[1, i], side) for i in (0, 1))
     table = solution.gain(np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)).reshape(side, side)
     low = solution.information - 1.5
-    axes.contourf(x, y, np.maximum(table, low), levels=20, cmap="Greys", alpha=0.6)
+    ax.contourf(x, y, np.maximum(table, low), levels=20, cmap="Greys", alpha=0.6)
     area = 900 * solution.weights / solution.weights.max() / math.sqrt(len(solution.weights))
-    axes.scatter(solution.atoms[:, 0], solution.atoms[:, 1], s=area, color=ATOM, zorder=3, clip_on=False)
-    axes.set_xlabel("$w_1$")
-    axes.set_ylabel("$w_2$")
-    return axes
+    ax.scatter(solution.atoms[:, 0], solution.atoms[:, 1], s=area, color=ATOM, zorder=3, clip_on=False)
+    ax.set_xlabel("$w_1$")
+    ax.set_ylabel("$w_2$")
+    return ax
 
 
 def coin_figure() -> Figure:
@@ -81,38 +82,34 @@ def coin_figure() -> Figure:
 
 
 def two_stage_figure() -> Figure:
-    """fig:app:coin_two_stage1 and fig:app:coin_two_stage2: m tosses first, n tosses then."""
-    return _row([(f"m = {m}, n = {n}", two_stage_prior(Coin, m, n)) for m, n in TWO_STAGES])
+    """fig:app:coin_two_stage1 and fig:app:coin_two_stage2: m tosses first, then n."""
+    return _row([(f"m = {m}, n = {n}", two_stage_prior(Coin, m=m, n=n)) for m, n in TWO_STAGES])
 
 
 def _row(panels: list[tuple[str, Solution]]) -> Figure:
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(3.6 * columns, 2.7 * rows), layout="constrained")
-    for place in axes.flat[len(panels) :]:
-        place.set_visible(False)
-    for (title, solution), place in zip(panels, axes.flat, strict=False):
-        plot_solution(solution, place).set_title(title, fontsize=10)
+    figure = Figure(figsize=(3.6 * columns, 2.7 * rows), layout="constrained")
+    axes = figure.subplots(rows, columns)
+    for ax in axes.flat[len(panels) :]:
+        ax.set_visible(False)
+    for (title, solution), ax in zip(panels, axes.flat, strict=False):
+        plot_solution(solution, ax).set_title(title, fontsize=10)
     return figure
 
 
 def convergence_figure() -> Figure:
     """The coin's prior turns into Jeffreys' as n grows: distribution functions, and the information."""
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9.0, 3.2), layout="constrained")
+    figure = Figure(figsize=(9.0, 3.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
     for n, shade in zip(MANY_TOSSES, ("0.75", "0.5", ATOM), strict=True):
         prior = reference_prior(Coin(n))
-        places = np.concatenate([[0.0], prior.atoms, [1.0]])
-        left.step(
-            places,
-            np.concatenate([[0.0], np.cumsum(prior.weights), [1.0]]),
-            where="post",
-            color=shade,
-            label=f"n = {n}",
-        )
+        places, mass = [0.0, *prior.atoms, 1.0], [0.0, *np.cumsum(prior.weights), 1.0]
+        left.step(places, mass, where="post", color=shade, label=f"n = {n}")
     w = np.linspace(0, 1, 400)
     left.plot(w, 2 / math.pi * np.arcsin(np.sqrt(w)), color=DENSITY, linewidth=1.0, label="Jeffreys")
     left.set_xlabel("w")
@@ -122,16 +119,16 @@ def convergence_figure() -> Figure:
     return figure
 
 
-def _information_panel(axes: Axes) -> None:
+def _information_panel(ax: Axes) -> None:
     tosses = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
     limit = [0.5 * math.log(n * math.pi / (2 * math.e)) for n in tosses]  # ½ log(n/2πe) + log π
     best = [reference_prior(Coin(n)).information for n in tosses]
     smooth = [jeffreys(Coin(n)).information for n in tosses]
-    axes.loglog(tosses, np.subtract(best, limit), "o-", color=ATOM, markersize=3, label="reference prior")
-    axes.loglog(tosses, np.abs(np.subtract(smooth, limit)), "s-", color=DENSITY, markersize=3, label="Jeffreys prior")
-    axes.set_xlabel("n")
-    axes.set_ylabel("information − its limit (nats)")
-    axes.legend(frameon=False, fontsize=8)
+    ax.loglog(tosses, np.subtract(best, limit), "o-", color=ATOM, markersize=3, label="reference prior")
+    ax.loglog(tosses, np.abs(np.subtract(smooth, limit)), "s-", color=DENSITY, markersize=3, label="Jeffreys prior")
+    ax.set_xlabel("n")
+    ax.set_ylabel("information − its limit (nats)")
+    ax.legend(frameon=False, fontsize=8)
 
 
 FIGURES: dict[str, Callable[[], Figure]] = {
@@ -143,12 +140,8 @@ FIGURES: dict[str, Callable[[], Figure]] = {
 
 def save_figures(folder: Path) -> Iterator[Path]:
     """Draw every figure into the folder, one at a time."""
-    import matplotlib.pyplot as plt
-
     folder.mkdir(parents=True, exist_ok=True)
     for name, draw in FIGURES.items():
-        figure = draw()
         path = folder / name
-        figure.savefig(path, dpi=110)
-        plt.close(figure)
+        draw().savefig(path, dpi=110)
         yield path

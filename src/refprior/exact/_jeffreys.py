@@ -12,24 +12,30 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refprior.exact._channels import Array, Categorical, Channel
+from refprior.exact._arrays import Array, in_slices
+from refprior.exact._channels import Channel
 
-PANEL = 1.0  # standard deviations a Gauss–Legendre panel
-ORDER = 8  # nodes a panel
-EDGE = 1e-6  # of an axis
+PANEL = 1.0  # standard deviations per Gauss–Legendre panel
+ORDER = 8  # nodes per panel
+EDGE = 1e-6  # of an axis: this far from a bound at which p vanishes
 MOST_NODES = 200_000
 
 
 def fisher_information(channel: Channel, w: ArrayLike) -> Array:
-    """g(w) of one outcome of the channel, in the parameter w: (M,) or (M, d) -> (M, d, d)."""
-    u = channel.inside(w)
+    """g(w) of one outcome of the channel, in the parameter w: (M,) or (M, d) -> (M, d, d).
+
+    >>> from refprior.exact import Coin, fisher_information
+    >>> fisher_information(Coin(10), [0.5]).round(6).tolist()  # n / (w (1 - w))
+    [[[40.0]]]
+    """
+    u = channel.to_coordinates(w)
     information = coordinate_information(channel, u)
     size = np.sqrt(np.einsum("kii->ki", information))
-    information[np.abs(information) < 1e-12 * size[:, :, None] * size[:, None, :]] = (
-        0.0  # independent, but for rounding
-    )
+    independent = np.abs(information) < 1e-12 * size[:, :, None] * size[:, None, :]  # up to rounding
+    information[independent] = 0.0
+    jacobian = channel.jacobian(u)
     with np.errstate(divide="ignore", invalid="ignore"):
-        scaled = information / channel.stretch(u)[:, :, None] / channel.stretch(u)[:, None, :]
+        scaled = information / jacobian[:, :, None] / jacobian[:, None, :]
     return np.where(information == 0, 0.0, scaled)
 
 
@@ -44,36 +50,55 @@ def coordinate_information(channel: Channel, u: Array) -> Array:
     return np.asarray(np.einsum("kiz,kjz->kij", first, relative))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Jeffreys:
-    """The Jeffreys prior of a channel: its density, √det g integrated (its volume), and its information."""
+    """The Jeffreys prior of a channel: its density, the integral of √det g (its volume), and its information.
+
+    >>> from refprior.exact import Coin, jeffreys
+    >>> round(jeffreys(Coin(4)).volume, 6)  # 2π
+    6.283185
+    """
 
     channel: Channel
     volume: float
     information: float  # I(w; z) in nats under this prior
 
     def density(self, w: ArrayLike) -> Array:
-        """π_J(w), normalised: (M,) or (M, d) -> (M,)."""
-        u = self.channel.inside(w)
+        """π_J(w), normalised: (M,) or (M, d) -> (M,).
+
+        >>> from refprior.exact import Coin, jeffreys
+        >>> jeffreys(Coin(4)).density([0.5]).round(6).tolist()  # 2/π
+        [0.63662]
+        """
+        u = self.channel.to_coordinates(w)
         with np.errstate(divide="ignore"):
-            stretch = np.prod(self.channel.stretch(u), axis=1)
-            root = np.sqrt(np.maximum(np.linalg.det(coordinate_information(self.channel, u)), 0.0))
-            return np.asarray(root / stretch / self.volume)
+            determinant = np.prod(self.channel.jacobian(u), axis=1)
+            return np.asarray(root_determinant(coordinate_information(self.channel, u)) / determinant / self.volume)
+
+
+def root_determinant(information: Array) -> Array:
+    """√det g: (M, d, d) -> (M,)."""
+    return np.asarray(np.sqrt(np.maximum(np.linalg.det(information), 0.0)))
 
 
 def jeffreys(channel: Channel) -> Jeffreys:
-    """Density and information of the Jeffreys prior, by Gauss–Legendre panels in the coordinates u."""
-    if isinstance(channel, Categorical):
+    """Density and information of the Jeffreys prior, by Gauss–Legendre panels in the coordinates u.
+
+    >>> from refprior.exact import Coin, jeffreys, reference_prior
+    >>> jeffreys(Coin(10)).information < reference_prior(Coin(10)).information
+    True
+    """
+    if not channel.continuous:
         raise ValueError("a table has no continuous parameter, so it has no Jeffreys prior")
     u, measure = _nodes(channel)
-    size = max(1, 2_000_000 // len(channel.outcomes))
-    parts = [coordinate_information(channel, u[i : i + size]) for i in range(0, len(u), size)]
-    mass = measure * np.sqrt(np.maximum(np.linalg.det(np.concatenate(parts)), 0.0))
+    outcomes = len(channel.outcomes)
+    information = in_slices(lambda part: coordinate_information(channel, part), u, outcomes, least=1)
+    mass = measure * root_determinant(information)
     volume = float(mass.sum())
     weights = mass / volume
     log_marginal = channel.log_marginal(u, weights)
-    divergence = [channel.divergence(u[i : i + size], log_marginal) for i in range(0, len(u), size)]
-    return Jeffreys(channel, volume, float(weights @ np.concatenate(divergence)))
+    divergence = in_slices(lambda part: channel.divergence(part, log_marginal), u, outcomes, least=1)
+    return Jeffreys(channel=channel, volume=volume, information=float(weights @ divergence))
 
 
 def _nodes(channel: Channel) -> tuple[Array, Array]:

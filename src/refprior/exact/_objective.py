@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from refprior.exact._channels import SMALLEST_LOG, Array, Channel
+from refprior.exact._arrays import Array, in_slices
+from refprior.exact._channels import SMALLEST_LOG, Channel
 
 
 @dataclass(frozen=True)
 class Objective:
-    """Channels of one parameter with the signs of their informations."""
+    """Channels of the same parameter, with the signs of their informations."""
 
     channels: tuple[Channel, ...]
     signs: tuple[float, ...] = (1.0,)
@@ -33,22 +34,25 @@ class Objective:
         return all(channel.resolved for channel in self.channels)
 
     def log_marginals(self, u: Array, weights: Array) -> list[Array]:
-        """log p_c(z) = log Σ_k π_k p_c(z | w_k), one array a channel: (K, d), (K,) -> [(Z_c,)]."""
+        """log p_c(z) = log Σ_k π_k p_c(z | w_k), one array per channel: (K, d), (K,) -> [(Z_c,)]."""
         return [channel.log_marginal(u, weights) for channel in self.channels]
 
     def gain(self, u: Array, log_marginals: list[Array]) -> Array:
-        """G(w) = Σ_c b_c KL(p_c(z | w), p_c(z)), the gray line of the figures: (K, d) -> (K,)."""
+        """G(w) = Σ_c b_c KL(p_c(z | w), p_c(z)), the gray line of the figures, in slices: (K, d) -> (K,)."""
+        return in_slices(lambda part: self._gain(part, log_marginals), u, max(map(len, log_marginals)))
+
+    def _gain(self, u: Array, log_marginals: list[Array]) -> Array:
         gain = np.zeros(len(u))
         for sign, channel, log_marginal in zip(self.signs, self.channels, log_marginals, strict=True):
             gain += sign * channel.divergence(u, log_marginal)
         return gain
 
     def table(self, u: Array) -> Table:
-        """Everything about the points u that does not depend on the weights."""
+        """All that does not depend on the weights, at the points u: (K, d) -> Table."""
         return Table.build(self, u)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Table:
     """p and its derivatives at K points, with the sums that need no prior.
 
@@ -60,34 +64,39 @@ class Table:
     first: list[list[Any]]
     second: list[Callable[[Array], Array]]
     value: Array  # (K,) Σ_c b_c Σ_z p log p
-    slope: Array  # (K, d) its derivative
-    bend: Array  # (K, d, d) its second derivative
+    gradient: Array  # (K, d) its first derivative
+    hessian: Array  # (K, d, d) its second derivative
+
+    @classmethod
+    def empty(cls, signs: tuple[float, ...], count: int, dimension: int) -> Table:
+        """A table of no channels yet."""
+        gradient, hessian = np.zeros((count, dimension)), np.zeros((count, dimension, dimension))
+        return cls(signs=signs, p=[], first=[], second=[], value=np.zeros(count), gradient=gradient, hessian=hessian)
 
     @classmethod
     def build(cls, objective: Objective, u: Array) -> Table:
-        count, dimension = u.shape
-        table = cls(objective.signs, [], [], [], np.zeros(count), np.zeros(u.shape), np.zeros((*u.shape, dimension)))
+        """The table of points that may move: (K, d) -> Table."""
+        table = cls.empty(objective.signs, *u.shape)
         for sign, channel in zip(objective.signs, objective.channels, strict=True):
-            log_p, first, second, bend = channel.rows(u)
-            p = np.exp(log_p)
-            finite_log = np.maximum(log_p, SMALLEST_LOG)
-            table.value += sign * np.einsum("kz,kz->k", p, finite_log)
-            table.slope += sign * np.einsum("kiz,kz->ki", first, finite_log)
-            table.bend += sign * bend
-            table.p.append(p)
-            table.first.append([first[:, i] for i in range(dimension)])
+            log_p, first, second, hessian = channel.rows(u)
+            table._append_values(sign, log_p)
+            table.gradient += sign * np.einsum("kiz,kz->ki", first, np.maximum(log_p, SMALLEST_LOG))
+            table.hessian += sign * hessian
+            table.first.append([first[:, i] for i in range(u.shape[1])])
             table.second.append(second)
         return table
 
     @classmethod
     def of_values(cls, objective: Objective, u: Array) -> Table:
         """A table without derivatives: enough for the weights of points that do not move."""
-        table = cls(objective.signs, [], [], [], np.zeros(len(u)), np.empty(0), np.empty(0))
+        table = cls.empty(objective.signs, len(u), 0)
         for sign, channel in zip(objective.signs, objective.channels, strict=True):
-            log_p = channel.log_likelihood(u)
-            table.p.append(np.exp(log_p))
-            table.value += sign * np.einsum("kz,kz->k", table.p[-1], np.maximum(log_p, SMALLEST_LOG))
+            table._append_values(sign, channel.log_likelihood(u))
         return table
+
+    def _append_values(self, sign: float, log_p: Array) -> None:
+        self.p.append(np.exp(log_p))
+        self.value += sign * np.einsum("kz,kz->k", self.p[-1], np.maximum(log_p, SMALLEST_LOG))
 
     def mixtures(self, weights: Array) -> list[Array]:
         """p_c(z) = Σ_k π_k p_c(z | w_k): (K,) -> [(Z_c,)]."""
@@ -107,23 +116,27 @@ class Table:
             gains -= sign * (p @ log)
         return gains
 
-    def slopes(self, logs: list[Array]) -> Array:
+    def gradients(self, logs: list[Array]) -> Array:
         """G' at the points: -> (K, d)."""
-        slope = self.slope.copy()
+        gradient = self.gradient.copy()
         for sign, first, log in zip(self.signs, self.first, logs, strict=True):
-            slope -= sign * np.stack([f @ log for f in first], axis=1)
-        return slope
+            gradient -= sign * np.stack([f @ log for f in first], axis=1)
+        return gradient
 
-    def bends(self, logs: list[Array]) -> Array:
+    def hessians(self, logs: list[Array]) -> Array:
         """G'' at the points: -> (K, d, d)."""
-        bend = self.bend.copy()
+        hessian = self.hessian.copy()
         for sign, second, log in zip(self.signs, self.second, logs, strict=True):
-            bend -= sign * second(log)
-        return bend
+            hessian -= sign * second(log)
+        return hessian
+
+    def own_logs(self, weights: Array) -> list[Array]:
+        """log p_c(z) of the mixture of these points, finite everywhere: (K,) -> [(Z_c,)]."""
+        return [safe_log(mixture) for mixture in self.mixtures(weights)]
 
 
 def safe_log(mixture: Array) -> Array:
-    """log that stays finite where an outcome has no probability (there it meets only zeros)."""
+    """log that stays finite where an outcome has no probability (there it is multiplied by zeros only)."""
     return np.log(np.maximum(mixture, 1e-320))
 
 
@@ -137,24 +150,24 @@ def two_stage_signs(beta: float) -> tuple[float, float]:
     return 1.0, -float(beta)
 
 
-SPOTS = 32  # random priors at which concavity is tried
-EVEN_PART = 1e-3  # of the even prior in every spot, so that no outcome is excluded
-CONVEX = -1e-8  # relative curvature beyond rounding
+TRIAL_PRIORS = 32  # random priors at which concavity is tried
+UNIFORM_SHARE = 1e-3  # of the uniform prior in every trial, so that no outcome is excluded
+SMALLEST_CURVATURE = -1e-8  # relative; less is more than rounding
 
 
 def require_concave(objective: Objective, u: Array, weights: Array | None = None) -> None:
     """Refuse signed sums whose curvature is positive at some prior over the points u: a spot check, no proof.
 
-    Without weights the spots are the even prior and random ones. For the channels of one experiment, z^m a part
-    of z^{m+n}, this never fires; for arbitrary pairs it may.
+    Without weights it tries the uniform prior and random ones. It never refuses the channels of one experiment,
+    where z^m is a part of z^{m+n}; for arbitrary pairs it may.
     """
     table = Table.of_values(objective, u)
-    even = np.full(len(u), 1 / len(u))
-    drawn = np.random.default_rng(0).dirichlet(np.full(len(u), 0.5), SPOTS)
-    for spot in np.vstack([even, drawn]) if weights is None else weights[None, :]:
-        eigenvalues = np.linalg.eigvalsh(table.curvature((1 - EVEN_PART) * spot + EVEN_PART * even))
+    uniform = np.full(len(u), 1 / len(u))
+    drawn = np.random.default_rng(0).dirichlet(np.full(len(u), 0.5), TRIAL_PRIORS)
+    for trial in np.vstack([uniform, drawn]) if weights is None else weights[None, :]:
+        eigenvalues = np.linalg.eigvalsh(table.curvature((1 - UNIFORM_SHARE) * trial + UNIFORM_SHARE * uniform))
         smallest = float(eigenvalues[0] / max(1.0, eigenvalues[-1]))
-        if smallest < CONVEX:
+        if smallest < SMALLEST_CURVATURE:
             raise ValueError(
                 f"the two-stage objective is not concave for these channels (relative curvature {smallest:.2g} at "
                 "some prior), so no gap would bound anything: the first stage must be a part of what the second sees"

@@ -1,4 +1,4 @@
-"""The verbs: reference_prior, two_stage_prior, known_first_stage, certify."""
+"""The public functions: reference_prior, two_stage_prior, known_first_stage, certify."""
 
 from __future__ import annotations
 
@@ -7,115 +7,147 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from refprior.exact import _large as large
-from refprior.exact._channels import Array, Categorical, Channel
-from refprior.exact._models import Coin, positive_integer
+from refprior._checks import number, whole_number
+from refprior.exact._arrays import Array, Mask
+from refprior.exact._channels import Channel
 from refprior.exact._objective import Objective, require_concave, two_stage_signs
 from refprior.exact._search import fisher_grid
-from refprior.exact._solution import Solution, judged
+from refprior.exact._solution import Solution, with_certificate
 from refprior.exact._solver import solve
 
 
-def reference_prior(channel: Channel, tol: float = 1e-12) -> Solution:
-    """π*_n = argmax_π I_π(w; zⁿ), eq:ref_pin, to a gap of `tol` nats over all w, with its certificate."""
-    if not (np.isfinite(tol) and tol > 0):
-        raise ValueError(f"tol must be a finite number above 0, got {tol!r}")
-    if isinstance(channel, Coin) and channel.n >= large.LARGE_FROM:
-        u, weights = large.solve_coin(channel, tol)
-        return _warned(judged(Objective((channel,)), u, weights), tol)
+def reference_prior(channel: Channel, *, tolerance: float = 1e-12) -> Solution:
+    """π*_n = argmax_π I_π(w; zⁿ), eq:ref_pin, to a gap of `tolerance` nats over all w, with its certificate.
+
+    >>> from refprior.exact import Coin, reference_prior
+    >>> prior = reference_prior(Coin(10))
+    >>> len(prior.atoms), round(prior.information, 6)
+    (5, 1.232457)
+    """
+    number("tolerance", tolerance, above=0)
     objective = Objective((channel,))
-    return _warned(judged(objective, *solve(objective, tol)), tol)
+    return _with_warning(with_certificate(objective, *solve(objective, tolerance)), tolerance)
 
 
 def two_stage_prior(
-    channel_of_n: Callable[[int], Channel], m: int, n: int, beta: float = 1.0, tol: float = 1e-12
+    channel_of_n: Callable[[int], Channel], *, m: int, n: int, beta: float = 1.0, tolerance: float = 1e-12
 ) -> Solution:
     """argmax_π I_π(w; z^{m+n}) − β I_π(w; z^m), eq:ref_pinm_avg; with m = 0 the one-stage prior.
 
-    `channel_of_n(k)` is the channel of k samples, for example `Coin`.
+    `channel_of_n(k)` is the channel of k samples, for example `Coin`; m samples come first, then n.
+
+    >>> from refprior.exact import Coin, two_stage_prior
+    >>> prior = two_stage_prior(Coin, m=1, n=1)
+    >>> prior.weights.round(6).tolist(), round(prior.information, 6)  # log(5/4)
+    ([0.3, 0.4, 0.3], 0.223144)
     """
     signs = two_stage_signs(beta)
-    n = positive_integer(n, "the number of samples n of the second stage")
-    if m == 0 and not isinstance(m, bool):
-        return reference_prior(channel_of_n(n), tol)
-    m = positive_integer(m, "the number of samples m of the first stage (0 for a single stage)")
-    if beta == 0:
-        return reference_prior(channel_of_n(m + n), tol)
+    n = whole_number("the number of samples n of the second stage", n, at_least=1)
+    m = whole_number("the number of samples m of the first stage", m, at_least=0)
+    if m == 0 or beta == 0:
+        return reference_prior(channel_of_n(m + n), tolerance=tolerance)
+    number("tolerance", tolerance, above=0)
     objective = Objective((channel_of_n(m + n), channel_of_n(m)), signs)
     if not np.allclose(objective.channels[0].bounds, objective.channels[1].bounds):
         raise ValueError("both stages must share the parameter's range; channel_of_n gave two different boxes")
-    grid = _grid(objective.channel)
+    grid = fisher_grid(objective.channel, 1.0).points
     require_concave(objective, grid)
-    u, weights = solve(objective, tol)
+    u, weights = solve(objective, tolerance)
     require_concave(objective, np.vstack([grid, u]), np.concatenate([np.zeros(len(grid)), weights]))
-    return _warned(judged(objective, u, weights), tol)
+    return _with_warning(with_certificate(objective, u, weights), tolerance)
 
 
-def _grid(channel: Channel) -> Array:
-    """Parameters on which to try concavity: a standard deviation apart, or all rows of a table."""
-    if isinstance(channel, Categorical):
-        return np.arange(channel.bounds[0, 1] + 1)[:, None]
-    return fisher_grid(channel, 1.0)[0]
+def certify(prior: Solution, *, proof: bool = False, tolerance: float = 1e-12) -> Solution:
+    """The same prior with a new certificate; with `proof`, one by ball arithmetic (coins; needs the extra `proof`).
 
+    A proof shows that the capacity lies within `tolerance` of the prior's information; without `proof` the
+    tolerance is not used.
 
-def certify(prior: Solution, proof: bool = False) -> Solution:
-    """The same prior, judged afresh; with `proof`, by ball arithmetic (coins; needs the extra `proof`)."""
-    solution = judged(prior.objective, prior.coordinates, prior.weights)
+    >>> from refprior.exact import Coin, certify, reference_prior
+    >>> prior = reference_prior(Coin(2))
+    >>> certify(prior).gap == prior.gap
+    True
+    """
+    solution = with_certificate(prior.objective, prior.coordinates, prior.weights)
     if not proof:
         return solution
-    from refprior.exact._proof import prove_coin
+    if len(solution.objective.channels) > 1:
+        raise ValueError("proofs are for the one-stage prior of a coin; two-stage priors carry the gap only")
+    number("tolerance", tolerance, above=0)
+    return replace(solution, proof=solution.channel.prove(solution.atoms, solution.weights, tolerance=tolerance))
 
-    return replace(solution, proof=prove_coin(solution))
 
-
-def _warned(solution: Solution, tol: float) -> Solution:
+def _with_warning(solution: Solution, tolerance: float) -> Solution:
+    """The same solution, after a warning if its gap is above the tolerance or cannot be trusted."""
     if not solution.objective.resolved:
         warnings.warn(
             "the likelihood changes on scales too fine to follow, so where the gain is largest is not known: the "
-            f"gap of {solution.gap:.2g} nats is that to log of the number of outcomes; narrow the bounds",
+            f"gap of {solution.gap:.2g} nats is the distance to the log of the number of outcomes; narrow the bounds",
             stacklevel=3,
         )
-    elif not solution.gap <= tol:
+    elif not solution.gap <= tolerance:
         warnings.warn(
-            f"the gap is {solution.gap:.2g} nats, above the tolerance {tol:.2g}: the prior is the best "
-            "found, the gap still bounds what is missing",
+            f"the gap is {solution.gap:.2g} nats, above the tolerance {tolerance:.2g}: the prior is the best "
+            "found, and the gap still bounds its distance from the optimum",
             stacklevel=3,
         )
     return solution
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FirstStage:
-    """Priors for a second stage when the outcome of the first is known."""
+    """Priors for a second stage when the outcome of the first is known.
 
-    atoms: Array
-    weights: Array  # π_{n|m}, zero where excluded
-    posterior: Array  # after the first stage, what the second starts from
-    excluded: NDArray[np.bool_]  # atoms that the first stage rules out
+    >>> from refprior.exact import Coin, known_first_stage, reference_prior
+    >>> stage = known_first_stage(reference_prior(Coin(2)), 0, first=Coin(1))  # the first toss showed tails
+    >>> stage.excluded.tolist()
+    [False, False, True]
+    """
+
+    atoms: Array  # (K,) or (K, d)
+    weights: Array  # (K,) π_{n|m}, zero where excluded
+    posterior: Array  # (K,) after the first stage: what the second starts from
+    excluded: Mask  # (K,) atoms that the first stage rules out
 
 
-def known_first_stage(prior: Solution, z_m: ArrayLike, beta: float = 1.0, first: Channel | None = None) -> FirstStage:
+def known_first_stage(
+    prior: Solution, z_m: ArrayLike, *, beta: float = 1.0, first: Channel | None = None
+) -> FirstStage:
     """π_{n|m}(w) ∝ π*_n(w) p(z^m | w)^(−β), eq:ref_pinm (β = 1) and eq:ref_pinm_beta.
 
-    `z_m` is an outcome of the channel `first` (by default the prior's own). At β = 1 the posterior after the
-    first stage is π*_n again. Atoms with p(z^m | w) = 0 have no finite weight by the formula and none in any
-    posterior: they are excluded and the others renormalised.
+    `z_m` is an outcome of the channel `first` (by default the prior's own). Atoms with p(z^m | w) = 0 have no
+    finite weight by the formula and no weight in any posterior: they are excluded. At β = 1 the posterior after
+    the first stage is π*_n restricted to the atoms that are not excluded, and renormalised.
+
+    >>> from refprior.exact import Coin, known_first_stage, reference_prior
+    >>> stage = known_first_stage(reference_prior(Coin(2)), 0, first=Coin(1))
+    >>> stage.weights.round(6).tolist()  # ∝ (15/34) / 1, (4/34) / (1/2)
+    [0.652174, 0.347826, 0.0]
+    >>> stage.posterior.round(6).tolist()  # ∝ 15/34, 4/34
+    [0.789474, 0.210526, 0.0]
     """
     if not (np.isfinite(beta) and 0 <= beta <= 1):
         raise ValueError(f"beta must lie between 0 (remember the first stage) and 1 (forget it), got {beta!r}")
     channel = prior.channel if first is None else first
-    log_likelihood = channel.column(channel.coordinate(prior.channel.parameter(prior.coordinates)), z_m)
+    u = channel.coordinate(prior.channel.parameter(prior.coordinates))
+    log_likelihood = channel.log_likelihood_of(u, z_m)
     excluded = np.isneginf(log_likelihood)
     if np.all(excluded):
         raise ValueError(f"z_m = {z_m!r} is impossible under every atom of this prior: use a prior of larger n")
     finite = np.where(excluded, 0.0, log_likelihood)
     with np.errstate(divide="ignore"):
         base = np.where(excluded, -np.inf, np.log(prior.weights))
-    return FirstStage(prior.atoms, _normalised(base - beta * finite), _normalised(base + (1 - beta) * finite), excluded)
+    return FirstStage(
+        atoms=prior.atoms,
+        weights=_normalised(base - beta * finite),
+        posterior=_normalised(base + (1 - beta) * finite),
+        excluded=excluded,
+    )
 
 
 def _normalised(log: Array) -> Array:
+    """Weights from their logs: (K,) -> (K,)."""
     weights = np.exp(log - log.max())
     return np.asarray(weights / weights.sum())

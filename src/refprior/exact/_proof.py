@@ -1,11 +1,11 @@
 """A proof by ball arithmetic that the capacity of a coin lies in [I, I + bound]. Needs the extra `proof`.
 
-Every number is a ball that contains the true value, whatever rounding does; the weights are made to sum
-to one as exact rationals. The capacity is at least J(π), and at most the largest gain. The gain of a coin
-is G(w) = n (w log w + (1 − w) log(1 − w)) + Σ_z p(z | w) c_z, a Bernstein polynomial beside two
-logarithms, so its derivatives are differences of the c_z. The range of w is covered by cells: one around
-each atom, where G is bounded by a parabola, cells in between, halved until a Taylor bound suffices, and
-one at each end, where w log w decides.
+Every number is a ball that contains the true value, whatever rounding does. The weights are made to sum to
+one as exact rationals. The capacity is at least J(π) and at most the largest gain. The gain of a coin is
+G(w) = n (w log w + (1 − w) log(1 − w)) + Σ_z p(z | w) c_z, a Bernstein polynomial plus two logarithms, so its
+derivatives follow from differences of the c_z. Cells cover the range of w: one around each atom, where a
+parabola bounds G; cells in between, halved until a Taylor bound suffices; and one at each end, where w log w
+dominates.
 """
 
 from __future__ import annotations
@@ -15,37 +15,32 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from refprior.exact._channels import Array
-from refprior.exact._models import Coin
-from refprior.exact._solution import Solution
+from refprior.exact._arrays import Array
 
 PRECISION = 256  # bits
 MOST_TOSSES = 400
 ORDER = 8  # of the Taylor bound
 MOST_CELLS = 200_000
-WIDER = 1 + 1e-9  # cells overlap, so that rounding of their ends leaves no hole
+WIDER = 1 + 1e-9  # cells overlap, so that rounding of their ends leaves no gap
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Proof:
-    """The capacity lies in [lower, upper]; `cells` were needed to cover all w."""
+    """The capacity lies in [lower, upper]; it took this number of cells to cover all w."""
 
     lower: float
     upper: float
     cells: int
 
 
-def prove_coin(solution: Solution, bound: float = 1e-12) -> Proof:
-    """Prove capacity ∈ [I, I + bound] for a coin's prior; ArithmeticError where that is not so."""
-    channel = solution.channel
-    if not isinstance(channel, Coin) or len(solution.objective.channels) != 1:
-        raise ValueError("proofs are for the one-stage prior of a coin; other models carry the gap only")
-    if channel.n > MOST_TOSSES:
-        raise ValueError(f"proofs are for coins of at most {MOST_TOSSES} tosses, got {channel.n}")
+def prove_coin(n: int, atoms: Array, weights: Array, *, tolerance: float = 1e-12) -> Proof:
+    """Prove capacity ∈ [I, I + tolerance] for a prior of n tosses; ArithmeticError where that is not so."""
+    if n > MOST_TOSSES:
+        raise ValueError(f"proofs are for coins of at most {MOST_TOSSES} tosses, got {n}")
     flint = _flint()
     precision, flint.ctx.prec = flint.ctx.prec, PRECISION
     try:
-        return _Prover(flint, channel.n, solution.atoms, solution.weights).prove(bound)
+        return _Prover(flint, n, atoms, weights).prove(tolerance)
     finally:
         flint.ctx.prec = precision
 
@@ -59,7 +54,7 @@ def _flint() -> Any:
 
 
 class _Prover:
-    """Balls of one problem: the coefficients c_z, the information, and bounds of G on cells."""
+    """Balls of one problem: the coefficients c_z, the information, and bounds on G over cells."""
 
     def __init__(self, flint: Any, n: int, atoms: Array, weights: Array) -> None:
         self.flint, self.n, self.arb = flint, n, flint.arb
@@ -68,7 +63,7 @@ class _Prover:
         self.weights = [self.arb(weight / total) for weight in rational]
         self.atoms = [float(atom) for atom in atoms]
         self.binomials = [self.arb(flint.fmpz.bin_uiui(n, z)) for z in range(n + 1)]
-        self.c = [b.log() - self._marginal(z).log() for z, b in enumerate(self.binomials)]
+        self.coefficients = [b.log() - self._marginal(z).log() for z, b in enumerate(self.binomials)]
         self.polynomials = [self._polynomial(k) for k in range(min(ORDER, n) + 1)]
         gains = [weight * self.derivatives(atom, 0)[0] for weight, atom in zip(self.weights, self.atoms, strict=True)]
         self.information = sum(gains[1:], gains[0])
@@ -83,7 +78,7 @@ class _Prover:
 
     def _polynomial(self, k: int) -> tuple[Any, Any]:
         """Polynomial in w/(1 − w) that times (1 − w)^(n−k) is ∂ᵏ Σ p(z|w) c_z; and one with |Δᵏ c|."""
-        differences = self.c
+        differences = self.coefficients
         for _ in range(k):
             differences = [b - a for a, b in itertools.pairwise(differences)]
         falling = math.prod(range(self.n - k + 1, self.n + 1))
@@ -96,7 +91,7 @@ class _Prover:
         """G and its derivatives at a point; at 0 and 1 only G itself exists."""
         x = self.arb(w)
         if w in (0.0, 1.0):
-            return [self.c[0] if w == 0.0 else self.c[self.n]]
+            return [self.coefficients[0] if w == 0.0 else self.coefficients[self.n]]
         values = []
         for k in range(order + 1):
             polynomial = self.polynomials[k][0] if k <= self.n else None
@@ -118,22 +113,19 @@ class _Prover:
         """Upper bound of G within `radius` of `middle`, by a parabola that bounds the Taylor series."""
         r = self.arb(radius)
         g = self.derivatives(middle, ORDER - 1)
-        bend = g[2] + sum((abs(g[k]) * r ** (k - 2) / math.factorial(k - 2) for k in range(3, ORDER)), self.arb(0))
-        bend += (
-            self.remainder(middle - WIDER * radius, middle + WIDER * radius)
-            * r ** (ORDER - 2)
-            / math.factorial(ORDER - 2)
-        )
+        curvature = g[2] + sum((abs(g[k]) * r ** (k - 2) / math.factorial(k - 2) for k in range(3, ORDER)), self.arb(0))
+        remainder = self.remainder(middle - WIDER * radius, middle + WIDER * radius)
+        curvature += remainder * r ** (ORDER - 2) / math.factorial(ORDER - 2)
         linear = g[0] + abs(g[1]) * r
-        if bend < 0:
-            if abs(g[1]) >= -bend * r:  # the parabola still rises at the cell's edge
-                return linear + bend * r**2 / 2
-            return g[0] - g[1] ** 2 / (2 * bend)
-        return linear + abs(bend) * r**2 / 2
+        if curvature < 0:
+            if abs(g[1]) >= -curvature * r:  # the parabola still rises at the edge of the cell
+                return linear + curvature * r**2 / 2
+            return g[0] - g[1] ** 2 / (2 * curvature)
+        return linear + abs(curvature) * r**2 / 2
 
-    def end(self, reflected: bool) -> float:
+    def end_width(self, *, reflected: bool) -> float:
         """A width h with G ≤ G(0) on [0, h], or its mirror image: n log h + max |slope of the rest| ≤ 0."""
-        c = self.c[::-1] if reflected else self.c
+        c = self.coefficients[::-1] if reflected else self.coefficients
         slope = self.arb(0)
         for a, b in itertools.pairwise(c):
             slope = slope.max(abs(b - a).upper())
@@ -143,22 +135,23 @@ class _Prover:
         return width
 
     def prove(self, bound: float) -> Proof:
+        """Cover [0, 1] by cells on which G ≤ I + bound."""
         upper = self.arb(self.information.lower()) + self.arb(bound)
-        low, high = self.end(False), 1 - self.end(True)
-        ends = [self.c[0], self.c[self.n]]
+        low, high = self.end_width(reflected=False), 1 - self.end_width(reflected=True)
+        ends = [self.coefficients[0], self.coefficients[self.n]]
         if not all(value <= upper for value in ends):
             raise ArithmeticError(f"the gain at an end exceeds I + {bound:g}: this prior is not within it")
         cells, edges = 2, [low]
         for atom in self.atoms:
             if low < atom < high:
-                radius = self._around(atom, min(atom - low, high - atom) / 2, upper)
+                radius = self._radius_around(atom, min(atom - low, high - atom) / 2, upper)
                 edges += [atom - radius / WIDER, atom + radius / WIDER]
                 cells += 1
         edges.append(high)
         pending = [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
         return self._cover(pending, upper, bound, cells)
 
-    def _around(self, atom: float, radius: float, upper: Any) -> float:
+    def _radius_around(self, atom: float, radius: float, upper: Any) -> float:
         """The radius of a cell around an atom on which the bound holds."""
         distances = [abs(atom - other) for other in self.atoms if other != atom]
         radius = min(radius, 0.4 * min(distances))
@@ -169,6 +162,7 @@ class _Prover:
         return radius
 
     def _cover(self, pending: list[tuple[float, float]], upper: Any, bound: float, cells: int) -> Proof:
+        """Halve the intervals between atoms until a Taylor bound suffices on each."""
         while pending:
             a, b = pending.pop()
             middle = (a + b) / 2
@@ -180,7 +174,7 @@ class _Prover:
                 raise ArithmeticError(f"the gain near {middle:.12g} exceeds I + {bound:g}: this prior is not within it")
             pending += [(a, middle), (middle, b)]
         lower, top = float(self.information.lower()), float(upper.upper())
-        return Proof(math.nextafter(lower, -math.inf), math.nextafter(top, math.inf), cells)
+        return Proof(lower=math.nextafter(lower, -math.inf), upper=math.nextafter(top, math.inf), cells=cells)
 
 
 def _entropy_derivative(x: Any, k: int) -> Any:

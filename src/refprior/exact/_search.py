@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import itertools
+from typing import NamedTuple
 
 import numpy as np
 from scipy.ndimage import maximum_filter
 
-from refprior.exact._channels import Array, Channel, Index
+from refprior.exact._arrays import Array, Index
+from refprior.exact._channels import Channel
 from refprior.exact._objective import Objective, safe_log
 
-CHUNK = 4_000_000  # entries of one (points, outcomes) table
+
+class Grid(NamedTuple):
+    """Points (G, d) and the number of points on each axis."""
+
+    points: Array
+    shape: tuple[int, ...]
 
 
-def fisher_grid(channel: Channel, spacing: float, least: int = 9) -> tuple[Array, tuple[int, ...]]:
-    """Points `spacing` standard deviations apart on each axis: (G, d), and the grid's shape."""
+def fisher_grid(channel: Channel, spacing: float, least: int = 9) -> Grid:
+    """Points `spacing` standard deviations apart on each axis."""
     counts = [max(least, int(np.ceil(length / spacing)) + 1) for length in channel.axis_lengths()]
     axes = [channel.axis_points(axis, count) for axis, count in enumerate(counts)]
-    return np.array(list(itertools.product(*axes))), tuple(counts)
-
-
-def grid_gain(objective: Objective, u: Array, logs: list[Array]) -> Array:
-    """G on many points, a slice at a time so that memory stays small: (G, d) -> (G,)."""
-    size = max(1, CHUNK // max(len(log) for log in logs))
-    return np.concatenate([objective.gain(u[i : i + size], logs) for i in range(0, len(u), size)])
+    return Grid(np.array(list(itertools.product(*axes))), tuple(len(axis) for axis in axes))
 
 
 def peaks(values: Array, shape: tuple[int, ...]) -> Index:
@@ -33,14 +34,14 @@ def peaks(values: Array, shape: tuple[int, ...]) -> Index:
 
 
 def climb(objective: Objective, u: Array, logs: list[Array], reach: Array, steps: int = 5) -> tuple[Array, Array]:
-    """Newton ascent of G from each point, at most `reach` (d,) a step: -> (M, d), (M,)."""
+    """Newton ascent of G from each point, at most `reach` (d,) per step: -> (M, d), (M,)."""
     bounds = objective.channel.bounds
     best, value = u, objective.gain(u, logs)
     for _ in range(steps):
         table = objective.table(best)
-        slope, bend = table.slopes(logs), table.bends(logs)
-        values, vectors = np.linalg.eigh(-bend)
-        uphill = np.einsum("kia,ka,kja,kj->ki", vectors, 1 / np.maximum(np.abs(values), 1e-12), vectors, slope)
+        values, vectors = np.linalg.eigh(-table.hessians(logs))
+        inverse = 1 / np.maximum(np.abs(values), 1e-12)
+        uphill = np.einsum("kia,ka,kja,kj->ki", vectors, inverse, vectors, table.gradients(logs))
         trial = np.clip(best + np.clip(uphill, -reach, reach), bounds[:, 0], bounds[:, 1])
         trial_value = objective.gain(trial, logs)
         better = trial_value > value
@@ -52,5 +53,5 @@ def climb(objective: Objective, u: Array, logs: list[Array], reach: Array, steps
 
 
 def search_logs(objective: Objective, u: Array, weights: Array) -> list[Array]:
-    """log p_c(z), finite everywhere, for the searches of the solver."""
+    """log p_c(z), finite everywhere, for the solver's searches."""
     return [safe_log(np.exp(log)) if np.any(np.isinf(log)) else log for log in objective.log_marginals(u, weights)]

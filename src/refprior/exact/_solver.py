@@ -1,9 +1,9 @@
-"""The reference prior: candidates, weights, joint ascent, and exchange until nothing is missing.
+"""The reference prior: candidates, weights, joint ascent, and missing atoms added until there are none.
 
-1. Weights of a grid of candidates by the interior-point method; its peaks are the first atoms.
+1. Weights on a grid of candidates by the interior-point method; their peaks are the first atoms.
 2. Joint Newton ascent on atoms and weights.
 3. Maxima of the gain above J are missing atoms: add them, find weights, ascend again.
-The certificate (certificate.py) then judges the result without knowing how it was found.
+The certificate then judges the result without knowing how it was found.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
-from refprior.exact._ascent import Point, ascend, settle
-from refprior.exact._channels import Array, Categorical, Index
-from refprior.exact._objective import Objective, Table, safe_log
-from refprior.exact._search import climb, fisher_grid, grid_gain, peaks, search_logs
+from refprior.exact._arrays import Array, Index
+from refprior.exact._ascent import Problem, ascend, equalise
+from refprior.exact._objective import Objective, Table
+from refprior.exact._optimality import Point
+from refprior.exact._search import Grid, climb, fisher_grid, peaks, search_logs
 from refprior.exact._weights import optimal_weights
 
 CANDIDATE_SPACING = 0.25  # standard deviations between candidates, one parameter
-CANDIDATE_SPACING_PLANE = 0.8  # two parameters: their number grows with the square
+CANDIDATE_SPACING_2D = 0.8  # two parameters: the number of candidates grows with the square
 MOST_CANDIDATES = 2000  # of one parameter: the cost of a step grows with the cube
 SEARCH_SPACING = 0.25
 COARSE_TOLERANCE = 1e-6  # of a search on fewer outcomes
-IDLE = 1e-8  # rows of a table with less weight are left out, if that costs nothing
+UNUSED_WEIGHT = 1e-8  # rows of a table with less weight are left out if that costs nothing
 ROUNDS = 25
-FEW = 2  # more missing atoms than this in one dimension: let the others move aside
+FEW_MISSING = 2  # with more missing atoms than this in one dimension, the others are shifted as well
 PATIENCE = 4  # rounds without halving the excess: what is left is rounding
-MET = 0.02  # standard deviations; atoms this near after an ascent have met
-TEAR = 0.02  # standard deviations to either side of an atom in a dip, from where to climb
-# atoms closer than this (standard deviations) become one before an ascent; less after each stale round
-TWIN = (0.3, 0.1, 0.01, 1e-3)
+MERGE_AFTER_ASCENT = 0.02  # standard deviations between atoms that have become one in an ascent
+MERGE_BEFORE_ASCENT = (0.3, 0.1, 0.01, 1e-3)  # the same before an ascent, by rounds without progress
+SPLIT_OFFSET = 0.02  # standard deviations to either side of an atom that may split, from where to climb
 
 
 class Missing(NamedTuple):
@@ -44,67 +44,70 @@ class Missing(NamedTuple):
 
 def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
     """Atoms in coordinates (K, d) and weights (K,) whose gap should be below `tolerance`."""
-    if isinstance(objective.channel, Categorical):
-        return _solve_table(objective, tolerance)
+    fast = objective.channel.solve_fast(tolerance) if len(objective.channels) == 1 else None
+    if fast is not None:
+        return fast
+    if not objective.channel.continuous:
+        return _solve_finite(objective, tolerance)
     unit = _unit(objective)
-    point = _completed(objective, _first_atoms(objective, unit), unit, tolerance)
+    point = _add_missing_atoms(objective, _first_atoms(objective, unit), unit, tolerance)
     return objective.channel.canonical(point.u), point.weights
 
 
 def _first_atoms(objective: Objective, unit: Array) -> Point:
-    """From a search on a coarser quadrature where the model has one, else from a grid of candidates."""
+    """From a search on a coarser quadrature if the model has one, else from a grid of candidates."""
     cheaper = Objective(tuple(c.coarse() for c in objective.channels), objective.signs)
     if all(c is d for c, d in zip(cheaper.channels, objective.channels, strict=True)):
         return _start(objective, unit)
     return _ascend(objective, *solve(cheaper, COARSE_TOLERANCE), unit)
 
 
-def _completed(objective: Objective, point: Point, unit: Array, tolerance: float) -> Point:
-    """Let missing atoms in, always from the best point so far, until none is missing or nothing helps."""
-    grid, shape = fisher_grid(objective.channel, SEARCH_SPACING)
-    best, missing, stale = point, _missing(objective, point, grid, shape, unit, tolerance), 0
+def _add_missing_atoms(objective: Objective, point: Point, unit: Array, tolerance: float) -> Point:
+    """Add missing atoms, always to the best point so far, until none is missing or nothing helps."""
+    grid = fisher_grid(objective.channel, SEARCH_SPACING)
+    best, missing, stale = point, _missing(objective, point, grid, unit, tolerance), 0
     for _ in range(ROUNDS):
         if not len(missing.places) or stale == PATIENCE:
             break
-        point = _enlarged(objective, best, missing, grid, unit, stale)
-        found = _missing(objective, point, grid, shape, unit, tolerance)
+        point = _with_missing(objective, best, missing, grid, unit, stale)
+        found = _missing(objective, point, grid, unit, tolerance)
         stale = 0 if found.excess < 0.5 * missing.excess else stale + 1
         if found.excess < missing.excess:
             best, missing = point, found
     return best
 
 
-def _enlarged(objective: Objective, point: Point, missing: Missing, grid: Array, unit: Array, stale: int) -> Point:
-    """One more try: neighbours move aside where atoms stand dense, else the missing atoms are put in."""
-    if len(missing.places) <= FEW or objective.channel.dimension > 1:
-        return _exchange(objective, point, missing.places, unit, TWIN[stale])
+def _with_missing(objective: Objective, point: Point, missing: Missing, grid: Grid, unit: Array, stale: int) -> Point:
+    """One attempt: put the missing atoms in, or, where atoms are dense, fewer of them and shift the neighbours."""
+    if len(missing.places) <= FEW_MISSING or objective.channel.dimension > 1:
+        return _insert(objective, point, missing.places, unit, MERGE_BEFORE_ASCENT[stale])
     more = 1 + len(missing.places) // 16 + stale
-    u, weights = respaced(point, grid[:, 0], missing.surplus, more)
+    u, weights = insert_and_shift(point, grid.points[:, 0], missing.surplus, more)
     return _ascend(objective, u, optimal_weights(Table.of_values(objective, u), 1e-12, weights), unit)
 
 
-def _solve_table(objective: Objective, tolerance: float) -> tuple[Array, Array]:
-    """A finite channel: all rows are candidates, none moves."""
-    u = np.arange(objective.channel.bounds[0, 1] + 1)[:, None]
+def _solve_finite(objective: Objective, tolerance: float) -> tuple[Array, Array]:
+    """A finite channel: all its parameters are candidates, and none moves."""
+    u = fisher_grid(objective.channel, 1.0).points
     table = Table.of_values(objective, u)
-    weights = _over(optimal_weights(table, 0.1 * tolerance), 1e-3 * tolerance)
-    kept = weights > IDLE
+    weights = _drop_below(optimal_weights(table, 0.1 * tolerance), 1e-3 * tolerance)
+    kept = weights > UNUSED_WEIGHT
     again = np.zeros(len(u))
     again[kept] = optimal_weights(Table.of_values(objective, u[kept]), 0.1 * tolerance)
     if _table_gap(table, again) <= max(tolerance, _table_gap(table, weights)):
-        weights = _over(again, 1e-3 * tolerance)
+        weights = _drop_below(again, 1e-3 * tolerance)
     return u[weights > 0], weights[weights > 0]
 
 
-def _over(weights: Array, least: float) -> Array:
-    """Weights above `least` only, renormalised."""
+def _drop_below(weights: Array, least: float) -> Array:
+    """Zero where a weight is not above `least`, the others renormalised."""
     kept = np.where(weights > least, weights, 0.0)
     return np.asarray(kept / kept.sum())
 
 
 def _table_gap(table: Table, weights: Array) -> float:
     """Largest gain minus J on the points of a table."""
-    gains = table.gains([safe_log(mixture) for mixture in table.mixtures(weights)])
+    gains = table.gains(table.own_logs(weights))
     return float(gains.max() - weights @ gains)
 
 
@@ -115,21 +118,19 @@ def _unit(objective: Objective) -> Array:
 
 
 def _start(objective: Objective, unit: Array) -> Point:
-    """Weights on a grid of candidates, gathered around their peaks, then the joint ascent."""
+    """Weights on a grid of candidates, merged around their peaks, then the joint ascent."""
     channel = objective.channel
-    plane = channel.dimension > 1
-    narrowest = float(channel.axis_lengths().max()) / MOST_CANDIDATES
-    u, shape = fisher_grid(channel, CANDIDATE_SPACING_PLANE if plane else max(CANDIDATE_SPACING, narrowest))
-    if plane:
-        u, shape = _one_of_each(u, channel.canonical(u)), ()
-    weights = optimal_weights(Table.of_values(objective, u), 1e-7)
-    top = np.flatnonzero(weights > 1e-4 * weights.max()) if plane else _heavy_peaks(weights, shape)
-    return _ascend(objective, *gather(u, weights, u[top]), unit)
-
-
-def _one_of_each(u: Array, canonical: Array) -> Array:
-    """Drop points whose representative is another point."""
-    return u[np.all(u == canonical, axis=1)]
+    if channel.dimension > 1:
+        u = fisher_grid(channel, CANDIDATE_SPACING_2D).points
+        u = u[np.all(u == channel.canonical(u), axis=1)]  # one of the points that a symmetry exchanges
+        weights = optimal_weights(Table.of_values(objective, u), 1e-7)
+        top = np.flatnonzero(weights > 1e-4 * weights.max())
+    else:
+        narrowest = float(channel.axis_lengths().max()) / MOST_CANDIDATES
+        u, shape = fisher_grid(channel, max(CANDIDATE_SPACING, narrowest))
+        weights = optimal_weights(Table.of_values(objective, u), 1e-7)
+        top = _heavy_peaks(weights, shape)
+    return _ascend(objective, *merge_to_centres(u, weights, u[top]), unit)
 
 
 def _heavy_peaks(weights: Array, shape: tuple[int, ...]) -> Index:
@@ -137,64 +138,70 @@ def _heavy_peaks(weights: Array, shape: tuple[int, ...]) -> Index:
     return np.asarray(top[weights[top] > 1e-3 * weights.max()])
 
 
-def gather(u: Array, weights: Array, centres: Array) -> tuple[Array, Array]:
-    """Give each candidate's weight to its nearest centre, at the mean place: (M, d), (M,)."""
+def merge_to_centres(u: Array, weights: Array, centres: Array) -> tuple[Array, Array]:
+    """Give each point's weight to its nearest centre, at the mean place: (M, d), (M,)."""
     nearest = cKDTree(centres).query(u)[1]
     total = np.bincount(nearest, weights, len(centres))
     moved = [np.bincount(nearest, weights * u[:, i], len(centres)) / total for i in range(u.shape[1])]
     return np.stack(moved, axis=1), total / total.sum()
 
 
-def _ascend(objective: Objective, u: Array, weights: Array, unit: Array, met: float = MET) -> Point:
-    """Joint ascent; atoms that met on the way become one."""
-    bounds = objective.channel.bounds
+def merge_close(u: Array, weights: Array, unit: Array, distance: float) -> tuple[Array, Array]:
+    """One atom for each group closer than `distance` standard deviations: (M, d), (M,)."""
+    return merge_to_centres(u, weights, _representatives(u / unit, weights, distance) * unit)
+
+
+def _representatives(u: Array, weights: Array, distance: float) -> Array:
+    """The heaviest points of which no two are closer than `distance`: (K, d) -> (M, d)."""
+    chosen: list[Array] = []
+    for k in np.argsort(-weights):
+        if all(np.linalg.norm(u[k] - other) > distance for other in chosen):
+            chosen.append(u[k])
+    return np.array(chosen)
+
+
+def _ascend(objective: Objective, u: Array, weights: Array, unit: Array, distance: float = MERGE_AFTER_ASCENT) -> Point:
+    """Joint ascent, repeated if atoms came closer than `distance` on the way and were merged."""
+    problem = Problem(objective.table, objective.channel.bounds, 0.5 * unit)
     for _ in range(3):
-        point = ascend(objective.table, u, weights, bounds, 0.5 * unit)
-        point = settle(objective.table, point, bounds, 0.5 * unit)
-        u, weights = merged(objective.channel.canonical(point.u), point.weights, unit, met)
+        point = equalise(problem, ascend(problem, u, weights))
+        u, weights = merge_close(objective.channel.canonical(point.u), point.weights, unit, distance)
         if len(u) == len(point.u):
             break
     return point
 
 
-def merged(u: Array, weights: Array, unit: Array, apart: float) -> tuple[Array, Array]:
-    """One atom for each group closer than `apart` standard deviations: (M, d), (M,)."""
-    return gather(u, weights, _representatives(u / unit, weights, apart) * unit)
-
-
-def _missing(
-    objective: Objective, point: Point, grid: Array, shape: tuple[int, ...], unit: Array, tolerance: float
-) -> Missing:
+def _missing(objective: Objective, point: Point, grid: Grid, unit: Array, tolerance: float) -> Missing:
     """Maxima of the gain above J by more than a third of the tolerance."""
     logs = search_logs(objective, point.u, point.weights)
-    values = grid_gain(objective, grid, logs)
+    values = objective.gain(grid.points, logs)
     level = float(point.weights @ objective.gain(point.u, logs))
-    start = peaks(values, shape)
-    distance = cKDTree(point.u / unit).query(grid[start] / unit)[0]
-    start = start[(distance > SEARCH_SPACING) | (values[start] > level)]  # not the atoms' own
-    for places in (grid[start], _torn(point, objective.channel.bounds, unit)):
+    start = peaks(values, grid.shape)
+    distance = cKDTree(point.u / unit).query(grid.points[start] / unit)[0]
+    start = start[(distance > SEARCH_SPACING) | (values[start] > level)]  # leave out the peaks of the atoms themselves
+    for places in (grid.points[start], _split_starts(point, objective.channel.bounds, unit)):
         if len(places):
             top, height = climb(objective, places, logs, SEARCH_SPACING * unit)
             excess = height - level
             if excess.max() > tolerance / 3:
                 return Missing(top[excess > tolerance / 3], float(excess.max()), values - level)
-    return Missing(grid[:0], float(values.max()) - level, values - level)
+    return Missing(grid.points[:0], float(values.max()) - level, values - level)
 
 
-def _torn(point: Point, bounds: Array, unit: Array) -> Array:
-    """Both sides of every atom that stands in a dip of the gain, as where one is about to become two: (M, d)."""
+def _split_starts(point: Point, bounds: Array, unit: Array) -> Array:
+    """Both sides of every atom at which the gain is not concave, where one atom may become two: (M, d)."""
     free = point.free(bounds)
-    bends = np.where(free[:, :, None] & free[:, None, :], point.bends * unit * unit[:, None], 0.0)
-    values, vectors = np.linalg.eigh(bends)
-    torn = values[:, -1] > 0
-    aside = TEAR * vectors[torn, :, -1] * unit
-    return np.clip(np.vstack([point.u[torn] - aside, point.u[torn] + aside]), bounds[:, 0], bounds[:, 1])
+    hessians = np.where(free[:, :, None] & free[:, None, :], point.hessians * unit * unit[:, None], 0.0)
+    values, vectors = np.linalg.eigh(hessians)
+    split = values[:, -1] > 0
+    offset = SPLIT_OFFSET * vectors[split, :, -1] * unit
+    return np.clip(np.vstack([point.u[split] - offset, point.u[split] + offset]), bounds[:, 0], bounds[:, 1])
 
 
-def respaced(point: Point, grid: Array, surplus: Array, more: int) -> tuple[Array, Array]:
-    """`more` atoms in addition, let in where the gain exceeds J; their neighbours move aside: (M, 1), (M,).
+def insert_and_shift(point: Point, grid: Array, surplus: Array, more: int) -> tuple[Array, Array]:
+    """`more` additional atoms where the gain exceeds J, and their neighbours shifted to make room: (M, 1), (M,).
 
-    Where atoms stand so dense that the gain hardly ripples, a new one in every gap would be far too many.
+    Where atoms are so dense that the gain hardly varies between them, a new one in every interval is far too many.
     """
     order = np.argsort(point.u[:, 0])
     u, weights = point.u[order, 0], point.weights[order]
@@ -207,19 +214,12 @@ def respaced(point: Point, grid: Array, surplus: Array, more: int) -> tuple[Arra
     return moved[:, None], new / new.sum()
 
 
-def _exchange(objective: Objective, point: Point, added: Array, unit: Array, apart: float) -> Point:
-    """Atoms and missing ones together: weights, then the joint ascent without twins and without the dead."""
+def _insert(objective: Objective, point: Point, added: Array, unit: Array, distance: float) -> Point:
+    """Old and new atoms together: weights, then the joint ascent of those that have weight, close ones merged."""
     u = objective.channel.canonical(np.vstack([point.u, added]))
     weights = optimal_weights(Table.of_values(objective, u), 1e-12)
-    alive = weights > 1e-9
-    u, weights = u[alive], weights[alive] / weights[alive].sum()
-    return _ascend(objective, *merged(u, weights, unit, apart), unit, min(MET, apart / 2))
-
-
-def _representatives(u: Array, weights: Array, apart: float) -> Array:
-    """The heaviest points of which no two are nearer than `apart`: (K, d) -> (M, d)."""
-    chosen: list[Array] = []
-    for k in np.argsort(-weights):
-        if all(np.linalg.norm(u[k] - other) > apart for other in chosen):
-            chosen.append(u[k])
-    return np.array(chosen)
+    used = weights > 1e-9
+    u, weights = u[used], weights[used] / weights[used].sum()
+    return _ascend(
+        objective, *merge_close(u, weights, unit, distance), unit, distance=min(MERGE_AFTER_ASCENT, distance / 2)
+    )

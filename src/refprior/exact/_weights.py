@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from refprior.exact._channels import Array
-from refprior.exact._objective import Table, safe_log
+from refprior.exact._arrays import Array
+from refprior.exact._objective import Table
 
-CENTRING = 0.1  # the barrier shrinks by this factor a step, less when a step was cut short
-TO_BOUNDARY = 0.95
+CENTRING = 0.1  # the barrier shrinks by this factor per step, less when a step was cut short
+TO_BOUNDARY = 0.95  # of the way to the boundary is the longest step
 
 
 def optimal_weights(table: Table, tolerance: float, weights: Array | None = None, steps: int = 80) -> Array:
@@ -20,9 +20,9 @@ def optimal_weights(table: Table, tolerance: float, weights: Array | None = None
     KKT: G_k + s_k = λ, π_k s_k = 0, Σ π = 1; the linear system is (curvature + diag(s/π)) dπ + dλ = residual.
     """
     count = len(table.value)
-    even = np.full(count, 1 / count)
-    pi = even if weights is None else 0.9 * weights + 0.1 * even
-    gains = table.gains([safe_log(mixture) for mixture in table.mixtures(pi)])
+    uniform = np.full(count, 1 / count)
+    pi = uniform if weights is None else 0.9 * weights + 0.1 * uniform
+    gains = table.gains(table.own_logs(pi))
     level = gains.max() + 0.1
     slack = level - gains
     for _ in range(steps):
@@ -33,12 +33,12 @@ def optimal_weights(table: Table, tolerance: float, weights: Array | None = None
         if step is None:
             break
         pi, slack, level = step
-        gains = table.gains([safe_log(mixture) for mixture in table.mixtures(pi)])
+        gains = table.gains(table.own_logs(pi))
     return np.asarray(pi / pi.sum())
 
 
 def _step(table: Table, pi: Array, slack: Array, gains: Array, mu: float) -> tuple[Array, Array, float] | None:
-    """One primal–dual step towards complementarity CENTRING · mu; None when rounding leaves none."""
+    """One primal–dual step towards complementarity CENTRING · mu; None when rounding allows none."""
     target = CENTRING * mu
     factor = _factor(table.curvature(pi) + np.diag(slack / pi))
     if factor is None:

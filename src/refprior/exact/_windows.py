@@ -1,4 +1,4 @@
-"""Sums over the outcomes of long experiments: a coin of many tosses sees only outcomes near its mean.
+"""Sums over the outcomes of long experiments: a coin of many tosses shows only outcomes near its mean.
 
 p(z | w) ≤ exp(−y²/4) at a distance of y standard deviations in angle, and nearly exp(−y²/2) away from the
 ends of the range: windows of 13 and of 9.2 leave out less than 1e-17 of the mass.
@@ -10,33 +10,33 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from refprior.exact._arrays import Array
 from refprior.exact._binomial import log_binomial
-from refprior.exact._channels import Array
 
 WINDOWS_FROM = 3000  # tosses from which windows are faster than whole rows
-CHUNK = 2_000_000  # entries of one table of windows
+SLICE_ENTRIES = 2_000_000  # entries of one table of windows
 WIDE, NARROW, NARROW_FROM = 13.0, 9.2, 4000.0  # standard deviations; narrow from this variance on
 
 
 def window_ends(n: int, angle: Array) -> tuple[Array, Array]:
-    """First and last outcome that a coin at this angle can show: (K,) -> (K,), (K,)."""
+    """Real numbers between which lie all outcomes that a coin at this angle can show: (K,) -> (K,), (K,)."""
     variance = n * np.sin(angle) ** 2 / 4
     reach = np.where(variance > NARROW_FROM, NARROW, WIDE) / np.sqrt(n)
-    low = np.floor(n * np.sin(np.maximum(angle - reach, 0.0) / 2) ** 2)
-    high = np.ceil(n * np.sin(np.minimum(angle + reach, np.pi) / 2) ** 2)
-    return low, np.minimum(high, float(n))
+    low = n * np.sin(np.maximum(angle - reach, 0.0) / 2) ** 2
+    return low, n * np.sin(np.minimum(angle + reach, np.pi) / 2) ** 2
 
 
 def windows(n: int, constant: Array, angle: Array) -> Iterator[tuple[slice, Array, Array, Array]]:
     """Slices of the points with their outcomes z, indices and log p(z | w), each (k, width)."""
     low, high = window_ends(n, angle)
+    low, high = np.floor(low), np.minimum(np.ceil(high), float(n))
     start = 0
     while start < len(angle):
         stop = start + 1
         width = int(high[start] - low[start]) + 1
         while stop < len(angle):
             wider = max(width, int(high[stop] - low[stop]) + 1)
-            if wider * (stop - start + 1) > CHUNK:
+            if wider * (stop - start + 1) > SLICE_ENTRIES:
                 break
             width, stop = wider, stop + 1
         part = slice(start, stop)

@@ -21,7 +21,7 @@ def coin(w: np.ndarray) -> np.ndarray:
 
 
 def test_differences_give_the_built_in_prior() -> None:
-    ours = reference_prior(Channel.from_function(coin, (0.0, 1.0), HEADS))
+    ours = reference_prior(Channel.from_function(coin, bounds=(0.0, 1.0), outcomes=HEADS))
     built_in = reference_prior(Coin(6))
     assert ours.gap < 1e-12
     assert ours.information == pytest.approx(built_in.information, abs=1e-12)
@@ -36,8 +36,8 @@ def test_given_derivatives_and_differences_agree() -> None:
         return first[:, None, :], second[:, None, None, :]
 
     u = np.linspace(0.02, 0.98, 9)[:, None]
-    given = Channel.from_function(coin, (0.0, 1.0), HEADS, derivatives).rows(u)
-    differences = Channel.from_function(coin, (0.0, 1.0), HEADS).rows(u)
+    given = Channel.from_function(coin, bounds=(0.0, 1.0), outcomes=HEADS, derivatives=derivatives).rows(u)
+    differences = Channel.from_function(coin, bounds=(0.0, 1.0), outcomes=HEADS).rows(u)
     assert differences.first == pytest.approx(given.first, abs=1e-8)
     assert differences.second(VALUES) == pytest.approx(given.second(VALUES), abs=1e-4)
 
@@ -50,9 +50,9 @@ def test_torch_functions_are_differentiated_by_torch() -> None:
         p = w.reshape(-1, 1)
         return log_choose + torch.xlogy(heads, p) + torch.xlogy(6 - heads, 1 - p)
 
-    channel = Channel.from_function(log_likelihood, (0.0, 1.0), HEADS)
+    channel = Channel.from_function(log_likelihood, bounds=(0.0, 1.0), outcomes=HEADS)
     u = np.linspace(0.05, 0.95, 5)[:, None]
-    differences = Channel.from_function(coin, (0.0, 1.0), HEADS).rows(u)
+    differences = Channel.from_function(coin, bounds=(0.0, 1.0), outcomes=HEADS).rows(u)
     assert channel.rows(u).first == pytest.approx(differences.first, abs=1e-8)
     assert channel.rows(u).second(VALUES) == pytest.approx(differences.second(VALUES), abs=1e-4)
 
@@ -63,7 +63,9 @@ def test_two_parameters_of_ones_own() -> None:
     def log_likelihood(w: np.ndarray) -> np.ndarray:
         return built_in.log_likelihood(built_in.coordinate(w))
 
-    ours = reference_prior(Channel.from_function(log_likelihood, [(0, 1), (0, 1)], built_in.outcomes), 1e-11)
+    ours = reference_prior(
+        Channel.from_function(log_likelihood, bounds=[(0, 1), (0, 1)], outcomes=built_in.outcomes), tolerance=1e-11
+    )
     assert ours.information == pytest.approx(2 * np.log(17 / 8), abs=1e-11)
     assert ours.gap < 1e-11
 
@@ -71,22 +73,24 @@ def test_two_parameters_of_ones_own() -> None:
 @pytest.mark.parametrize("bounds", [(1.0, 1.0), (1.0, 0.0), (0.0, np.inf), (0.0, np.nan), [(0, 1)] * 3])
 def test_empty_or_endless_bounds_are_refused(bounds: object) -> None:
     with pytest.raises(ValueError, match=r"bounds|one or two parameters"):
-        Channel.from_function(coin, bounds, HEADS)  # type: ignore[arg-type]
+        Channel.from_function(coin, bounds=bounds, outcomes=HEADS)  # type: ignore[arg-type]
 
 
 def test_likelihoods_that_do_not_sum_to_one_are_refused() -> None:
     with pytest.raises(ValueError, match="must sum to one"):
-        Channel.from_function(lambda w: coin(w) - 0.1, (0.0, 1.0), HEADS)
+        Channel.from_function(lambda w: coin(w) - 0.1, bounds=(0.0, 1.0), outcomes=HEADS)
 
 
 def test_nan_is_refused_with_the_place() -> None:
     with pytest.raises(ValueError, match=r"NaN or \+inf at w = \[0.0\], outcome 3"):
-        Channel.from_function(lambda w: np.where((w[:, None] < 0.2) & (HEADS == 3), np.nan, coin(w)), (0.0, 1.0), HEADS)
+        Channel.from_function(
+            lambda w: np.where((w[:, None] < 0.2) & (HEADS == 3), np.nan, coin(w)), bounds=(0.0, 1.0), outcomes=HEADS
+        )
 
 
 def test_wrong_shapes_are_refused() -> None:
     with pytest.raises(ValueError, match=r"expected \(3, 7\)"):
-        Channel.from_function(lambda w: coin(w)[:, :6], (0.0, 1.0), HEADS)
+        Channel.from_function(lambda w: coin(w)[:, :6], bounds=(0.0, 1.0), outcomes=HEADS)
 
 
 def test_a_hopeless_model_ends_with_a_warning_and_an_honest_gap() -> None:
@@ -96,9 +100,9 @@ def test_a_hopeless_model_ends_with_a_warning_and_an_honest_gap() -> None:
         p = np.where(w < 1 / np.pi, 0.2 + 0.3 * np.sin(40 * w) ** 2, 0.9 - 0.3 * w)[:, None]
         return np.asarray(np.log(np.concatenate([p, 1 - p], axis=1)))
 
-    channel = Channel.from_function(cliff, (0.0, 1.0), [0.0, 1.0])
+    channel = Channel.from_function(cliff, bounds=(0.0, 1.0), outcomes=[0.0, 1.0])
     with pytest.warns(UserWarning, match="above the tolerance"):
-        solution = reference_prior(channel, 1e-15)
+        solution = reference_prior(channel, tolerance=1e-15)
     w = np.linspace(0, 1, 4001)
     assert solution.gain(w).max() <= solution.information + solution.gap + 1e-6
 
@@ -109,7 +113,9 @@ def test_importing_exact_imports_neither_torch_nor_matplotlib() -> None:
 
 
 def two_outcomes(p: Callable[[np.ndarray], np.ndarray]) -> Channel:
-    return Channel.from_function(lambda w: np.log(np.stack([p(w), 1 - p(w)], axis=1)), (0.0, 1.0), [0.0, 1.0])
+    return Channel.from_function(
+        lambda w: np.log(np.stack([p(w), 1 - p(w)], axis=1)), bounds=(0.0, 1.0), outcomes=[0.0, 1.0]
+    )
 
 
 def test_sums_are_checked_everywhere_not_only_at_the_bounds() -> None:
@@ -120,7 +126,7 @@ def test_sums_are_checked_everywhere_not_only_at_the_bounds() -> None:
         return np.asarray(np.log(p) + 0.5 * np.sin(2 * np.pi * w)[:, None] ** 2)
 
     with pytest.raises(ValueError, match=r"must sum to one over the outcomes: at w = \[0.25\] it sums to 1.6487"):
-        reference_prior(Channel.from_function(unnormalised, (0.0, 1.0), [0.0, 1.0]))
+        reference_prior(Channel.from_function(unnormalised, bounds=(0.0, 1.0), outcomes=[0.0, 1.0]))
 
 
 @pytest.mark.filterwarnings("ignore:the gap is")
@@ -166,7 +172,7 @@ def torch_functions() -> dict[str, Callable[..., object]]:
 @pytest.mark.parametrize("which", [0, 1])
 def test_torch_functions_of_every_kind(which: int) -> None:
     function = list(torch_functions().values())[which]
-    solution = reference_prior(Channel.from_function(function, (0.0, 1.0), HEADS), 1e-10)
+    solution = reference_prior(Channel.from_function(function, bounds=(0.0, 1.0), outcomes=HEADS), tolerance=1e-10)
     assert solution.information == pytest.approx(reference_prior(Coin(6)).information, abs=1e-7 if which else 1e-12)
 
 
@@ -175,7 +181,7 @@ def test_the_first_error_of_a_function_is_the_one_shown() -> None:
         raise TypeError(f"no {type(w).__module__} today")
 
     with pytest.raises(TypeError, match="no numpy today"):
-        Channel.from_function(broken, (0.0, 1.0), HEADS)
+        Channel.from_function(broken, bounds=(0.0, 1.0), outcomes=HEADS)
 
 
 def test_derivatives_that_are_infinite_at_a_bound_are_replaced() -> None:
@@ -184,12 +190,12 @@ def test_derivatives_that_are_infinite_at_a_bound_are_replaced() -> None:
         first, second = HEADS / w - (6 - HEADS) / (1 - w), -HEADS / w**2 - (6 - HEADS) / (1 - w) ** 2
         return first[:, None, :], second[:, None, None, :]
 
-    channel = Channel.from_function(coin, (0.0, 1.0), HEADS, derivatives)
+    channel = Channel.from_function(coin, bounds=(0.0, 1.0), outcomes=HEADS, derivatives=derivatives)
     assert np.all(np.isfinite(channel.rows(channel.bounds.T).first))
     assert reference_prior(channel).information == pytest.approx(reference_prior(Coin(6)).information, abs=1e-12)
 
 
 def test_derivatives_of_a_wrong_shape_are_named() -> None:
-    channel = Channel.from_function(coin, (0.0, 1.0), HEADS, lambda w: (coin(w), coin(w)))
+    channel = Channel.from_function(coin, bounds=(0.0, 1.0), outcomes=HEADS, derivatives=lambda w: (coin(w), coin(w)))
     with pytest.raises(ValueError, match=r"shapes \(2, 7\) and \(2, 7\), expected \(2, 1, 7\) and \(2, 1, 1, 7\)"):
         channel.rows(channel.bounds.T)

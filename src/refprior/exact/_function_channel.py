@@ -1,37 +1,30 @@
-"""The user's own model as a channel: a log-likelihood, with derivatives given, by torch or by differences."""
+"""A user's function as a channel: its log-likelihood, with derivatives given, by torch or by differences."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refprior.exact._channels import Array, Channel, Rows, check_row_sums, dense_rows
-
-ROW_LOOK = (1025, 4097, 16385, 65537)  # points on an axis of one parameter
-PLANE_LOOK = (257, 1025, 4097)  # on each of two
-AGREED = 0.01  # relative: Fisher lengths on two grids this near count as resolved
-CHUNK = 4_000_000  # entries of one table
+from refprior.exact._arrays import Array
+from refprior.exact._channels import Channel, Rows, check_row_sums, derivatives_of_p
 
 
 @dataclass(frozen=True, eq=False)
 class FunctionChannel(Channel):
-    """The user's model: `log_likelihood` takes w of shape (K, d) ((K,) if bounds is one pair), gives (K, Z).
+    """A user's model; `Channel.from_function` says what the functions take and return.
 
-    `derivatives` may give (first, second) of log p in w, shapes (K, d, Z) and (K, d, d, Z). Without it a
-    torch function is differentiated by torch, any other by finite differences. Those steer the search only:
-    the gap is computed from values of the likelihood itself.
+    The coordinates are the parameters. Every row is checked to be finite and to sum to one.
     """
 
     function: Callable[[Any], Any]
     bounds: Array
     outcomes: Array
-    scalar: bool
+    scalar: bool  # whether the function takes w as (K,)
     is_torch: bool
     derivatives: Callable[[Array], tuple[ArrayLike, ArrayLike]] | None
 
@@ -43,6 +36,7 @@ class FunctionChannel(Channel):
         outcomes: ArrayLike,
         derivatives: Callable[[Array], tuple[ArrayLike, ArrayLike]] | None,
     ) -> FunctionChannel:
+        """Check the bounds and try the function once, so that mistakes show before any search."""
         box = np.asarray(bounds, dtype=float)
         scalar = box.ndim == 1
         box = np.atleast_2d(box)
@@ -52,9 +46,15 @@ class FunctionChannel(Channel):
             )
         if len(box) > 2:
             raise ValueError(f"models of one or two parameters are supported, got {len(box)}")
-        values = np.asarray(outcomes, dtype=float)
-        channel = cls(function, box, values, scalar, _returns_torch(function, box, scalar), derivatives)
-        channel.log_likelihood(np.vstack([box.T, box.mean(axis=1)]))  # mistakes show before any search
+        channel = cls(
+            function=function,
+            bounds=box,
+            outcomes=np.asarray(outcomes, dtype=float),
+            scalar=scalar,
+            is_torch=_returns_torch(function, box, scalar),
+            derivatives=derivatives,
+        )
+        channel.log_likelihood(np.vstack([box.T, box.mean(axis=1)]))
         return channel
 
     def log_likelihood(self, u: Array) -> Array:
@@ -62,7 +62,7 @@ class FunctionChannel(Channel):
         if value.shape != (len(u), len(self.outcomes)):
             raise ValueError(
                 f"log_likelihood returned shape {value.shape}, expected {(len(u), len(self.outcomes))}: "
-                "one row a parameter, one column an outcome"
+                "one row per parameter, one column per outcome"
             )
         if np.any(np.isnan(value)) or np.any(value == np.inf):
             bad = np.argwhere(np.isnan(value) | (value == np.inf))[0]
@@ -73,18 +73,18 @@ class FunctionChannel(Channel):
 
     def rows(self, u: Array) -> Rows:
         log_p = self.log_likelihood(u)
-        first, second = self._slopes(u, log_p)
+        first, second = self._derivatives_of_p(u, log_p)
         lost = ~(np.all(np.isfinite(first), axis=(1, 2)) & np.all(np.isfinite(second), axis=(1, 2, 3)))
-        if np.any(lost):  # as at a bound where p vanishes: 0 times infinity
+        if np.any(lost):  # for example at a bound where p vanishes: 0 times infinity
             first[lost], second[lost] = _differences(self.log_likelihood, u[lost], self.bounds, log_p.shape[1])
-        return dense_rows(log_p, first, second)
+        return Rows.from_derivatives(log_p, first, second)
 
-    def _slopes(self, u: Array, log_p: Array) -> tuple[Array, Array]:
-        """Derivatives of p, by the best means there are: (K, d, Z), (K, d, d, Z)."""
+    def _derivatives_of_p(self, u: Array, log_p: Array) -> tuple[Array, Array]:
+        """First and second derivatives of p, by the best means available: (K, d, Z), (K, d, d, Z)."""
         if self.derivatives is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
                 first, second = self.derivatives(u[:, 0] if self.scalar else u)
-            return _of_log(log_p, np.array(first, dtype=float), np.array(second, dtype=float), self.dimension)
+            return _checked(log_p, np.array(first, dtype=float), np.array(second, dtype=float), self.dimension)
         if self.is_torch:
             try:
                 return _torch_derivatives(self.function, u, self.scalar)
@@ -92,35 +92,9 @@ class FunctionChannel(Channel):
                 pass
         return _differences(self.log_likelihood, u, self.bounds, log_p.shape[1])
 
-    @property
-    def resolved(self) -> bool:
-        return all(resolved for _, _, resolved in self._cumulatives)
-
-    @cached_property
-    def _cumulatives(self) -> list[tuple[Array, Array, bool]]:
-        """Of each axis: nodes, Fisher length up to them, and whether four times as many changed the length."""
-        return [self._measured(axis) for axis in range(self.dimension)]
-
-    def _axis_cumulative(self, axis: int) -> tuple[Array, Array]:
-        nodes, length, _ = self._cumulatives[axis]
-        return nodes, length
-
-    def _measured(self, axis: int) -> tuple[Array, Array, bool]:
-        before, size = -math.inf, max(64, CHUNK // len(self.outcomes))
-        for count in PLANE_LOOK if self.dimension > 1 else ROW_LOOK:
-            nodes = np.linspace(self.bounds[axis, 0], self.bounds[axis, 1], count)
-            parts = [nodes[i : i + size + 1] for i in range(0, count - 1, size)]
-            angles = np.concatenate([self._bhattacharyya_angles(axis, part) for part in parts])
-            length = np.concatenate([[0.0], np.cumsum(2 * angles)])
-            agreed = abs(length[-1] - before) <= AGREED * length[-1]
-            if agreed:
-                break
-            before = length[-1]
-        return nodes, length, bool(agreed)
-
 
 def _returns_torch(function: Callable[[Any], Any], box: Array, scalar: bool) -> bool:
-    """A torch function fails on numpy input or answers with a tensor; numpy functions do neither."""
+    """Whether the function is torch's: it then fails on numpy input or returns a tensor."""
     middle = box.mean(axis=1)
     probe = middle if scalar else middle[None, :]
     try:
@@ -133,7 +107,7 @@ def _returns_torch(function: Callable[[Any], Any], box: Array, scalar: bool) -> 
 
 
 def _accepts_torch(function: Callable[[Any], Any], probe: Array) -> bool:
-    """Whether a tensor in gives a tensor out."""
+    """Whether the function returns a tensor for a tensor."""
     try:
         import torch
 
@@ -146,14 +120,14 @@ def _call(function: Callable[[Any], Any], w: Array, is_torch: bool) -> Array:
     if not is_torch:
         with np.errstate(divide="ignore"):
             return np.asarray(function(w), dtype=float)
-    import torch  # only for a torch function, whose owner has torch
+    import torch  # only for a torch function, so torch is installed
 
     with torch.no_grad():
         return np.asarray(function(torch.as_tensor(w, dtype=torch.float64)).detach().numpy(), dtype=float)
 
 
-def _of_log(log_p: Array, first: Array, second: Array, dimension: int) -> tuple[Array, Array]:
-    """Derivatives of p from those of log p that the user gave."""
+def _checked(log_p: Array, first: Array, second: Array, dimension: int) -> tuple[Array, Array]:
+    """Derivatives of p from those of log p that the user gave, their shapes checked."""
     count, outcomes = log_p.shape
     expected = (count, dimension, outcomes), (count, dimension, dimension, outcomes)
     if (first.shape, second.shape) != expected:
@@ -161,10 +135,8 @@ def _of_log(log_p: Array, first: Array, second: Array, dimension: int) -> tuple[
             f"derivatives returned shapes {first.shape} and {second.shape}, expected {expected[0]} and "
             f"{expected[1]}: first and second derivatives of log p, the outcomes last"
         )
-    p = np.exp(log_p)[:, None, :]
     with np.errstate(invalid="ignore", over="ignore"):
-        outer = first[:, :, None, :] * first[:, None, :, :]
-        return p * first, p[:, None] * (second + outer)
+        return derivatives_of_p(log_p, first, second)
 
 
 def _torch_derivatives(function: Callable[[Any], Any], u: Array, scalar: bool) -> tuple[Array, Array]:
@@ -184,7 +156,7 @@ STENCIL = np.arange(-3, 4)  # seven points: sixth order, errors near 1e-9 with t
 
 
 def _differences(function: Callable[[Array], Array], u: Array, bounds: Array, outcomes: int) -> tuple[Array, Array]:
-    """Derivatives of p by seven-point stencils that stay inside the bounds."""
+    """First and second derivatives of p by seven-point stencils inside the bounds: (K, d, Z), (K, d, d, Z)."""
     count, dimension = u.shape
     step = 2e-3 * (bounds[:, 1] - bounds[:, 0])
     centre = np.clip(u, bounds[:, 0] + 3 * step, bounds[:, 1] - 3 * step)
@@ -196,16 +168,20 @@ def _differences(function: Callable[[Array], Array], u: Array, bounds: Array, ou
         first[:, i] = np.einsum("ks,ksz->kz", weights[1], values) / step[i]
         second[:, i, i] = np.einsum("ks,ksz->kz", weights[2], values) / step[i] ** 2
     if dimension == 2:
-        other = _stencil_weights((u[:, 1] - centre[:, 1]) / step[1])[1]
-        mixed = np.zeros((count, outcomes))
-        for s, offset in enumerate(STENCIL):
-            shifted = u.copy()
-            shifted[:, 1] = centre[:, 1] + offset * step[1]
-            along = _stencil_values(function, shifted, centre, step, 0)
-            weights = _stencil_weights((u[:, 0] - centre[:, 0]) / step[0])
-            mixed += other[:, s, None] * np.einsum("ks,ksz->kz", weights[1], along)
-        second[:, 0, 1] = second[:, 1, 0] = mixed / (step[0] * step[1])
+        second[:, 0, 1] = second[:, 1, 0] = _mixed_difference(function, u, centre, step)
     return first, second
+
+
+def _mixed_difference(function: Callable[[Array], Array], u: Array, centre: Array, step: Array) -> Array:
+    """∂₁ ∂₂ p, a stencil along one axis at every node of a stencil along the other: (K, Z)."""
+    along, across = (_stencil_weights((u[:, i] - centre[:, i]) / step[i])[1] for i in (0, 1))
+    mixed: Array | float = 0.0
+    for s, offset in enumerate(STENCIL):
+        shifted = u.copy()
+        shifted[:, 1] = centre[:, 1] + offset * step[1]
+        values = _stencil_values(function, shifted, centre, step, 0)
+        mixed = mixed + across[:, s, None] * np.einsum("ks,ksz->kz", along, values)
+    return np.asarray(mixed / (step[0] * step[1]))
 
 
 def _stencil_values(function: Callable[[Array], Array], u: Array, centre: Array, step: Array, axis: int) -> Array:
@@ -216,7 +192,7 @@ def _stencil_values(function: Callable[[Array], Array], u: Array, centre: Array,
 
 
 def _stencil_weights(offset: Array) -> Array:
-    """Weights of the zeroth, first and second derivative at `offset` steps off the centre: (3, K, 7)."""
+    """Weights of the zeroth, first and second derivative at `offset` steps from the centre: (3, K, 7)."""
     distance = (STENCIL[None, :] - offset[:, None])[:, None, :]
     powers = distance ** np.arange(len(STENCIL))[None, :, None]  # (K, power, point)
     right = np.zeros((len(STENCIL), 3))

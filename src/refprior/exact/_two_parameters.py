@@ -9,10 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refprior.exact._channels import Array, Channel, Rows
-from refprior.exact._models import EDGE, TAIL, Coin, log_normal_nodes, positive_number
+from refprior._checks import number
+from refprior.exact._arrays import Array
+from refprior.exact._channels import Channel, Rows
+from refprior.exact._models import EDGE, TAIL, Coin, log_normal_nodes
 
-NODES = 4  # quadrature nodes a standard deviation; twice as many change the gain by less than 5e-13
+NODES = 4  # quadrature nodes per standard deviation; twice as many change the gain by less than 5e-13
 COARSE_NODES = 2  # good to about 1e-7: enough to find where the atoms are
 
 
@@ -21,7 +23,7 @@ def _outer(a: Array, b: Array) -> Array:
     return (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
 
 
-def _plane_expectation(a: Array, b: Array, values: Array) -> Array:
+def _product_expectation(a: Array, b: Array, values: Array) -> Array:
     """Σ a b values for independent outcomes, as one matrix product: (K, Y), (K, Z), (Y·Z,) -> (K,)."""
     table = values.reshape(a.shape[1], b.shape[1])
     if np.all(np.isfinite(table)):
@@ -36,17 +38,17 @@ class _Factor(NamedTuple):
     p: Array
     d1: Array
     d2: Array
-    bend: Array  # (K,) second derivative of Σ p log p
+    negentropy_hessian: Array  # (K,) second derivative of Σ p log p
 
     @classmethod
     def of_coin(cls, coin: Coin, u: Array) -> _Factor:
         rows = coin.rows(u)
         identity = np.eye(len(coin.outcomes))
         second = np.stack([rows.second(column)[:, 0, 0] for column in identity], axis=1)
-        return cls(np.exp(rows.log_p), rows.first[:, 0], second, rows.bend[:, 0, 0])
+        return cls(np.exp(rows.log_p), rows.first[:, 0], second, rows.negentropy_hessian[:, 0, 0])
 
 
-def _plane_sums(a: _Factor, b: _Factor, values: Array) -> dict[tuple[int, int], Array]:
+def _product_sums(a: _Factor, b: _Factor, values: Array) -> dict[tuple[int, int], Array]:
     """Σ ∂^i a ∂^j b values for i + j ≤ 2, as matrix products: {(i, j): (K,)}."""
     table = values.reshape(a.p.shape[1], b.p.shape[1])
     left = [a.p @ table, a.d1 @ table, a.d2 @ table]
@@ -56,7 +58,13 @@ def _plane_sums(a: _Factor, b: _Factor, values: Array) -> dict[tuple[int, int], 
 
 @dataclass(frozen=True)
 class TwoCoins(Channel):
-    """n tosses of each of two coins; z = (heads of the first, heads of the second), w = (bias, bias)."""
+    """n tosses of each of two coins; z = (heads of the first, heads of the second), w = (bias, bias).
+
+    >>> from refprior.exact import TwoCoins, reference_prior
+    >>> prior = reference_prior(TwoCoins(1), tolerance=1e-11)
+    >>> len(prior.atoms), round(prior.information, 6)  # the four corners, 2 log 2
+    (4, 1.386294)
+    """
 
     n: int
     coin: Coin = field(init=False, repr=False, compare=False)
@@ -66,9 +74,8 @@ class TwoCoins(Channel):
     def __post_init__(self) -> None:
         coin = Coin(self.n)
         heads = np.meshgrid(coin.outcomes, coin.outcomes, indexing="ij")
-        object.__setattr__(self, "coin", coin)
-        object.__setattr__(self, "outcomes", np.stack(heads, axis=-1).reshape(-1, 2))
-        object.__setattr__(self, "bounds", np.vstack([coin.bounds, coin.bounds]))
+        outcomes = np.stack(heads, axis=-1).reshape(-1, 2)
+        self._derive(coin=coin, outcomes=outcomes, bounds=np.vstack([coin.bounds, coin.bounds]))
 
     def log_likelihood(self, u: Array) -> Array:
         first, second = (self.coin.log_likelihood(u[:, [i]]) for i in (0, 1))
@@ -77,14 +84,14 @@ class TwoCoins(Channel):
     def rows(self, u: Array) -> Rows:
         factors = [_Factor.of_coin(self.coin, u[:, [i]]) for i in (0, 1)]
         first = np.stack([_outer(factors[0].d1, factors[1].p), _outer(factors[0].p, factors[1].d1)], axis=1)
-        bend = np.zeros((len(u), 2, 2))
-        bend[:, 0, 0], bend[:, 1, 1] = factors[0].bend, factors[1].bend
+        hessian = np.zeros((len(u), 2, 2))
+        hessian[:, 0, 0], hessian[:, 1, 1] = (factor.negentropy_hessian for factor in factors)
 
         def second(values: Array) -> Array:
-            sums = _plane_sums(factors[0], factors[1], values)
+            sums = _product_sums(factors[0], factors[1], values)
             return np.stack([sums[2, 0], sums[1, 1], sums[1, 1], sums[0, 2]], axis=1).reshape(-1, 2, 2)
 
-        return Rows(self.log_likelihood(u), first, second, bend)
+        return Rows(self.log_likelihood(u), first, second, hessian)
 
     def parameter(self, u: Array) -> Array:
         return self.coin.parameter(u)
@@ -92,20 +99,17 @@ class TwoCoins(Channel):
     def coordinate(self, w: Array) -> Array:
         return self.coin.coordinate(w)
 
-    def stretch(self, u: Array) -> Array:
-        return self.coin.stretch(u)
+    def jacobian(self, u: Array) -> Array:
+        return self.coin.jacobian(u)
 
     def divergence(self, u: Array, log_marginal: Array) -> Array:
         logs = [self.coin.log_likelihood(u[:, [i]]) for i in (0, 1)]
         factors = [np.exp(log) for log in logs]
         value = sum(np.sum(f * np.maximum(log, -1e4), axis=1) for f, log in zip(factors, logs, strict=True))
-        return np.asarray(value - _plane_expectation(factors[0], factors[1], log_marginal))
+        return np.asarray(value - _product_expectation(factors[0], factors[1], log_marginal))
 
-    def axis_lengths(self) -> Array:
-        return np.repeat(self.coin.axis_lengths(), 2)
-
-    def axis_points(self, axis: int, count: int) -> Array:
-        return self.coin.axis_points(0, count)
+    def known_lengths(self) -> Array:
+        return np.repeat(self.coin.known_lengths(), 2)
 
 
 @dataclass(frozen=True)
@@ -113,29 +117,32 @@ class ExponentialDecay(Channel):
     """Two decays seen at two times: z_t = (w₁^t + w₂^t)/2 + noise, w = e^(−rate) in [0, 1].
 
     The model of Mattingly et al. (2018) and AtomicPriors.jl. Exchanging w₁ and w₂ changes nothing; atoms are
-    given with w₁ ≤ w₂. z lies on a trapezoid grid of four nodes a standard deviation on each axis.
+    given with w₁ ≤ w₂. z lies on a trapezoid grid with four nodes per standard deviation on each axis.
+
+    >>> from refprior.exact import ExponentialDecay, reference_prior
+    >>> prior = reference_prior(ExponentialDecay((1.0, 2.0), sigma=0.3), tolerance=1e-11)
+    >>> len(prior.atoms), round(prior.information, 6)
+    (4, 0.756316)
     """
 
     times: tuple[float, float] = (1.0, 2.0)
     sigma: float = 0.1
-    nodes: int = NODES
+    nodes: int = field(default=NODES, kw_only=True)  # of the quadrature, per standard deviation
     outcomes: Array = field(init=False, repr=False, compare=False)
     bounds: Array = field(init=False, repr=False, compare=False)
-    axis: Array = field(init=False, repr=False, compare=False)
+    axis: Array = field(init=False, repr=False, compare=False)  # outcomes at one time, (Y,)
 
     def __post_init__(self) -> None:
-        times = tuple(positive_number(t, "each time") for t in self.times)
+        times = tuple(number("each time", t, above=0) for t in self.times)
         if len(times) != 2 or times[0] == times[1]:
             raise ValueError(f"need two different times, got {self.times!r}")
-        sigma = positive_number(self.sigma, "sigma")
+        sigma = number("sigma", self.sigma, above=0)
         if sigma < 0.01:
             raise ValueError(f"sigma = {sigma:g} needs too fine a grid of outcomes; at least 0.01 is supported")
-        object.__setattr__(self, "times", times)
         reach = np.arange(-math.ceil(TAIL * self.nodes), math.ceil((1 / sigma + TAIL) * self.nodes) + 1.0)
-        object.__setattr__(self, "axis", sigma * reach / self.nodes)
-        plane = np.stack(np.meshgrid(self.axis, self.axis, indexing="ij"), axis=-1)
-        object.__setattr__(self, "outcomes", plane.reshape(-1, 2))
-        object.__setattr__(self, "bounds", np.array([[0.0, 1.0], [0.0, 1.0]]))
+        axis = sigma * reach / self.nodes
+        outcomes = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+        self._derive(times=times, axis=axis, outcomes=outcomes, bounds=np.array([[0.0, 1.0], [0.0, 1.0]]))
 
     def coarse(self) -> ExponentialDecay:
         return self if self.nodes <= COARSE_NODES else replace(self, nodes=COARSE_NODES)
@@ -161,22 +168,22 @@ class ExponentialDecay(Channel):
         return (first[:, :, None] + second[:, None, :]).reshape(len(u), -1)
 
     def rows(self, u: Array) -> Rows:
-        factors, slopes, bends = [], [], []
+        factors, gradients, hessians = [], [], []
         for mean, log_f, power in zip(self.means(u), self._log_factors(u), self.powers, strict=True):
             x = (self.axis - mean[:, None]) / self.sigma
             f = np.exp(log_f)
             factors.append(_Factor(f, f * x, f * (x * x - 1), np.zeros(len(u))))
-            slopes.append(power * u ** (power - 1) / 2 / self.sigma)  # (K, 2)
-            bends.append(power * (power - 1) * np.maximum(u, EDGE) ** (power - 2) / 2 / self.sigma)
-        (s, t), (a, b) = slopes, factors
+            gradients.append(power * u ** (power - 1) / 2 / self.sigma)  # (K, 2)
+            hessians.append(power * (power - 1) * np.maximum(u, EDGE) ** (power - 2) / 2 / self.sigma)
+        (s, t), (a, b) = gradients, factors
         first = s[:, :, None] * _outer(a.d1, b.p)[:, None] + t[:, :, None] * _outer(a.p, b.d1)[:, None]
 
         def second(values: Array) -> Array:
             """∂_i ∂_j p by the chain rule through the two means."""
-            sums = {key: value[:, None, None] for key, value in _plane_sums(a, b, values).items()}
+            sums = {key: value[:, None, None] for key, value in _product_sums(a, b, values).items()}
             mixed = s[:, :, None] * t[:, None] + t[:, :, None] * s[:, None]
             total = sums[2, 0] * s[:, :, None] * s[:, None] + sums[0, 2] * t[:, :, None] * t[:, None]
-            own = bends[0] * sums[1, 0][:, 0] + bends[1] * sums[0, 1][:, 0]
+            own = hessians[0] * sums[1, 0][:, 0] + hessians[1] * sums[0, 1][:, 0]
             return np.asarray(total + sums[1, 1] * mixed + own[:, :, None] * np.eye(2))
 
         return Rows(self.log_likelihood(u), first, second, np.zeros((len(u), 2, 2)))
@@ -187,7 +194,7 @@ class ExponentialDecay(Channel):
     def coordinate(self, w: Array) -> Array:
         return w ** min(self.times)
 
-    def stretch(self, u: Array) -> Array:
+    def jacobian(self, u: Array) -> Array:
         return u ** (1 / min(self.times) - 1) / min(self.times)
 
     def canonical(self, u: Array) -> Array:
@@ -196,17 +203,15 @@ class ExponentialDecay(Channel):
     def divergence(self, u: Array, log_marginal: Array) -> Array:
         first, second = (np.exp(log) for log in self._log_factors(u))
         entropy = math.log(2 * math.pi * math.e) + 2 * math.log(self.nodes)  # of every row, on these nodes
-        return -entropy - _plane_expectation(first, second, log_marginal)
+        return -entropy - _product_expectation(first, second, log_marginal)
 
-    def column(self, u: Array, z: ArrayLike) -> Array:
+    def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:
         seen = np.asarray(z, dtype=float)
         return np.asarray(
             sum(log_normal_nodes((seen[i] - mean) / self.sigma, 1) for i, mean in enumerate(self.means(u)))
         )
 
-    def axis_lengths(self) -> Array:
+    def known_lengths(self) -> Array:
+        """Those where the signal changes fastest, in coordinates evenly spread elsewhere or finer."""
         steepest = math.hypot(*(power / 2 for power in self.powers)) / self.sigma
         return np.array([steepest, steepest])
-
-    def axis_points(self, axis: int, count: int) -> Array:
-        return np.linspace(0.0, 1.0, count)

@@ -1,0 +1,20 @@
+"""Array types, and evaluation a slice at a time. Shapes in this package: K points, d parameters, Z outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+
+SLICE_ENTRIES = 4_000_000  # entries of one (points, outcomes) table
+
+
+def in_slices(function: Callable[[Array], Array], points: Array, outcomes: int, *, least: int = 64) -> Array:
+    """The function's values on many points, a slice of at least `least` at a time, so that memory stays small."""
+    size = max(least, SLICE_ENTRIES // outcomes)
+    return np.concatenate([function(points[i : i + size]) for i in range(0, len(points), size)])
