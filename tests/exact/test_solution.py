@@ -2,9 +2,12 @@
 
 import json
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from refprior.exact import Categorical, Coin, ExponentialDecay, Gaussian, TwoCoins, reference_prior
 
@@ -83,3 +86,17 @@ def test_plots_show_the_atoms() -> None:
     assert np.asarray(drawn) == pytest.approx(np.column_stack([solution.atoms, solution.weights]))
     plane = reference_prior(TwoCoins(2)).plot()
     assert len(plane.collections[-1].get_offsets()) == 9  # type: ignore[arg-type]
+
+
+def test_plots_go_where_they_are_told() -> None:
+    ax = Figure().subplots()
+    assert reference_prior(Coin(2)).plot(ax) is ax
+    assert reference_prior(Categorical(np.eye(3))).plot().get_xlabel() == "w"
+
+
+def test_plotting_neither_loads_pyplot_nor_sets_a_backend() -> None:
+    code = (
+        "import sys; from refprior.exact import Coin, reference_prior; reference_prior(Coin(2)).plot(); "
+        "sys.exit('matplotlib.pyplot' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

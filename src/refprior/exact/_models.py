@@ -141,7 +141,7 @@ class Poisson(Channel):
     >>> from refprior.exact import Poisson, reference_prior
     >>> prior = reference_prior(Poisson(2.0))
     >>> prior.atoms.round(6).tolist(), round(prior.information, 6)
-    ([0.0, 2.0], 0.489299)
+    ([0.0, 2.0], 0.489968)
     """
 
     amplitude: float

@@ -59,7 +59,7 @@ class Solution:
 
         >>> from refprior.exact import Coin, reference_prior
         >>> reference_prior(Coin(2)).gain([0.0, 0.25, 0.5]).round(6).tolist()  # 0 and 0.5 are atoms
-        [0.753772, 0.556334, 0.753772]
+        [0.753772, 0.668822, 0.753772]
         """
         log_marginals = self.objective.log_marginals(self.coordinates, self.weights)
         return self.objective.gain(self.channel.to_coordinates(w), log_marginals)
