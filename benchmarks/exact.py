@@ -2,17 +2,16 @@
 
     OMP_NUM_THREADS=1 python benchmarks/exact.py [--quick]
 
-Prints a table: what was asked, the gap over all w, the time, and whether the goal was met; then the ratios
-against plain Blahut–Arimoto, dit and cvxpy (the extra `bench`; a missing one is said). --quick leaves out
-n ≥ 10⁵.
+Prints a table of the work, the gap over all w, the time, and whether the goal was met; then the ratios against
+plain Blahut–Arimoto, dit and cvxpy (the extra `bench`; a library that is not installed is named and skipped).
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import platform
 import resource
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -119,7 +118,7 @@ def against_libraries() -> None:
         if find_spec(name) is None:
             print(f"  {name}: not installed (pip install 'refprior[bench]')")
             continue
-        import_module(name)  # not part of the time
+        import_module(name)  # importing is not part of the time
         (weights, note), other = timed(partial(solve, table), 2)
         gap = table_gap(table, weights)
         verdict = "met" if other > seconds else "MISSED"
@@ -152,13 +151,15 @@ def solve_with_cvxpy(table: np.ndarray) -> tuple[np.ndarray, str]:
 
 
 def main() -> None:
-    quick = "--quick" in sys.argv[1:]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="leave out coins of 10^5 tosses and more")
+    quick = parser.parse_args().quick
     print(f"python {platform.python_version()}, numpy {np.__version__}, {processor()}")
     print(f"{'work':28s} atoms           information    gap      goal     seconds   limit")
-    reference_prior(Coin(3))  # first use of the linear algebra is not part of any row
+    reference_prior(Coin(3))  # the first use of linear algebra is slow and belongs to no row
     for name, work, gap, limit in goals(quick):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # a missed gap is said in the row
+            warnings.simplefilter("ignore", UserWarning)  # the row says if a gap was missed
             solution, seconds = timed(work)
         row(name, solution, seconds, gap, limit)
     print(f"largest memory so far {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GB (limit 4)")
@@ -167,7 +168,7 @@ def main() -> None:
 
 
 def processor() -> str:
-    """The processor's name where the system tells it."""
+    """The name of the processor, if the system gives it."""
     try:
         with open("/proc/cpuinfo") as lines:
             names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]

@@ -138,7 +138,7 @@ def test_the_gap_is_true_where_the_tolerance_is_missed() -> None:
 
 
 @pytest.mark.parametrize("amplitude", [2.90747, 2.90749, 2.9075, 2.90752])
-def test_two_humps_within_a_cell_around_an_atom_show(amplitude: float) -> None:
+def test_two_maxima_within_a_cell_around_an_atom_show(amplitude: float) -> None:
     """The best prior of three atoms has a dip of the gain at 0, some 1e-9 deep and far narrower than the grid."""
     objective, ends = Objective((Gaussian(amplitude),)), np.array([[-amplitude], [0.0], [amplitude]])
     table = Table.of_values(objective, ends)
@@ -151,7 +151,7 @@ def test_two_humps_within_a_cell_around_an_atom_show(amplitude: float) -> None:
 
 
 def test_the_number_of_atoms_is_not_certified_where_one_is_about_to_split() -> None:
-    """Before 2.9074 the gain still bends down at 0, behind 2.9076 the two atoms stand apart."""
+    """Below 2.9074 the gain is concave at 0; above 2.9076 there are two separate atoms."""
     assert reference_prior(Gaussian(2.9)).atoms_certified
     assert not reference_prior(Gaussian(2.907468)).atoms_certified
     assert reference_prior(Gaussian(2.93)).atoms_certified

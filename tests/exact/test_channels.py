@@ -28,7 +28,7 @@ class Geometric(Channel):
 
 
 class Rowwise(Channel):
-    """The table of `Categorical` as a finite channel of one's own, on parameters that are not 0, 1, 2."""
+    """The table of `Categorical` as a user's own finite channel, on parameters that are not 0, 1, 2."""
 
     continuous = False
     bounds = np.array([[-1.0, 1.0]])
@@ -36,7 +36,7 @@ class Rowwise(Channel):
     matrix = np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]])
 
     def log_likelihood(self, u: np.ndarray) -> np.ndarray:
-        return np.log(self.matrix[np.round(u[:, 0]).astype(int) + 1])
+        return np.asarray(np.log(self.matrix[np.round(u[:, 0]).astype(int) + 1]))
 
     def rows(self, u: np.ndarray) -> Rows:
         zero = np.zeros((len(u), 1, 2))
@@ -60,7 +60,7 @@ def test_a_subclass_with_two_methods_is_solved_and_certified() -> None:
     assert solution.posterior(3).sum() == pytest.approx(1.0)
 
 
-def test_a_subclass_is_looked_at_as_closely_as_a_function() -> None:
+def test_a_subclass_is_checked_as_closely_as_a_function() -> None:
     """Lengths are measured, and the certificate adds even points, unless the channel knows its lengths."""
     assert Geometric().resolved
     assert len(Grid.of(Geometric()).points) > 4000

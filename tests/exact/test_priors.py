@@ -135,7 +135,7 @@ def test_a_first_stage_that_rules_out_every_atom_is_refused() -> None:
         known_first_stage(reference_prior(Coin(1)), 0, beta=1.5)
 
 
-def test_certify_judges_afresh() -> None:
+def test_certify_gives_the_same_certificate_again() -> None:
     prior = reference_prior(Coin(12))
     assert certify(prior).gap == prior.gap
 
