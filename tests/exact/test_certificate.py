@@ -84,6 +84,13 @@ def test_a_prior_that_excludes_outcomes_has_an_infinite_gap() -> None:
     assert certificate.information == 0.0
 
 
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_two_stages_that_both_exclude_an_outcome_have_an_infinite_gap() -> None:
+    """There the gain is the difference of two infinities."""
+    two = Objective((Coin(3), Coin(1)), (1.0, -1.0))
+    assert judge(two, np.array([[0.0]]), np.array([1.0])).gap == math.inf
+
+
 def test_the_gap_is_over_all_parameters_not_over_a_grid() -> None:
     """A gain sampled far more finely than the certificate's grid never exceeds information + gap."""
     for channel in (Coin(7), Gaussian(2.5), Poisson(8.0, 0.3)):

@@ -48,27 +48,28 @@ class Certificate:
 
 def judge(objective: Objective, u: Array, weights: Array) -> Certificate:
     """Certificate of a prior given by coordinates (K, d) and weights (K,)."""
-    logs = objective.log_marginals(u, weights)
-    at_atoms = objective.gain(u, logs)
-    information = float(weights @ at_atoms)
-    grid = Grid.of(objective.channel)
-    values = objective.gain(grid.points, logs)
-    if not np.all(np.isfinite(values)):  # some w allows an outcome that the prior excludes
-        worst = grid.points[int(np.argmax(values))]
-        return Certificate(
-            information=information, gap=math.inf, worst=worst, atoms_certified=False, evaluations=len(values)
-        )
-    top, height, count = _maxima(objective, grid, values, u, at_atoms, logs)
-    gap = max(0.0, float(height.max()) - information)
-    if not objective.resolved:  # no grid is fine enough; what remains is capacity ≤ log of the number of outcomes
-        gap = max(gap, math.log(len(objective.channel.outcomes)) - information)
+    case = _Case.of(objective, u, weights)
+    if np.all(np.isfinite(case.values)):
+        top, height, count = _maxima(case)
+        gap = _gap(case, height)
+        certified = _atoms_certified(case, gap)
+    else:  # some w allows an outcome that the prior excludes
+        top, height, count, gap, certified = case.grid.points, case.values, 0, math.inf, False
     return Certificate(
-        information=information,
+        information=case.information,
         gap=gap,
         worst=top[int(np.argmax(height))],
-        atoms_certified=_atoms_certified(objective, u, weights, grid, values, information, gap),
-        evaluations=len(values) + count + len(u),
+        atoms_certified=certified,
+        evaluations=len(case.values) + len(u) + count,
     )
+
+
+def _gap(case: _Case, height: Array) -> float:
+    """max G − J, or the distance to log of the number of outcomes if no grid is fine enough."""
+    gap = max(0.0, float(height.max()) - case.information)
+    if case.objective.resolved:
+        return gap
+    return max(gap, math.log(len(case.objective.channel.outcomes)) - case.information)
 
 
 class Grid(NamedTuple):
@@ -88,20 +89,52 @@ class Grid(NamedTuple):
         return cls(points, axes, tuple(len(axis) for axis in axes))
 
 
-def _maxima(
-    objective: Objective, grid: Grid, values: Array, u: Array, at_atoms: Array, logs: list[Array]
-) -> tuple[Array, Array, int]:
+class _Case(NamedTuple):
+    """A prior under judgement, and its gain at the atoms and on the grid."""
+
+    objective: Objective
+    u: Array  # (K, d)
+    weights: Array  # (K,)
+    logs: list[Array]  # log p_c(z), [(Z_c,)]
+    at_atoms: Array  # (K,)
+    grid: Grid
+    values: Array  # (G,) on the grid
+
+    @classmethod
+    def of(cls, objective: Objective, u: Array, weights: Array) -> _Case:
+        """Evaluate the gain of a prior."""
+        logs = objective.log_marginals(u, weights)
+        grid = Grid.of(objective.channel)
+        return cls(
+            objective=objective,
+            u=u,
+            weights=weights,
+            logs=logs,
+            at_atoms=objective.gain(u, logs),
+            grid=grid,
+            values=objective.gain(grid.points, logs),
+        )
+
+    @property
+    def information(self) -> float:
+        """J, the mean gain of the atoms."""
+        return float(self.weights @ self.at_atoms)
+
+
+def _maxima(case: _Case) -> tuple[Array, Array, int]:
     """Highest points of G around the grid's peaks and around the atoms: (M, d), (M,), evaluations."""
-    centre, height, width = np.vstack([grid.points, u]), np.concatenate([values, at_atoms]), _cells(grid, u)
-    if not objective.channel.continuous:
+    grid, values = case.grid, case.values
+    centre, height = np.vstack([grid.points, case.u]), np.concatenate([values, case.at_atoms])
+    if not case.objective.channel.continuous:
         return centre, height, 0
     table = values.reshape(grid.shape)
     peak = (table >= maximum_filter(table, size=3, mode="nearest")).ravel()
     fall = (table - minimum_filter(table, size=5, mode="nearest")).ravel()
     high = peak & (values + fall >= height.max())  # a rise between grid points is less than the fall around it
-    chosen = np.flatnonzero(np.concatenate([high, np.ones(len(u), dtype=bool)]))
-    summit, top, count = _best_in_cells(objective, centre[chosen], width[chosen], logs)
-    refined, best, more = _refine(objective, summit, top, width[chosen] / SUBDIVISIONS, logs)
+    chosen = np.flatnonzero(np.concatenate([high, np.ones(len(case.u), dtype=bool)]))
+    width = _cells(grid, case.u)[chosen]
+    summit, top, count = _best_in_cells(case.objective, centre[chosen], width, case.logs)
+    refined, best, more = _refine(case.objective, summit, top, width / SUBDIVISIONS, case.logs)
     return np.vstack([refined, centre]), np.concatenate([best, height]), count + more
 
 
@@ -200,9 +233,7 @@ def _differences(values: Array) -> tuple[Array, Array]:
     return across, np.stack([own_0, mixed, mixed, own_1], axis=1).reshape(-1, 2, 2)
 
 
-def _atoms_certified(
-    objective: Objective, u: Array, weights: Array, grid: Grid, values: Array, information: float, gap: float
-) -> bool:
+def _atoms_certified(case: _Case, gap: float) -> bool:
     """Whether the optimum has exactly these atoms, as far as doubles can tell.
 
     These atoms satisfy the conditions of the optimum up to a residual. Solving the linearised conditions for
@@ -211,10 +242,10 @@ def _atoms_certified(
     if that set, or a larger one of the same form, has as many connected components as there are atoms, one in
     each, and the gain is so concave at every atom that no component holds two maxima.
     """
-    residual = gap + ROUNDING * (1 + abs(information))
-    channel = objective.channel
+    objective, u, weights, channel = case.objective, case.u, case.weights, case.objective.channel
+    residual = gap + ROUNDING * (1 + abs(case.information))
     if not channel.continuous:
-        return _rows_certified(objective, u, weights, grid, values, information, residual)
+        return _rows_certified(case, residual)
     if len(u) > MOST_ATOMS or not objective.resolved:
         return False
     unit = (channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axis_lengths(), 1e-3)
@@ -223,20 +254,18 @@ def _atoms_certified(
     tolerance = residual * sensitivity(point, channel.bounds, unit) / math.sqrt(weights.min())
     if not weights.min() > tolerance or not _strictly_concave(objective, point, unit, tolerance):
         return False
-    levels = information - np.geomspace(tolerance, 1.0, 25)
-    return any(_one_atom_per_component(objective, u, grid, values, level) for level in levels)
+    return any(_one_atom_per_component(case, case.information - level) for level in np.geomspace(tolerance, 1.0, 25))
 
 
-def _rows_certified(
-    objective: Objective, u: Array, weights: Array, grid: Grid, values: Array, information: float, residual: float
-) -> bool:
+def _rows_certified(case: _Case, residual: float) -> bool:
     """A table: the rows in use are independent, so that no other weights do as well, and all others are below J."""
-    smallest = float(np.linalg.eigvalsh(Table.of_values(objective, u).curvature(weights))[0])
+    smallest = float(np.linalg.eigvalsh(Table.of_values(case.objective, case.u).curvature(case.weights))[0])
     if smallest < INDEPENDENT:
         return False
-    tolerance = residual * math.sqrt(len(u) / smallest / weights.min())
-    unused = np.delete(values, np.ravel_multi_index(_nearest_points(grid, u), grid.shape))
-    return bool(weights.min() > tolerance and np.all(unused < information - tolerance))
+    tolerance = residual * math.sqrt(len(case.u) / smallest / case.weights.min())
+    used = np.ravel_multi_index(_nearest_points(case.grid, case.u), case.grid.shape)
+    unused = np.delete(case.values, used)
+    return bool(case.weights.min() > tolerance and np.all(unused < case.information - tolerance))
 
 
 def _strictly_concave(objective: Objective, point: Point, unit: Array, tolerance: float) -> bool:
@@ -264,14 +293,14 @@ def _strictly_concave(objective: Objective, point: Point, unit: Array, tolerance
     return all(bool(np.all(largest_curvature(point.u + move) < margin)) for move in moves)
 
 
-def _one_atom_per_component(objective: Objective, u: Array, grid: Grid, values: Array, level: float) -> bool:
+def _one_atom_per_component(case: _Case, level: float) -> bool:
     """Whether each connected component of {G ≥ level} on the grid holds exactly one atom."""
-    own = np.all(grid.points == objective.channel.canonical(grid.points), axis=1)
-    above = ((values >= level) & own).reshape(grid.shape)
-    nearest = _nearest_points(grid, u)
+    grid, nearest = case.grid, _nearest_points(case.grid, case.u)
+    own = np.all(grid.points == case.objective.channel.canonical(grid.points), axis=1)
+    above = ((case.values >= level) & own).reshape(grid.shape)
     above[nearest] = True  # an atom reaches J itself, however narrow its peak
     components, count = label(above, structure=np.ones([3] * len(grid.shape)))
-    return bool(count == len(u) == len(np.unique(components[nearest])))
+    return bool(count == len(case.u) == len(np.unique(components[nearest])))
 
 
 def _nearest_points(grid: Grid, u: Array) -> tuple[Index, ...]:
