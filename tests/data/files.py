@@ -27,7 +27,7 @@ def idx(array: np.ndarray) -> bytes:
 
 
 def write_mnist(folder: Path, per_class: int = 30, classes: int = 10) -> None:
-    """A data set of four idx files with `per_class` training and 5 test images a class, of 28×28 noise."""
+    """A data set of four idx files with `per_class` training and 5 test images per class, of 28×28 noise."""
     folder.mkdir(parents=True, exist_ok=True)
     for seed, (part, count) in enumerate({"train": per_class, "t10k": 5}.items()):
         labels = np.random.RandomState(seed).permutation(np.repeat(np.arange(classes), count))

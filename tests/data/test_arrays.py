@@ -36,7 +36,7 @@ def test_channels_last_and_first_are_read_alike(tmp_path: Path, images: np.ndarr
 
 def test_grey_images_get_a_channel_and_a_test_part_is_drawn(tmp_path: Path) -> None:
     path = save(tmp_path / "toy.npz", images=IMAGES[..., 0], labels=LABELS, classes=["a", "b", "c"])
-    data = read_npz(path, test=1)
+    data = read_npz(path, test=3)
     assert (data.classes, data.train.images.shape) == (("a", "b", "c"), (9, 1, 5, 4))
     with pytest.raises(DataError, match="no array `split`"):
         read_npz(path)

@@ -117,9 +117,10 @@ def test_cifar100_knows_its_superclasses(tmp_path: Path) -> None:
         (tmp_path / f"{stem}.bin").write_bytes(table.tobytes())
     (tmp_path / "fine_label_names.txt").write_text("\n".join(f"fine{i}" for i in range(100)) + "\n\n")
     (tmp_path / "coarse_label_names.txt").write_text("\n".join(f"coarse{i}" for i in range(20)) + "\n")
-    data, members = read_cifar100(tmp_path)
+    data = read_cifar100(tmp_path)
     assert data.classes[42] == "fine42"
-    assert members["coarse3"] == (3, 23, 43, 63, 83)
+    assert len(data.groups) == 20
+    assert data.groups["coarse3"] == (3, 23, 43, 63, 83)
 
 
 def test_a_damaged_archive_is_named(tmp_path: Path) -> None:

@@ -7,12 +7,17 @@ import pytest
 import torch
 from PIL import Image
 
+from refprior.data._data_set import DataSet
 from refprior.data._error import DataError
 from refprior.data._folder import image_folder, read_images
 
 
 def picture(level: int, mode: str = "RGB", size: tuple[int, int] = (6, 4)) -> Image.Image:
     return Image.new(mode, size, level if mode == "L" else (level, 0, 255 - level))
+
+
+def shape(data: DataSet) -> tuple[int, ...]:
+    return tuple(data.train.images.shape[1:])
 
 
 @pytest.fixture
@@ -27,24 +32,36 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_folder_becomes_a_task(root: Path) -> None:
-    task = image_folder(root, labels=2, validation=1, test=1)
-    assert task.classes == ("ape", "bee", "cat")
-    assert task.shape == (3, 4, 6)
-    assert [len(p) for p in (task.labelled, task.unlabelled, task.test)] == [6, 3 + 7, 3]
-    assert torch.equal(task.labelled.images[:, 0, 0, 0] // 50, task.labelled.labels)
-    assert set(task.unlabelled[-7:, 0, 0, 0].tolist()) == set(range(200, 207))
+def test_a_folder_becomes_a_data_set(root: Path) -> None:
+    data = image_folder(root, test=6)
+    assert data.name == root.name
+    assert data.classes == ("ape", "bee", "cat")
+    assert data.train.images.shape[1:] == (3, 4, 6)
+    assert [len(p) for p in (data.train, data.test)] == [9, 6]
+    for part in (data.train, data.test):
+        assert torch.equal(part.images[:, 0, 0, 0] // 50, part.labels)
+    assert data.unlabelled is not None
+    assert data.unlabelled[:, 0, 0, 0].tolist() == list(range(200, 207))
 
 
-def test_without_a_number_all_images_of_classes_are_labelled(root: Path) -> None:
-    task = image_folder(root)
-    assert (len(task.labelled), len(task.unlabelled)) == (12, 7)
+def test_without_a_number_one_image_per_class_is_to_test(root: Path) -> None:
+    data = image_folder(root)
+    assert torch.bincount(data.test.labels).tolist() == [1, 1, 1]
+    assert len(data.train) == 12
+
+
+def test_without_their_folder_there_are_no_unlabelled_images(root: Path) -> None:
+    for file in (root / "unlabelled").iterdir():
+        file.unlink()
+    assert image_folder(root).unlabelled is None
+    (root / "unlabelled").rmdir()
+    assert image_folder(root).unlabelled is None
 
 
 def test_images_are_resized_to_one_size(root: Path) -> None:
     picture(9, size=(30, 31)).save(root / "ape" / "other.png")
-    assert image_folder(root).shape == (3, 4, 6)
-    assert image_folder(root, size=(8, 10)).shape == (3, 8, 10)
+    assert shape(image_folder(root)) == (3, 4, 6)
+    assert shape(image_folder(root, size=(8, 10))) == (3, 8, 10)
 
 
 def test_grey_folders_have_one_channel(tmp_path: Path) -> None:
@@ -52,16 +69,16 @@ def test_grey_folders_have_one_channel(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         for i in range(3):
             picture(i, "L").save(tmp_path / name / f"{i}.bmp")
-    assert image_folder(tmp_path).shape == (1, 4, 6)
-    assert image_folder(tmp_path, colour=True).shape == (3, 4, 6)
+    assert shape(image_folder(tmp_path)) == (1, 4, 6)
+    assert shape(image_folder(tmp_path, colour=True)) == (3, 4, 6)
 
 
 def test_a_grey_image_among_colour_ones_is_named_unless_one_chooses(root: Path) -> None:
     picture(77, "L").save(root / "bee" / "grey.png")
     with pytest.raises(DataError, match=r"bee/grey.png is grey, .*ape/0.png colour; choose colour="):
         image_folder(root)
-    assert image_folder(root, colour=True).shape == (3, 4, 6)
-    assert image_folder(root, colour=False).shape == (1, 4, 6)
+    assert shape(image_folder(root, colour=True)) == (3, 4, 6)
+    assert shape(image_folder(root, colour=False)) == (1, 4, 6)
 
 
 @pytest.mark.parametrize(("colour", "channels"), [(None, 1), (False, 1), (True, 3)])
@@ -100,9 +117,11 @@ def test_empty_classes_and_folders_are_named(root: Path, tmp_path: Path) -> None
         image_folder(root / "ape")
 
 
-def test_too_few_images_for_the_labels_are_told(root: Path) -> None:
-    with pytest.raises(ValueError, match="asked for 5 examples of class 0, which has 4"):
-        image_folder(root, labels=5)
+def test_too_few_images_to_test_with_are_told(root: Path) -> None:
+    with pytest.raises(ValueError, match="test must be at most 15, 5 of each of 3 classes, got 18"):
+        image_folder(root, test=18)
+    with pytest.raises(ValueError, match="test must be a multiple of the 3 classes, equally many of each, got 5"):
+        image_folder(root, test=5)
 
 
 def test_no_files_is_an_error() -> None:

@@ -12,13 +12,13 @@ LONG_TAIL_0 = [0, 4, 5, 7, 8, 12, 16, 17, 20, 24, 25, 28]
 
 
 def test_indices_are_fixed_for_ever() -> None:
-    assert per_class(LABELS, 2, seed=0).tolist() == PER_CLASS_0
-    assert per_class(LABELS, 2, seed=1).tolist() == PER_CLASS_1
+    assert per_class(LABELS, 8, seed=0).tolist() == PER_CLASS_0
+    assert per_class(LABELS, 8, seed=1).tolist() == PER_CLASS_1
     assert long_tail(LABELS, 8, seed=0)[:12].tolist() == LONG_TAIL_0
 
 
 def test_every_class_gets_its_count() -> None:
-    chosen = per_class(LABELS, 7, seed=3)
+    chosen = per_class(LABELS, 28, seed=3)
     assert np.bincount(LABELS[chosen]).tolist() == [7, 7, 7, 7]
     assert len(set(chosen.tolist())) == 28
 
@@ -32,8 +32,18 @@ def test_a_long_tail_falls_geometrically() -> None:
 
 
 def test_too_few_examples_are_named() -> None:
-    with pytest.raises(ValueError, match="asked for 26 examples of class 0, which has 25"):
-        per_class(LABELS, 26, seed=0)
+    with pytest.raises(ValueError, match="examples must be at most 100, 25 of each of 4 classes, got 104"):
+        per_class(LABELS, 104, seed=0)
+    uneven = np.concatenate([LABELS, [0, 0]])
+    assert len(per_class(uneven, 100, seed=0)) == 100
+    with pytest.raises(ValueError, match="labels must be at most 100, 25 of each of 4 classes, got 104"):
+        per_class(uneven, 104, seed=0, what="labels")
+
+
+def test_a_count_must_divide_into_classes() -> None:
+    with pytest.raises(ValueError, match="labels must be a multiple of the 4 classes, equally many of each, got 6"):
+        per_class(LABELS, 6, seed=0, what="labels")
+    assert per_class(LABELS, 0, seed=0).tolist() == []
 
 
 @pytest.mark.parametrize("ratio", [0.5, float("nan")])

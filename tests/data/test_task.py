@@ -1,6 +1,4 @@
-"""Tasks: statistics of training data only, and messages that name what is wrong."""
-
-from dataclasses import replace
+"""Tasks: what they keep, and messages that name what is wrong."""
 
 import numpy as np
 import pytest
@@ -22,32 +20,10 @@ def task(**changes: object) -> Task:
     return task_from_arrays(**(parts | changes))  # type: ignore[arg-type]
 
 
-def test_statistics_are_those_of_labelled_and_unlabelled_images() -> None:
-    seen = IMAGES[:2900].astype(np.float64)
-    assert np.allclose(task().mean, seen.mean((0, 2, 3)), rtol=1e-6)
-    assert np.allclose(task().std, seen.std((0, 2, 3)), rtol=1e-6)
-
-
-def test_normalised_training_images_have_mean_0_and_variance_1() -> None:
+def test_training_looks_at_labelled_and_unlabelled_images_only() -> None:
     made = task()
-    normal = made.normalise(torch.from_numpy(IMAGES[:2900]))
-    assert normal.dtype == torch.float32
-    assert torch.allclose(normal.mean((0, 2, 3)), torch.zeros(3), atol=1e-5)
-    assert torch.allclose(normal.std((0, 2, 3)), torch.ones(3), atol=1e-3)
-
-
-def test_normalised_images_may_be_scaled() -> None:
-    made = replace(task(), scale=0.25)
-    normal = made.normalise(torch.from_numpy(IMAGES[:2900]))
-    assert torch.allclose(normal.std((0, 2, 3)), torch.full((3,), 0.25), atol=1e-3)
-    with pytest.raises(ValueError, match="scale must be above 0, got 0"):
-        replace(task(), scale=0)
-
-
-def test_a_constant_channel_does_not_divide_by_zero() -> None:
-    flat = np.full((6, 1, 2, 2), 200, dtype=np.uint8)
-    made = task(labelled=(flat, LABELS[:6]), unlabelled=flat, test=(flat, LABELS[:6]))
-    assert torch.equal(made.normalise(torch.from_numpy(flat)), torch.zeros(6, 1, 2, 2))
+    assert torch.equal(torch.cat(made.training_images), torch.from_numpy(IMAGES[:2900]))
+    assert made.shape == (3, 5, 4)
 
 
 def test_tensors_are_taken_as_arrays_are() -> None:
@@ -67,7 +43,7 @@ def test_a_pool_may_be_empty(kind: type) -> None:
     images: np.ndarray = IMAGES.astype(kind)
     made = task(labelled=(images[:6], LABELS[:6]), unlabelled=images[:0], test=(images[6:9], LABELS[6:9]))
     assert made.unlabelled.shape == (0, 3, 5, 4)
-    assert np.allclose(made.mean, IMAGES[:6].mean((0, 2, 3)), rtol=1e-6)
+    assert torch.equal(torch.cat(made.training_images), made.labelled.images)
 
 
 BROKEN = IMAGES[6:20].astype(np.float32)
@@ -93,24 +69,10 @@ def test_bad_arrays_are_named_with_their_numbers(message: str) -> None:
         task(**BAD[message])
 
 
-def test_by_pixel_the_mean_image_is_taken_away() -> None:
-    """Mean 0 at every pixel, and variance 1 a channel over what is left."""
-    shaded = (IMAGES // 4 + 40 * (np.arange(20).reshape(5, 4) % 5)).astype(np.uint8)
-    made = replace(task(labelled=(shaded[:6], LABELS[:6]), unlabelled=shaded[6:2900]), centre="pixel")
-    normal = made.normalise(torch.from_numpy(shaded[:2900]))
-    torch.testing.assert_close(normal.mean(0), torch.zeros(3, 5, 4), atol=1e-5, rtol=0)
-    torch.testing.assert_close(normal.square().mean((0, 2, 3)), torch.ones(3), atol=1e-4, rtol=0)
-    flat = np.full((6, 1, 2, 2), 200, dtype=np.uint8)
-    still = task(labelled=(flat, LABELS[:6]), unlabelled=flat, test=(flat, LABELS[:6]))
-    assert torch.equal(replace(still, centre="pixel").normalise(torch.from_numpy(flat)), torch.zeros(6, 1, 2, 2))
-
-
 def test_what_no_run_could_use_is_refused() -> None:
     with pytest.raises(ValueError, match="has no test images"):
         task(test=(IMAGES[:0], LABELS[:0]))
     with pytest.raises(ValueError, match="neither labelled nor unlabelled"):
         task(labelled=(IMAGES[:0], LABELS[:0]), unlabelled=IMAGES[:0], classes=["a", "b", "c"])
-    with pytest.raises(ValueError, match="centre must be 'channel' or 'pixel', got 'foo'"):
-        replace(task(), centre="foo")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"labels must be a row of numbers, got \(6, 1\)"):
         task(labelled=(IMAGES[:6], LABELS[:6, None]))

@@ -9,15 +9,23 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from refprior.data._dataset import DataSet, data_set, held_out
+from refprior.data._data_set import DataSet, data_set, held_out
 from refprior.data._error import DataError
 from refprior.data._task import Examples, numbered
 
 
 def read_npz(path: str | Path, test: int | None = None) -> DataSet:
-    """A data set from arrays `images` and `labels`, with `split` (0 train, 1 test) or `test` images a class drawn.
+    """A data set from arrays `images` and `labels` in a `.npz` file.
 
-    Images are (n, height, width), channels last or channels first; `classes` may name the classes.
+    Images are (n, height, width), channels last or channels first. The array `split` says which are to train (0) and
+    which to test (1); without it, `test` images in all, equally many per class, are drawn. `classes` may name the
+    classes.
+
+    >>> import numpy as np
+    >>> import refprior as rp
+    >>> np.savez("mine.npz", images=np.zeros((20, 8, 8), np.uint8), labels=np.arange(20) % 2)
+    >>> len(rp.data.read_npz("mine.npz", test=4).train)
+    16
     """
     arrays = load_arrays(path, "images", "labels")
     images, labels = channels_first(arrays["images"], str(path)), arrays["labels"]
@@ -30,7 +38,7 @@ def read_npz(path: str | Path, test: int | None = None) -> DataSet:
         train, kept = _parts(arrays["split"], str(path))
         return data_set(name, classes, (images[train], labels[train]), (images[kept], labels[kept]))
     if test is None:
-        raise DataError(f"{path}: has no array `split` (0 train, 1 test); say how many test images a class to draw")
+        raise DataError(f"{path}: has no array `split` (0 train, 1 test): give test=, how many test images to draw")
     return held_out(name, classes, (images, labels), test)
 
 
@@ -60,7 +68,14 @@ def channels_first(images: np.ndarray, name: str) -> np.ndarray:
 
 
 def examples_from_dataset(dataset: "Dataset[Any]") -> Examples:
-    """All items (image, label) of a torch data set, in memory; images are tensors, arrays or Pillow images."""
+    """All items (image, label) of a torch data set, in memory; images are tensors, arrays or Pillow images.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> dataset = torch.utils.data.TensorDataset(torch.zeros(5, 1, 8, 8), torch.arange(5))
+    >>> len(rp.data.examples_from_dataset(dataset))
+    5
+    """
     count = len(dataset)  # type: ignore[arg-type]
     if not count:
         raise DataError("the data set is empty")

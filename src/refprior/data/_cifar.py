@@ -3,12 +3,13 @@
 import tarfile
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from refprior.data._dataset import DataSet, data_set
+from refprior.data._data_set import DataSet, data_set
 from refprior.data._error import DataError
 from refprior.data._location import places
 from refprior.data._pickles import read_pickle
@@ -69,14 +70,14 @@ def read_cifar10(folder: str | Path | None = None) -> DataSet:
     return data_set("cifar10", CIFAR10_CLASSES, (images, labels), (test.images, test.labels))
 
 
-def read_cifar100(folder: str | Path | None = None) -> tuple[DataSet, dict[str, tuple[int, ...]]]:
-    """CIFAR-100 with its fine classes, and which of them make up each superclass."""
+def read_cifar100(folder: str | Path | None = None) -> DataSet:
+    """CIFAR-100 with its fine classes; its groups say which of them make up each superclass."""
     read, binary = _source("cifar100", "cifar-100", folder, "train")
     train = _records(read, binary, "train", 50_000, (20, 100))
     test = _records(read, binary, "test", 10_000, (20, 100))
     fine, coarse = _names(read, binary)
     data = data_set("cifar100", fine, (train.images, train.labels), (test.images, test.labels))
-    return data, superclass_members(train.labels, train.coarse, coarse)
+    return replace(data, groups=superclass_members(train.labels, train.coarse, coarse))
 
 
 def superclass_members(fine: np.ndarray, coarse: np.ndarray, names: Sequence[str]) -> dict[str, tuple[int, ...]]:

@@ -1,6 +1,7 @@
 """A folder of images: `root/class/*.png` (or jpg, bmp, gif, webp, …), and `root/unlabelled/*` for the pool."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,35 +9,40 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from refprior.data._dataset import few_labels, held_out
+from refprior.data._data_set import DataSet, held_out
 from refprior.data._error import DataError
-from refprior.data._task import Task
 
 UNLABELLED = "unlabelled"
 
 
 def image_folder(
-    root: str | Path,
-    labels: int | None = None,
-    seed: int = 0,
-    validation: int = 0,
-    test: int = 1,
-    size: tuple[int, int] | None = None,
-    colour: bool | None = None,
-    labelled_in_pool: bool = False,
-) -> Task:
-    """A task from a folder: `test` images a class to test, `labels` a class labelled (None: all that remain).
+    root: str | Path, *, test: int | None = None, size: tuple[int, int] | None = None, colour: bool | None = None
+) -> DataSet:
+    """A data set from a folder with one subfolder per class, and `unlabelled/` for images without labels.
 
-    size: (height, width) to which every image is resized; that of the first image if None.
-    colour: turn all images to colour or to grey; if None they must be all colour or all grey.
+    test: images to test with in all, equally many per class; None: one per class. size: (height, width) to which every
+    image is resized; None: that of the first image. colour: turn all images to colour or to grey; None: they must be
+    all colour or all grey.
+
+    >>> from pathlib import Path
+    >>> from PIL import Image
+    >>> import refprior as rp
+    >>> for name in ("cat", "dog"):
+    ...     Path("photos", name).mkdir(parents=True)
+    ...     for number in range(3):
+    ...         Image.new("RGB", (8, 8), (60 * number, 0, 0)).save(f"photos/{name}/{number}.png")
+    >>> photos = rp.data.image_folder("photos")
+    >>> photos.classes, len(photos.train), len(photos.test)
+    (('cat', 'dog'), 4, 2)
     """
     classes, files = _labelled_files(Path(root))
     flat = [file for members in files for file in members]
     free = _files(Path(root) / UNLABELLED) if (Path(root) / UNLABELLED).is_dir() else []
     images = read_images([*flat, *free], size, colour)
     truth = np.repeat(np.arange(len(classes)), [len(members) for members in files])
-    data = held_out(Path(root).name, classes, (images[: len(flat)].numpy(), truth), test)
-    return few_labels(data, labels, seed, validation, labelled_in_pool, extra=images[len(flat) :])
+    count = len(classes) if test is None else test
+    data = held_out(Path(root).name, classes, (images[: len(flat)].numpy(), truth), count)
+    return replace(data, unlabelled=images[len(flat) :]) if free else data
 
 
 def read_images(files: Sequence[Path], size: tuple[int, int] | None = None, colour: bool | None = None) -> Tensor:
@@ -86,7 +92,7 @@ def _open(file: Path, colour: bool | None) -> Image.Image:
 def _eight_bits(picture: Image.Image) -> Image.Image:
     """Grey levels of 16 bits scaled to 8, which Pillow would clip; what has no fixed scale is refused."""
     if picture.mode in ("I", "F"):
-        raise DataError(f"pixels of mode {picture.mode} have no scale of grey: save it with 8 or 16 bits a pixel")
+        raise DataError(f"pixels of mode {picture.mode} have no scale of grey: save it with 8 or 16 bits per pixel")
     if not picture.mode.startswith("I;16"):
         return picture
     levels = np.array(picture).astype(np.uint32)

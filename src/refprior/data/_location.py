@@ -1,20 +1,20 @@
-"""Where data sets lie on this computer."""
+"""Where data sets are kept on this computer."""
 
 import os
-import sys
 from pathlib import Path
+
+from platformdirs import user_data_path
 
 
 def data_folder() -> Path:
-    """`REFPRIOR_DATA` where it is set, else the place that the platform keeps for programs' data."""
+    """`REFPRIOR_DATA` where it is set, else the platform's folder for the data of programs.
+
+    >>> from refprior.data import data_folder
+    >>> data_folder().is_absolute()
+    True
+    """
     chosen = os.environ.get("REFPRIOR_DATA")
-    if chosen:
-        return Path(chosen).expanduser()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "refprior"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "refprior"
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "refprior"
+    return Path(chosen).expanduser() if chosen else user_data_path("refprior", appauthor=False)
 
 
 def places(name: str, folder: str | Path | None) -> list[Path]:

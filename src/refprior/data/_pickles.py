@@ -1,6 +1,6 @@
 """Pickles of the official CIFAR archives, read without trusting them.
 
-A pickle is a program. Three fences stand around this one: only the instructions that those files contain are let
+A pickle is a program. Three fences keep this one in: only the instructions that those files contain are let
 through; only the three names that an array needs can be looked up, and they give stand-ins, never numpy's own
 functions; a stand-in becomes an array only if its bytes have the length that its shape announces.
 """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class File:
-    """A file of a data set as it lies on disk."""
+    """A file of a data set on disk."""
 
     name: str
     size: int | None  # bytes; None where it is not known

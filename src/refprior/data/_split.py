@@ -7,11 +7,24 @@ generators may change between releases.
 import numpy as np
 
 
-def per_class(labels: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """Indices of `count` examples of each class, in ascending order."""
-    random = np.random.RandomState(seed)
-    chosen = [_draw(np.flatnonzero(labels == c), count, int(c), random) for c in np.unique(labels)]
-    return np.sort(np.concatenate(chosen))
+def per_class(labels: np.ndarray, count: int, seed: int, what: str = "examples") -> np.ndarray:
+    """Indices of `count` examples in all, equally many of each class, in ascending order; errors call them `what`."""
+    classes = np.unique(labels)
+    if not count:
+        return np.arange(0)
+    check_multiple(what, count, len(classes))
+    random, each = np.random.RandomState(seed), count // len(classes)
+    smallest = min(int((labels == c).sum()) for c in classes)
+    if each > smallest:
+        most = smallest * len(classes)
+        raise ValueError(f"{what} must be at most {most}, {smallest} of each of {len(classes)} classes, got {count}")
+    return np.sort(np.concatenate([random.permutation(np.flatnonzero(labels == c))[:each] for c in classes]))
+
+
+def check_multiple(what: str, count: int, classes: int) -> None:
+    """Refuse a number of examples that cannot be divided equally."""
+    if count % classes:
+        raise ValueError(f"{what} must be a multiple of the {classes} classes, equally many of each, got {count}")
 
 
 def long_tail(labels: np.ndarray, ratio: float, seed: int) -> np.ndarray:
@@ -22,19 +35,13 @@ def long_tail(labels: np.ndarray, ratio: float, seed: int) -> np.ndarray:
     classes, counts = np.unique(labels, return_counts=True)
     shares = ratio ** -np.linspace(0, 1, len(classes))
     sizes = np.maximum(1, np.round(counts.min() * shares)).astype(int)
-    chosen = [_draw(np.flatnonzero(labels == c), size, int(c), random) for c, size in zip(classes, sizes, strict=True)]
+    chosen = [random.permutation(np.flatnonzero(labels == c))[:size] for c, size in zip(classes, sizes, strict=True)]
     return np.sort(np.concatenate(chosen)) if chosen else np.arange(0)
 
 
 def without(size: int, *taken: np.ndarray) -> np.ndarray:
-    """The indices of 0 … size - 1 that stand in none of `taken`."""
+    """The indices of 0 … size - 1 that are in none of `taken`."""
     free = np.ones(size, dtype=bool)
     for indices in taken:
         free[indices] = False
     return np.flatnonzero(free)
-
-
-def _draw(members: np.ndarray, count: int, label: int, random: np.random.RandomState) -> np.ndarray:
-    if count > len(members):
-        raise ValueError(f"asked for {count} examples of class {label}, which has {len(members)}")
-    return random.permutation(members)[:count]

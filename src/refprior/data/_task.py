@@ -1,24 +1,26 @@
 """A task: which images are labelled, which are not, and which are kept apart to measure with."""
 
-import math
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from refprior.data._components import principal_axes
-
 Array = np.ndarray | Tensor
-_BLOCK = 1000  # images at a time
+PARTS = ("labelled", "unlabelled", "test", "validation", "source")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Examples:
-    """Images and their labels."""
+    """Images and their labels.
+
+    >>> import torch
+    >>> from refprior.data import Examples
+    >>> len(Examples(torch.zeros(3, 1, 8, 8), torch.tensor([0, 1, 1])))
+    3
+    """
 
     images: Tensor  # (n, *shape), uint8 or floating point
     labels: Tensor  # (n,) int64
@@ -37,9 +39,15 @@ class Examples:
         return Examples(self.images.to(device), self.labels.to(device))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
-    """Everything a run may know of its data. The unlabelled pool has no labels, so that nothing can peek."""
+    """Everything a run may know of its data. The unlabelled pool has no labels, so that nothing can peek.
+
+    >>> import refprior as rp
+    >>> task = rp.data.FewLabels("digits", labels=50)()
+    >>> len(task.classes), len(task.labelled), task.shape
+    (10, 50, (1, 8, 8))
+    """
 
     name: str
     classes: tuple[str, ...]
@@ -49,13 +57,6 @@ class Task:
     validation: Examples | None = None
     source: Examples | None = None  # of another task, to transfer from; labels 0 … source classes - 1
     source_classes: tuple[str, ...] = ()
-    centre: Literal["channel", "pixel"] = "channel"  # pixel: the mean image is taken away, not only its mean value
-    scale: float = 1.0  # standard deviation of normalised images, or of the first component
-    components: int = 0  # so many principal components take the place of the pixels; 0: the pixels
-    whitening: float = 0.25  # of components, 0 … 1: variances go with the power 1 - whitening of what they were
-    mean: Tensor = field(init=False)  # (channels,), or (*shape) by pixel, of all images to train with
-    std: Tensor = field(init=False)  # (channels,)
-    axes: Tensor | None = field(init=False, default=None)  # (pixels, components)
 
     def __post_init__(self) -> None:
         parts = {"labelled": self.labelled, "test": self.test, "validation": self.validation}
@@ -63,10 +64,6 @@ class Task:
             if part is not None:
                 self.check_images(name, part.images)
                 check_labels(name, part.labels, len(self.classes))
-        if not 0 < self.scale < math.inf:
-            raise ValueError(f"scale must be above 0, got {self.scale}")
-        if self.centre not in ("channel", "pixel"):
-            raise ValueError(f"centre must be 'channel' or 'pixel', got {self.centre!r}")
         if not len(self.test):
             raise ValueError(f"task {self.name!r} has no test images to measure with")
         if not len(self.labelled) and not len(self.unlabelled):
@@ -79,69 +76,59 @@ class Task:
             raise ValueError(f"need a label of each class, missing {sorted(missing)} of {len(self.classes)}")
         if len(self.unlabelled):
             self.check_images("unlabelled", self.unlabelled)
-        seen = [self.labelled.images, self.unlabelled, *([self.source.images] if self.source is not None else [])]
-        mean, std = _statistics(*seen)
-        if self.centre == "pixel":
-            mean = _mean_image(*seen).to(mean.dtype)
-            within = std.square() - mean.flatten(1).var(1, correction=0)  # of the total, what is not between pixels
-            std = torch.where(within > 1e-12, within, torch.ones_like(within)).sqrt()
-        if self.components:
-            mean, axes = principal_axes(seen, self.components, self.whitening)
-            object.__setattr__(self, "axes", axes * self.scale)
-        object.__setattr__(self, "mean", mean)
-        object.__setattr__(self, "std", std)
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Of one image."""
         return tuple(self.labelled.images.shape[1:])
 
-    def normalise(self, images: Tensor) -> Tensor:
-        """To floats with mean 0 and standard deviation `scale` a channel over the images to train with: (n, *shape).
-
-        With `components`: to those, the first with the standard deviation `scale`, (n, components).
-        """
-        if self.axes is not None:
-            axes, mean = self.axes.to(images.device), self.mean.to(images.device)
-            return (images.to(mean.dtype) - mean).flatten(1) @ axes
-        lead = (-1, *[1] * (images.dim() - 2))
-        mean = self.mean if self.centre == "pixel" else self.mean.reshape(lead)
-        mean, std = mean.to(images.device), self.std.to(images.device).reshape(lead)
-        return (images.to(mean.dtype) - mean) / (std / self.scale)
+    @property
+    def training_images(self) -> list[Tensor]:
+        """All images that training may look at: labelled, unlabelled, source."""
+        return [self.labelled.images, self.unlabelled, *([self.source.images] if self.source is not None else [])]
 
     def to(self, device: torch.device) -> "Task":
         """The same task with its images on another device."""
-        moved = copy(self)  # not made anew: that would read all images for their statistics again
-        for name in ("labelled", "unlabelled", "test", "validation", "source"):
+        moved = copy(self)
+        for name in PARTS:
             part = getattr(self, name)
             object.__setattr__(moved, name, part.to(device) if part is not None else None)
         return moved
 
     def check_images(self, name: str, images: Tensor) -> None:
         """Refuse images of another shape or type than the labelled ones."""
-        if tuple(images.shape[1:]) != self.shape:
-            raise ValueError(f"{name} images are {tuple(images.shape[1:])}, labelled {self.shape}")
-        if images.dtype != self.labelled.images.dtype:
-            raise ValueError(f"{name} images are {images.dtype}, labelled {self.labelled.images.dtype}")
+        check_images(name, images, self.shape, self.labelled.images.dtype)
 
 
 def task_from_arrays(
     labelled: tuple[Array, Array],
     unlabelled: Array,
     test: tuple[Array, Array],
+    *,
     validation: tuple[Array, Array] | None = None,
     classes: Sequence[str] | None = None,
     name: str = "arrays",
 ) -> Task:
-    """A task from the user's own arrays or tensors: images (n, channels, height, width), uint8 or float, and integer
-    labels."""
+    """A task from your own arrays or tensors: images (n, channels, height, width), uint8 or float, and integer labels.
+
+    >>> import numpy as np
+    >>> import refprior as rp
+    >>> images, labels = np.random.rand(60, 1, 8, 8), np.arange(60) % 3
+    >>> known, rest, test = slice(0, 9), slice(9, 40), slice(40, 60)
+    >>> task = rp.data.task_from_arrays(
+    ...     (images[known], labels[known]), images[rest], (images[test], labels[test]), classes=["a", "b", "c"]
+    ... )
+    >>> len(task.labelled), len(task.unlabelled)
+    (9, 31)
+    """
     known = examples("labelled", *labelled)
     return Task(
-        name,
-        tuple(classes) if classes is not None else numbered("labelled", known.labels.numpy()),
-        known,
-        _images("unlabelled", unlabelled),
-        examples("test", *test),
-        examples("validation", *validation) if validation is not None else None,
+        name=name,
+        classes=tuple(classes) if classes is not None else numbered("labelled", known.labels.numpy()),
+        labelled=known,
+        unlabelled=_images("unlabelled", unlabelled),
+        test=examples("test", *test),
+        validation=examples("validation", *validation) if validation is not None else None,
     )
 
 
@@ -153,6 +140,14 @@ def examples(name: str, images: Array, labels: Array) -> Examples:
     if values.ndim != 1:
         raise ValueError(f"{name} labels must be a row of numbers, got {values.shape}")
     return Examples(_images(name, images), torch.from_numpy(values.astype(np.int64)))
+
+
+def check_images(name: str, images: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    """Refuse images of another shape or type than those of the task."""
+    if tuple(images.shape[1:]) != shape:
+        raise ValueError(f"{name} images are {tuple(images.shape[1:])}, labelled {shape}")
+    if images.dtype != dtype:
+        raise ValueError(f"{name} images are {images.dtype}, labelled {dtype}")
 
 
 def _images(name: str, images: Array) -> Tensor:
@@ -186,25 +181,3 @@ def numbered(name: str, labels: np.ndarray) -> tuple[str, ...]:
         at = int(labels.argmax())
         raise ValueError(f"{name} label {largest} at index {at} needs {largest + 1} classes, of {len(labels)} examples")
     return tuple(str(c) for c in range(largest + 1))
-
-
-def _statistics(*parts: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each channel over all parts: (n, channels, ...) -> (channels,), (channels,).
-
-    In blocks, and in double precision: CIFAR-10 as floats would take 600 MB, and long sums of floats lose digits.
-    """
-    count, total, square = 0, torch.zeros(()), torch.zeros(())
-    for block in (block for part in parts if len(part) for block in part.split(_BLOCK)):
-        flat = block.double().transpose(0, 1).flatten(1)
-        count, total, square = count + flat.shape[1], total + flat.sum(1), square + flat.square().sum(1)
-    mean = total / count
-    std = (square / count - mean.square()).clamp(min=0).sqrt()
-    dtype = torch.float64 if parts[0].dtype == torch.float64 else torch.float32
-    return mean.to(dtype), torch.where(std > 1e-6, std, torch.ones_like(std)).to(dtype)
-
-
-def _mean_image(*parts: Tensor) -> Tensor:
-    """The mean over all images of all parts, in blocks as above: (n, *shape) -> (*shape)."""
-    blocks = [block for part in parts if len(part) for block in part.split(_BLOCK)]
-    total = torch.stack([block.double().sum(0) for block in blocks]).sum(0)
-    return total / sum(len(block) for block in blocks)

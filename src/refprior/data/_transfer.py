@@ -14,6 +14,12 @@ def transfer_task(source: Task, target: Task) -> Task:
     """The target task with the source's labelled images to transfer from.
 
     Refuses tasks that share images: more than 1 % of the source's, since data sets hold some images twice.
+
+    >>> import refprior as rp
+    >>> low = rp.data.FewLabels("digits", labels=None, classes=(0, 1))()
+    >>> high = rp.data.FewLabels("digits", labels=20, classes=(2, 3))()
+    >>> rp.data.transfer_task(low, high).name
+    'digits-0-1-to-digits-2-3'
     """
     if not len(source.labelled):
         raise ValueError(f"the source task {source.name!r} has no labelled images")

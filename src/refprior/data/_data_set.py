@@ -1,0 +1,81 @@
+"""A data set whose images are all labelled, and its subsets."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from refprior.data._error import DataError
+from refprior.data._split import per_class, without
+from refprior.data._task import Array, Examples, check_labels, examples
+
+_TEST_SEED = 0  # one test part for all runs
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """A data set as its makers divided it. `FewLabels` makes tasks of it that hide most labels.
+
+    >>> import refprior as rp
+    >>> digits = rp.data.read("digits")
+    >>> len(digits.train), len(digits.test)
+    (1197, 600)
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    train: Examples
+    test: Examples
+    unlabelled: Tensor | None = None  # further images without labels
+    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # named sets of classes: superclasses
+
+    def __post_init__(self) -> None:
+        for part, them in (("train", self.train), ("test", self.test)):
+            check_labels(f"{self.name} {part}", them.labels, len(self.classes))
+            counts = torch.bincount(them.labels, minlength=len(self.classes))
+            if not counts.all():
+                empty = int(counts.argmin())
+                raise DataError(f"{self.name}: class {empty} ({self.classes[empty]}) has no {part} images")
+
+
+def data_set(name: str, classes: Sequence[str], train: tuple[Array, Array], test: tuple[Array, Array]) -> DataSet:
+    """From arrays of images (n, channels, height, width) and integer labels."""
+    return DataSet(name, tuple(classes), examples(f"{name} train", *train), examples(f"{name} test", *test))
+
+
+def held_out(name: str, classes: Sequence[str], everything: tuple[np.ndarray, np.ndarray], test: int) -> DataSet:
+    """A data set without a division of its own: `test` images in all, equally many per class and the same for every
+    seed, are its test part."""
+    images, labels = everything
+    chosen = per_class(labels, test, _TEST_SEED, "test")
+    rest = without(len(labels), chosen)
+    return data_set(name, classes, (images[rest], labels[rest]), (images[chosen], labels[chosen]))
+
+
+def subset(data: DataSet, members: Sequence[int], name: str | None = None) -> DataSet:
+    """The classes `members`, numbered 0, 1, … in the order given."""
+    if len(set(members)) < len(members) or not set(members) <= set(range(len(data.classes))):
+        raise ValueError(f"classes {list(members)} must be different numbers of 0 … {len(data.classes) - 1}")
+    classes = tuple(data.classes[m] for m in members)
+    train, test = (_subset(part, members) for part in (data.train, data.test))
+    title = name or f"{data.name}-{'-'.join(classes)}"
+    return replace(data, name=title, classes=classes, train=train, test=test, groups={})
+
+
+def foreign_images(data: DataSet, members: Sequence[int], count: int, seed: int) -> Tensor:
+    """`count` training images of the classes that are not `members`, chosen by seed."""
+    foreign = np.flatnonzero(~np.isin(data.train.labels.numpy(), list(members)))
+    if not 0 <= count <= len(foreign):
+        raise ValueError(f"asked for {count} images of other classes, there are {len(foreign)}")
+    chosen = np.random.RandomState(seed + 3).permutation(foreign)[:count]
+    return data.train.images[torch.from_numpy(np.sort(chosen))]
+
+
+def _subset(part: Examples, members: Sequence[int]) -> Examples:
+    position = torch.full((int(part.labels.max()) + 1,), -1)
+    for new, old in enumerate(members):
+        position[old : old + 1] = new
+    labels = position[part.labels]
+    return Examples(part.images[labels >= 0], labels[labels >= 0])

@@ -1,0 +1,150 @@
+"""The tasks of a recipe: a data set that hides most of its labels, and a pair of them to transfer between."""
+
+from dataclasses import dataclass
+from os import PathLike, fspath
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import avg_pool2d
+
+from refprior._checks import number, whole_number
+from refprior.data._data_set import DataSet, foreign_images, subset
+from refprior.data._sets import CLASS_COUNTS, read
+from refprior.data._split import check_multiple, long_tail, per_class, without
+from refprior.data._task import Examples, Task
+from refprior.data._transfer import transfer_task
+
+
+@dataclass(frozen=True)
+class FewLabels:
+    """A data set with few labels: the recipe's way to say which images a run may learn from.
+
+    All counts are in all, equally many per class: `labels=50` of ten classes are 5 labels per class. Calling it reads
+    the data and gives the `Task`.
+
+    >>> import refprior as rp
+    >>> task = rp.data.FewLabels("digits", labels=50, validation=300)()
+    >>> len(task.labelled), len(task.unlabelled), len(task.validation), len(task.test)
+    (50, 847, 300, 600)
+    """
+
+    data: str | DataSet = "digits"  # a name such as "mnist", the path of a .npz file or image folder, or a data set
+    labels: int | None = 50  # labelled images; None: all, 0: none
+    seed: int = 0  # chooses the images of every part
+    validation: int = 0  # images kept apart to choose settings by
+    classes: tuple[int, ...] | str | None = None  # some classes by number, or a superclass; None: all
+    labelled_in_pool: bool = False  # labelled images are in the unlabelled pool too, as in FixMatch; not in the paper
+    imbalance: float = 1.0  # how many times more often the first class is in the pool than the last
+    foreign: int = 0  # images of the other classes that are mixed into the pool
+    shrink: int = 1  # squares of this many pixels on a side become one pixel
+    folder: str | None = None  # where the files are; None: where `refprior data get` puts them
+
+    def __post_init__(self) -> None:
+        for name in ("data", "folder"):
+            if isinstance(getattr(self, name), PathLike):
+                object.__setattr__(self, name, fspath(getattr(self, name)))
+        for name in ("labels", "validation", "foreign"):
+            if getattr(self, name) is not None:
+                whole_number(name, getattr(self, name), at_least=0)
+        whole_number("shrink", self.shrink, at_least=1)
+        whole_number("seed", self.seed, at_least=0)
+        number("imbalance", self.imbalance, at_least=1)
+        if self.classes is not None and not isinstance(self.classes, str):
+            object.__setattr__(self, "classes", tuple(self.classes))
+        for name in ("labels", "validation"):
+            if getattr(self, name) and (known := self._class_count()):
+                check_multiple(name, getattr(self, name), known)
+
+    def __call__(self) -> Task:
+        """Read the data, and divide them."""
+        data = read(self.data, self.folder) if isinstance(self.data, str) else self.data
+        members = self._members(data)
+        pool = [data.unlabelled] if data.unlabelled is not None else []
+        if self.foreign:
+            pool.append(foreign_images(data, members, self.foreign, self.seed))
+        if members != tuple(range(len(data.classes))):
+            data = subset(data, members, f"{data.name}-{self.classes}" if isinstance(self.classes, str) else None)
+        return self._divided(data, pool)
+
+    def _class_count(self) -> int | None:
+        """Where it is known without reading the data."""
+        if isinstance(self.classes, tuple):
+            return len(self.classes)
+        return CLASS_COUNTS.get(self.data) if isinstance(self.data, str) and self.classes is None else None
+
+    def _members(self, data: DataSet) -> tuple[int, ...]:
+        if self.classes is None:
+            return tuple(range(len(data.classes)))
+        if not isinstance(self.classes, str):
+            return self.classes
+        if self.classes not in data.groups:
+            known = ", ".join(data.groups) or "none"
+            raise ValueError(f"{data.name} has no superclass {self.classes!r}; there are: {known}")
+        return data.groups[self.classes]
+
+    def _divided(self, data: DataSet, extra: list[Tensor]) -> Task:
+        labelled, kept, pool = self._indices(data.train.labels.numpy())
+        parts = [data.train.images[torch.from_numpy(pool)], *extra]
+        for images in extra:
+            _check_alike(images, parts[0])
+        validation = self._shrunk(data.train[torch.from_numpy(kept)]) if self.validation else None
+        return Task(
+            name=data.name,
+            classes=data.classes,
+            labelled=self._shrunk(data.train[torch.from_numpy(labelled)]),
+            unlabelled=_pooled(torch.cat(parts), self.shrink),
+            test=self._shrunk(data.test),
+            validation=validation,
+        )
+
+    def _indices(self, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of the labelled, kept and unlabelled images."""
+        kept = per_class(truth, self.validation, self.seed + 1, "validation")
+        train = without(len(truth), kept)
+        labelled = train if self.labels is None else train[per_class(truth[train], self.labels, self.seed, "labels")]
+        pool = train if self.labelled_in_pool else without(len(truth), kept, labelled)
+        if self.imbalance != 1 and len(pool):
+            pool = pool[long_tail(truth[pool], self.imbalance, self.seed + 2)]
+        return labelled, kept, pool
+
+    def _shrunk(self, part: Examples) -> Examples:
+        return Examples(_pooled(part.images, self.shrink), part.labels)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two tasks to transfer between: the labelled images of the source beside the target.
+
+    >>> import refprior as rp
+    >>> low = rp.data.FewLabels("digits", labels=None, classes=(0, 1, 2, 3, 4))
+    >>> high = rp.data.FewLabels("digits", labels=0, classes=(5, 6, 7, 8, 9))
+    >>> task = rp.data.Pair(source=low, target=high)()
+    >>> len(task.source), len(task.labelled), task.classes
+    (601, 0, ('5', '6', '7', '8', '9'))
+    """
+
+    source: FewLabels
+    target: FewLabels
+
+    def __call__(self) -> Task:
+        """Read both, and join them."""
+        return transfer_task(self.source(), self.target())
+
+
+def _pooled(images: Tensor, side: int) -> Tensor:
+    """The mean of every square of pixels: (n, c, h, w) -> (n, c, h / side, w / side)."""
+    if side == 1:
+        return images
+    if images.shape[-1] % side or images.shape[-2] % side:
+        raise ValueError(f"shrink must divide images of {images.shape[-2]}×{images.shape[-1]} pixels, got {side}")
+    small = avg_pool2d(images.float(), side)
+    return small if images.is_floating_point() else small.round().to(images.dtype)
+
+
+def _check_alike(images: Tensor, others: Tensor) -> None:
+    if images.shape[1:] != others.shape[1:] or images.dtype != others.dtype:
+        raise ValueError(
+            f"images for the pool are {tuple(images.shape[1:])} {images.dtype}, "
+            f"the others {tuple(others.shape[1:])} {others.dtype}"
+        )

@@ -1,0 +1,181 @@
+"""From stored images to the inputs of a network: a recipe says how, and `fit` finds the numbers once.
+
+The fitted `Normaliser` is saved with the weights, so that a trained network never depends on data that may change.
+"""
+
+# n images of D pixels, J components
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from refprior._checks import number, one_of, whole_number
+
+_BLOCK = 1000  # images at a time
+_NOTHING = 1e-9  # share of the first component's variance
+
+
+@dataclass(frozen=True, eq=False)
+class Normaliser:
+    """x ↦ (x - mean) / std, or with axes x ↦ (x - mean) · axes.
+
+    >>> import torch
+    >>> from refprior.data import Standardise
+    >>> images = torch.tensor([[[[0.0, 4.0]]], [[[8.0, 4.0]]]])  # two images of one row
+    >>> Standardise().fit([images])(images).flatten().tolist()  # doctest: +ELLIPSIS
+    [-1.414..., 0.0, 1.414..., 0.0]
+    """
+
+    mean: Tensor  # (channels, 1, 1), or (*shape) where the mean image is taken away
+    std: Tensor | None = None  # (channels, 1, 1)
+    axes: Tensor | None = None  # (D, J)
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Floats of the same shape, or components: (n, *shape) -> (n, *shape) or (n, J)."""
+        mean = self.mean.to(images.device)
+        centred = images.to(mean.dtype) - mean
+        if self.axes is not None:
+            return centred.flatten(1) @ self.axes.to(images.device)
+        return centred if self.std is None else centred / self.std.to(images.device)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The fitted numbers by name."""
+        numbers = {"mean": self.mean, "std": self.std, "axes": self.axes}
+        return {name: tensor for name, tensor in numbers.items() if tensor is not None}
+
+
+@dataclass(frozen=True)
+class Standardise:
+    """Mean 0 and one standard deviation per channel, over all images to train with.
+
+    >>> import torch
+    >>> from refprior.data import Standardise
+    >>> images = torch.randint(0, 256, (100, 1, 8, 8), dtype=torch.uint8)
+    >>> inputs = Standardise(scale=0.5).fit([images])(images)
+    >>> round(float(inputs.std()), 2)
+    0.5
+    """
+
+    centre: Literal["channel", "pixel"] = "channel"  # subtract the mean of a channel, or the mean image
+    scale: float = 1.0  # standard deviation of the inputs
+
+    def __post_init__(self) -> None:
+        one_of("centre", self.centre, ("channel", "pixel"))
+        number("scale", self.scale, above=0)
+
+    def fit(self, parts: Sequence[Tensor]) -> Normaliser:
+        """The statistics of all parts together: (n, channels, ...) each."""
+        mean, std = _statistics(parts)
+        if self.centre == "pixel":
+            mean = _mean_image(parts).to(mean.dtype)
+            within = std.square() - mean.flatten(1).var(1, correction=0)  # of the total, what is not between pixels
+            std = torch.where(within > 1e-12, within, torch.ones_like(within)).sqrt()
+        lead = (-1, *[1] * (parts[0].dim() - 2))
+        return Normaliser(mean if self.centre == "pixel" else mean.reshape(lead), (std / self.scale).reshape(lead))
+
+
+@dataclass(frozen=True)
+class PrincipalComponents:
+    """The first principal components in place of the pixels, brought a little nearer to each other in size.
+
+    Gradient descent learns along the directions of largest variance first, and its step size is bounded by the
+    largest. In photographs of clothes the first two components hold half of the variance, in digits a sixth: with one
+    learning rate, networks do not learn both equally well. Components with a fixed first standard deviation do.
+
+    >>> import torch
+    >>> from refprior.data import PrincipalComponents
+    >>> images = torch.randint(0, 256, (100, 1, 8, 8), dtype=torch.uint8)
+    >>> inputs = PrincipalComponents(count=5, scale=2.0).fit([images])(images)
+    >>> tuple(inputs.shape), round(float(inputs[:, 0].square().mean().sqrt()), 2)
+    ((100, 5), 2.0)
+    """
+
+    count: int = 64
+    whitening: float = 0.25  # 0 … 1: variances are raised to the power 1 - whitening
+    scale: float = 1.0  # standard deviation of the first component
+
+    def __post_init__(self) -> None:
+        whole_number("count", self.count, at_least=1)
+        number("whitening", self.whitening, at_least=0, at_most=1)
+        number("scale", self.scale, above=0)
+
+    def fit(self, parts: Sequence[Tensor]) -> Normaliser:
+        """The axes of all parts together: (n, *shape) each."""
+        mean, axes = principal_axes(parts, self.count, self.whitening)
+        return Normaliser(mean, axes=axes * self.scale)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The images as they are, as floats.
+
+    >>> import torch
+    >>> from refprior.data import Identity
+    >>> images = torch.tensor([[3], [5]], dtype=torch.uint8)
+    >>> Identity().fit([images])(images).flatten().tolist()
+    [3.0, 5.0]
+    """
+
+    def fit(self, parts: Sequence[Tensor]) -> Normaliser:
+        """Nothing to find out."""
+        return Normaliser(torch.zeros((), dtype=_float_type(parts)))
+
+
+def principal_axes(parts: Sequence[Tensor], count: int, whitening: float) -> tuple[Tensor, Tensor]:
+    """The mean image, and the axes of the first components: (n, *shape) -> (*shape), (D, J).
+
+    Along axis j the images have the standard deviation (λ_j / λ_1)^((1 - whitening) / 2), λ_j the variance of
+    component j. One D × D matrix is kept, in double precision.
+    """
+    pixels = math.prod(parts[0].shape[1:])
+    if count > pixels:
+        raise ValueError(f"images of {pixels} pixels have at most {pixels} components, got count={count}")
+    total = sum(len(part) for part in parts)
+    mean = _mean_image(parts).flatten()
+    second = torch.zeros(pixels, pixels, dtype=torch.float64, device=parts[0].device)
+    for block in _blocks(parts):
+        centred = block.flatten(1).double() - mean
+        second += centred.T @ centred
+    variances, axes = (value.flip(-1)[..., :count] for value in torch.linalg.eigh(second / total))
+    axes = axes * axes.gather(0, axes.abs().argmax(0, keepdim=True)).sign()  # the same on every machine: a run may move
+    relative = variances / variances[0] if variances[0] > 0 else torch.zeros_like(variances)
+    # To standard deviations of relative^((1 - whitening) / 2). A component that does not vary is rounding, which no
+    # division may blow up.
+    factor = torch.where(relative > _NOTHING, relative ** (-whitening / 2) / variances[0].sqrt(), 0)
+    kind = _float_type(parts)
+    # In the order in which files keep it: a product with the same numbers in another order may round otherwise.
+    return mean.reshape(parts[0].shape[1:]).to(kind), (axes * factor).to(kind).contiguous()
+
+
+def _statistics(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each channel over all parts: (n, channels, ...) -> (channels,), (channels,).
+
+    In blocks, and in double precision: CIFAR-10 as floats would take 600 MB, and long sums of floats lose digits.
+    """
+    count, total, square = 0, torch.zeros(()), torch.zeros(())
+    for block in _blocks(parts):
+        flat = block.double().transpose(0, 1).flatten(1)
+        count, total, square = count + flat.shape[1], total + flat.sum(1), square + flat.square().sum(1)
+    mean = total / count
+    std = (square / count - mean.square()).clamp(min=0).sqrt()
+    return mean.to(_float_type(parts)), torch.where(std > 1e-6, std, torch.ones_like(std)).to(_float_type(parts))
+
+
+def _mean_image(parts: Sequence[Tensor]) -> Tensor:
+    """The mean over all images of all parts, in double precision: (n, *shape) -> (*shape)."""
+    total = torch.zeros(parts[0].shape[1:], dtype=torch.float64, device=parts[0].device)
+    for block in _blocks(parts):
+        total += block.double().sum(0)
+    return total / sum(len(part) for part in parts)
+
+
+def _blocks(parts: Sequence[Tensor]) -> Iterable[Tensor]:
+    return (block for part in parts if len(part) for block in part.split(_BLOCK))
+
+
+def _float_type(parts: Sequence[Tensor]) -> torch.dtype:
+    return torch.float64 if parts[0].dtype == torch.float64 else torch.float32

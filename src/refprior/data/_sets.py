@@ -1,0 +1,122 @@
+"""The data sets by name. A new one is a function that returns a `DataSet`, and a line in `DATA_SETS`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from refprior.data._arrays import channels_first, load_arrays, read_npz
+from refprior.data._cifar import read_cifar10, read_cifar100, superclass_members
+from refprior.data._data_set import DataSet, data_set, held_out
+from refprior.data._error import DataError
+from refprior.data._folder import image_folder
+from refprior.data._idx import read_idx
+from refprior.data._location import places
+
+DIGITS_TEST = 600
+CLASS_COUNTS = dict.fromkeys(("digits", "mnist", "fashion-mnist", "cifar10"), 10)
+FASHION_CLASSES = (
+    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
+)  # fmt: skip
+FIVE_SUPERCLASSES = ("vehicles_1", "vehicles_2", "fish", "people", "aquatic_mammals")  # appendix, Setup
+SUPERCLASSES = (
+    "aquatic_mammals", "fish", "flowers", "food_containers", "fruit_and_vegetables", "household_electrical_devices",
+    "household_furniture", "insects", "large_carnivores", "large_man-made_outdoor_things",
+    "large_natural_outdoor_scenes", "large_omnivores_and_herbivores", "medium_mammals", "non-insect_invertebrates",
+    "people", "reptiles", "small_mammals", "trees", "vehicles_1", "vehicles_2",
+)  # fmt: skip
+_FIVE_FILE = "cifar100_5super.npz"  # the five superclasses alone, as arrays
+_DEBIAN = Path("/usr/share/datasets/fashion-mnist")  # of Debian's package dataset-fashion-mnist
+
+
+def read(data: str, folder: str | Path | None = None) -> DataSet:
+    """A data set by its name, from a `.npz` file, or from a folder of images.
+
+    folder: where the files of a named data set are; None: where `refprior data get` puts them.
+
+    >>> import refprior as rp
+    >>> rp.data.read("digits").classes
+    ('0', '1', '2', '3', '4', '5', '6', '7', '8', '9')
+    """
+    if data in DATA_SETS:
+        return DATA_SETS[data](folder)
+    if data.endswith(".npz"):
+        return read_npz(data)
+    if Path(data).is_dir():
+        return image_folder(data)
+    raise ValueError(f"no data set {data!r}: give {', '.join(DATA_SETS)}, a .npz file or a folder of images")
+
+
+def read_digits(folder: str | Path | None = None) -> DataSet:
+    """Scikit-learn's digits: 1,797 grey images of 8×8 inside the library, 60 per class to test."""
+    from sklearn.datasets import load_digits
+
+    data = load_digits()
+    images = np.round(data.images * (255 / 16)).astype(np.uint8)[:, None]
+    return held_out("digits", [str(d) for d in range(10)], (images, data.target), DIGITS_TEST)
+
+
+def read_mnist(folder: str | Path | None = None) -> DataSet:
+    """MNIST from its four idx files."""
+    return _idx_data_set("mnist", [str(d) for d in range(10)], places("mnist", folder))
+
+
+def read_fashion_mnist(folder: str | Path | None = None) -> DataSet:
+    """Fashion-MNIST from its four idx files."""
+    return _idx_data_set("fashion-mnist", FASHION_CLASSES, [*places("fashion-mnist", folder), _DEBIAN])
+
+
+def read_superclasses(folder: str | Path | None = None) -> DataSet:
+    """CIFAR-100, or the part of it that is present; its groups are the superclasses.
+
+    From the official files, or from a file of the five superclasses of the paper (cifar100_5super.npz); `folder` may
+    be that file.
+    """
+    for place in places("cifar100", folder):
+        file = place if place.suffix == ".npz" else place / _FIVE_FILE
+        if file.is_file():
+            return _read_five(file)
+    return read_cifar100(folder)
+
+
+def _read_five(path: Path) -> DataSet:
+    arrays = load_arrays(path, "images", "fine", "coarse", "split", "fine_names", "coarse_names")
+    images, train = channels_first(arrays["images"], str(path)), arrays["split"] == 0
+    present, fine = np.unique(arrays["fine"], return_inverse=True)
+    parts = [(images[part], fine[part]) for part in (train, ~train)]
+    data = data_set("cifar100", arrays["fine_names"][present].tolist(), *parts)
+    return replace(data, groups=superclass_members(fine, arrays["coarse"], arrays["coarse_names"].tolist()))
+
+
+def _idx_data_set(name: str, classes: Sequence[str], folders: Sequence[Path]) -> DataSet:
+    parts = []
+    for part in ("train", "t10k"):
+        images_file = _idx_file(name, f"{part}-images-idx3-ubyte", folders)
+        labels_file = _idx_file(name, f"{part}-labels-idx1-ubyte", folders)
+        images, labels = read_idx(images_file), read_idx(labels_file)
+        if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
+            raise DataError(f"{images_file} holds {images.shape}, {labels_file} {labels.shape}: not images and labels")
+        if labels.size and labels.max() >= len(classes):
+            index = int(labels.argmax())
+            raise DataError(f"{labels_file}: label {labels[index]} of image {index} is outside 0 … {len(classes) - 1}")
+        parts.append((images[:, None], labels))
+    return data_set(name, classes, *parts)
+
+
+def _idx_file(name: str, stem: str, folders: Sequence[Path]) -> Path:
+    for folder in folders:
+        for file in (stem, f"{stem}.gz", stem.replace("-idx", ".idx")):
+            if (folder / file).is_file():
+                return folder / file
+    looked = " or ".join(str(folder) for folder in folders)
+    raise FileNotFoundError(f"no {stem} in {looked}; get it with: refprior data get {name}")
+
+
+DATA_SETS: dict[str, Callable[[str | Path | None], DataSet]] = {
+    "digits": read_digits,
+    "mnist": read_mnist,
+    "fashion-mnist": read_fashion_mnist,
+    "cifar10": read_cifar10,
+    "cifar100": read_superclasses,
+}

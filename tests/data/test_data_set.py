@@ -1,0 +1,68 @@
+"""Labelled data sets, and parts of them."""
+
+import numpy as np
+import pytest
+import torch
+
+from refprior.data._data_set import DataSet, data_set, foreign_images, held_out, subset
+from refprior.data._error import DataError
+
+LABELS = np.arange(400) % 4
+IMAGES = np.zeros((400, 1, 2, 2), dtype=np.uint8)
+IMAGES[:, 0, 0, 0], IMAGES[:, 0, 0, 1] = np.arange(400) // 256, np.arange(400) % 256  # every image knows its index
+IMAGES[:, 0, 1, 0] = LABELS
+HELD_OUT = [73, 104, 117, 170, 219, 339, 344, 386]
+
+
+def index(images: torch.Tensor) -> list[int]:
+    return (images[:, 0, 0, 0].int() * 256 + images[:, 0, 0, 1]).tolist()
+
+
+@pytest.fixture
+def data() -> DataSet:
+    return data_set("toy", "abcd", (IMAGES[:320], LABELS[:320]), (IMAGES[320:], LABELS[320:]))
+
+
+def test_a_subset_renumbers_in_the_order_given(data: DataSet) -> None:
+    part = subset(data, [3, 1])
+    assert part.classes == ("d", "b")
+    assert part.train.images[:, 0, 1, 0].unique().tolist() == [1, 3]
+    assert torch.equal(part.train.labels == 0, part.train.images[:, 0, 1, 0] == 3)
+    assert torch.equal(part.test.labels == 0, part.test.images[:, 0, 1, 0] == 3)
+
+
+def test_a_subset_is_named_by_its_classes(data: DataSet) -> None:
+    assert subset(data, [3, 1]).name == "toy-d-b"
+    assert subset(data, [3, 1], "odd").name == "odd"
+
+
+def test_foreign_images_are_of_the_other_classes(data: DataSet) -> None:
+    foreign = foreign_images(data, [3, 1], 7, seed=0)
+    assert len(foreign) == 7
+    assert set(foreign[:, 0, 1, 0].tolist()) <= {0, 2}
+    assert index(foreign) == sorted(index(foreign))
+    assert torch.equal(foreign, foreign_images(data, [3, 1], 7, seed=0))
+    assert not torch.equal(foreign, foreign_images(data, [3, 1], 7, seed=1))
+
+
+def test_a_held_out_part_is_the_same_for_everyone() -> None:
+    made = held_out("toy", "abcd", (IMAGES, LABELS), test=8)
+    assert index(made.test.images) == HELD_OUT
+    assert len(made.train) == 392
+
+
+def test_what_cannot_be_is_named_with_its_numbers(data: DataSet) -> None:
+    with pytest.raises(ValueError, match=r"\[1, 4\] must be different numbers of 0 … 3"):
+        subset(data, [1, 4])
+    with pytest.raises(ValueError, match=r"\[1, 1\] must be different numbers of 0 … 3"):
+        subset(data, [1, 1])
+    with pytest.raises(ValueError, match="asked for 161 images of other classes, there are 160"):
+        foreign_images(data, [0, 1], 161, seed=0)
+    with pytest.raises(ValueError, match="test must be a multiple of the 4 classes, equally many of each, got 6"):
+        held_out("toy", "abcd", (IMAGES, LABELS), test=6)
+    with pytest.raises(DataError, match=r"toy: class 4 \(e\) has no train images"):
+        data_set("toy", "abcde", (IMAGES, LABELS), (IMAGES, LABELS))
+    with pytest.raises(ValueError, match="toy train label 3 at index 3 is outside 0 … 2"):
+        data_set("toy", "abc", (IMAGES, LABELS), (IMAGES, LABELS))
+    with pytest.raises(ValueError, match="toy test label -1 at index 0"):
+        data_set("toy", "abcd", (IMAGES, LABELS), (IMAGES, LABELS - 1))

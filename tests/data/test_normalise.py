@@ -1,0 +1,181 @@
+"""Inputs of networks: statistics of training images, components against scikit-learn's, and what there is to save."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load, save
+from sklearn.decomposition import PCA
+
+from refprior.data import Identity, Normaliser, PrincipalComponents, Standardise, Task, task_from_arrays, transfer_task
+from refprior.data._normalise import principal_axes
+
+RANDOM = np.random.RandomState(0)
+IMAGES = RANDOM.randint(0, 256, (3000, 3, 5, 4)).astype(np.uint8)
+LABELS = np.arange(3000) % 3
+MIXED = (RANDOM.randn(2500, 6) @ RANDOM.randn(6, 12) * 20 + 100).clip(0, 255).astype(np.uint8).reshape(2500, 1, 3, 4)
+FLAT = np.full((6, 1, 2, 2), 200, dtype=np.uint8)
+
+
+def task(**changes: object) -> Task:
+    parts: dict[str, object] = {
+        "labelled": (IMAGES[:6], LABELS[:6]),
+        "unlabelled": IMAGES[6:2900],
+        "test": (IMAGES[2900:] // 2, LABELS[2900:]),
+    }
+    return task_from_arrays(**(parts | changes))  # type: ignore[arg-type]
+
+
+def mixed() -> Task:
+    """Images of 12 pixels that vary along six directions."""
+    labels = np.arange(2500) % 2
+    return task_from_arrays((MIXED[:10], labels[:10]), MIXED[10:2000], (MIXED[2000:], labels[2000:]))
+
+
+def flat() -> Task:
+    return task(labelled=(FLAT, LABELS[:6]), unlabelled=FLAT, test=(FLAT, LABELS[:6]))
+
+
+def test_statistics_are_those_of_labelled_and_unlabelled_images() -> None:
+    seen, fitted = IMAGES[:2900].astype(np.float64), Standardise().fit(task().training_images)
+    assert fitted.std is not None
+    assert fitted.mean.shape == fitted.std.shape == (3, 1, 1)
+    assert np.allclose(fitted.mean.flatten(), seen.mean((0, 2, 3)), rtol=1e-6)
+    assert np.allclose(fitted.std.flatten(), seen.std((0, 2, 3)), rtol=1e-6)
+
+
+def test_images_of_a_source_count_as_all_that_are_trained_with() -> None:
+    def level(value: int) -> Task:
+        images, labels = np.full((6, 1, 4, 4), value, np.uint8), np.arange(6) % 2
+        return task_from_arrays((images, labels), images, (images, labels))
+
+    both = transfer_task(level(10), level(40))
+    mean = Standardise().fit(both.training_images).mean.item()
+    assert mean == pytest.approx((6 * 10 + 12 * 40) / 18)  # six source, six labelled, six unlabelled images
+
+
+def test_normalised_training_images_have_mean_0_and_variance_1() -> None:
+    normal = Standardise().fit(task().training_images)(torch.from_numpy(IMAGES[:2900]))
+    assert normal.dtype == torch.float32
+    assert torch.allclose(normal.mean((0, 2, 3)), torch.zeros(3), atol=1e-5)
+    assert torch.allclose(normal.std((0, 2, 3)), torch.ones(3), atol=1e-3)
+
+
+def test_normalised_images_may_be_scaled() -> None:
+    normal = Standardise(scale=0.25).fit(task().training_images)(torch.from_numpy(IMAGES[:2900]))
+    assert torch.allclose(normal.std((0, 2, 3)), torch.full((3,), 0.25), atol=1e-3)
+
+
+def test_a_constant_channel_does_not_divide_by_zero() -> None:
+    fitted = Standardise().fit(flat().training_images)
+    assert torch.equal(fitted(torch.from_numpy(FLAT)), torch.zeros(6, 1, 2, 2))
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.float32, np.float64])
+def test_an_empty_pool_adds_nothing(kind: type) -> None:
+    images: np.ndarray = IMAGES.astype(kind)
+    made = task(labelled=(images[:6], LABELS[:6]), unlabelled=images[:0], test=(images[6:9], LABELS[6:9]))
+    mean = Standardise().fit(made.training_images).mean.flatten()
+    assert np.allclose(mean, IMAGES[:6].mean((0, 2, 3)), rtol=1e-6)
+
+
+def test_by_pixel_the_mean_image_is_taken_away() -> None:
+    """Mean 0 at every pixel, and variance 1 per channel over what is left."""
+    shaded = (IMAGES // 4 + 40 * (np.arange(20).reshape(5, 4) % 5)).astype(np.uint8)
+    made = task(labelled=(shaded[:6], LABELS[:6]), unlabelled=shaded[6:2900])
+    normal = Standardise(centre="pixel").fit(made.training_images)(torch.from_numpy(shaded[:2900]))
+    torch.testing.assert_close(normal.mean(0), torch.zeros(3, 5, 4), atol=1e-5, rtol=0)
+    torch.testing.assert_close(normal.square().mean((0, 2, 3)), torch.ones(3), atol=1e-4, rtol=0)
+    still = Standardise(centre="pixel").fit(flat().training_images)
+    assert torch.equal(still(torch.from_numpy(FLAT)), torch.zeros(6, 1, 2, 2))
+
+
+def test_components_are_those_of_scikit_learn_up_to_sign_and_scale() -> None:
+    known = PCA(4).fit(MIXED[:2000].reshape(2000, -1).astype(np.float64))
+    fitted = PrincipalComponents(4, whitening=0.0).fit(mixed().training_images)
+    ours = fitted(torch.from_numpy(MIXED[2000:])).numpy()
+    theirs = known.transform(MIXED[2000:].reshape(500, -1).astype(np.float64)) / np.sqrt(known.explained_variance_[0])
+    assert np.allclose(np.abs(ours), np.abs(theirs), atol=2e-3)
+
+
+@pytest.mark.parametrize("whitening", [0.0, 0.25, 1.0])
+def test_standard_deviations_are_a_power_of_the_first(whitening: float) -> None:
+    parts = mixed().training_images
+    inputs = PrincipalComponents(5, whitening=whitening, scale=2.0).fit(parts)(torch.cat(parts))
+    variances = PCA(5).fit(MIXED[:2000].reshape(2000, -1).astype(np.float64)).explained_variance_
+    wanted = 2.0 * (variances / variances[0]) ** ((1 - whitening) / 2)
+    assert inputs.shape == (2000, 5)
+    assert np.allclose(inputs.mean(0), 0, atol=1e-4)
+    assert np.allclose(inputs.std(0, correction=0), wanted, rtol=1e-3)
+
+
+@pytest.mark.parametrize("inputs", [PrincipalComponents(3), Standardise(), Standardise(centre="pixel")], ids=str)
+def test_images_of_the_test_part_move_nothing(inputs: PrincipalComponents | Standardise) -> None:
+    made = mixed()
+    other = replace(made, test=replace(made.test, images=255 - made.test.images))
+    first, second = (inputs.fit(one.training_images).state_dict() for one in (made, other))
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_an_axis_has_one_sign() -> None:
+    axes = PrincipalComponents(5).fit(mixed().training_images).axes
+    assert axes is not None
+    assert (axes.gather(0, axes.abs().argmax(0, keepdim=True)) > 0).all()
+
+
+def test_pixels_that_never_change_add_nothing() -> None:
+    still = torch.full((50, 1, 2, 2), 7, dtype=torch.uint8)
+    still[::2, 0, 0, 0] = 9
+    mean, axes = principal_axes([still[:0], still], 4, 1.0)
+    inputs = (still.float() - mean).flatten(1) @ axes
+    assert torch.isfinite(inputs).all()
+    assert torch.allclose(inputs.std(0, correction=0), torch.tensor([1.0, 0, 0, 0]), atol=1e-6)
+    assert not principal_axes([torch.full_like(still, 7)], 4, 0.5)[1].any()
+
+
+def test_units_of_the_images_do_not_matter() -> None:
+    images = torch.from_numpy(MIXED[:500]).double()
+    large, small = (principal_axes([images * unit], 6, 0.5)[1] * unit for unit in (1.0, 1e-5))
+    torch.testing.assert_close(large, small)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.float32, np.float64])
+@pytest.mark.parametrize(
+    "inputs", [Standardise(), Standardise("pixel", 0.5), PrincipalComponents(7, scale=0.5), Identity()], ids=str
+)
+def test_a_saved_normaliser_gives_the_same_bits(inputs: Any, kind: type) -> None:
+    images = torch.from_numpy(MIXED.astype(kind))
+    fitted = inputs.fit([images[:2000]])
+    saved = load(save({name: tensor.contiguous() for name, tensor in fitted.state_dict().items()}))
+    restored = Normaliser(**saved)
+    assert restored.state_dict().keys() == fitted.state_dict().keys()
+    assert torch.equal(restored(images), fitted(images))
+    assert restored(images).dtype == (torch.float64 if kind is np.float64 else torch.float32)
+
+
+def test_identity_hands_images_on_as_floats() -> None:
+    images = torch.from_numpy(IMAGES[:5])
+    assert torch.equal(Identity().fit([images])(images), images.float())
+
+
+BAD: list[tuple[Any, dict[str, Any], str]] = [
+    (Standardise, {"scale": 0}, "scale must be above 0, got 0"),
+    (Standardise, {"centre": "foo"}, "centre must be 'channel' or 'pixel', got 'foo'"),
+    (PrincipalComponents, {"count": 0}, "count must be a whole number of at least 1, got 0"),
+    (PrincipalComponents, {"whitening": 1.5}, r"whitening must be at least 0 and at most 1, got 1\.5"),
+    (PrincipalComponents, {"scale": -1.0}, r"scale must be above 0, got -1\.0"),
+]
+
+
+@pytest.mark.parametrize(("inputs", "settings", "message"), BAD)
+def test_bad_settings_are_refused_in_words(inputs: Any, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        inputs(**settings)
+
+
+def test_more_components_than_pixels_are_refused_with_numbers() -> None:
+    with pytest.raises(ValueError, match="images of 12 pixels have at most 12 components, got count=13"):
+        PrincipalComponents(13).fit(mixed().training_images)

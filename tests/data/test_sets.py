@@ -1,0 +1,104 @@
+"""The data sets by name, from small files in the official format, and from the real data where they are."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from refprior.data import read
+from refprior.data._duplicates import duplicates
+from refprior.data._error import DataError
+from refprior.data._sets import (
+    CLASS_COUNTS,
+    DATA_SETS,
+    FIVE_SUPERCLASSES,
+    SUPERCLASSES,
+    read_fashion_mnist,
+    read_mnist,
+    read_superclasses,
+)
+from tests.data.files import idx, write_mnist
+
+FIVE = Path(__file__).parents[3] / "shared" / "data" / "cifar100_5super.npz"
+needs_five = pytest.mark.skipif(not FIVE.is_file(), reason=f"needs {FIVE.name} in ../shared/data")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    write_mnist(tmp_path / "mnist")
+    return tmp_path
+
+
+def test_mnist_is_read_by_its_name(root: Path) -> None:
+    data = read("mnist", root)
+    assert (data.name, "".join(data.classes)) == ("mnist", "0123456789")
+    assert (len(data.train), len(data.test)) == (300, 50)
+    for part in (data.train, data.test):
+        assert torch.equal(part.images[:, 0, 0, 0].long(), part.labels)
+
+
+def test_digits_have_sixty_test_images_per_class() -> None:
+    data = read("digits")
+    assert torch.bincount(data.test.labels).tolist() == [60] * 10
+    assert len(data.train) + len(data.test) == 1797
+    assert int(data.train.images.max()) == 255
+
+
+def test_a_npz_file_and_a_folder_are_read_by_their_paths(tmp_path: Path) -> None:
+    images, labels = np.zeros((6, 1, 4, 4), np.uint8), np.arange(6) % 2
+    np.savez(tmp_path / "mine.npz", images=images, labels=labels, split=np.arange(6) // 4)
+    assert (read(str(tmp_path / "mine.npz")).name, len(read(str(tmp_path / "mine.npz")).train)) == ("mine", 4)
+    with pytest.raises(DataError, match="has no folders of classes"):
+        read(str(tmp_path))
+
+
+def test_other_names_are_refused_with_what_there_is() -> None:
+    message = r"no data set 'emnist': give digits, mnist, fashion-mnist, cifar10, cifar100, a .npz file or a folder"
+    with pytest.raises(ValueError, match=message):
+        read("emnist")
+
+
+def test_bad_idx_files_are_named(root: Path) -> None:
+    labels = root / "mnist" / "train-labels-idx1-ubyte"
+    good = labels.read_bytes()
+    labels.write_bytes(good[:-1] + b"\x0a")
+    with pytest.raises(DataError, match=r"train-labels-idx1-ubyte: label 10 of image 299 is outside 0 … 9"):
+        read_mnist(root)
+    labels.write_bytes(idx(np.zeros(17)))
+    with pytest.raises(DataError, match=r"holds \(300, 28, 28\), .*train-labels-idx1-ubyte \(17,\)"):
+        read_mnist(root)
+
+
+def test_absent_data_say_how_to_get_them(tmp_path: Path) -> None:
+    for name in ("mnist", "cifar10", "cifar100"):
+        with pytest.raises(FileNotFoundError, match=f"refprior data get {name}$"):
+            read(name, tmp_path)
+
+
+def test_fashion_mnist_has_its_own_classes(tmp_path: Path) -> None:
+    write_mnist(tmp_path / "fashion-mnist")
+    data = read_fashion_mnist(tmp_path)
+    assert data.classes[9] == "Ankle boot"
+    assert data.name == "fashion-mnist"
+
+
+def test_the_numbers_of_classes_known_beforehand_are_right(tmp_path: Path) -> None:
+    for name in ("mnist", "fashion-mnist"):
+        write_mnist(tmp_path / name)
+        assert len(read(name, tmp_path).classes) == CLASS_COUNTS[name]
+    assert len(read("digits").classes) == CLASS_COUNTS["digits"]
+    assert set(CLASS_COUNTS) <= set(DATA_SETS)
+
+
+def test_the_paper_names_five_of_twenty_superclasses() -> None:
+    assert len(SUPERCLASSES) == 20
+    assert set(FIVE_SUPERCLASSES) <= set(SUPERCLASSES)
+
+
+@needs_five
+def test_nine_images_are_in_both_parts_of_the_five_superclasses() -> None:
+    data = read_superclasses(FIVE.parent)
+    assert sorted(data.groups) == sorted(FIVE_SUPERCLASSES)
+    assert [data.classes[c] for c in data.groups["fish"]] == ["aquarium_fish", "flatfish", "ray", "shark", "trout"]
+    assert len({j for _, j in duplicates(data.train.images, data.test.images)}) == 9
