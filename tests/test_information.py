@@ -21,6 +21,7 @@ from refprior.information import (
     mixture,
     mutual_information,
     sampled_marginal_entropy,
+    tuples,
     uniform,
 )
 
@@ -90,6 +91,22 @@ def test_joint_enumerates_labelings_in_base_c() -> None:
         expected = sum(log_p[:, :, j, y] for j, y in enumerate(labels))
         torch.testing.assert_close(together[..., number], expected)
     torch.testing.assert_close(together.logsumexp(-1), torch.zeros(2, 3, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 6])
+def test_consecutive_items_are_tuples(order: int) -> None:
+    log_p, _ = predictions(2, 6, 1, 4)
+    flat = log_p[:, :, 0]
+    grouped = tuples(flat, order)
+    assert grouped.shape == (2, 6 // order, order, 4)
+    for b in range(6 // order):
+        assert grouped[:, b].equal(flat[:, b * order : (b + 1) * order])
+
+
+def test_items_that_make_no_whole_tuples_are_refused() -> None:
+    with pytest.raises(ValueError, match="7 items do not make tuples of 2"):
+        tuples(torch.zeros(3, 7, 2), 2)
+    assert tuples(torch.zeros(3, 0, 2), 2).shape[1] == 0
 
 
 def test_mixture_is_the_weighted_mean_of_probabilities() -> None:
@@ -217,7 +234,7 @@ def test_sampling_in_chunks_changes_nothing() -> None:
         values = sampled_marginal_entropy(leaf, log_prior, 4, torch.Generator().manual_seed(0), memory)
         results.append((values, torch.autograd.grad(values.square().sum(), leaf)[0]))
     torch.testing.assert_close(results[0], results[1])
-    with pytest.raises(ValueError, match=r"4 particles take .* bytes a tuple, the budget is 10"):
+    with pytest.raises(ValueError, match=r"4 particles take .* bytes per tuple, the budget is 10"):
         sampled_marginal_entropy(log_p, log_prior, 4, memory=10)
 
 

@@ -1,5 +1,6 @@
 """Shapes, parameter counts and the options of the paper's networks."""
 
+from collections.abc import Callable
 from copy import deepcopy
 
 import pytest
@@ -108,3 +109,17 @@ def test_mlp_is_one_hidden_layer_of_hardtanh() -> None:
     network = MLP((1, 28, 28), 5)
     assert count(network) == 784 * 32 + 32 + 32 * 5 + 5
     assert [type(m) for m in network] == [nn.Flatten, nn.Linear, nn.Hardtanh, nn.Linear]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: MLP((1, 8, 8), 5, hidden=0), "hidden must be a whole number of at least 1, got 0"),
+        (lambda: MLP((1, 8, 8), 0), "classes must be a whole number of at least 1, got 0"),
+        (lambda: SmallCNN((1, 8, 8), 5, width=0), "width must be a whole number of at least 1, got 0"),
+        (lambda: WideResNet((0, 32, 32), 10), "channels must be a whole number of at least 1, got 0"),
+    ],
+)
+def test_sizes_below_one_are_refused_by_name(make: Callable[[], nn.Module], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()

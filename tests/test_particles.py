@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from refprior.networks import MLP, SmallCNN, WideResNet
-from refprior.particles import Execution, Particles
+from refprior.particles import Execution, Particles, output_layer
 
 
 def norm_network() -> nn.Module:
@@ -163,6 +163,67 @@ def test_outputs_are_log_probabilities_and_the_prior_is_uniform() -> None:
     assert log_p.shape == (4, 6, 5)
     torch.testing.assert_close(log_p.exp().sum(-1), torch.ones(4, 6))
     torch.testing.assert_close(particles.log_prior.exp(), torch.full((4,), 0.25))
+
+
+class Inside(nn.Module):
+    """The output layer inside another module, and a layer that only the first layers use."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(64, 6)
+        self.last = nn.ModuleDict({"norm": nn.LayerNorm(6), "head": nn.Linear(6, 5)})
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.last["norm"](self.body(x.flatten(1)).tanh())
+        return torch.as_tensor(self.last["head"](hidden))
+
+
+FEATURES: list[tuple[Callable[[], nn.Module], str, int]] = [
+    (lambda: MLP((1, 8, 8), 5, hidden=7), "3", 7),
+    (lambda: SmallCNN((1, 8, 8), 5, width=4, hidden=8), "9", 8),
+    (lambda: WideResNet((1, 8, 8), 5, depth=10, width=1), "head", 64),
+    (lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 5)), "1", 64),
+    (Inside, "last.head", 6),
+    (norm_network, "4", 144),
+    (norm_first, "2", 64),
+]
+
+
+@pytest.mark.parametrize("execution", ["vectorised", "loop"])
+@pytest.mark.parametrize(("make", "name", "size"), FEATURES)
+def test_features_times_the_output_layer_are_the_logits(
+    make: Callable[[], nn.Module], name: str, size: int, execution: Execution
+) -> None:
+    """In evaluation mode, after batch norm has seen images."""
+    particles = Particles(make, 3, execution=execution).double()
+    particles(inputs())
+    particles.eval()
+    features = particles.features(inputs())
+    assert output_layer(particles.network) == name
+    assert features.shape == (3, 6, size)
+    weight, bias = (particles.network.get_parameter(f"{name}.{kind}") for kind in ("weight", "bias"))
+    logits = torch.einsum("kbf,kcf->kbc", features, weight) + bias[:, None]
+    torch.testing.assert_close(logits.log_softmax(-1), particles(inputs()))
+
+
+def test_features_have_gradients_and_leave_the_module_as_it_was() -> None:
+    for make, name, _ in FEATURES:
+        particles = Particles(make, 2).double()
+        before = {name: id(p) for name, p in particles.named_parameters()}
+        output = particles.network.get_submodule(name)
+        particles.features(inputs().requires_grad_()).square().sum().backward()
+        assert {name: id(p) for name, p in particles.named_parameters()} == before
+        assert particles.network.get_submodule(name) is output
+        assert all(p.grad is None for p in output.parameters())
+        whole = Particles(make, 2).double()
+        whole(inputs()).square().sum().backward()
+        learning = {n for n, p in whole.network.named_parameters() if p.grad is not None and not n.startswith(name)}
+        assert {n for n, p in particles.network.named_parameters() if p.grad is not None} == learning
+
+
+def test_a_network_without_a_linear_layer_has_no_features() -> None:
+    with pytest.raises(ValueError, match="no linear layer above others: there is no output layer"):
+        Particles(lambda: nn.Sequential(nn.Conv2d(1, 5, 8), nn.Flatten()), 2).features(inputs().float())
 
 
 def test_half_precision_networks_give_float32_log_probabilities() -> None:

@@ -1,7 +1,7 @@
 """Entropy and mutual information of a mixture of particles, as pure functions of log-probabilities.
 
 A prior on K particles with weights exp(log_prior) turns a tuple of N inputs into a distribution over its C^N
-labelings. Everything here is exact, in log-space, and returns one value a tuple: the caller reduces.
+labelings. Everything here is exact, in log-space, and returns one value per tuple: the caller reduces.
 
 Half-precision inputs are computed in float32. Predictions may be saturated: a probability of 0 (log-probability
 -inf, or a logit gap of 1600) contributes exactly 0 to every value and to every gradient.
@@ -16,19 +16,46 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+__all__ = [
+    "average",
+    "conditional_entropy",
+    "entropy",
+    "joint",
+    "log_likelihood",
+    "marginal_entropy",
+    "mixture",
+    "mutual_information",
+    "sampled_marginal_entropy",
+    "tuples",
+    "uniform",
+]
+
 MEMORY_BUDGET = 2**30  # bytes that the enumeration of C^N labelings may hold at once
 MOST_LABELINGS = 10**8  # more are not enumerated, however small the chunks: it would take hours
 _COPIES = 10  # tensors of shape (K, b, C^N) alive at the peak of a chunk's backward pass; a test measures that it holds
 
 
 def entropy(log_p: Tensor) -> Tensor:
-    """H(p) = -Σ p log p in nats: (..., C) -> (...)."""
+    """H(p) = -Σ p log p in nats: (..., C) -> (...).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> rp.information.entropy(torch.tensor([0.5, 0.5]).log())
+    tensor(0.6931)
+    """
     log_p = finite(log_p)
     return -(log_p.exp() * log_p).sum(-1)
 
 
 def mixture(log_p: Tensor, log_prior: Tensor) -> Tensor:
-    """log p_π = log Σ_k π_k p_k, the marginal of eq:ref_ssl: (K, ...), (K,) -> (...)."""
+    """log p_π = log Σ_k π_k p_k, the marginal of eq:ref_ssl: (K, ...), (K,) -> (...).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.tensor([[0.9, 0.1], [0.3, 0.7]]).log()  # two particles
+    >>> rp.information.mixture(log_p, torch.tensor([0.5, 0.5]).log()).exp()
+    tensor([0.6000, 0.4000])
+    """
     log_p = finite(log_p)
     return (log_p + _each(finite(log_prior), log_p)).logsumexp(0)
 
@@ -36,7 +63,13 @@ def mixture(log_p: Tensor, log_prior: Tensor) -> Tensor:
 def joint(log_p: Tensor) -> Tensor:
     """log p(y^n | x^n, w) = Σ_j log p(y_j | x_j, w) for all labelings: (..., N, C) -> (..., C^N).
 
-    The labeling y_1 … y_N stands at the index with these digits in base C.
+    The labeling y_1 … y_N has the index with these digits in base C.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.tensor([[0.9, 0.1], [0.5, 0.5]]).log()  # two items
+    >>> rp.information.joint(log_p).exp()
+    tensor([0.4500, 0.4500, 0.0500, 0.0500])
     """
     first, *rest = finite(log_p).unbind(-2)
     for item in rest:
@@ -44,11 +77,30 @@ def joint(log_p: Tensor) -> Tensor:
     return first
 
 
+def tuples(log_p: Tensor, order: int) -> Tensor:
+    """Consecutive items as tuples of `order`: (K, n, C) -> (K, n / N, N, C).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> tuple(rp.information.tuples(torch.zeros(4, 6, 10), order=2).shape)
+    (4, 3, 2, 10)
+    """
+    if log_p.shape[1] % order:
+        raise ValueError(f"{log_p.shape[1]} items do not make tuples of {order}")
+    return log_p.unflatten(1, (-1, order)) if log_p.shape[1] else log_p.unsqueeze(2)
+
+
 def marginal_entropy(log_p: Tensor, log_prior: Tensor, memory: int = MEMORY_BUDGET) -> Tensor:
     """H(y^n | x^n) of the mixture, the first term of eq:ref_ssl: (K, B, N, C), (K,) -> (B,).
 
     The C^N labelings are enumerated in chunks that hold at most `memory` bytes, in the backward pass too (it computes
-    each chunk anew): of some tuples, or of one tuple and the labelings that begin alike.
+    each chunk again). A chunk is some tuples, or the labelings of one tuple that begin with the same labels.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.full((3, 1, 2, 2), 0.5).log()  # three particles, one pair of items, two classes
+    >>> rp.information.marginal_entropy(log_p, rp.information.uniform(3, log_p))  # log 4
+    tensor([1.3863])
     """
     check_labelings(log_p.shape[0], *log_p.shape[2:])
     nothing = torch.zeros_like(log_p[:, :, 0, 0])
@@ -58,7 +110,14 @@ def marginal_entropy(log_p: Tensor, log_prior: Tensor, memory: int = MEMORY_BUDG
 
 
 def log_likelihood(log_p: Tensor, y: Tensor) -> Tensor:
-    """log p(y) of labels that the leading dimensions share, or of their own: (..., n, C), (..., n) -> (..., n)."""
+    """log p(y) of labels that the leading dimensions share, or have each: (..., n, C), (..., n) -> (..., n).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.tensor([[[0.9, 0.1], [0.2, 0.8]]]).log()  # one particle, two images
+    >>> rp.information.log_likelihood(log_p, torch.tensor([0, 0])).exp()
+    tensor([[0.9000, 0.2000]])
+    """
     return log_p.gather(-1, y.expand(log_p.shape[:-1]).unsqueeze(-1)).squeeze(-1)
 
 
@@ -66,17 +125,36 @@ def conditional_entropy(log_p: Tensor, log_prior: Tensor) -> Tensor:
     """Σ_k π_k H(y^n | x^n, w_k), the second term of eq:ref_ssl: (K, B, N, C), (K,) -> (B,).
 
     Given the weights, the items of a tuple are independent: their entropies add up.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.full((3, 1, 2, 2), 0.5).log()  # three particles, one pair of items, two classes
+    >>> rp.information.conditional_entropy(log_p, rp.information.uniform(3, log_p))  # log 4
+    tensor([1.3863])
     """
     return average(entropy(log_p).sum(-1), log_prior)
 
 
 def mutual_information(log_p: Tensor, log_prior: Tensor, memory: int = MEMORY_BUDGET) -> Tensor:
-    """I_π(w; y^n | x^n), eq:ref_ssl: (K, B, N, C), (K,) -> (B,)."""
+    """I_π(w; y^n | x^n), eq:ref_ssl: (K, B, N, C), (K,) -> (B,).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.eye(2).log().reshape(2, 1, 1, 2)  # two particles, each certain of its own class
+    >>> rp.information.mutual_information(log_p, rp.information.uniform(2, log_p))  # log 2
+    tensor([0.6931])
+    """
     return marginal_entropy(log_p, log_prior, memory) - conditional_entropy(log_p, log_prior)
 
 
 def average(values: Tensor, log_prior: Tensor) -> Tensor:
-    """E_{w ~ π} of one value a particle: (K, ...), (K,) -> (...)."""
+    """E_{w ~ π} of one value per particle: (K, ...), (K,) -> (...).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> rp.information.average(torch.tensor([1.0, 2.0]), torch.tensor([0.25, 0.75]).log())
+    tensor(1.7500)
+    """
     # A product and a sum, not an einsum: autocast would compute that in half precision.
     return (_each(log_prior.exp(), values) * values).sum(0)
 
@@ -94,6 +172,12 @@ def sampled_marginal_entropy(
     draw is stratified over the prior) and scored by the mixture. The gradient is
     Σ ∇log p_π(y) (-log p_π(y) - b), where b, the estimate from the other samples, only lowers the variance. It is
     right for log-probabilities that stay normalised, such as those of a log-softmax.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.full((3, 1, 30, 2), 0.5).log()  # 2^30 labelings, all equally probable
+    >>> rp.information.sampled_marginal_entropy(log_p, rp.information.uniform(3, log_p), samples=4)  # 30 log 2
+    tensor([20.7944])
     """
     if samples < 2:
         raise ValueError(f"need at least 2 samples for the variance-reducing baseline, got {samples}")
@@ -129,7 +213,7 @@ def _enumerate(log_p: Tensor, before: Tensor, log_prior: Tensor, memory: int) ->
 
 
 def _recomputed(function: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
-    """The function's value; its backward pass computes it anew instead of remembering."""
+    """The function's value; its backward pass computes it again instead of keeping it."""
     value: Tensor = checkpoint(function, *arguments, use_reentrant=False)
     return value
 
@@ -163,14 +247,14 @@ def _score(labels: Tensor, log_p: Tensor, log_prior: Tensor, memory: int) -> Ten
     particles, _, order, _ = log_p.shape
     needed = _COPIES * particles**2 * order * log_p.element_size()
     if needed > memory:
-        raise ValueError(f"{particles} particles take {needed} bytes a tuple, the budget is {memory}: raise it")
+        raise ValueError(f"{particles} particles take {needed} bytes per tuple, the budget is {memory}: raise it")
     size = memory // needed
     chunks = zip(labels.split(size, dim=1), log_p.split(size, dim=1), strict=True)
     return torch.cat([_recomputed(_mixture_of, y, p, log_prior) for y, p in chunks], dim=1)
 
 
 def _mixture_of(labels: Tensor, log_p: Tensor, log_prior: Tensor) -> Tensor:
-    """log p_π of K labelings a tuple: (K, B, N), (K, B, N, C), (K,) -> (K, B)."""
+    """log p_π of K labelings per tuple: (K, B, N), (K, B, N, C), (K,) -> (K, B)."""
     every = labels.movedim(0, -1).expand(len(log_p), *labels.shape[1:], len(labels))  # (K, B, N, labelings)
     return mixture(log_p.gather(-1, every).sum(-2), log_prior).movedim(-1, 0)
 
@@ -182,10 +266,16 @@ def finite(log_p: Tensor) -> Tensor:
 
 
 def _each(weights: Tensor, values: Tensor) -> Tensor:
-    """One weight a particle, shaped to multiply or add to values: (K,), (K, ...) -> (K, 1, …)."""
+    """One weight per particle, shaped to multiply or add to values: (K,), (K, ...) -> (K, 1, …)."""
     return weights.to(values).reshape(-1, *[1] * (values.dim() - 1))
 
 
 def uniform(particles: int, like: Tensor) -> Tensor:
-    """log π of equal weights, in the dtype and on the device of `like`: (K,)."""
+    """log π of equal weights, in the dtype and on the device of `like`: (K,).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> rp.information.uniform(4, torch.zeros(1)).exp()
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
     return torch.full((particles,), -math.log(particles), dtype=like.dtype, device=like.device)

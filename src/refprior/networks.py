@@ -7,6 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from refprior._checks import whole_number
+
+__all__ = ["MLP", "SmallCNN", "WideResNet"]
+
 Shape = tuple[int, ...]
 
 
@@ -14,6 +18,11 @@ class MLP(nn.Sequential):
     """The paper's MNIST network (appendix Setup): one hidden layer with hardtanh.
 
     Hardtanh because maximising the information drives activations, and a ReLU has no upper bound.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> tuple(rp.networks.MLP((1, 8, 8), classes=10)(torch.zeros(2, 1, 8, 8)).shape)
+    (2, 10)
     """
 
     def __init__(self, shape: Shape, classes: int, hidden: int = 32) -> None:
@@ -31,6 +40,11 @@ class SmallCNN(nn.Sequential):
 
     No global pooling: in digits, position matters. Group norm: no statistics to keep, and no coupling between the
     labelled and unlabelled images of a batch.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> tuple(rp.networks.SmallCNN((1, 8, 8), classes=10)(torch.zeros(2, 1, 8, 8)).shape)
+    (2, 10)
     """
 
     def __init__(self, shape: Shape, classes: int, width: int = 16, hidden: int = 64) -> None:
@@ -58,6 +72,10 @@ class WideResNet(nn.Module):
     move slowly (momentum 0.001), the first blocks of stages 2 and 3 give their raw input to the first convolution,
     and activations are leaky. The paper names both LeakyReLU 0.1 (`slope`) and ReLU; the authors' code has ReLU in
     the blocks (slope=0) and LeakyReLU 0.1 before the pooling (`final_slope`).
+
+    >>> import refprior as rp
+    >>> sum(p.numel() for p in rp.networks.WideResNet((3, 32, 32), classes=10).parameters())
+    1467610
     """
 
     def __init__(
@@ -122,7 +140,7 @@ class Block(nn.Module):
         return inside.add_(around)  # type: ignore[no-any-return]
 
     def _activate(self, x: Tensor) -> Tensor:
-        # In place: the backward pass then keeps two instead of three activations a convolution.
+        # In place: the backward pass then keeps two instead of three activations per convolution.
         return F.leaky_relu(x, self.slope, inplace=True)
 
 
@@ -145,8 +163,7 @@ def _initialise(modules: Iterable[nn.Module]) -> None:
 
 def _positive(**sizes: int) -> None:
     for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"a network needs {name} of at least 1, got {size}")
+        whole_number(name, size, at_least=1)
 
 
 def _groups(channels: int) -> int:

@@ -13,13 +13,17 @@ copies or transposes. That is what makes thousands of particles affordable.
 # K particles, B examples, C classes, H hidden units, D inputs
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from copy import deepcopy
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy, deepcopy
 from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+
+from refprior._checks import one_of
+
+__all__ = ["Execution", "Particles", "output_layer"]
 
 Execution = Literal["auto", "vectorised", "loop"]
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -31,12 +35,19 @@ class Particles(nn.Module):
 
     make: a function that returns a new network each time it is called; `seed` makes its initialisations repeatable
     without touching the global generator's state.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> particles = rp.Particles(lambda: rp.networks.MLP((1, 8, 8), classes=10), count=4)
+    >>> tuple(particles(torch.zeros(2, 1, 8, 8)).shape)  # log-probabilities
+    (4, 2, 10)
     """
 
-    def __init__(self, make: Callable[[], nn.Module], count: int, seed: int = 0, execution: Execution = "auto") -> None:
+    def __init__(
+        self, make: Callable[[], nn.Module], count: int, *, seed: int = 0, execution: Execution = "auto"
+    ) -> None:
         super().__init__()
-        if execution not in ("auto", "vectorised", "loop"):
-            raise ValueError(f"execution must be 'auto', 'vectorised' or 'loop', got {execution!r}")
+        one_of("execution", execution, ("auto", "vectorised", "loop"))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             networks = _make(make, count)
@@ -52,8 +63,12 @@ class Particles(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """log p(y | x, w_k) of every particle: (B, ...) -> (K, B, C)."""
-        logits = self._vectorised(x) if self.execution == "vectorised" else self._loop(x)
+        logits = self._call(self.network, x)
         return logits.float().log_softmax(-1) if logits.element_size() < 4 else logits.log_softmax(-1)
+
+    def features(self, x: Tensor) -> Tensor:
+        """What the output layer of every particle sees: (B, ...) -> (K, B, F)."""
+        return self._call(_without_layer(self.network, output_layer(self.network).split(".")), x)
 
     def particle(self, k: int) -> nn.Module:
         """Particle k as an ordinary module with its own weights: (B, ...) -> (B, C) logits."""
@@ -61,26 +76,55 @@ class Particles(nn.Module):
         _replace_tensors(alone, lambda name: self._state()[name][k].clone())
         return alone
 
-    def _loop(self, x: Tensor) -> Tensor:
-        # One unbind has one gradient, where K slices would have K of the size of all particles. What it gives are
-        # views: batch norm's in-place updates of its statistics reach the stacked buffers.
-        state = {name: tensor.unbind() for name, tensor in self._state().items()}
-        return torch.stack(
-            [_call(self.network, {n: t[k] for n, t in state.items()}, x) for k in range(self.count)],
-        )
-
-    def _vectorised(self, x: Tensor) -> Tensor:
-        layers, rest = _leading_layers(self.network, x)
-        if layers:
-            x = _batch_last(layers, x)
-        if rest is None:
-            return x
-        dims = (0, 0 if layers else None)
-        call = torch.vmap(lambda state, x: _call(rest, state, x), in_dims=dims, randomness="different")
-        return call(dict(_tensors(rest)), x)
+    def _call(self, network: nn.Module, x: Tensor) -> Tensor:
+        """All particles of a stacked network: (B, ...) -> (K, B, outputs)."""
+        # vmap needs weights to vectorise over; the layers before a single linear one have none.
+        weights = next(_tensors(network), None) is not None
+        return _vectorised(network, x) if self.execution == "vectorised" and weights else _loop(network, x, self.count)
 
     def _state(self) -> dict[str, Tensor]:
         return dict(_tensors(self.network))
+
+
+def output_layer(network: nn.Module) -> str:
+    """The name of the last linear layer, in the order in which the network's parts were made.
+
+    >>> import refprior as rp
+    >>> from refprior.particles import output_layer
+    >>> output_layer(rp.networks.MLP((4,), classes=2))
+    '3'
+    """
+    linear = [name for name, module in network.named_modules() if isinstance(module, nn.Linear) and name]
+    if not linear:
+        raise ValueError("the network has no linear layer above others: there is no output layer to replace")
+    return str(linear[-1])
+
+
+def _loop(network: nn.Module, x: Tensor, count: int) -> Tensor:
+    # One unbind has one gradient, where K slices would have K of the size of all particles. What it gives are
+    # views: batch norm's in-place updates of its statistics reach the stacked buffers.
+    state = {name: tensor.unbind() for name, tensor in _tensors(network)}
+    return torch.stack([_call(network, {n: t[k] for n, t in state.items()}, x) for k in range(count)])
+
+
+def _vectorised(network: nn.Module, x: Tensor) -> Tensor:
+    layers, rest = _leading_layers(network, x)
+    if layers:
+        x = _batch_last(layers, x)
+    if rest is None:
+        return x
+    dims = (0, 0 if layers else None)
+    call = torch.vmap(lambda state, x: _call(rest, state, x), in_dims=dims, randomness="different")
+    return call(dict(_tensors(rest)), x)
+
+
+def _without_layer(network: nn.Module, path: Sequence[str]) -> nn.Module:
+    """The same network, its other layers shared, that hands the input of one layer through."""
+    if not path:
+        return nn.Identity()
+    copied = copy(network)
+    copied._modules = {**network._modules, path[0]: _without_layer(network.get_submodule(path[0]), path[1:])}
+    return copied
 
 
 def _make(make: Callable[[], nn.Module], count: int) -> list[nn.Module]:
@@ -99,7 +143,7 @@ def _make(make: Callable[[], nn.Module], count: int) -> list[nn.Module]:
 
 
 def _tensors(network: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Parameters and buffers by the place where they stand: a shared module once, a tied weight in all its places."""
+    """Parameters and buffers by their places: a shared module once, a tied weight in all its places."""
     for path, module in network.named_modules():
         for name, tensor in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
             yield f"{path}.{name}".lstrip("."), tensor

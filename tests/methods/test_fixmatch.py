@@ -10,12 +10,13 @@ from refprior.networks import MLP
 from refprior.particles import Particles
 
 
-def setting(particles: Particles, independent: bool = False, order: int = 1) -> Step:
+def setting(particles: Particles, independent: bool = False) -> Step:
     generator = torch.Generator().manual_seed(0)
-    x, weak, strong = (5 * torch.randn(n, order, 1, 4, 4, generator=generator) for n in (6, 9, 9))
-    index = torch.zeros(9, order, dtype=torch.int64)
-    batch = Batch(x[:, 0], torch.tensor([0, 1, 2, 0, 1, 2]), weak, strong, index)
-    return Step(batch, particles, particles, particles.log_prior, independent=independent)
+    x, weak, strong = (5 * torch.randn(n, 1, 4, 4, generator=generator) for n in (6, 9, 9))
+    batch = Batch(labelled=x, labels=torch.tensor([0, 1, 2, 0, 1, 2]), views={"weak": weak, "strong": strong})
+    return Step(
+        batch=batch, student=particles, teacher=particles, log_prior=particles.log_prior, independent=independent
+    )
 
 
 def test_the_loss_equals_a_loop() -> None:
@@ -24,8 +25,8 @@ def test_the_loss_equals_a_loop() -> None:
     batch, total, used = step.batch, torch.zeros(()), 0
     for k in range(2):
         network = particles.particle(k)
-        total = total + nn.functional.cross_entropy(network(batch.x), batch.y) / 2
-        for weak, strong in zip(network(batch.weak[:, 0]), network(batch.strong[:, 0]), strict=True):
+        total = total + nn.functional.cross_entropy(network(batch.labelled), batch.labels) / 2
+        for weak, strong in zip(network(batch.views["weak"]), network(batch.views["strong"]), strict=True):
             if weak.softmax(0).max() >= 0.5:
                 used += 1
                 total = total - strong.log_softmax(0)[weak.argmax()] / (9 * 2)
@@ -60,7 +61,15 @@ def test_batch_norm_sees_all_views_together() -> None:
     assert sizes == [6 + 9 + 9]
 
 
-@pytest.mark.parametrize("fields", [{"threshold": 0.0}, {"threshold": 1.1}, {"weight": -1.0}, {"weight": float("nan")}])
-def test_bad_settings_are_refused(fields: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="need 0 < threshold <= 1 and weight >= 0"):
+BAD: list[tuple[dict[str, float], str]] = [
+    ({"threshold": 0.0}, r"threshold must be above 0 and at most 1, got 0\.0"),
+    ({"threshold": 1.1}, r"threshold must be above 0 and at most 1, got 1\.1"),
+    ({"weight": -1.0}, r"weight must be at least 0, got -1\.0"),
+    ({"weight": float("nan")}, "weight must be at least 0, got nan"),
+]
+
+
+@pytest.mark.parametrize(("fields", "message"), BAD)
+def test_bad_settings_are_refused(fields: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         FixMatch(**fields)

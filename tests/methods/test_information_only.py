@@ -10,11 +10,11 @@ from torch import Tensor
 from refprior.methods import Batch, InformationOnly, Step
 
 
-def step_of(log_p: Tensor, order: int, log_prior: Tensor) -> Step:
+def step_of(log_p: Tensor, log_prior: Tensor) -> Step:
     """A model that looks its predictions up: the image of item i is the number i."""
-    items = torch.arange(log_p.shape[1]).float().reshape(-1, order, 1)
-    batch = Batch(torch.zeros(1, 1), torch.zeros(1, dtype=torch.int64), items, items, items[..., 0].long())
-    return Step(batch, lambda x: log_p[:, x[:, 0].long()], lambda x: x, log_prior)
+    items = torch.arange(log_p.shape[1]).float().unsqueeze(1)
+    batch = Batch(views={"weak": items})
+    return Step(batch=batch, student=lambda x: log_p[:, x[:, 0].long()], teacher=lambda x: x, log_prior=log_prior)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
@@ -29,7 +29,7 @@ def test_the_loss_is_minus_the_information(order: int) -> None:
             each = [math.prod(p[k][start + j][y] for j, y in enumerate(labels)) for k in range(4)]
             mean = sum(w * q for w, q in zip(weights, each, strict=True))
             expected += sum(w * q * math.log(q / mean) for w, q in zip(weights, each, strict=True)) / (6 // order)
-    loss = InformationOnly(order=order)(step_of(log_p, order, log_prior))
+    loss = InformationOnly(order=order)(step_of(log_p, log_prior))
     assert loss.total.item() == pytest.approx(-expected, abs=1e-12)
     assert loss.terms["information"].item() == pytest.approx(expected, abs=1e-12)
     assert (loss.terms["marginal_entropy"] - loss.terms["conditional_entropy"]).item() == pytest.approx(expected)
@@ -39,7 +39,7 @@ def test_the_prior_learns_only_if_asked() -> None:
     log_p = torch.randn(3, 4, 2, generator=torch.Generator().manual_seed(0)).log_softmax(-1).requires_grad_()
     for trainable in (False, True):
         logits = torch.zeros(3, requires_grad=True)
-        torch.autograd.backward(InformationOnly(2, trainable)(step_of(log_p, 2, logits.log_softmax(0))).total)
+        torch.autograd.backward(InformationOnly(2, trainable)(step_of(log_p, logits.log_softmax(0))).total)
         assert (logits.grad is not None) == trainable
 
 

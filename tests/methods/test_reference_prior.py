@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from refprior.information import uniform
+from refprior.information import mutual_information, tuples, uniform
 from refprior.methods import Batch, ReferencePrior, Step
 from refprior.methods._reference_prior import confident, jensen_entropy, mixture_of_views, view_entropy
 
@@ -31,10 +31,11 @@ class Logits:
 
     def step(self, uniform_prior: bool = True) -> Step:
         rows = torch.arange(self.logits.shape[1], dtype=torch.float64).unsqueeze(1)
-        weak, strong = rows[LABELLED:].reshape(2, TUPLES, self.order, 1)
-        batch = Batch(rows[:LABELLED], torch.tensor([0, 2, 1, 1]), weak, strong, torch.zeros(TUPLES, self.order).long())
+        weak, strong = rows[LABELLED:].chunk(2)
+        views = {"weak": weak, "strong": strong}
+        batch = Batch(labelled=rows[:LABELLED], labels=torch.tensor([0, 2, 1, 1]), views=views)
         log_prior = uniform(K, self.logits) if uniform_prior else self.prior.log_softmax(0)
-        return Step(batch, self, self, log_prior)
+        return Step(batch=batch, student=self, teacher=self, log_prior=log_prior)
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.logits.log_softmax(-1)[:, x.squeeze(-1).long()]
@@ -201,7 +202,7 @@ def test_stop_gradient_leaves_the_weak_views_alone() -> None:
 
 def h_y(method: ReferencePrior, model: Logits) -> Tensor:
     step = model.step()
-    weak, strong = step.predict(step.batch.weak, step.batch.strong)
+    weak, strong = (tuples(p, model.order) for p in step.predict(*step.batch.views.values()))
     return method.marginal(weak, strong, step.log_prior).mean()
 
 
@@ -266,13 +267,11 @@ def test_a_sampled_marginal_is_close_to_the_exact_one() -> None:
 
 def test_alpha_one_and_no_views_is_the_negative_information() -> None:
     """With one view, α = γ = 1 and no tricks, the unlabelled part of the loss is -I(w; y^n), eq:ref_ssl."""
-    from refprior.information import mutual_information
-
     model = Logits()
     step = model.step()
     method = ReferencePrior(alpha=1, gamma=1, tau=0, jensen=False, stop_gradient=False)
-    labelled, strong = step.predict(step.batch.x, step.batch.strong)
-    information = mutual_information(strong, step.log_prior).mean()
+    labelled, strong = step.predict(step.batch.labelled, step.batch.views["strong"])
+    information = mutual_information(tuples(strong, ORDER), step.log_prior).mean()
     loss = method(step)
     torch.testing.assert_close(loss.total, loss.terms["cross_entropy"] - information)
     assert labelled.shape == (K, LABELLED, C)
@@ -282,13 +281,13 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"order": 0}, "order must be a whole number of at least 1, got 0"),
     ({"alpha": -0.1}, "alpha must be at least 0, got -0.1"),
     ({"alpha": math.nan}, "alpha must be at least 0, got nan"),
-    ({"tau": 1.5}, r"tau must lie in \[0, 1\], got 1.5"),
+    ({"tau": 1.5}, "tau must be at least 0 and at most 1, got 1.5"),
     ({"tau": 1.0}, "give gamma"),
     ({"gamma": -1.0}, "gamma must be at least 0"),
-    ({"threshold": 0.0}, r"threshold must lie in \(0, 1\]"),
+    ({"threshold": 0.0}, "threshold must be above 0 and at most 1, got 0.0"),
     ({"order": 2.5}, "order must be a whole number of at least 1, got 2.5"),
     ({"alpha": math.inf}, "alpha must be at least 0, got inf"),
-    ({"samples": 1}, "samples must be at least 2, got 1"),
+    ({"samples": 1}, "samples must be a whole number of at least 2, got 1"),
     ({"marginal_views": "weak"}, "h_y would have no gradient at all"),
     ({"marginal_views": "strong"}, "must be 'mixture' or 'weak', got 'strong'"),
 ]

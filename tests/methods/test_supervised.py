@@ -19,9 +19,8 @@ def test_an_ensemble_learns_as_its_particles_would_alone() -> None:
     """The gradient of each particle is 1/K of that of the particle by itself."""
     particles = Particles(lambda: nn.Linear(3, 2), 4)
     x, y = torch.randn(6, 3), torch.tensor([0, 1, 0, 1, 1, 0])
-    nothing = torch.empty(0, 1, 3)
-    batch = Batch(x, y, nothing, nothing, torch.empty(0, 1, dtype=torch.int64))
-    Supervised()(Step(batch, particles, particles, particles.log_prior)).total.backward()
+    step = Step(batch=Batch(labelled=x, labels=y), student=particles, teacher=particles, log_prior=particles.log_prior)
+    Supervised()(step).total.backward()
     together = particles.network.get_parameter("weight").grad
     assert together is not None
     for k in range(4):

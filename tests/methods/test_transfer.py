@@ -11,20 +11,26 @@ from refprior.networks import MLP
 from refprior.particles import Particles
 
 
-def setting(outputs: int = 3, classes: int | None = None, order: int = 2) -> tuple[Particles, Step]:
+def setting(outputs: int = 3, classes: int | None = None) -> tuple[Particles, Step]:
     particles = Particles(lambda: MLP((1, 4, 4), outputs), 3, seed=1)
     generator = torch.Generator().manual_seed(0)
-    x, weak, strong, source = (5 * torch.randn(n, order, 1, 4, 4, generator=generator) for n in (6, 9, 9, 7))
+    x, weak, strong, source = (5 * torch.randn(n, 1, 4, 4, generator=generator) for n in (6, 18, 18, 7))
     batch = Batch(
-        x[:, 0],
-        torch.tensor([0, 1, 2, 0, 1, 2]),
-        weak,
-        strong,
-        torch.zeros(9, order, dtype=torch.int64),
-        source[:, 0],
-        torch.tensor([0, 1, 2, 0, 1, 2, 1]),
+        labelled=x,
+        labels=torch.tensor([0, 1, 2, 0, 1, 2]),
+        views={"weak": weak, "strong": strong},
+        source=source,
+        source_labels=torch.tensor([0, 1, 2, 0, 1, 2, 1]),
     )
-    return particles, Step(batch, particles, particles, particles.log_prior, independent=True, classes=classes)
+    step = Step(
+        batch=batch,
+        student=particles,
+        teacher=particles,
+        log_prior=particles.log_prior,
+        independent=True,
+        classes=classes,
+    )
+    return particles, step
 
 
 def gradient(particles: Particles, step: Step, method: Method) -> tuple[Tensor, list[Tensor | None]]:
@@ -37,7 +43,8 @@ def gradient(particles: Particles, step: Step, method: Method) -> tuple[Tensor, 
 def plain_source_loss(particles: Particles, step: Step, first: int = 0) -> Tensor:
     """Mean over particles of the usual cross-entropy, on the outputs from `first` on."""
     networks = [particles.particle(k) for k in range(3)]
-    losses = [nn.functional.cross_entropy(n(step.batch.source)[:, first:], step.batch.source_y) for n in networks]
+    y = step.batch.source_labels
+    losses = [nn.functional.cross_entropy(n(step.batch.source)[:, first:], y) for n in networks]
     return torch.stack(losses).mean()
 
 
@@ -54,40 +61,49 @@ def test_the_source_counts_by_one_minus_beta(beta: float) -> None:
     past = plain_source_loss(particles, step)
     loss = Transfer(beta=beta)(step)
     torch.testing.assert_close(loss.total, ReferencePrior()(step).total + (1 - beta) * past)
-    torch.testing.assert_close(loss.terms["source"], past)
+    assert ("source" in loss.terms) == (beta < 1)
+    torch.testing.assert_close(loss.terms.get("source", past), past)
     unlabelled = UnsupervisedTransfer(beta=beta)(step)
     torch.testing.assert_close(unlabelled.total, loss.total - loss.terms["cross_entropy"])
 
 
 def test_without_target_labels_nothing_of_them_is_looked_at() -> None:
     particles, step = setting()
-    other = replace(step, batch=replace(step.batch, x=step.batch.x[:0], y=step.batch.y[:0]))
+    other = replace(step, batch=replace(step.batch, labelled=torch.empty(0), labels=torch.empty(0)))
     torch.testing.assert_close(
         gradient(particles, step, UnsupervisedTransfer()), gradient(particles, other, UnsupervisedTransfer())
     )
 
 
-def test_at_beta_one_the_source_has_no_gradient() -> None:
+@pytest.mark.parametrize("method", [Transfer, UnsupervisedTransfer])
+def test_at_beta_one_the_source_has_no_gradient(method: type[Transfer]) -> None:
     particles, step = setting()
     other = replace(step, batch=replace(step.batch, source=3 * step.batch.source))
-    method = UnsupervisedTransfer(beta=1)
-    torch.testing.assert_close(gradient(particles, step, method), gradient(particles, other, method))
+    one = method(beta=1)
+    torch.testing.assert_close(gradient(particles, step, one), gradient(particles, other, one))
 
 
-def test_at_beta_one_a_source_may_be_missing() -> None:
+@pytest.mark.parametrize("method", [Transfer, UnsupervisedTransfer])
+def test_at_beta_one_a_source_may_be_missing(method: type[Transfer]) -> None:
     particles, step = setting()
-    without = replace(step, batch=replace(step.batch, source=torch.zeros(0), source_y=torch.zeros(0)))
-    with_source = gradient(particles, step, UnsupervisedTransfer(beta=1))
-    torch.testing.assert_close(gradient(particles, without, UnsupervisedTransfer(beta=1)), with_source)
-    assert not UnsupervisedTransfer(beta=1).needs_source
-    assert UnsupervisedTransfer(beta=0.9).needs_source
+    without = replace(step, batch=replace(step.batch, source=torch.empty(0), source_labels=torch.empty(0)))
+    with_source = gradient(particles, step, method(beta=1))
+    torch.testing.assert_close(gradient(particles, without, method(beta=1)), with_source)
+    assert not method(beta=1).needs.source
+    assert method(beta=0.9).needs.source
+
+
+def test_needs_are_those_of_the_target_and_a_source() -> None:
+    target = ReferencePrior(order=3)
+    assert Transfer(target).needs == replace(target.needs, source=True)
+    assert UnsupervisedTransfer(target).needs == replace(target.needs, labels=False, source=True)
 
 
 def test_separate_heads_are_softmaxes_of_their_own() -> None:
     particles, step = setting(outputs=3 + 4, classes=3)
     past = plain_source_loss(particles, step, first=3)
     torch.testing.assert_close(Transfer()(step).terms["source"], past)
-    logits = particles.particle(0)(step.batch.x)
+    logits = particles.particle(0)(step.batch.labelled)
     target, source = split_heads(logits.log_softmax(-1), 3)
     torch.testing.assert_close(target, logits[:, :3].log_softmax(-1))
     torch.testing.assert_close(source, logits[:, 3:].log_softmax(-1))
@@ -107,5 +123,5 @@ def test_the_source_does_not_move_the_targets_own_head() -> None:
 @pytest.mark.parametrize("method", [Transfer, UnsupervisedTransfer])
 @pytest.mark.parametrize("beta", [-0.1, 1.1, float("nan")])
 def test_beta_outside_its_range_is_refused(method: type[Transfer], beta: float) -> None:
-    with pytest.raises(ValueError, match=r"beta must lie in \[0, 1\]"):
+    with pytest.raises(ValueError, match="beta must be at least 0 and at most 1, got"):
         method(beta=beta)

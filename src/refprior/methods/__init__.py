@@ -1,9 +1,12 @@
-"""Methods: one small frozen dataclass each, whose fields are hyper-parameters and whose call is the loss."""
+"""Methods: one frozen dataclass each, whose fields are hyper-parameters and whose call is the loss.
+
+To write your own, declare `needs` and return a `Loss` from `__call__(step)`: docs/own.md.
+"""
 
 from refprior.methods._fixmatch import FixMatch
 from refprior.methods._information_only import InformationOnly
 from refprior.methods._reference_prior import ReferencePrior
-from refprior.methods._step import Batch, Loss, Method, Model, Step, split_heads
+from refprior.methods._step import Batch, Loss, Method, Needs, Step, split_heads
 from refprior.methods._supervised import Supervised
 from refprior.methods._transfer import Transfer, UnsupervisedTransfer
 from refprior.methods._two_stage import LabelledSource, UnlabelledSource
@@ -15,7 +18,7 @@ __all__ = [
     "LabelledSource",
     "Loss",
     "Method",
-    "Model",
+    "Needs",
     "ReferencePrior",
     "Step",
     "Supervised",

@@ -1,17 +1,40 @@
 """FixMatch: confident pseudo-labels from the weak view teach the strong view."""
 
-# K particles, B tuples of one image, C classes
+# K particles, b labelled images, n unlabelled images, C classes
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor
 
-from refprior.information import average, log_likelihood
+from refprior._checks import number
+from refprior.information import average, log_likelihood, uniform
 from refprior.methods._reference_prior import confident
-from refprior.methods._step import Loss, Step
+from refprior.methods._step import Loss, Needs, Step
 from refprior.methods._supervised import cross_entropy
+
+
+@dataclass(frozen=True)
+class FixMatch:
+    """FixMatch (Sohn et al. 2020) for any number of particles, each by itself: K = 1 is the original.
+
+    >>> import refprior as rp
+    >>> rp.FixMatch(threshold=0.9)
+    FixMatch(threshold=0.9, weight=1.0)
+    """
+
+    threshold: float = 0.95
+    weight: float = 1.0  # of the unlabelled images
+    needs: ClassVar[Needs] = Needs(views=("weak", "strong"))
+
+    def __post_init__(self) -> None:
+        number("threshold", self.threshold, above=0, at_most=1)
+        number("weight", self.weight, at_least=0)
+
+    def __call__(self, step: Step) -> Loss:
+        views = step.batch.views
+        labelled, strong, weak = step.predict(step.batch.labelled, views["strong"], frozen=[views["weak"]])
+        return fixmatch(labelled, step.batch.labels, weak, strong, step.log_prior.detach(), self)
 
 
 def pseudo_label_loss(weak: Tensor, strong: Tensor, threshold: float) -> Tensor:
@@ -20,25 +43,28 @@ def pseudo_label_loss(weak: Tensor, strong: Tensor, threshold: float) -> Tensor:
     return -log_likelihood(strong, label) * confident(weak, threshold)
 
 
-@dataclass(frozen=True)
-class FixMatch:
-    """FixMatch (Sohn et al. 2020) for any number of particles, each by itself: K = 1 is the original."""
+_DEFAULT = FixMatch()
 
-    threshold: float = 0.95
-    weight: float = 1.0  # of the unlabelled images
-    order: ClassVar[int] = 1
 
-    def __post_init__(self) -> None:
-        if not 0 < self.threshold <= 1 or not 0 <= self.weight < math.inf:
-            raise ValueError(f"need 0 < threshold <= 1 and weight >= 0, got {self.threshold} and {self.weight}")
+def fixmatch(
+    labelled: Tensor,
+    y: Tensor,
+    weak: Tensor,
+    strong: Tensor,
+    log_prior: Tensor | None = None,
+    settings: FixMatch = _DEFAULT,
+) -> Loss:
+    """FixMatch from log-probabilities: (K, b, C), (b,), (K, n, C), (K, n, C), (K,).
 
-    def __call__(self, step: Step) -> Loss:
-        batch, log_prior = step.batch, step.log_prior.detach()
-        labelled, strong, weak = step.predict(batch.x, batch.strong, frozen=[batch.weak])
-        likelihood = cross_entropy(labelled, batch.y, log_prior).mean()
-        unlabelled = average(
-            pseudo_label_loss(weak.flatten(1, 2), strong.flatten(1, 2), self.threshold), log_prior
-        ).mean()
-        mask = confident(weak, self.threshold).mean()
-        terms = {"cross_entropy": likelihood, "pseudo_label": unlabelled, "confident": mask}
-        return Loss(likelihood + self.weight * unlabelled, {name: term.detach() for name, term in terms.items()})
+    >>> import torch
+    >>> import refprior as rp
+    >>> labelled, weak, strong = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
+    >>> sorted(rp.losses.fixmatch(labelled, torch.arange(5), weak, strong).terms)
+    ['confident', 'cross_entropy', 'pseudo_label']
+    """
+    log_prior = uniform(len(labelled), labelled) if log_prior is None else log_prior
+    likelihood = cross_entropy(labelled, y, log_prior).mean()
+    unlabelled = average(pseudo_label_loss(weak, strong, settings.threshold), log_prior).mean()
+    mask = confident(weak, settings.threshold).mean()
+    total = likelihood + settings.weight * unlabelled
+    return Loss.of(total, cross_entropy=likelihood, pseudo_label=unlabelled, confident=mask)

@@ -1,6 +1,6 @@
 """The semi-supervised reference prior: particles that are confident and disagree, and fit the labels."""
 
-# K particles, B tuples, N order, C classes
+# K particles, b labelled images, n unlabelled images in B tuples of N (the order), C classes
 
 import math
 from dataclasses import dataclass
@@ -9,8 +9,18 @@ from typing import Literal, Self
 import torch
 from torch import Tensor
 
-from refprior.information import average, entropy, finite, marginal_entropy, mixture, sampled_marginal_entropy
-from refprior.methods._step import Loss, Step
+from refprior._checks import number, one_of, whole_number
+from refprior.information import (
+    average,
+    entropy,
+    finite,
+    marginal_entropy,
+    mixture,
+    sampled_marginal_entropy,
+    tuples,
+    uniform,
+)
+from refprior.methods._step import Loss, Needs, Step
 from refprior.methods._supervised import cross_entropy
 
 
@@ -45,6 +55,10 @@ class ReferencePrior:
 
     loss = cross-entropy of the labels - γ (α h_y - h_yw). The defaults are the paper's pseudo-code; `authors_code` is
     what the released CIFAR-10 run computed. docs/differences.md lists where the two disagree.
+
+    >>> import refprior as rp
+    >>> rp.ReferencePrior(alpha=0.05).needs.tuple_size
+    2
     """
 
     order: int = 2  # N, items in a tuple
@@ -54,29 +68,30 @@ class ReferencePrior:
     gamma: float | None = None  # weight of the information; None: 1 / (1 - τ²)
     jensen: bool = True  # bound h_yw by eq:tau
     stop_gradient: bool = True  # none through the weak view ("stop gradient to p_g1")
-    threshold: float | None = None  # h_yw counts only predictions at least so confident; None: all
+    threshold: float | None = None  # h_yw counts only predictions at least this confident; None: all
     marginal_views: Literal["mixture", "weak"] = "mixture"  # the views that h_y sees
     marginal_gradient: bool = False  # h_y does back-propagate through the weak view
     per_item: bool = False  # divide both entropies by N
     trainable_prior: bool = False  # learn the weights π(w_k)
-    samples: int | None = None  # labelings a particle to estimate h_y with; None: exact
+    samples: int | None = None  # labelings per particle to estimate h_y with; None: exact
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.order, int) and self.order >= 1
-        _require(whole, f"order must be a whole number of at least 1, got {self.order}")
-        _require(0 <= self.alpha < math.inf, f"alpha must be at least 0, got {self.alpha}")
-        later = self.final_alpha is None or 0 <= self.final_alpha < math.inf
-        _require(later, f"final_alpha must be at least 0, got {self.final_alpha}")
-        _require(0 <= self.tau <= 1, f"tau must lie in [0, 1], got {self.tau}")
-        _require(self.tau < 1 or self.gamma is not None, "tau = 1 makes 1 / (1 - tau²) infinite: give gamma")
-        _require(self.gamma is None or 0 <= self.gamma < math.inf, f"gamma must be at least 0, got {self.gamma}")
-        inside = self.threshold is None or 0 < self.threshold <= 1
-        _require(inside, f"threshold must lie in (0, 1], got {self.threshold}")
-        known = self.marginal_views in ("mixture", "weak")
-        _require(known, f"marginal_views must be 'mixture' or 'weak', got {self.marginal_views!r}")
-        learns = self.marginal_views == "mixture" or self.marginal_gradient or not self.stop_gradient
-        _require(learns, "marginal_views='weak' needs marginal_gradient=True: h_y would have no gradient at all")
-        _require(self.samples is None or self.samples >= 2, f"samples must be at least 2, got {self.samples}")
+        whole_number("order", self.order, at_least=1)
+        number("alpha", self.alpha, at_least=0)
+        number("tau", self.tau, at_least=0, at_most=1)
+        if self.final_alpha is not None:
+            number("final_alpha", self.final_alpha, at_least=0)
+        if self.gamma is not None:
+            number("gamma", self.gamma, at_least=0)
+        elif self.tau == 1:
+            raise ValueError("tau = 1 makes 1 / (1 - tau²) infinite: give gamma")
+        if self.threshold is not None:
+            number("threshold", self.threshold, above=0, at_most=1)
+        if self.samples is not None:
+            whole_number("samples", self.samples, at_least=2)
+        one_of("marginal_views", self.marginal_views, ("mixture", "weak"))
+        if self.marginal_views == "weak" and not self.marginal_gradient and self.stop_gradient:
+            raise ValueError("marginal_views='weak' needs marginal_gradient=True: h_y would have no gradient at all")
 
     @classmethod
     def paper(cls) -> Self:
@@ -100,31 +115,28 @@ class ReferencePrior:
         """γ; by default 1 / (1 - τ²), which normalises the terms that the stop-gradient leaves (appendix Setup)."""
         return 1 / (1 - self.tau**2) if self.gamma is None else self.gamma
 
+    @property
+    def needs(self) -> Needs:
+        enumerates = self.order if self.samples is None else 0
+        return Needs(views=("weak", "strong"), tuple_size=self.order, enumerates=enumerates)
+
     def __call__(self, step: Step) -> Loss:
-        labelled, strong, weak = self.predict(step, step.batch.x)
+        labelled, strong, weak = self.predict(step, step.batch.labelled)
         log_prior = self.log_prior(step)
-        likelihood = cross_entropy(labelled, step.batch.y, log_prior).mean()
-        unlabelled = self.information_loss(weak, strong, log_prior, step)
-        terms = {"cross_entropy": likelihood.detach(), **unlabelled.terms}
-        return Loss(likelihood + unlabelled.total, terms)
+        return reference_prior(
+            labelled, step.batch.labels, weak, strong, log_prior, self, progress=step.progress, generator=step.generator
+        )
 
     def predict(self, step: Step, *inputs: Tensor) -> list[Tensor]:
-        """Log-probabilities of `inputs`, then of the strong and the weak view of the tuples."""
-        batch = step.batch
+        """Log-probabilities of `inputs`, then of the strong and the weak view."""
+        views = step.batch.views
         if self.stop_gradient and not self.marginal_gradient:
-            return step.predict(*inputs, batch.strong, frozen=[batch.weak])
-        return step.predict(*inputs, batch.strong, batch.weak)
+            return step.predict(*inputs, views["strong"], frozen=[views["weak"]])
+        return step.predict(*inputs, views["strong"], views["weak"])
 
     def log_prior(self, step: Step) -> Tensor:
         """log π(w_k), with gradient if it is to be learnt: (K,)."""
         return step.log_prior if self.trainable_prior else step.log_prior.detach()
-
-    def information_loss(self, weak: Tensor, strong: Tensor, log_prior: Tensor, step: Step) -> Loss:
-        """-γ (α h_y - h_yw), the first two terms of eq:ref_mi_ce: (K, B, N, C), (K, B, N, C), (K,)."""
-        h_y = self.marginal(weak, strong, log_prior, step.generator).mean()
-        h_yw = self.conditional(weak, strong, log_prior).mean()
-        terms = {"marginal_entropy": h_y.detach(), "conditional_entropy": h_yw.detach()}
-        return Loss(-self.information_weight * (self.alpha_at(step.progress) * h_y - h_yw), terms)
 
     def alpha_at(self, progress: float) -> float:
         """α at a point of training between 0 and 1."""
@@ -136,7 +148,7 @@ class ReferencePrior:
         items = (jensen_entropy if self.jensen else view_entropy)(weak, strong, self.tau)  # (K, B, N)
         if self.threshold is not None:
             items = items * confident(weak, self.threshold)
-        return self._scale(average(items.sum(-1), log_prior), weak)
+        return self._per_item(average(items.sum(-1), log_prior))
 
     def marginal(
         self, weak: Tensor, strong: Tensor, log_prior: Tensor, generator: torch.Generator | None = None
@@ -145,13 +157,65 @@ class ReferencePrior:
         weak = weak.detach() if self.stop_gradient and not self.marginal_gradient else weak
         log_p = weak if self.marginal_views == "weak" else mixture_of_views(weak, strong, self.tau)
         if self.samples is None:
-            return self._scale(marginal_entropy(log_p, log_prior), weak)
-        return self._scale(sampled_marginal_entropy(log_p, log_prior, self.samples, generator), weak)
+            return self._per_item(marginal_entropy(log_p, log_prior))
+        return self._per_item(sampled_marginal_entropy(log_p, log_prior, self.samples, generator))
 
-    def _scale(self, entropy_of_tuple: Tensor, log_p: Tensor) -> Tensor:
-        return entropy_of_tuple / log_p.shape[-2] if self.per_item else entropy_of_tuple
+    def _per_item(self, entropy_of_tuple: Tensor) -> Tensor:
+        return entropy_of_tuple / self.order if self.per_item else entropy_of_tuple
 
 
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise ValueError(message)
+_DEFAULT = ReferencePrior()
+
+
+def information_loss(
+    weak: Tensor,
+    strong: Tensor,
+    log_prior: Tensor,
+    settings: ReferencePrior = _DEFAULT,
+    *,
+    progress: float = 0.0,
+    generator: torch.Generator | None = None,
+) -> Loss:
+    """-γ (α h_y - h_yw), the first two terms of eq:ref_mi_ce: (K, n, C), (K, n, C), (K,).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> weak, strong = (torch.randn(4, 8, 10).log_softmax(-1) for _ in range(2))
+    >>> log_prior = torch.full((4,), 1 / 4).log()
+    >>> sorted(rp.losses.information_loss(weak, strong, log_prior).terms)
+    ['conditional_entropy', 'marginal_entropy']
+    """
+    weak, strong = tuples(weak, settings.order), tuples(strong, settings.order)
+    h_y = settings.marginal(weak, strong, log_prior, generator).mean()
+    h_yw = settings.conditional(weak, strong, log_prior).mean()
+    total = -settings.information_weight * (settings.alpha_at(progress) * h_y - h_yw)
+    return Loss.of(total, marginal_entropy=h_y, conditional_entropy=h_yw)
+
+
+def reference_prior(
+    labelled: Tensor,
+    y: Tensor,
+    weak: Tensor,
+    strong: Tensor,
+    log_prior: Tensor | None = None,
+    settings: ReferencePrior = _DEFAULT,
+    *,
+    progress: float = 0.0,
+    generator: torch.Generator | None = None,
+) -> Loss:
+    """The semi-supervised objective eq:ref_mi_ce from log-probabilities: (K, b, C), (b,), (K, n, C), (K, n, C), (K,).
+
+    weak and strong are predictions of two views of the same n unlabelled images; consecutive images form the tuples.
+    Equal prior weights unless given. progress: of training, from 0 to 1, for an α that moves.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> labelled, weak, strong = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))  # K = 4
+    >>> loss = rp.losses.reference_prior(labelled, torch.arange(5), weak, strong)
+    >>> sorted(loss.terms)
+    ['conditional_entropy', 'cross_entropy', 'marginal_entropy']
+    """
+    log_prior = uniform(len(labelled), labelled) if log_prior is None else log_prior
+    likelihood = cross_entropy(labelled, y, log_prior).mean()
+    unlabelled = information_loss(weak, strong, log_prior, settings, progress=progress, generator=generator)
+    return Loss.of(likelihood + unlabelled.total, cross_entropy=likelihood, **unlabelled.terms)

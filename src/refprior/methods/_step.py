@@ -1,61 +1,102 @@
-"""What a method is given in one step and what it gives back: the whole interface between methods and the loop.
+"""The contract between methods and the training loop: what a method declares, what a step gives it, what it returns.
 
-A method is a frozen dataclass: its fields are its hyper-parameters, its call is its loss. `order` says how many
-unlabelled items make a tuple (0: the method wants no unlabelled data). There is nothing to inherit from.
-
-Three further attributes may be left out: `label_free = True` says that the method does without labels of the task,
-`two_stage = True` that it wants examples of a source task, `needs_source = False` that it can do without.
+A method is a frozen dataclass. Its fields are its hyper-parameters, `needs` declares what it wants to be given, and
+its call turns a `Step` into a `Loss`. There is nothing to inherit from.
 """
 
-# K particles, b labelled examples, B unlabelled tuples, N order, s source examples, C classes
+# K particles, b labelled images, n unlabelled images, s source images, C classes, F features
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-Model = Callable[[Tensor], Tensor]  # (examples, ...) -> (K, examples, C) log-probabilities
+Model = Callable[[Tensor], Tensor]  # (images, ...) -> (K, images, C) log-probabilities
+ViewName = Literal["clean", "weak", "strong"]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a method wants to be given, checked before the first step.
+
+    >>> from refprior.methods import Needs
+    >>> Needs(views=("weak", "weak", "strong")).view_names
+    ('weak', 'weak_2', 'strong')
+    """
+
+    labels: bool = True  # labelled images of the task
+    views: tuple[ViewName, ...] = ()  # one view of every unlabelled image per entry; (): no unlabelled images
+    tuple_size: int = 1  # a step has a multiple of this many unlabelled images
+    enumerates: int = 0  # items per tuple whose C^n joint labelings are enumerated
+    source: bool = False  # labelled images of a source task
+    source_tuple_size: int = 0  # source images per tuple of unlabelled ones; 0: `source_batch` of them in all
+
+    @property
+    def view_names(self) -> tuple[str, ...]:
+        """The names of the views in `Batch.views`: the second of a kind is `weak_2`, the third `weak_3`."""
+        counts = [self.views[: i + 1].count(kind) for i, kind in enumerate(self.views)]
+        return tuple(k if count == 1 else f"{k}_{count}" for k, count in zip(self.views, counts, strict=True))
 
 
 def _nothing() -> Tensor:
     return torch.empty(0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Batch:
-    """Images after their views and normalisation. Without unlabelled data, B is 0; without a source, s is 0."""
+    """Images after their views and normalisation; what a method does not need is empty.
 
-    x: Tensor  # (b, ...) labelled, weak view
-    y: Tensor  # (b,) labels
-    weak: Tensor  # (B, N, ...) unlabelled tuples, weak view
-    strong: Tensor  # (B, N, ...) the same tuples, strong view
-    index: Tensor  # (B, N) where the items stand in the unlabelled pool
+    >>> import torch
+    >>> from refprior.methods import Batch
+    >>> batch = Batch(labelled=torch.zeros(4, 1, 8, 8), labels=torch.tensor([0, 1, 0, 1]))
+    >>> len(batch.labelled), len(batch.index)
+    (4, 0)
+    """
+
+    labelled: Tensor = field(default_factory=_nothing)  # (b, ...) weak view
+    labels: Tensor = field(default_factory=_nothing)  # (b,)
+    views: Mapping[str, Tensor] = field(default_factory=dict)  # (n, ...) each; consecutive images form the tuples
+    index: Tensor = field(default_factory=_nothing)  # (n,) places of the unlabelled images in the pool
     source: Tensor = field(default_factory=_nothing)  # (s, ...) images of the source task, weak view
-    source_y: Tensor = field(default_factory=_nothing)  # (s,) their labels
+    source_labels: Tensor = field(default_factory=_nothing)  # (s,)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Step:
-    """One call of a method."""
+    """Everything a method may look at in one step.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> from refprior.methods import Batch
+    >>> particles = rp.Particles(lambda: torch.nn.Linear(3, 2), count=4)
+    >>> batch = Batch(labelled=torch.randn(5, 3), labels=torch.tensor([0, 1, 0, 1, 1]))
+    >>> step = rp.Step(batch=batch, student=particles, teacher=particles, log_prior=particles.log_prior)
+    >>> tuple(step.predict(batch.labelled)[0].shape)
+    (4, 5, 2)
+    """
 
     batch: Batch
     student: Model  # the particles that learn
     teacher: Model  # their moving average; gives no gradient
     log_prior: Tensor  # (K,) log π(w_k)
+    features: Model | None = None  # (images, ...) -> (K, images, F): what the student's output layer sees
+    parameters: Mapping[str, Tensor] = field(default_factory=dict)  # (K, ...) of the student, by name
+    number: int = 0  # steps done before this one
     progress: float = 0.0  # of this stage, from 0 to 1
     generator: torch.Generator | None = None  # for methods that draw
     memory: dict[str, Tensor] = field(default_factory=dict)  # the method's own state, saved with the weights
-    independent: bool = False  # the networks have no batch norm: an example's prediction depends on it alone
+    pool_size: int = 0  # unlabelled images in all
     classes: int | None = None  # C of the task; the outputs after them are the source's own
+    independent: bool = False  # the networks have no batch norm: a prediction depends on its own image alone
 
     def predict(self, *inputs: Tensor, frozen: Sequence[Tensor] = ()) -> list[Tensor]:
-        """Log-probabilities of several inputs, those of `frozen` ones last and without gradient.
+        """The student's log-probabilities of several inputs, (n, ...) -> (K, n, C) each; `frozen` ones come last and
+        have no gradient.
 
-        Inputs are (b, *image) or tuples (B, N, *image); outputs are (K, b, C) or (K, B, N, C). All go through the
-        networks together, so that batch norm sees them as one batch; where examples do not see each other, the frozen
-        ones go alone, which saves their backward pass.
+        All go through the networks together, so that batch norm sees them as one batch. Where images do not see each
+        other, the frozen ones go alone, which saves their backward pass.
         """
         if frozen and self.independent:
             outputs = self._together(inputs)
@@ -65,17 +106,21 @@ class Step:
         return [*outputs[: len(inputs)], *(p.detach() for p in outputs[len(inputs) :])]
 
     def _together(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        image = self.batch.x.dim() - 1
-        leads = [x.shape[: x.dim() - image] for x in inputs]
-        flat = [x.reshape(-1, *self.batch.x.shape[1:]) for x in inputs]
-        parts = self.student(torch.cat(flat)).split([len(x) for x in flat], dim=1)
-        return [p.reshape(len(p), *lead, p.shape[-1]) for p, lead in zip(parts, leads, strict=True)]
+        if not inputs:
+            return []
+        return list(self.student(torch.cat(list(inputs))).split([len(x) for x in inputs], dim=1))
 
 
 def split_heads(log_p: Tensor, classes: int | None) -> tuple[Tensor, Tensor]:
     """Log-probabilities of the target's classes and of the source's: (..., C + C') -> (..., C), (..., C').
 
     A network with no more outputs than the target has classes shares them with the source.
+
+    >>> import torch
+    >>> from refprior.methods import split_heads
+    >>> target, source = split_heads(torch.zeros(4, 7, 5).log_softmax(-1), classes=2)
+    >>> target.shape[-1], source.shape[-1]
+    (2, 3)
     """
     if classes is None or log_p.shape[-1] == classes:
         return log_p, log_p
@@ -83,16 +128,33 @@ def split_heads(log_p: Tensor, classes: int | None) -> tuple[Tensor, Tensor]:
 
 
 class Loss(NamedTuple):
-    """The scalar to minimise, and its parts for the log."""
+    """The scalar to minimise, and its parts for the record.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> loss = rp.Loss.of(torch.tensor(1.5, requires_grad=True) * 2, cross_entropy=torch.tensor(3.0))
+    >>> loss.total.requires_grad, loss.terms["cross_entropy"].item()
+    (True, 3.0)
+    """
 
     total: Tensor
-    terms: dict[str, Tensor]
+    terms: dict[str, Tensor]  # without gradient
+
+    @classmethod
+    def of(cls, total: Tensor, **terms: Tensor) -> "Loss":
+        """A loss whose terms are cut off from the gradient."""
+        return cls(total, {name: term.detach() for name, term in terms.items()})
 
 
 class Method(Protocol):
-    """What the loop asks of a method."""
+    """What the loop asks of a method.
+
+    >>> import refprior as rp
+    >>> rp.FixMatch().needs.views
+    ('weak', 'strong')
+    """
 
     @property
-    def order(self) -> int: ...
+    def needs(self) -> Needs: ...
 
-    def __call__(self, step: Step) -> Loss: ...
+    def __call__(self, step: Step, /) -> Loss: ...

@@ -1,26 +1,52 @@
-"""Supervised learning on the labelled examples alone: the baseline of every table."""
+"""Supervised learning on the labelled images alone: the baseline of every table."""
+
+# K particles, b labelled images, C classes
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor
 
-from refprior.information import average, log_likelihood
-from refprior.methods._step import Loss, Step
+from refprior.information import average, log_likelihood, uniform
+from refprior.methods._step import Loss, Needs, Step
 
 
 def cross_entropy(log_p: Tensor, y: Tensor, log_prior: Tensor) -> Tensor:
-    """-E_{w ~ π} log p(y | x, w), last term of eq:ref_mi_ce, ℓ_x of the box: (K, b, C), (b,), (K,) -> (b,)."""
+    """-E_{w ~ π} log p(y | x, w), last term of eq:ref_mi_ce, ℓ_x of the box: (K, b, C), (b,), (K,) -> (b,).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.tensor([[[0.5, 0.5]], [[0.25, 0.75]]]).log()  # two particles, one image
+    >>> rp.losses.cross_entropy(log_p, torch.tensor([0]), torch.tensor([0.5, 0.5]).log()).round(decimals=3)
+    tensor([1.0400])
+    """
     return -average(log_likelihood(log_p, y), log_prior)
+
+
+def supervised(labelled: Tensor, y: Tensor, log_prior: Tensor | None = None) -> Loss:
+    """The mean cross-entropy of labelled images: (K, b, C), (b,), (K,). Equal prior weights unless given.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> rp.losses.supervised(torch.full((4, 6, 2), 0.5).log(), torch.tensor([0, 1, 0, 1, 0, 1])).total
+    tensor(0.6931)
+    """
+    log_prior = uniform(len(labelled), labelled) if log_prior is None else log_prior
+    loss = cross_entropy(labelled, y, log_prior).mean()
+    return Loss.of(loss, cross_entropy=loss)
 
 
 @dataclass(frozen=True)
 class Supervised:
-    """Cross-entropy of the labelled examples. With K particles: a deep ensemble."""
+    """Cross-entropy of the labelled images. With K particles: a deep ensemble.
 
-    order: ClassVar[int] = 0
+    >>> import refprior as rp
+    >>> rp.Supervised().needs.views
+    ()
+    """
+
+    needs: ClassVar[Needs] = Needs()
 
     def __call__(self, step: Step) -> Loss:
-        (log_p,) = step.predict(step.batch.x)
-        loss = cross_entropy(log_p, step.batch.y, step.log_prior.detach()).mean()
-        return Loss(loss, {"cross_entropy": loss.detach()})
+        (labelled,) = step.predict(step.batch.labelled)
+        return supervised(labelled, step.batch.labels, step.log_prior.detach())

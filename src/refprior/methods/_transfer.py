@@ -1,18 +1,22 @@
 """Transfer: the reference prior of a target task that remembers as much of a source task as 1 - β says."""
 
-# K particles, B tuples, N order, s source examples, C classes
+# K particles, b labelled, n unlabelled, s source images, C classes of the target, C' of the source
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
 
-from refprior.methods._reference_prior import ReferencePrior
-from refprior.methods._step import Loss, Step, split_heads
+import torch
+from torch import Tensor
+
+from refprior._checks import number
+from refprior.information import uniform
+from refprior.methods._reference_prior import ReferencePrior, information_loss, reference_prior
+from refprior.methods._step import Loss, Needs, Step, split_heads
 from refprior.methods._supervised import cross_entropy
 
 
 def check_beta(beta: float) -> None:
-    if not 0 <= beta <= 1:
-        raise ValueError(f"beta must lie in [0, 1], from 0 (remember the source) to 1 (ignore it), got {beta}")
+    """From 0 (remember the source) to 1 (ignore it)."""
+    number("beta", beta, at_least=0, at_most=1)
 
 
 @dataclass(frozen=True)
@@ -20,34 +24,41 @@ class Transfer:
     """Two-stage reference prior with target labels, eq:transfer_expt_obj.
 
     loss = that of the semi-supervised reference prior on the target + (1 - β) cross-entropy of the source. β = 1 is
-    plain semi-supervised learning, β = 0 counts the source's labels as the target's own.
+    plain semi-supervised learning and looks at no source; β = 0 counts the source's labels as the target's own.
+
+    >>> import refprior as rp
+    >>> rp.Transfer(beta=0.5).needs.source, rp.Transfer(beta=1).needs.source
+    (True, False)
     """
 
     target: ReferencePrior = field(default_factory=ReferencePrior)
     beta: float = 0.5
-    two_stage: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_beta(self.beta)
 
     @property
-    def order(self) -> int:
-        return self.target.order
-
-    @property
-    def samples(self) -> int | None:
-        return self.target.samples
+    def needs(self) -> Needs:
+        return replace(self.target.needs, source=self.beta < 1)
 
     def __call__(self, step: Step) -> Loss:
-        outputs = self.target.predict(step, step.batch.source, step.batch.x)
+        if self.beta == 1:
+            return self.target(step)
+        outputs = self.target.predict(step, step.batch.source, step.batch.labelled)
         source = split_heads(outputs[0], step.classes)[1]
         labelled, strong, weak = (split_heads(log_p, step.classes)[0] for log_p in outputs[1:])
-        log_prior = self.target.log_prior(step)
-        likelihood = cross_entropy(labelled, step.batch.y, log_prior).mean()
-        past = cross_entropy(source, step.batch.source_y, log_prior).mean()
-        unlabelled = self.target.information_loss(weak, strong, log_prior, step)
-        terms = {"cross_entropy": likelihood.detach(), "source": past.detach(), **unlabelled.terms}
-        return Loss(likelihood + (1 - self.beta) * past + unlabelled.total, terms)
+        return transfer(
+            labelled,
+            step.batch.labels,
+            weak,
+            strong,
+            source,
+            step.batch.source_labels,
+            self.target.log_prior(step),
+            self,
+            progress=step.progress,
+            generator=step.generator,
+        )
 
 
 @dataclass(frozen=True)
@@ -55,37 +66,95 @@ class UnsupervisedTransfer:
     """Two-stage reference prior without any target label, eq: mnist_transfer.
 
     loss = (1 - β) cross-entropy of the source - γ (α h_y - h_yw) on the target. What the outputs mean on the target
-    is for `refprior.posterior.consensus` to find out. With β = 1 the task may have no source.
+    is for `refprior.posterior.consensus` to find out. With β = 1 it needs no source.
+
+    >>> import refprior as rp
+    >>> rp.UnsupervisedTransfer().needs.labels
+    False
     """
 
     target: ReferencePrior = field(default_factory=ReferencePrior)
     beta: float = 0.5
-    two_stage: ClassVar[bool] = True
-    label_free: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_beta(self.beta)
 
     @property
-    def order(self) -> int:
-        return self.target.order
-
-    @property
-    def samples(self) -> int | None:
-        return self.target.samples
-
-    @property
-    def needs_source(self) -> bool:
-        return self.beta < 1
+    def needs(self) -> Needs:
+        return replace(self.target.needs, labels=False, source=self.beta < 1)
 
     def __call__(self, step: Step) -> Loss:
         log_prior = self.target.log_prior(step)
-        if not len(step.batch.source):
-            strong, weak = self.target.predict(step)
-            return self.target.information_loss(weak, strong, log_prior, step)
-        outputs = self.target.predict(step, step.batch.source)
-        source = split_heads(outputs[0], step.classes)[1]
-        strong, weak = (split_heads(log_p, step.classes)[0] for log_p in outputs[1:])
-        past = cross_entropy(source, step.batch.source_y, log_prior).mean()
-        unlabelled = self.target.information_loss(weak, strong, log_prior, step)
-        return Loss((1 - self.beta) * past + unlabelled.total, {"source": past.detach(), **unlabelled.terms})
+        past = [step.batch.source] if self.beta < 1 else []
+        outputs = self.target.predict(step, *past)
+        strong, weak = (split_heads(log_p, step.classes)[0] for log_p in outputs[len(past) :])
+        return unsupervised_transfer(
+            weak,
+            strong,
+            split_heads(outputs[0], step.classes)[1] if past else None,
+            step.batch.source_labels if past else None,
+            log_prior,
+            self,
+            progress=step.progress,
+            generator=step.generator,
+        )
+
+
+_TRANSFER, _UNSUPERVISED = Transfer(), UnsupervisedTransfer()
+
+
+def transfer(
+    labelled: Tensor,
+    y: Tensor,
+    weak: Tensor,
+    strong: Tensor,
+    source: Tensor,
+    source_y: Tensor,
+    log_prior: Tensor | None = None,
+    settings: Transfer = _TRANSFER,
+    *,
+    progress: float = 0.0,
+    generator: torch.Generator | None = None,
+) -> Loss:
+    """eq:transfer_expt_obj from log-probabilities: (K, b, C), (b,), (K, n, C), (K, n, C), (K, s, C'), (s,), (K,).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> labelled, weak, strong, source = (torch.randn(4, n, 5).log_softmax(-1) for n in (5, 8, 8, 6))
+    >>> loss = rp.losses.transfer(labelled, torch.arange(5), weak, strong, source, torch.arange(6) % 5)
+    >>> sorted(loss.terms)
+    ['conditional_entropy', 'cross_entropy', 'marginal_entropy', 'source']
+    """
+    log_prior = uniform(len(labelled), labelled) if log_prior is None else log_prior
+    target = reference_prior(
+        labelled, y, weak, strong, log_prior, settings.target, progress=progress, generator=generator
+    )
+    past = cross_entropy(source, source_y, log_prior).mean()
+    return Loss.of(target.total + (1 - settings.beta) * past, source=past, **target.terms)
+
+
+def unsupervised_transfer(
+    weak: Tensor,
+    strong: Tensor,
+    source: Tensor | None = None,
+    source_y: Tensor | None = None,
+    log_prior: Tensor | None = None,
+    settings: UnsupervisedTransfer = _UNSUPERVISED,
+    *,
+    progress: float = 0.0,
+    generator: torch.Generator | None = None,
+) -> Loss:
+    """eq: mnist_transfer, with or without a source: (K, n, C), (K, n, C), (K, s, C'), (s,), (K,).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> weak, strong, source = (torch.randn(4, n, 5).log_softmax(-1) for n in (8, 8, 6))
+    >>> sorted(rp.losses.unsupervised_transfer(weak, strong, source, torch.arange(6) % 5).terms)
+    ['conditional_entropy', 'marginal_entropy', 'source']
+    """
+    log_prior = uniform(len(weak), weak) if log_prior is None else log_prior
+    target = information_loss(weak, strong, log_prior, settings.target, progress=progress, generator=generator)
+    if source is None or source_y is None:
+        return target
+    past = cross_entropy(source, source_y, log_prior).mean()
+    return Loss.of((1 - settings.beta) * past + target.total, source=past, **target.terms)

@@ -1,17 +1,17 @@
-"""The two cases of a two-stage reference prior for networks, as the equations have them: no labels of the target."""
+"""The two cases of a two-stage reference prior for networks, without labels of the target."""
 
 # K particles, B target tuples of N items, B source tuples of M items, s source examples, C classes
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from refprior.information import entropy, finite, log_likelihood, mutual_information
-from refprior.methods._step import Loss, Step, split_heads
+from refprior._checks import whole_number
+from refprior.information import entropy, finite, log_likelihood, mutual_information, tuples, uniform
+from refprior.methods._step import Loss, Needs, Step, split_heads
 from refprior.methods._transfer import check_beta
 
 
@@ -37,60 +37,107 @@ class UnlabelledSource:
 
     Its labels are averaged over, n + m of them at once: C^(n+m) labelings. β = 1 is eq:ref_transfer_mi; β = 0 is the
     reference prior of both tasks together.
+
+    >>> from refprior.methods import UnlabelledSource
+    >>> UnlabelledSource(order=2, source_order=1).needs.enumerates
+    3
     """
 
     order: int = 2  # N, target items in a tuple
     source_order: int = 2  # M, source items in a tuple
     beta: float = 1.0
-    two_stage: ClassVar[bool] = True
-    label_free: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_beta(self.beta)
-        if self.order < 1 or self.source_order < 1:
-            raise ValueError(f"both orders must be at least 1, got {self.order} and {self.source_order}")
+        whole_number("order", self.order, at_least=1)
+        whole_number("source_order", self.source_order, at_least=1)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(
+            labels=False,
+            views=("weak",),
+            tuple_size=self.order,
+            enumerates=self.order + self.source_order,
+            source=True,
+            source_tuple_size=self.source_order,
+        )
 
     def __call__(self, step: Step) -> Loss:
-        target, source = step.predict(step.batch.weak, self.source_tuples(step))
+        target, source = step.predict(step.batch.views["weak"], step.batch.source)
         target, source = split_heads(target, step.classes)[0], split_heads(source, step.classes)[1]
-        log_prior = step.log_prior.detach()
-        both = joint_information(target, source, log_prior).mean()
-        past = mutual_information(source, log_prior).mean()
-        terms = {"joint_information": both, "source_information": past}
-        return Loss(self.beta * past - both, {name: term.detach() for name, term in terms.items()})
-
-    def source_tuples(self, step: Step) -> Tensor:
-        """As many source tuples as target tuples: (B·M, ...) -> (B, M, ...)."""
-        tuples, images = len(step.batch.weak), step.batch.source
-        if len(images) != tuples * self.source_order:
-            needed = tuples * self.source_order
-            raise ValueError(f"{tuples} tuples of {self.source_order} need source={needed}, got {len(images)}")
-        return images.reshape(tuples, self.source_order, *images.shape[1:])
+        return unlabelled_source(target, source, step.log_prior.detach(), self)
 
 
 @dataclass(frozen=True)
 class LabelledSource:
     """Case 2, eq:ref_pi_transfer_2: the source's labels are known. Maximises the information of the target under the
-    source's posterior p(w | z^m) ∝ π(w) p(z^m | w)^(1-β), for the m source examples of the step.
+    source's posterior p(w | z^m) ∝ π(w) p(z^m | w)^(1-β), for the m source images of the step.
 
     β = 1 forgets the source: eq:ref_ssl. A particle that explains the source worse than others by some nats hardly
     counts, so that only particles that agree on the source are asked to disagree on the target.
+
+    >>> from refprior.methods import LabelledSource
+    >>> LabelledSource().needs.source
+    True
     """
 
     order: int = 2
     beta: float = 0.0
-    two_stage: ClassVar[bool] = True
-    label_free: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_beta(self.beta)
-        if self.order < 1:
-            raise ValueError(f"order must be at least 1, got {self.order}")
+        whole_number("order", self.order, at_least=1)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(labels=False, views=("weak",), tuple_size=self.order, enumerates=self.order, source=True)
 
     def __call__(self, step: Step) -> Loss:
-        target, source = step.predict(step.batch.weak, step.batch.source)
+        target, source = step.predict(step.batch.views["weak"], step.batch.source)
         target, source = split_heads(target, step.classes)[0], split_heads(source, step.classes)[1]
-        posterior = source_posterior(source, step.batch.source_y, step.log_prior.detach(), self.beta)
-        information = mutual_information(target, posterior).mean()
-        terms = {"information": information, "source_weights": entropy(posterior).exp()}
-        return Loss(-information, {name: term.detach() for name, term in terms.items()})
+        return labelled_source(target, source, step.batch.source_labels, step.log_prior.detach(), self)
+
+
+_UNLABELLED, _LABELLED = UnlabelledSource(), LabelledSource()
+
+
+def unlabelled_source(
+    target: Tensor, source: Tensor, log_prior: Tensor | None = None, settings: UnlabelledSource = _UNLABELLED
+) -> Loss:
+    """β I(w; source) - I(w; target and source) of as many source as target tuples: (K, B·N, C), (K, B·M, C'), (K,).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> target, source = (torch.randn(4, 8, 3).log_softmax(-1) for _ in range(2))
+    >>> sorted(rp.losses.unlabelled_source(target, source).terms)
+    ['joint_information', 'source_information']
+    """
+    log_prior = uniform(len(target), target) if log_prior is None else log_prior
+    target, source = tuples(target, settings.order), tuples(source, settings.source_order)
+    if target.shape[1] != source.shape[1]:
+        raise ValueError(f"{target.shape[1]} target tuples but {source.shape[1]} source tuples: need as many of both")
+    both = joint_information(target, source, log_prior).mean()
+    past = mutual_information(source, log_prior).mean()
+    return Loss.of(settings.beta * past - both, joint_information=both, source_information=past)
+
+
+def labelled_source(
+    target: Tensor,
+    source: Tensor,
+    source_y: Tensor,
+    log_prior: Tensor | None = None,
+    settings: LabelledSource = _LABELLED,
+) -> Loss:
+    """-I(w; target) under the source's posterior, eq:ref_pi_transfer_2: (K, n, C), (K, s, C'), (s,), (K,).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> target, source = (torch.randn(4, 8, 3).log_softmax(-1) for _ in range(2))
+    >>> sorted(rp.losses.labelled_source(target, source, torch.arange(8) % 3).terms)
+    ['information', 'source_weights']
+    """
+    log_prior = uniform(len(target), target) if log_prior is None else log_prior
+    posterior = source_posterior(source, source_y, log_prior, settings.beta)
+    information = mutual_information(tuples(target, settings.order), posterior).mean()
+    return Loss.of(-information, information=information, source_weights=entropy(posterior).exp())

@@ -1,0 +1,28 @@
+"""The objectives as functions of plain tensors, for people with their own training loop.
+
+Each takes log-probabilities of K particles, (K, images, classes), and returns a `Loss` with the scalar `total` to
+minimise and its `terms`. The last argument, `settings`, is the method whose fields are the hyper-parameters:
+
+    loss = rp.losses.reference_prior(labelled, y, weak, strong, log_prior, rp.ReferencePrior(alpha=0.05))
+    loss.total.backward()
+"""
+
+from refprior.methods._fixmatch import fixmatch
+from refprior.methods._information_only import information
+from refprior.methods._reference_prior import information_loss, reference_prior
+from refprior.methods._supervised import cross_entropy, supervised
+from refprior.methods._transfer import transfer, unsupervised_transfer
+from refprior.methods._two_stage import labelled_source, unlabelled_source
+
+__all__ = [
+    "cross_entropy",
+    "fixmatch",
+    "information",
+    "information_loss",
+    "labelled_source",
+    "reference_prior",
+    "supervised",
+    "transfer",
+    "unlabelled_source",
+    "unsupervised_transfer",
+]
