@@ -137,6 +137,14 @@ def test_projection_keeps_distances_within_the_axes() -> None:
     torch.testing.assert_close(axes.project(middle[None])[0], (seen[0] + seen[3]) / 2)
 
 
+def test_the_distance_from_the_axes_is_what_a_picture_does_not_show() -> None:
+    points = embedding(predictions(9, 40))
+    axes = principal_components(points, count=3)
+    seen = axes.project(points) @ axes.directions + axes.mean  # the nearest points of the axes
+    torch.testing.assert_close(axes.distance(points), (points - seen).norm(dim=-1))
+    torch.testing.assert_close(axes.distance(seen), torch.zeros(9, dtype=torch.float64), atol=1e-7, rtol=0)
+
+
 @pytest.mark.parametrize(("particles", "images", "size"), [(4000, 40, 80), (600, 400, 600)])
 def test_the_decomposition_makes_no_copy_of_the_smaller_matrix(particles: int, images: int, size: int) -> None:
     points = embedding(predictions(particles, images, 2))  # (K, 2n)

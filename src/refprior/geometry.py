@@ -19,12 +19,37 @@ from torch.nn.functional import one_hot
 
 from refprior.information import average, finite, log_likelihood, mutual_information, uniform
 
+__all__ = [
+    "Assignment",
+    "Components",
+    "assign",
+    "cover",
+    "distance_to_constants",
+    "distance_to_corner",
+    "distance_to_truth",
+    "effective_number",
+    "embedding",
+    "hellinger",
+    "information_of_tuples",
+    "is_constant",
+    "principal_components",
+    "squared_distances",
+    "truth",
+]
+
 
 def embedding(log_p: Tensor) -> Tensor:
     """f(w) = √p / √(2n), rem:visua_prior and appendix s:app:visualizing: (..., n, C) -> (..., n·C).
 
-    The paper's text has no factor 1/√(2n), its distance has it: with the factor, squared distances are mean squared
+    The paper's text has no factor 1/√(2n), but its distance has: with the factor, squared distances are mean squared
     Hellinger distances.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.eye(2).log().unsqueeze(1)  # two particles, one image, certain of different classes
+    >>> one, other = rp.geometry.embedding(log_p)
+    >>> round(float((one - other).norm()), 4)
+    1.0
     """
     images, classes = log_p.shape[-2:]
     if classes < 2:
@@ -33,45 +58,102 @@ def embedding(log_p: Tensor) -> Tensor:
 
 
 def hellinger(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """(1/n) Σ_i d_H²(p(·|x_i), q(·|x_i)) with d_H² = 1 - Σ_y √(p q), s:app:visualizing: (..., n, C) twice -> (...)."""
+    """(1/n) Σ_i d_H²(p(·|x_i), q(·|x_i)) with d_H² = 1 - Σ_y √(p q), s:app:visualizing: (..., n, C) twice -> (...).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> certain, unsure = torch.tensor([[1.0, 0.0]]).log(), torch.tensor([[0.5, 0.5]]).log()
+    >>> rp.geometry.hellinger(certain, unsure)
+    tensor(0.2929)
+    """
     return 1 - ((finite(log_p) + finite(log_q)) / 2).exp().sum(-1).mean(-1)
 
 
 def squared_distances(points: Tensor, others: Tensor) -> Tensor:
-    """‖f - g‖² of every pair: (K, D), (M, D) -> (K, M)."""
+    """‖f - g‖² of every pair: (K, D), (M, D) -> (K, M).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> rp.geometry.squared_distances(torch.tensor([[0.0, 0.0], [3.0, 0.0]]), torch.tensor([[0.0, 4.0]]))
+    tensor([[16.],
+            [25.]])
+    """
     product = points @ others.T
     squares = points.square().sum(-1).unsqueeze(-1) + others.square().sum(-1)
     return (squares - 2 * product).clamp_min(0)
 
 
 def truth(y: Tensor, classes: int) -> Tensor:
-    """f of the model that is right and certain on every image: (n,) -> (n·C,)."""
+    """f of the model that is right and certain on every image: (n,) -> (n·C,).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> rp.geometry.truth(torch.tensor([0, 1]), classes=2)
+    tensor([0.5000, 0.0000, 0.0000, 0.5000])
+    """
     return embedding(one_hot(y, classes).float().log())
 
 
 def distance_to_truth(log_p: Tensor, y: Tensor) -> Tensor:
-    """d² to the model that is right and certain everywhere, 1 - mean √p(y_i): (K, n, C), (n,) -> (K,)."""
+    """d² to the model that is right and certain everywhere, 1 - mean √p(y_i): (K, n, C), (n,) -> (K,).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.tensor([[[1.0, 0.0]], [[0.25, 0.75]]]).log()  # two particles, one image
+    >>> rp.geometry.distance_to_truth(log_p, torch.tensor([0]))
+    tensor([0.0000, 0.5000])
+    """
     return 1 - (finite(log_likelihood(log_p, y)) / 2).exp().mean(-1)
 
 
 def distance_to_constants(log_p: Tensor) -> Tensor:
-    """d² to each of the C models that are certain of one class everywhere: (K, n, C) -> (K, C)."""
+    """d² to each of the C models that are certain of one class everywhere: (K, n, C) -> (K, C).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.eye(2).log().unsqueeze(0)  # one particle, two images, certain of different classes
+    >>> rp.geometry.distance_to_constants(log_p)
+    tensor([[0.5000, 0.5000]])
+    """
     return 1 - (finite(log_p) / 2).exp().mean(-2)
 
 
 def distance_to_corner(log_p: Tensor) -> Tensor:
-    """d² to the nearest of the C^n models that are certain everywhere: (K, n, C) -> (K,)."""
+    """d² to the nearest of the C^n models that are certain everywhere: (K, n, C) -> (K,).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.tensor([[[1.0, 0.0]], [[0.5, 0.5]]]).log()  # two particles, one image
+    >>> rp.geometry.distance_to_corner(log_p)
+    tensor([0.0000, 0.2929])
+    """
     return 1 - (finite(log_p).amax(-1) / 2).exp().mean(-1)
 
 
 def is_constant(log_p: Tensor, share: float = 0.99) -> Tensor:
-    """Whether a particle gives one class to at least this share of the images: (K, n, C) -> (K,)."""
+    """Whether a particle gives one class to at least this share of the images: (K, n, C) -> (K,).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.tensor([[[0.9, 0.1], [0.6, 0.4]], [[0.9, 0.1], [0.2, 0.8]]]).log()  # two particles, two images
+    >>> rp.geometry.is_constant(log_p)
+    tensor([ True, False])
+    """
     votes = one_hot(log_p.argmax(-1), log_p.shape[-1]).double().mean(-2)  # (K, C)
     return votes.amax(-1) >= share
 
 
 def information_of_tuples(log_p: Tensor, log_prior: Tensor, order: int) -> Tensor:
-    """I_π(w; y^N | x^N), eq:ref_ssl, of images cut into tuples as they stand: (K, n, C), (K,) -> (n // N,)."""
+    """I_π(w; y^N | x^N), eq:ref_ssl, of tuples of consecutive images: (K, n, C), (K,) -> (n // N,).
+
+    Images that are left over after the last whole tuple do not count.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.eye(2).log().unsqueeze(1).expand(2, 5, 2)  # two particles, each certain of its own class
+    >>> rp.geometry.information_of_tuples(log_p, rp.information.uniform(2, log_p), order=2)
+    tensor([0.6931, 0.6931])
+    """
     tuples = log_p.shape[1] // order
     if not tuples:
         raise ValueError(f"a tuple of order {order} needs {order} images, got {log_p.shape[1]}")
@@ -79,7 +161,14 @@ def information_of_tuples(log_p: Tensor, log_prior: Tensor, order: int) -> Tenso
 
 
 def effective_number(log_p: Tensor, log_prior: Tensor, order: int) -> Tensor:
-    """exp of the mean mutual information: how many particles N labels can tell apart, at most min(K, C^N): ()."""
+    """exp of the mean mutual information: how many particles N labels can tell apart, at most min(K, C^N): ().
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.eye(2).log().unsqueeze(1).expand(2, 4, 2)  # two particles, each certain of its own class
+    >>> round(float(rp.geometry.effective_number(log_p, rp.information.uniform(2, log_p), order=2)), 4)
+    2.0
+    """
     return information_of_tuples(log_p, log_prior, order).mean().exp()
 
 
@@ -88,6 +177,11 @@ def cover(points: Tensor, resolution: float) -> Tensor:
 
     Always the particle farthest from those chosen; the first is the one farthest from the mean. Their number is the
     number of clusters at that resolution, a distance (not squared) in units of the Hellinger distance.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> rp.geometry.cover(torch.tensor([[0.0], [0.1], [0.9], [1.0]]), resolution=0.3)
+    tensor([0, 3])
     """
     if resolution <= 0:
         raise ValueError(f"the resolution must be above 0, got {resolution}")
@@ -102,7 +196,15 @@ def cover(points: Tensor, resolution: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Components:
-    """Axes through the mean of some points along which they spread most."""
+    """Axes through the mean of some points along which they spread most.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> line = torch.tensor([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]])
+    >>> axes = rp.geometry.principal_components(line, count=1)
+    >>> [round(share, 4) for share in axes.explained.tolist()], tuple(axes.project(line).shape)
+    ([1.0], (3, 1))
+    """
 
     mean: Tensor  # (D,)
     directions: Tensor  # (d, D), orthonormal; a direction along which nothing spreads is 0
@@ -123,7 +225,7 @@ class Components:
             )
         return (points.to(self.mean) - self.mean) @ self.directions.T
 
-    def beside(self, points: Tensor) -> Tensor:
+    def distance(self, points: Tensor) -> Tensor:
         """How far points lie from the space of the axes, which a picture along them does not show: (M, D) -> (M,)."""
         whole = (points.to(self.mean) - self.mean).square().sum(-1)
         return (whole - self.project(points).square().sum(-1)).clamp_min(0).sqrt()
@@ -133,6 +235,12 @@ def principal_components(points: Tensor, log_prior: Tensor | None = None, count:
     """The `count` principal components of points weighted by the prior, rem:visua_prior: (K, D), (K,).
 
     From the eigenvectors of the smaller of the two matrices (K, K) and (D, D), in double precision.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> points = rp.geometry.embedding(torch.randn(20, 50, 10).log_softmax(-1))  # 20 particles, 50 images
+    >>> tuple(rp.geometry.principal_components(points).project(points).shape)
+    (20, 3)
     """
     if len(points) <= count:
         raise ValueError(f"{count} components need at least {count + 1} particles, got {len(points)}")
@@ -170,7 +278,14 @@ def _signs(directions: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Particles at the atoms of an exact prior."""
+    """Particles at the atoms of an exact prior.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> points, atoms = torch.tensor([[0.1], [0.9], [1.0]]), torch.tensor([[0.0], [1.0]])
+    >>> rp.geometry.assign(points, atoms, torch.tensor([0.5, 0.3, 0.2]).log()).weights
+    tensor([0.5000, 0.5000])
+    """
 
     atom: Tensor  # (K,) the nearest atom of every particle
     distance: Tensor  # (K,) squared distance to it
@@ -178,7 +293,14 @@ class Assignment:
 
 
 def assign(points: Tensor, atoms: Tensor, log_prior: Tensor) -> Assignment:
-    """Each particle to its nearest atom: (K, D), (M, D), (K,)."""
+    """Each particle to its nearest atom: (K, D), (M, D), (K,).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> points, atoms = torch.tensor([[0.1], [0.9], [1.0]]), torch.tensor([[0.0], [1.0]])
+    >>> rp.geometry.assign(points, atoms, rp.information.uniform(3, points)).atom
+    tensor([0, 1, 1])
+    """
     distance, atom = squared_distances(points, atoms.to(points)).min(-1)
     weights = torch.zeros(len(atoms)).to(points).index_add(0, atom, log_prior.exp().to(points))
     return Assignment(atom, distance, weights)

@@ -1,12 +1,15 @@
 """Consensus of particles that each know the classes by names of their own."""
 
+import numpy as np
 import pytest
 import torch
+from scipy.linalg import qr
 from sklearn.cluster import KMeans
 from torch import Tensor
 
 from refprior.information import uniform
 from refprior.posterior import consensus, match, output_code, stability
+from refprior.posterior._clusters import _affinity, _spectral
 
 CLASSES = 5
 
@@ -49,7 +52,7 @@ def test_clusters_of_some_images_hold_for_others() -> None:
     assert (match(clusters, truth(500), CLASSES)[clusters] == truth(500)).float().mean() > 0.99
 
 
-def test_one_label_a_cluster_is_enough_where_the_typical_images_get_it() -> None:
+def test_one_label_per_cluster_is_enough_where_the_typical_images_get_it() -> None:
     log_p, y = merged_predictions(20, 500), truth(500)
     found = consensus(log_p, CLASSES)
     asked = found.distances(log_p).argmin(0)  # the image nearest to each centre
@@ -91,7 +94,7 @@ def test_a_particle_without_weight_has_no_say() -> None:
 
 
 def test_clusters_follow_neighbours_where_k_means_cuts_a_long_class() -> None:
-    """One particle of two outputs a coordinate: a long class beside two that are short and near each other."""
+    """One particle of two outputs per coordinate: a long class beside two that are short and near each other."""
     generator = torch.Generator().manual_seed(0)
     y = torch.arange(900) % 3
     first = torch.where(y == 0, 0.1 + 0.8 * torch.rand(900, generator=generator), 0.42 + 0.16 * (y - 1))
@@ -118,7 +121,7 @@ def test_predictions_that_are_all_alike_make_clusters_all_the_same(n: int) -> No
 
 
 def test_few_references_keep_their_clusters() -> None:
-    log_p, y = merged_predictions(20, 10), truth(10)  # two images a class
+    log_p, y = merged_predictions(20, 10), truth(10)  # two images per class
     found = consensus(log_p, CLASSES)
     assert found.clusters(log_p).equal(found.members)
     assert (match(found.members, y, CLASSES)[found.members] == y).float().mean() > 0.9
@@ -129,6 +132,21 @@ def test_half_precision_is_enough() -> None:
     found = consensus(log_p, CLASSES)
     assert found.clusters(log_p.half()).equal(found.clusters(log_p))
     assert found.distances(log_p.half()).shape == (100, CLASSES)
+
+
+@pytest.mark.parametrize("clusters", [2, 5, 9])
+def test_clusters_are_those_of_a_pivoted_qr_decomposition(clusters: int) -> None:
+    """Damle, Minden and Ying (2019), written out: the rotation nearest to the rows of the pivots."""
+    code = output_code(merged_predictions(20, 300, noise=2.0), torch.zeros(20).log_softmax(0)).double().numpy()
+    affinity = _affinity(code)
+    root = 1 / np.sqrt(affinity.sum(1))
+    vectors = np.linalg.eigh(root[:, None] * affinity * root)[1][:, -clusters:] * root[:, None]
+    pivots = qr(vectors.T, pivoting=True, mode="r")[1][:clusters]
+    left, _, right = np.linalg.svd(vectors[pivots].T)
+    expected = np.abs(vectors @ (left @ right)).argmax(-1)
+    found = torch.from_numpy(_spectral(affinity, clusters)).long()
+    assert len(found.unique()) == clusters
+    assert match(found, torch.from_numpy(expected), clusters)[found].equal(torch.from_numpy(expected))
 
 
 def test_what_cannot_be_is_refused_with_numbers() -> None:

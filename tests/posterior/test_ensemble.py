@@ -1,5 +1,6 @@
 """The posterior predictive and its scores, against independent versions."""
 
+import json
 import math
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.metrics import brier_score_loss, log_loss
 from torch import Tensor
 
 from refprior.posterior._ensemble import (
+    Bins,
     brier_score,
     expected_calibration_error,
     likelihood_weights,
@@ -57,7 +59,7 @@ def test_predictive_averages_probabilities_or_logits(log_p: Tensor) -> None:
     arithmetic = predictive(log_p, weights.log())
     torch.testing.assert_close(arithmetic.exp(), torch.einsum("k,knc->nc", weights, log_p.exp()))
     logits = 5 + log_p  # any constant may be added to logits
-    geometric = predictive(log_p, weights.log(), average_of="logits")
+    geometric = predictive(log_p, weights.log(), average="logits")
     torch.testing.assert_close(geometric, torch.einsum("k,knc->nc", weights, logits).log_softmax(-1))
 
 
@@ -77,6 +79,32 @@ def test_scores_equal_scikit_learns(log_p: Tensor, y: Tensor) -> None:
     result = scores(log_p, y, uniform(4))
     assert result.accuracy == pytest.approx((ensemble.argmax(-1) == y).double().mean().item())
     assert result.particles == pytest.approx([(p.argmax(-1) == y).double().mean().item() for p in log_p])
+
+
+def test_scores_are_plain_numbers(log_p: Tensor, y: Tensor) -> None:
+    result = scores(log_p, y, uniform(4))
+    ensemble = predictive(log_p, uniform(4))
+    bins = reliability(ensemble, y)
+    assert result.reliability == Bins(*(tuple(values.tolist()) for values in bins))
+    assert result.calibration_error == pytest.approx(expected_calibration_error(ensemble, y).item())
+    assert result.information == pytest.approx(uncertainty(log_p, uniform(4)).between.mean().item())
+    record = result.to_dict()
+    assert json.loads(json.dumps(record)) == record
+    assert record["accuracy"] == result.accuracy
+    assert record["particles"] == list(result.particles)
+    assert record["reliability"]["counts"] == list(result.reliability.counts)
+
+
+def test_scores_of_averaged_logits_are_those_of_that_prediction(log_p: Tensor, y: Tensor) -> None:
+    ensemble = predictive(log_p, uniform(4), average="logits")
+    result = scores(log_p, y, uniform(4), average="logits")
+    assert result.negative_log_likelihood == pytest.approx(negative_log_likelihood(ensemble, y).mean().item())
+    assert result.negative_log_likelihood != scores(log_p, y, uniform(4)).negative_log_likelihood
+
+
+def test_another_average_is_refused(log_p: Tensor) -> None:
+    with pytest.raises(ValueError, match="average must be 'probabilities' or 'logits', got 'weights'"):
+        predictive(log_p, uniform(4), average="weights")  # type: ignore[arg-type]
 
 
 def test_calibration_error_equals_a_loop_over_bins(log_p: Tensor, y: Tensor) -> None:
@@ -103,5 +131,5 @@ def test_certain_and_right_is_perfectly_calibrated() -> None:
 def test_impossible_labels_give_numbers() -> None:
     log_p = torch.tensor([[[0.0, -math.inf]], [[math.log(0.5), math.log(0.5)]]])
     weights = torch.zeros(2).log_softmax(0)
-    assert predictive(log_p, weights, average_of="logits").isfinite().all()
+    assert predictive(log_p, weights, average="logits").isfinite().all()
     assert likelihood_weights(log_p[:1].expand(2, -1, -1), torch.tensor([1]), weights).exp().tolist() == [0.5, 0.5]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from refprior.views import FlipCrop
+from refprior.views import FlipCrop, Unchanged
 
 
 def images(n: int, height: int = 9, width: int = 11) -> torch.Tensor:
@@ -43,6 +43,14 @@ def test_images_of_a_batch_are_seen_alone() -> None:
 def test_without_flip_and_pad_nothing_changes() -> None:
     batch = images(10)
     assert torch.equal(FlipCrop(pad=0, flip=False)(batch, torch.Generator()), batch)
+
+
+def test_unchanged_hands_images_on_and_draws_nothing() -> None:
+    batch, generator = images(10), torch.Generator().manual_seed(0)
+    state = generator.get_state()
+    assert Unchanged()(batch, generator) is batch
+    assert torch.equal(generator.get_state(), state)
+    assert Unchanged() == Unchanged()
 
 
 def test_the_generator_owns_the_randomness() -> None:

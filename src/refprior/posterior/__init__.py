@@ -3,6 +3,7 @@
 from refprior.posterior._clusters import Consensus, consensus, match, output_code, stability
 from refprior.posterior._ensemble import (
     Average,
+    Bins,
     Reliability,
     Scores,
     Uncertainty,
@@ -20,6 +21,7 @@ from refprior.posterior._evidence import transferability
 
 __all__ = [
     "Average",
+    "Bins",
     "Consensus",
     "Reliability",
     "Scores",

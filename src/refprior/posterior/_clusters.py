@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from scipy.linalg import eigh, qr, svd
+from scipy.linalg import eigh
 from scipy.optimize import linear_sum_assignment
+from sklearn.cluster._spectral import cluster_qr  # not at a door of scikit-learn, but documented
 from sklearn.neighbors import kneighbors_graph
 from torch import Tensor
 from torch.nn.functional import one_hot
@@ -25,10 +26,16 @@ VOTES = 10  # references that vote for an image's cluster
 
 
 def output_code(log_p: Tensor, log_prior: Tensor) -> Tensor:
-    """The joined √(π_k p_k(y | x)), a unit vector an image: (K, n, C), (K,) -> (n, K·C).
+    """The joined √(π_k p_k(y | x)), one unit vector per image: (K, n, C), (K,) -> (n, K·C).
 
     The squared distance of two images is twice the squared Hellinger distance of their predictions, averaged over
     the particles.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.full((4, 6, 3), 1 / 3).log()  # four particles, six images, three classes
+    >>> tuple(rp.posterior.output_code(log_p, rp.information.uniform(4, log_p)).shape)
+    (6, 12)
     """
     root = (finite(log_p) / 2 + log_prior.to(log_p)[:, None, None] / 2).exp()
     return root.transpose(0, 1).flatten(1)
@@ -36,7 +43,17 @@ def output_code(log_p: Tensor, log_prior: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Consensus:
-    """Clusters of images, and once they have names, a classifier."""
+    """Clusters of images; with names, a classifier.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> outputs = torch.tensor([[0, 0, 1, 1], [1, 1, 0, 0]])  # two particles name two groups in their own ways
+    >>> log_p = torch.nn.functional.one_hot(outputs, 2).float().log()
+    >>> found = rp.posterior.consensus(log_p, clusters=2)
+    >>> labelled = [0, 2]  # one image per group is enough to name them
+    >>> found.named(log_p[:, labelled], torch.tensor([0, 1]), classes=2).predict(log_p)
+    tensor([0, 0, 1, 1])
+    """
 
     references: Tensor  # (m, K·C) the codes of the images that were clustered
     members: Tensor  # (m,) the cluster of each, 0 … M - 1
@@ -88,10 +105,18 @@ class Consensus:
 
 
 def consensus(log_p: Tensor, clusters: int, log_prior: Tensor | None = None) -> Consensus:
-    """Spectral clusters of the output code, at most so many: (K, n, C). Time grows as n³: 3 seconds for 2,000 images.
+    """At most `clusters` spectral clusters of the output code: (K, n, C). Time grows as n³: 3 seconds for 2,000 images.
 
     Neighbours, not distances from centres: classes are long and of unequal width in the code, and k-means cuts the
     widest in two before it parts two narrow ones.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> outputs = torch.tensor([[0, 0, 1, 1], [1, 1, 0, 0]])  # two particles name two groups in their own ways
+    >>> log_p = torch.nn.functional.one_hot(outputs, 2).float().log()
+    >>> members = rp.posterior.consensus(log_p, clusters=2).members
+    >>> [members.tolist().count(cluster) for cluster in (0, 1)]
+    [2, 2]
     """
     if not 1 <= clusters <= log_p.shape[1]:
         raise ValueError(f"cannot make {clusters} clusters of {log_p.shape[1]} images")
@@ -102,12 +127,26 @@ def consensus(log_p: Tensor, clusters: int, log_prior: Tensor | None = None) -> 
 
 
 def match(clusters: Tensor, y: Tensor, classes: int) -> Tensor:
-    """The one-to-one naming of clusters that fits all labels best, for evaluation only: (n,), (n,) -> (C,)."""
+    """The one-to-one naming of clusters that fits all labels best, for evaluation only: (n,), (n,) -> (C,).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> clusters, y = torch.tensor([1, 1, 0, 2]), torch.tensor([0, 0, 2, 1])
+    >>> rp.posterior.match(clusters, y, classes=3)[clusters]
+    tensor([0, 0, 2, 1])
+    """
     return _one_to_one(_count(clusters, y, classes, classes)).to(y.device)
 
 
 def stability(log_p: Tensor, clusters: int, log_prior: Tensor | None = None) -> float:
-    """Share of images on which two halves of the particles agree, after matching: (K, n, C). No label is used."""
+    """Share of images on which two halves of the particles agree, after matching: (K, n, C). No label is used.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> outputs = torch.tensor([[0, 0, 1, 1], [1, 1, 0, 0]] * 2)  # four particles that see the same two groups
+    >>> rp.posterior.stability(torch.nn.functional.one_hot(outputs, 2).float().log(), clusters=2)
+    1.0
+    """
     if len(log_p) < 4:
         raise ValueError(f"two halves of {len(log_p)} particles have nothing to agree on: need at least 4")
     log_prior = uniform(len(log_p), log_p) if log_prior is None else log_prior.detach()
@@ -129,9 +168,7 @@ def _spectral(affinity: np.ndarray, clusters: int) -> np.ndarray:
     Minden and Ying 2019), which needs no random start: (n, n) -> (n,)."""
     root = 1 / np.sqrt(affinity.sum(1))
     vectors = _last_eigenvectors(root[:, None] * affinity * root, clusters) * root[:, None]  # (n, M)
-    pivots = qr(vectors.T, pivoting=True, mode="r")[1][:clusters]
-    left, _, right = svd(vectors[pivots].T)
-    members: np.ndarray = np.abs(vectors @ (left @ right)).argmax(-1)
+    members: np.ndarray = cluster_qr(vectors)
     return members
 
 

@@ -13,7 +13,7 @@ from refprior.views._affine import Distort, Shift, affine, cutout, noise, shift
 from refprior.views._ctaugment import CTAugment
 from refprior.views._defaults import default_views
 from refprior.views._randaugment import RandAugment
-from refprior.views._weak import FlipCrop
+from refprior.views._weak import FlipCrop, Unchanged
 
 View = Callable[[Tensor, torch.Generator], Tensor]
 
@@ -22,7 +22,11 @@ View = Callable[[Tensor, torch.Generator], Tensor]
 class Learning(Protocol):
     """A view that learns while it is used as the strong one: each step it is told how well its probes were recognised.
 
-    What it has learnt belongs in its `state_dict`, which the checkpoint takes up.
+    What it has learnt belongs in its `state_dict`, which is saved in the checkpoint.
+
+    >>> import refprior as rp
+    >>> isinstance(rp.views.CTAugment(), rp.views.Learning), isinstance(rp.views.RandAugment(), rp.views.Learning)
+    (True, False)
     """
 
     def __call__(self, images: Tensor, generator: torch.Generator, /) -> Tensor: ...
@@ -34,11 +38,6 @@ class Learning(Protocol):
         """Learn from what was drawn and the probability (n,) that the true classes then got."""
 
 
-def unchanged(images: Tensor, generator: torch.Generator) -> Tensor:
-    """The view that changes nothing."""
-    return images
-
-
 __all__ = [
     "CTAugment",
     "Distort",
@@ -46,11 +45,11 @@ __all__ = [
     "Learning",
     "RandAugment",
     "Shift",
+    "Unchanged",
     "View",
     "affine",
     "cutout",
     "default_views",
     "noise",
     "shift",
-    "unchanged",
 ]

@@ -1,4 +1,4 @@
-"""Views of small grey images: shifts, small rotations and scalings, noise and cutout, drawn anew for every image."""
+"""Views of small grey images: shifts, small rotations and scalings, noise and cutout, drawn for every image."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,15 @@ from refprior.views._operations import erase
 
 
 def shift(images: Tensor, pixels: int, generator: torch.Generator) -> Tensor:
-    """Each image moved by up to `pixels` along each axis, black beyond the border: (n, c, h, w) -> (n, c, h, w)."""
+    """Each image moved by up to `pixels` along each axis, black beyond the border: (n, c, h, w) -> (n, c, h, w).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> images, generator = torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.Generator().manual_seed(0)
+    >>> images[:, :, 4, 4] = 9
+    >>> rp.views.shift(images, 2, generator).sum((1, 2, 3))
+    tensor([9, 9])
+    """
     n, _, height, width = images.shape
     padded = F.pad(images, (pixels,) * 4)
     offset = torch.randint(0, 2 * pixels + 1, (2, n, 1), generator=generator, device=images.device)
@@ -24,7 +32,14 @@ def shift(images: Tensor, pixels: int, generator: torch.Generator) -> Tensor:
 
 
 def affine(images: Tensor, degrees: float, scale: float, pixels: float, generator: torch.Generator) -> Tensor:
-    """Each image rotated, scaled and moved, all uniform within ±degrees, 1±scale and ±pixels: uint8 -> uint8."""
+    """Each image rotated, scaled and moved, all uniform within ±degrees, 1±scale and ±pixels: uint8 -> uint8.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> images, generator = torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.Generator().manual_seed(0)
+    >>> tuple(rp.views.affine(images, degrees=15, scale=0.1, pixels=1, generator=generator).shape)
+    (2, 1, 8, 8)
+    """
     n, _, height, width = images.shape
     if not n:
         return images  # torch makes no grid for no images
@@ -41,13 +56,27 @@ def affine(images: Tensor, degrees: float, scale: float, pixels: float, generato
 
 
 def noise(images: Tensor, std: float, generator: torch.Generator) -> Tensor:
-    """Gaussian noise with standard deviation `std`, in grey levels of 0 … 255: uint8 -> uint8."""
+    """Gaussian noise with standard deviation `std`, in grey levels of 0 … 255: uint8 -> uint8.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> images, generator = torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.Generator().manual_seed(0)
+    >>> rp.views.noise(images, std=16, generator=generator).dtype
+    torch.uint8
+    """
     drawn = torch.randn(images.shape, generator=generator, device=images.device)
     return _to_uint8(images + std * drawn)
 
 
 def cutout(images: Tensor, size: int, generator: torch.Generator, fill: int = 0) -> Tensor:
-    """A square of `size` pixels around a uniform centre painted over, cut at the border: (n, c, h, w) -> same."""
+    """A square of `size` pixels around a uniform centre painted over, cut at the border: (n, c, h, w) -> same.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> images, generator = torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.Generator().manual_seed(0)
+    >>> rp.views.cutout(images, size=1, generator=generator, fill=255).sum((1, 2, 3))
+    tensor([255, 255])
+    """
     n, _, height, width = images.shape
     row = torch.randint(0, height, (n,), generator=generator, device=images.device)
     column = torch.randint(0, width, (n,), generator=generator, device=images.device)
@@ -56,7 +85,14 @@ def cutout(images: Tensor, size: int, generator: torch.Generator, fill: int = 0)
 
 @dataclass(frozen=True)
 class Shift:
-    """Weak view of digits: moved by up to `pixels`."""
+    """Weak view of digits: moved by up to `pixels`.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> images, generator = torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.Generator().manual_seed(0)
+    >>> tuple(rp.views.Shift(2)(images, generator).shape)
+    (2, 1, 8, 8)
+    """
 
     pixels: int = 1
 
@@ -69,7 +105,14 @@ class Shift:
 
 @dataclass(frozen=True)
 class Distort:
-    """Strong view of digits: rotated, scaled, moved, noisy, with a square cut out."""
+    """Strong view of digits: rotated, scaled, moved, noisy, with a square cut out.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> images, generator = torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.Generator().manual_seed(0)
+    >>> tuple(rp.views.Distort(degrees=10)(images, generator).shape)
+    (2, 1, 8, 8)
+    """
 
     degrees: float = 15.0
     scale: float = 0.15

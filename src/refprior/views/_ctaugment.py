@@ -89,6 +89,15 @@ class CTAugment:
 
     A step: `probe` labelled images, predict them, `update` with the policy and the proximity 1 - ½‖p - onehot‖₁,
     and call the view for the unlabelled images. `state_dict` belongs in the checkpoint.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> images, generator = torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.Generator().manual_seed(0)
+    >>> view = rp.views.CTAugment(cutout=4)
+    >>> views, policy = view.probe(images, generator)
+    >>> view.update(policy, torch.tensor([0.2, 0.9]))  # how probable the true classes then were
+    >>> bool((view.rates < 1).any())
+    True
     """
 
     weak: FlipCrop = field(default_factory=FlipCrop)
@@ -145,7 +154,7 @@ class CTAugment:
         draws = torch.rand(n, self.depth, DRAWS, generator=generator, device=device, dtype=torch.float64)
         sizes = SIZES.to(device)[chosen]  # (n, D, P)
         rows = weights.to(device)[chosen]  # (n, D, P, V)
-        rows[..., 0] += sizes == 0  # a parameter that there is not: bin 0, which no one reads
+        rows[..., 0] += sizes == 0  # a parameter that is not there: bin 0, which nobody reads
         bins = torch.multinomial(rows.reshape(-1, BINS), 1, generator=generator).reshape(sizes.shape)
         draws[..., :PARAMETERS] = (bins + draws[..., :PARAMETERS]) / sizes.clamp(min=1)
         return Policy(chosen, bins, draws)

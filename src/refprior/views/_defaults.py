@@ -12,8 +12,15 @@ _MNIST = Shift(2), Distort(degrees=15, scale=0.15, pixels=2, noise=16, cutout=8)
 
 
 def default_views(name: str, shape: tuple[int, ...]) -> tuple[Weak, Strong]:
-    """(weak, strong) for a task by its name and image shape: shifts and distortions of digits, whose mirror images
-    are no digits; else flips, crops and RandAugment with a cutout of half the image, as in the FixMatch line."""
+    """(weak, strong) for a task by its name and image shape.
+
+    Digits are moved and distorted: their mirror images are no digits. Other images are flipped and cropped, and
+    strongly changed by RandAugment with a cutout of half the image, as in FixMatch.
+
+    >>> import refprior as rp
+    >>> rp.views.default_views("digits", (1, 8, 8))[0]
+    Shift(pixels=1)
+    """
     if name.startswith(("digits", "mnist")):
         return _DIGITS if shape[-1] < 16 else _MNIST
     side = min(shape[-2:])

@@ -26,13 +26,13 @@ def shear_y(amount: Tensor) -> Tensor:
 
 
 def translate_x(pixels: Tensor) -> Tensor:
-    """Moved to the left by so many pixels: (n,) -> (n, 6)."""
+    """Moved to the left by `pixels`: (n,) -> (n, 6)."""
     one, zero = torch.ones_like(pixels), torch.zeros_like(pixels)
     return torch.stack([one, zero, pixels, zero, one, zero], 1)
 
 
 def translate_y(pixels: Tensor) -> Tensor:
-    """Moved up by so many pixels: (n,) -> (n, 6)."""
+    """Moved up by `pixels`: (n,) -> (n, 6)."""
     one, zero = torch.ones_like(pixels), torch.zeros_like(pixels)
     return torch.stack([one, zero, zero, zero, one, pixels], 1)
 
@@ -56,7 +56,7 @@ def warp(images: Tensor, motion: Tensor) -> Tensor:
     down = torch.arange(height, dtype=torch.int32, device=images.device)
     x = _source(start[:, 0], a, b, right, down).clamp_(-1, width) + 1
     y = _source(start[:, 1], d, e, right, down).clamp_(-1, height) + 1
-    # A black frame of one pixel around the image stands for everything outside: no masks are needed.
+    # A black frame of one pixel around the image is all that lies outside: no masks are needed.
     framed = F.pad(images, (1, 1, 1, 1)).flatten(2)
     source = (y * (width + 2) + x).flatten(1).long()
     return framed.gather(2, source[:, None].expand(n, c, -1)).reshape(images.shape)

@@ -1,7 +1,7 @@
 """Operations on pixel values, batched: (n, c, h, w) uint8 with a magnitude for every image -> the same shape.
 
-Each is Pillow's operation of the same name, to the last bit. Pillow blends
-in single precision and cuts off fractions; so does `blend`.
+Each is Pillow's operation of the same name, to the last bit. Pillow blends in single precision and cuts off fractions;
+so does `blend`.
 """
 
 # n images, c channels (1 or 3), h height, w width

@@ -1,4 +1,4 @@
-"""RandAugment as the FixMatch line has it: two of 14 operations, each with probability 1/2, then a grey square."""
+"""RandAugment as in FixMatch: two of 14 operations, each with probability 1/2, then a grey square."""
 
 import math
 from dataclasses import dataclass, field
@@ -50,10 +50,16 @@ RANDAUGMENT = Table(
 
 @dataclass(frozen=True)
 class RandAugment:
-    """Strong view of the FixMatch line: the weak view, `count` operations drawn with replacement, a cutout.
+    """Strong view of FixMatch: the weak view, `count` operations drawn with replacement, a cutout.
 
     Each operation is applied with probability `probability`, at a level of 1 … `levels` - 1 tenths when `levels` is
     10: a level of one tenth is the weakest, nine tenths the strongest.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> images, generator = torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.Generator().manual_seed(0)
+    >>> tuple(rp.views.RandAugment(cutout=4)(images, generator).shape)
+    (2, 1, 8, 8)
     """
 
     weak: FlipCrop = field(default_factory=FlipCrop)

@@ -32,7 +32,14 @@ def _reflected(shift: Tensor, length: int) -> Tensor:
 
 @dataclass(frozen=True)
 class FlipCrop:
-    """Weak view of the FixMatch line: mirrored with probability 1/2, moved by up to `pad` pixels, border reflected."""
+    """Weak view of FixMatch: mirrored with probability 1/2, moved by up to `pad` pixels, border reflected.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> images, generator = torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.Generator().manual_seed(0)
+    >>> tuple(rp.views.FlipCrop(pad=2)(images, generator).shape)
+    (2, 1, 8, 8)
+    """
 
     pad: int = 4
     flip: bool = True
@@ -42,3 +49,18 @@ class FlipCrop:
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         return flip_crop(images, self.pad, self.flip, generator)
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """The view that changes nothing.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> images = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
+    >>> rp.views.Unchanged()(images, torch.Generator()) is images
+    True
+    """
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        return images
