@@ -14,14 +14,13 @@ from pathlib import Path
 
 import torch
 
-from refprior.recipes import named
 from refprior.training import Recipe, train
-
-SETTINGS = {"steps": "60", "unlabelled": "16", "labelled": "10", "evaluate_every": "2", "network.width": "4"}
+from tests.training.recipes import DIGITS, convolutional
 
 
 def recipe() -> Recipe:
-    return replace(named("digits_ssl", SETTINGS, seed=4).recipe, ema=0.95)
+    task = replace(DIGITS, seed=4)
+    return convolutional(task=task, seed=4, steps=60, unlabelled_batch=16, evaluate_every=2, ema=0.95)
 
 
 def child(folder: Path, save_every: float) -> int:
@@ -36,7 +35,7 @@ def child(folder: Path, save_every: float) -> int:
 def main(folder: Path, kills: int, seed: int) -> None:
     torch.set_num_threads(1)
     chance = random.Random(seed)
-    recipe().task()  # import scikit-learn before the forks
+    recipe().read_task()  # import scikit-learn before the forks
     killed = finished = 0
     while not finished:
         pid = child(folder, chance.choice([0.0, 0.1]))

@@ -4,6 +4,7 @@ import hashlib
 import json
 import pickle
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,15 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from refprior.methods import ReferencePrior
-from refprior.recipes import named
+from refprior.particles import Particles
 from refprior.training import _checkpoint as checkpoint
-from refprior.training import train
-from refprior.training._checkpoint import CheckpointError, read, restore
+from refprior.training import load, train
+from refprior.training._checkpoint import CheckpointError, latest, load_weights, read, restore
 from refprior.training._loop import State, begin
-from refprior.training._run import restore_latest
+from tests.training.recipes import CPU, convolutional
 
-RECIPE = named(
-    "digits_ssl", {"steps": "4", "unlabelled": "8", "labelled": "10", "evaluate_every": "2", "network.width": "4"}
-).recipe
+RECIPE = convolutional(steps=4, evaluate_every=2)
+TASK = RECIPE.read_task()
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,17 @@ def run(original: Path, tmp_path: Path) -> Path:
 
 
 def fresh_state() -> State:
-    return begin(RECIPE, RECIPE.task(), torch.device("cpu"))
+    return begin(RECIPE, TASK, CPU)
+
+
+def restore_latest(run: Path, state: State, *, rename_damaged: bool = False) -> int | None:
+    """Go back to the newest checkpoint that can be used; its step."""
+
+    def use(found: checkpoint.Checkpoint) -> int:
+        restore(state, found)
+        return found.step
+
+    return latest(run, use, rename_damaged=rename_damaged)
 
 
 def forge(run: Path, content: bytes, step: int = 4, **changes: Any) -> None:
@@ -59,7 +69,23 @@ def forge(run: Path, content: bytes, step: int = 4, **changes: Any) -> None:
 def test_the_last_two_are_kept_and_hold_everything(run: Path) -> None:
     assert checkpoint.steps(run) == [4, 3]
     names = {name.partition(".")[0] for name in read(run, 4).tensors}
-    assert names == {"particles", "teacher", "optimiser", "labelled", "unlabelled", "drawing", "global"}
+    parts = {"particles", "teacher", "optimiser", "normaliser", "labelled", "unlabelled", "drawing", "global"}
+    assert names == parts
+
+
+def test_a_checkpoint_restores_the_normaliser_and_everything_else_exactly(run: Path) -> None:
+    state = fresh_state()
+    state.normaliser = type(state.normaliser)(torch.zeros(1, 1, 1), torch.ones(1, 1, 1))
+    assert restore_latest(run, state) == state.step == 4
+    saved = read(run, 4).tensors
+    found = checkpoint.state_tensors(state)
+    assert found.keys() == saved.keys()
+    assert all(tensor.equal(saved[name]) for name, tensor in found.items())
+    assert state.normaliser.mean.equal(fresh_state().normaliser.mean)
+
+
+def test_a_folder_without_checkpoints_has_no_latest(tmp_path: Path) -> None:
+    assert restore_latest(tmp_path, fresh_state()) is None
 
 
 def test_checkpoints_have_the_permissions_of_other_files(run: Path, original: Path) -> None:
@@ -81,8 +107,7 @@ def test_a_damaged_latest_falls_back_with_a_warning(run: Path, damage: str, capl
     else:
         path.with_suffix(".json").write_text("" if damage == "empty record" else '{"format": 1, "st')
     state = fresh_state()
-    assert restore_latest(run, state) is not None
-    assert state.step == 3
+    assert restore_latest(run, state) == state.step == 3
     assert "step-00000004" in caplog.text
     assert "going back to step 3" in caplog.text
 
@@ -91,7 +116,7 @@ def test_a_damaged_one_no_longer_counts_as_one_of_the_last_two(run: Path) -> Non
     path = run / "checkpoints" / "step-00000004.safetensors"
     path.write_bytes(path.read_bytes()[:1000])
     state = fresh_state()
-    restore_latest(run, state, set_aside=True)
+    restore_latest(run, state, rename_damaged=True)
     assert checkpoint.steps(run) == [3]
     assert (run / "checkpoints" / "step-00000004.json.damaged").exists()
 
@@ -123,14 +148,14 @@ def test_nothing_usable_is_refused(run: Path) -> None:
 def test_another_format_is_refused_in_words(run: Path) -> None:
     for step in (3, 4):
         content = (run / "checkpoints" / f"step-{step:08}.safetensors").read_bytes()
-        forge(run, content, step, format=0)
-    with pytest.raises(CheckpointError, match="has format 0, this version reads format 1"):
+        forge(run, content, step, format=1)
+    with pytest.raises(CheckpointError, match="has format 1, this version reads format 2"):
         restore_latest(run, fresh_state())
 
 
 class Payload:
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Path.touch, (Path("/tmp/refprior-payload-ran"),))
+        return (Path.touch, (Path("payload-ran"),))
 
 
 def header(names: dict[str, Any], size: int | None = None) -> bytes:
@@ -150,13 +175,12 @@ MALICIOUS = {
 
 
 @pytest.mark.parametrize("kind", MALICIOUS)
-def test_malicious_files_run_nothing(run: Path, kind: str) -> None:
-    marker = Path("/tmp/refprior-payload-ran")
-    marker.unlink(missing_ok=True)
+def test_malicious_files_run_nothing(run: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run)
     forge(run, MALICIOUS[kind])
     with pytest.raises(CheckpointError, match=r"step-00000004\.safetensors"):
         restore(fresh_state(), read(run, 4))
-    assert not marker.exists()
+    assert not (run / "payload-ran").exists()
 
 
 def test_names_that_look_like_paths_are_only_names(run: Path, tmp_path: Path) -> None:
@@ -173,6 +197,8 @@ def test_wrong_shapes_and_streams_are_refused(run: Path, tmp_path: Path) -> None
     good = read(run, 4).tensors
     bad = [
         {"particles.prior_logits": torch.zeros(5)},
+        {"normaliser.mean": torch.zeros(2, 8, 8)},
+        {"normaliser.colour": torch.zeros(1)},
         {"optimiser.0.momentum_buffer": torch.zeros(3)},
         {"optimiser.99.momentum_buffer": torch.zeros(3)},
         {"labelled.waiting": torch.tensor([10**6])},
@@ -219,9 +245,41 @@ def test_any_record_is_read_or_refused(run: Path, content: bytes) -> None:
 
 
 def test_a_checkpoint_of_another_network_is_refused(run: Path) -> None:
-    from dataclasses import replace
-
-    other = replace(RECIPE, particles=3, method=ReferencePrior())
-    state = begin(other, other.task(), torch.device("cpu"))
+    state = begin(replace(RECIPE, particles=3, method=ReferencePrior()), TASK, CPU)
     with pytest.raises(CheckpointError, match="does not fit this run"):
         restore(state, read(run, 4))
+
+
+def weights_of(run: Path, step: int) -> None:
+    raw, ema = (Particles(RECIPE.network, RECIPE.particles) for _ in range(2))
+    load_weights(read(run, step), raw=raw, ema=ema)
+
+
+def test_weights_that_do_not_fit_the_recipe_are_refused(run: Path, tmp_path: Path) -> None:
+    good = read(run, 4).tensors
+    bad: list[dict[str, torch.Tensor]] = [
+        {**good, "particles.network.0.weight": torch.zeros(5)},
+        {**good, "teacher.network.extra": torch.zeros(5)},
+        {name: t for name, t in good.items() if not name.startswith("normaliser.")},
+        {**good, "normaliser.colour": torch.zeros(1)},
+    ]
+    weights_of(run, 4)
+    for tensors in bad:
+        save_file(tensors, tmp_path / "side")
+        forge(run, (tmp_path / "side").read_bytes())
+        with pytest.raises(CheckpointError, match=r"step-00000004\.safetensors does not fit its recipe"):
+            weights_of(run, 4)
+
+
+def test_a_run_with_a_damaged_checkpoint_is_loaded_from_the_one_before_and_left_as_it_is(
+    run: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = run / "checkpoints" / "step-00000004.safetensors"
+    path.write_bytes(path.read_bytes()[:1000])
+    before = {p: p.read_bytes() for p in run.rglob("*") if p.is_file()}
+    loaded = load(run)
+    assert "going back to step 3" in caplog.text
+    expected = read(run, 3).tensors
+    assert all(t.equal(expected[f"teacher.{name}"]) for name, t in loaded.ema.state_dict().items())
+    assert [record.step for record in loaded.history] == [2]
+    assert {p: p.read_bytes() for p in run.rglob("*") if p.is_file()} == before

@@ -5,20 +5,24 @@ These machines may have no GPU, so the step runs on the `meta` device, which ref
 
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from refprior.data import Examples, Task
+from refprior.data import Normaliser, Standardise
 from refprior.methods import Batch, FixMatch, Method, ReferencePrior, Supervised
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.particles import Particles
 from refprior.posterior import likelihood_weights, predictive, reliability, uncertainty
 from refprior.training import Optimiser, Recipe
+from refprior.training._draw import Sampler
 from refprior.training._loop import State, differentiate, update
-from refprior.views import unchanged
+from refprior.views import Unchanged
+from tests.training.recipes import colours
 
 META = torch.device("meta")
 METHODS: list[Method] = [
@@ -36,29 +40,37 @@ NETWORKS: list[Callable[[], nn.Module]] = [
 ]
 
 
-def no_task() -> Task:
-    raise AssertionError("not used")
+TASK = replace(
+    colours(), classes=("a", "b", "c", "d"), labelled=colours().labelled[torch.arange(0)]
+)  # as many as outputs
+
+
+def recipe_of(network: Callable[[], nn.Module], method: Method, **changes: Any) -> Recipe:
+    return Recipe(task=TASK, network=network, method=method, **changes)
 
 
 def state_of(recipe: Recipe) -> State:
     particles = Particles(recipe.network, recipe.particles).to(META)
     teacher = deepcopy(particles).requires_grad_(False)
     optimiser = recipe.optimiser.build(particles)
-    return State(particles, teacher, optimiser, {}, torch.Generator(), unchanged, unchanged, classes=4)
+    sampler = Sampler({}, torch.Generator(), Unchanged(), Unchanged())
+    return State(particles, teacher, optimiser, Normaliser(torch.zeros(1)), sampler)
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam"])
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_a_step_stays_on_its_device(method: Method, kind: str) -> None:
     for network in NETWORKS:
-        recipe = Recipe(no_task, network, method, optimiser=Optimiser(kind=kind))  # type: ignore[arg-type]
-        order = max(1, method.order)
-        images = torch.randn(2, order, 3, 8, 8, device=META)
-        index = torch.zeros(2, order, dtype=torch.int64, device=META)
-        labels = torch.zeros(5, dtype=torch.int64, device=META)
-        batch = Batch(torch.randn(5, 3, 8, 8, device=META), labels, images, images, index)
+        recipe = recipe_of(network, method, optimiser=Optimiser(kind=kind))  # type: ignore[arg-type]
+        images = torch.randn(2 * method.needs.tuple_size, 3, 8, 8, device=META)
+        batch = Batch(
+            labelled=torch.randn(5, 3, 8, 8, device=META),
+            labels=torch.zeros(5, dtype=torch.int64, device=META),
+            views=dict.fromkeys(method.needs.view_names, images),
+            index=torch.zeros(len(images), dtype=torch.int64, device=META),
+        )
         state = state_of(recipe)
-        loss = differentiate(recipe, batch, state)
+        loss = differentiate(recipe, TASK, batch, state)
         update(recipe, state)
         assert {t.device.type for t in (loss.total, *loss.terms.values())} == {"meta"}
         moved = [*state.particles.parameters(), *state.teacher.parameters(), *state.particles.buffers()]
@@ -72,18 +84,22 @@ def test_the_posterior_stays_on_its_device() -> None:
     assert {t.device.type for t in results} == {"meta"}
 
 
-def test_a_task_normalises_on_the_device_of_the_images() -> None:
-    examples = Examples(torch.zeros(2, 1, 2, 2, dtype=torch.uint8), torch.tensor([0, 1]))
-    task = Task("t", ("a", "b"), examples, torch.zeros(3, 1, 2, 2, dtype=torch.uint8), examples)
-    assert task.normalise(torch.zeros(4, 1, 2, 2, dtype=torch.uint8, device=META)).device == META
+def test_images_are_normalised_on_their_device() -> None:
+    normaliser = Standardise().fit(colours().training_images)
+    assert normaliser(torch.zeros(4, 3, 8, 8, dtype=torch.uint8, device=META)).device == META
 
 
 def test_double_precision_is_kept() -> None:
-    recipe = Recipe(no_task, NETWORKS[0], ReferencePrior())
+    recipe = recipe_of(NETWORKS[0], ReferencePrior())
     state = state_of(recipe)
     state.particles.double()
     state.teacher.double()
-    x = torch.randn(2, 2, 3, 8, 8, device=META, dtype=torch.float64)
-    batch = Batch(x[0], torch.zeros(2, dtype=torch.int64, device=META), x, x, torch.zeros(2, 2, device=META).long())
-    loss = differentiate(recipe, batch, state)
+    images = torch.randn(4, 3, 8, 8, device=META, dtype=torch.float64)
+    batch = Batch(
+        labelled=images[:2],
+        labels=torch.zeros(2, dtype=torch.int64, device=META),
+        views={"weak": images, "strong": images},
+        index=torch.zeros(4, device=META).long(),
+    )
+    loss = differentiate(recipe, TASK, batch, state)
     assert {t.dtype for t in (loss.total, *loss.terms.values())} == {torch.float64}

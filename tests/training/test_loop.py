@@ -1,197 +1,180 @@
-"""The loop on the digits: it learns, repeats by seed, and refuses what cannot work before it starts."""
+"""The loop on the digits: it learns, repeats by seed, and gives methods all that they may look at."""
 
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
 
-import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor
 
-from refprior.data import digits, task_from_arrays
-from refprior.methods import ReferencePrior, Step, Supervised
-from refprior.networks import MLP
-from refprior.particles import Particles
-from refprior.training import Recipe, train
-from refprior.training._loop import begin, draw, log_probabilities, optimise
-from refprior.views import Distort, Shift
-
-CPU = torch.device("cpu")
-BASE = Recipe(
-    task=partial(digits, labels=5),
-    network=partial(MLP, (1, 8, 8), 10),
-    method=ReferencePrior(),
-    particles=2,
-    steps=12,
-    labelled=8,
-    unlabelled=12,
-    weak=Shift(),
-    strong=Distort(),
-    ema=0.9,
-    evaluate_every=5,
-)
+from refprior.methods import Loss, Needs, Step, Supervised
+from refprior.training import train
+from refprior.training._loop import begin, optimise
+from refprior.views import Unchanged
+from tests.training.interruption import assert_same_run, final_weights, interrupted_at, stop
+from tests.training.recipes import CPU, Own, perceptron
 
 
 def test_records_come_every_ten_steps_and_at_evaluations() -> None:
-    history = train(BASE).history
-    assert [r["step"] for r in history] == [5, 10, 12]
-    assert all("test" in r for r in history)
-    assert history[-1]["epoch"] == 12 / 1024
-    assert set(history[-1]["test"]) == {"raw", "ema"}
-    assert len(history[-1]["test"]["ema"]["particles"]) == 2
-    assert history[0].keys() >= {"loss", "cross_entropy", "marginal_entropy", "conditional_entropy", "learning_rate"}
+    history = train(perceptron()).history
+    assert [r.step for r in history] == [5, 10, 12]
+    assert all(r.evaluation is not None for r in history)
+    assert history[-1].steps == 12
+    evaluation = history[-1].evaluation
+    assert evaluation is not None
+    assert len(evaluation.test.ema.particles) == len(evaluation.test.raw.particles) == 2
+    assert history[0].terms.keys() >= {"cross_entropy", "marginal_entropy", "conditional_entropy"}
+    assert history[0].loss is not None
+    assert history[0].learning_rate > 0
 
 
-def test_the_same_seed_gives_the_same_bits_and_another_does_not() -> None:
-    first, again, other = (train(replace(BASE, seed=s)) for s in (0, 0, 1))
-    for name, tensor in first.ema.state_dict().items():
-        assert tensor.equal(again.ema.state_dict()[name])
-    assert not first.ema.network.get_parameter("1.weight").equal(other.ema.network.get_parameter("1.weight"))
-
-
-def test_batches_have_the_shapes_and_views_that_methods_expect() -> None:
-    task = BASE.task()
-    for order, tuples in ((2, 6), (3, 4), (5, 2)):  # 12 images; at order 5, two are left out
-        recipe = replace(BASE, method=ReferencePrior(order=order))
-        batch = draw(recipe, task, begin(recipe, task, CPU))
-        assert batch.x.shape == (8, 1, 8, 8)
-        assert batch.weak.shape == batch.strong.shape == (tuples, order, 1, 8, 8)
-        assert batch.index.shape == (tuples, order)
-        assert not batch.weak.equal(batch.strong)
-    counted = replace(BASE, unlabelled_unit="tuples", method=ReferencePrior(order=5))
-    assert draw(counted, task, begin(counted, task, CPU)).weak.shape[:2] == (12, 5)
-    alone = replace(BASE, method=Supervised())
-    assert draw(alone, task, begin(alone, task, CPU)).weak.numel() == 0
-
-
-def test_each_view_goes_where_it_belongs() -> None:
-    task = BASE.task()
-    recipe = replace(BASE, weak=lambda x, _: torch.full_like(x, 10), strong=lambda x, _: torch.full_like(x, 20))
-    batch = draw(recipe, task, begin(recipe, task, CPU))
-    ten, twenty = (task.normalise(torch.full((1, 1, 8, 8), v, dtype=torch.uint8)) for v in (10, 20))
-    assert batch.x.eq(ten).all()
-    assert batch.weak.eq(ten).all()
-    assert batch.strong.eq(twenty).all()
-
-
-def test_evaluation_is_in_evaluation_mode_and_leaves_the_mode_alone() -> None:
-    def make() -> nn.Module:
-        return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Dropout(0.5), nn.Linear(64, 10))
-
-    task, particles = BASE.task(), Particles(make, 2)
-    images = task.test.images[:9]
-    particles(task.normalise(images))  # moves the statistics
-    alone = [particles.particle(k).eval()(task.normalise(images)).log_softmax(-1) for k in range(2)]
-    torch.testing.assert_close(log_probabilities(particles, task, images, batch=4), torch.stack(alone))
-    assert particles.training
-
-
-def test_the_index_names_the_image() -> None:
-    recipe = replace(BASE, weak=lambda images, _: images)
-    task = recipe.task()
-    batch = draw(recipe, task, begin(recipe, task, CPU))
-    torch.testing.assert_close(batch.weak.flatten(0, 1), task.normalise(task.unlabelled[batch.index.flatten()]))
+def test_between_evaluations_records_have_no_scores() -> None:
+    history = train(perceptron(steps=21, evaluate_every=15)).history
+    assert [r.step for r in history] == [10, 15, 20, 21]
+    assert [r.evaluation is not None for r in history] == [False, True, False, True]
 
 
 def test_supervised_learning_fits_its_labels() -> None:
-    recipe = replace(BASE, method=Supervised(), steps=150, labelled=50, evaluate_every=1000, weak=lambda x, _: x)
-    run = train(recipe)
-    assert run.result["cross_entropy"] < 0.1
-    assert run.result["test"]["raw"]["accuracy"] > 0.6
+    run = train(perceptron(method=Supervised(), steps=150, labelled_batch=50, evaluate_every=1000, weak=Unchanged()))
+    loss, evaluation = run.result.terms["cross_entropy"], run.result.evaluation
+    assert loss is not None
+    assert evaluation is not None
+    assert loss < 0.1
+    assert evaluation.test.raw.accuracy > 0.6
 
 
 def test_bfloat16_trains_close_to_float32() -> None:
-    full, half = (train(replace(BASE, precision=p)).result["loss"] for p in ("float32", "bfloat16"))
+    full, half = (train(perceptron(precision=p)).result.loss for p in ("float32", "bfloat16"))
     assert half == pytest.approx(full, rel=0.05)
     assert half != full
-
-
-def test_a_stage_begins_with_the_weights_of_the_one_before() -> None:
-    first = replace(BASE, method=Supervised())
-    still = replace(BASE.optimiser, learning_rate=1e-12, decay=0.0)
-    second = train(replace(BASE, steps=1, optimiser=still, start=first))
-    expected = train(first).particles.state_dict()
-    for name, tensor in second.particles.state_dict().items():
-        torch.testing.assert_close(tensor, expected[name])
 
 
 def test_a_method_sees_student_teacher_progress_and_its_memory() -> None:
     seen = []
 
     class Watching:
-        order = 1
+        needs = Needs(views=("weak",))
 
-        def __call__(self, step: Step):  # type: ignore[no-untyped-def]
+        def __call__(self, step: Step) -> Loss:
             count = step.memory.get("count", torch.zeros(()))
             step.memory["count"] = count + 1
-            teacher = step.teacher(step.batch.x)
+            teacher, student = step.teacher(step.batch.labelled), step.student(step.batch.labelled)
             assert not teacher.requires_grad
-            seen.append((float(count), step.progress, step.generator is not None))
+            assert student.requires_grad
+            assert step.classes == 10
+            assert step.independent
+            seen.append((float(count), step.number, step.progress, step.generator is not None, step.pool_size))
             return Supervised()(step)
 
-    recipe = replace(BASE, method=Watching(), steps=4)
-    list(optimise(recipe, recipe.task(), begin(recipe, recipe.task(), CPU)))
-    assert seen == [(0, 0, True), (1, 0.25, True), (2, 0.5, True), (3, 0.75, True)]
+    recipe = perceptron(method=Watching(), steps=4)
+    task = recipe.read_task()
+    list(optimise(recipe, task, begin(recipe, task, CPU)))
+    assert seen == [(0, 0, 0, True, 847), (1, 1, 0.25, True, 847), (2, 2, 0.5, True, 847), (3, 3, 0.75, True, 847)]
 
 
-def test_what_cannot_work_is_refused_before_training() -> None:
-    wrong = replace(BASE, network=partial(MLP, (1, 8, 8), 7))
-    with pytest.raises(ValueError, match="network gives 7 outputs, task 'digits' has 10 classes"):
-        train(wrong)
-    images, labels = np.zeros((4, 1, 8, 8), np.uint8), np.array([0, 1, 0, 1])
-    empty = partial(task_from_arrays, (images, labels), images[:0], (images, labels))
-    with pytest.raises(ValueError, match="ReferencePrior needs unlabelled images"):
-        train(replace(BASE, task=empty, network=partial(MLP, (1, 8, 8), 2)))
+def test_parameters_are_those_of_the_student() -> None:
+    shapes: list[dict[str, tuple[int, ...]]] = []
 
+    class Decays:
+        needs = Needs()
 
-@pytest.mark.parametrize(
-    ("view", "made"),
-    [
-        (lambda images, _: images[:, :, :6], r"\(2, 1, 6, 8\)"),
-        (lambda images, _: images[:1], r"\(1, 1, 8, 8\)"),
-        (lambda images, _: None, "NoneType"),
-    ],
-)
-@pytest.mark.parametrize("name", ["weak", "strong"])
-def test_a_view_that_does_not_keep_the_images_is_refused(name: str, view: object, made: str) -> None:
-    with pytest.raises(ValueError, match=rf"the {name} view makes {made} of \(2, 1, 8, 8\)"):
-        train(replace(BASE, **{name: view}))  # type: ignore[arg-type]
+        def __call__(self, step: Step) -> Loss:
+            shapes.append({name: tuple(tensor.shape) for name, tensor in step.parameters.items()})
+            return Loss.of(Supervised()(step).total + sum(p.square().sum() for p in step.parameters.values()))
 
-
-def test_a_pool_smaller_than_a_batch_is_refused() -> None:
-    with pytest.raises(ValueError, match="a step takes 1000 unlabelled images, task 'digits' has 847"):
-        train(replace(BASE, unlabelled=1000))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"particles": 0}, "particles must be a whole number of at least 1, got 0"),
-        ({"steps": 2.5}, "steps must be a whole number of at least 1, got 2.5"),
-        ({"skip_not_finite": -4}, "skip_not_finite must be a whole number of at least 0, got -4"),
-        ({"seed": -5}, r"seed must be a whole number of 0 … 4294967295, got -5"),
-        ({"task": BASE.task()}, "task must be a function"),
-        ({"ema": 1.0}, r"ema must lie in \[0, 1\), got 1.0"),
-        ({"method": ReferencePrior(order=13)}, "order 13 does not fit 12 unlabelled images"),
-        ({"precision": "float16"}, "precision must be"),
-        ({"optimiser": replace(BASE.optimiser, warmup=12)}, "12 steps of warm-up do not fit a run of 12 steps"),
-        ({"start": replace(BASE, particles=3)}, "the first stage has 3 particles, this one 2"),
-        ({"unlabelled_unit": "pairs"}, "unlabelled_unit must be"),
-    ],
-)
-def test_a_bad_recipe_is_refused(changes: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        replace(BASE, **changes)  # type: ignore[arg-type]
+    train(perceptron(method=Decays(), steps=1))
+    assert shapes == [{"1.weight": (2, 32, 64), "1.bias": (2, 32), "3.weight": (2, 10, 32), "3.bias": (2, 10)}]
 
 
 def test_a_users_own_module_and_views() -> None:
-    class Own(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.Linear(64, 10)
+    assert train(perceptron(network=Own, strong=lambda images, g: images ^ 1, steps=3)).result.step == 3
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.relu(self.layer(x.flatten(1)))
 
-    noisy = replace(BASE, network=Own, strong=lambda images, g: images ^ 1, steps=3)
-    assert train(noisy).result["step"] == 3
+@dataclass(frozen=True)
+class Prototypes:
+    """A method that refprior does not know: it keeps a feature per image of the pool, and asks two weak views, mixed
+    by chance, and a strong one to agree with what it remembers of them."""
+
+    needs = Needs(views=("weak", "weak", "strong"))
+    pull: float = 0.3
+
+    def __call__(self, step: Step) -> Loss:
+        views, index = step.batch.views, step.batch.index
+        assert step.features is not None
+        labelled, first, second, strong = step.predict(
+            step.batch.labelled, views["weak"], views["weak_2"], views["strong"]
+        )
+        features = step.features(views["weak_2"])  # (K, n, F)
+        bank = step.memory.setdefault("bank", torch.zeros(step.pool_size, *features.shape[::2]))  # (pool, K, F)
+        seen = step.memory.setdefault("last step", torch.full((step.pool_size,), -1))
+        mix = torch.rand(len(index), 1, generator=step.generator)
+        target = (mix * first.exp() + (1 - mix) * second.exp()).detach()
+        agreement = -(target * strong).sum(-1).mean()
+        distance = (features - bank[index].transpose(0, 1)).square().mean()
+        bank[index] = features.detach().transpose(0, 1)
+        seen[index] = step.number
+        fit = -labelled[:, torch.arange(len(step.batch.labels)), step.batch.labels].mean()
+        return Loss.of(fit + agreement + self.pull * distance, fit=fit, agreement=agreement, distance=distance)
+
+
+def test_a_method_of_the_users_own_trains_and_remembers() -> None:
+    recipe = perceptron(method=Prototypes(), steps=20, evaluate_every=1)
+    state = begin(recipe, recipe.read_task(), CPU)
+    before = [p.clone() for p in state.particles.parameters()]
+    records = [r for r in optimise(recipe, recipe.read_task(), state) if r is not None]
+    assert records[-1].terms.keys() == {"fit", "agreement", "distance"}
+    moved = [not p.equal(old) for p, old in zip(state.particles.parameters(), before, strict=True)]
+    assert sum(moved) == 4  # all but the prior
+    bank, seen = state.memory["bank"], state.memory["last step"]
+    assert bank.shape == (847, 2, 32)
+    assert int((seen >= 0).sum()) == 20 * 12  # the pool is drawn from without repetition
+    assert set(seen.tolist()) == set(range(-1, 20))
+    assert bank[seen >= 0].abs().sum((1, 2)).min() > 0
+    assert not bank[seen < 0].any()
+
+
+def test_a_method_of_the_users_own_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    recipe = perceptron(method=Prototypes(), evaluate_every=1)
+    train(recipe, tmp_path / "whole")
+    interrupted_at(recipe, tmp_path / "parts", [3, 4, 9])
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, tmp_path / "raised", watch=stop)
+    train(recipe, tmp_path / "raised")
+    for other in ("parts", "raised"):
+        assert_same_run(tmp_path / "whole", tmp_path / other)
+    assert {"memory.bank", "memory.last step"} <= final_weights(tmp_path / "parts").keys()
+
+
+def test_what_a_method_remembers_twice_is_saved_twice(tmp_path: Path) -> None:
+    """One tensor under two names, and a view of it: none of them is the other's in the checkpoint."""
+
+    class Shares:
+        needs = Needs()
+
+        def __call__(self, step: Step) -> Loss:
+            loss: Tensor = Supervised()(step).total
+            kept = loss.detach().expand(4).clone()
+            step.memory.update({"one": kept, "same": kept, "part": kept[1:3]})
+            return Loss.of(loss)
+
+    recipe = perceptron(method=Shares(), steps=4, evaluate_every=1)
+    train(recipe, tmp_path / "whole")
+    interrupted_at(recipe, tmp_path / "parts", [2])
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+    saved = final_weights(tmp_path / "parts")
+    assert saved["memory.one"].equal(saved["memory.same"])
+    assert saved["memory.part"].shape == (2,)
+
+
+def test_a_method_remembers_tensors_only() -> None:
+    @dataclass(frozen=True)
+    class Forgetful:
+        needs: ClassVar[Needs] = Needs()
+
+        def __call__(self, step: Step) -> Loss:
+            step.memory["count"] = 3  # type: ignore[assignment]
+            return Supervised()(step)
+
+    with pytest.raises(ValueError, match=r"a method remembers tensors only: memory\['count'\] is a int"):
+        train(perceptron(method=Forgetful(), steps=1))

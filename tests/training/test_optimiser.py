@@ -74,12 +74,13 @@ def test_the_average_moves_weights_and_copies_statistics() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"kind": "sgdd"}, "optimiser must be 'sgd' or 'adam', got 'sgdd'"),
-        ({"schedule": "step"}, "schedule must be .* got 'step'"),
-        ({"learning_rate": 0.0}, "learning_rate > 0"),
-        ({"learning_rate": float("nan")}, "learning_rate > 0"),
-        ({"decay": float("inf")}, "decay >= 0"),
-        ({"momentum": 1.0}, "momentum < 1"),
+        ({"kind": "sgdd"}, "kind must be 'sgd' or 'adam', got 'sgdd'"),
+        ({"schedule": "step"}, "schedule must be 'constant', 'cosine' or 'seven_sixteenths', got 'step'"),
+        ({"learning_rate": 0.0}, "learning_rate must be above 0, got 0.0"),
+        ({"learning_rate": float("nan")}, "learning_rate must be above 0, got nan"),
+        ({"decay": float("inf")}, "decay must be at least 0, got inf"),
+        ({"momentum": 1.0}, "momentum must be at least 0 and below 1, got 1.0"),
+        ({"warmup": -1}, "warmup must be a whole number of at least 0, got -1"),
     ],
 )
 def test_bad_settings_are_refused(fields: dict[str, float], message: str) -> None:

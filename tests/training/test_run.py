@@ -1,116 +1,326 @@
-"""Run folders: what is written, read back, refused."""
+"""Runs: what they predict, and that a run read back from its folder is the one that was trained."""
 
 import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
-from refprior.networks import MLP
+import refprior as rp
+from refprior.data import FewLabels, PrincipalComponents, Task, task_from_arrays
+from refprior.methods import Loss, Needs, Step, Supervised
+from refprior.networks import MLP, SmallCNN
 from refprior.posterior import predictive
-from refprior.recipes import again, named
-from refprior.training import _folder as folder
-from refprior.training import load, train
-from refprior.training._describe import describe
-from refprior.training._loop import log_probabilities
-
-SHORT = {"steps": "6", "unlabelled": "8", "labelled": "10", "evaluate_every": "3"}
+from refprior.training import Recipe, Run, load, train
+from refprior.training._evaluate import log_probabilities
+from tests.training.interruption import stop
+from tests.training.recipes import DIGITS, Own, colours, convolutional, perceptron, second_stage
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("runs") / "run"
-    recipe, origin = named("digits_ssl", SHORT, seed=3)
-    train(recipe, path, origin=origin)
-    return path
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return train(convolutional(seed=3), tmp_path_factory.mktemp("runs") / "run")
 
 
-def test_a_run_folder_can_be_read_without_the_program(finished: Path) -> None:
-    assert sorted(p.name for p in finished.iterdir()) == [
-        ".lock",
-        "checkpoints",
-        "metrics.jsonl",
-        "recipe.json",
-    ]
-    header = json.loads((finished / "recipe.json").read_text())
-    assert header["origin"] == {"recipe": "digits_ssl", "arguments": {"seed": 3}, "settings": SHORT}
-    assert header["recipe"]["method"]["type"] == "refprior.methods._reference_prior.ReferencePrior"
-    assert header["recipe"]["task"] == {"type": "refprior.data._digits.digits", "labels": 5, "seed": 3}
-    assert header["environments"][0]["packages"].keys() >= {"refprior", "torch", "numpy"}
-    steps = [json.loads(line)["step"] for line in (finished / "metrics.jsonl").read_text().splitlines()]
-    assert steps == [3, 6]
+@pytest.fixture(scope="module")
+def run(trained: Run) -> Run:
+    """Read back from its folder."""
+    assert trained.path is not None
+    return load(trained.path)
 
 
-def test_a_loaded_run_is_the_trained_one(finished: Path) -> None:
-    header = folder.read_json(finished / folder.RECIPE)
-    run = load(finished, again(header["origin"]))
-    for kind in ("ema", "raw"):
-        assert run.evaluate(kind).accuracy == run.result["test"][kind]["accuracy"]
+def assert_same_predictions(one: Run, other: Run, images: Tensor) -> None:
+    """Bit for bit, with both kinds of weights and averages."""
+    for weights in ("ema", "raw"):
+        assert torch.equal(
+            one.log_probabilities(images, weights=weights),
+            other.log_probabilities(images, weights=weights),
+        )
+    np.testing.assert_array_equal(one.predict(images), other.predict(images))
+    np.testing.assert_array_equal(one.predict(images, average="logits"), other.predict(images, average="logits"))
 
 
-def test_predictions_are_the_posterior_predictive(finished: Path) -> None:
-    run = load(finished, again(folder.read_json(finished / folder.RECIPE)["origin"]))
+def test_a_loaded_run_is_the_trained_one(run: Run, trained: Run) -> None:
+    assert run.history == trained.history
+    assert run.data == trained.data
+    assert run.recipe.to_dict() == trained.recipe.to_dict()
+    evaluation = run.result.evaluation
+    assert evaluation is not None
+    assert run.evaluate() == evaluation.test.ema
+    assert run.evaluate(weights="raw") == evaluation.test.raw
+    assert evaluation.validation is not None
+    assert run.evaluate(run.task.validation) == evaluation.validation.ema
+    assert_same_predictions(run, trained, trained.task.test.images)
+    for name in ("likelihood", "prior"):
+        assert torch.equal(run.posterior(weighting=name), trained.posterior(weighting=name))
+
+
+def test_predictions_are_the_posterior_predictive(run: Run) -> None:
     images = np.asarray(run.task.test.images[:7])
-    for weights in ("prior", "likelihood"):
-        p = run.predict(images, weights)
+    for weighting in ("prior", "likelihood"):
+        p = run.predict(images, weighting=weighting)
         assert p.shape == (7, 10)
         np.testing.assert_allclose(p.sum(1), 1, rtol=1e-5)
-    log_p = log_probabilities(run.ema, run.task, run.task.test.images[:7])
-    expected = predictive(log_p, run.posterior("likelihood")).exp()
+    log_p = log_probabilities(run.ema, run.normaliser, run.task.test.images[:7], 10)
+    expected = predictive(log_p, run.posterior()).exp()
     np.testing.assert_array_equal(p, np.asarray(expected))
     assert not np.allclose(p, run.predict(images))
 
 
-def test_the_posterior_is_that_of_the_labelled_images(finished: Path) -> None:
-    run = load(finished, again(folder.read_header(finished)["origin"]))
+def test_the_posterior_is_that_of_the_labelled_images(run: Run) -> None:
     labelled = run.task.labelled
-    log_p = log_probabilities(run.ema, run.task, labelled.images)
+    log_p = log_probabilities(run.ema, run.normaliser, labelled.images, 10)
     likelihood = [log_p[k, range(len(labelled)), labelled.labels].sum() for k in range(run.ema.count)]
-    torch.testing.assert_close(run.posterior("likelihood"), torch.stack(likelihood).log_softmax(0))
+    torch.testing.assert_close(run.posterior(), torch.stack(likelihood).log_softmax(0))
+    assert torch.equal(run.posterior(weighting="prior"), run.ema.log_prior.detach())
 
 
-def test_images_of_another_kind_are_refused(finished: Path) -> None:
-    run = load(finished, again(folder.read_header(finished)["origin"]))
+def test_images_of_another_kind_are_refused(run: Run) -> None:
     with pytest.raises(ValueError, match=r"given images are torch.float32, labelled torch.uint8"):
         run.predict(np.zeros((2, 1, 8, 8), np.float32))
     with pytest.raises(ValueError, match=r"given images are \(8, 8\), labelled \(1, 8, 8\)"):
         run.predict(np.zeros((2, 8, 8), np.uint8))
 
 
-def test_positional_arguments_are_part_of_the_record() -> None:
-    assert describe(partial(MLP, (1, 8, 8), classes=10)) == {
-        "type": "refprior.networks.MLP",
-        "shape": [1, 8, 8],
-        "classes": 10,
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"weights": "EMA"}, "weights must be 'ema' or 'raw', got 'EMA'"),
+        ({"weighting": "posterior"}, "weighting must be 'prior' or 'likelihood', got 'posterior'"),
+        ({"average": "logit"}, "average must be 'probabilities' or 'logits', got 'logit'"),
+    ],
+)
+def test_a_word_that_is_none_of_the_choices_is_refused(run: Run, setting: dict[str, Any], message: str) -> None:
+    images = run.task.test.images[:2]
+    calls: dict[str, Callable[..., object]] = {
+        "weights, weighting, average": lambda **s: run.predict(images, **s),
+        "weights, weighting, average: scores": run.evaluate,
+        "weights, weighting: split": lambda **s: run.uncertainty(images, **s),
+        "weights, weighting: particles": run.posterior,
+        "weights: predictions": lambda **s: run.log_probabilities(images, **s),
+        "weights: clusters": run.consensus,
     }
+    (name,) = setting
+    for takes, call in calls.items():
+        if name in takes.partition(":")[0].split(", "):
+            with pytest.raises(ValueError, match=message):
+                call(**setting)
 
 
-def test_a_torn_line_is_named(finished: Path, tmp_path: Path) -> None:
-    text = (finished / "metrics.jsonl").read_text()
-    (tmp_path / "metrics.jsonl").write_text(text + '{"step": 7')
-    with pytest.raises(ValueError, match=r"metrics\.jsonl, line 3"):
-        folder.read_records(tmp_path)
+@pytest.fixture
+def file_run(tmp_path: Path) -> tuple[Run, Path]:
+    """A run on a file, in a folder, and the file."""
+    task, file = colours(), tmp_path / "colours.npz"
+    images = torch.cat([task.labelled.images, task.unlabelled, task.test.images]).numpy()
+    np.savez(file, images=images, labels=np.arange(60) % 2, split=np.repeat([0, 1], [40, 20]))
+    recipe = perceptron(task=FewLabels(str(file), labels=8), network=partial(MLP, (3, 8, 8), 2))
+    return train(recipe, tmp_path / "run"), file
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
-    target = tmp_path / "file.json"
-    folder.write_json(target, {"old": True})
+@pytest.mark.parametrize("broken", ["deleted", "torn"])
+def test_a_loaded_run_predicts_the_same_bits_without_its_data(file_run: tuple[Run, Path], broken: str) -> None:
+    trained, file = file_run
+    images = trained.task.test.images
+    if broken == "deleted":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:100])
+    assert trained.path is not None
+    loaded = rp.load(trained.path)
+    assert_same_predictions(loaded, trained, images)
+    assert loaded.uncertainty(images).total.equal(trained.uncertainty(images).total)
+    assert loaded.data.classes == trained.task.classes
+    for use in (lambda: loaded.task, loaded.evaluate, loaded.posterior, loaded.consensus):
+        with pytest.raises(ValueError, match=r"colours\.npz"):
+            use()
 
-    def fail(side: Path) -> None:
-        side.write_text("half")
-        raise OSError("disk full")
 
-    with pytest.raises(OSError, match="disk full"):
-        folder.write_atomically(target, fail)
-    assert folder.read_json(target) == {"old": True}
-    (tmp_path / "a folder").mkdir()
-    with pytest.raises(OSError, match="a folder"):
-        folder.write_text(tmp_path / "a folder", "text")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a folder", "file.json"]
+def test_a_loaded_run_refuses_data_that_have_changed(file_run: tuple[Run, Path]) -> None:
+    trained, file = file_run
+    arrays = dict(np.load(file))
+    arrays["images"][40, 0, 0, 0] ^= 1
+    np.savez(file, **arrays)
+    assert trained.path is not None
+    loaded = load(trained.path)
+    assert_same_predictions(loaded, trained, trained.task.test.images)
+    with pytest.raises(ValueError, match=r"trained on other data: test: 20 images of other content .*task=…"):
+        _ = loaded.task
+    handed = load(trained.path, task=trained.task)
+    assert handed.evaluate() == trained.evaluate()
 
 
-def test_a_run_made_from_python_says_so() -> None:
-    with pytest.raises(ValueError, match="made from Python"):
-        again(None)
+def test_a_loaded_run_does_not_depend_on_defaults_that_have_changed(
+    trained: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images, expected = trained.task.test.images, trained.predict(trained.task.test.images)
+    assert trained.path is not None
+    monkeypatch.setattr(SmallCNN.__init__, "__defaults__", (3, 5))  # width, hidden
+    monkeypatch.setattr(rp.recipes.digits_ssl, "__defaults__", (20, 7))
+    defaults = Recipe.__init__.__kwdefaults__ or {}
+    monkeypatch.setattr(Recipe.__init__, "__kwdefaults__", {**defaults, "particles": 9})
+    loaded = load(trained.path)
+    assert loaded.particles.count == 4
+    np.testing.assert_array_equal(loaded.predict(images), expected)
+
+
+def test_a_loaded_run_does_not_depend_on_the_defaults_of_its_recipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 2, "unlabelled_batch": 8})
+    trained = train(recipe, tmp_path / "run", origin=rp.training.Origin("digits_ssl"))
+    monkeypatch.setattr(rp.recipes.digits_ssl, "__defaults__", (20, 7))
+    loaded = load(tmp_path / "run")
+    assert_same_predictions(loaded, trained, trained.task.test.images)
+    assert loaded.evaluate() == trained.evaluate()
+    assert len(loaded.task.labelled) == 50
+
+
+def test_components_are_those_of_the_training(tmp_path: Path) -> None:
+    recipe = perceptron(inputs=PrincipalComponents(count=12), network=partial(MLP, (12,), 10))
+    trained = train(recipe, tmp_path / "run")
+    loaded = load(tmp_path / "run")
+    assert_same_predictions(loaded, trained, trained.task.test.images)
+    assert loaded.normaliser.axes is not None
+    assert trained.normaliser.axes is not None
+    assert loaded.normaliser.axes.equal(trained.normaliser.axes)
+
+
+def test_both_stages_are_loaded_from_their_folders(tmp_path: Path) -> None:
+    trained = train(second_stage(), tmp_path / "run")
+    assert_same_predictions(load(tmp_path / "run"), trained, trained.task.test.images)
+    first = load(tmp_path / "run" / "start")
+    assert first.predict(trained.task.test.images).shape[-1] == 3
+    assert first.recipe.to_dict() == second_stage().to_dict()["start"]
+
+
+@pytest.mark.parametrize("network", [Own, partial(Own, hidden=6), lambda: Own()], ids=["class", "partial", "lambda"])
+def test_a_network_of_the_users_own_must_be_handed_in(network: Callable[[], Own], tmp_path: Path) -> None:
+    trained = train(perceptron(network=network), tmp_path / "run")
+    with pytest.raises(ValueError, match=r"recipe\.network is your own .*, which is not part of refprior: .*network=…"):
+        load(tmp_path / "run")
+    assert_same_predictions(load(tmp_path / "run", network=network), trained, trained.task.test.images)
+    message = r"another network: body\.weight: \(6, 64\) → \(7, 64\); body\.bias: \(6,\) → \(7,\); head\.weight: "
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path / "run", network=partial(Own, hidden=7))
+    with pytest.raises(ValueError, match=r"body\.weight: \(6, 64\) → None; .* and 5 more \(there → now\)"):
+        load(tmp_path / "run", network=partial(MLP, (1, 8, 8), 10))
+
+
+@dataclass(frozen=True)
+class OwnMethod:
+    """Supervised learning with a factor."""
+
+    needs: ClassVar[Needs] = Needs(views=("weak",))
+    factor: float = 2.0
+
+    def __call__(self, step: Step) -> Loss:
+        return Loss.of(self.factor * Supervised()(step).total)
+
+
+def brighter(images: Tensor, generator: torch.Generator) -> Tensor:
+    return images.clamp(max=254) + 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"method": OwnMethod()}, {"weak": brighter}, {"strong": brighter}, {"task": lambda: DIGITS()}],
+    ids=lambda part: next(iter(part)),
+)
+def test_a_run_with_other_parts_of_the_users_own_loads_without_them(changes: dict[str, Any], tmp_path: Path) -> None:
+    recipe = perceptron(**changes)
+    trained = train(recipe, tmp_path / "run")
+    loaded = load(tmp_path / "run")
+    assert_same_predictions(loaded, trained, trained.task.test.images)
+    (name,) = changes
+    message = rf"was trained with a {name} of your own: hand it in, load\(…, {name}=…\)"
+    if name == "task":
+        with pytest.raises(ValueError, match=message):
+            _ = loaded.task
+        assert loaded.evaluate(trained.task.test) == trained.evaluate()
+    else:
+        with pytest.raises(ValueError, match=message):
+            train(loaded.recipe)
+        assert loaded.evaluate() == trained.evaluate()
+    handed = load(tmp_path / "run", **changes)
+    assert handed.recipe.to_dict() == recipe.to_dict()
+    assert handed.evaluate() == trained.evaluate()
+    train(handed.recipe, tmp_path / "run")
+
+
+def test_own_parts_of_an_earlier_stage_may_be_missing_too(tmp_path: Path) -> None:
+    recipe = perceptron(start=perceptron(method=OwnMethod(), weak=brighter))
+    trained = train(recipe, tmp_path / "run")
+    assert_same_predictions(load(tmp_path / "run"), trained, trained.task.test.images)
+
+
+def test_data_in_memory_are_handed_in_and_compared(tmp_path: Path) -> None:
+    task = colours()
+    trained = train(perceptron(task=task, network=partial(MLP, (3, 8, 8), 2)), tmp_path / "run")
+    with pytest.raises(ValueError, match="a task of your own"):
+        _ = load(tmp_path / "run").task
+    for same in (task, colours(), colours):
+        assert load(tmp_path / "run", task=same).evaluate() == trained.evaluate()
+    fewer = replace(task, unlabelled=task.unlabelled[1:])
+    with pytest.raises(ValueError, match=r"other data: unlabelled: 32 → 31 images \(there → now\)"):
+        load(tmp_path / "run", task=fewer).evaluate()
+
+
+def test_images_of_floats_are_taken_as_they_were(tmp_path: Path) -> None:
+    random = np.random.RandomState(0)
+    images, labels = random.rand(30, 1, 8, 8), np.arange(30) % 2
+
+    def floats() -> Task:
+        return task_from_arrays((images[:6], labels[:6]), images[6:20], (images[20:], labels[20:]))
+
+    recipe = perceptron(task=floats, network=partial(MLP, (1, 8, 8), 2), weak=rp.views.Unchanged(), strong=brighter)
+    trained = train(replace(recipe, method=Supervised()), tmp_path / "run")
+    loaded = load(tmp_path / "run")
+    assert loaded.data.dtype == "float32"
+    assert_same_predictions(loaded, trained, trained.task.test.images)
+    with pytest.raises(ValueError, match=r"given images are torch\.uint8, labelled torch\.float32"):
+        loaded.predict(np.zeros((2, 1, 8, 8), np.uint8))
+
+
+def test_what_is_no_run_is_refused_in_one_line(tmp_path: Path, trained: Run) -> None:
+    with pytest.raises(ValueError, match=r"\A[^\n]*nowhere is not a run folder: it has no recipe\.json\Z"):
+        load(tmp_path / "nowhere")
+    assert trained.path is not None
+    shutil.copytree(trained.path, tmp_path / "run", ignore=shutil.ignore_patterns("checkpoints"))
+    with pytest.raises(ValueError, match="has no checkpoint yet: nothing to load"):
+        load(tmp_path / "run")
+    with pytest.raises(ValueError, match="netwrok is not a part of a recipe that can be handed in"):
+        load(trained.path, netwrok=Own)
+
+
+def test_a_run_that_stopped_before_its_first_record_has_no_result(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(perceptron(), tmp_path / "run", watch=stop)
+    run = load(tmp_path / "run")
+    assert run.history == ()
+    with pytest.raises(ValueError, match="the run has no record yet"):
+        _ = run.result
+    header = json.loads((tmp_path / "run" / "recipe.json").read_text())
+    assert run.predict(DIGITS().test.images[:3]).shape == (3, len(header["data"]["classes"]))
+
+
+def test_a_run_that_diverged_at_its_end_reads_back(tmp_path: Path) -> None:
+    """The last update makes weights whose outputs are no numbers: the scores are none either."""
+
+    def unbounded() -> nn.Module:
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10))
+
+    wild = replace(perceptron().optimiser, learning_rate=1e30, schedule="constant")
+    trained = train(perceptron(network=unbounded, optimiser=wild, steps=1), tmp_path / "run")
+    assert trained.result.evaluation is not None
+    assert not np.isfinite(trained.result.evaluation.test.raw.negative_log_likelihood)
+    loaded = load(tmp_path / "run", network=unbounded)
+    assert loaded.result.step == trained.result.step == 1
+    assert loaded.result.evaluation is not None
+    assert not np.isfinite(loaded.result.evaluation.test.raw.negative_log_likelihood)

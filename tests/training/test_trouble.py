@@ -9,14 +9,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from refprior.methods import Loss, Step
-from refprior.recipes import named
+from refprior.methods import Loss, Needs, Step
 from refprior.training import NotFiniteError, train
 from refprior.training import _checkpoint as checkpoint
 from refprior.training._loop import begin, differentiate, draw, optimise
 from refprior.training._trouble import find_trouble
+from tests.training.recipes import CPU, convolutional
 
-RECIPE = named("digits_ssl", {"steps": "8", "unlabelled": "8", "labelled": "10", "evaluate_every": "1"}).recipe
+RECIPE = convolutional(steps=8)
+TASK = RECIPE.read_task()
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,13 @@ class Breaks:
     at: tuple[int, ...]
     particle: int | None = None
     gradient_only: bool = False
-    order: ClassVar[int] = 0
+    needs: ClassVar[Needs] = Needs()
 
     def __call__(self, step: Step) -> Loss:
-        (log_p,) = step.predict(step.batch.x)
+        (log_p,) = step.predict(step.batch.labelled)
         values = log_p.square().mean((1, 2))  # (K,)
         broken = torch.zeros_like(values)
-        if round(step.progress * 8) + 1 in self.at:
+        if step.number + 1 in self.at:
             where = slice(None) if self.particle is None else slice(self.particle, self.particle + 1)
             if self.gradient_only:
                 chosen = log_p[where].square().mean((1, 2))
@@ -47,8 +48,8 @@ def test_the_step_and_the_term_are_named_and_the_last_good_checkpoint_stays(tmp_
         train(replace(RECIPE, method=Breaks((5,))), tmp_path / "run", save_every=0.0)
     assert checkpoint.steps(tmp_path / "run")[0] == 4
     batch = load_file(tmp_path / "run" / "trouble-step-00000005.safetensors")
-    assert batch["x"].shape == (10, 1, 8, 8)
-    assert batch["y"].shape == (10,)
+    assert batch["labelled"].shape == (10, 1, 8, 8)
+    assert batch["labels"].shape == (10,)
 
 
 def test_the_particle_is_named() -> None:
@@ -57,11 +58,11 @@ def test_the_particle_is_named() -> None:
 
 
 def test_a_particle_with_bad_weights_is_named() -> None:
-    state = begin(RECIPE, RECIPE.task(), torch.device("cpu"))
+    state = begin(RECIPE, TASK, CPU)
     with torch.no_grad():
         next(state.particles.network.parameters())[1] = math.nan
     with pytest.raises(NotFiniteError, match=r"particle 1$"):
-        list(optimise(RECIPE, RECIPE.task(), state))
+        list(optimise(RECIPE, TASK, state))
 
 
 def test_a_skipped_step_leaves_batch_norm_and_memory_as_they_were() -> None:
@@ -78,15 +79,16 @@ def test_a_skipped_step_leaves_batch_norm_and_memory_as_they_were() -> None:
 
     recipe = replace(RECIPE, network=Norm, weak=breaking, strong=breaking, skip_not_finite=1)
     run = train(recipe)
-    assert run.result["skipped"] == 1
+    assert run.result.skipped == 1
     assert all(buffer.isfinite().all() for buffer in run.ema.buffers())
-    assert math.isfinite(run.result["test"]["ema"]["negative_log_likelihood"])
+    assert run.result.evaluation is not None
+    assert math.isfinite(run.result.evaluation.test.ema.negative_log_likelihood)
 
 
 def test_the_priors_gradient_is_looked_at_and_a_large_one_is_finite() -> None:
-    state = begin(RECIPE, RECIPE.task(), torch.device("cpu"))
-    batch = draw(RECIPE, RECIPE.task(), state)
-    loss = differentiate(RECIPE, batch, state)
+    state = begin(RECIPE, TASK, CPU)
+    batch = draw(RECIPE, TASK, state)
+    loss = differentiate(RECIPE, TASK, batch, state)
     parameter = next(state.particles.network.parameters())
     parameter.grad = torch.full_like(parameter, 1e30)  # its sum of squares overflows
     assert find_trouble(state.particles, batch, loss, 1) is None
@@ -99,10 +101,10 @@ def test_the_priors_gradient_is_looked_at_and_a_large_one_is_finite() -> None:
 def test_skipped_steps_change_no_weights_and_are_bounded(tmp_path: Path) -> None:
     recipe = replace(RECIPE, method=Breaks((3, 5)), skip_not_finite=2)
     run = train(recipe, tmp_path / "run")
-    assert run.result["skipped"] == 2
-    weights = [r["test"]["raw"]["negative_log_likelihood"] for r in run.history]
+    assert run.result.skipped == 2
+    weights = [r.evaluation.test.raw.negative_log_likelihood for r in run.history if r.evaluation is not None]
     assert weights[2] == weights[1]
     assert weights[3] != weights[2]
-    assert run.history[2]["loss"] is None
+    assert run.history[2].loss is None
     with pytest.raises(NotFiniteError, match="step 5"):
         train(replace(recipe, skip_not_finite=1))

@@ -1,24 +1,35 @@
-"""Training: recipes, the one loop, run folders."""
+"""Training: recipes, the one loop, run folders, and runs that read back."""
 
-from refprior.training._loop import Record, evaluate
+from refprior.training._estimate import Estimate, estimate
+from refprior.training._header import Origin
 from refprior.training._optimiser import Optimiser
 from refprior.training._recipe import EPOCH, Head, Recipe
-from refprior.training._run import Kind, Run, Weighting, load, train
+from refprior.training._records import ConsensusScores, Evaluation, PartScores, Record
+from refprior.training._run import Run, Weighting, Weights, load
+from refprior.training._session import train
+from refprior.training._snapshot import Film, film
 from refprior.training._stopping import Stopped
 from refprior.training._trouble import NotFiniteError
 
 __all__ = [
     "EPOCH",
+    "ConsensusScores",
+    "Estimate",
+    "Evaluation",
+    "Film",
     "Head",
-    "Kind",
     "NotFiniteError",
     "Optimiser",
+    "Origin",
+    "PartScores",
     "Recipe",
     "Record",
     "Run",
     "Stopped",
     "Weighting",
-    "evaluate",
+    "Weights",
+    "estimate",
+    "film",
     "load",
     "train",
 ]

@@ -2,28 +2,34 @@
 
 A checkpoint is two files in `checkpoints/`: `step-N.safetensors` holds every tensor, `step-N.json` its checksum and
 the rest. Each is written to the side, synced and renamed, the JSON last: it makes the checkpoint exist. The last two
-are kept, so that a damaged one can be passed over. Nothing is ever unpickled.
+are kept, so that a damaged one does no harm. Nothing is ever unpickled.
 """
 
 import hashlib
 import json
+import logging
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from refprior.data import Normaliser
+from refprior.particles import Particles
 from refprior.training._folder import write_atomically, write_json
 from refprior.training._loop import State
 
-FORMAT = 1
+FORMAT = 2
 FOLDER = "checkpoints"
 KEPT = 2
 Tensors = dict[str, Tensor]
+T = TypeVar("T")
+log = logging.getLogger("refprior")
 
 
 class CheckpointError(ValueError):
@@ -97,16 +103,17 @@ def state_tensors(state: State) -> Tensors:
         "particles": state.particles.state_dict(),
         "teacher": state.teacher.state_dict(),
         "optimiser": _optimiser_tensors(state.optimiser),
-        **{name: stream.state_dict() for name, stream in state.streams.items()},
-        "drawing": {"generator": state.drawing.get_state()},
+        "normaliser": state.normaliser.state_dict(),
+        **{name: stream.state_dict() for name, stream in state.sampler.streams.items()},
+        "drawing": {"generator": state.sampler.generator.get_state()},
         "global": {"generator": torch.get_rng_state()},
-        "memory": state.memory,
+        "memory": {name: tensor.clone() for name, tensor in state.memory.items()},  # a file takes no tensor twice
     }
     for name in ("weak", "strong"):
-        view = getattr(state, name)
+        view = getattr(state.sampler, name)
         parts[name] = view.state_dict() if hasattr(view, "state_dict") else {}
-    if state.drawing.device.type == "cuda":
-        parts["cuda"] = {"generator": torch.cuda.get_rng_state(state.drawing.device)}
+    if state.sampler.generator.device.type == "cuda":
+        parts["cuda"] = {"generator": torch.cuda.get_rng_state(state.sampler.generator.device)}
     return {f"{part}.{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
 
 
@@ -118,21 +125,54 @@ def restore(state: State, checkpoint: Checkpoint) -> None:
         state.particles.load_state_dict(_part(saved, "particles"))
         state.teacher.load_state_dict(_part(saved, "teacher"))
         _load_optimiser(state.optimiser, _part(saved, "optimiser"), checkpoint.step > checkpoint.skipped)
-        for name, stream in state.streams.items():
+        state.normaliser = Normaliser(**_part(saved, "normaliser"))
+        for name, stream in state.sampler.streams.items():
             stream.load_state_dict(_part(saved, name))
         for name in ("weak", "strong"):
-            view = getattr(state, name)
+            view = getattr(state.sampler, name)
             if hasattr(view, "state_dict"):
                 view.load_state_dict(_part(saved, name))
-        state.drawing.set_state(saved["drawing.generator"])
+        state.sampler.generator.set_state(saved["drawing.generator"])
         torch.set_rng_state(saved["global.generator"])
-        if "cuda.generator" in saved and state.drawing.device.type == "cuda":
-            torch.cuda.set_rng_state(saved["cuda.generator"], state.drawing.device)
+        if "cuda.generator" in saved and state.sampler.generator.device.type == "cuda":
+            torch.cuda.set_rng_state(saved["cuda.generator"], state.sampler.generator.device)
     except (RuntimeError, TypeError, ValueError, KeyError) as error:
         raise CheckpointError(f"{checkpoint.path} does not fit this run: {error}") from None
     device = state.particles.prior_logits.device
     state.memory = {name: tensor.to(device) for name, tensor in _part(saved, "memory").items()}
     state.step, state.seconds, state.skipped = checkpoint.step, checkpoint.seconds, checkpoint.skipped
+
+
+def load_weights(checkpoint: Checkpoint, *, raw: Particles, ema: Particles) -> Normaliser:
+    """Put the weights of a checkpoint into particles, and give its normaliser: all that predictions need."""
+    try:
+        raw.load_state_dict(_part(checkpoint.tensors, "particles"))
+        ema.load_state_dict(_part(checkpoint.tensors, "teacher"))
+        return Normaliser(**_part(checkpoint.tensors, "normaliser"))
+    except (RuntimeError, TypeError, ValueError, KeyError) as error:
+        raise CheckpointError(f"{checkpoint.path} does not fit its recipe: {error}") from None
+
+
+def latest(run: Path, use: Callable[[Checkpoint], T], *, rename_damaged: bool = False) -> T | None:
+    """What `use` makes of the newest checkpoint that it can use; None if there is no checkpoint at all.
+
+    A damaged one is left out with a warning. rename_damaged: it no longer counts as one of the two that are kept.
+    """
+    problems: dict[int, str] = {}
+    for step in steps(run):
+        try:
+            used = use(read(run, step))
+        except CheckpointError as error:
+            problems[step] = str(error)
+            continue
+        for damaged, problem in problems.items():
+            log.warning("%s; going back to step %d", problem, step)
+            if rename_damaged:
+                set_aside(run, damaged)
+        return used
+    if problems:
+        raise CheckpointError(f"no checkpoint in {run} can be used: {next(iter(problems.values()))}")
+    return None
 
 
 def _read_record(path: Path, step: int) -> dict[str, Any]:

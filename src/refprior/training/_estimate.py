@@ -6,13 +6,21 @@ from dataclasses import dataclass
 import torch
 
 from refprior.training._checkpoint import state_tensors
-from refprior.training._loop import begin, differentiate, draw, evaluation, update
+from refprior.training._evaluate import evaluate_all
+from refprior.training._loop import begin, differentiate, draw, update
 from refprior.training._recipe import Recipe
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Sizes in numbers and bytes, times in seconds."""
+    """Sizes in numbers and bytes, times in seconds.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> cost = rp.training.estimate(rp.recipes.digits_ssl(), torch.device("cpu"), steps=1)
+    >>> cost.parameters, cost.steps
+    (14058, 600)
+    """
 
     parameters: int  # of one particle
     particles: int
@@ -28,17 +36,23 @@ class Estimate:
 
 
 def estimate(recipe: Recipe, device: torch.device, steps: int = 5) -> Estimate:
-    """Run a few steps and one evaluation; the first step warms up and does not count."""
-    task = recipe.task().to(device)
+    """Run a few steps and one evaluation; the first step warms up and does not count.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> rp.training.estimate(rp.recipes.digits_ssl(), torch.device("cpu"), steps=1).total_seconds > 0
+    True
+    """
+    task = recipe.read_task().to(device)
     state = begin(recipe, task, device)
     times = []
     for _ in range(steps + 1):
         started = time.perf_counter()
-        differentiate(recipe, draw(recipe, task, state), state).total.item()
+        differentiate(recipe, task, draw(recipe, task, state), state).total.item()
         update(recipe, state)
         times.append(time.perf_counter() - started)
     started = time.perf_counter()
-    evaluation(recipe, task, state)
+    evaluate_all(recipe, task, state.normaliser, raw=state.particles, ema=state.teacher)
     return Estimate(
         parameters=sum(p.numel() for p in state.particles.network.parameters()) // recipe.particles,
         particles=recipe.particles,

@@ -1,79 +1,193 @@
 """A recipe: everything that determines a run, as one frozen record."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal, get_args
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, Self, get_args
 
 from torch import nn
 
-from refprior.data import Task
-from refprior.methods import Method
+from refprior._checks import number, one_of, whole_number
+from refprior.data import Identity, PrincipalComponents, Standardise, Task
+from refprior.methods import Method, Needs
 from refprior.training._optimiser import Optimiser
-from refprior.views import View, unchanged
+from refprior.training._parts import (
+    ROOMS,
+    OwnPartError,
+    Part,
+    Plain,
+    check_depth,
+    checked_settings,
+    from_plain,
+    is_own,
+    put_together,
+    take_apart,
+    to_plain,
+)
+from refprior.views import Unchanged, View
 
 Head = Literal["same", "new", "probe"]
 EPOCH = 1024  # weight updates, as the paper counts (appendix Setup)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """One run: data, networks, method and optimisation. Several stages are a chain: `start` is trained first."""
+    """One run: data, networks, method and optimisation. Several stages are a chain: `start` is trained first.
 
-    task: Callable[[], Task]
-    network: Callable[[], nn.Module]
+    >>> from functools import partial
+    >>> import refprior as rp
+    >>> recipe = rp.Recipe(
+    ...     task=rp.data.FewLabels("digits", labels=50),
+    ...     network=partial(rp.networks.SmallCNN, shape=(1, 8, 8), classes=10),
+    ...     method=rp.ReferencePrior(alpha=0.1),
+    ...     steps=600,
+    ... )
+    >>> rp.Recipe.from_json(recipe.to_json()).method
+    ReferencePrior(order=2, alpha=0.1, final_alpha=None, tau=0.3333333333333333, gamma=None, jensen=True, \
+stop_gradient=True, threshold=None, marginal_views='mixture', marginal_gradient=False, per_item=False, \
+trainable_prior=False, samples=None)
+    """
+
+    task: Callable[[], Task] | Task  # the data: `FewLabels(…)`, a function that returns a task, or a task
+    network: Callable[[], nn.Module]  # makes a new network that returns logits
     method: Method
+    inputs: Standardise | PrincipalComponents | Identity = field(
+        default_factory=Standardise
+    )  # what the network sees of an image
     particles: int = 4
     steps: int = 200 * EPOCH
-    labelled: int = 64  # labelled images a step
-    unlabelled: int = 448  # unlabelled images or tuples a step
-    source: int = 64  # labelled images of the source task a step, where the method is a two-stage one
+    labelled_batch: int = 64  # labelled images per step
+    unlabelled_batch: int = 448  # unlabelled images or tuples per step
+    source_batch: int = 64  # labelled images of the source task per step, where the method wants them
     unlabelled_unit: Literal["images", "tuples"] = "images"  # the paper says tuples, the authors' code cuts images
-    weak: View = unchanged
-    strong: View = unchanged
+    weak: View = field(default_factory=Unchanged)
+    strong: View = field(default_factory=Unchanged)
     optimiser: Optimiser = field(default_factory=Optimiser)
-    ema: float = 0.999
+    ema: float = 0.999  # decay of the moving average of the weights
     precision: Literal["float32", "bfloat16"] = "float32"
-    evaluate_every: int = EPOCH
-    snapshots: int = 0  # so often, after the start, the predictions of all particles are kept, denser in the beginning
-    skip_not_finite: int = 0  # steps with a loss or gradient that is not finite may be skipped so often; then it stops
+    evaluate_every: int = EPOCH  # steps
+    snapshots: int = 0  # times that the predictions of all particles are kept, more of them in the beginning
+    skip_not_finite: int = 0  # steps whose loss or gradient is not finite may be skipped this many times
     readout: Literal["outputs", "consensus"] = "outputs"  # what is scored: outputs are classes, or clusters are
     seed: int = 0
     start: "Recipe | None" = None  # the stage whose weights this one begins with
-    head: Head = "same"  # the output layer after such a stage: go on with it, draw a new one, or train a new one alone
+    head: Head = "same"  # the output layer after such a stage: keep it, draw a new one, or train only a new one
 
     def __post_init__(self) -> None:
-        smallest = dict.fromkeys(("particles", "steps", "labelled", "unlabelled", "source", "evaluate_every"), 1)
-        for name, least in {**smallest, "snapshots": 0, "skip_not_finite": 0}.items():
-            value = getattr(self, name)
-            if not hasattr(value, "__index__") or value < least:
-                raise ValueError(f"{name} must be a whole number of at least {least}, got {value}")
-        if not hasattr(self.seed, "__index__") or not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed must be a whole number of 0 … {2**32 - 1}, got {self.seed}")
-        if not callable(self.task):
-            raise ValueError("task must be a function that gives a task: for one that is there, lambda: task")
-        if not 0 <= self.ema < 1:
-            raise ValueError(f"ema must lie in [0, 1), got {self.ema}")
-        if self.unlabelled_unit not in ("images", "tuples"):
-            raise ValueError(f"unlabelled_unit must be 'images' or 'tuples', got {self.unlabelled_unit!r}")
-        if self.precision not in ("float32", "bfloat16"):
-            raise ValueError(f"precision must be 'float32' or 'bfloat16', got {self.precision!r}")
+        self._check_numbers()
+        self._check_parts()
+        one_of("unlabelled_unit", self.unlabelled_unit, ("images", "tuples"))
+        one_of("precision", self.precision, ("float32", "bfloat16"))
+        one_of("readout", self.readout, ("outputs", "consensus"))
+        one_of("head", self.head, get_args(Head))
+        self._check_stages()
+        if self.method.needs.views and not self.tuples:
+            size = self.method.needs.tuple_size
+            raise ValueError(f"unlabelled_batch={self.unlabelled_batch} is less than one tuple of {size} images")
+
+    def _check_numbers(self) -> None:
+        """Numbers within their limits; those of numpy become Python's own, which every record can hold."""
+        sizes = ("particles", "steps", "labelled_batch", "unlabelled_batch", "source_batch", "evaluate_every")
+        numbers: dict[str, float] = {name: whole_number(name, getattr(self, name), at_least=1) for name in sizes}
+        for name in ("snapshots", "skip_not_finite"):
+            numbers[name] = whole_number(name, getattr(self, name), at_least=0)
+        numbers["seed"] = whole_number("seed", self.seed, at_least=0, at_most=2**32 - 1)
+        numbers["ema"] = number("ema", self.ema, at_least=0, below=1)
+        for name, value in numbers.items():
+            object.__setattr__(self, name, value)
+
+    def _check_parts(self) -> None:
+        for name in ("task", "network", "method", "weak", "strong"):
+            part = getattr(self, name)
+            if not callable(part) and not (name == "task" and isinstance(part, Task)):
+                raise ValueError(f"{name} must be a function or a part of refprior, got {part!r}")
+        if not isinstance(getattr(self.method, "needs", None), Needs):
+            name = getattr(self.method, "__name__", type(self.method).__name__)
+            raise ValueError(f"{name} is not a method: it does not declare its `needs`")
+        if not hasattr(self.inputs, "fit"):
+            raise ValueError(f"inputs must be Standardise, PrincipalComponents or Identity, got {self.inputs!r}")
+        if not isinstance(self.optimiser, Optimiser):
+            raise ValueError(f"optimiser must be an Optimiser, got {self.optimiser!r}")
+
+    def _check_stages(self) -> None:
         if self.optimiser.warmup >= self.steps:
             raise ValueError(f"{self.optimiser.warmup} steps of warm-up do not fit a run of {self.steps} steps")
         if self.start is not None and self.start.particles != self.particles:
             raise ValueError(f"the first stage has {self.start.particles} particles, this one {self.particles}")
-        if self.readout not in ("outputs", "consensus"):
-            raise ValueError(f"readout must be 'outputs' or 'consensus', got {self.readout!r}")
-        if self.head not in get_args(Head):
-            raise ValueError(f"head must be one of {', '.join(get_args(Head))}, got {self.head!r}")
         if self.head != "same" and self.start is None:
             raise ValueError(f"head={self.head!r} is for a second stage: give start, the recipe of the first one")
-        if self.method.order and not self.tuples:
-            raise ValueError(f"order {self.method.order} does not fit {self.unlabelled} unlabelled images a step")
 
     @property
     def tuples(self) -> int:
-        """Tuples of `method.order` unlabelled images a step; a remainder of images is left out."""
-        order = self.method.order
-        if order == 0:
+        """Tuples of unlabelled images per step; a remainder of images is left out."""
+        size = self.method.needs.tuple_size if self.method.needs.views else 0
+        if size == 0:
             return 0
-        return self.unlabelled if self.unlabelled_unit == "tuples" else self.unlabelled // order
+        return self.unlabelled_batch if self.unlabelled_unit == "tuples" else self.unlabelled_batch // size
+
+    def read_task(self) -> Task:
+        """The data of this recipe."""
+        task = self.task if isinstance(self.task, Task) else self.task()
+        if not isinstance(task, Task):
+            raise ValueError(f"task must give a refprior.data.Task, got {type(task).__name__}")
+        return task
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that determines the run, as plain numbers, words, lists and dictionaries."""
+        parts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "start"}
+        plain = {name: to_plain(take_apart(value)) for name, value in parts.items()}
+        return {**plain, "start": self.start.to_dict() if self.start is not None else None}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any], **parts: Any) -> Self:
+        """A recipe from `to_dict`. parts: your own network, task, method or views, which no record can hold."""
+        if not isinstance(record, Mapping):
+            raise ValueError(f"a recipe is a dictionary of settings, got {type(record).__name__}")
+        check_depth(record, "recipe")
+        return cls(**_read(record, parts, cls, "recipe"))
+
+    def to_json(self) -> str:
+        """`to_dict` as text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str, **parts: Any) -> Self:
+        """A recipe from `to_json`."""
+        try:
+            record = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"not a recipe: {error}") from None
+        return cls.from_dict(record, **parts)
+
+
+def _read(record: Any, parts: Mapping[str, Any], cls: type[Recipe], where: str) -> dict[str, Any]:
+    """The arguments of a recipe from its record."""
+    if not isinstance(record, Mapping):
+        raise ValueError(f"{where} is not a dictionary of settings")
+    checked_settings(cls, dict(record), where)
+    arguments: dict[str, Any] = {}
+    for name, value in record.items():
+        if name == "start":
+            arguments[name] = None if value is None else cls(**_read(value, parts, cls, f"{where}.start"))
+        elif parts.get(name) is not None and (where == "recipe" or is_own(value)):  # an earlier stage has its own task
+            arguments[name] = parts[name]
+        else:
+            arguments[name] = _field(name, value, f"{where}.{name}")
+    return arguments
+
+
+def _field(name: str, value: Any, where: str) -> Any:
+    if name not in ROOMS:
+        if not isinstance(value, Plain):
+            raise ValueError(f"{where} must be a number or a word, got {type(value).__name__}")
+        return value
+    try:
+        part = from_plain(value, ROOMS[name], where)
+    except OwnPartError as error:
+        raise OwnPartError(f"{error}, which is not part of refprior: hand it in, {name}=…") from None
+    if not isinstance(part, Part):
+        raise ValueError(f"{where} must name a part of refprior.{ROOMS[name]}, got {value!r}")
+    try:
+        return put_together(part)
+    except TypeError as error:  # a setting of another kind than the part can even look at
+        raise ValueError(f"{where}: {error}") from None

@@ -1,11 +1,11 @@
-"""Train a recipe, and what comes out of it: a `Run` that predicts."""
+"""A trained recipe: what it predicts, how good that is, and how to read it back from its folder."""
 
-import logging
-import shlex
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+# K particles, n images, C classes
+
+from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,298 +13,210 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from refprior.data import Examples, Task
+from refprior._checks import one_of
+from refprior.data import Examples, Normaliser, Task, TaskRecord
+from refprior.data._fingerprint import check_same_data
+from refprior.data._task import check_images
+from refprior.methods import Loss, Needs, Step
 from refprior.particles import Particles
-from refprior.posterior import Average, Consensus, Scores, consensus, likelihood_weights, predictive, scores
+from refprior.posterior import (
+    Average,
+    Consensus,
+    Scores,
+    Uncertainty,
+    consensus,
+    likelihood_weights,
+    predictive,
+    scores,
+    uncertainty,
+)
 from refprior.training import _checkpoint as checkpoint
 from refprior.training import _folder as folder
-from refprior.training import _snapshot as snapshot
-from refprior.training._checkpoint import CheckpointError
-from refprior.training._describe import describe
-from refprior.training._loop import CONSENSUS_IMAGES, Record, State, begin, log_probabilities, optimise, spread
+from refprior.training._evaluate import CONSENSUS_IMAGES, evenly_spaced, log_probabilities
+from refprior.training._header import Header, check_same_network, read_header
+from refprior.training._parts import is_own
 from refprior.training._recipe import Recipe
-from refprior.training._stages import check_stages
-from refprior.training._stopping import Stop, Stopped, stopping
-from refprior.training._trouble import NotFiniteError, dump
+from refprior.training._records import Record
 
-Watcher = Callable[[Record], None]
-Kind = Literal["ema", "raw"]  # which weights: the moving average, or as they are
-Weighting = Literal["prior", "likelihood"]  # how the particles count in a prediction
-log = logging.getLogger("refprior")
+Weights = Literal["ema", "raw"]  # the moving average of the weights, or the weights themselves
+Weighting = Literal["prior", "likelihood"]  # how much each particle counts in a prediction
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Run:
-    """A trained recipe."""
+    """A trained recipe.
+
+    Predictions need the weights only. `task` reads the data when it is first used, and refuses data that are not those
+    of the training.
+
+    >>> import refprior as rp
+    >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
+    >>> run.predict(run.task.test.images[:3]).shape
+    (3, 10)
+    """
 
     recipe: Recipe
-    task: Task
+    data: TaskRecord  # what is known of the data without reading them
     particles: Particles  # the raw weights
     ema: Particles  # their moving average
-    history: list[Record] = field(default_factory=list)
+    normaliser: Normaliser
+    history: tuple[Record, ...] = ()
+    path: Path | None = None  # the run folder
+    find_task: Callable[[], Task] = field(repr=False)
+
+    @cached_property
+    def task(self) -> Task:
+        """The data of the training."""
+        return self.find_task()
 
     @property
     def result(self) -> Record:
         """The record of the last step: what every table reports."""
+        if not self.history:
+            raise ValueError("the run has no record yet: it was stopped before its first")
         return self.history[-1]
+
+    def log_probabilities(self, images: np.ndarray | Tensor, *, weights: Weights = "ema") -> Tensor:
+        """log p(y | x, w_k) of every particle: (n, *shape) -> (K, n, C)."""
+        particles = self._particles(weights)
+        batch = torch.as_tensor(images).to(particles.prior_logits.device)
+        check_images("given", batch, self.data.shape, getattr(torch, self.data.dtype))
+        return log_probabilities(particles, self.normaliser, batch, len(self.data.classes))
 
     def predict(
         self,
         images: np.ndarray | Tensor,
-        weights: Weighting = "prior",
-        kind: Kind = "ema",
-        average_of: Average = "probabilities",
+        *,
+        weights: Weights = "ema",
+        weighting: Weighting = "prior",
+        average: Average = "probabilities",
     ) -> np.ndarray:
         """p(y | x, x^n, y^n), eq:bayes_posterior_predictive_distribution: (n, *shape) -> (n, C) probabilities."""
-        particles = self.weights(kind)
-        batch = torch.as_tensor(images).to(particles.prior_logits.device)
-        self.task.check_images("given", batch)
-        log_p = log_probabilities(particles, self.task, batch)
-        return np.asarray(predictive(log_p, self.posterior(weights, kind), average_of).exp().cpu())
+        log_p = self.log_probabilities(images, weights=weights)
+        posterior = self.posterior(weights=weights, weighting=weighting)
+        return np.asarray(predictive(log_p, posterior, average).exp().cpu())
+
+    def uncertainty(
+        self, images: np.ndarray | Tensor, *, weights: Weights = "ema", weighting: Weighting = "prior"
+    ) -> Uncertainty:
+        """Total = within particles + between particles, in nats per image: (n, *shape) -> (n,) each."""
+        log_p = self.log_probabilities(images, weights=weights)
+        return uncertainty(log_p, self.posterior(weights=weights, weighting=weighting))
 
     def evaluate(
         self,
-        kind: Kind = "ema",
-        weights: Weighting = "prior",
-        average_of: Average = "probabilities",
         part: Examples | None = None,
+        *,
+        weights: Weights = "ema",
+        weighting: Weighting = "prior",
+        average: Average = "probabilities",
     ) -> Scores:
         """Scores on the test part, or on another one."""
         part = self.task.test if part is None else part
-        log_p = log_probabilities(self.weights(kind), self.task, part.images)
-        return scores(log_p, part.labels, self.posterior(weights, kind), average_of)
+        log_p = self.log_probabilities(part.images, weights=weights)
+        return scores(log_p, part.labels, self.posterior(weights=weights, weighting=weighting), average)
 
-    def weights(self, kind: Kind) -> Particles:
-        return self.ema if kind == "ema" else self.particles
+    def posterior(self, *, weights: Weights = "ema", weighting: Weighting = "likelihood") -> Tensor:
+        """log p(w_k | x^n, y^n) given the labelled images, or the prior, which is uniform unless it was learnt: (K,).
 
-    def consensus(self, clusters: int | None = None, kind: Kind = "ema") -> Consensus:
+        The labelled images have trained the particles too, so that their likelihood is too sure of itself.
+        """
+        one_of("weighting", weighting, ("prior", "likelihood"))
+        log_prior = self._particles(weights).log_prior.detach()
+        if weighting == "prior":
+            return log_prior
+        log_p = self.log_probabilities(self.task.labelled.images, weights=weights)
+        return likelihood_weights(log_p, self.task.labelled.labels, log_prior)
+
+    def consensus(self, clusters: int | None = None, *, weights: Weights = "ema") -> Consensus:
         """Clusters of the unlabelled images (2,000 at equal intervals if there are more), without names yet.
 
         clusters: how many; by default as many as classes.
         """
-        particles = self.weights(kind)
-        log_p = log_probabilities(particles, self.task, spread(self.task.unlabelled, CONSENSUS_IMAGES))
-        return consensus(log_p, len(self.task.classes) if clusters is None else clusters, particles.log_prior.detach())
+        count = len(self.data.classes) if clusters is None else clusters
+        log_p = self.log_probabilities(evenly_spaced(self.task.unlabelled, CONSENSUS_IMAGES), weights=weights)
+        return consensus(log_p, count, self._particles(weights).log_prior.detach())
 
-    def posterior(self, weights: Weighting = "likelihood", kind: Kind = "ema") -> Tensor:
-        """log p(w_k | x^n, y^n) of the labelled images, or the prior, which is uniform unless it was learnt: (K,)."""
-        particles = self.weights(kind)
-        log_prior = particles.log_prior.detach()
-        if weights == "prior":
-            return log_prior
-        log_p = log_probabilities(particles, self.task, self.task.labelled.images)
-        return likelihood_weights(log_p, self.task.labelled.labels, log_prior)
+    def _particles(self, weights: Weights) -> Particles:
+        one_of("weights", weights, ("ema", "raw"))
+        return self.ema if weights == "ema" else self.particles
+
+
+def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) -> Run:
+    """A run from its folder, as it was at its last checkpoint.
+
+    parts: what a run folder cannot hold, if the run used it: your own network=, task=, method=, weak=, strong=.
+    Only the network is needed to predict; evaluating needs the data.
+
+    >>> import refprior as rp
+    >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5})
+    >>> trained = rp.train(recipe, "runs/mine")
+    >>> run = rp.load("runs/mine")
+    >>> bool((run.predict(run.task.test.images) == trained.predict(run.task.test.images)).all())
+    True
+    """
+    path, device = Path(path), torch.device(device)
+    unknown = set(parts) - {"network", "task", "method", "weak", "strong"}
+    if unknown:
+        raise ValueError(f"{', '.join(sorted(unknown))} is not a part of a recipe that can be handed in")
+    header = read_header(path)
+    recipe = read_recipe(path, header, parts)
+    raw = Particles(recipe.network, recipe.particles, seed=recipe.seed)
+    check_same_network(header, raw, str(path), "Hand in the network it was trained with, network=…")
+    ema = deepcopy(raw).requires_grad_(False).eval()
+
+    def weights(found: checkpoint.Checkpoint) -> tuple[int, Normaliser]:
+        return found.step, checkpoint.load_weights(found, raw=raw, ema=ema)
+
+    found = checkpoint.latest(path, weights)
+    if found is None:
+        raise ValueError(f"{path} has no checkpoint yet: nothing to load")
+    step, normaliser = found
+    return Run(
+        recipe=recipe,
+        data=header.data,
+        particles=raw.to(device),
+        ema=ema.to(device),
+        normaliser=normaliser,
+        history=tuple(r for r in folder.read_records(path) if r.step <= step),
+        path=path,
+        find_task=lambda: same_task(recipe, header, path).to(device),
+    )
+
+
+def read_recipe(path: Path, header: Header, parts: dict[str, Any]) -> Recipe:
+    """The recipe of a run folder. The user's own data, method and views may be missing: predictions need none."""
+    absent = {name: _Absent(name, path) for name in ("task", "method", "weak", "strong") if parts.get(name) is None}
+    own = {name: stand_in for name, stand_in in absent.items() if _is_own(header.recipe, name)}
+    try:
+        return Recipe.from_dict(header.recipe, **own, **{n: part for n, part in parts.items() if part is not None})
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 @dataclass(frozen=True)
-class Sitting:
-    """What all stages of one call of `train` with a folder share."""
+class _Absent:
+    """Stands for a part of the user's own that was not handed in, and says so when it is needed."""
 
-    out: Path
-    device: torch.device
-    watch: Watcher | None
-    save_every: float | None
-    stop: Stop
+    name: str
+    path: Path
 
+    @property
+    def needs(self) -> Needs:
+        return Needs()
 
-def train(
-    recipe: Recipe,
-    out: Path | str | None = None,
-    device: torch.device | str = "cpu",
-    watch: Watcher | None = None,
-    origin: dict[str, Any] | None = None,
-    fresh: bool = False,
-    save_every: float | None = None,
-) -> Run:
-    """Train every stage of a recipe. With `out`, write the run folder as it goes, or go on with the one that is there.
-
-    watch: called with each record as it is made. origin: what recipe.json says of where the recipe came from.
-    fresh: move an existing folder aside and start over. save_every: seconds between checkpoints; by default 30, and
-    longer where saving would take more than 1 % of the time.
-    """
-    device = torch.device(device)
-    if save_every is not None and not save_every >= 0:
-        raise ValueError(f"save_every must be at least 0 seconds, got {save_every}")
-    if out is None:
-        return _train_in_memory(recipe, device, watch)
-    path = Path(out)
-    if fresh and path.exists():
-        with folder.locked(path):
-            log.warning("moved the old run to %s", folder.move_aside(path))
-    with folder.locked(path), stopping() as stop:
-        return _stage(recipe, path, origin, Sitting(path, device, watch, save_every, stop))
+    def __call__(self, *_: Step) -> Loss:
+        raise ValueError(f"{self.path} was trained with a {self.name} of your own: hand it in, load(…, {self.name}=…)")
 
 
-def load(path: Path | str, recipe: Recipe, device: torch.device | str = "cpu") -> Run:
-    """A run from its folder, as its last checkpoint has it."""
-    path, device = Path(path), torch.device(device)
-    with _own_randomness(recipe.seed, device):
-        task = recipe.task().to(device)
-        state = begin(recipe, task, device)
-        if not restore_latest(path, state):
-            raise ValueError(f"{path} has no checkpoint yet: nothing to load")
-    history = [r for r in folder.read_records(path) if r["step"] <= state.step]
-    return _run(recipe, task, state, history)
+def _is_own(record: Any, name: str) -> bool:
+    """Whether a part of a recipe, or of a stage before it, is the user's own."""
+    start = record.get("start")
+    return is_own(record.get(name)) or (isinstance(start, dict) and _is_own(start, name))
 
 
-def restore_latest(path: Path, state: State, set_aside: bool = False) -> checkpoint.Checkpoint | None:
-    """Put the newest usable checkpoint into the state; a damaged one is passed over with a warning.
-
-    set_aside: rename the damaged ones, so that they do not count as one of the two that are kept.
-    """
-    problems: dict[int, str] = {}
-    for step in checkpoint.steps(path):
-        try:
-            read = checkpoint.read(path, step)
-            checkpoint.restore(state, read)
-        except CheckpointError as error:
-            problems[step] = str(error)
-            continue
-        for damaged, problem in problems.items():
-            log.warning("%s; going back to step %d", problem, step)
-            if set_aside:
-                checkpoint.set_aside(path, damaged)
-        return read
-    if problems:
-        raise CheckpointError(f"no checkpoint in {path} can be used: {next(iter(problems.values()))}")
-    return None
-
-
-class Saver:
-    """Saves now and then, so seldom that saving takes less than 1 % of the time, and survives a full disk."""
-
-    def __init__(self, path: Path, metrics: folder.Metrics, every: float | None) -> None:
-        self.path = path
-        self.metrics = metrics
-        self.every = every
-        self.interval = 30.0 if every is None else every
-        self.last = time.perf_counter()
-
-    def due(self) -> bool:
-        return time.perf_counter() - self.last >= self.interval
-
-    def save(self, state: State) -> None:
-        started = time.perf_counter()
-        checkpoint.save(self.path, state, self.metrics.sync())
-        self.last = time.perf_counter()
-        if self.every is None:
-            self.interval = max(30.0, 120 * (self.last - started))
-
-    def try_save(self, state: State) -> None:
-        """Save; if the disk is full or the like, say so, keep the old checkpoint and try again later."""
-        try:
-            self.save(state)
-        except OSError as error:
-            self.last = time.perf_counter()
-            log.warning("could not save step %d (%s): the old checkpoint stays, trying again later", state.step, error)
-
-    def must_save(self, state: State, tries: int = 5, wait: float = 2.0) -> None:
-        """Save, trying again for a while; then say what is left."""
-        for attempt in range(tries):
-            try:
-                return self.save(state)
-            except OSError as error:
-                log.warning("could not save step %d (%s), try %d of %d", state.step, error, attempt + 1, tries)
-                time.sleep(wait)
-        left = checkpoint.steps(self.path)[:1]
-        raise OSError(
-            f"could not save step {state.step} in {self.path}; the checkpoint of step {left[0] if left else 0} stays. "
-            "Make room; the same command goes on from there"
-        )
-
-
-def _train_in_memory(recipe: Recipe, device: torch.device, watch: Watcher | None) -> Run:
-    check_stages(recipe)
-    start = _train_in_memory(recipe.start, device, watch).particles if recipe.start is not None else None
-    with _own_randomness(recipe.seed, device):
-        task = recipe.task().to(device)
-        state = begin(recipe, task, device, start)
-        history = list(_watched(optimise(recipe, task, state), watch))
-    return _run(recipe, task, state, history)
-
-
-def _stage(recipe: Recipe, path: Path, origin: dict[str, Any] | None, sitting: Sitting) -> Run:
-    """Train one stage in its folder, from its last checkpoint, or else from the stage before it or from new weights."""
-    path.mkdir(exist_ok=True)
-    folder.check(path, describe(recipe))
-    with _own_randomness(recipe.seed, sitting.device):
-        task = recipe.task().to(sitting.device)
-        state = begin(recipe, task, sitting.device)
-        before = restore_latest(path, state, set_aside=True)
-        if before is None:
-            check_stages(recipe)
-        complete = state.step == recipe.steps
-        if not complete:
-            folder.write_header(path, origin, describe(recipe))
-        if before is None and recipe.start is not None:
-            start = _stage(recipe.start, path / "start", None, sitting)
-            state = begin(recipe, task, sitting.device, start.particles)
-        metrics = folder.Metrics(path, before.metrics_bytes if before is not None else None)
-        history = folder.read_records(path)
-        if complete:
-            log.warning("%s is complete: all %d steps are done", path, recipe.steps)
-        else:
-            history += _train_in(recipe, task, state, Saver(path, metrics, sitting.save_every), sitting)
-    return _run(recipe, task, state, history)
-
-
-def _train_in(recipe: Recipe, task: Task, state: State, saver: Saver, sitting: Sitting) -> list[Record]:
-    """Train in a locked folder to the end, or until asked to stop; the new records."""
-    history: list[Record] = []
-    if state.step == 0:
-        saver.must_save(state)
-    due = snapshot.steps(recipe)
-    if state.step in due:
-        _try_snapshot(saver.path, task, state)
-    try:
-        for record in optimise(recipe, task, state):
-            if state.step in due:
-                _try_snapshot(saver.path, task, state)
-            if record is not None:
-                saver.metrics.append(record)
-                history += _watched([record], sitting.watch)
-            if state.step == recipe.steps or sitting.stop.signal_number is not None:
-                saver.must_save(state)
-                _stop_if_asked(recipe, state, saver.path, sitting)
-            elif saver.due():
-                saver.try_save(state)
-    except NotFiniteError as error:
-        raise NotFiniteError(error.trouble, f"; the batch is in {dump(saver.path, error.trouble)}") from None
-    return history
-
-
-def _try_snapshot(path: Path, task: Task, state: State) -> None:
-    """Keep the predictions of this step; if the disk is full or the like, say so: they are only for pictures."""
-    try:
-        snapshot.save(path, task, state)
-    except OSError as error:
-        log.warning("could not keep the snapshot of step %d (%s): training goes on without it", state.step, error)
-
-
-def _stop_if_asked(recipe: Recipe, state: State, path: Path, sitting: Sitting) -> None:
-    """Raise `Stopped` if a signal came and there is something left to do."""
-    finished = state.step == recipe.steps and path == sitting.out
-    if sitting.stop.signal_number is not None and not finished:
-        message = f"stopped at step {state.step} of {recipe.steps} and saved"
-        again = f"the same command with --out {shlex.quote(str(sitting.out))} goes on"
-        raise Stopped(f"{message}; {again}", sitting.stop.signal_number)
-
-
-def _watched(records: Iterator[Record | None] | list[Record], watch: Watcher | None) -> Iterator[Record]:
-    for record in records:
-        if record is not None:
-            if watch is not None:
-                watch(record)
-            yield record
-
-
-def _run(recipe: Recipe, task: Task, state: State, history: list[Record]) -> Run:
-    return Run(recipe, task, state.particles, state.teacher, history)
-
-
-@contextmanager
-def _own_randomness(seed: int, device: torch.device) -> Iterator[None]:
-    """Networks may draw from the global generators (dropout): seed them for the run, and give them back after it."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed + 3)
-        yield
+def same_task(recipe: Recipe, header: Header, path: Path) -> Task:
+    """The data of a run folder, refused if they are no longer those of the training."""
+    task = recipe.read_task()
+    check_same_data(header.data, task, str(path), "Put the old data back, or hand them in, task=…")
+    return task

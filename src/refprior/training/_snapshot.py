@@ -11,17 +11,22 @@ import logging
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from refprior.data import Examples, Task
+from refprior.data import Examples, Normaliser, Task
+from refprior.particles import Particles
 from refprior.training import _checkpoint as checkpoint
+from refprior.training._evaluate import log_probabilities
 from refprior.training._folder import write_atomically
-from refprior.training._loop import State, begin, log_probabilities
+from refprior.training._header import read_header
+from refprior.training._loop import State
 from refprior.training._recipe import Recipe
+from refprior.training._run import read_recipe, same_task
 
 FOLDER, PROBE = "snapshots", "probe.safetensors"
 PROBES = 200  # images
@@ -39,7 +44,14 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Film:
-    """All snapshots of a run, the first step first, and the images that they are predictions of."""
+    """All snapshots of a run, the first step first, and the images that they are predictions of.
+
+    >>> import refprior as rp
+    >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 4, "snapshots": 1})
+    >>> run = rp.train(recipe, "runs/seen")
+    >>> rp.training.film("runs/seen").classes[:3]
+    ('0', '1', '2')
+    """
 
     path: Path
     probe: Examples
@@ -89,14 +101,34 @@ def save(run: Path, task: Task, state: State) -> None:
     if not (run / FOLDER / PROBE).exists():
         classes = {"classes": json.dumps(task.classes)}
         _write(run / FOLDER / PROBE, {"images": images.images, "labels": images.labels}, classes)
-    taken = take(task, state)
+    taken = take(task, state.step, state.particles, state.normaliser)
     _write(_file(run, taken.step), {"log_p": taken.log_p, "log_prior": taken.log_prior})
 
 
-def take(task: Task, state: State) -> Snapshot:
+def take(task: Task, step: int, particles: Particles, normaliser: Normaliser) -> Snapshot:
     """The snapshot of this moment."""
-    log_p = log_probabilities(state.particles, task, probe(task).images)
-    return Snapshot(state.step, log_p, state.particles.log_prior.detach())
+    log_p = log_probabilities(particles, normaliser, probe(task).images, len(task.classes))
+    return Snapshot(step, log_p, particles.log_prior.detach())
+
+
+def film(path: Path | str, **parts: Any) -> Film:
+    """The snapshots of a run, or what its checkpoints predict if it kept none.
+
+    parts: as in `load`, your own network= and task=, which checkpoints cannot hold.
+
+    >>> import refprior as rp
+    >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 4, "snapshots": 2})
+    >>> run = rp.train(recipe, "runs/seen")
+    >>> [shot.step for shot in rp.training.film("runs/seen").snapshots]
+    [0, 1, 4]
+    """
+    path = Path(path)
+    header = read_header(path)
+    found = read(path)
+    if found is not None:
+        return found
+    recipe = read_recipe(path, header, parts)
+    return from_checkpoints(path, recipe, same_task(recipe, header, path))
 
 
 def read(run: Path) -> Film | None:
@@ -111,26 +143,21 @@ def read(run: Path) -> Film | None:
     return Film(run, images, classes, shots)
 
 
-def from_checkpoints(run: Path, recipe: Recipe) -> Film:
-    """The start and the checkpoints of a run, for runs that kept no snapshots; a damaged one is passed over."""
-    with torch.random.fork_rng(devices=[]):  # a checkpoint restores the global generator too
-        task = recipe.task()
-        state = begin(recipe, task, torch.device("cpu"))
-        start = [take(task, state)] if recipe.start is None else []
-        taken = [take(task, state) for step in sorted(checkpoint.steps(run)) if _restored(state, run, step)]
+def from_checkpoints(run: Path, recipe: Recipe, task: Task) -> Film:
+    """The start and the checkpoints of a run, for runs that kept no snapshots; a damaged one is left out."""
+    raw, ema = (Particles(recipe.network, recipe.particles, seed=recipe.seed) for _ in range(2))
+    start = [take(task, 0, raw, recipe.inputs.fit(task.training_images))] if recipe.start is None else []
+    taken = []
+    for step in sorted(checkpoint.steps(run)):
+        try:
+            normaliser = checkpoint.load_weights(checkpoint.read(run, step), raw=raw, ema=ema)
+        except checkpoint.CheckpointError as error:
+            log.warning("%s; going on without it", error)
+        else:
+            taken.append(take(task, step, raw, normaliser))
     if not taken:
         raise ValueError(f"{run} holds no snapshot and no checkpoint that can be read: nothing to see yet")
     return Film(run, probe(task), task.classes, tuple({shot.step: shot for shot in start + taken}.values()))
-
-
-def _restored(state: State, run: Path, step: int) -> bool:
-    """Whether the checkpoint of this step is whole and now the state."""
-    try:
-        checkpoint.restore(state, checkpoint.read(run, step))
-    except checkpoint.CheckpointError as error:
-        log.warning("%s; going on without it", error)
-        return False
-    return True
 
 
 def _file(run: Path, step: int) -> Path:

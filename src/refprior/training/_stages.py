@@ -3,9 +3,9 @@
 from copy import deepcopy
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from refprior.particles import Particles
+from refprior.particles import Particles, output_layer
 from refprior.training._recipe import Recipe
 
 
@@ -49,14 +49,6 @@ def transplant(old: Particles, new: Particles) -> None:
     if wrong:
         raise ValueError(f"the two stages have different networks: {wrong[0]} is not the same in both")
     new.load_state_dict({**new.state_dict(), **kept})
-
-
-def output_layer(network: nn.Module) -> str:
-    """The name of the last linear layer, in the order in which the network's parts were made."""
-    linear = [name for name, module in network.named_modules() if isinstance(module, nn.Linear) and name]
-    if not linear:
-        raise ValueError("the network has no linear layer above others: there is no head to draw anew")
-    return str(linear[-1])
 
 
 def check_head(particles: Particles, images: Tensor) -> None:

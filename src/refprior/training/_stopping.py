@@ -9,7 +9,12 @@ from types import FrameType
 
 
 class Stopped(KeyboardInterrupt):
-    """The run was asked to stop and did, with everything saved."""
+    """The run was asked to stop and did, with everything saved.
+
+    >>> from refprior.training import Stopped
+    >>> issubclass(Stopped, KeyboardInterrupt)
+    True
+    """
 
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)

@@ -28,7 +28,12 @@ class Trouble:
 
 
 class NotFiniteError(ArithmeticError):
-    """Training met a number that is not finite and stopped; the weights are those of the last good step."""
+    """Training met a number that is not finite and stopped; the weights are those of the last good step.
+
+    >>> from refprior.training import NotFiniteError
+    >>> issubclass(NotFiniteError, ArithmeticError)
+    True
+    """
 
     def __init__(self, trouble: Trouble, where: str = "") -> None:
         super().__init__(f"{trouble}{where}")
@@ -49,8 +54,8 @@ def dump(folder: Path, trouble: Trouble) -> Path:
     """The batch of the step, for debugging."""
     path = folder / f"trouble-step-{trouble.step:08}.safetensors"
     batch = trouble.batch
-    tensors = {"x": batch.x, "y": batch.y, "weak": batch.weak, "strong": batch.strong, "index": batch.index}
-    tensors |= {"source": batch.source, "source_y": batch.source_y}
+    tensors = {"labelled": batch.labelled, "labels": batch.labels, "index": batch.index, **batch.views}
+    tensors |= {"source": batch.source, "source_labels": batch.source_labels}
     save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, path, {"trouble": str(trouble)})
     return path
 
@@ -58,8 +63,9 @@ def dump(folder: Path, trouble: Trouble) -> Path:
 def _bad_particles(particles: Particles, batch: Batch, gradients: list[Tensor]) -> list[int]:
     """Particles whose predictions are not finite; if all are, those whose gradient is not."""
     particles.eval()  # batch norm's statistics stay as they are
+    inputs = [x for x in (batch.labelled, *batch.views.values()) if len(x)]
     with torch.no_grad():
-        good = particles(batch.x).isfinite().flatten(1).all(1)  # (K,)
+        good = particles(inputs[0]).isfinite().flatten(1).all(1)  # (K,)
     if good.all():
         finite = [g.isfinite().reshape(len(g), -1).all(1) for g in gradients]  # (K,) each
         good = torch.stack(finite).all(0)

@@ -1,0 +1,80 @@
+"""Drawing batches: indices from endless streams, then views, then normalisation."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from refprior.data import Examples, Normaliser, Task
+from refprior.data._stream import Stream
+from refprior.information import log_likelihood
+from refprior.methods import Batch, Needs
+from refprior.training._recipe import Recipe
+from refprior.views import Learning, Unchanged, View
+
+Predict = Callable[[Tensor], Tensor]  # (n, *shape) images as they are stored -> (n, C) log-probabilities
+
+
+@dataclass
+class Sampler:
+    """Where batches come from: everything about drawing that changes while training."""
+
+    streams: dict[str, Stream]  # one per part of the task that is drawn from: labelled, unlabelled, source
+    generator: torch.Generator  # for views and methods, on the device of the images
+    weak: View
+    strong: View  # own copies: a view may learn
+
+    def draw(self, recipe: Recipe, task: Task, normaliser: Normaliser, predict: Predict) -> Batch:
+        """The next batch. predict: what a view that learns is told about."""
+        needs, chosen = recipe.method.needs, self._take(task.labelled, "labelled", recipe.labelled_batch)
+        labelled = self._weak(chosen.images, normaliser)
+        if "unlabelled" in self.streams and isinstance(self.strong, Learning) and len(chosen):
+            teach(self.strong, chosen, predict, self.generator)
+        index, views = self._unlabelled(recipe, task, normaliser)
+        count = recipe.tuples * needs.source_tuple_size or recipe.source_batch
+        source = self._take(task.labelled if task.source is None else task.source, "source", count)
+        return Batch(
+            labelled=labelled,
+            labels=chosen.labels,
+            views=views,
+            index=index,
+            source=self._weak(source.images, normaliser),
+            source_labels=source.labels,
+        )
+
+    def _unlabelled(self, recipe: Recipe, task: Task, normaliser: Normaliser) -> tuple[Tensor, dict[str, Tensor]]:
+        """Places in the pool, and the views that the method needs, by name: (n,), (n, ...) each."""
+        needs, device = recipe.method.needs, task.unlabelled.device
+        if "unlabelled" not in self.streams:
+            return torch.empty(0, dtype=torch.int64, device=device), {}
+        index = self.streams["unlabelled"].take(recipe.tuples * needs.tuple_size).to(device)
+        images = task.unlabelled[index]
+        kinds: dict[str, View] = {"clean": Unchanged(), "weak": self.weak, "strong": self.strong}
+        pairs = zip(needs.view_names, needs.views, strict=True)
+        return index, {name: normaliser(kinds[kind](images, self.generator)) for name, kind in pairs}
+
+    def _weak(self, images: Tensor, normaliser: Normaliser) -> Tensor:
+        return normaliser(self.weak(images, self.generator) if len(images) else images)
+
+    def _take(self, part: Examples, name: str, count: int) -> Examples:
+        """The next examples of a part; none of a part that is not drawn from."""
+        stream = self.streams.get(name)
+        index = torch.arange(0) if stream is None else stream.take(count)
+        return part[index.to(part.images.device)]
+
+
+def part_sizes(needs: Needs, task: Task) -> dict[str, int]:
+    """The sizes of the parts of the task that a method draws from."""
+    sizes = {
+        "labelled": len(task.labelled) if needs.labels else 0,
+        "unlabelled": len(task.unlabelled) if needs.views else 0,
+        "source": len(task.source) if needs.source and task.source is not None else 0,
+    }
+    return {name: size for name, size in sizes.items() if size}
+
+
+def teach(view: Learning, labelled: Examples, predict: Predict, generator: torch.Generator) -> None:
+    """Tell a view that learns what probability the moving average gives to the true classes of its probes."""
+    images, policy = view.probe(labelled.images, generator)
+    view.update(policy, log_likelihood(predict(images), labelled.labels).exp())

@@ -1,0 +1,72 @@
+"""Whether a recipe fits its task: everything that can be refused before the first step, in one place."""
+
+from copy import deepcopy
+from typing import get_args
+
+import torch
+from torch import Tensor
+
+from refprior._checks import one_of
+from refprior.data import Normaliser, Task
+from refprior.information import check_labelings
+from refprior.methods._step import ViewName
+from refprior.particles import Particles
+from refprior.training._recipe import Recipe
+from refprior.training._stages import check_head
+
+
+def check_needs(recipe: Recipe, task: Task) -> None:
+    """Refuse a task that lacks what the method declares to need."""
+    name, needs, has = type(recipe.method).__name__, recipe.method.needs, f"task {task.name!r} has"
+    for view in needs.views:
+        one_of(f"a view of {name}", view, get_args(ViewName))
+    if needs.labels and not len(task.labelled):
+        raise ValueError(f"{name} needs labelled images, {has} none")
+    if needs.views and not len(task.unlabelled):
+        raise ValueError(f"{name} needs unlabelled images, {has} none")
+    if recipe.tuples * needs.tuple_size > len(task.unlabelled):
+        wanted = recipe.tuples * needs.tuple_size
+        raise ValueError(
+            f"a step takes {wanted} unlabelled images, {has} {len(task.unlabelled)}: lower unlabelled_batch"
+        )
+    if needs.source and (task.source is None or not len(task.source)):
+        raise ValueError(f"{name} needs images of a source task, {has} none: see refprior.data.Pair")
+    if recipe.readout == "consensus" and len(task.unlabelled) < len(task.classes):
+        raise ValueError(f"a consensus needs unlabelled images, {has} {len(task.unlabelled)}")
+    if needs.enumerates:
+        check_labelings(recipe.particles, needs.enumerates, len(task.classes))
+
+
+def check_views(recipe: Recipe, task: Task) -> None:
+    """Try the views on two images: whether they give as many of the same shape back."""
+    images, generator = task.test.images[:2], torch.Generator(task.test.images.device).manual_seed(0)
+    for name, view in {"weak": recipe.weak, "strong": recipe.strong}.items():
+        seen = deepcopy(view)(images.clone(), generator)
+        if not isinstance(seen, Tensor) or seen.shape != images.shape:
+            got = tuple(seen.shape) if isinstance(seen, Tensor) else type(seen).__name__
+            raise ValueError(f"the {name} view makes {got} of {tuple(images.shape)}: it must keep number and shape")
+
+
+def check_network(recipe: Recipe, particles: Particles, normaliser: Normaliser, task: Task) -> None:
+    """Try the networks on two images: whether they take them, and give as many outputs as there are classes."""
+    inputs = normaliser(task.test.images[:2])
+    try:
+        with torch.no_grad():
+            outputs = particles.eval()(inputs).shape  # in evaluation: batch norm's statistics stay as they are
+    except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise ValueError(f"the network does not take inputs of {tuple(inputs.shape[1:])}: {error}") from None
+    _check_outputs(recipe, task, outputs[-1])
+    if len(outputs) != 3:
+        raise ValueError(f"the network gives {tuple(outputs[1:])} for {len(inputs)} images, not (images, classes)")
+    if recipe.head != "same":
+        check_head(particles, inputs)
+
+
+def _check_outputs(recipe: Recipe, task: Task, outputs: int) -> None:
+    """As many as classes, shared with the source if that has as many; or as many as target and source have together."""
+    classes, source = len(task.classes), len(task.source_classes) if recipe.method.needs.source else 0
+    if outputs == classes and source in (0, classes):
+        return
+    if not source or outputs != classes + source:
+        own = f", its source {source}: {classes + source} outputs give each its own" if source else ""
+        raise ValueError(f"the network gives {outputs} outputs, task {task.name!r} has {classes} classes{own}")

@@ -1,0 +1,176 @@
+"""A recipe taken apart: every part as what makes it and with which settings, to be written down, changed and read back.
+
+Dataclasses and partial functions come apart into a `Part`; numbers and words stay as they are. A part that refprior
+publishes is written by its public name. Everything else is the user's own: it is written down by its qualified name,
+and reading it back needs the object itself. Nothing is ever imported or called because a file names it.
+"""
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache, partial
+from typing import Any, get_type_hints
+
+import numpy as np
+from torch import nn
+
+from refprior import data, methods, networks, views
+from refprior.training._optimiser import Optimiser
+
+ROOMS = {"task": "data", "inputs": "data", "network": "networks", "method": "methods", "weak": "views"}
+ROOMS |= {"strong": "views", "optimiser": "training"}  # where the parts of a recipe's fields are published
+_DEPTH = 100  # of dictionaries and lists in a record
+Plain = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Part:
+    """What makes a part of a recipe, and its settings by name."""
+
+    make: Callable[..., Any]
+    settings: dict[str, Any]
+
+    @property
+    def hints(self) -> dict[str, Any]:
+        """Names and types of everything that can be set."""
+        return signature_hints(self.make)
+
+
+class OwnPartError(ValueError):
+    """A record holds a part of the user's own, which only the user can hand in."""
+
+
+@cache
+def published() -> dict[str, Callable[..., Any]]:
+    """All parts that a recipe may name, by their public names."""
+    rooms = {
+        "data": (data.FewLabels, data.Pair, data.Standardise, data.PrincipalComponents, data.Identity),
+        "networks": _those(networks, lambda thing: isinstance(thing, type) and issubclass(thing, nn.Module)),
+        "methods": _those(methods, lambda thing: is_dataclass(thing) and hasattr(thing, "needs")),
+        "views": _those(views, is_dataclass),
+        "training": (Optimiser,),
+    }
+    return {f"refprior.{room}.{make.__name__}": make for room, makes in rooms.items() for make in makes}
+
+
+def _those(room: Any, wanted: Callable[[Any], bool]) -> list[Callable[..., Any]]:
+    things = [getattr(room, name) for name in room.__all__]
+    return [thing for thing in things if wanted(thing)]
+
+
+def public_name(make: Callable[..., Any]) -> str | None:
+    return next((name for name, other in published().items() if other is make), None)
+
+
+def take_apart(value: Any) -> Any:
+    """Dataclasses that are compared by value, partial functions, functions and classes become a `Part`."""
+    if isinstance(value, partial):
+        bound = inspect.signature(value.func).bind_partial(*value.args, **value.keywords)
+        bound.apply_defaults()
+        return Part(value.func, {name: take_apart(v) for name, v in bound.arguments.items()})
+    if is_configuration(value):
+        settings = {f.name: take_apart(getattr(value, f.name)) for f in fields(value) if f.init and f.compare}
+        return Part(type(value), settings)
+    if inspect.isclass(value) or inspect.isfunction(value):
+        return take_apart(partial(value)) if _defaults(value) else Part(value, {})
+    if isinstance(value, list | tuple | range):
+        return tuple(take_apart(item) for item in value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def put_together(value: Any) -> Any:
+    """The inverse of `take_apart`."""
+    if isinstance(value, tuple):
+        return tuple(put_together(item) for item in value)
+    if not isinstance(value, Part):
+        return value
+    settings = {name: put_together(item) for name, item in value.settings.items()}
+    if is_dataclass(value.make):
+        return value.make(**checked_settings(value.make, settings, "recipe"))
+    return partial(value.make, **settings) if settings else value.make
+
+
+def is_configuration(value: Any) -> bool:
+    """Dataclass objects that are compared by value; those that are not, such as tasks, are data."""
+    return is_dataclass(value) and not isinstance(value, type) and type(value).__eq__ is not object.__eq__
+
+
+def to_plain(value: Any) -> Any:
+    """What JSON can hold: parts as dictionaries that name their type."""
+    if isinstance(value, Part):
+        name = public_name(value.make)
+        head = {"type": name} if name is not None else {"own": qualified_name(value.make)}
+        return head | {key: to_plain(item) for key, item in value.settings.items()}
+    if isinstance(value, tuple):
+        return [to_plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return {"own": qualified_name(type(value))}
+
+
+def from_plain(record: Any, room: str, where: str) -> Any:
+    """Parts of one room from what JSON holds; `where` names the place in errors."""
+    if isinstance(record, list):
+        return tuple(from_plain(item, room, where) for item in record)
+    if not isinstance(record, Mapping):
+        return record
+    if "own" in record:
+        own = record["own"]
+        raise OwnPartError(f"{where} is your own {own if isinstance(own, str) and own.isprintable() else 'part'}")
+    name = record.get("type")
+    make = published().get(name) if isinstance(name, str) else None
+    if make is None or not str(name).startswith(f"refprior.{room}."):
+        raise ValueError(f"{where} names {name!r}, which is no part of refprior.{room}: not read")
+    settings = checked_settings(make, {key: item for key, item in record.items() if key != "type"}, where)
+    return Part(make, {key: from_plain(item, room, f"{where}.{key}") for key, item in settings.items()})
+
+
+def check_depth(record: Any, where: str) -> None:
+    """Refuse a record that is nested more deeply than any recipe, before anything goes down into it."""
+    level = [record]
+    for _ in range(_DEPTH):
+        inner = (value.values() if isinstance(value, Mapping) else value for value in level)
+        level = [item for items in inner for item in items if isinstance(item, Mapping | list)]
+        if not level:
+            return
+    raise ValueError(f"{where} is nested more than {_DEPTH} levels deep: not read")
+
+
+def is_own(record: Any) -> bool:
+    """Whether a part as JSON holds it has something that refprior does not publish."""
+    if isinstance(record, Mapping):
+        return "own" in record or any(is_own(item) for item in record.values())
+    return isinstance(record, list) and any(is_own(item) for item in record)
+
+
+def checked_settings(make: Callable[..., Any], settings: dict[str, Any], where: str) -> dict[str, Any]:
+    """The settings, if the part has them all."""
+    known = inspect.signature(make).parameters
+    unknown = [name for name in settings if name not in known]
+    missing = [n for n, p in known.items() if p.default is inspect.Parameter.empty and n not in settings]
+    if unknown or missing:
+        problem = f"has no setting {unknown[0]!r}" if unknown else f"lacks the setting {missing[0]!r}"
+        raise ValueError(f"{where}: {make.__name__} {problem}")
+    return settings
+
+
+def signature_hints(make: Callable[..., Any]) -> dict[str, Any]:
+    """Names and types of the parameters of a function or class."""
+    parameters = [
+        p for p in inspect.signature(make).parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
+    hints = get_type_hints(make.__init__ if inspect.isclass(make) and not is_dataclass(make) else make)
+    return {p.name: hints.get(p.name, Any) for p in parameters}
+
+
+def qualified_name(thing: Any) -> str:
+    return f"{thing.__module__}.{getattr(thing, '__qualname__', type(thing).__qualname__)}"
+
+
+def _defaults(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(p.default is not inspect.Parameter.empty for p in parameters)

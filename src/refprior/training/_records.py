@@ -1,0 +1,96 @@
+"""What a run writes down while it trains, typed: one schema for metrics.jsonl, tables, progress and pages."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from refprior.posterior import Scores
+
+
+@dataclass(frozen=True)
+class PartScores:
+    """Scores on one part of the data, of the moving average and of the raw weights.
+
+    >>> import refprior as rp
+    >>> evaluation = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 2})).result.evaluation
+    >>> len(evaluation.test.ema.particles)
+    4
+    """
+
+    ema: Scores
+    raw: Scores
+
+
+@dataclass(frozen=True)
+class ConsensusScores:
+    """How well clusters, found without labels and matched to the classes, fit each part.
+
+    >>> from refprior.training import ConsensusScores
+    >>> ConsensusScores(test=0.96).stability is None
+    True
+    """
+
+    test: float
+    validation: float | None = None
+    stability: float | None = None  # share of the pool on which two halves of the particles agree; needs no label
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All scores at one step.
+
+    >>> import refprior as rp
+    >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 2})
+    >>> evaluation = rp.train(recipe).result.evaluation
+    >>> 0 <= evaluation.accuracy <= 1
+    True
+    """
+
+    test: PartScores
+    validation: PartScores | None = None
+    consensus: ConsensusScores | None = None
+
+    @property
+    def accuracy(self) -> float:
+        """On the test part: of the consensus where clusters are scored, else of the moving average's ensemble."""
+        return self.test.ema.accuracy if self.consensus is None else self.consensus.test
+
+
+@dataclass(frozen=True)
+class Record:
+    """One line of metrics.jsonl.
+
+    >>> from refprior.training import Record
+    >>> record = Record(step=10, steps=100, learning_rate=0.03, loss=1.5, seconds=2.0)
+    >>> Record.from_dict(record.to_dict()) == record
+    True
+    """
+
+    step: int
+    steps: int  # of this stage in all
+    learning_rate: float
+    loss: float | None  # None: not finite
+    seconds: float  # of training so far
+    terms: dict[str, float | None] = field(default_factory=dict)  # of the loss
+    skipped: int = 0  # steps whose loss or gradient was not finite, so far
+    evaluation: Evaluation | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, lists and dictionaries."""
+        return msgspec.to_builtins(self)  # type: ignore[no-any-return]
+
+    @classmethod
+    def from_dict(cls, record: Any) -> "Record":
+        """A record from `to_dict`; a ValueError names the first place that is wrong."""
+        return msgspec.convert(_with_nan(record), cls)
+
+
+def _with_nan(value: Any, scores: bool = False) -> Any:
+    """JSON has no NaN and holds null in its place. Scores are all numbers: among them null is NaN again."""
+    if isinstance(value, dict):
+        return {name: _with_nan(item, scores or name in ("ema", "raw")) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_with_nan(item, scores) for item in value]
+    return math.nan if scores and value is None else value

@@ -1,0 +1,209 @@
+"""Training a recipe, in memory or in a run folder that survives every interruption."""
+
+import logging
+import os
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from refprior._checks import number
+from refprior.data import Task, fingerprint
+from refprior.training import _checkpoint as checkpoint
+from refprior.training import _folder as folder
+from refprior.training import _snapshot as snapshot
+from refprior.training._header import Origin, check_same_parts, check_same_run, make_header, write_header
+from refprior.training._loop import State, begin, optimise
+from refprior.training._recipe import Recipe
+from refprior.training._records import Record
+from refprior.training._run import Run
+from refprior.training._saving import Saver
+from refprior.training._stages import check_stages
+from refprior.training._stopping import Stop, Stopped, stopping
+from refprior.training._trouble import NotFiniteError, dump
+
+Watcher = Callable[[Record], None]
+log = logging.getLogger("refprior")
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+@dataclass(frozen=True)
+class Session:
+    """What all stages of one call of `train` share."""
+
+    out: Path
+    device: torch.device
+    watch: Watcher | None
+    save_every: float | None
+    stop: Stop
+
+
+def train(
+    recipe: Recipe,
+    out: Path | str | None = None,
+    *,
+    device: torch.device | str = "cpu",
+    watch: Watcher | None = None,
+    origin: Origin | None = None,
+    fresh: bool = False,
+    save_every: float | None = None,
+) -> Run:
+    """Train every stage of a recipe. With `out`, write the run folder on the way, or go on with the one that is there.
+
+    watch: called with each record as it is made. origin: what recipe.json says of where the recipe came from.
+    fresh: move an existing folder aside and start over. save_every: seconds between checkpoints; by default 30, and
+    longer where saving would take more than 1 % of the time.
+
+    >>> import refprior as rp
+    >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(labels=50), {"steps": 5})
+    >>> run = rp.train(recipe, "runs/mine")
+    >>> run.result.step
+    5
+    """
+    device = torch.device(device)
+    if save_every is not None:
+        number("save_every", save_every, at_least=0)
+    _prefer_large_pages(recipe)
+    if out is None:
+        return _train_in_memory(recipe, device, watch)
+    path = Path(out)
+    if fresh and path.exists():
+        with folder.locked(path):
+            log.warning("moved the old run to %s", folder.move_aside(path))
+    with folder.locked(path), stopping() as stop:
+        return _train_stage(recipe, path, origin, Session(path, device, watch, save_every, stop))
+
+
+def _train_in_memory(recipe: Recipe, device: torch.device, watch: Watcher | None) -> Run:
+    check_stages(recipe)
+    start = _train_in_memory(recipe.start, device, watch).particles if recipe.start is not None else None
+    with _own_randomness(recipe.seed, device):
+        task = recipe.read_task().to(device)
+        state = begin(recipe, task, device, start)
+        history = [record for record in optimise(recipe, task, state) if record is not None and _watched(record, watch)]
+    return _run(recipe, task, state, history)
+
+
+def _train_stage(recipe: Recipe, path: Path, origin: Origin | None, session: Session) -> Run:
+    """Train one stage in its folder, from its last checkpoint, or else from the stage before it or from new weights."""
+    path.mkdir(exist_ok=True)
+    check_same_run(path, recipe)
+    with _own_randomness(recipe.seed, session.device):
+        task = recipe.read_task().to(session.device)
+        state, metrics = _restored(recipe, task, path, origin, session)
+        history = folder.read_records(path)
+        if state.step == recipe.steps:
+            log.warning("%s is complete: all %d steps are done", path, recipe.steps)
+        else:
+            history += _train_in_folder(recipe, task, state, Saver(path, metrics, session.save_every), session)
+    return _run(recipe, task, state, history, path)
+
+
+def _restored(
+    recipe: Recipe, task: Task, path: Path, origin: Origin | None, session: Session
+) -> tuple[State, folder.Metrics]:
+    """The state to go on from, and the metrics as they were then."""
+    state = begin(recipe, task, session.device)
+    check_same_parts(path, task, state.particles)
+
+    def restore(found: checkpoint.Checkpoint) -> int:
+        checkpoint.restore(state, found)
+        return found.metrics_bytes
+
+    known = checkpoint.latest(path, restore, rename_damaged=True)
+    if known is None:
+        check_stages(recipe)
+    if state.step < recipe.steps:
+        write_header(path, make_header(recipe, task, state.particles, origin))
+    if known is None and recipe.start is not None:
+        start = _train_stage(recipe.start, path / "start", None, session)
+        state = begin(recipe, task, session.device, start.particles)
+    return state, folder.Metrics(path, known)
+
+
+def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, session: Session) -> list[Record]:
+    """Train in a locked folder to the end, or until asked to stop; the new records."""
+    history: list[Record] = []
+    if state.step == 0:
+        saver.must_save(state)
+    due = snapshot.steps(recipe)
+    if state.step in due:
+        _try_snapshot(saver.path, task, state)
+    try:
+        for record in optimise(recipe, task, state):
+            if state.step in due:
+                _try_snapshot(saver.path, task, state)
+            if record is not None:
+                saver.metrics.append(record)
+                _watched(record, session.watch)
+                history.append(record)
+            if state.step == recipe.steps or session.stop.signal_number is not None:
+                saver.must_save(state)
+                _stop_if_asked(recipe, state, saver.path, session)
+            elif saver.due():
+                saver.try_save(state)
+    except NotFiniteError as error:
+        raise NotFiniteError(error.trouble, f"; the batch is in {dump(saver.path, error.trouble)}") from None
+    return history
+
+
+def _try_snapshot(path: Path, task: Task, state: State) -> None:
+    """Keep the predictions of this step; if the disk is full or the like, say so: they are only for pictures."""
+    try:
+        snapshot.save(path, task, state)
+    except OSError as error:
+        log.warning("could not keep the snapshot of step %d (%s): training goes on without it", state.step, error)
+
+
+def _stop_if_asked(recipe: Recipe, state: State, path: Path, session: Session) -> None:
+    """Raise `Stopped` if a signal came and there is something left to do."""
+    finished = state.step == recipe.steps and path == session.out
+    if session.stop.signal_number is not None and not finished:
+        message = f"stopped at step {state.step} of {recipe.steps} and saved"
+        again = f"the same command with --out {shlex.quote(str(session.out))} goes on"
+        raise Stopped(f"{message}; {again}", session.stop.signal_number)
+
+
+def _watched(record: Record, watch: Watcher | None) -> bool:
+    if watch is not None:
+        watch(record)
+    return True
+
+
+def _run(recipe: Recipe, task: Task, state: State, history: list[Record], path: Path | None = None) -> Run:
+    return Run(
+        recipe=recipe,
+        data=fingerprint(task),
+        particles=state.particles,
+        ema=state.teacher,
+        normaliser=state.normaliser,
+        history=tuple(history),
+        path=path,
+        find_task=lambda: task,
+    )
+
+
+def _prefer_large_pages(recipe: Recipe) -> None:
+    """Ask torch for large pages, unless the networks convolve or the user has chosen.
+
+    The gradient of thousands of small networks is a fresh tensor in each step, and on small pages its page faults cost
+    more than the product that fills it. Convolutions lose by them. Torch reads the variable at its first large
+    allocation, so that this helps only in a process that has not used much memory yet.
+    """
+    if "THP_MEM_ALLOC_ENABLE" not in os.environ:
+        with torch.random.fork_rng(devices=[]):
+            network = recipe.network()
+        if not any(isinstance(module, _CONVOLUTIONS) for module in network.modules()):
+            os.environ["THP_MEM_ALLOC_ENABLE"] = "1"
+
+
+@contextmanager
+def _own_randomness(seed: int, device: torch.device) -> Iterator[None]:
+    """Networks may draw from the global generators (dropout): seed them for the run, and give them back after it."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed + 3)
+        yield

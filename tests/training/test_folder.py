@@ -1,0 +1,148 @@
+"""A run folder: its lock, files that are whole or absent, and the lines of metrics.jsonl."""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from refprior.training import Record, load, train
+from refprior.training import _folder as folder
+from tests.training.recipes import perceptron
+
+ROOT = Path(__file__).parents[2]
+RECORD = Record(step=3, steps=9, learning_rate=0.1 + 0.2, loss=None, seconds=1 / 3, terms={"fit": 1e-300})
+
+
+def written(path: Path, *records: Record) -> folder.Metrics:
+    metrics = folder.Metrics(path, None)
+    for record in records:
+        metrics.append(record)
+    return metrics
+
+
+def test_records_read_back_exactly(tmp_path: Path) -> None:
+    records = [replace(RECORD, step=step, loss=1 / step) for step in (1, 2, 3)]
+    size = written(tmp_path, *records).sync()
+    assert folder.read_records(tmp_path) == records
+    assert size == (tmp_path / "metrics.jsonl").stat().st_size
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [json.loads(json.dumps(r.to_dict())) for r in records]
+
+
+def test_the_records_of_a_run_are_its_history(tmp_path: Path) -> None:
+    run = train(perceptron(), tmp_path / "run")
+    assert tuple(folder.read_records(tmp_path / "run")) == run.history == load(tmp_path / "run").history
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['{"step": 7', "", "[]", "null", '{"step": 7}', '{"step": "x"}', "\x00\x00", "NaN", "é", '{"a": ' + "[" * 9999],
+)
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_damaged_line_is_named_with_its_number(tmp_path: Path, line: str, number: int) -> None:
+    written(tmp_path, *[RECORD] * 3).sync()
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    lines[number - 1] = line
+    (tmp_path / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    with pytest.raises(ValueError, match=rf"\A[^\n]*metrics\.jsonl, line {number} is not a record: [^\n]+\Z"):
+        folder.read_records(tmp_path)
+
+
+def test_a_torn_line_is_named_when_a_run_is_loaded(tmp_path: Path) -> None:
+    train(perceptron(), tmp_path / "run")
+    with (tmp_path / "run" / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 7')
+    with pytest.raises(ValueError, match=r"metrics\.jsonl, line 4 is not a record"):
+        load(tmp_path / "run")
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_other_bytes_are_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "metrics.jsonl").write_bytes(content)
+    if not content.splitlines():
+        assert folder.read_records(tmp_path) == []
+        return
+    with pytest.raises(ValueError, match=r"metrics\.jsonl, line \d+ is not a record: "):
+        folder.read_records(tmp_path)
+
+
+def test_a_folder_without_metrics_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"has no metrics\.jsonl: nothing was trained there"):
+        folder.read_records(tmp_path)
+
+
+def test_lines_that_the_checkpoint_does_not_know_are_cut_and_missing_ones_are_refused(tmp_path: Path) -> None:
+    size = written(tmp_path, RECORD).sync()
+    folder.Metrics(tmp_path, size).append(RECORD)
+    assert len(folder.read_records(tmp_path)) == 2
+    folder.Metrics(tmp_path, size)
+    assert len(folder.read_records(tmp_path)) == 1
+    with pytest.raises(ValueError, match=rf"has {size} bytes, the checkpoint knows of {size + 1}: put it back"):
+        folder.Metrics(tmp_path, size + 1)
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    target = tmp_path / "file.json"
+    folder.write_json(target, {"old": True})
+
+    def fail(side: Path) -> None:
+        side.write_text("half")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        folder.write_atomically(target, fail)
+    assert folder.read_json(target) == {"old": True}
+    (tmp_path / "a folder").mkdir()
+    with pytest.raises(OSError, match="a folder"):
+        folder.write_text(tmp_path / "a folder", "text")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a folder", "file.json"]
+
+
+def test_a_lock_that_moved_away_with_its_folder_is_not_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process moves the folder between our opening the lock file and our locking it."""
+    real = fcntl.flock
+    moved: list[Path] = []
+
+    def flock(file: object, flags: int) -> None:
+        if not moved:
+            moved.append((tmp_path / "run").rename(tmp_path / "aside"))
+        real(file, flags)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with folder.locked(tmp_path / "run"):
+        assert (tmp_path / "run" / ".lock").exists()
+        assert moved
+
+
+def test_a_second_process_is_refused_and_a_crash_leaves_no_lock(tmp_path: Path) -> None:
+    with folder.locked(tmp_path / "run"):
+        probe = (
+            "import sys; from pathlib import Path; from refprior.training import _folder as folder\n"
+            "try:\n  folder.locked(Path(sys.argv[1])).__enter__()\nexcept ValueError as e: print(e)"
+        )
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        command = [sys.executable, "-c", probe, str(tmp_path / "run")]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert f"is in use: process {os.getpid()} on" in done.stdout
+    pid = os.fork()
+    if pid == 0:
+        folder.locked(tmp_path / "run").__enter__()
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(pid, 0)
+    with folder.locked(tmp_path / "run"):
+        pass
+
+
+def test_a_folder_in_which_nothing_was_written_goes_away(tmp_path: Path) -> None:
+    with folder.locked(tmp_path / "run"):
+        pass
+    assert not (tmp_path / "run").exists()

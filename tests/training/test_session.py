@@ -1,0 +1,98 @@
+"""Training in memory or in a folder: the same bits, by seed; complete runs are left alone."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from refprior.training import Recipe, Record, Run, train
+from refprior.training import _checkpoint as checkpoint
+from tests.training.interruption import metrics
+from tests.training.recipes import DIGITS, Dropped, convolutional, perceptron, second_stage, transferring
+
+
+def assert_same_weights(one: Run, other: Run) -> None:
+    for name in ("ema", "particles"):
+        expected = getattr(other, name).state_dict()
+        for key, tensor in getattr(one, name).state_dict().items():
+            assert tensor.equal(expected[key])
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_does_not() -> None:
+    first, again, other = (train(perceptron(seed=s)) for s in (0, 0, 1))
+    assert_same_weights(first, again)
+    assert not first.ema.network.get_parameter("1.weight").equal(other.ema.network.get_parameter("1.weight"))
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [convolutional(), perceptron(network=Dropped), second_stage(), transferring()],
+    ids=["networks", "global randomness", "stages", "transfer"],
+)
+def test_a_run_without_a_folder_has_the_same_weights(recipe: Recipe, tmp_path: Path) -> None:
+    alone, written = train(recipe), train(recipe, tmp_path / "run")
+    assert_same_weights(alone, written)
+    assert [replace(r, seconds=0) for r in alone.history] == [replace(r, seconds=0) for r in written.history]
+    assert alone.path is None
+    assert written.path == tmp_path / "run"
+
+
+def test_a_run_neither_reads_nor_changes_the_global_generator() -> None:
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    first = train(perceptron(network=Dropped))
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(6)
+    assert_same_weights(first, train(perceptron(network=Dropped)))
+
+
+def test_a_watcher_sees_every_record_as_it_is_made(tmp_path: Path) -> None:
+    for out in (None, tmp_path / "run"):
+        seen: list[Record] = []
+        run = train(perceptron(), out, watch=seen.append)
+        assert tuple(seen) == run.history
+
+
+def test_a_complete_run_is_left_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    first = train(convolutional(), tmp_path / "run")
+    before = {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file() and p.name != ".lock"}
+    again = train(convolutional(), tmp_path / "run")
+    assert "is complete: all 9 steps are done" in caplog.text
+    assert again.result == first.result
+    assert again.history == first.history
+    assert_same_weights(first, again)
+    assert {p: p.read_bytes() for p in before} == before
+
+
+def test_fresh_moves_the_old_run_aside(tmp_path: Path) -> None:
+    train(convolutional(), tmp_path / "run")
+    kept = metrics(tmp_path / "run")
+    changed = convolutional(steps=5)
+    train(changed, tmp_path / "run", fresh=True)
+    train(changed, tmp_path / "run", fresh=True)
+    assert metrics(tmp_path / "run.old-1") == kept
+    assert len(metrics(tmp_path / "run.old-2")) == len(metrics(tmp_path / "run")) == 5
+
+
+def test_how_often_to_save_must_be_a_number(tmp_path: Path) -> None:
+    for wrong in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match="save_every must be at least 0, got"):
+            train(perceptron(), tmp_path / "run", save_every=wrong)
+    assert not (tmp_path / "run").exists()
+
+
+def test_checkpoints_come_as_often_as_they_are_asked_for(tmp_path: Path) -> None:
+    train(perceptron(), tmp_path / "often", save_every=0)
+    assert checkpoint.steps(tmp_path / "often") == [12, 11]
+    train(perceptron(), tmp_path / "seldom", save_every=1000)
+    assert checkpoint.steps(tmp_path / "seldom") == [12, 0]
+
+
+def test_numbers_of_numpy_are_written_as_any_others(tmp_path: Path) -> None:
+    task = replace(DIGITS, labels=np.int64(20))  # type: ignore[arg-type]
+    recipe = perceptron(steps=np.int64(2), seed=np.int32(1), task=task)
+    run = train(recipe, tmp_path / "run")
+    assert run.result.step == 2
+    train(perceptron(steps=2, seed=1, task=replace(DIGITS, labels=20)), tmp_path / "run")
