@@ -3,34 +3,32 @@
 import pytest
 import torch
 
-from refprior.data import DataError
+from refprior.data import DataError, FewLabels, Task
 from refprior.geometry import information_of_tuples, is_constant
-from refprior.recipes import named
-from refprior.recipes._manifold import three_or_five
+from refprior.recipes import mnist_manifold, named
 from refprior.training import train
-from refprior.training._loop import log_probabilities
 
 
-def require_mnist() -> None:
+def three_or_five(shrink: int = 1) -> Task:
+    """The task of the recipe, where MNIST is present."""
     try:
-        three_or_five()
+        return FewLabels("mnist", labels=0, classes=(3, 5), shrink=shrink)()
     except (OSError, DataError) as error:
         pytest.skip(f"needs MNIST: {error}")
 
 
 def test_particles_spread_and_none_is_constant() -> None:
-    require_mnist()
+    three_or_five()
     run = train(named("mnist_manifold", {"particles": "40", "steps": "60", "shrink": "2"}, seed=0).recipe)
-    log_p = log_probabilities(run.particles, run.task, run.task.test.images)
-    before = run.history[0]["information"]
-    assert information_of_tuples(log_p, run.particles.log_prior, 2).mean() > max(1.0, before)
+    log_p = run.log_probabilities(run.task.test.images, weights="raw")
+    before = run.history[0].terms["information"] or 0.0
+    assert information_of_tuples(log_p, run.particles.log_prior.detach(), 2).mean() > max(1.0, before)
     assert is_constant(log_p).double().mean() < 0.01
 
 
 def test_the_mean_image_is_taken_away_and_blocks_are_averaged() -> None:
-    require_mnist()
     task, small = three_or_five(), three_or_five(shrink=2)
-    pool = task.normalise(task.unlabelled)
+    pool = mnist_manifold().inputs.fit(task.training_images)(task.unlabelled)
     assert pool.mean(0).abs().max() < 1e-3
     assert pool.std().item() == pytest.approx(1, abs=1e-3)
     assert small.shape == (1, 14, 14)

@@ -1,38 +1,73 @@
-"""Settings by dotted name: typed, copied, and refused in words."""
+"""Settings by dotted name: typed, copied, applied together, and refused in words."""
 
-from dataclasses import dataclass, field
 from functools import partial
+from itertools import permutations
 from typing import Any, Literal
 
 import pytest
 
-from refprior.methods import ReferencePrior
-from refprior.recipes import RECIPES, named
-from refprior.recipes._settings import override, parse
+import refprior as rp
+from refprior.networks import MLP, SmallCNN, WideResNet
+from refprior.recipes import RECIPES, digits_ssl, named, override
+from refprior.recipes._settings import parse
+from refprior.training import Origin
+from refprior.views import CTAugment, FlipCrop, RandAugment
 
 
-@dataclass(frozen=True)
-class Inner:
-    flag: bool = False
-    number: float | None = None
-    choice: Literal["a", "b"] = "a"
-
-
-def build(size: int, inner: Inner) -> int:
-    return size
-
-
-@dataclass(frozen=True)
-class Outer:
-    make: Any = field(default_factory=lambda: partial(build, size=1, inner=Inner()))
-    count: int = 3
+def settings_of(recipe: rp.Recipe, path: str) -> Any:
+    """What recipe.json says of a setting."""
+    found: Any = recipe.to_dict()
+    for name in path.split("."):
+        found = found[name]
+    return found
 
 
 def test_nested_settings_change_a_copy() -> None:
-    before = Outer()
-    after = override(override(before, "make.inner.flag", "true"), "make.size", "7")
-    assert after.make.keywords == {"size": 7, "inner": Inner(flag=True)}
-    assert before.make.keywords == {"size": 1, "inner": Inner()}
+    before = digits_ssl()
+    after = override(before, {"network.width": "7", "method.threshold": "0.5", "task.labels": "100"})
+    assert [settings_of(after, p) for p in ("network.width", "method.threshold", "task.labels")] == [7, 0.5, 100]
+    assert [settings_of(before, p) for p in ("network.width", "method.threshold", "task.labels")] == [16, None, 50]
+
+
+@pytest.mark.parametrize("names", list(permutations(["steps", "optimiser.warmup", "strong", "strong.cutout"])))
+def test_the_order_of_settings_never_matters(names: tuple[str, ...]) -> None:
+    """Each alone would be refused, or mean something else: 100 steps are fewer than 200 of warm-up."""
+    base = override(digits_ssl(), {"optimiser.warmup": 200})
+    values = {"steps": "100", "optimiser.warmup": "0", "strong": "CTAugment", "strong.cutout": "8"}
+    recipe = override(base, {name: values[name] for name in names})
+    assert (recipe.steps, recipe.optimiser.warmup, recipe.strong) == (100, 0, CTAugment(cutout=8))
+
+
+def test_parts_are_chosen_by_name_and_keep_what_they_cannot_do_without() -> None:
+    recipe = override(digits_ssl(), {"network": "WideResNet", "network.depth": "10", "weak": "FlipCrop", "weak.pad": 1})
+    assert settings_of(recipe, "network.type") == "refprior.networks.WideResNet"
+    assert settings_of(recipe, "network.shape") == [1, 8, 8]
+    assert settings_of(recipe, "network.depth") == 10
+    assert recipe.weak == FlipCrop(pad=1)
+    assert isinstance(recipe.network(), WideResNet)
+    nested = override(recipe, {"strong": "RandAugment", "strong.weak.pad": "3"})
+    assert nested.strong == RandAugment(weak=FlipCrop(pad=3))
+    inputs = override(recipe, {"inputs": "PrincipalComponents", "inputs.count": "5"})
+    assert inputs.inputs == rp.data.PrincipalComponents(count=5)
+
+
+def test_python_values_and_own_objects_are_taken_too() -> None:
+    class Net(SmallCNN):
+        pass
+
+    recipe = override(digits_ssl(), {"steps": 7, "network": partial(Net, (1, 8, 8), 10), "method": rp.FixMatch(0.9)})
+    assert (recipe.steps, recipe.method) == (7, rp.FixMatch(0.9))
+    assert isinstance(recipe.network(), Net)
+    assert isinstance(override(recipe, {"network.width": "4"}).network(), Net)
+    with pytest.raises(ValueError, match=r"steps must be a whole number, got 2\.5"):
+        override(recipe, {"steps": 2.5})
+
+
+def test_a_later_stage_shares_the_settings_that_must_fit() -> None:
+    recipe = named("fine_tuning", {"data": "digits", "network": "MLP", "network.hidden": "5"}).recipe
+    assert recipe.start is not None
+    assert [settings_of(stage, "network.hidden") for stage in (recipe, recipe.start)] == [5, 5]
+    assert isinstance(recipe.network(), MLP)
 
 
 @pytest.mark.parametrize(
@@ -55,15 +90,19 @@ def test_values_are_read_by_type(text: str, hint: Any, expected: object) -> None
 @pytest.mark.parametrize(
     ("path", "text", "message"),
     [
-        ("method.alhpa", "1", "ReferencePrior has no setting 'alhpa'; did you mean 'alpha'"),
+        ("method.alhpa", "1", "ReferencePrior has no setting 'alhpa'; did you mean 'method.alpha'"),
         ("method.alpha", "much", "alpha must be a number, got 'much'"),
         ("method.order", "2.5", "order must be a whole number, got '2.5'"),
         ("method.jensen", "maybe", "jensen must be true or false, got 'maybe'"),
         ("method.marginal_views", "both", "must be one of 'mixture', 'weak', got 'both'"),
         ("steps.more", "1", "'steps' has no settings of its own"),
         ("network.size", "1", "SmallCNN has no setting 'size'"),
-        ("weak", "1", "weak must be set from Python"),
-        ("nothing", "1", "known are: task, network, method"),
+        ("weak", "1", "weak cannot be '1'; known are: CTAugment"),
+        ("method", "fixmatch", "method cannot be 'fixmatch'; did you mean 'FixMatch'"),
+        ("lables", "50", "no setting 'lables'; did you mean 'labels'"),
+        ("alpha", "1", "no setting 'alpha'; did you mean 'method.alpha'"),
+        ("width", "1", "no setting 'width'; did you mean 'network.width'"),
+        ("nothing", "1", "known are: labels, seed, task, network, method"),
         ("labels", "x", "labels must be a whole number"),
         ("optimiser.schedule", "linear", "schedule must be one of 'constant', 'cosine', 'seven_sixteenths'"),
     ],
@@ -75,15 +114,15 @@ def test_wrong_settings_are_refused_in_words(path: str, text: str, message: str)
 
 def test_arguments_of_the_recipe_and_settings_inside_it() -> None:
     recipe, origin = named("digits_ssl", {"labels": "70", "method.alpha": "0.3", "network.width": "4"}, seed=2)
-    assert recipe.task.keywords == {"labels": 7, "seed": 2}  # type: ignore[attr-defined]
-    assert isinstance(recipe.method, ReferencePrior)
-    assert recipe.method.alpha == 0.3
-    assert recipe.network.keywords["width"] == 4  # type: ignore[attr-defined]
-    assert origin == {
-        "recipe": "digits_ssl",
-        "arguments": {"seed": 2, "labels": 70},
-        "settings": {"method.alpha": "0.3", "network.width": "4"},
-    }
+    assert settings_of(recipe, "task.labels") == 70
+    assert settings_of(recipe, "task.seed") == 2
+    assert settings_of(recipe, "method.alpha") == 0.3
+    assert settings_of(recipe, "network.width") == 4
+    assert origin == Origin(
+        recipe="digits_ssl",
+        arguments={"seed": 2, "labels": 70},
+        settings={"method.alpha": "0.3", "network.width": "4"},
+    )
 
 
 def test_an_unknown_recipe_is_refused_with_the_known_ones() -> None:
@@ -95,3 +134,60 @@ def test_an_unknown_recipe_is_refused_with_the_known_ones() -> None:
 def test_every_recipe_has_a_record_and_can_be_built(name: str) -> None:
     assert len((RECIPES[name].__doc__ or "").splitlines()[0]) > 20
     assert named(name, {}, seed=1).recipe.seed == 1
+
+
+@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("settings", [{}, {"steps": "2000", "ema": "0.1", "seed": "7"}])
+def test_every_recipe_reads_back_exactly(name: str, settings: dict[str, str]) -> None:
+    recipe = named(name, settings).recipe
+    text = recipe.to_json()
+    again = rp.Recipe.from_json(text)
+    assert again.to_json() == text
+    assert type(again.network()).__name__ == type(recipe.network()).__name__
+    assert again.method == recipe.method
+    assert again.task == recipe.task
+
+
+def test_the_data_of_a_task_are_a_setting_too() -> None:
+    recipe = override(digits_ssl(), {"task.data": "mnist"})
+    assert settings_of(recipe, "task.data") == "mnist"
+    pair = named("digits_transfer", {"task.source.data": "mine.npz"}).recipe
+    assert settings_of(pair, "task.source.data") == "mine.npz"
+
+
+def test_naming_the_part_that_is_there_keeps_its_settings() -> None:
+    recipe = named("cifar10_ssl_small", {"method": "ReferencePrior"}).recipe
+    assert recipe.to_dict() == named("cifar10_ssl_small", {}).recipe.to_dict()
+    assert settings_of(named("cifar10_ssl_small", {"method": "FixMatch"}).recipe, "method.weight") == 1.0
+
+
+def test_labels_are_in_all_wherever_they_are_set() -> None:
+    first, second = named("digits_ssl", {"labels": "70"}).recipe, named("digits_ssl", {"task.labels": "70"}).recipe
+    assert first.to_dict() == second.to_dict()
+    assert len(first.read_task().labelled) == 70
+    with pytest.raises(ValueError, match="labels must be a multiple of the 10 classes, equally many of each, got 7"):
+        named("digits_ssl", {"labels": "7"})
+
+
+def test_a_recipe_of_the_users_file_is_found_by_its_path(tmp_path: Any) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import refprior as rp\n\n\ndef mine(width: int = 4, seed: int = 0) -> rp.Recipe:\n"
+        "    return rp.recipes.override(rp.recipes.digits_ssl(seed=seed), {'network.width': width})\n"
+    )
+    recipe, origin = named(f"{file}:mine", {"width": "5", "steps": "3"}, seed=2)
+    assert (settings_of(recipe, "network.width"), recipe.steps, recipe.seed) == (5, 3, 2)
+    assert origin.changes == {"width": "5", "steps": "3"}
+    with pytest.raises(ValueError, match=r"mine\.py has no function 'yours'"):
+        named(f"{file}:yours", {})
+    with pytest.raises(ValueError, match=r"absent\.py is not a file"):
+        named("absent.py:mine", {})
+
+
+@pytest.mark.parametrize(("choice", "expected"), [("a", "a"), ("c", None)])
+def test_words_are_among_their_choices(choice: str, expected: str | None) -> None:
+    if expected is None:
+        with pytest.raises(ValueError, match="x must be one of 'a', 'b', got 'c'"):
+            parse(choice, Literal["a", "b"], "x")
+    else:
+        assert parse(choice, Literal["a", "b"], "x") == expected

@@ -1,6 +1,38 @@
-"""Recipes: functions that return a `Recipe`; the docstring of each is its record."""
+"""Recipes: functions that return a `Recipe`; the docstring of each is its record of results.
 
-from refprior.recipes._named import RECIPES, Named, again, named
-from refprior.recipes._sweep import Cell, Outcome, cells, matrix_cells, run_cells
+`override` changes settings of a recipe by their dotted names, `sweep` trains all combinations of some.
+"""
 
-__all__ = ["RECIPES", "Cell", "Named", "Outcome", "again", "cells", "matrix_cells", "named", "run_cells"]
+from refprior.recipes._images import cifar10_ssl, cifar10_ssl_small, digits_ssl, fashion_ssl, mnist_ssl
+from refprior.recipes._manifold import mnist_manifold
+from refprior.recipes._named import RECIPES, Named, named
+from refprior.recipes._settings import override
+from refprior.recipes._sweep import Cell, Outcome, sweep
+from refprior.recipes._transfer import (
+    cifar100_transfer,
+    cifar100_transfer_small,
+    digits_transfer,
+    fine_tuning,
+    label_free_transfer,
+)
+
+__all__ = [
+    "RECIPES",
+    "Cell",
+    "Named",
+    "Outcome",
+    "cifar10_ssl",
+    "cifar10_ssl_small",
+    "cifar100_transfer",
+    "cifar100_transfer_small",
+    "digits_ssl",
+    "digits_transfer",
+    "fashion_ssl",
+    "fine_tuning",
+    "label_free_transfer",
+    "mnist_manifold",
+    "mnist_ssl",
+    "named",
+    "override",
+    "sweep",
+]

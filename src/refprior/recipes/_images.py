@@ -4,29 +4,32 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-from refprior.data import cifar10, digits, fashion_mnist, mnist
-from refprior.methods import FixMatch, Method, ReferencePrior, Supervised
+from refprior.data import FewLabels
+from refprior.methods import ReferencePrior
 from refprior.networks import SmallCNN, WideResNet
 from refprior.training import EPOCH, Optimiser, Recipe
 from refprior.views import Distort, FlipCrop, RandAugment, Shift
 
-MethodName = Literal["reference_prior", "fixmatch", "supervised", "supervised_strong"]
 Preset = Literal["paper", "authors_code"]
 
 
-def digits_ssl(labels: int = 50, seed: int = 0, method: MethodName = "reference_prior") -> Recipe:
-    """Semi-supervised learning on 8×8 digits, 50 labels in all, K = 4, order 2.
+def digits_ssl(labels: int = 50, seed: int = 0) -> Recipe:
+    """Semi-supervised learning on 8×8 digits with few labels, K = 4, order 2.
 
     No table of the paper has this data set. Measured: EMA ensemble 96.4 ± 0.5 % on the test part, seeds 0, 1, 2, 600
     steps (supervised 85.6 ± 1.3, with strong views 91.6 ± 1.9, FixMatch 95.7 ± 1.1): docs/results.md.
+
+    >>> import refprior as rp
+    >>> rp.recipes.digits_ssl(labels=100).task.labels
+    100
     """
-    recipe = Recipe(
-        task=partial(digits, labels=a_class(labels), seed=seed),
+    return Recipe(
+        task=FewLabels("digits", labels=labels, seed=seed, validation=300),
         network=partial(SmallCNN, shape=(1, 8, 8), classes=10),
         method=ReferencePrior.paper(),
         steps=600,
-        labelled=32,
-        unlabelled=128,
+        labelled_batch=32,
+        unlabelled_batch=128,
         weak=Shift(),
         strong=Distort(),
         optimiser=Optimiser(learning_rate=0.06),
@@ -34,23 +37,26 @@ def digits_ssl(labels: int = 50, seed: int = 0, method: MethodName = "reference_
         evaluate_every=50,
         seed=seed,
     )
-    return with_method(recipe, method)
 
 
-def mnist_ssl(labels: int = 50, seed: int = 0, method: MethodName = "reference_prior") -> Recipe:
+def mnist_ssl(labels: int = 50, seed: int = 0) -> Recipe:
     """Semi-supervised learning on MNIST with a small CNN, K = 4, order 2.
 
     The paper has no semi-supervised result on MNIST. Measured with 50, 100 and 250 labels, 1,000 steps, seeds 0, 1, 2,
     test part: EMA ensemble 96.9 ± 0.4, 97.5 ± 0.4 and 97.8 ± 0.2 % (FixMatch 96.7 ± 0.4, 97.2 ± 0.4, 97.6 ± 0.2;
-    supervised 88.6 ± 1.8, 92.8 ± 1.3, 95.9 ± 0.7), a minute or two a run: docs/results.md.
+    supervised 88.6 ± 1.8, 92.8 ± 1.3, 95.9 ± 0.7), a minute or two per run: docs/results.md.
+
+    >>> import refprior as rp
+    >>> rp.recipes.mnist_ssl(labels=50).steps
+    1000
     """
-    recipe = Recipe(
-        task=partial(mnist, labels=a_class(labels), seed=seed),
+    return Recipe(
+        task=FewLabels("mnist", labels=labels, seed=seed, validation=1000),
         network=partial(SmallCNN, shape=(1, 28, 28), classes=10, width=8),
         method=ReferencePrior.paper(),
         steps=1000,
-        labelled=32,
-        unlabelled=128,
+        labelled_batch=32,
+        unlabelled_batch=128,
         weak=Distort(degrees=10, scale=0.1, pixels=2, noise=0, cutout=0),
         strong=Distort(degrees=15, scale=0.15, pixels=2, noise=16, cutout=8),
         optimiser=Optimiser(learning_rate=0.03),
@@ -58,41 +64,46 @@ def mnist_ssl(labels: int = 50, seed: int = 0, method: MethodName = "reference_p
         evaluate_every=250,
         seed=seed,
     )
-    return with_method(recipe, method)
 
 
-def fashion_ssl(labels: int = 50, seed: int = 0, method: MethodName = "reference_prior") -> Recipe:
+def fashion_ssl(labels: int = 50, seed: int = 0) -> Recipe:
     """Semi-supervised learning on Fashion-MNIST with a small CNN, K = 4, order 2.
 
     No table of the paper has this data set. Measured with 50 and 250 labels, 1,000 steps, seeds 0, 1, 2, test part: EMA
     ensemble 69.4 ± 3.1 and 78.0 ± 1.5 % (FixMatch 69.4 ± 4.3 and 77.8 ± 0.8, supervised 65.8 ± 2.1 and 76.0 ± 0.3):
     docs/results.md.
+
+    >>> import refprior as rp
+    >>> rp.recipes.fashion_ssl(labels=50).weak
+    FlipCrop(pad=2, flip=True)
     """
-    recipe = mnist_ssl(labels, seed, method)
     weak = FlipCrop(pad=2)
-    strong = RandAugment(weak=weak, cutout=10)
     return replace(
-        recipe,
-        task=partial(fashion_mnist, labels=a_class(labels), seed=seed),
-        weak=strong if method == "supervised_strong" else weak,
-        strong=strong,
+        mnist_ssl(labels, seed),
+        task=FewLabels("fashion-mnist", labels=labels, seed=seed, validation=1000),
+        weak=weak,
+        strong=RandAugment(weak=weak, cutout=10),
     )
 
 
-def cifar10_ssl_small(labels: int = 250, seed: int = 0, method: MethodName = "reference_prior") -> Recipe:
+def cifar10_ssl_small(labels: int = 250, seed: int = 0) -> Recipe:
     """Semi-supervised learning on CIFAR-10 with a small CNN, for 2 CPU cores, K = 4, order 2.
 
     The paper (WRN-28-2, 200 epochs): 92.13 ± 0.39 % with 250 labels, tab:cifar10_ssl. Measured with 250 labels, 1,500
     steps, seeds 0, 1, 2, test part: EMA ensemble 36.6 ± 0.7 % (FixMatch 37.5 ± 0.4, supervised 35.6 ± 0.8), eight
-    minutes of processor time a run: docs/results.md.
+    minutes of processor time per run: docs/results.md.
+
+    >>> import refprior as rp
+    >>> rp.recipes.cifar10_ssl_small().method.threshold
+    0.95
     """
-    recipe = Recipe(
-        task=partial(cifar10, labels=a_class(labels), seed=seed),
+    return Recipe(
+        task=FewLabels("cifar10", labels=labels, seed=seed, validation=1000),
         network=partial(SmallCNN, shape=(3, 32, 32), classes=10, width=32, hidden=128),
         method=ReferencePrior(threshold=0.95),
         steps=1500,
-        labelled=32,
-        unlabelled=128,
+        labelled_batch=32,
+        unlabelled_batch=128,
         weak=FlipCrop(),
         strong=RandAugment(),
         optimiser=Optimiser(learning_rate=0.03),
@@ -100,21 +111,22 @@ def cifar10_ssl_small(labels: int = 250, seed: int = 0, method: MethodName = "re
         evaluate_every=500,
         seed=seed,
     )
-    return with_method(recipe, method)
 
 
-def cifar10_ssl(
-    labels: int = 250, seed: int = 0, preset: Preset = "paper", method: MethodName = "reference_prior"
-) -> Recipe:
+def cifar10_ssl(labels: int = 250, seed: int = 0, preset: Preset = "paper") -> Recipe:
     """The paper's main experiment, tab:cifar10_ssl: WRN-28-2, K = 4, order 2, batches of 64 + 448.
 
     preset: `paper` (200 epochs, cosine with warm-up, LeakyReLU) or `authors_code` (250 epochs, 7/16 of a cosine, ReLU
     in the blocks). The paper, EMA: 85.45 ± 2.12 (50 labels), 88.53 ± 0.67 (100), 92.13 ± 0.39 (250), 92.94 ± 0.22
     (500), 93.48 ± 0.24 (1000). Not run to the end here: it takes days on a CPU (`--dry-run`).
+
+    >>> import refprior as rp
+    >>> rp.recipes.cifar10_ssl(preset="authors_code").steps == 250 * 1024
+    True
     """
     paper = preset == "paper"
-    recipe = Recipe(
-        task=partial(cifar10, labels=a_class(labels), seed=seed, validation=0),
+    return Recipe(
+        task=FewLabels("cifar10", labels=labels, seed=seed),
         network=partial(WideResNet, shape=(3, 32, 32), classes=10, slope=0.1 if paper else 0.0),
         method=ReferencePrior.paper() if paper else ReferencePrior.authors_code(),
         steps=(200 if paper else 250) * EPOCH,
@@ -126,19 +138,3 @@ def cifar10_ssl(
         evaluate_every=10 * EPOCH,
         seed=seed,
     )
-    return recipe if method == "reference_prior" else with_method(recipe, method)
-
-
-def with_method(recipe: Recipe, name: MethodName) -> Recipe:
-    """The same recipe for a baseline: same data, networks, views and budget."""
-    methods: dict[MethodName, Method] = {"fixmatch": FixMatch(), "supervised": Supervised()}
-    if name == "supervised_strong":  # the labelled images get the strong views: a better baseline
-        return replace(recipe, method=Supervised(), weak=recipe.strong)
-    return replace(recipe, method=methods.get(name, recipe.method))
-
-
-def a_class(labels: int, classes: int = 10) -> int:
-    """Labels a class of so many in all."""
-    if labels < classes or labels % classes:
-        raise ValueError(f"labels must be a multiple of the {classes} classes, equally many of each, got {labels}")
-    return labels // classes

@@ -1,14 +1,23 @@
-"""Recipes by name, with settings changed as the user says."""
+"""Recipes by name, or from a function in the user's own file, with settings changed as the user says."""
 
-from collections.abc import Callable
-from dataclasses import replace
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from refprior.recipes._images import cifar10_ssl, cifar10_ssl_small, digits_ssl, fashion_ssl, mnist_ssl
 from refprior.recipes._manifold import mnist_manifold
-from refprior.recipes._settings import check_name, override, parse, signature_hints
-from refprior.recipes._transfer import cifar100_transfer, cifar100_transfer_small, fine_tuning, label_free_transfer
-from refprior.training import Recipe
+from refprior.recipes._settings import check_name, override, parse, paths, recipe_tree, refuse
+from refprior.recipes._transfer import (
+    cifar100_transfer,
+    cifar100_transfer_small,
+    digits_transfer,
+    fine_tuning,
+    label_free_transfer,
+)
+from refprior.training import Origin, Recipe
+from refprior.training._parts import signature_hints
 
 RECIPES: dict[str, Callable[..., Recipe]] = {
     f.__name__: f
@@ -19,59 +28,71 @@ RECIPES: dict[str, Callable[..., Recipe]] = {
         cifar10_ssl_small,
         cifar10_ssl,
         mnist_manifold,
+        digits_transfer,
         label_free_transfer,
         fine_tuning,
         cifar100_transfer_small,
         cifar100_transfer,
     )
 }
-OF_ONE_STAGE = ("task", "method", "head", "readout", "start")  # settings that other stages do not take over
 
 
 class Named(NamedTuple):
-    """A recipe and how to make it again."""
+    """A recipe and where it came from.
+
+    >>> import refprior as rp
+    >>> rp.recipes.named("digits_ssl", {}, seed=1).recipe.seed
+    1
+    """
 
     recipe: Recipe
-    origin: dict[str, Any]
+    origin: Origin
 
 
-def named(name: str, settings: dict[str, str], **arguments: Any) -> Named:
-    """The recipe of that name, with arguments of its function and other settings changed as the user says.
+def named(recipe: str | Callable[..., Recipe], settings: Mapping[str, Any], **arguments: Any) -> Named:
+    """A recipe by its name, by `file.py:function`, or by its function, with settings changed.
 
-    A setting without a dot that the recipe's function takes, such as `labels`, is an argument of it; all others are
-    dotted names inside the recipe, such as `method.alpha`.
+    A setting that the function takes, such as `labels`, is an argument of it; all others are dotted names inside the
+    recipe, such as `method.alpha`.
+
+    >>> import refprior as rp
+    >>> rp.recipes.named("digits_ssl", {"labels": "100", "method.alpha": "0.05"}, seed=1).origin.command
+    'refprior train digits_ssl --seed 1 --set labels=100 method.alpha=0.05'
     """
-    check_name(name, RECIPES, "there is no recipe")
-    hints = signature_hints(RECIPES[name])
-    inner = {path: text for path, text in settings.items() if path not in hints}
-    own = {path: parse(text, hints[path], path) for path, text in settings.items() if path in hints}
+    function = find(recipe) if isinstance(recipe, str) else recipe
+    name = recipe if isinstance(recipe, str) else f"{recipe.__name__}()"
+    hints = signature_hints(function)
+    own = {n: parse(v, hints[n], n) if isinstance(v, str) else v for n, v in settings.items() if n in hints}
+    inner = {path: value for path, value in settings.items() if path not in hints}
     if both := set(own) & set(arguments):
         raise ValueError(f"{', '.join(sorted(both))} has an option of its own: give --{min(both)} instead of --set")
-    arguments = {**arguments, **own}
-    check_arguments(name, hints, arguments)
-    recipe = RECIPES[name](**arguments)
-    for path, text in inner.items():
-        recipe = override_stages(recipe, path, text)
-    return Named(recipe, {"recipe": name, "arguments": arguments, "settings": inner})
-
-
-def override_stages(recipe: Recipe, path: str, text: str) -> Recipe:
-    """Change a setting in all stages of a recipe, so that they still fit each other; `start.steps` and the like, and
-    what a stage has of its own, in one of them."""
-    if recipe.start is None or path.partition(".")[0] in OF_ONE_STAGE:
-        return override(recipe, path, text)
-    start = override_stages(recipe.start, path, text)
-    alone = override(replace(recipe, start=None, head="same"), path, text)
-    return replace(alone, start=start, head=recipe.head)
-
-
-def check_arguments(name: str, hints: dict[str, Any], arguments: dict[str, Any]) -> None:
+    arguments = {**{n: v for n, v in arguments.items() if n in hints or n != "seed"}, **own}
     for argument in arguments:
         check_name(argument, hints, f"recipe {name} has no argument")
+    base = function(**arguments)
+    known = [*hints, *paths(recipe_tree(base))]
+    for path in inner:
+        if path.partition(".")[0] not in known:
+            refuse(path, known, f"recipe {name} has no setting {path!r}")
+    return Named(override(base, inner), Origin(name, arguments, dict(inner)))
 
 
-def again(origin: dict[str, Any] | None) -> Recipe:
-    """The recipe that a run folder was made with."""
-    if origin is None:
-        raise ValueError("the run was made from Python, not from a named recipe: use refprior.training.load there")
-    return named(origin["recipe"], origin["settings"], **origin["arguments"]).recipe
+def find(name: str) -> Callable[..., Recipe]:
+    """The function of a recipe of refprior, or of `file.py:function`, a file that the user names and so trusts."""
+    file, colon, function = name.rpartition(":")
+    if not (colon and file.endswith(".py")):
+        check_name(name, RECIPES, "there is no recipe")
+        return RECIPES[name]
+    path = Path(file).resolve()
+    if not path.is_file():
+        raise ValueError(f"{file} is not a file")
+    module_name = f"refprior_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{file} cannot be read as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    spec.loader.exec_module(module)
+    if not callable(getattr(module, function, None)):
+        raise ValueError(f"{file} has no function {function!r}")
+    return getattr(module, function)  # type: ignore[no-any-return]

@@ -1,40 +1,75 @@
-"""Many runs of one recipe: every combination of settings and seeds, one folder a cell, several at once."""
+"""Many runs of one recipe: every combination of settings and seeds, one folder per cell, several at once."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
+from refprior._checks import whole_number
 from refprior.recipes._named import named
-from refprior.training import train
+from refprior.training import Recipe, train
+
+Function = str | Callable[..., Recipe]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a sweep."""
+    """One run of a sweep.
 
-    recipe: str
+    >>> from refprior.recipes import Cell
+    >>> Cell("digits_ssl", {"method": "FixMatch"}, seed=2).name
+    'method=FixMatch/seed-2'
+    """
+
+    recipe: Function
     settings: dict[str, str]
     seed: int
 
     @property
     def name(self) -> str:
-        """Where the cell lies in the sweep's folder: `labels=50,method=fixmatch/seed-0`."""
+        """Where the cell is in the sweep's folder: `labels=50,method=FixMatch/seed-0`."""
         chosen = ",".join(f"{name}={value}" for name, value in self.settings.items()).replace("/", ":")
         return f"{chosen or 'default'}/seed-{self.seed}"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a cell ended."""
+    """How a cell ended.
+
+    >>> from refprior.recipes import Cell, Outcome
+    >>> Outcome(Cell("digits_ssl", {"labels": "50"}, seed=0)).cell.name
+    'labels=50/seed-0'
+    """
 
     cell: Cell
     problem: str | None = None
 
 
-def cells(recipe: str, settings: dict[str, str], seeds: Sequence[int]) -> list[Cell]:
+def sweep(
+    recipe: Function,
+    out: Path | str,
+    *,
+    settings: Mapping[str, str] | None = None,
+    seeds: Sequence[int] = (0, 1, 2),
+    jobs: int = 1,
+) -> list[Outcome]:
+    """Train a recipe for every combination of the comma-separated values of settings, and every seed.
+
+    recipe: a name, `file.py:function`, or a function that returns a recipe and takes a seed. Cells that are done are
+    not trained again, so that the same call goes on after an interruption.
+
+    >>> import refprior as rp
+    >>> settings = {"steps": "2", "method": "FixMatch,Supervised"}
+    >>> outcomes = rp.recipes.sweep("digits_ssl", "runs/all", settings=settings, seeds=[0])
+    >>> sorted(outcome.cell.name for outcome in outcomes)
+    ['steps=2,method=FixMatch/seed-0', 'steps=2,method=Supervised/seed-0']
+    """
+    return list(run_cells(cells(recipe, settings or {}, seeds), Path(out), jobs))
+
+
+def cells(recipe: Function, settings: Mapping[str, str], seeds: Sequence[int]) -> list[Cell]:
     """All combinations of the comma-separated values, each checked before anything is trained."""
-    values = [[(name, value) for value in text.split(",")] for name, text in settings.items()]
+    values = [[(name, value) for value in str(text).split(",")] for name, text in settings.items()]
     return _checked([Cell(recipe, dict(chosen), seed) for chosen in product(*values) for seed in seeds])
 
 
@@ -42,16 +77,16 @@ def matrix_cells(recipe: str, tasks: Sequence[str], settings: dict[str, str], se
     """fig:matrix: transfer and fine-tuning for every ordered pair of tasks, and every task alone, without a source."""
     if len(set(tasks)) < len(tasks) or len(tasks) < 2:
         raise ValueError(f"a matrix needs at least two different tasks, got {', '.join(tasks) or 'none'}")
-    if taken := sorted({"source", "target", "method"} & set(settings)):
+    if taken := sorted({"source", "target", "approach"} & set(settings)):
         raise ValueError(f"{', '.join(taken)} is what a matrix runs over: it cannot be set")
     pairs = [{"source": source, "target": target} for target in tasks for source in tasks if source != target]
-    wanted = [{**pair, "method": method} for method in ("transfer", "fine_tuning") for pair in pairs]
-    wanted += [{"target": task, "method": method} for method in ("supervised", "semi_supervised") for task in tasks]
+    wanted = [{**pair, "approach": approach} for approach in ("transfer", "fine_tuning") for pair in pairs]
+    wanted += [{"target": task, "approach": name} for name in ("supervised", "semi_supervised") for task in tasks]
     return _checked([Cell(recipe, {**cell, **settings}, seed) for cell in wanted for seed in seeds])
 
 
 def _checked(chosen: list[Cell]) -> list[Cell]:
-    """The cells, if each is a recipe and none stands there twice."""
+    """The cells, if each is a recipe and none is there twice."""
     names = [cell.name for cell in chosen]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -64,12 +99,12 @@ def _checked(chosen: list[Cell]) -> list[Cell]:
 def run_cells(chosen: Sequence[Cell], out: Path, jobs: int) -> Iterator[Outcome]:
     """Train the cells, `jobs` at a time with torch's threads shared between them; outcomes as they come.
 
-    A cell that is done is passed over, one that was interrupted goes on, one that fails does not stop the others.
+    A cell that is done is not trained again, one that was interrupted goes on, one that fails does not stop the others.
     """
     import torch
     from joblib import Parallel, delayed
 
-    threads = max(1, torch.get_num_threads() // jobs)
+    threads = max(1, torch.get_num_threads() // whole_number("jobs", jobs, at_least=1))
     work = (delayed(_run_cell)(cell, out, threads) for cell in chosen)
     yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(work)
 
