@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-SHORT = ("--set", "steps=4", "unlabelled=8", "evaluate_every=2")
+SHORT = ("--set", "steps=4", "unlabelled_batch=8", "evaluate_every=2")
 
 
 def refprior(*arguments: str, cwd: Path | None = None, timeout: float = 120) -> subprocess.CompletedProcess[str]:
@@ -60,7 +60,7 @@ def test_every_flag_has_help(command: str) -> None:
     assert all(len(help_text.strip()) > 3 for _, help_text in flags)
 
 
-def test_recipes_are_listed_a_line_each() -> None:
+def test_recipes_are_listed_one_per_line() -> None:
     lines = refprior("recipes").stdout.splitlines()
     assert any(re.match(r"digits_ssl +Semi-supervised learning on 8×8 digits", line) for line in lines)
     assert all(len(line.split(maxsplit=1)) == 2 for line in lines)
@@ -70,34 +70,45 @@ def test_recipes_are_listed_a_line_each() -> None:
     ("arguments", "expected"),
     [
         (["train", "nope"], "there is no recipe 'nope'; known are: digits_ssl"),
-        (["train", "digits_ssl", "--set", "method.alhpa=1"], "did you mean 'alpha'"),
+        (["train", "digits_ssl", "--set", "method.alhpa=1"], "did you mean 'method.alpha'"),
         (["train", "digits_ssl", "--set", "method.alpha=-1"], "alpha must be at least 0, got -1"),
         (["train", "digits_ssl", "--set", "alpha"], "--set takes NAME=VALUE, got 'alpha'"),
         (["train", "digits_ssl", "--seed", "one"], "--seed"),
         (["train", "digits_ssl", "--seed", "1.5"], "--seed"),
         (["train", "digits_ssl", "--sead", "1"], "Unknown option"),
         (["train", "digits_ssl", "--device", "tpu9"], "device 'tpu9' cannot be used here"),
-        (["train", "digits_ssl", "--set", "labels=5000"], "asked for 500 examples of class 0, which has"),
+        (["train", "digits_ssl", "--set", "labels=5000"], "labels must be at most"),
         (["train", "digits_ssl", "--set", "labels=7"], "labels must be a multiple of the 10 classes"),
         (["train", "digits_ssl", "--device", "meta"], "device 'meta' cannot be used here"),
         (["train", "digits_ssl", "--set", "weak.pixels=-1"], "pixels must be at least 0, got -1"),
-        (["train", "digits_ssl", "--set", "network.width=0"], "width of at least 1, got 0"),
+        (["train", "digits_ssl", "--set", "network.width=0"], "width must be a whole number of at least 1, got 0"),
         (["train", "digits_ssl", "--set", "optimiser.learning_rate=1e400"], "learning_rate must be a number"),
-        (["train", "digits_ssl", "--set", "unlabelled=800", "method.order=400"], "order 400 of 10 classes has 1e400.0"),
+        (
+            ["train", "digits_ssl", "--set", "unlabelled_batch=800", "method.order=400"],
+            "order 400 of 10 classes has 1e400.0",
+        ),
         (["train", "digits_ssl", "--set", "task.validation=-1"], "validation"),
         (["train", "digits_ssl", "--seed", "1", "--set", "seed=2"], "give --seed instead of --set"),
-        (["exact", "coin", "-n", "0"], "n must be an integer of at least 1, got 0"),
+        (["exact", "coin", "-n", "0"], "whole number of at least 1, got 0"),
         (["data", "get", "imagenet"], "imagenet"),
-        (["train", "digits_ssl", "--save-every", "nan"], "save_every must be at least 0 seconds, got nan"),
+        (["train", "digits_ssl", "--save-every", "nan"], "save_every must be at least 0, got nan"),
         (["train", "digits_ssl", "--set", "steps=5", "steps=6"], "--set gives steps twice: 5 and 6"),
-        (["train", "digits_ssl", "--seed", "99999999999"], "seed must be a whole number of 0 … 4294967295"),
+        (
+            ["train", "digits_ssl", "--seed", "99999999999"],
+            "a whole number of at least 0 and at most 4294967295",
+        ),
         (["sweep", "digits_ssl", "--out", "s", "--seeds", "a,b"], "--seeds takes whole numbers"),
-        (["sweep", "digits_ssl", "--out", "s", "--set", "method=fixmatch,nope"], "method must be one of"),
+        (["sweep", "digits_ssl", "--out", "s", "--set", "method=FixMatch,nope"], "method cannot be 'nope'"),
         (["train"], "RECIPE"),
         (["tarin"], "Unknown command"),
         (["evaluate", "missing"], "missing is not a run folder"),
         (["report", "missing"], "missing is not a folder"),
         (["demo", "--seeds", "0"], "seeds must be at least 1, got 0"),
+        (["demo", "--set", "method=FixMatch"], "the demo compares two methods"),
+        (["train", "digits_ssl", "--set", "lables=50"], "did you mean 'labels'?"),
+        (["train", "digits_ssl", "--set", "alpha=1"], "did you mean 'method.alpha'?"),
+        (["train", "digits_ssl", "--set", "optimiser.warmup=600"], "600 steps of warm-up do not fit a run of 600"),
+        (["train", "mine.py:recipe"], "mine.py is not a file"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -136,19 +147,19 @@ def test_train_evaluate_report(tmp_path: Path) -> None:
 
 def test_a_sweep_trains_every_cell_once(tmp_path: Path) -> None:
     arguments = ["sweep", "digits_ssl", "--seeds", "0,1", "--out", "sweep", "--jobs", "2", "--set", "steps=3"]
-    arguments += ["unlabelled=8", "method=fixmatch,supervised"]
+    arguments += ["unlabelled_batch=8", "method=FixMatch,Supervised"]
     first = refprior(*arguments, cwd=tmp_path)
     assert first.returncode == 0, first.stderr
     cells = sorted(p.parent.relative_to(tmp_path / "sweep").as_posix() for p in tmp_path.rglob("recipe.json"))
     assert len(cells) == 4
-    assert cells[0] == "steps=3,unlabelled=8,method=fixmatch/seed-0"
+    assert cells[0] == "steps=3,unlabelled_batch=8,method=FixMatch/seed-0"
     before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("metrics.jsonl")}
     again = refprior(*arguments, cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert "4/4" in again.stderr
     assert {p: p.stat().st_mtime_ns for p in before} == before
     table = refprior("report", "sweep", "--columns", "method", "--format", "markdown", cwd=tmp_path)
-    assert table.stdout.startswith("| accuracy, % (method →) | fixmatch | supervised |")
+    assert table.stdout.startswith("| accuracy, % (method →) | FixMatch | Supervised |")
 
 
 def test_a_fraction_makes_no_folder_in_a_folder(tmp_path: Path) -> None:
@@ -160,7 +171,17 @@ def test_a_fraction_makes_no_folder_in_a_folder(tmp_path: Path) -> None:
 
 
 def test_a_cell_that_fails_leaves_the_report_of_the_others(tmp_path: Path) -> None:
-    arguments = ["sweep", "digits_ssl", "--seeds", "0", "--out", "sweep", "--set", "steps=3", "unlabelled=8,100000"]
+    arguments = [
+        "sweep",
+        "digits_ssl",
+        "--seeds",
+        "0",
+        "--out",
+        "sweep",
+        "--set",
+        "steps=3",
+        "unlabelled_batch=8,100000",
+    ]
     done = refprior(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert "a step takes 100000 unlabelled images" in done.stderr
@@ -180,7 +201,7 @@ def test_a_terminated_sweep_leaves_no_process_behind_and_goes_on(jobs: str, tmp_
 
 
 def terminate_after(records: int, command: list[str], folder: Path, environment: dict[str, str]) -> None:
-    """Run a sweep until a cell has so many lines of metrics, terminate it, and see that nothing is left of it."""
+    """Run a sweep until a cell has this many lines of metrics, terminate it, and see that nothing is left of it."""
     process = subprocess.Popen(
         command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -203,7 +224,7 @@ def terminate_after(records: int, command: list[str], folder: Path, environment:
 def test_a_dry_run_says_what_it_takes_and_writes_nothing(tmp_path: Path) -> None:
     done = refprior("train", "digits_ssl", "--dry-run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "14,058 a particle, 4 particles" in done.stdout
+    assert "14,058 per particle, 4 particles" in done.stdout
     assert re.search(r"steps +600 and 12 evaluations", done.stdout)
     assert re.search(r"the run +about 0\.\d\d hours", done.stdout)
     assert list(tmp_path.iterdir()) == []
@@ -214,7 +235,7 @@ def test_the_demo_runs_twice(tmp_path: Path) -> None:
         done = refprior("demo", "--seeds", "1", "--out", "demo", *SHORT, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert f"Report: {out}/report.html" in done.stdout
-        assert "method=supervised" in done.stdout
+        assert "method=Supervised" in done.stdout
         assert (tmp_path / out / "report.html").exists()
 
 
@@ -239,3 +260,60 @@ def test_labels_are_suggested_and_answered(tmp_path: Path) -> None:
     many = refprior("suggest", "run", "--budget", "100000", cwd=tmp_path)
     assert many.returncode == 2
     assert "can ask for 1 to" in many.stderr
+
+
+OWN = '''
+from dataclasses import dataclass, replace
+
+import refprior as rp
+
+
+@dataclass(frozen=True)
+class Agree:
+    """Two weak views of an image should agree; a mean over all steps is remembered."""
+
+    weight: float = 1.0
+    needs = rp.Needs(views=("weak", "weak", "strong"))
+
+    def __call__(self, step: rp.Step) -> rp.Loss:
+        views = step.batch.views
+        labelled, one, two = step.predict(step.batch.labelled, views["weak"], views["weak_2"])
+        likelihood = rp.losses.supervised(labelled, step.batch.labels, step.log_prior.detach()).total
+        apart = (one.exp() - two.exp()).square().sum(-1).mean()
+        mean = step.memory.get("apart", apart.detach())
+        step.memory["apart"] = 0.9 * mean + 0.1 * apart.detach()
+        return rp.Loss.of(likelihood + self.weight * apart, cross_entropy=likelihood, apart=step.memory["apart"])
+
+
+def recipe(labels: int = 50, seed: int = 0) -> rp.Recipe:
+    return replace(rp.recipes.digits_ssl(labels=labels, seed=seed), method=Agree(), steps=30, evaluate_every=10)
+'''
+
+
+def test_a_method_in_the_users_file_trains_resumes_sweeps_and_reports(tmp_path: Path) -> None:
+    """Nothing of the package knows the method: it uses memory and two weak views."""
+    (tmp_path / "mine.py").write_text(OWN)
+    whole = refprior("train", "mine.py:recipe", "--out", "whole", cwd=tmp_path)
+    assert whole.returncode == 0, whole.stderr
+    command = [sys.executable, "-c", "from refprior.cli import main; main()", "train", "mine.py:recipe", "--out", "cut"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen([*command, "--save-every", "0"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
+    metrics = tmp_path / "cut" / "metrics.jsonl"
+    while not metrics.exists() or not metrics.read_text():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.kill()
+    process.communicate()
+    resumed = refprior("train", "mine.py:recipe", "--out", "cut", cwd=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    ends = [(tmp_path / run / "checkpoints" / "step-00000030.safetensors").read_bytes() for run in ("whole", "cut")]
+    assert ends[0] == ends[1]
+    header = json.loads((tmp_path / "cut" / "recipe.json").read_text())
+    assert header["recipe"]["method"] == {"own": "refprior_user_mine.Agree", "weight": 1.0}
+    arguments = ["sweep", "mine.py:recipe", "--seeds", "0", "--out", "sweep", "--jobs", "2", "--set", "steps=3"]
+    swept = refprior(*arguments, "method.weight=0.5,2", cwd=tmp_path)
+    assert swept.returncode == 0, swept.stderr
+    table = refprior("report", "sweep", "--columns", "method.weight", "--format", "markdown", cwd=tmp_path)
+    assert table.stdout.startswith("| accuracy, % (method.weight →) | 0.5 | 2 |"), table.stderr
+    evaluated = refprior("evaluate", "cut", cwd=tmp_path)
+    assert "step 30 of 30" in evaluated.stdout, evaluated.stderr

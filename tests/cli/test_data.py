@@ -36,7 +36,7 @@ def test_show_describes_a_task_and_writes_a_sheet(tmp_path: Path, capsys: pytest
     run("show", "digits", "--views", "--rows", 3, "--out", out)
     printed = capsys.readouterr().out
     assert "digits: images (1, 8, 8)" in printed
-    assert "50 labelled, 847 unlabelled, 600 test, 300 validation" in printed
+    assert "50 labelled, 1147 unlabelled, 600 test, 0 validation" in printed
     with Image.open(out) as picture:
         assert picture.size == (752, 222)
 
@@ -46,7 +46,7 @@ def test_show_reads_an_npz_file_and_reports_duplicates(tmp_path: Path, capsys: p
     images[39] = images[0]
     path = tmp_path / "toy.npz"
     np.savez(path, images=images, labels=np.arange(40) % 2, split=(np.arange(40) > 29).astype(int))
-    run("show", path, "--labels", 1, "--out", tmp_path / "sheet.png")
+    run("show", path, "--labels", 2, "--out", tmp_path / "sheet.png")
     assert "1 test images occur in the unlabelled pool too (training = test index: 0 = 9)" in capsys.readouterr().out
 
 
@@ -71,9 +71,10 @@ def test_only_files_compared_with_a_checksum_are_called_verified(
         (["get", "imagenet"], "no data set 'imagenet'; there are mnist, fashion-mnist, cifar10, cifar100"),
         (["get", "digits"], "the digits are part of scikit-learn"),
         (["verify", "mnist", "--data", "nowhere"], "train-images-idx3-ubyte is missing"),
-        (["show", "mnist-3-6"], "no task 'mnist-3-6'; there are digits, mnist, "),
+        (["show", "mnist-3-6"], "no data set 'mnist-3-6': give digits, mnist, "),
+        (["show", "digits", "--classes", "fish"], "digits has no superclass 'fish'"),
         (["show", "digits", "--rows", "0"], "rows must be at least 1, got 0"),
-        (["show", "digits", "--labels", "1000"], "asked for 1000 examples of class"),
+        (["show", "digits", "--labels", "5000"], "labels must be at most"),
         (["show", "mnist", "--data", "nowhere"], "refprior data get mnist"),
     ],
 )

@@ -26,6 +26,7 @@ from refprior.report._film import film_figure
 from refprior.report._scene import affordable_order, scene
 from refprior.training import train
 from refprior.training._snapshot import Film, Snapshot
+from tests.report.folders import write_header
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 NAME = "<!--<script></script>"  # of a class: it would blank the page
@@ -53,13 +54,7 @@ def film(path: Path, particles: int = 60, images: int = 30, classes: int = 3, se
     shots = tuple(
         Snapshot(s, (c * logits).log_softmax(-1), log_prior) for s, c in ((0, 0.1), (1, 1.0), (10, 3), (20, 9))
     )
-    path.mkdir(parents=True)
-    header: dict[str, Any] = {
-        "origin": None,
-        "recipe": {"steps": 20, "seed": 0, "method": {"order": 2}},
-        "environments": [],
-    }
-    (path / "recipe.json").write_text(json.dumps(header))
+    write_header(path, {"steps": 20, "seed": 0, "method": {"order": 2}})
     return Film(path, Examples(probe, torch.arange(images) % classes), ("a", "b", NAME)[:classes], shots)
 
 
@@ -88,7 +83,7 @@ def test_the_page_holds_distances_and_information(tmp_path: Path) -> None:
     apart = squared_distances(right[None], embedding(one.snapshots[3].log_p)).numpy()[0]
     assert (np.square(first - np.array(data["landmarks"]["truth"])).sum(-1) <= apart + 1e-5).all()
     squared = squared_distances(right[None], embedding(one.snapshots[3].log_p).mean(0, keepdim=True)).item()
-    assert np.square(data["landmarks"]["truth"]).sum() + data["beside"]["truth"] ** 2 == pytest.approx(squared)
+    assert np.square(data["landmarks"]["truth"]).sum() + data["distances"]["truth"] ** 2 == pytest.approx(squared)
     assert list(data["landmarks"]) == ["truth", "always a", "always b", f"always {NAME}"]
     assert data["explained"] == pytest.approx(seen.explained)
     assert data["classes"] == ["a", "b", NAME]
@@ -213,7 +208,13 @@ def test_a_run_without_target_labels_shows_its_clusters(tmp_path: Path, capsys: 
 @pytest.mark.parametrize("snapshots", ["3", "0"])
 def test_any_run_folder_can_be_embedded(tmp_path: Path, snapshots: str, capsys: pytest.CaptureFixture[str]) -> None:
     """K = 4 convolutional particles, with snapshots and from checkpoints alone."""
-    settings = {"steps": "9", "unlabelled": "8", "labelled": "10", "evaluate_every": "9", "snapshots": snapshots}
+    settings = {
+        "steps": "9",
+        "unlabelled_batch": "8",
+        "labelled_batch": "10",
+        "evaluate_every": "9",
+        "snapshots": snapshots,
+    }
     recipe, origin = named("digits_ssl", settings, seed=3)
     train(recipe, tmp_path / "run", origin=origin)
     main_without_exit(["embed", str(tmp_path / "run")])
@@ -223,14 +224,18 @@ def test_any_run_folder_can_be_embedded(tmp_path: Path, snapshots: str, capsys: 
     assert "4 particles, order 2" in capsys.readouterr().out
 
 
-def test_a_run_from_python_without_snapshots_is_told_what_to_do(
+def test_a_run_whose_own_data_are_not_there_is_told_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    film(tmp_path / "run")
+    """Without snapshots, the data must be read to see the particles; data in memory are gone."""
+    recipe = replace(
+        named("digits_ssl", {"steps": "3"}, seed=0).recipe, task=named("digits_ssl", {}).recipe.read_task()
+    )
+    train(recipe, tmp_path / "run")
     with pytest.raises(SystemExit) as stop:
         main(["embed", str(tmp_path / "run")])
     assert stop.value.code == 2
-    assert "kept no snapshots: train with Recipe(…, snapshots=20), or call" in capsys.readouterr().err
+    assert "was trained with a task of your own: hand it in" in capsys.readouterr().err
 
 
 def test_an_order_with_too_many_labelings_is_measured_at_a_lower_one(

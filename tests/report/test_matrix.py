@@ -19,32 +19,26 @@ from refprior.report._matrix import (
     read_matrix,
 )
 from refprior.training import train
-from refprior.training._folder import write_json
+from tests.report.folders import write_run
 
 TASKS = ("fish", "people", "trees")
 
 
 def cell(folder: Path, accuracy: float, seed: int = 0, **settings: str) -> None:
-    """A finished run folder as `refprior.training` writes it, with only what a table reads."""
-    path = folder / "-".join([*settings.values(), str(seed)])
-    path.mkdir(parents=True)
-    origin = {"recipe": "cifar100_transfer_small", "arguments": {"seed": seed, **settings}, "settings": {}}
-    recipe = {"steps": 1, "seed": seed, "method": {"type": "x.Transfer"}, "settings": list(settings.values())}
-    write_json(path / "recipe.json", {"origin": origin, "recipe": recipe, "environments": []})
-    record = f'{{"step": 1, "test": {{"ema": {{"accuracy": {accuracy}}}}}}}\n'
-    (path / "metrics.jsonl").write_text(record)
+    """A finished run folder."""
+    write_run(folder / "-".join([*settings.values(), str(seed)]), "cifar100_transfer_small", seed, accuracy, settings)
 
 
 @pytest.fixture
 def matrix(tmp_path: Path) -> Matrix:
     for seed, more in ((0, 0.0), (1, 0.02)):
-        cell(tmp_path, 0.6 + more, seed, source="fish", target="people", method="transfer")
-    cell(tmp_path, 0.5, source="trees", target="people", method="transfer")
-    cell(tmp_path, 0.4, source="fish", target="trees", method="transfer")
-    cell(tmp_path, 0.3, source="fish", target="people", method="fine_tuning")
-    cell(tmp_path, 0.45, source="fish", target="trees", method="fine_tuning")
-    cell(tmp_path, 0.35, target="people", method="supervised")
-    cell(tmp_path, 0.55, target="people", method="semi_supervised")
+        cell(tmp_path, 0.6 + more, seed, source="fish", target="people", approach="transfer")
+    cell(tmp_path, 0.5, source="trees", target="people", approach="transfer")
+    cell(tmp_path, 0.4, source="fish", target="trees", approach="transfer")
+    cell(tmp_path, 0.3, source="fish", target="people", approach="fine_tuning")
+    cell(tmp_path, 0.45, source="fish", target="trees", approach="fine_tuning")
+    cell(tmp_path, 0.35, target="people", approach="supervised")
+    cell(tmp_path, 0.55, target="people", approach="semi_supervised")
     return read_matrix([tmp_path], TASKS)
 
 
@@ -78,8 +72,8 @@ def test_the_table_and_the_figure_hold_every_number(matrix: Matrix) -> None:
 
 
 def test_runs_of_one_cell_with_different_settings_are_refused(tmp_path: Path) -> None:
-    cell(tmp_path, 0.5, source="fish", target="people", method="transfer")
-    cell(tmp_path, 0.7, source="fish", target="people", method="transfer", steps="3")
+    cell(tmp_path, 0.5, source="fish", target="people", approach="transfer")
+    cell(tmp_path, 0.7, source="fish", target="people", approach="transfer", ema="0.3")
     with pytest.raises(ValueError, match="one cell with different settings"):
         read_matrix([tmp_path], TASKS)
 
@@ -100,7 +94,7 @@ def test_a_source_is_judged_by_the_first_stage(tmp_path: Path) -> None:
     train(short, tmp_path / "run")
     untrained = replace(short, start=replace(short.start, steps=1)) if short.start is not None else short
     train(untrained, tmp_path / "other")
-    taught = before_training(tmp_path / "run", short)
-    assert -math.log(5) < before_training(tmp_path / "other", untrained) < taught < 0
+    taught = before_training(tmp_path / "run")
+    assert -math.log(5) < before_training(tmp_path / "other") < taught < 0
     with pytest.raises(ValueError, match="has no first stage"):
-        before_training(tmp_path / "run" / "start", recipe.start)
+        before_training(tmp_path / "run" / "start")

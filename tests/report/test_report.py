@@ -3,38 +3,11 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from refprior.report import as_latex, as_markdown, find_runs, group, pivot, rows, summarise, write_report
-
-
-def scores(accuracy: float) -> dict[str, Any]:
-    bins = {"counts": [0.0, 4.0], "confidence": [0.0, 0.9], "accuracy": [0.0, accuracy]}
-    return {
-        "accuracy": accuracy,
-        "particles": [accuracy - 0.1, accuracy],
-        "negative_log_likelihood": 0.25,
-        "brier": 0.1,
-        "calibration_error": 0.02,
-        "information": 0.1,
-        "reliability": bins,
-    }
-
-
-def write_run(path: Path, recipe: str, seed: int, accuracy: float, entropies: bool = True, **settings: str) -> None:
-    path.mkdir(parents=True)
-    origin = {"recipe": recipe, "arguments": {"seed": seed}, "settings": settings}
-    description = {"seed": seed, "steps": 20, "task": {"type": recipe, "seed": seed}, **settings}
-    header = {"origin": origin, "recipe": description, "environments": []}
-    (path / "recipe.json").write_text(json.dumps(header))
-    terms = {"marginal_entropy": 1.0, "conditional_entropy": 0.5} if entropies else {}
-    lines = [
-        {"step": step, "seconds": step / 10, **terms, "test": {"raw": scores(accuracy - 0.05), "ema": scores(accuracy)}}
-        for step in (10, 20)
-    ]
-    (path / "metrics.jsonl").write_text("\n".join(json.dumps(line) for line in lines) + "\n")
+from tests.report.folders import write_run
 
 
 @pytest.fixture
@@ -91,7 +64,7 @@ def test_the_same_run_twice_is_refused(runs: Path) -> None:
         write_report([runs], runs / "report.html")
 
 
-def test_only_stages_of_a_run_are_passed_over(runs: Path) -> None:
+def test_only_stages_of_a_run_are_left_out(runs: Path) -> None:
     write_run(runs / "start", "third", 0, 0.5)
     write_run(runs / "b-0" / "start", "stage", 0, 0.5)
     assert [path.name for path in find_runs([runs])] == ["a-0", "a-1", "b-0", "start"]
@@ -116,11 +89,11 @@ def test_a_pivot_has_the_papers_layout_and_numbers(tmp_path: Path) -> None:
     for labels, accuracy in (("250", 0.60), ("50", 0.40)):
         for seed in (0, 1):
             path = tmp_path / f"{labels}-{seed}"
-            write_run(path, "cifar10_ssl_small", seed, accuracy + 0.02 * seed, labels=labels, method="fixmatch")
+            write_run(path, "cifar10_ssl_small", seed, accuracy + 0.02 * seed, {"labels": labels, "method": "FixMatch"})
     groups = group([summarise(path) for path in find_runs([tmp_path])])
     head, ours, *paper = pivot(groups, "labels")
     assert head == ["accuracy, % (labels →)", "50", "250"]
-    assert ours == ["cifar10_ssl_small method=fixmatch", "41.00 ± 1.41 (2)", "61.00 ± 1.41 (2)"]
+    assert ours == ["cifar10_ssl_small method=FixMatch", "41.00 ± 1.41 (2)", "61.00 ± 1.41 (2)"]
     assert ["paper, tab:cifar10_ssl: Deep Reference Prior", "85.45 ± 2.12", "92.13 ± 0.39"] in paper
     assert r"41.00 $\pm$ 1.41 (2) & 61.00 $\pm$ 1.41 (2) \\" in as_latex([head, ours])
     assert "cifar10\\_ssl\\_small" in as_latex([head, ours])
@@ -133,7 +106,7 @@ def test_a_pivot_has_the_papers_layout_and_numbers(tmp_path: Path) -> None:
 def test_a_pivot_refuses_two_recipes_for_one_cell(tmp_path: Path) -> None:
     """The same settings, but a default that another version had differently: neither may hide the other."""
     for name in ("old", "new"):
-        write_run(tmp_path / name, "digits_ssl", 0, 0.5, labels="50")
+        write_run(tmp_path / name, "digits_ssl", 0, 0.5, {"labels": "50"})
     header = tmp_path / "old" / "recipe.json"
     record = json.loads(header.read_text())
     record["recipe"]["ema"] = "another"

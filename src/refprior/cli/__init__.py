@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 from refprior import __version__
-from refprior.cli._asking import answer, suggest
 from refprior.cli._data import app as data
 from refprior.cli._embed import embed
 from refprior.cli._exact import app as exact
+from refprior.cli._labelling import answer, suggest
 from refprior.cli._matrix import transfer_matrix
 from refprior.cli._parameters import whole
 from refprior.cli._tables import print_table, refuse_failed, settings_of, train_cells, whole_numbers
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from refprior.posterior import Average, Scores
     from refprior.recipes import Named
-    from refprior.training import Kind, Run, Weighting
+    from refprior.training import Run, Weighting, Weights
 
 app = App(
     name="refprior",
@@ -45,8 +45,11 @@ Set = Annotated[
         name="--set",
         consume_multiple=True,
         negative=(),
-        help="Change settings: NAME=VALUE …, for example labels=10 method.alpha=0.05 steps=1000.",
+        help="Change settings: NAME=VALUE …, for example labels=100 method=FixMatch method.threshold=0.9 steps=1000.",
     ),
+]
+RecipeName = Annotated[
+    str, Parameter(help="Name of the recipe (`refprior recipes` lists them), or FILE.py:FUNCTION of your own.")
 ]
 Seed = Annotated[
     int, Parameter(converter=whole, help="Seed of the split, the initial weights, the batches and the views.")
@@ -56,7 +59,7 @@ Device = Annotated[str, Parameter(help="Where to train: cpu, cuda, cuda:1, mps, 
 
 @app.command
 def recipes() -> None:
-    """List the recipes, a line each."""
+    """List the recipes, one per line."""
     from refprior.recipes import RECIPES
 
     width = max(map(len, RECIPES))
@@ -66,7 +69,9 @@ def recipes() -> None:
 
 @app.command
 def train(
-    recipe: Annotated[str, Parameter(help="Name of the recipe; `refprior recipes` lists them.")],
+    recipe: Annotated[
+        str, Parameter(help="Name of the recipe (`refprior recipes` lists them), or FILE.py:FUNCTION of your own.")
+    ],
     /,
     *,
     set_: Set = None,
@@ -88,9 +93,9 @@ def train(
     chosen = named(recipe, settings_of(set_), seed=seed)
     if dry_run:
         return _estimate(chosen, device)
-    folder = out or Path("runs") / f"{recipe}-{seed}"
+    folder = out or Path("runs") / f"{Path(recipe).name.replace(':', '-')}-{seed}"
     _train(chosen, folder, f"{recipe} seed {seed}", device, fresh, save_every)
-    print_table(_upright(rows(write_report([folder], folder / "report.html"))))
+    print_table(_transposed_if_few(rows(write_report([folder], folder / "report.html"))))
     return print(f"Run folder: {folder}")
 
 
@@ -105,20 +110,18 @@ def evaluate(
     ] = None,
 ) -> None:
     """Score the weights of a run folder again, with the particles weighted in several ways."""
-    from refprior.recipes import again
-    from refprior.training import _folder as run_folder
     from refprior.training import load
 
-    run = load(folder, again(run_folder.read_header(folder)["origin"]), _device(device))
+    run = load(folder, device=_device(device))
     parts = {"test": run.task.test, "validation": run.task.validation}
     head = ["part", "weights", "particles by", "mean of", "accuracy %", "NLL", "Brier", "ECE", "I(w; y) nats"]
     lines = [
-        [name, *readout, *_numbers(run.evaluate(*readout, part))]
+        [name, weights, by, of, *_numbers(run.evaluate(part, weights=weights, weighting=by, average=of))]
         for name, part in parts.items()
         if part is not None
-        for readout in _readouts()
+        for weights, by, of in _readouts()
     ]
-    print(f"{folder}: step {run.result['step']} of {run.recipe.steps}")
+    print(f"{folder}: step {run.result.step} of {run.recipe.steps}")
     if run.recipe.readout == "consensus":
         _print_consensus(run)
     else:
@@ -138,7 +141,7 @@ def report(
     out: Annotated[Path, Parameter(help="The page to write.")] = Path("report.html"),
     figures: Annotated[Path | None, Parameter(help="Folder for the figures as PNG files too.")] = None,
     columns: Annotated[
-        str | None, Parameter(help="A setting, for example labels: one row a method, one column a value of it.")
+        str | None, Parameter(help="A setting, for example labels: one row per method, one column per value of it.")
     ] = None,
     style: Annotated[
         Literal["text", "markdown", "latex"], Parameter(name="--format", help="How to print the table.")
@@ -150,7 +153,7 @@ def report(
     groups = write_report(folders, out, figures, columns)
     lines = pivot(groups, columns) if columns else rows(groups)
     if style == "text":
-        print_table(lines if columns else _upright(lines))
+        print_table(lines if columns else _transposed_if_few(lines))
     else:
         print(as_markdown(lines) if style == "markdown" else as_latex(lines))
     print(f"Report: {out}", file=sys.stderr if style != "text" else sys.stdout)
@@ -158,16 +161,18 @@ def report(
 
 @app.command
 def sweep(
-    recipe: Annotated[str, Parameter(help="Name of the recipe; `refprior recipes` lists them.")],
+    recipe: Annotated[
+        str, Parameter(help="Name of the recipe (`refprior recipes` lists them), or FILE.py:FUNCTION of your own.")
+    ],
     /,
     *,
-    out: Annotated[Path, Parameter(help="Folder of the sweep: one run folder a cell in it.")],
+    out: Annotated[Path, Parameter(help="Folder of the sweep: one run folder per cell.")],
     seeds: Annotated[str, Parameter(help="Seeds, separated by commas.")] = "0,1,2",
     set_: Set = None,
     jobs: Annotated[int, Parameter(converter=whole, help="Cells at a time; the cores are shared between them.")] = 1,
 ) -> None:
-    """Train a recipe for every combination of settings (--set labels=50,100 method=fixmatch,supervised) and seeds."""
-    from refprior.recipes import cells
+    """Train a recipe for every combination of settings (--set labels=50,100 method=FixMatch,Supervised) and seeds."""
+    from refprior.recipes._sweep import cells
 
     chosen = cells(recipe, settings_of(set_), whole_numbers(seeds))
     failed = train_cells(chosen, out, jobs)
@@ -185,7 +190,7 @@ def demo(
     seeds: Annotated[int, Parameter(converter=whole, help="How many seeds.")] = 3,
     set_: Set = None,
 ) -> None:
-    """Compare supervised learning with the reference prior on 8×8 digits, 5 labels a class."""
+    """Compare supervised learning with the reference prior on 8×8 digits, 5 labels per class."""
     import torch
 
     from refprior.recipes import named
@@ -194,9 +199,12 @@ def demo(
         raise ValueError(f"seeds must be at least 1, got {seeds}")
     torch.set_num_threads(1)  # networks so small lose more time to waking threads than two cores save
     out = _unused(out)
-    for method in ("supervised", "reference_prior"):
+    settings = settings_of(set_)
+    if "method" in settings:
+        raise ValueError("the demo compares two methods: refprior sweep digits_ssl --set method=… compares others")
+    for method in ("Supervised", "ReferencePrior"):
         for seed in range(seeds):
-            chosen = named("digits_ssl", {**settings_of(set_), "method": method}, seed=seed)
+            chosen = named("digits_ssl", {**settings, "method": method}, seed=seed)
             _train(chosen, out / f"{method}-{seed}", f"{method} seed {seed}", "cpu")
     report([out], out=out / "report.html")
 
@@ -228,26 +236,32 @@ def _train(
     from refprior.training import train as train_recipe
 
     with watching(title, chosen.recipe.steps) as watch:
-        train_recipe(chosen.recipe, folder, _device(device), watch, chosen.origin, fresh, save_every)
+        train_recipe(
+            chosen.recipe,
+            folder,
+            device=_device(device),
+            watch=watch,
+            origin=chosen.origin,
+            fresh=fresh,
+            save_every=save_every,
+        )
 
 
 def _print_consensus(run: "Run") -> None:
-    from refprior.training._loop import evaluate_consensus
+    from refprior.training._evaluate import evaluate_consensus
 
     print("The outputs have no names: clusters of all particles' predictions, matched to the classes.")
-    weights = {"ema": run.ema, "raw": run.particles}
-    scores = {kind: evaluate_consensus(particles, run.task) for kind, particles in weights.items()}
-    names = list(scores["ema"])
-    print_table([["weights", *(f"{name} %" for name in names)], *_percents(scores, names)])
-
-
-def _percents(scores: dict[str, dict[str, float]], names: Sequence[str]) -> list[list[str]]:
-    return [[kind, *(f"{100 * values[name]:.1f}" for name in names)] for kind, values in scores.items()]
+    lines = [["weights", "test %", "validation %", "stability %"]]
+    for name, particles in {"ema": run.ema, "raw": run.particles}.items():
+        found = evaluate_consensus(particles, run.normaliser, run.task)
+        shown = (found.test, found.validation, found.stability)
+        lines.append([name, *("–" if value is None else f"{100 * value:.1f}" for value in shown)])
+    print_table(lines)
 
 
 def _estimate(chosen: "Named", device: str) -> None:
     """Print what a recipe will take on this machine, stage by stage."""
-    from refprior.training._estimate import estimate
+    from refprior.training import estimate
 
     hours, stages = 0.0, [chosen.recipe]
     while stages[0].start is not None:
@@ -257,7 +271,7 @@ def _estimate(chosen: "Named", device: str) -> None:
         hours += cost.total_seconds / 3600
         if len(stages) > 1:
             print(f"stage {number} of {len(stages)}")
-        print(f"parameters   {cost.parameters:,} a particle, {cost.particles} particles")
+        print(f"parameters   {cost.parameters:,} per particle, {cost.particles} particles")
         print(f"checkpoint   {cost.state_bytes / 2**20:,.1f} MiB (weights, moving average, optimiser)")
         print(f"memory       {_peak_memory()} so far")
         print(f"a step       {cost.step_seconds:.3f} s, an evaluation {cost.evaluation_seconds:.1f} s")
@@ -284,7 +298,7 @@ def _device(name: str) -> "torch.device":
     return device
 
 
-def _readouts() -> list[tuple["Kind", "Weighting", "Average"]]:
+def _readouts() -> list[tuple["Weights", "Weighting", "Average"]]:
     """Which weights, how the particles count, what is averaged."""
     return [
         ("ema", "prior", "probabilities"),
@@ -300,8 +314,8 @@ def _numbers(scores: "Scores") -> list[str]:
     return [f"{100 * scores.accuracy:.1f}", *(f"{value:.3f}" for value in values)]
 
 
-def _upright(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
-    """A few recipes stand side by side, so that the table fits a terminal; many stand below each other."""
+def _transposed_if_few(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+    """A few recipes side by side, so that the table fits a terminal; many below each other."""
     return list(zip(*rows, strict=True)) if len(rows) <= 5 else rows
 
 

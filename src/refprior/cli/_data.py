@@ -1,6 +1,6 @@
 """`refprior data`: get data sets, verify them, list them, look at them.
 
-Heavy imports stand inside the functions: `--help` must not wait for torch.
+Heavy imports are inside the functions: `--help` must not wait for torch.
 """
 
 from collections.abc import Iterator
@@ -77,19 +77,24 @@ def list_(*, data: Folder = None) -> None:
 
 @app.command
 def show(
-    name: Annotated[str, Parameter(help="A task such as digits, mnist-3-5, cifar10, cifar100-fish; or a .npz file.")],
+    name: Annotated[
+        str, Parameter(help="A data set such as digits, mnist or cifar100, a .npz file, or a folder of images.")
+    ],
     *,
     views: Annotated[bool, Parameter(help="Show each image under its weak and strong views.", negative="")] = False,
     out: Annotated[Path, Parameter(help="The PNG file to write; an existing one is replaced.")] = Path("sheet.png"),
     rows: Annotated[int, Parameter(help="How many images.")] = 10,
-    labels: Annotated[int, Parameter(help="Labelled images a class.")] = 5,
+    labels: Annotated[int, Parameter(help="Labelled images in all, equally many per class.")] = 50,
+    classes: Annotated[
+        str | None, Parameter(help="Some classes by number, 3,5; or a superclass of cifar100, fish. Default: all.")
+    ] = None,
     seed: Annotated[int, Parameter(help="Which images are labelled, and which views are drawn.")] = 0,
     data: Folder = None,
 ) -> None:
     """Describe a task and write a contact sheet of its images, or of their views, as one PNG."""
     if rows < 1:
         raise ValueError(f"rows must be at least 1, got {rows}")
-    task = _task(name, labels, seed, data)
+    task = _task(name, labels, seed, classes, data)
     _describe(task)
     picture = _view_sheet(task, rows, seed) if views else _image_sheet(task, rows)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -130,38 +135,34 @@ def _verify(source: "Source", root: Path) -> None:
 
 def _count(name: str, root: Path, verdict: str) -> None:
     """Read the files, and say what they hold."""
-    from refprior.data._cifar import read_cifar10, read_cifar100
-    from refprior.data._duplicates import duplicates
-    from refprior.data._named import read_fashion_mnist, read_mnist
+    from refprior.data import duplicates, read
 
-    readers = {"mnist": read_mnist, "fashion-mnist": read_fashion_mnist, "cifar10": read_cifar10}
-    data = readers[name](root) if name in readers else read_cifar100(root)[0]
+    data = read(name, root)
     pairs = duplicates(data.train.images, data.test.images)
     print(f"{len(data.train)} training and {len(data.test)} test images of {len(data.classes)} classes, {verdict}")
     print(f"{len({j for _, j in pairs})} test images occur in the training part too{_first(pairs)}")
 
 
 def _describe(task: "Task") -> None:
-    from refprior.data._duplicates import duplicates
+    from refprior.data import Standardise, duplicates
 
     sizes = {"labelled": len(task.labelled), "unlabelled": len(task.unlabelled), "test": len(task.test)}
     sizes["validation"] = len(task.validation) if task.validation is not None else 0
     print(f"{task.name}: images {task.shape}, classes {', '.join(task.classes)}")
     print(", ".join(f"{count} {part}" for part, count in sizes.items()))
-    print(f"mean {_numbers(task.mean.tolist())}, standard deviation {_numbers(task.std.tolist())} a channel")
+    fitted = Standardise().fit(task.training_images).state_dict()
+    mean, std = (_numbers(fitted[name].flatten().tolist()) for name in ("mean", "std"))
+    print(f"mean {mean}, standard deviation {std} per channel")
     pairs = duplicates(task.unlabelled, task.test.images)
     print(f"{len({j for _, j in pairs})} test images occur in the unlabelled pool too{_first(pairs)}")
 
 
-def _task(name: str, labels: int, seed: int, folder: Path | None) -> "Task":
-    from refprior.data import TASKS, few_labels, read_npz
+def _task(name: str, labels: int, seed: int, classes: str | None, folder: Path | None) -> "Task":
+    from refprior.data import FewLabels
 
-    if name.endswith(".npz"):
-        return few_labels(read_npz(name), labels, seed)
-    if name not in TASKS:
-        raise ValueError(f"no task {name!r}; there are {', '.join(TASKS)}, or give a .npz file")
-    options = {} if name == "digits" else {"folder": folder}
-    return TASKS[name](labels=labels, seed=seed, **options)
+    numbers = tuple(map(int, classes.split(","))) if classes and classes.replace(",", "").isdigit() else classes
+    place = str(folder) if folder is not None else None
+    return FewLabels(name, labels=labels, seed=seed, classes=numbers, folder=place)()
 
 
 def _source(name: str) -> "Source":

@@ -2,12 +2,9 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
-
-if TYPE_CHECKING:
-    from refprior.training._snapshot import Film
 
 
 def embed(
@@ -25,31 +22,13 @@ def embed(
     """Write an interactive page of the particles of runs: a file that works without a network."""
     from refprior.report import write_embedding
     from refprior.report._embed import summary
+    from refprior.training import film
 
     if not folders:
         raise ValueError("give at least one run folder")
     out = out or folders[0] / "embedding.html"
-    films = [_film(path) for path in folders]
-    print(f"drawing {sum(len(film.snapshots) for film in films)} snapshots …", file=sys.stderr)
+    films = [film(path) for path in folders]
+    print(f"drawing {sum(len(found.snapshots) for found in films)} snapshots …", file=sys.stderr)
     print(summary(write_embedding(films, out, picture, animation)))
     for path in filter(None, (out, picture, animation)):
         print(f"Written: {path} ({path.stat().st_size / 2**20:.1f} MB)")
-
-
-def _film(path: Path) -> "Film":
-    """The snapshots of a run, or what its checkpoints predict."""
-    from refprior.recipes import again
-    from refprior.training import _folder as folder
-    from refprior.training import _snapshot as snapshot
-
-    header = folder.read_header(path)
-    film = snapshot.read(path)
-    if film is not None:
-        return film
-    if header["origin"] is None:
-        raise ValueError(
-            f"{path} was trained from Python and kept no snapshots: train with Recipe(…, snapshots=20), or call "
-            "refprior.report.write_embedding([refprior.training._snapshot.from_checkpoints(path, recipe)], out)"
-        )
-    print(f"{path} kept no snapshots: reading its checkpoints …", file=sys.stderr)
-    return snapshot.from_checkpoints(path, again(header["origin"]))

@@ -17,7 +17,7 @@ FIVE = "vehicles_1,vehicles_2,fish,people,aquatic_mammals"
 
 def transfer_matrix(
     *,
-    out: Annotated[Path, Parameter(help="Folder of the matrix: one run folder a cell in it.")],
+    out: Annotated[Path, Parameter(help="Folder of the matrix: one run folder per cell.")],
     tasks: Annotated[str, Parameter(help="Superclasses of CIFAR-100, separated by commas; `all`: all twenty.")] = FIVE,
     recipe: Annotated[str, Parameter(help="Recipe of a cell.")] = "cifar100_transfer_small",
     seeds: Annotated[str, Parameter(help="Seeds, separated by commas.")] = "0",
@@ -29,10 +29,10 @@ def transfer_matrix(
 ) -> None:
     """Train transfer and fine-tuning for every ordered pair of tasks, and each task alone; draw the paper's figure.
 
-    Cells that are done are passed over, so that the same command goes on after an interruption.
+    Cells that are done are not trained again: the same command goes on after an interruption.
     """
-    from refprior.data import SUPERCLASSES
-    from refprior.recipes import matrix_cells
+    from refprior.data._sets import SUPERCLASSES
+    from refprior.recipes._sweep import matrix_cells
     from refprior.report._matrix import read_matrix
 
     chosen = SUPERCLASSES if tasks == "all" else tuple(name.strip() for name in tasks.split(","))
@@ -61,16 +61,14 @@ def _show_before(matrix: "Matrix", cells: "list[Cell]", out: Path) -> None:
     """What 100 labels of a target tell of its sources before anything is trained on it, and whether that came true."""
     import numpy as np
 
-    from refprior.recipes import named
     from refprior.report._matrix import agreement, before_training
 
     place = {task: i for i, task in enumerate(matrix.tasks)}
     scores: dict[tuple[int, int], list[float]] = {}
     for cell in cells:
-        if cell.settings["method"] == "fine_tuning":
+        if cell.settings["approach"] == "fine_tuning":
             at = place[cell.settings["target"]], place[cell.settings["source"]]
-            recipe = named(cell.recipe, cell.settings, seed=cell.seed).recipe
-            scores.setdefault(at, []).append(before_training(out / cell.name, recipe))
+            scores.setdefault(at, []).append(before_training(out / cell.name))
     before = np.full((len(place), len(place)), np.nan)
     for at, values in scores.items():
         before[at] = np.mean(values)

@@ -1,19 +1,22 @@
-"""What a person sees while a run trains: one live line, or a plain line an evaluation where there is no terminal."""
+"""What a person sees while a run trains: one live line, or one plain line per evaluation where there is no terminal."""
 
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-_SHORT = {"loss": "loss", "cross_entropy": "ce", "marginal_entropy": "h_y", "conditional_entropy": "h_yw"}
+if TYPE_CHECKING:
+    from refprior.training import Record
+
+_SHORT = {"cross_entropy": "ce", "marginal_entropy": "h_y", "conditional_entropy": "h_yw"}
 
 
 @contextmanager
-def watching(title: str, steps: int) -> Iterator[Callable[[dict[str, Any]], None]]:
+def watching(title: str, steps: int) -> "Iterator[Callable[[Record], None]]":
     """A function to call with each record."""
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -30,12 +33,10 @@ def watching(title: str, steps: int) -> Iterator[Callable[[dict[str, Any]], None
         bar = progress.add_task(title, total=steps, numbers="")
         accuracy = ""
 
-        def watch(record: dict[str, Any]) -> None:
+        def watch(record: "Record") -> None:
             nonlocal accuracy
             accuracy = _accuracy(record) or accuracy
-            progress.update(
-                bar, completed=record["step"], total=record["steps"], numbers=f"{_terms(record)} {accuracy}"
-            )
+            progress.update(bar, completed=record.step, total=record.steps, numbers=f"{_terms(record)} {accuracy}")
 
         yield watch
 
@@ -46,25 +47,27 @@ class _Lines:
     def __init__(self, title: str) -> None:
         self.title, self.last = title, time.monotonic()
 
-    def __call__(self, record: dict[str, Any]) -> None:
+    def __call__(self, record: "Record") -> None:
         accuracy = _accuracy(record)
         if not accuracy and time.monotonic() - self.last < 10:
             return
         self.last = time.monotonic()
-        left = record["seconds"] / record["step"] * (record["steps"] - record["step"])
-        words = [self.title, f"{record['step']}/{record['steps']}", _terms(record), accuracy, f"{left:.0f} s left"]
+        left = record.seconds / record.step * (record.steps - record.step)
+        words = [self.title, f"{record.step}/{record.steps}", _terms(record), accuracy, f"{left:.0f} s left"]
         print(*filter(None, words), file=sys.stderr)
 
 
-def _terms(record: dict[str, Any]) -> str:
-    return " ".join(f"{short} {record[name]:.3f}" for name, short in _SHORT.items() if record.get(name) is not None)
+def _terms(record: "Record") -> str:
+    known = {"loss": record.loss, **{short: record.terms.get(name) for name, short in _SHORT.items()}}
+    return " ".join(f"{short} {value:.3f}" for short, value in known.items() if value is not None)
 
 
-def _accuracy(record: dict[str, Any]) -> str:
+def _accuracy(record: "Record") -> str:
     """Of the validation part where there is one, what a person may choose by; of the consensus where it is read out."""
-    part = next((part for part in ("validation", "test") if part in record), None)
-    if part is None:
+    found = record.evaluation
+    if found is None:
         return ""
-    if "consensus" in record:
-        return f"consensus, {part} {100 * record['consensus'][part]:.1f}%"
-    return f"{part} {100 * record[part]['ema']['accuracy']:.1f}%"
+    part = "test" if found.validation is None else "validation"
+    if found.consensus is not None:
+        return f"consensus, {part} {100 * getattr(found.consensus, part):.1f}%"
+    return f"{part} {100 * getattr(found, part).ema.accuracy:.1f}%"

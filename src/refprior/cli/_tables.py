@@ -46,8 +46,8 @@ def whole_numbers(text: str) -> list[int]:
 
 
 def train_cells(cells: "Sequence[Cell]", out: Path, jobs: int) -> int:
-    """Train all cells, a line each as they end; how many of them failed."""
-    from refprior.recipes import run_cells
+    """Train all cells, one line for each as it ends; how many of them failed."""
+    from refprior.recipes._sweep import run_cells
     from refprior.training._stopping import Stopped, terminable
 
     if jobs < 1:

@@ -1,17 +1,20 @@
-"""Reports: run folders → tables, figures and one HTML page."""
+"""Reports: run folders → tables, figures and pages."""
 
 from refprior.report._embed import write_embedding
 from refprior.report._page import write_report
 from refprior.report._pivot import as_latex, as_markdown, pivot
-from refprior.report._table import find_runs, group, rows, summarise
+from refprior.report._questions import questions_figure
+from refprior.report._table import Summary, find_runs, group, rows, summarise
 from refprior.report._uncertain import uncertain_figure
 
 __all__ = [
+    "Summary",
     "as_latex",
     "as_markdown",
     "find_runs",
     "group",
     "pivot",
+    "questions_figure",
     "rows",
     "summarise",
     "uncertain_figure",

@@ -15,24 +15,34 @@ from torch import Tensor
 
 from refprior.report._film import COLOURS, write_animation, write_picture
 from refprior.report._scene import Cloud, Scene, scene
-from refprior.training import _folder as folder
-from refprior.training._snapshot import Film
+from refprior.training import Film
+from refprior.training._folder import write_text
+from refprior.training._header import read_header
 
 
 def write_embedding(
     films: Sequence[Film], out: Path, picture: Path | None = None, animation: Path | None = None
 ) -> Scene:
-    """Write the page, and the paper's figure and a film of the spreading where wanted; the scene that they show."""
+    """Write the page, and the paper's figure and a film of the spreading where wanted; the scene that they show.
+
+    >>> import refprior as rp
+    >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
+    >>> run = rp.train(recipe, "runs/a", origin=origin)
+    >>> from pathlib import Path
+    >>> scene = rp.report.write_embedding([rp.training.film("runs/a")], Path("page.html"))
+    >>> len(scene.clouds)
+    1
+    """
     _check_paths(out, picture, animation)
     script = _plotly()
-    headers = [folder.read_header(film.path) for film in films]
-    orders = [_order(header["recipe"].get("method")) for header in headers]
-    named = all(header["recipe"].get("readout") != "consensus" for header in headers)
+    recipes = [read_header(film.path).recipe for film in films]
+    orders = [_order(recipe.get("method")) for recipe in recipes]
+    named = all(recipe.get("readout") != "consensus" for recipe in recipes)
     seen = scene(films, _names([film.path.resolve() for film in films]), orders, named)
     for path in (out, picture, animation):
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-    folder.write_text(out, page(seen, script))
+    write_text(out, page(seen, script))
     if picture is not None:
         write_picture(seen, picture)
     if animation is not None:
@@ -114,7 +124,7 @@ def _data(seen: Scene) -> dict[str, Any]:
         "outputs": seen.outputs,
         "named": seen.named,
         "landmarks": seen.landmarks,
-        "beside": seen.beside,
+        "distances": seen.distances,
         "labels": seen.all_labels,
         "shown": [{"picture": _picture(i), "label": y} for i, y in zip(seen.images, seen.labels, strict=True)],
         "largest": _largest(seen.clouds[0], seen),

@@ -4,14 +4,13 @@ import base64
 import io
 import math
 from collections.abc import Sequence
+from typing import Literal
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from refprior.report._table import Group, Summary
 
-matplotlib.use("Agg")
 _PARTICLE, _ENSEMBLE = "#9bb8d3", "#b03a2e"
 _MARGINAL, _CONDITIONAL = "#1f6f8b", "#d9822b"
 
@@ -27,7 +26,7 @@ def accuracy_figure(groups: Sequence[Group]) -> Figure:
 
 def entropy_figure(groups: Sequence[Group]) -> Figure | None:
     """The two entropy terms over time (fig:particle_accuracy_entropy right); none where no run has them."""
-    with_entropies = [g for g in groups if "marginal_entropy" in g[0].result]
+    with_entropies = [g for g in groups if "marginal_entropy" in g[0].result.terms]
     if not with_entropies:
         return None
     figure = _new(len(with_entropies))
@@ -46,7 +45,7 @@ def reliability_figure(groups: Sequence[Group]) -> Figure:
 
 def all_figures(groups: Sequence[Group]) -> dict[str, Figure]:
     """Every figure that these runs have, by title. Where clusters are the classes, outputs alone have no accuracy."""
-    named = [g for g in groups if "consensus" not in g[0].result]
+    named = [g for g in groups if g[0].evaluation.consensus is None]
     figures = {
         "Particles and ensemble": accuracy_figure(named) if named else None,
         "The two entropies": entropy_figure(groups),
@@ -76,11 +75,12 @@ def _new(panels: int) -> Figure:
 
 
 def _accuracy(axes: Axes, run: Summary) -> None:
-    steps = [r["step"] for r in run.evaluations]
-    particles = [[100 * a for a in r["test"]["ema"]["particles"]] for r in run.evaluations]
+    evaluations = run.evaluations
+    steps = list(evaluations)
+    particles = [[100 * a for a in e.test.ema.particles] for e in evaluations.values()]
     for k, line in enumerate(zip(*particles, strict=True)):
         axes.plot(steps, line, color=_PARTICLE, lw=1, label="particles" if k == 0 else None)
-    ensemble = [100 * r["test"]["ema"]["accuracy"] for r in run.evaluations]
+    ensemble = [100 * e.test.ema.accuracy for e in evaluations.values()]
     axes.plot(steps, ensemble, color=_ENSEMBLE, lw=2, label="ensemble")
     axes.set(title=f"{run.label}, seed {run.seed}", xlabel="step", ylabel="test accuracy, EMA (%)")
     axes.legend(frameon=False, loc="lower right")
@@ -88,23 +88,23 @@ def _accuracy(axes: Axes, run: Summary) -> None:
 
 def _entropies(axes: Axes, runs: Group) -> None:
     for number, run in enumerate(runs):
-        steps = [r["step"] for r in run.records]
+        steps = [r.step for r in run.records]
         for key, colour, label in (
             ("marginal_entropy", _MARGINAL, "$h_y$: of the mixture"),
             ("conditional_entropy", _CONDITIONAL, "$h_{yw}$: mean of particles (bound)"),
         ):
-            values = [math.nan if r[key] is None else r[key] for r in run.records]
+            values = [math.nan if (value := r.terms.get(key)) is None else value for r in run.records]
             axes.plot(steps, values, color=colour, lw=1, alpha=0.8, label=label if number == 0 else None)
     axes.set(title=f"{runs[0].label}, {len(runs)} seeds", xlabel="step", ylabel="entropy (nats)")
     axes.legend(frameon=False)
 
 
 def _reliability(axes: Axes, runs: Group) -> None:
-    diagrams = [run.result["test"]["ema"]["reliability"] for run in runs]
-    counts = [sum(c) for c in zip(*(d["counts"] for d in diagrams), strict=True)]
+    diagrams = [run.evaluation.test.ema.reliability for run in runs]
+    counts = [sum(c) for c in zip(*(d.counts for d in diagrams), strict=True)]
 
-    def pooled(key: str) -> list[float]:
-        sums = (sum(d["counts"][i] * d[key][i] for d in diagrams) for i in range(len(counts)))
+    def pooled(key: Literal["confidence", "accuracy"]) -> list[float]:
+        sums = (sum(d.counts[i] * getattr(d, key)[i] for d in diagrams) for i in range(len(counts)))
         return [total / count for total, count in zip(sums, counts, strict=True) if count]
 
     largest = max(counts)

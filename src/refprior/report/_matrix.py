@@ -1,6 +1,6 @@
 """Transfer between all pairs of tasks: the paper's fig:matrix from run folders, and which source to pretrain on."""
 
-# T tasks; matrices (T, T): a row a target, a column a source
+# T tasks; matrices (T, T): one row per target, one column per source
 
 import math
 from collections.abc import Sequence
@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
 from refprior.posterior import transferability
-from refprior.report._table import Group, find_runs, group, headline, summarise_finished
-from refprior.training import Recipe, load
+from refprior.report._table import Group, find_runs, group, summarise_finished
+from refprior.training import load
 
 PAIRS = {"transfer": "reference prior", "fine_tuning": "fine-tuning"}
 ALONE = {"supervised": "supervised", "semi_supervised": "reference prior, no source"}
@@ -55,13 +54,13 @@ def _by_cell(groups: Sequence[Group]) -> dict[tuple[str, str, str], list[float]]
     cells: dict[tuple[str, str, str], Group] = {}
     for runs in groups:
         said = runs[0].settings
-        key = (said.get("method", "transfer"), said.get("source", ""), said.get("target", ""))
+        key = (said.get("approach", "transfer"), said.get("source", ""), said.get("target", ""))
         other = cells.setdefault(key, runs)
         if other is not runs:
             raise ValueError(
                 f"{other[0].path} and {runs[0].path} are one cell with different settings: keep them in two folders"
             )
-    return {key: [headline(run.result) for run in runs] for key, runs in cells.items()}
+    return {key: [100 * run.evaluation.accuracy for run in runs] for key, runs in cells.items()}
 
 
 def from_median(values: np.ndarray) -> np.ndarray:
@@ -85,14 +84,14 @@ def ranking(matrix: Matrix, method: str = "transfer") -> list[tuple[str, float, 
     return sorted(lines, key=lambda line: -line[1])
 
 
-@torch.no_grad()
-def before_training(path: Path, recipe: Recipe) -> float:
+def before_training(path: Path) -> float:
     """`transferability` of the first stage of a fine-tuning run for the labelled images of its second."""
-    if recipe.start is None:
+    if not (path / "start").is_dir():
         raise ValueError(f"{path} has no first stage: there is no source to judge")
-    source, target = load(path / "start", recipe.start).ema.eval(), recipe.task()
-    log_p = source(target.normalise(target.labelled.images))
-    return float(transferability(log_p, target.labelled.labels, len(target.classes), source.log_prior))
+    source, labelled = load(path / "start"), load(path).task.labelled
+    classes = int(labelled.labels.max()) + 1
+    log_p = source.log_probabilities(labelled.images)
+    return float(transferability(log_p, labelled.labels, classes, source.ema.log_prior.detach()))
 
 
 def agreement(before: np.ndarray, after: np.ndarray) -> float:
@@ -107,7 +106,7 @@ def agreement(before: np.ndarray, after: np.ndarray) -> float:
 
 
 def matrix_rows(matrix: Matrix) -> list[list[str]]:
-    """All numbers as a table: a row a method and source, a column a target; the header first."""
+    """All numbers as a table: one row per method and source, one column per target; the header first."""
     lines = [["accuracy, % (target →)", *matrix.tasks]]
     for method, name in PAIRS.items():
         for i, source in enumerate(matrix.tasks):

@@ -7,7 +7,7 @@ from pathlib import Path
 from refprior.report._figures import all_figures, as_image, as_png
 from refprior.report._pivot import pivot
 from refprior.report._table import Group, find_runs, group, rows, summarise_finished
-from refprior.training import _folder as folder
+from refprior.training._folder import write_text
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
@@ -28,11 +28,20 @@ _NOTE = (
 def write_report(
     paths: Sequence[Path], out: Path, pictures: Path | None = None, column: str | None = None
 ) -> list[Group]:
-    """Write the page for all runs among and below `paths`, and its figures as files too; the groups it shows."""
+    """Write the page for all runs among and below `paths`, and its figures as files too; the groups it shows.
+
+    >>> import refprior as rp
+    >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
+    >>> run = rp.train(recipe, "runs/a", origin=origin)
+    >>> from pathlib import Path
+    >>> groups = rp.report.write_report([Path("runs")], Path("report.html"))
+    >>> Path("report.html").exists()
+    True
+    """
     found = find_runs(paths)
     groups = group(summarise_finished(found))
     out.parent.mkdir(parents=True, exist_ok=True)
-    folder.write_text(out, page(groups, found, column))
+    write_text(out, page(groups, found, column))
     if pictures is not None:
         pictures.mkdir(parents=True, exist_ok=True)
         for title, figure in all_figures(groups).items():

@@ -1,9 +1,9 @@
-"""Runs → a table in the layout of the paper's: a row a method, a column a value of one setting, the paper's beside."""
+"""Runs → a table in the paper's layout: one row per method, one column per value of a setting."""
 
 import statistics
 from collections.abc import Sequence
 
-from refprior.report._table import EMPTY, Group, headline
+from refprior.report._table import EMPTY, Group
 
 # tab:cifar10_ssl, accuracy in per cent by the number of labels; * evaluated by its authors, (40) with 40 labels.
 PAPER_CIFAR10 = {
@@ -30,7 +30,14 @@ PAPER_CIFAR10 = {
 
 def pivot(groups: Sequence[Group], column: str) -> list[list[str]]:
     """Accuracy of the EMA ensemble or of its consensus at the last step, mean ± standard deviation (seeds); the header
-    first."""
+    first.
+
+    >>> import refprior as rp
+    >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
+    >>> run = rp.train(recipe, "runs/a", origin=origin)
+    >>> rp.report.pivot(rp.report.group([rp.report.summarise("runs/a")]), "steps")[0]
+    ['accuracy, % (steps →)', '5']
+    """
     cells: dict[str, dict[str, str]] = {}
     first: dict[tuple[str, str], Group] = {}
     for runs in groups:
@@ -50,11 +57,25 @@ def pivot(groups: Sequence[Group], column: str) -> list[list[str]]:
 
 
 def as_markdown(rows: Sequence[Sequence[str]]) -> str:
+    """A table as Markdown, the header first.
+
+    >>> import refprior as rp
+    >>> print(rp.report.as_markdown([["method", "accuracy"], ["FixMatch", "95.7"]]))
+    | method | accuracy |
+    | --- | --- |
+    | FixMatch | 95.7 |
+    """
     head, *body = rows
     return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *body])
 
 
 def as_latex(rows: Sequence[Sequence[str]]) -> str:
+    """A table for LaTeX with booktabs, the header first.
+
+    >>> import refprior as rp
+    >>> rp.report.as_latex([["method", "accuracy"], ["FixMatch", "95.7"]]).splitlines()[4]
+    'FixMatch & 95.7 \\\\\\\\'
+    """
     escape = str.maketrans({"%": r"\%", "_": r"\_", "±": r"$\pm$", "→": r"$\to$", "–": "--"})
     head, *body = [[cell.translate(escape) for cell in line] for line in rows]
     lines = [" & ".join(line) + r" \\" for line in body]
@@ -73,7 +94,7 @@ def _place(runs: Group, column: str) -> tuple[str, str]:
 
 
 def _cell(runs: Group) -> str:
-    values = [headline(run.result) for run in runs]
+    values = [100 * run.evaluation.accuracy for run in runs]
     spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
     return f"{statistics.mean(values):.2f}{spread} ({len(values)})"
 

@@ -3,13 +3,20 @@
 import numpy as np
 from matplotlib.figure import Figure
 
+from refprior.labelling import Questions
 from refprior.report._uncertain import picture
 from refprior.training import Run
-from refprior.training._asking import Questions
 
 
 def questions_figure(run: Run, questions: Questions, columns: int = 5) -> Figure:
-    """A numbered tile for each open question, in the order of the answers."""
+    """A numbered tile for each open question, in the order of the answers.
+
+    >>> import refprior as rp
+    >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
+    >>> run = rp.train(recipe, "runs/a", origin=origin)
+    >>> len(rp.report.questions_figure(run, rp.labelling.Questions(asked=(3, 7))).axes)
+    2
+    """
     chosen = questions.open
     columns = min(columns, len(chosen))
     lines = -(-len(chosen) // columns)

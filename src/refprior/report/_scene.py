@@ -16,7 +16,7 @@ from refprior.posterior import accuracy, consensus, match, output_code
 from refprior.training._snapshot import Film, Snapshot
 
 SHOWN = 8  # images whose predictions are shown for a single particle
-MOST_PROBABILITIES = 10**8  # of labelings, a snapshot; more would take minutes for a number beside the picture
+MOST_PROBABILITIES = 10**8  # of labelings per snapshot; more would take minutes for a number beside the picture
 Array = np.ndarray
 
 
@@ -49,7 +49,7 @@ class Cloud:
     coordinates: Array  # (S, K, 3)
     particle: Particle
     predictions: Array  # (S, K, m, C) probabilities on the shown images
-    information: list[float]  # of tuples of probe images, in nats, a value a snapshot
+    information: list[float]  # of tuples of probe images, in nats, one value per snapshot
     conditional_entropy: list[float]
     constant: list[float]  # share of constant particles
     consensus: ImageMap
@@ -78,7 +78,7 @@ class Scene:
     labels: list[int]  # (m,) of the shown images
     all_labels: list[int]  # (n,) of the probe images
     landmarks: dict[str, list[float]]  # models that are certain: of the truth, and of one class for all images
-    beside: dict[str, float]  # Hellinger distance of each from the space of the axes
+    distances: dict[str, float]  # Hellinger distance of each from the space of the axes
 
     @property
     def named(self) -> bool:
@@ -107,7 +107,7 @@ def scene(films: Sequence[Film], names: Sequence[str], orders: Sequence[int], na
         probe.labels[shown].tolist(),
         probe.labels.tolist(),
         dict(zip(certain, axes.project(points).tolist(), strict=True)),
-        dict(zip(certain, axes.beside(points).tolist(), strict=True)),
+        dict(zip(certain, axes.distance(points).tolist(), strict=True)),
     )
 
 

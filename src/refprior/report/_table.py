@@ -1,17 +1,18 @@
-"""Runs → a table: one row a recipe, mean ± standard deviation over its seeds, always at the last step."""
+"""Runs → a table: one row per recipe, mean ± standard deviation over its seeds, always at the last step."""
 
 import json
 import logging
-import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from refprior.training import Record
-from refprior.training import _folder as folder
+from refprior.posterior import Scores
+from refprior.training import Evaluation, PartScores, Record, Weights
+from refprior.training._folder import RECIPE, read_records
+from refprior.training._header import Header, read_header
 
 log = logging.getLogger("refprior")
 
@@ -22,7 +23,14 @@ class UnfinishedError(ValueError):
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run folder says: its name, its seed and its records."""
+    """What a run folder says: its name, its seed and its records.
+
+    >>> import refprior as rp
+    >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
+    >>> run = rp.train(recipe, "runs/a", origin=origin)
+    >>> rp.report.summarise("runs/a").label
+    'digits_ssl steps=5'
+    """
 
     path: Path
     recipe: str  # its name
@@ -40,22 +48,36 @@ class Summary:
         return self.records[-1]
 
     @property
-    def evaluations(self) -> list[Record]:
-        return [r for r in self.records if "test" in r]
+    def evaluation(self) -> Evaluation:
+        """Of the last step."""
+        return list(self.evaluations.values())[-1]
+
+    @property
+    def evaluations(self) -> dict[int, Evaluation]:
+        """By step."""
+        return {r.step: r.evaluation for r in self.records if r.evaluation is not None}
 
 
 Group = list[Summary]
 
 
-def summarise(path: Path) -> Summary:
-    """Read one finished run folder."""
-    header = folder.read_header(path)
-    records = folder.read_records(path)
-    recipe, done = header["recipe"], records[-1]["step"] if records else 0
-    if done != recipe["steps"]:
-        raise UnfinishedError(f"{path} is not finished: step {done} of {recipe['steps']}")
+def summarise(path: Path | str) -> Summary:
+    """Read one finished run folder.
+
+    >>> import refprior as rp
+    >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
+    >>> run = rp.train(recipe, "runs/a", origin=origin)
+    >>> from pathlib import Path
+    >>> rp.report.summarise(Path("runs/a")).seed
+    0
+    """
+    path = Path(path)
+    header, records = read_header(path), read_records(path)
+    done = records[-1].step if records else 0
+    if done != header.steps:
+        raise UnfinishedError(f"{path} is not finished: step {done} of {header.steps}")
     name, settings = _origin(header)
-    return Summary(path, name, settings, json.dumps(_without_seeds(recipe)), recipe["seed"], records)
+    return Summary(path, name, settings, json.dumps(_without_seeds(header.recipe)), header.seed, records)
 
 
 def summarise_finished(paths: Sequence[Path]) -> list[Summary]:
@@ -72,20 +94,35 @@ def summarise_finished(paths: Sequence[Path]) -> list[Summary]:
 
 
 def find_runs(paths: Sequence[Path]) -> list[Path]:
-    """The run folders among `paths` and below them, in order of their names."""
+    """The run folders among `paths` and below them, in order of their names.
+
+    >>> import refprior as rp
+    >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
+    >>> run = rp.train(recipe, "runs/a", origin=origin)
+    >>> from pathlib import Path
+    >>> [path.name for path in rp.report.find_runs([Path("runs")])]
+    ['a']
+    """
     found = []
     for path in paths:
         if not path.is_dir():
             raise ValueError(f"{path} is not a folder")
-        inside = [file.parent for file in sorted(path.rglob(folder.RECIPE)) if not _is_stage(file.parent)]
+        inside = [file.parent for file in sorted(path.rglob(RECIPE)) if not _is_stage(file.parent)]
         if not inside:
-            raise ValueError(f"{path} holds no run: no {folder.RECIPE} in it or below")
+            raise ValueError(f"{path} holds no run: no {RECIPE} in it or below")
         found += inside
     return list(dict.fromkeys(found))
 
 
 def group(runs: Sequence[Summary]) -> list[Group]:
-    """Runs that differ only in their seed stand together."""
+    """Runs that differ only in their seed, together.
+
+    >>> import refprior as rp
+    >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
+    >>> run = rp.train(recipe, "runs/a", origin=origin)
+    >>> [len(runs) for runs in rp.report.group([rp.report.summarise("runs/a")])]
+    [1]
+    """
     keys = dict.fromkeys(run.key for run in runs)
     groups = [sorted((run for run in runs if run.key == key), key=lambda run: run.seed) for key in keys]
     for one, other in (pair for g in groups for pair in pairwise(g)):
@@ -94,60 +131,66 @@ def group(runs: Sequence[Summary]) -> list[Group]:
     return groups
 
 
-COLUMNS: dict[str, Callable[[Record], float]] = {
-    "consensus, EMA %": lambda r: 100 * r["consensus"]["test"] if "consensus" in r else math.nan,
-    "stability %": lambda r: 100 * r.get("consensus", {}).get("stability", math.nan),
-    "ensemble, EMA %": lambda r: 100 * _outputs(r, "ema", "accuracy"),
-    "ensemble, raw %": lambda r: 100 * _outputs(r, "raw", "accuracy"),
-    "particle, EMA %": lambda r: 100 * _outputs(r, "ema", "particles"),
-    "validation, EMA %": lambda r: 100 * _outputs(r, "ema", "accuracy", "validation"),
-    "particle, raw %": lambda r: 100 * _outputs(r, "raw", "particles"),
-    "NLL": lambda r: _outputs(r, "ema", "negative_log_likelihood"),
-    "ECE": lambda r: _outputs(r, "ema", "calibration_error"),
-    "seconds": lambda r: r["seconds"],
+COLUMNS: dict[str, Callable[[Summary], float | None]] = {
+    "consensus, EMA %": lambda run: _consensus(run, "test"),
+    "stability %": lambda run: _consensus(run, "stability"),
+    "ensemble, EMA %": lambda run: _outputs(run, "ema", lambda s: 100 * s.accuracy),
+    "ensemble, raw %": lambda run: _outputs(run, "raw", lambda s: 100 * s.accuracy),
+    "particle, EMA %": lambda run: _outputs(run, "ema", lambda s: 100 * statistics.mean(s.particles)),
+    "validation, EMA %": lambda run: _outputs(run, "ema", lambda s: 100 * s.accuracy, part="validation"),
+    "particle, raw %": lambda run: _outputs(run, "raw", lambda s: 100 * statistics.mean(s.particles)),
+    "NLL": lambda run: _outputs(run, "ema", lambda s: s.negative_log_likelihood),
+    "ECE": lambda run: _outputs(run, "ema", lambda s: s.calibration_error),
+    "seconds": lambda run: run.result.seconds,
 }
 _DIGITS = {"NLL": 3, "ECE": 3}
 EMPTY = "–"
 
 
-def _outputs(record: Record, kind: str, name: str, part: str = "test") -> float:
-    """A score of the outputs as classes, the mean if there is one a particle; none if clusters are the classes."""
-    if "consensus" in record or part not in record:
-        return math.nan
-    value = record[part][kind][name]
-    return statistics.mean(value) if isinstance(value, list) else float(value)
+def _consensus(run: Summary, name: Literal["test", "stability"]) -> float | None:
+    found = run.evaluation.consensus
+    value = None if found is None else getattr(found, name)
+    return None if value is None else 100 * value
+
+
+def _outputs(
+    run: Summary, weights: Weights, score: Callable[[Scores], float], *, part: Literal["test", "validation"] = "test"
+) -> float | None:
+    """A score of the outputs as classes; none if clusters are the classes."""
+    found: PartScores | None = getattr(run.evaluation, part)
+    return None if found is None or run.evaluation.consensus is not None else score(getattr(found, weights))
 
 
 def rows(groups: Sequence[Group]) -> list[list[str]]:
-    """The cells of the table, the header first; a column that no run has a number for is left out."""
+    """The cells of the table, the header first; a column that no run has a number for is left out.
+
+    >>> import refprior as rp
+    >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
+    >>> run = rp.train(recipe, "runs/a", origin=origin)
+    >>> rp.report.rows(rp.report.group([rp.report.summarise("runs/a")]))[0][:3]
+    ['recipe', 'seeds', 'ensemble, EMA %']
+    """
     columns = {name: [_cell(name, g) for g in groups] for name in COLUMNS}
     columns = {name: cells for name, cells in columns.items() if any(cell != EMPTY for cell in cells)}
     head = ["recipe", "seeds", *columns]
     return [head, *([g[0].label, str(len(g)), *(c[i] for c in columns.values())] for i, g in enumerate(groups))]
 
 
-def headline(record: Record) -> float:
-    """The accuracy that a table in the paper's layout shows, in per cent."""
-    return 100 * float(record["consensus"]["test"] if "consensus" in record else record["test"]["ema"]["accuracy"])
-
-
 def _cell(name: str, runs: Group) -> str:
-    values = [COLUMNS[name](run.result) for run in runs]
+    values = [value for run in runs if (value := COLUMNS[name](run)) is not None]
     digits = _DIGITS.get(name, 1)
-    if any(math.isnan(value) for value in values):
+    if len(values) < len(runs):
         return EMPTY
     mean = f"{statistics.mean(values):.{digits}f}"
     return f"{mean} ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else mean
 
 
-def _origin(header: dict[str, Any]) -> tuple[str, dict[str, str]]:
+def _origin(header: Header) -> tuple[str, dict[str, str]]:
     """The recipe's name and whatever was set by hand, without the seed."""
-    origin = header["origin"]
-    if origin is None:
-        return str(header["recipe"]["method"]["type"]).rpartition(".")[2], {}
-    changed = {**origin["arguments"], **origin["settings"]}
-    changed.pop("seed", None)
-    return origin["recipe"], {name: str(value) for name, value in changed.items()}
+    if header.origin is None:
+        method = header.recipe["method"]
+        return str(method.get("type", method.get("own"))).rpartition(".")[2], {}
+    return header.origin.recipe, header.origin.changes
 
 
 def _without_seeds(description: Any) -> Any:
@@ -158,4 +201,4 @@ def _without_seeds(description: Any) -> Any:
 
 def _is_stage(path: Path) -> bool:
     """Whether a run folder is an earlier stage of the run that it lies in."""
-    return path.name == "start" and (path.parent / folder.RECIPE).exists()
+    return path.name == "start" and (path.parent / RECIPE).exists()

@@ -3,16 +3,21 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from refprior.posterior import uncertainty
 from refprior.training import Run
-from refprior.training._loop import log_probabilities
 
 
 def uncertain_figure(run: Run, count: int = 12, columns: int = 4) -> Figure:
-    """Test images of the largest mutual information between label and particle; under each, what particles say."""
+    """Test images of the largest mutual information between label and particle; under each, what particles say.
+
+    >>> import refprior as rp
+    >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
+    >>> run = rp.train(recipe, "runs/a", origin=origin)
+    >>> len(rp.report.uncertain_figure(run, count=4).axes)
+    4
+    """
     test = run.task.test
-    log_p = log_probabilities(run.ema, run.task, test.images)  # (K, n, C)
-    between = uncertainty(log_p, run.posterior("prior")).between
+    log_p = run.log_probabilities(test.images)  # (K, n, C)
+    between = run.uncertainty(test.images).between
     chosen = between.topk(min(count, len(test))).indices
     lines = -(-len(chosen) // columns)
     figure = Figure(figsize=(2.3 * columns, 2.6 * lines), layout="constrained")

@@ -2,14 +2,11 @@
 
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from refprior.cli._parameters import whole
-
-if TYPE_CHECKING:
-    from refprior.training import Run
 
 Folder = Annotated[Path, Parameter(help="Folder of a finished run.")]
 
@@ -22,15 +19,16 @@ def suggest(
     out: Annotated[Path | None, Parameter(help="The picture to draw. Default: questions.png in the run.")] = None,
 ) -> None:
     """Choose the unlabelled images whose labels tell most, and draw them; `refprior answer` takes their labels."""
-    from refprior.report._questions import questions_figure
-    from refprior.training import _asking as asking
+    from refprior import labelling
+    from refprior.report import questions_figure
+    from refprior.training import load
 
-    run = _load(folder)
-    questions = asking.ask(run, budget, asking.read(folder))
-    asking.write(folder, questions)
+    run = load(folder)
+    questions = labelling.suggest(run, budget, labelling.read_questions(folder))
     out = out or folder / "questions.png"
     questions_figure(run, questions).savefig(out, dpi=120)
-    print(f"Classes: {', '.join(run.task.classes)}")
+    labelling.write_questions(folder, questions)
+    print(f"Classes: {', '.join(run.data.classes)}")
     for number, index in enumerate(questions.open, start=1):
         print(f"{number}. image {index} of the unlabelled pool")
     print(f"Look at {out}, then: refprior answer {folder} LABEL LABEL …")
@@ -46,29 +44,22 @@ def answer(
     ] = None,
 ) -> None:
     """Take the labels of suggested images, and classify everything by them."""
-    from refprior.training import _asking as asking
+    from refprior import labelling
+    from refprior.training import load
 
-    questions = asking.read(folder)
+    questions = labelling.read_questions(folder)
     if not questions.open:
         raise ValueError(f"{folder} has no open question: refprior suggest {folder} asks some")
-    run = _load(folder)
-    questions = asking.answer(questions, [_class(label, run.task.classes) for label in labels])
-    named = asking.classifier(run, questions)
+    run = load(folder)
+    questions = labelling.answer(questions, [_class(label, run.data.classes) for label in labels])
+    named = labelling.classifier(run, questions)
     out = out or folder / "answers.csv"
-    _write_csv(out, [run.task.classes[y] for y in asking.classify(run, named, run.task.unlabelled).tolist()])
-    asking.write(folder, questions)
-    test = asking.classify(run, named, run.task.test.images)
+    _write_csv(out, [run.data.classes[y] for y in labelling.classify(run, named, run.task.unlabelled).tolist()])
+    labelling.write_questions(folder, questions)
+    test = labelling.classify(run, named, run.task.test.images)
     accuracy = (test == run.task.test.labels).double().mean().item()
     print(f"{len(questions.answers)} labels: {100 * accuracy:.1f} % of the test images are right")
     print(f"The class of every unlabelled image: {out}")
-
-
-def _load(folder: Path) -> "Run":
-    from refprior.recipes import again
-    from refprior.training import _folder as run_folder
-    from refprior.training import load
-
-    return load(folder, again(run_folder.read_header(folder)["origin"]))
 
 
 def _class(label: str, classes: tuple[str, ...]) -> int:
