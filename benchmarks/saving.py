@@ -13,23 +13,26 @@ from pathlib import Path
 
 import torch
 
-from refprior.data import digits
+from refprior.data import FewLabels
 from refprior.methods import ReferencePrior
 from refprior.networks import SmallCNN, WideResNet
-from refprior.training import Recipe, train
+from refprior.training import Recipe, estimate, train
 from refprior.training import _checkpoint as checkpoint
 from refprior.training._checkpoint import state_tensors
-from refprior.training._estimate import estimate
 from refprior.training._loop import State
 from refprior.views import Distort, Shift
 
 SECONDS = 50  # of training: one checkpoint at the start, one after 30 seconds, one at the end
 BASE = Recipe(
-    partial(digits, labels=5), partial(SmallCNN, (1, 8, 8), 10), ReferencePrior(), labelled=32, unlabelled=128
+    task=FewLabels("digits", labels=50, validation=300),
+    network=partial(SmallCNN, (1, 8, 8), 10),
+    method=ReferencePrior(),
+    labelled_batch=32,
+    unlabelled_batch=128,
 )
 NETWORKS = {
     "SmallCNN, K = 4": replace(BASE, weak=Shift(), strong=Distort()),
-    "WRN-28-2, K = 4": replace(BASE, network=partial(WideResNet, (1, 8, 8), 10), labelled=8, unlabelled=8),
+    "WRN-28-2, K = 4": replace(BASE, network=partial(WideResNet, (1, 8, 8), 10), labelled_batch=8, unlabelled_batch=8),
 }
 saves: list[tuple[float, float]] = []  # (seconds, extra copies of the state in memory)
 

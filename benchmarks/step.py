@@ -96,9 +96,9 @@ def plain_network() -> nn.Module:
 def plain_loss(logits: Tensor, batch: Batch, method: ReferencePrior) -> Tensor:
     """The pseudo-code of the paper at order 2, in probabilities: (K, images, C) -> ()."""
     p = logits.softmax(-1)
-    labelled, weak, strong = p.split([len(batch.y), batch.weak.shape[0] * 2, batch.strong.shape[0] * 2], dim=1)
+    labelled, weak, strong = p.split([len(batch.labels), len(batch.views["weak"]), len(batch.views["strong"])], dim=1)
     weak, tau = weak.detach(), method.tau
-    likelihood = -labelled.log()[:, torch.arange(len(batch.y)), batch.y].mean()
+    likelihood = -labelled.log()[:, torch.arange(len(batch.labels)), batch.labels].mean()
     f = tau * weak + (1 - tau) * strong
     h_yw = -(f * (tau * weak.log() + (1 - tau) * strong.log())).sum(-1).mean() * 2
     pairs = torch.einsum("kbc,kbd->bcd", f[:, 0::2], f[:, 1::2]) / len(f)
@@ -137,7 +137,7 @@ class Plain:
 
     def step(self, clock: Clock, batch: Batch) -> Tensor:
         with clock.of("forward"):
-            x = torch.cat([batch.x, batch.weak.flatten(0, 1), batch.strong.flatten(0, 1)])
+            x = torch.cat([batch.labelled, batch.views["weak"], batch.views["strong"]])
             logits = torch.stack([network(x) for network in self.networks])
         with clock.of("loss"):
             loss = plain_loss(logits, batch, self.method)  # type: ignore[arg-type]
@@ -162,9 +162,9 @@ def _copy(source: nn.Module, target: nn.Module) -> None:
 class Ours:
     """The package's own loop, with a clock."""
 
-    def __init__(self, recipe: Recipe, state: State) -> None:
-        self.method, self.order = recipe.method, recipe.method.order
-        self.recipe, self.state = replace(recipe, method=self), state
+    def __init__(self, recipe: Recipe, task: Task, state: State) -> None:
+        self.method, self.needs = recipe.method, recipe.method.needs
+        self.recipe, self.task, self.state = replace(recipe, method=self), task, state
         self.clock = Clock()
 
     def __call__(self, step: Step) -> Loss:
@@ -182,7 +182,7 @@ class Ours:
     def step(self, clock: Clock, batch: Batch) -> Tensor:
         self.clock = clock
         with clock.of("backward"):
-            loss = differentiate(self.recipe, batch, self.state).total
+            loss = differentiate(self.recipe, self.task, batch, self.state).total
         clock.seconds["backward"] -= clock.seconds["forward"] + clock.seconds["loss"]
         with clock.of("optimiser and EMA"):
             update(self.recipe, self.state)
@@ -327,16 +327,17 @@ def main() -> None:
     arguments = parser.parse_args()
     task = random_task()
     paper = replace(cifar10_ssl(), task=lambda: task, precision="float32")
-    recipe = replace(paper, labelled=64 // arguments.fraction, unlabelled=448 // arguments.fraction)
+    recipe = replace(paper, labelled_batch=64 // arguments.fraction, unlabelled_batch=448 // arguments.fraction)
     state = begin(recipe, task, torch.device("cpu"))
-    versions: dict[str, Version] = {"ours": (ours := Ours(recipe, state)), "plain": Plain(recipe, state)}
+    versions: dict[str, Version] = {"ours": (ours := Ours(recipe, task, state)), "plain": Plain(recipe, state)}
     print(f"torch {torch.__version__}, {platform.machine()}, {torch.get_num_threads()} threads")
-    print(f"K = {recipe.particles}, {recipe.labelled} + {recipe.unlabelled} images, WRN-28-2, single precision")
+    images = f"{recipe.labelled_batch} + {recipe.unlabelled_batch} images"
+    print(f"K = {recipe.particles}, {images}, WRN-28-2, single precision")
     seconds = compare(versions, recipe, task, state, arguments.rounds)
-    part = replace(recipe, labelled=8, unlabelled=56)
+    part = replace(recipe, labelled_batch=8, unlabelled_batch=56)
     batch = draw(part, task, state)
     report_operations(versions, batch)
-    report_bound(ours, batch, recipe.labelled / part.labelled, seconds)
+    report_bound(ours, batch, recipe.labelled_batch / part.labelled_batch, seconds)
     report_half(state)
 
 

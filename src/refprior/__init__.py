@@ -1,9 +1,43 @@
-"""Reference priors: exact for small models, as particles for deep networks."""
+"""Reference priors: exact for small models, as particles for deep networks.
 
-import os
+    import refprior as rp
 
-# Torch's own switch, read when it allocates first: large tensors lie in large pages. The gradient of thousands of
-# particles is a fresh tensor each step, and on small pages its page faults cost more than the product that fills it.
-os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+Small models, with a certificate (numpy and scipy only)
+    rp.exact            reference_prior(Coin(10)), two_stage_prior, your own likelihood
+
+Networks with few labels
+    rp.recipes          mnist_ssl(labels=50), …: recipes by name; override, sweep
+    rp.Recipe           your own: data, network, method, optimiser
+    rp.train            rp.train(recipe, "runs/mine") -> Run; the same call goes on after an interruption
+    rp.load             rp.load("runs/mine") -> Run, without the recipe
+    rp.Run              predict, evaluate, uncertainty, posterior, consensus
+    rp.Optimiser        SGD as in the paper, or Adam
+
+Methods (all of them in rp.methods)
+    rp.ReferencePrior, rp.Transfer, rp.UnsupervisedTransfer, rp.FixMatch, rp.Supervised
+    rp.Needs, rp.Step, rp.Loss      the contract of a method of your own
+
+Parts
+    rp.data             FewLabels, task_from_arrays, image_folder, …
+    rp.Task             labelled, unlabelled, validation and test images
+    rp.views            weak and strong augmentation, batched
+    rp.networks         MLP, SmallCNN, WideResNet; any nn.Module that returns logits
+    rp.Particles        K networks as one module
+
+Without our loop
+    rp.losses           every objective as a function of plain tensors
+    rp.information      entropies and mutual information of a mixture of particles
+
+After training
+    rp.posterior        predictive distribution, calibration, uncertainty, consensus without labels
+    rp.labelling        which images to label next
+    rp.geometry         the space of predictions: distances, principal components
+    rp.report           tables, figures, pages
+    rp.training         records, evaluations, estimates, snapshots: what a run is made of
+"""
+
+import lazy_loader
 
 __version__ = "0.1.0"
+
+__getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,7 +1,7 @@
 """How many particles, and which order? The information reached on MNIST 3 against 5, for K = 10 … 3000, order 2 … 6.
 
-    python benchmarks/manifold_study.py study.png          # all orders: some 20 minutes on two free cores
-    python benchmarks/manifold_study.py study.png 2 3      # some orders
+    python experiments/manifold_study.py study.png          # all orders: some 20 minutes on two free cores
+    python experiments/manifold_study.py study.png 2 3      # some orders
 
 Each is the recipe mnist_manifold on images of 14×14 with Adam 3e-3 and 300 steps, seed 0; all is measured on test
 images: I_N and exp I_N on all of them cut into tuples, clusters at distance 0.3 and constant particles on 200.
@@ -20,7 +20,6 @@ from refprior.geometry import cover, embedding, information_of_tuples, is_consta
 from refprior.recipes import named
 from refprior.report._figures import as_png
 from refprior.training import train
-from refprior.training._loop import log_probabilities
 
 COUNTS = (10, 30, 100, 300, 1000, 3000)
 ORDERS = (2, 3, 4, 5, 6)
@@ -40,7 +39,7 @@ class Reached(NamedTuple):
 def reach(count: int, order: int) -> Reached:
     settings = {"shrink": "2", "order": str(order), "particles": str(count), "optimiser.learning_rate": "3e-3"}
     run = train(named("mnist_manifold", {**settings, "snapshots": "0"}, seed=0).recipe)
-    log_p = log_probabilities(run.particles, run.task, run.task.test.images, batch=256)
+    log_p = run.log_probabilities(run.task.test.images, weights="raw")
     log_prior = run.particles.log_prior.detach()
     information = information_of_tuples(log_p, log_prior, order).mean().item()
     few = log_p[:, :200]

@@ -1,6 +1,6 @@
 """What a consensus without labels is worth: against clusters of the pixels, and with labels asked for or drawn.
 
-    python benchmarks/label_free.py RUNS…
+    python experiments/label_free.py RUNS…
 
 RUNS are folders of `refprior train label_free_transfer`. For each target task: accuracy of the consensus on the test
 part, the label-free score beside it, k-means of the same code, k-means and spectral clusters of the pixels of the same
@@ -8,10 +8,12 @@ images, and accuracy with 5, 10 and 20 labels, asked for (`refprior suggest`) or
 the end, the rank correlation of score and accuracy, in each data set and over all runs.
 """
 
+import math
 import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -22,14 +24,11 @@ from sklearn.cluster import KMeans, SpectralClustering
 from sklearn.neighbors import KNeighborsClassifier
 from torch import Tensor
 
-from refprior.data import Task
+from refprior.data import FewLabels, Pair, Task
+from refprior.labelling import answer, classifier, classify, suggest
 from refprior.posterior import match, output_code
-from refprior.recipes._named import again
-from refprior.recipes._transfer import one_half
 from refprior.training import Run, load
-from refprior.training import _folder as folder
-from refprior.training._asking import answer, ask, classifier, classify
-from refprior.training._loop import CONSENSUS_IMAGES, log_probabilities, spread
+from refprior.training._evaluate import CONSENSUS_IMAGES, evenly_spaced
 
 BUDGETS, DRAWS = (5, 10, 20), 10
 Row = dict[str, float]
@@ -47,12 +46,14 @@ def matched(clusters: np.ndarray, task: Task) -> float:
 
 def k_means_of_pixels(task: Task) -> float:
     found = KMeans(len(task.classes), n_init=10, random_state=0)
-    return matched(found.fit(pixels(spread(task.unlabelled, CONSENSUS_IMAGES))).predict(pixels(task.test.images)), task)
+    return matched(
+        found.fit(pixels(evenly_spaced(task.unlabelled, CONSENSUS_IMAGES))).predict(pixels(task.test.images)), task
+    )
 
 
 def spectral_of_pixels(task: Task) -> float:
     """The same kind of clusters as the consensus has, of pixels: 3 % of the images as neighbours, ten votes."""
-    pool = pixels(spread(task.unlabelled, CONSENSUS_IMAGES))
+    pool = pixels(evenly_spaced(task.unlabelled, CONSENSUS_IMAGES))
     found = SpectralClustering(
         len(task.classes),
         affinity="nearest_neighbors",
@@ -65,27 +66,27 @@ def spectral_of_pixels(task: Task) -> float:
 
 def k_means_of_code(run: Run) -> float:
     """The other way to cluster the code of a run."""
-    pool, unseen = (_code(run, images) for images in (spread(run.task.unlabelled, CONSENSUS_IMAGES), test(run)))
+    pool, unseen = (_code(run, images) for images in (evenly_spaced(run.task.unlabelled, CONSENSUS_IMAGES), test(run)))
     return matched(KMeans(len(run.task.classes), n_init=10, random_state=0).fit(pool).predict(unseen), run.task)
 
 
 def _code(run: Run, images: Tensor) -> np.ndarray:
-    return output_code(log_probabilities(run.ema, run.task, images), run.ema.log_prior.detach()).numpy()
+    return output_code(run.log_probabilities(images), run.ema.log_prior.detach()).numpy()
 
 
 @cache
-def of_pixels(clusters: Callable[[Task], float], data: str, target: str) -> float:
-    return clusters(one_half(data, target, 0))  # type: ignore[arg-type]
+def of_pixels(clusters: Callable[[Task], float], target: FewLabels) -> float:
+    return clusters(target())
 
 
 def few_labels(run: Run, truth: Tensor, budget: int) -> tuple[float, float]:
     """Accuracy on the test part with labels asked for, and with labels drawn at random."""
-    questions = ask(run, budget)
+    questions = suggest(run, budget)
     asked = classifier(run, answer(questions, truth[list(questions.open)].tolist()))
     found, generator, drawn = run.consensus(), torch.Generator().manual_seed(run.recipe.seed), []
     for _ in range(DRAWS):
         chosen = torch.randperm(len(truth), generator=generator)[:budget]
-        log_p = log_probabilities(run.ema, run.task, run.task.unlabelled[chosen])
+        log_p = run.log_probabilities(run.task.unlabelled[chosen])
         drawn.append(accuracy(run, classify(run, found.named(log_p, truth[chosen], len(run.task.classes)), test(run))))
     return accuracy(run, classify(run, asked, test(run))), statistics.mean(drawn)
 
@@ -100,22 +101,23 @@ def accuracy(run: Run, classes: Tensor) -> float:
 
 def measure(path: Path) -> tuple[tuple[str, str], Row]:
     """(data set, target) of a run, and its numbers."""
-    origin = folder.read_header(path)["origin"]
-    settings = origin["arguments"]
-    data, target, seed = settings.get("data", "mnist"), settings.get("target", "high"), settings.get("seed", 0)
-    if target == "all":
-        raise ValueError(f"{path} has all classes as target: this compares halves")
-    run = load(path, again(origin))
-    full = one_half(data, target, None, seed).labelled
+    run = load(path)
+    pair, evaluation = run.recipe.task, run.result.evaluation
+    if not isinstance(pair, Pair) or evaluation is None or evaluation.consensus is None:
+        raise ValueError(f"{path} is not a run of label_free_transfer")
+    full = replace(pair.target, labels=None)().labelled
     if not torch.equal(full.images, run.task.unlabelled):
-        raise ValueError(f"the labels of {data}, {target} do not belong to the images of {path}")
-    row = {"consensus": 100 * run.result["consensus"]["test"], "stability": 100 * run.result["consensus"]["stability"]}
+        raise ValueError(f"the labels of {run.data.name} do not belong to the images of {path}")
+    row = {
+        "consensus": 100 * evaluation.consensus.test,
+        "stability": 100 * (evaluation.consensus.stability or math.nan),
+    }
     row["k-means, code"] = k_means_of_code(run)
-    row["k-means, pixels"] = of_pixels(k_means_of_pixels, data, target)
-    row["spectral, pixels"] = of_pixels(spectral_of_pixels, data, target)
+    row["k-means, pixels"] = of_pixels(k_means_of_pixels, replace(pair.target, seed=0))
+    row["spectral, pixels"] = of_pixels(spectral_of_pixels, replace(pair.target, seed=0))
     for budget in BUDGETS:
         row[f"{budget} asked"], row[f"{budget} drawn"] = few_labels(run, full.labels, budget)
-    return (data, target), row | {"seconds": run.result["seconds"]}
+    return (str(pair.target.data), "-".join(run.data.classes)), row | {"seconds": run.result.seconds}
 
 
 def main() -> None:

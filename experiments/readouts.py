@@ -1,6 +1,6 @@
 """Ways to read the particles of a semi-supervised run: what they predict together, and clusters that the labels name.
 
-    python benchmarks/readouts.py RUNS…
+    python experiments/readouts.py RUNS…
 
 RUNS are folders of runs with labels. For each recipe: accuracy on the validation and the test part of the posterior
 predictive with the prior's and with the likelihood's weights, of the mean of logarithms, and of the consensus: as many
@@ -17,21 +17,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from refprior.recipes._named import again
+from refprior.report import summarise
 from refprior.training import Run, load
-from refprior.training import _folder as folder
-from refprior.training._loop import log_probabilities
 
 
 def consensus(run: Run, images: Tensor, times: int = 1) -> Tensor:
     """Clusters without labels, `times` as many as classes, named by the labelled images."""
-    labelled, classes = run.task.labelled, len(run.task.classes)
-    found = run.consensus(times * classes).named(_log_p(run, labelled.images), labelled.labels, classes)
-    return found.predict(_log_p(run, images))
-
-
-def _log_p(run: Run, images: Tensor) -> Tensor:
-    return log_probabilities(run.ema, run.task, images)
+    labelled, classes = run.task.labelled, len(run.data.classes)
+    found = run.consensus(times * classes).named(run.log_probabilities(labelled.images), labelled.labels, classes)
+    return found.predict(run.log_probabilities(images))
 
 
 def predicted(run: Run, images: Tensor, **how: str) -> Tensor:
@@ -40,8 +34,8 @@ def predicted(run: Run, images: Tensor, **how: str) -> Tensor:
 
 READOUTS: dict[str, Callable[[Run, Tensor], Tensor]] = {
     "prior's weights": predicted,
-    "likelihood's weights": partial(predicted, weights="likelihood"),
-    "mean of logarithms": partial(predicted, average_of="logits"),
+    "likelihood's weights": partial(predicted, weighting="likelihood"),
+    "mean of logarithms": partial(predicted, average="logits"),
     "consensus": consensus,
     "consensus, 3 C clusters": partial(consensus, times=3),
 }
@@ -49,15 +43,13 @@ READOUTS: dict[str, Callable[[Run, Tensor], Tensor]] = {
 
 def measure(path: Path) -> tuple[str, dict[str, list[float]]]:
     """What a run is called, and the accuracies of each readout on the validation and the test part."""
-    origin = folder.read_header(path)["origin"]
-    run = load(path, again(origin))
-    settings = {name: value for name, value in origin["arguments"].items() if name != "seed"} | origin["settings"]
+    run = load(path)
     parts = [part for part in (run.task.validation, run.task.test) if part is not None]
     row = {
         name: [100 * (readout(run, part.images) == part.labels).double().mean().item() for part in parts]
         for name, readout in READOUTS.items()
     }
-    return " ".join([origin["recipe"], *(f"{name}={value}" for name, value in settings.items())]), row
+    return summarise(path).label, row
 
 
 def main() -> None:

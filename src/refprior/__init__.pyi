@@ -1,0 +1,54 @@
+# What `import refprior` offers, loaded when it is first used; relative imports are what lazy_loader reads.
+
+from . import (
+    data,
+    exact,
+    geometry,
+    information,
+    labelling,
+    losses,
+    methods,
+    networks,
+    posterior,
+    recipes,
+    report,
+    training,
+    views,
+)
+from .data import Task
+from .methods import FixMatch, Loss, Needs, ReferencePrior, Step, Supervised, Transfer, UnsupervisedTransfer
+from .particles import Particles
+from .training import Optimiser, Recipe, Run, load, train
+
+__version__: str
+
+__all__ = [
+    "FixMatch",
+    "Loss",
+    "Needs",
+    "Optimiser",
+    "Particles",
+    "Recipe",
+    "ReferencePrior",
+    "Run",
+    "Step",
+    "Supervised",
+    "Task",
+    "Transfer",
+    "UnsupervisedTransfer",
+    "data",
+    "exact",
+    "geometry",
+    "information",
+    "labelling",
+    "load",
+    "losses",
+    "methods",
+    "networks",
+    "posterior",
+    "recipes",
+    "report",
+    "train",
+    "training",
+    "views",
+]
