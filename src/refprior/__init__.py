@@ -36,8 +36,8 @@ After training
     rp.training         records, evaluations, estimates, snapshots: what a run is made of
 """
 
-import lazy_loader
+import lazy_loader as _lazy_loader
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, _ = _lazy_loader.attach_stub(__name__, __file__)

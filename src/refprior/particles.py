@@ -23,7 +23,7 @@ from torch.func import functional_call
 
 from refprior._checks import one_of
 
-__all__ = ["Execution", "Particles", "output_layer"]
+__all__ = ["Execution", "Particles", "convolves", "output_layer"]
 
 Execution = Literal["auto", "vectorised", "loop"]
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -100,6 +100,17 @@ def output_layer(network: nn.Module) -> str:
     return str(linear[-1])
 
 
+def convolves(network: nn.Module) -> bool:
+    """Whether a network has convolutions, which decides how its particles are best computed.
+
+    >>> import refprior as rp
+    >>> from refprior.particles import convolves
+    >>> convolves(rp.networks.SmallCNN((1, 8, 8), classes=10))
+    True
+    """
+    return any(isinstance(module, _CONVOLUTIONS) for module in network.modules())
+
+
 def _loop(network: nn.Module, x: Tensor, count: int) -> Tensor:
     # One unbind has one gradient, where K slices would have K of the size of all particles. What it gives are
     # views: batch norm's in-place updates of its statistics reach the stacked buffers.
@@ -133,7 +144,12 @@ def _make(make: Callable[[], nn.Module], count: int) -> list[nn.Module]:
         raise ValueError(f"need at least one particle, got {count}")
     if isinstance(make, nn.Module):
         raise ValueError("give a function that makes a new network each time, not a network")
-    networks = [make() for _ in range(count)]
+    try:
+        networks = [make() for _ in range(count)]
+    except (TypeError, RuntimeError) as error:
+        raise ValueError(f"the network cannot be made: {error}") from error
+    if not all(isinstance(network, nn.Module) for network in networks):
+        raise ValueError(f"the function must make a network, an nn.Module; it made a {type(networks[0]).__name__}")
     if len({id(network) for network in networks}) < count:
         raise ValueError("the function must make a new network each time; it returned the same one again")
     shapes = [{name: tensor.shape for name, tensor in _tensors(network)} for network in networks]
@@ -175,10 +191,9 @@ def _call(network: nn.Module, state: dict[str, Tensor], x: Tensor) -> Tensor:
 
 def _fastest(network: nn.Module) -> Execution:
     """The faster execution by kind of network, as benchmarks/particles.py measured it."""
-    modules = list(network.modules())
-    if any(isinstance(m, _CONVOLUTIONS) for m in modules):
+    if convolves(network):
         return "loop"
-    cumulative = (m for m in modules if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.momentum is None)
+    cumulative = (m for m in network.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.momentum is None)
     return "loop" if any(cumulative) else "vectorised"  # vmap cannot read the number of batches
 
 

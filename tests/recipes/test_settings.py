@@ -1,15 +1,20 @@
 """Settings by dotted name: typed, copied, applied together, and refused in words."""
 
+from dataclasses import replace
 from functools import partial
 from itertools import permutations
+from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pytest
+import torch
 
 import refprior as rp
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.recipes import RECIPES, digits_ssl, named, override
 from refprior.recipes._settings import parse
+from refprior.recipes._sweep import cells
 from refprior.training import Origin
 from refprior.views import CTAugment, FlipCrop, RandAugment
 
@@ -61,6 +66,65 @@ def test_python_values_and_own_objects_are_taken_too() -> None:
     assert isinstance(override(recipe, {"network.width": "4"}).network(), Net)
     with pytest.raises(ValueError, match=r"steps must be a whole number, got 2\.5"):
         override(recipe, {"steps": 2.5})
+
+
+def test_parts_that_are_not_changed_stay_the_same_objects() -> None:
+    """A factory of any form goes through untouched: keywords collected in **, a dataclass, a callable object."""
+
+    def make(**sizes: int) -> SmallCNN:
+        return SmallCNN((1, 8, 8), 10, **sizes)
+
+    network = partial(make, hidden=32)
+    recipe = override(replace(digits_ssl(), network=network), {"steps": 3})
+    assert recipe.network is network
+    assert settings_of(recipe, "network.hidden") == 32
+    assert isinstance(recipe.network(), SmallCNN)
+
+
+def test_a_new_first_stage_takes_the_settings_given_beside_it() -> None:
+    two = named("fine_tuning", {"data": "digits"}).recipe
+    stage = replace(two, start=None, head="same", steps=50)
+    for settings in ({"steps": 5, "start": stage}, {"start": stage, "steps": 5}):
+        changed = override(two, settings)
+        assert changed.start is not None
+        assert (changed.steps, changed.start.steps) == (5, 5)
+
+
+def test_a_setting_that_only_the_last_stage_has_is_set_there() -> None:
+    two = named("fine_tuning", {"data": "digits"}).recipe
+    changed = override(replace(two, weak=FlipCrop()), {"weak.pad": "1"})
+    assert changed.weak == FlipCrop(pad=1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"method": "FixMatch", "method.alpha": "1"},
+            "FixMatch has no setting 'alpha'; .*known are: threshold, weight",
+        ),
+        ({"strong": "CTAugment", "strong.decai": "1"}, "did you mean 'strong.decay'"),
+        ({"method": "Transfer", "method.target.alhpa": "1"}, "did you mean 'method.target.alpha'"),
+        ({"method": "Transfer", "method.target": "FixMatch"}, "method.target must be ReferencePrior, got FixMatch"),
+        ({"method.jensen": "no"}, "method.jensen must be true or false"),
+        ({"task.data": 5}, "task.data must be text or DataSet, got 5"),
+        ({"method.alpha": torch.tensor(0.1)}, "method.alpha must be a number, got tensor"),
+    ],
+    ids=str,
+)
+def test_mistakes_are_told_from_the_recipe_as_it_would_be(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        override(digits_ssl(), settings)
+
+
+def test_numbers_of_numpy_and_paths_are_taken(tmp_path: Path) -> None:
+    recipe = override(digits_ssl(), {"steps": np.int64(7), "ema": np.float32(0.5), "task.folder": tmp_path})
+    assert (recipe.steps, recipe.ema, settings_of(recipe, "task.folder")) == (7, 0.5, str(tmp_path))
+
+
+def test_a_tuple_is_one_value_of_a_sweep_in_brackets() -> None:
+    chosen = cells("digits_ssl", {"task.classes": "(3,5),(1,7)", "labels": "10", "network.classes": "2"}, [0])
+    assert [cell.settings["task.classes"] for cell in chosen] == ["(3,5)", "(1,7)"]
 
 
 def test_a_later_stage_shares_the_settings_that_must_fit() -> None:

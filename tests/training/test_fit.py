@@ -3,13 +3,14 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from refprior.data import Pair, task_from_arrays
-from refprior.methods import Needs, ReferencePrior
+from refprior.methods import Loss, Needs, ReferencePrior, Step, Supervised
 from refprior.networks import MLP
 from refprior.training import train
 from refprior.training._fit import check_needs
@@ -41,9 +42,41 @@ def test_missing_labels_are_named_only_where_they_are_needed() -> None:
 
 
 def test_a_kind_of_view_that_does_not_exist_is_named() -> None:
-    recipe = perceptron(method=Wants(Needs(views=("weak", "medium"))))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="a view of Wants must be 'clean', 'weak' or 'strong', got 'medium'"):
-        check_needs(recipe, DIGITS())
+    with pytest.raises(ValueError, match="a view must be 'clean', 'weak' or 'strong', got 'medium'"):
+        Needs(views=("weak", "medium"))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="tuple_size must be a whole number of at least 1, got 0"):
+        Needs(tuple_size=0)
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (lambda total: total, "Returns must return a Loss, got a Tensor: return rp.Loss.of"),
+        (lambda total: None, "Returns must return a Loss, got a NoneType"),
+        (lambda total: Loss(total.expand(3), {}), "Returns: total of the loss must be a single number"),
+        (lambda total: Loss.of(total, parts=torch.zeros(4)), "Returns: parts of the loss must be a single number"),
+    ],
+)
+def test_a_method_that_returns_something_else_is_told_so(returned: Any, message: str) -> None:
+    class Returns:
+        needs = Needs()
+
+        def __call__(self, step: Step) -> Loss:
+            return returned(Supervised()(step).total)  # type: ignore[no-any-return]
+
+    with pytest.raises(ValueError, match=message):
+        train(perceptron(method=Returns(), steps=1))
+
+
+def test_a_view_that_was_not_declared_is_named() -> None:
+    class Greedy:
+        needs = Needs(views=("weak",))
+
+        def __call__(self, step: Step) -> Loss:
+            return Loss.of(step.predict(step.batch.views["strong"])[0].mean())
+
+    with pytest.raises(ValueError, match="the method does not declare the view 'strong'; it has weak"):
+        train(perceptron(method=Greedy(), steps=1))
 
 
 def test_a_pool_smaller_than_a_batch_is_refused() -> None:

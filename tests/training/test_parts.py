@@ -81,7 +81,7 @@ CRAFTED: dict[str, tuple[dict[str, Any], str]] = {
     "a part as a number": (with_part("steps", {"type": "refprior.methods.FixMatch"}), "recipe.steps must be a number"),
     "a list as a number": (with_part("seed", [1]), "recipe.seed must be a number or a word, got list"),
     "a word as a number": (with_part("steps", "12"), "steps must be a whole number"),
-    "a stage that is a list": (with_part("start", [1]), "recipe.start is not a dictionary of settings"),
+    "a stage that is a list": (with_part("start", [1]), "recipe.start must be a dictionary of settings, got list"),
     "a bad stage": (with_part("start", with_part("task", {"type": "os.system"})), "start.task names 'os.system'"),
     "own that is no word": (with_part("method", {"own": {"own": 3}}), "recipe.method"),
     "own in two lines": (with_part("method", {"own": "one\ntwo"}), "recipe.method"),

@@ -42,7 +42,7 @@ from tests.training.recipes import (
         ({"optimiser": "adam"}, "optimiser must be "),
         ({"ema": 1.0}, "ema must be at least 0 and below 1, got 1.0"),
         ({"method": ReferencePrior(order=13)}, "unlabelled_batch=12 is less than one tuple of 13 images"),
-        ({"method": ReferencePrior}, "ReferencePrior is not a method: it does not declare its `needs`"),
+        ({"method": ReferencePrior}, "method is the class ReferencePrior: write ReferencePrior"),
         ({"network": colours()}, "network must be a function"),
         ({"method": lambda step: None}, "<lambda> is not a method: it does not declare its `needs`"),
         ({"precision": "float16"}, "precision must be"),
@@ -60,7 +60,7 @@ def test_a_bad_recipe_is_refused(changes: dict[str, Any], message: str) -> None:
 
 def test_a_task_that_is_none_is_named() -> None:
     with pytest.raises(ValueError, match=r"task must give a refprior\.data\.Task, got list"):
-        perceptron(task=list).read_task()
+        perceptron(task=lambda: []).read_task()
 
 
 def test_a_task_is_taken_as_it_is_or_from_a_function() -> None:
@@ -158,6 +158,8 @@ def test_own_parts_are_named_in_the_record_and_must_be_handed_in() -> None:
     method, task = Wants(FixMatch().needs), colours()
     recipe = perceptron(network=partial(Own, hidden=3), method=method, task=task, weak=lambda x, g: x)
     record = json.loads(recipe.to_json())
+    source = record["network"].pop("source")
+    assert len(source) == 16
     assert record["network"] == {"own": "tests.training.recipes.Own", "hidden": 3, "classes": 10}
     assert record["method"]["own"] == "tests.training.recipes.Wants"
     assert record["task"] == {"own": "refprior.data._task.Task"}

@@ -83,9 +83,9 @@ def test_the_posterior_is_that_of_the_labelled_images(run: Run) -> None:
 
 
 def test_images_of_another_kind_are_refused(run: Run) -> None:
-    with pytest.raises(ValueError, match=r"given images are torch.float32, labelled torch.uint8"):
+    with pytest.raises(ValueError, match=r"given images are torch\.float32, those of the training torch\.uint8"):
         run.predict(np.zeros((2, 1, 8, 8), np.float32))
-    with pytest.raises(ValueError, match=r"given images are \(8, 8\), labelled \(1, 8, 8\)"):
+    with pytest.raises(ValueError, match=r"given images are \(8, 8\), those of the training \(1, 8, 8\)"):
         run.predict(np.zeros((2, 8, 8), np.uint8))
 
 
@@ -284,7 +284,7 @@ def test_images_of_floats_are_taken_as_they_were(tmp_path: Path) -> None:
     loaded = load(tmp_path / "run")
     assert loaded.data.dtype == "float32"
     assert_same_predictions(loaded, trained, trained.task.test.images)
-    with pytest.raises(ValueError, match=r"given images are torch\.uint8, labelled torch\.float32"):
+    with pytest.raises(ValueError, match=r"given images are torch\.uint8, those of the training torch\.float32"):
         loaded.predict(np.zeros((2, 1, 8, 8), np.uint8))
 
 
@@ -295,7 +295,7 @@ def test_what_is_no_run_is_refused_in_one_line(tmp_path: Path, trained: Run) -> 
     shutil.copytree(trained.path, tmp_path / "run", ignore=shutil.ignore_patterns("checkpoints"))
     with pytest.raises(ValueError, match="has no checkpoint yet: nothing to load"):
         load(tmp_path / "run")
-    with pytest.raises(ValueError, match="netwrok is not a part of a recipe that can be handed in"):
+    with pytest.raises(ValueError, match="netwrok cannot be handed in; these can: inputs, method"):
         load(trained.path, netwrok=Own)
 
 

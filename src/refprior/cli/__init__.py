@@ -276,7 +276,15 @@ def _estimate(chosen: "Named", device: str) -> None:
         print(f"memory       {_peak_memory()} so far")
         print(f"a step       {cost.step_seconds:.3f} s, an evaluation {cost.evaluation_seconds:.1f} s")
         print(f"steps        {cost.steps:,} and {cost.evaluations} evaluations")
-    print(f"the run      about {hours:,.2f} hours")
+    print(f"the run      about {_duration(3600 * hours)}")
+
+
+def _duration(seconds: float) -> str:
+    """In the unit that a person would use."""
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.1f} {unit}"
+    return f"{seconds:.0f} seconds"
 
 
 def _peak_memory() -> str:

@@ -1,5 +1,6 @@
 """The tasks of a recipe: a data set that hides most of its labels, and a pair of them to transfer between."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from os import PathLike, fspath
 
@@ -51,6 +52,8 @@ class FewLabels:
         whole_number("seed", self.seed, at_least=0)
         number("imbalance", self.imbalance, at_least=1)
         if self.classes is not None and not isinstance(self.classes, str):
+            if not isinstance(self.classes, Iterable) or not tuple(self.classes):
+                raise ValueError(f"classes must be numbers of classes, or a superclass, got {self.classes!r}")
             object.__setattr__(self, "classes", tuple(self.classes))
         for name in ("labels", "validation"):
             if getattr(self, name) and (known := self._class_count()):

@@ -5,11 +5,22 @@ A run folder keeps this record. A run goes on, and is evaluated, only with the d
 
 import hashlib
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from refprior.data._task import PARTS, Examples, Task
+
+ImageType = Literal["uint8", "float16", "bfloat16", "float32", "float64"]
+DTYPES: dict[ImageType, torch.dtype] = {
+    "uint8": torch.uint8,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float32": torch.float32,
+    "float64": torch.float64,
+}
 
 
 @dataclass(frozen=True)
@@ -34,7 +45,7 @@ class TaskRecord:
     classes: tuple[str, ...]
     source_classes: tuple[str, ...]
     shape: tuple[int, ...]  # of one image
-    dtype: str
+    dtype: ImageType
     parts: dict[str, PartRecord]
 
     def differences(self, other: "TaskRecord") -> list[str]:
@@ -62,7 +73,7 @@ def fingerprint(task: Task) -> TaskRecord:
         classes=task.classes,
         source_classes=task.source_classes,
         shape=task.shape,
-        dtype=str(task.labelled.images.dtype).removeprefix("torch."),
+        dtype=next(name for name, dtype in DTYPES.items() if dtype == task.labelled.images.dtype),
         parts={name: _part(part) for name, part in parts.items()},
     )
 

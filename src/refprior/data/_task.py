@@ -59,6 +59,9 @@ class Task:
     source_classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        kind = self.labelled.images.dtype
+        if kind != torch.uint8 and not kind.is_floating_point:
+            raise ValueError(f"images must be uint8 or floats, got {kind}")
         parts = {"labelled": self.labelled, "test": self.test, "validation": self.validation}
         for name, part in parts.items():
             if part is not None:
@@ -142,12 +145,14 @@ def examples(name: str, images: Array, labels: Array) -> Examples:
     return Examples(_images(name, images), torch.from_numpy(values.astype(np.int64)))
 
 
-def check_images(name: str, images: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    """Refuse images of another shape or type than those of the task."""
+def check_images(
+    name: str, images: Tensor, shape: tuple[int, ...], dtype: torch.dtype, *, like: str = "labelled"
+) -> None:
+    """Refuse images of another shape or type than those of the task, which an error calls `like`."""
     if tuple(images.shape[1:]) != shape:
-        raise ValueError(f"{name} images are {tuple(images.shape[1:])}, labelled {shape}")
+        raise ValueError(f"{name} images are {tuple(images.shape[1:])}, {like} {shape}")
     if images.dtype != dtype:
-        raise ValueError(f"{name} images are {images.dtype}, labelled {dtype}")
+        raise ValueError(f"{name} images are {images.dtype}, {like} {dtype}")
 
 
 def _images(name: str, images: Array) -> Tensor:

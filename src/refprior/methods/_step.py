@@ -8,10 +8,12 @@ its call turns a `Step` into a `Loss`. There is nothing to inherit from.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, get_args
 
 import torch
 from torch import Tensor
+
+from refprior._checks import one_of, whole_number
 
 Model = Callable[[Tensor], Tensor]  # (images, ...) -> (K, images, C) log-probabilities
 ViewName = Literal["clean", "weak", "strong"]
@@ -33,11 +35,25 @@ class Needs:
     source: bool = False  # labelled images of a source task
     source_tuple_size: int = 0  # source images per tuple of unlabelled ones; 0: `source_batch` of them in all
 
+    def __post_init__(self) -> None:
+        for view in self.views if isinstance(self.views, tuple) else [self.views]:
+            one_of("a view", view, get_args(ViewName))
+        whole_number("tuple_size", self.tuple_size, at_least=1)
+        whole_number("enumerates", self.enumerates, at_least=0)
+        whole_number("source_tuple_size", self.source_tuple_size, at_least=0)
+
     @property
     def view_names(self) -> tuple[str, ...]:
         """The names of the views in `Batch.views`: the second of a kind is `weak_2`, the third `weak_3`."""
         counts = [self.views[: i + 1].count(kind) for i, kind in enumerate(self.views)]
         return tuple(k if count == 1 else f"{k}_{count}" for k, count in zip(self.views, counts, strict=True))
+
+
+class Views(dict[str, Tensor]):
+    """The views of a batch by name; one that the method has not declared is refused in words."""
+
+    def __missing__(self, name: str) -> Tensor:
+        raise ValueError(f"the method does not declare the view {name!r}; it has {', '.join(self) or 'none'}")
 
 
 def _nothing() -> Tensor:
@@ -57,7 +73,7 @@ class Batch:
 
     labelled: Tensor = field(default_factory=_nothing)  # (b, ...) weak view
     labels: Tensor = field(default_factory=_nothing)  # (b,)
-    views: Mapping[str, Tensor] = field(default_factory=dict)  # (n, ...) each; consecutive images form the tuples
+    views: Mapping[str, Tensor] = field(default_factory=Views)  # (n, ...) each; consecutive images form the tuples
     index: Tensor = field(default_factory=_nothing)  # (n,) places of the unlabelled images in the pool
     source: Tensor = field(default_factory=_nothing)  # (s, ...) images of the source task, weak view
     source_labels: Tensor = field(default_factory=_nothing)  # (s,)
@@ -141,9 +157,9 @@ class Loss(NamedTuple):
     terms: dict[str, Tensor]  # without gradient
 
     @classmethod
-    def of(cls, total: Tensor, **terms: Tensor) -> "Loss":
+    def of(cls, total: Tensor, **terms: Tensor | float) -> "Loss":
         """A loss whose terms are cut off from the gradient."""
-        return cls(total, {name: term.detach() for name, term in terms.items()})
+        return cls(total, {name: torch.as_tensor(term).detach() for name, term in terms.items()})
 
 
 class Method(Protocol):

@@ -19,6 +19,11 @@ def check_beta(beta: float) -> None:
     number("beta", beta, at_least=0, at_most=1)
 
 
+def check_target(target: ReferencePrior) -> None:
+    if not isinstance(target, ReferencePrior):
+        raise ValueError(f"target must be a ReferencePrior, got {target!r}")
+
+
 @dataclass(frozen=True)
 class Transfer:
     """Two-stage reference prior with target labels, eq:transfer_expt_obj.
@@ -36,6 +41,7 @@ class Transfer:
 
     def __post_init__(self) -> None:
         check_beta(self.beta)
+        check_target(self.target)
 
     @property
     def needs(self) -> Needs:
@@ -78,6 +84,7 @@ class UnsupervisedTransfer:
 
     def __post_init__(self) -> None:
         check_beta(self.beta)
+        check_target(self.target)
 
     @property
     def needs(self) -> Needs:

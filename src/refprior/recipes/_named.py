@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from refprior.recipes._images import cifar10_ssl, cifar10_ssl_small, digits_ssl, fashion_ssl, mnist_ssl
 from refprior.recipes._manifold import mnist_manifold
-from refprior.recipes._settings import check_name, override, parse, paths, recipe_tree, refuse
+from refprior.recipes._settings import check_name, override, parse, paths, refuse
 from refprior.recipes._transfer import (
     cifar100_transfer,
     cifar100_transfer_small,
@@ -17,7 +17,7 @@ from refprior.recipes._transfer import (
     label_free_transfer,
 )
 from refprior.training import Origin, Recipe
-from refprior.training._parts import signature_hints
+from refprior.training._parts import signature_hints, take_apart
 
 RECIPES: dict[str, Callable[..., Recipe]] = {
     f.__name__: f
@@ -66,20 +66,31 @@ def named(recipe: str | Callable[..., Recipe], settings: Mapping[str, Any], **ar
     inner = {path: value for path, value in settings.items() if path not in hints}
     if both := set(own) & set(arguments):
         raise ValueError(f"{', '.join(sorted(both))} has an option of its own: give --{min(both)} instead of --set")
-    arguments = {**{n: v for n, v in arguments.items() if n in hints or n != "seed"}, **own}
+    if "seed" in arguments and "seed" not in hints:
+        inner["seed"] = arguments.pop("seed")
+    arguments = {**arguments, **own}
     for argument in arguments:
         check_name(argument, hints, f"recipe {name} has no argument")
     base = function(**arguments)
-    known = [*hints, *paths(recipe_tree(base))]
+    known = [*hints, *paths(take_apart(base))]
     for path in inner:
         if path.partition(".")[0] not in known:
             refuse(path, known, f"recipe {name} has no setting {path!r}")
-    return Named(override(base, inner), Origin(name, arguments, dict(inner)))
+    return Named(override(base, inner), Origin(name, _plain(arguments), _plain(inner)))
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as a record can hold them; an object of Python is only named."""
+    values = {name: take_apart(value) for name, value in settings.items()}
+    plain = (bool, int, float, str, type(None), tuple)
+    return {n: value if isinstance(value, plain) else f"<{type(settings[n]).__name__}>" for n, value in values.items()}
 
 
 def find(name: str) -> Callable[..., Recipe]:
     """The function of a recipe of refprior, or of `file.py:function`, a file that the user names and so trusts."""
     file, colon, function = name.rpartition(":")
+    if name.endswith(".py"):
+        raise ValueError(f"say which function of {name} returns the recipe: {name}:FUNCTION")
     if not (colon and file.endswith(".py")):
         check_name(name, RECIPES, "there is no recipe")
         return RECIPES[name]

@@ -1,5 +1,6 @@
 """Many runs of one recipe: every combination of settings and seeds, one folder per cell, several at once."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -69,8 +70,13 @@ def sweep(
 
 def cells(recipe: Function, settings: Mapping[str, str], seeds: Sequence[int]) -> list[Cell]:
     """All combinations of the comma-separated values, each checked before anything is trained."""
-    values = [[(name, value) for value in str(text).split(",")] for name, text in settings.items()]
+    values = [[(name, value) for value in _values(str(text))] for name, text in settings.items()]
     return _checked([Cell(recipe, dict(chosen), seed) for chosen in product(*values) for seed in seeds])
+
+
+def _values(text: str) -> list[str]:
+    """Comma-separated values; commas within brackets do not separate: `(3,5),(1,7)`."""
+    return re.findall(r"(?:[^,(\[]|\([^)]*\)|\[[^\]]*\])+", text)
 
 
 def matrix_cells(recipe: str, tasks: Sequence[str], settings: dict[str, str], seeds: Sequence[int]) -> list[Cell]:

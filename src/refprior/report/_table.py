@@ -188,8 +188,9 @@ def _cell(name: str, runs: Group) -> str:
 def _origin(header: Header) -> tuple[str, dict[str, str]]:
     """The recipe's name and whatever was set by hand, without the seed."""
     if header.origin is None:
-        method = header.recipe["method"]
-        return str(method.get("type", method.get("own"))).rpartition(".")[2], {}
+        method = header.recipe.get("method")
+        named = method if isinstance(method, dict) else {}
+        return str(named.get("type", named.get("own", "unknown method"))).rpartition(".")[2], {}
     return header.origin.recipe, header.origin.changes
 
 

@@ -196,12 +196,21 @@ def _read_record(path: Path, step: int) -> dict[str, Any]:
 
 def _check_fit(checkpoint: Checkpoint, expected: Tensors) -> None:
     """Names, shapes and types must be those of the run; only what grows while training may be new."""
-    free = ("memory.", "optimiser.", "labelled.waiting", "unlabelled.waiting", "source.waiting", "cuda.")
+    free = (
+        "memory.",
+        "weak.",
+        "strong.",
+        "optimiser.",
+        "labelled.waiting",
+        "unlabelled.waiting",
+        "source.waiting",
+        "cuda.",
+    )
     shapes = {name: (tuple(t.shape), t.dtype) for name, t in expected.items() if not name.startswith(free)}
     found = {name: (tuple(t.shape), t.dtype) for name, t in checkpoint.tensors.items() if not name.startswith(free)}
     wrong = sorted(name for name in {*shapes, *found} if shapes.get(name) != found.get(name))
-    streams = [t for name, t in checkpoint.tensors.items() if name.endswith(".waiting")]
-    if any(t.dtype != torch.int64 or t.dim() != 1 for t in streams):
+    waiting = [t for name, t in checkpoint.tensors.items() if name.endswith(".waiting")]
+    if any(t.dtype != torch.int64 or t.dim() != 1 for t in waiting):
         raise CheckpointError(f"{checkpoint.path} does not fit this run: a stream is not a row of whole numbers")
     if wrong:
         name = wrong[0]

@@ -10,6 +10,7 @@ from refprior.data import Examples, Normaliser, Task
 from refprior.data._stream import Stream
 from refprior.information import log_likelihood
 from refprior.methods import Batch, Needs
+from refprior.methods._step import Views
 from refprior.training._recipe import Recipe
 from refprior.views import Learning, Unchanged, View
 
@@ -43,16 +44,16 @@ class Sampler:
             source_labels=source.labels,
         )
 
-    def _unlabelled(self, recipe: Recipe, task: Task, normaliser: Normaliser) -> tuple[Tensor, dict[str, Tensor]]:
+    def _unlabelled(self, recipe: Recipe, task: Task, normaliser: Normaliser) -> tuple[Tensor, Views]:
         """Places in the pool, and the views that the method needs, by name: (n,), (n, ...) each."""
         needs, device = recipe.method.needs, task.unlabelled.device
         if "unlabelled" not in self.streams:
-            return torch.empty(0, dtype=torch.int64, device=device), {}
+            return torch.empty(0, dtype=torch.int64, device=device), Views()
         index = self.streams["unlabelled"].take(recipe.tuples * needs.tuple_size).to(device)
         images = task.unlabelled[index]
         kinds: dict[str, View] = {"clean": Unchanged(), "weak": self.weak, "strong": self.strong}
         pairs = zip(needs.view_names, needs.views, strict=True)
-        return index, {name: normaliser(kinds[kind](images, self.generator)) for name, kind in pairs}
+        return index, Views({name: normaliser(kinds[kind](images, self.generator)) for name, kind in pairs})
 
     def _weak(self, images: Tensor, normaliser: Normaliser) -> Tensor:
         return normaliser(self.weak(images, self.generator) if len(images) else images)

@@ -1,15 +1,13 @@
 """Whether a recipe fits its task: everything that can be refused before the first step, in one place."""
 
 from copy import deepcopy
-from typing import get_args
 
 import torch
 from torch import Tensor
 
-from refprior._checks import one_of
 from refprior.data import Normaliser, Task
 from refprior.information import check_labelings
-from refprior.methods._step import ViewName
+from refprior.methods import Loss, Method
 from refprior.particles import Particles
 from refprior.training._recipe import Recipe
 from refprior.training._stages import check_head
@@ -18,8 +16,6 @@ from refprior.training._stages import check_head
 def check_needs(recipe: Recipe, task: Task) -> None:
     """Refuse a task that lacks what the method declares to need."""
     name, needs, has = type(recipe.method).__name__, recipe.method.needs, f"task {task.name!r} has"
-    for view in needs.views:
-        one_of(f"a view of {name}", view, get_args(ViewName))
     if needs.labels and not len(task.labelled):
         raise ValueError(f"{name} needs labelled images, {has} none")
     if needs.views and not len(task.unlabelled):
@@ -70,3 +66,17 @@ def _check_outputs(recipe: Recipe, task: Task, outputs: int) -> None:
     if not source or outputs != classes + source:
         own = f", its source {source}: {classes + source} outputs give each its own" if source else ""
         raise ValueError(f"the network gives {outputs} outputs, task {task.name!r} has {classes} classes{own}")
+
+
+def check_result(method: Method, loss: Loss, memory: dict[str, Tensor]) -> None:
+    """Refuse what a method may not return or remember; cheap enough for every step."""
+    name = type(method).__name__
+    if not isinstance(loss, Loss):
+        raise ValueError(f"{name} must return a Loss, got a {type(loss).__name__}: return rp.Loss.of(total, …)")
+    sizes = {"total": loss.total, **loss.terms}
+    wrong = next((n for n, value in sizes.items() if not isinstance(value, Tensor) or value.numel() != 1), None)
+    if wrong is not None:
+        raise ValueError(f"{name}: {wrong} of the loss must be a single number; take its mean")
+    for key, value in memory.items():
+        if not isinstance(value, Tensor):
+            raise ValueError(f"a method remembers tensors only: memory[{key!r}] is a {type(value).__name__}")

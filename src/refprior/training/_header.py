@@ -23,7 +23,7 @@ from refprior.training._parts import check_depth
 from refprior.training._recipe import Recipe
 
 FORMAT = 2
-REMEDY = "Give another --out, or --fresh to move it aside and start over"
+REMEDY = "Give another folder, or say --fresh (in Python fresh=True) to move it aside and start over"
 _PACKAGES = ("torch", "numpy", "scikit-learn", "safetensors")
 
 
@@ -49,7 +49,7 @@ class Origin:
     @property
     def command(self) -> str | None:
         """The command line that trains it again; None for a function of Python, `recipe()`."""
-        if self.recipe.endswith("()"):
+        if self.recipe.endswith("()") or any(value.startswith("<") for value in self.changes.values()):
             return None
         settings = [f"{name}={value}" for name, value in self.changes.items()]
         seed = str(self.arguments.get("seed", 0))

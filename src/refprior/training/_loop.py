@@ -24,7 +24,7 @@ from refprior.particles import Particles
 from refprior.posterior import predictive
 from refprior.training._draw import Sampler, part_sizes
 from refprior.training._evaluate import evaluate_all, log_probabilities
-from refprior.training._fit import check_needs, check_network, check_views
+from refprior.training._fit import check_needs, check_network, check_result, check_views
 from refprior.training._optimiser import update_average
 from refprior.training._recipe import Recipe
 from refprior.training._records import Record
@@ -119,18 +119,10 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
     half = recipe.precision == "bfloat16"
     with torch.autocast(state.particles.prior_logits.device.type, torch.bfloat16) if half else nullcontext():
         loss = recipe.method(step)
-    _check_memory(state.memory)
+    check_result(recipe.method, loss, state.memory)
     state.optimiser.zero_grad(set_to_none=True)
     torch.autograd.backward(loss.total)
     return Loss(loss.total.detach(), loss.terms)
-
-
-def _check_memory(memory: dict[str, Tensor]) -> None:
-    """What is not a tensor could not be saved."""
-    wrong = [name for name, value in memory.items() if not isinstance(value, Tensor)]
-    if wrong:
-        kind = type(memory[wrong[0]]).__name__
-        raise ValueError(f"a method remembers tensors only: memory[{wrong[0]!r}] is a {kind}")
 
 
 def update(recipe: Recipe, state: State) -> None:

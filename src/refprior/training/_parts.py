@@ -5,10 +5,11 @@ publishes is written by its public name. Everything else is the user's own: it i
 and reading it back needs the object itself. Nothing is ever imported or called because a file names it.
 """
 
+import hashlib
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, partial
 from typing import Any, get_type_hints
 
@@ -16,10 +17,20 @@ import numpy as np
 from torch import nn
 
 from refprior import data, methods, networks, views
+from refprior.data import DataSet, Task
 from refprior.training._optimiser import Optimiser
+from refprior.training._types import fitting
 
-ROOMS = {"task": "data", "inputs": "data", "network": "networks", "method": "methods", "weak": "views"}
-ROOMS |= {"strong": "views", "optimiser": "training"}  # where the parts of a recipe's fields are published
+# Where the parts of a recipe's fields are published.
+ROOMS = {
+    "task": "data",
+    "inputs": "data",
+    "network": "networks",
+    "method": "methods",
+    "weak": "views",
+    "strong": "views",
+    "optimiser": "training",
+}
 _DEPTH = 100  # of dictionaries and lists in a record
 Plain = str | int | float | bool | None
 
@@ -30,6 +41,8 @@ class Part:
 
     make: Callable[..., Any]
     settings: dict[str, Any]
+    factory: bool = False  # it is a function to call later, such as one that makes networks
+    original: Any = field(default=None, compare=False, repr=False)  # what was taken apart, as long as nothing changes
 
     @property
     def hints(self) -> dict[str, Any]:
@@ -66,28 +79,47 @@ def public_name(make: Callable[..., Any]) -> str | None:
 def take_apart(value: Any) -> Any:
     """Dataclasses that are compared by value, partial functions, functions and classes become a `Part`."""
     if isinstance(value, partial):
-        bound = inspect.signature(value.func).bind_partial(*value.args, **value.keywords)
-        bound.apply_defaults()
-        return Part(value.func, {name: take_apart(v) for name, v in bound.arguments.items()})
+        return Part(value.func, _arguments(value), factory=True, original=value)
     if is_configuration(value):
         settings = {f.name: take_apart(getattr(value, f.name)) for f in fields(value) if f.init and f.compare}
-        return Part(type(value), settings)
+        return Part(type(value), settings, original=value)
     if inspect.isclass(value) or inspect.isfunction(value):
-        return take_apart(partial(value)) if _defaults(value) else Part(value, {})
+        return Part(value, _arguments(partial(value)), factory=True, original=value)
     if isinstance(value, list | tuple | range):
         return tuple(take_apart(item) for item in value)
     return value.item() if isinstance(value, np.generic) else value
 
 
-def put_together(value: Any) -> Any:
-    """The inverse of `take_apart`."""
+def _arguments(function: "partial[Any]") -> dict[str, Any]:
+    """The arguments that a partial function has, defaults included."""
+    try:
+        signature = inspect.signature(function.func)
+        bound = signature.bind_partial(*function.args, **function.keywords)
+    except (TypeError, ValueError):
+        return {}
+    bound.apply_defaults()
+    given = {name: value for name, value in bound.arguments.items() if name in signature.parameters}
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            given |= given.pop(name, {})
+        if parameter.kind is parameter.VAR_POSITIONAL and not given.get(name):
+            given.pop(name, None)
+    return {name: take_apart(value) for name, value in given.items()}
+
+
+def put_together(value: Any, where: str = "recipe") -> Any:
+    """The inverse of `take_apart`; a part that was not changed is the same object."""
     if isinstance(value, tuple):
-        return tuple(put_together(item) for item in value)
+        return tuple(put_together(item, where) for item in value)
     if not isinstance(value, Part):
         return value
-    settings = {name: put_together(item) for name, item in value.settings.items()}
-    if is_dataclass(value.make):
-        return value.make(**checked_settings(value.make, settings, "recipe"))
+    if value.original is not None:
+        return value.original
+    settings = {name: put_together(item, f"{where}.{name}") for name, item in value.settings.items()}
+    if is_dataclass(value.make) or public_name(value.make) is not None:
+        checked_settings(value.make, settings, where)
+    if not value.factory:
+        return value.make(**settings)
     return partial(value.make, **settings) if settings else value.make
 
 
@@ -96,17 +128,39 @@ def is_configuration(value: Any) -> bool:
     return is_dataclass(value) and not isinstance(value, type) and type(value).__eq__ is not object.__eq__
 
 
-def to_plain(value: Any) -> Any:
+def to_plain(value: Any, where: str = "recipe") -> Any:
     """What JSON can hold: parts as dictionaries that name their type."""
     if isinstance(value, Part):
         name = public_name(value.make)
-        head = {"type": name} if name is not None else {"own": qualified_name(value.make)}
-        return head | {key: to_plain(item) for key, item in value.settings.items()}
+        plain = {key: to_plain(item, f"{where}.{key}") for key, item in value.settings.items()}
+        for key, item in plain.items():
+            if name is not None and isinstance(item, dict) and not isinstance(value.settings[key], Part | DataSet):
+                kind = type(value.settings[key]).__name__
+                raise ValueError(f"{where}.{key} must be a plain number or word to be written down, got a {kind}")
+        return ({"type": name} if name is not None else _own(value.make)) | plain
     if isinstance(value, tuple):
-        return [to_plain(item) for item in value]
-    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return [to_plain(item, where) for item in value]
+    if _is_plain(value):
         return value
-    return {"own": qualified_name(type(value))}
+    if isinstance(value, Mapping):
+        return {"own": "dict", "items": {str(key): to_plain(item, where) for key, item in value.items()}}
+    known = {} if isinstance(value, Task | DataSet) else getattr(value, "__dict__", {})
+    return _own(type(value)) | {key: item for key, item in known.items() if _is_plain(item)}
+
+
+def _own(make: Callable[..., Any]) -> dict[str, str]:
+    """The name of a part of the user's own, and a hash of its code where that can be read."""
+    if make.__module__.startswith("refprior."):
+        return {"own": qualified_name(make)}
+    try:
+        source = hashlib.sha256(inspect.getsource(make).encode()).hexdigest()[:16]
+    except (OSError, TypeError):
+        return {"own": qualified_name(make)}
+    return {"own": qualified_name(make), "source": source}
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))
 
 
 def from_plain(record: Any, room: str, where: str) -> Any:
@@ -123,12 +177,15 @@ def from_plain(record: Any, room: str, where: str) -> Any:
     if make is None or not str(name).startswith(f"refprior.{room}."):
         raise ValueError(f"{where} names {name!r}, which is no part of refprior.{room}: not read")
     settings = checked_settings(make, {key: item for key, item in record.items() if key != "type"}, where)
-    return Part(make, {key: from_plain(item, room, f"{where}.{key}") for key, item in settings.items()})
+    parts = {key: from_plain(item, room, f"{where}.{key}") for key, item in settings.items()}
+    hints = signature_hints(make)
+    fitted = {key: fitting(item, hints.get(key, Any), f"{where}.{key}") for key, item in parts.items()}
+    return Part(make, fitted, factory=room == "networks")
 
 
 def check_depth(record: Any, where: str) -> None:
     """Refuse a record that is nested more deeply than any recipe, before anything goes down into it."""
-    level = [record]
+    level = [record] if isinstance(record, Mapping | list) else []
     for _ in range(_DEPTH):
         inner = (value.values() if isinstance(value, Mapping) else value for value in level)
         level = [item for items in inner for item in items if isinstance(item, Mapping | list)]
@@ -156,21 +213,18 @@ def checked_settings(make: Callable[..., Any], settings: dict[str, Any], where: 
 
 
 def signature_hints(make: Callable[..., Any]) -> dict[str, Any]:
-    """Names and types of the parameters of a function or class."""
-    parameters = [
-        p for p in inspect.signature(make).parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-    ]
-    hints = get_type_hints(make.__init__ if inspect.isclass(make) and not is_dataclass(make) else make)
-    return {p.name: hints.get(p.name, Any) for p in parameters}
+    """Names and types of the parameters of a function or class; without a type, that of the default."""
+    try:
+        parameters = inspect.signature(make).parameters.values()
+    except (TypeError, ValueError):
+        return {}
+    try:
+        hints = get_type_hints(make.__init__ if inspect.isclass(make) and not is_dataclass(make) else make)
+    except (TypeError, NameError):  # a callable object, or a name that only a type checker knows
+        hints = {}
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    return {p.name: hints.get(p.name, Any if p.default in (p.empty, None) else type(p.default)) for p in named}
 
 
 def qualified_name(thing: Any) -> str:
     return f"{thing.__module__}.{getattr(thing, '__qualname__', type(thing).__qualname__)}"
-
-
-def _defaults(function: Callable[..., Any]) -> bool:
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    return any(p.default is not inspect.Parameter.empty for p in parameters)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, get_args
 
 from torch import nn
 
@@ -27,6 +27,7 @@ from refprior.training._parts import (
 from refprior.views import Unchanged, View
 
 Head = Literal["same", "new", "probe"]
+HANDED_IN = {"network", "task", "method", "weak", "strong", "inputs"}
 EPOCH = 1024  # weight updates, as the paper counts (appendix Setup)
 
 
@@ -101,13 +102,18 @@ trainable_prior=False, samples=None)
             part = getattr(self, name)
             if not callable(part) and not (name == "task" and isinstance(part, Task)):
                 raise ValueError(f"{name} must be a function or a part of refprior, got {part!r}")
+            if isinstance(part, type) and name != "network":
+                raise ValueError(f"{name} is the class {part.__name__}: write {part.__name__}(…)")
+        if isinstance(self.network, nn.Module):
+            raise ValueError("network must be a function that makes a new network each time, not a network")
         if not isinstance(getattr(self.method, "needs", None), Needs):
             name = getattr(self.method, "__name__", type(self.method).__name__)
             raise ValueError(f"{name} is not a method: it does not declare its `needs`")
         if not hasattr(self.inputs, "fit"):
             raise ValueError(f"inputs must be Standardise, PrincipalComponents or Identity, got {self.inputs!r}")
-        if not isinstance(self.optimiser, Optimiser):
+        if type(self.optimiser) is not Optimiser:
             raise ValueError(f"optimiser must be an Optimiser, got {self.optimiser!r}")
+        self.to_dict()  # refuses what cannot be written down
 
     def _check_stages(self) -> None:
         if self.optimiser.warmup >= self.steps:
@@ -135,23 +141,22 @@ trainable_prior=False, samples=None)
     def to_dict(self) -> dict[str, Any]:
         """Everything that determines the run, as plain numbers, words, lists and dictionaries."""
         parts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "start"}
-        plain = {name: to_plain(take_apart(value)) for name, value in parts.items()}
+        plain = {name: to_plain(take_apart(value), name) for name, value in parts.items()}
         return {**plain, "start": self.start.to_dict() if self.start is not None else None}
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any], **parts: Any) -> Self:
+    def from_dict(cls, record: Mapping[str, Any], **parts: Any) -> "Recipe":
         """A recipe from `to_dict`. parts: your own network, task, method or views, which no record can hold."""
-        if not isinstance(record, Mapping):
-            raise ValueError(f"a recipe is a dictionary of settings, got {type(record).__name__}")
+        check_handed_in(parts)
         check_depth(record, "recipe")
-        return cls(**_read(record, parts, cls, "recipe"))
+        return read_recipe(record, parts, lambda name, last: None)
 
     def to_json(self) -> str:
         """`to_dict` as text."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
     @classmethod
-    def from_json(cls, text: str, **parts: Any) -> Self:
+    def from_json(cls, text: str, **parts: Any) -> "Recipe":
         """A recipe from `to_json`."""
         try:
             record = json.loads(text)
@@ -160,20 +165,32 @@ trainable_prior=False, samples=None)
         return cls.from_dict(record, **parts)
 
 
-def _read(record: Any, parts: Mapping[str, Any], cls: type[Recipe], where: str) -> dict[str, Any]:
-    """The arguments of a recipe from its record."""
+def check_handed_in(parts: Mapping[str, Any]) -> None:
+    """Refuse parts that cannot be handed in."""
+    unknown = sorted(set(parts) - HANDED_IN)
+    if unknown:
+        raise ValueError(f"{unknown[0]} cannot be handed in; these can: {', '.join(sorted(HANDED_IN))}")
+
+
+StandIn = Callable[[str, bool], Any]  # (field, of the last stage) -> what stands for a part that is not there, or None
+
+
+def read_recipe(record: Any, parts: Mapping[str, Any], stand_in: StandIn, where: str = "recipe") -> Recipe:
+    """A recipe from its record. Parts of the user's own are handed in, or something stands for them."""
     if not isinstance(record, Mapping):
-        raise ValueError(f"{where} is not a dictionary of settings")
-    checked_settings(cls, dict(record), where)
-    arguments: dict[str, Any] = {}
+        raise ValueError(f"{where} must be a dictionary of settings, got {type(record).__name__}")
+    checked_settings(Recipe, dict(record), where)
+    last, arguments = where == "recipe", dict[str, Any]()
     for name, value in record.items():
         if name == "start":
-            arguments[name] = None if value is None else cls(**_read(value, parts, cls, f"{where}.start"))
-        elif parts.get(name) is not None and (where == "recipe" or is_own(value)):  # an earlier stage has its own task
+            arguments[name] = None if value is None else read_recipe(value, parts, stand_in, f"{where}.start")
+        elif parts.get(name) is not None and (last or is_own(value)):  # an earlier stage has a task of its own
             arguments[name] = parts[name]
+        elif is_own(value) and (absent := stand_in(name, last)) is not None:
+            arguments[name] = absent
         else:
             arguments[name] = _field(name, value, f"{where}.{name}")
-    return arguments
+    return Recipe(**arguments)
 
 
 def _field(name: str, value: Any, where: str) -> Any:
@@ -188,6 +205,6 @@ def _field(name: str, value: Any, where: str) -> Any:
     if not isinstance(part, Part):
         raise ValueError(f"{where} must name a part of refprior.{ROOMS[name]}, got {value!r}")
     try:
-        return put_together(part)
+        return put_together(part, where)
     except TypeError as error:  # a setting of another kind than the part can even look at
         raise ValueError(f"{where}: {error}") from None

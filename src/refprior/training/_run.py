@@ -2,10 +2,11 @@
 
 # K particles, n images, C classes
 
+import logging
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from refprior._checks import one_of
 from refprior.data import Examples, Normaliser, Task, TaskRecord
-from refprior.data._fingerprint import check_same_data
+from refprior.data._fingerprint import DTYPES, check_same_data
 from refprior.data._task import check_images
 from refprior.methods import Loss, Needs, Step
 from refprior.particles import Particles
@@ -34,10 +35,11 @@ from refprior.training import _checkpoint as checkpoint
 from refprior.training import _folder as folder
 from refprior.training._evaluate import CONSENSUS_IMAGES, evenly_spaced, log_probabilities
 from refprior.training._header import Header, check_same_network, read_header
-from refprior.training._parts import is_own
-from refprior.training._recipe import Recipe
+from refprior.training._parts import take_apart, to_plain
+from refprior.training._recipe import Recipe, check_handed_in, read_recipe
 from refprior.training._records import Record
 
+log = logging.getLogger("refprior")
 Weights = Literal["ema", "raw"]  # the moving average of the weights, or the weights themselves
 Weighting = Literal["prior", "likelihood"]  # how much each particle counts in a prediction
 
@@ -80,7 +82,7 @@ class Run:
         """log p(y | x, w_k) of every particle: (n, *shape) -> (K, n, C)."""
         particles = self._particles(weights)
         batch = torch.as_tensor(images).to(particles.prior_logits.device)
-        check_images("given", batch, self.data.shape, getattr(torch, self.data.dtype))
+        check_images("given", batch, self.data.shape, DTYPES[self.data.dtype], like="those of the training")
         return log_probabilities(particles, self.normaliser, batch, len(self.data.classes))
 
     def predict(
@@ -156,11 +158,9 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
     True
     """
     path, device = Path(path), torch.device(device)
-    unknown = set(parts) - {"network", "task", "method", "weak", "strong"}
-    if unknown:
-        raise ValueError(f"{', '.join(sorted(unknown))} is not a part of a recipe that can be handed in")
     header = read_header(path)
-    recipe = read_recipe(path, header, parts)
+    recipe = recipe_of(path, header, parts)
+    _warn_of_edits(path, header, parts)
     raw = Particles(recipe.network, recipe.particles, seed=recipe.seed)
     check_same_network(header, raw, str(path), "Hand in the network it was trained with, network=…")
     ema = deepcopy(raw).requires_grad_(False).eval()
@@ -180,16 +180,19 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
         normaliser=normaliser,
         history=tuple(r for r in folder.read_records(path) if r.step <= step),
         path=path,
-        find_task=lambda: same_task(recipe, header, path).to(device),
+        find_task=partial(same_task, recipe, header, path, device),
     )
 
 
-def read_recipe(path: Path, header: Header, parts: dict[str, Any]) -> Recipe:
-    """The recipe of a run folder. The user's own data, method and views may be missing: predictions need none."""
-    absent = {name: _Absent(name, path) for name in ("task", "method", "weak", "strong") if parts.get(name) is None}
-    own = {name: stand_in for name, stand_in in absent.items() if _is_own(header.recipe, name)}
+def recipe_of(path: Path, header: Header, parts: dict[str, Any]) -> Recipe:
+    """The recipe of a run folder. The user's own parts may be missing, but for the network: predictions need none."""
+    check_handed_in(parts)
+
+    def stand_in(name: str, last: bool) -> Any:
+        return None if name == "network" and last else _Absent(name, path)
+
     try:
-        return Recipe.from_dict(header.recipe, **own, **{n: part for n, part in parts.items() if part is not None})
+        return read_recipe(header.recipe, parts, stand_in)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -205,18 +208,23 @@ class _Absent:
     def needs(self) -> Needs:
         return Needs()
 
+    def fit(self, parts: object) -> Normaliser:
+        raise ValueError(f"{self.path} was trained with {self.name} of your own, which are not there")
+
     def __call__(self, *_: Step) -> Loss:
         raise ValueError(f"{self.path} was trained with a {self.name} of your own: hand it in, load(…, {self.name}=…)")
 
 
-def _is_own(record: Any, name: str) -> bool:
-    """Whether a part of a recipe, or of a stage before it, is the user's own."""
-    start = record.get("start")
-    return is_own(record.get(name)) or (isinstance(start, dict) and _is_own(start, name))
-
-
-def same_task(recipe: Recipe, header: Header, path: Path) -> Task:
+def same_task(recipe: Recipe, header: Header, path: Path, device: torch.device) -> Task:
     """The data of a run folder, refused if they are no longer those of the training."""
     task = recipe.read_task()
     check_same_data(header.data, task, str(path), "Put the old data back, or hand them in, task=…")
-    return task
+    return task.to(device)
+
+
+def _warn_of_edits(path: Path, header: Header, parts: dict[str, Any]) -> None:
+    """Say so if the code of a part that is handed in is no longer what it was."""
+    for name, part in parts.items():
+        before, now = header.recipe.get(name), to_plain(take_apart(part))
+        if isinstance(before, dict) and isinstance(now, dict) and before.get("source") != now.get("source"):
+            log.warning("%s: the code of %s has changed since the training", path, name)

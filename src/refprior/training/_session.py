@@ -6,13 +6,14 @@ import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
-from torch import nn
 
 from refprior._checks import number
 from refprior.data import Task, fingerprint
+from refprior.particles import Particles, convolves
 from refprior.training import _checkpoint as checkpoint
 from refprior.training import _folder as folder
 from refprior.training import _snapshot as snapshot
@@ -28,7 +29,6 @@ from refprior.training._trouble import NotFiniteError, dump
 
 Watcher = Callable[[Record], None]
 log = logging.getLogger("refprior")
-_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,8 @@ def train(
     >>> run.result.step
     5
     """
+    if not isinstance(recipe, Recipe):
+        raise ValueError(f"train takes a Recipe, got {recipe!r}: for a named one, rp.recipes.digits_ssl()")
     device = torch.device(device)
     if save_every is not None:
         number("save_every", save_every, at_least=0)
@@ -84,7 +86,11 @@ def _train_in_memory(recipe: Recipe, device: torch.device, watch: Watcher | None
     with _own_randomness(recipe.seed, device):
         task = recipe.read_task().to(device)
         state = begin(recipe, task, device, start)
-        history = [record for record in optimise(recipe, task, state) if record is not None and _watched(record, watch)]
+        history = []
+        for record in optimise(recipe, task, state):
+            if record is not None:
+                history.append(record)
+                _tell(watch, record)
     return _run(recipe, task, state, history)
 
 
@@ -139,8 +145,8 @@ def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, ses
                 _try_snapshot(saver.path, task, state)
             if record is not None:
                 saver.metrics.append(record)
-                _watched(record, session.watch)
                 history.append(record)
+                _tell(session.watch, record)
             if state.step == recipe.steps or session.stop.signal_number is not None:
                 saver.must_save(state)
                 _stop_if_asked(recipe, state, saver.path, session)
@@ -168,10 +174,9 @@ def _stop_if_asked(recipe: Recipe, state: State, path: Path, session: Session) -
         raise Stopped(f"{message}; {again}", session.stop.signal_number)
 
 
-def _watched(record: Record, watch: Watcher | None) -> bool:
+def _tell(watch: Watcher | None, record: Record) -> None:
     if watch is not None:
         watch(record)
-    return True
 
 
 def _run(recipe: Recipe, task: Task, state: State, history: list[Record], path: Path | None = None) -> Run:
@@ -183,8 +188,12 @@ def _run(recipe: Recipe, task: Task, state: State, history: list[Record], path: 
         normaliser=state.normaliser,
         history=tuple(history),
         path=path,
-        find_task=lambda: task,
+        find_task=partial(_itself, task),
     )
+
+
+def _itself(task: Task) -> Task:
+    return task
 
 
 def _prefer_large_pages(recipe: Recipe) -> None:
@@ -194,11 +203,8 @@ def _prefer_large_pages(recipe: Recipe) -> None:
     more than the product that fills it. Convolutions lose by them. Torch reads the variable at its first large
     allocation, so that this helps only in a process that has not used much memory yet.
     """
-    if "THP_MEM_ALLOC_ENABLE" not in os.environ:
-        with torch.random.fork_rng(devices=[]):
-            network = recipe.network()
-        if not any(isinstance(module, _CONVOLUTIONS) for module in network.modules()):
-            os.environ["THP_MEM_ALLOC_ENABLE"] = "1"
+    if "THP_MEM_ALLOC_ENABLE" not in os.environ and not convolves(Particles(recipe.network, 1)):
+        os.environ["THP_MEM_ALLOC_ENABLE"] = "1"
 
 
 @contextmanager

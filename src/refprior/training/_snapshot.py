@@ -26,7 +26,7 @@ from refprior.training._folder import write_atomically
 from refprior.training._header import read_header
 from refprior.training._loop import State
 from refprior.training._recipe import Recipe
-from refprior.training._run import read_recipe, same_task
+from refprior.training._run import recipe_of, same_task
 
 FOLDER, PROBE = "snapshots", "probe.safetensors"
 PROBES = 200  # images
@@ -127,8 +127,8 @@ def film(path: Path | str, **parts: Any) -> Film:
     found = read(path)
     if found is not None:
         return found
-    recipe = read_recipe(path, header, parts)
-    return from_checkpoints(path, recipe, same_task(recipe, header, path))
+    recipe = recipe_of(path, header, parts)
+    return from_checkpoints(path, recipe, same_task(recipe, header, path, torch.device("cpu")))
 
 
 def read(run: Path) -> Film | None:

@@ -63,7 +63,7 @@ def dump(folder: Path, trouble: Trouble) -> Path:
 def _bad_particles(particles: Particles, batch: Batch, gradients: list[Tensor]) -> list[int]:
     """Particles whose predictions are not finite; if all are, those whose gradient is not."""
     particles.eval()  # batch norm's statistics stay as they are
-    inputs = [x for x in (batch.labelled, *batch.views.values()) if len(x)]
+    inputs = [x for x in (batch.labelled, *batch.views.values(), batch.source) if len(x)]
     with torch.no_grad():
         good = particles(inputs[0]).isfinite().flatten(1).all(1)  # (K,)
     if good.all():

@@ -7,6 +7,7 @@ is always cut out. After each step the rates of the bins that a probe used move 
 # n images, D depth, P parameters of an operation (at most 2), V bins (at most 17)
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -100,7 +101,7 @@ class CTAugment:
     True
     """
 
-    weak: FlipCrop = field(default_factory=FlipCrop)
+    weak: Callable[[Tensor, torch.Generator], Tensor] = field(default_factory=FlipCrop)
     depth: int = 2
     threshold: float = 0.80
     decay: float = 0.99

@@ -1,6 +1,7 @@
 """RandAugment as in FixMatch: two of 14 operations, each with probability 1/2, then a grey square."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -62,7 +63,7 @@ class RandAugment:
     (2, 1, 8, 8)
     """
 
-    weak: FlipCrop = field(default_factory=FlipCrop)
+    weak: Callable[[Tensor, torch.Generator], Tensor] = field(default_factory=FlipCrop)
     count: int = 2
     probability: float = 0.5
     levels: int = 10
