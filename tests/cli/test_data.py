@@ -26,7 +26,7 @@ def test_list_says_what_is_present(tmp_path: Path, capsys: pytest.CaptureFixture
     run("list", "--data", tmp_path)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"data folder {tmp_path}"
-    assert lines[1].split() == ["digits", "present", "(part", "of", "scikit-learn)"]
+    assert lines[1].split() == ["digits", "present", "(nothing", "to", "get)"]
     assert lines[2].startswith("mnist          incomplete: no train-images-idx3-ubyte, ")
     assert lines[4].split() == ["cifar10", "absent"]
 
@@ -69,7 +69,7 @@ def test_only_files_compared_with_a_checksum_are_called_verified(
     ("words", "message"),
     [
         (["get", "imagenet"], "no data set 'imagenet'; there are mnist, fashion-mnist, cifar10, cifar100"),
-        (["get", "digits"], "the digits are part of scikit-learn"),
+        (["get", "digits"], "digits comes with what is installed"),
         (["verify", "mnist", "--data", "nowhere"], "train-images-idx3-ubyte is missing"),
         (["show", "mnist-3-6"], "no data set 'mnist-3-6': give digits, mnist, "),
         (["show", "digits", "--classes", "fish"], "digits has no superclass 'fish'"),

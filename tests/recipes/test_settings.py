@@ -101,7 +101,7 @@ def test_a_setting_that_only_the_last_stage_has_is_set_there() -> None:
     [
         (
             {"method": "FixMatch", "method.alpha": "1"},
-            "FixMatch has no setting 'alpha'; .*known are: threshold, weight",
+            "has no setting 'alpha'; .*known are: threshold, weight",
         ),
         ({"strong": "CTAugment", "strong.decai": "1"}, "did you mean 'strong.decay'"),
         ({"method": "Transfer", "method.target.alhpa": "1"}, "did you mean 'method.target.alpha'"),

@@ -1,7 +1,11 @@
 """Runs: what they predict, and that a run read back from its folder is the one that was trained."""
 
+import importlib.util
 import json
+import linecache
+import pickle
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 import refprior as rp
-from refprior.data import FewLabels, PrincipalComponents, Task, task_from_arrays
+from refprior.data import FewLabels, Normaliser, PrincipalComponents, Task, task_from_arrays
 from refprior.methods import Loss, Needs, Step, Supervised
 from refprior.networks import MLP, SmallCNN
 from refprior.posterior import predictive
@@ -324,3 +328,75 @@ def test_a_run_that_diverged_at_its_end_reads_back(tmp_path: Path) -> None:
     assert loaded.result.step == trained.result.step == 1
     assert loaded.result.evaluation is not None
     assert not np.isfinite(loaded.result.evaluation.test.raw.negative_log_likelihood)
+
+
+NETWORK = """
+from torch import nn
+
+
+class Net(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10))
+"""
+
+
+def imported(folder: Path, code: str) -> Any:
+    """The class of a file of the user's, read anew."""
+    (folder / "net_of_mine.py").write_text(code)
+    linecache.clearcache()
+    spec = importlib.util.spec_from_file_location("net_of_mine", folder / "net_of_mine.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["net_of_mine"] = module
+    spec.loader.exec_module(module)
+    return module.Net
+
+
+def test_an_edited_network_of_the_same_shapes_is_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    before = perceptron(network=imported(tmp_path, NETWORK), steps=3)
+    with pytest.raises(KeyboardInterrupt):
+        train(before, tmp_path / "run", watch=stop, save_every=0)
+    load(tmp_path / "run", network=before.network)
+    assert not caplog.text
+    after = perceptron(network=imported(tmp_path, NETWORK.replace("ReLU", "Tanh")), steps=3)
+    with pytest.raises(ValueError, match=r"was made by another recipe: network\.source: \w+ → \w+"):
+        train(after, tmp_path / "run")
+    load(tmp_path / "run", network=after.network)
+    assert "the code of network has changed since the training" in caplog.text
+
+
+def test_own_parts_of_the_first_stage_are_not_needed(tmp_path: Path) -> None:
+    last = perceptron(steps=2)
+    first = replace(last, task=lambda: DIGITS(), method=OwnMethod())
+    train(replace(last, start=first), tmp_path / "run")
+    run = load(tmp_path / "run")
+    assert run.task.classes == run.data.classes
+    assert run.recipe.task == last.task
+
+
+def test_a_run_with_inputs_of_its_own_loads_without_them(tmp_path: Path) -> None:
+    class Halved:
+        def fit(self, parts: Any) -> Normaliser:
+            return Normaliser(torch.zeros(()), torch.tensor(2.0))
+
+    trained = train(perceptron(inputs=Halved(), steps=2), tmp_path / "run")
+    assert_same_predictions(load(tmp_path / "run"), trained, trained.task.test.images)
+
+
+@pytest.mark.parametrize("kind", ["_inductor", "nope", "int64", 3])
+def test_a_file_cannot_choose_what_torch_looks_up(kind: object, tmp_path: Path, trained: Run) -> None:
+    assert trained.path is not None
+    shutil.copytree(trained.path, tmp_path / "run")
+    header = json.loads((tmp_path / "run" / "recipe.json").read_text())
+    header["data"]["dtype"] = kind
+    (tmp_path / "run" / "recipe.json").write_text(json.dumps(header))
+    with pytest.raises(ValueError, match=r"recipe\.json is not the record of a run: .* at `\$\.data\.dtype`"):
+        load(tmp_path / "run")
+
+
+def test_a_run_can_be_pickled(trained: Run) -> None:
+    assert trained.path is not None
+    for run in (trained, load(trained.path)):
+        again = pickle.loads(pickle.dumps(run))
+        assert_same_predictions(again, run, run.task.test.images)

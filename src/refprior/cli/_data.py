@@ -63,11 +63,13 @@ def verify(
 def list_(*, data: Folder = None) -> None:
     """Say which data sets are present, and where."""
     from refprior.data._obtain import state
+    from refprior.data._sets import DATA_SETS
     from refprior.data._sources import SOURCES
 
     root = _root(data)
     print(f"data folder {root}")
-    print(f"{'digits':<14} present (part of scikit-learn)")
+    for name in [name for name in DATA_SETS if name not in SOURCES]:
+        print(f"{name:<14} present (nothing to get)")
     for name, source in SOURCES.items():
         found = state(source, root)
         print(f"{name:<14} {found}" + (f" in {root / name}" if found == "present" else ""))
@@ -166,10 +168,11 @@ def _task(name: str, labels: int, seed: int, classes: str | None, folder: Path |
 
 
 def _source(name: str) -> "Source":
+    from refprior.data._sets import DATA_SETS
     from refprior.data._sources import SOURCES
 
-    if name == "digits":
-        raise ValueError("the digits are part of scikit-learn: there is nothing to get or to verify")
+    if name in DATA_SETS and name not in SOURCES:
+        raise ValueError(f"{name} comes with what is installed: there is nothing to get or to verify")
     if name not in SOURCES:
         raise ValueError(f"no data set {name!r}; there are {', '.join(SOURCES)}")
     return SOURCES[name]

@@ -20,9 +20,9 @@ def image_folder(
 ) -> DataSet:
     """A data set from a folder with one subfolder per class, and `unlabelled/` for images without labels.
 
-    test: images to test with in all, equally many per class; None: one per class. size: (height, width) to which every
-    image is resized; None: that of the first image. colour: turn all images to colour or to grey; None: they must be
-    all colour or all grey.
+    test: images to test with in all, equally many per class; None: of each class, a fifth of the smallest one. size:
+    (height, width) to which every image is resized; None: that of the first image. colour: turn all images to colour or
+    to grey; None: they must be all colour or all grey.
 
     >>> from pathlib import Path
     >>> from PIL import Image
@@ -40,7 +40,8 @@ def image_folder(
     free = _files(Path(root) / UNLABELLED) if (Path(root) / UNLABELLED).is_dir() else []
     images = read_images([*flat, *free], size, colour)
     truth = np.repeat(np.arange(len(classes)), [len(members) for members in files])
-    count = len(classes) if test is None else test
+    fifth = max(1, min(len(members) for members in files) // 5)
+    count = fifth * len(classes) if test is None else test
     data = held_out(Path(root).name, classes, (images[: len(flat)].numpy(), truth), count)
     return replace(data, unlabelled=images[len(flat) :]) if free else data
 

@@ -84,7 +84,8 @@ def half(data: DataName, which: Half, labels: int | None, seed: int) -> FewLabel
 def digits_transfer(target: Half = "high", labels: int = 10, seed: int = 0) -> Recipe:
     """Five digits of 8×8 teach the other five with few labels: eq:transfer_expt_obj in half a minute, K = 4, order 2.
 
-    No table of the paper has this data set: docs/results.md.
+    No table of the paper has this data set. Measured with 10 labels, 600 steps, seeds 0, 1, 2, test part: EMA ensemble
+    92.8 ± 9.3 %, without the source (β = 1) 88.3 ± 10.0: docs/results.md.
 
     >>> import refprior as rp
     >>> rp.recipes.digits_transfer(labels=10).task.source.labels is None  # all
