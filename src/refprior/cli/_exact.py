@@ -131,7 +131,7 @@ def two_stage(
 
 @app.command
 def jeffreys(*, tosses: Tosses, json: Json = False) -> None:
-    """Information of the coin's Jeffreys prior beside that of its reference prior."""
+    """Information of the coin's Jeffreys prior next to that of its reference prior."""
     from refprior.exact import Coin, reference_prior
     from refprior.exact import jeffreys as jeffreys_prior
 

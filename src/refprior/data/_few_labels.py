@@ -117,7 +117,7 @@ class FewLabels:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two tasks to transfer between: the labelled images of the source beside the target.
+    """Two tasks to transfer between: the target, and the labelled images of the source.
 
     >>> import refprior as rp
     >>> low = rp.data.FewLabels("digits", labels=None, classes=(0, 1, 2, 3, 4))

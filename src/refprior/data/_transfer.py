@@ -1,4 +1,4 @@
-"""Two tasks as one: the labelled images of a source beside a target."""
+"""Two tasks as one: a target, and the labelled images of a source."""
 
 from dataclasses import replace
 

@@ -16,7 +16,7 @@ from refprior.posterior import accuracy, consensus, match, output_code
 from refprior.training._snapshot import Film, Snapshot
 
 SHOWN = 8  # images whose predictions are shown for a single particle
-MOST_PROBABILITIES = 10**8  # of labelings per snapshot; more would take minutes for a number beside the picture
+MOST_PROBABILITIES = 10**8  # of labelings per snapshot; more would take minutes for a number next to the picture
 Array = np.ndarray
 
 

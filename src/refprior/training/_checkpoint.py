@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from refprior.data import Normaliser
 from refprior.particles import Particles
-from refprior.training._folder import write_atomically, write_json
+from refprior.training._folder import write_json, write_tensors
 from refprior.training._loop import State
 
 FORMAT = 2
@@ -53,11 +53,7 @@ def save(run: Path, state: State, metrics_bytes: int) -> Path:
     folder = run / FOLDER
     folder.mkdir(exist_ok=True)
     path = folder / f"step-{state.step:08}.safetensors"
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state_tensors(state).items()}
-    try:
-        write_atomically(path, lambda side: save_file(tensors, side))
-    except SafetensorError as error:  # how it tells of a full disk
-        raise OSError(str(error)) from None
+    write_tensors(path, state_tensors(state))
     record = {
         "format": FORMAT,
         "step": state.step,

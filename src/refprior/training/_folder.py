@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import msgspec
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
 
 from refprior.training._records import Record
 
@@ -81,6 +84,15 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+    """Write a safetensors file; a full disk is an OSError, as for every other file."""
+    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    try:
+        write_atomically(path, lambda side: save_file(whole, side, metadata))
+    except SafetensorError as error:
+        raise OSError(str(error)) from None
 
 
 def write_json(path: Path, content: Any) -> None:

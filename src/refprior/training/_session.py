@@ -25,7 +25,7 @@ from refprior.training._run import Run
 from refprior.training._saving import Saver
 from refprior.training._stages import check_stages
 from refprior.training._stopping import Stop, Stopped, stopping
-from refprior.training._trouble import NotFiniteError, dump
+from refprior.training._trouble import NotFiniteError, Trouble, dump
 
 Watcher = Callable[[Record], None]
 log = logging.getLogger("refprior")
@@ -153,8 +153,16 @@ def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, ses
             elif saver.due():
                 saver.try_save(state)
     except NotFiniteError as error:
-        raise NotFiniteError(error.trouble, f"; the batch is in {dump(saver.path, error.trouble)}") from None
+        raise NotFiniteError(error.trouble, f"; {_dumped(saver.path, error.trouble)}") from None
     return history
+
+
+def _dumped(path: Path, trouble: Trouble) -> str:
+    """Where the batch of a bad step is, if the disk has room for it."""
+    try:
+        return f"the batch is in {dump(path, trouble)}"
+    except OSError as error:
+        return f"the batch could not be kept ({error})"
 
 
 def _try_snapshot(path: Path, task: Task, state: State) -> None:

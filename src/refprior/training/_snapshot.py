@@ -15,14 +15,13 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from refprior.data import Examples, Normaliser, Task
 from refprior.particles import Particles
 from refprior.training import _checkpoint as checkpoint
 from refprior.training._evaluate import log_probabilities
-from refprior.training._folder import write_atomically
+from refprior.training._folder import write_tensors
 from refprior.training._header import read_header
 from refprior.training._loop import State
 from refprior.training._recipe import Recipe
@@ -100,9 +99,9 @@ def save(run: Path, task: Task, state: State) -> None:
     (run / FOLDER).mkdir(exist_ok=True)
     if not (run / FOLDER / PROBE).exists():
         classes = {"classes": json.dumps(task.classes)}
-        _write(run / FOLDER / PROBE, {"images": images.images, "labels": images.labels}, classes)
+        write_tensors(run / FOLDER / PROBE, {"images": images.images, "labels": images.labels}, classes)
     taken = take(task, state.step, state.particles, state.normaliser)
-    _write(_file(run, taken.step), {"log_p": taken.log_p, "log_prior": taken.log_prior})
+    write_tensors(_file(run, taken.step), {"log_p": taken.log_p, "log_prior": taken.log_prior})
 
 
 def take(task: Task, step: int, particles: Particles, normaliser: Normaliser) -> Snapshot:
@@ -162,14 +161,6 @@ def from_checkpoints(run: Path, recipe: Recipe, task: Task) -> Film:
 
 def _file(run: Path, step: int) -> Path:
     return run / FOLDER / f"step-{step:08}.safetensors"
-
-
-def _write(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
-    whole = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
-    try:
-        write_atomically(path, lambda side: save_file(whole, side, metadata))
-    except SafetensorError as error:  # how it tells of a full disk
-        raise OSError(str(error)) from None
 
 
 def _read_probe(path: Path) -> tuple[Examples, tuple[str, ...]]:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from refprior.methods import Batch, Loss
 from refprior.particles import Particles
+from refprior.training._folder import write_tensors
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def dump(folder: Path, trouble: Trouble) -> Path:
     batch = trouble.batch
     tensors = {"labelled": batch.labelled, "labels": batch.labels, "index": batch.index, **batch.views}
     tensors |= {"source": batch.source, "source_labels": batch.source_labels}
-    save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, path, {"trouble": str(trouble)})
+    write_tensors(path, tensors, {"trouble": str(trouble)})
     return path
 
 
