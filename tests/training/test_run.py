@@ -400,3 +400,21 @@ def test_a_run_can_be_pickled(trained: Run) -> None:
     for run in (trained, load(trained.path)):
         again = pickle.loads(pickle.dumps(run))
         assert_same_predictions(again, run, run.task.test.images)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"nonsense"], ids=["gone", "empty", "damaged"])
+def test_weights_load_without_their_history(
+    content: bytes | None, tmp_path: Path, trained: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after a kill before the first record, or when metrics.jsonl was lost."""
+    assert trained.path is not None
+    shutil.copytree(trained.path, tmp_path / "run")
+    (tmp_path / "run" / "metrics.jsonl").unlink()
+    if content is not None:
+        (tmp_path / "run" / "metrics.jsonl").write_bytes(content)
+    loaded = load(tmp_path / "run")
+    assert_same_predictions(loaded, trained, trained.task.test.images)
+    assert (loaded.step, loaded.history) == (trained.step, ())
+    assert ("loaded without its history" in caplog.text) == (content != b"")
+    with pytest.raises(ValueError, match="the run has no record yet"):
+        _ = loaded.result

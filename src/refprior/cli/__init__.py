@@ -121,7 +121,7 @@ def evaluate(
         if part is not None
         for weights, by, of in _readouts()
     ]
-    print(f"{folder}: step {run.result.step} of {run.recipe.steps}")
+    print(f"{folder}: step {run.step} of {run.recipe.steps}")
     if run.recipe.readout == "consensus":
         _print_consensus(run)
     else:

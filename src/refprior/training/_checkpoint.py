@@ -75,7 +75,7 @@ def set_aside(run: Path, step: int) -> None:
 
 def steps(run: Path) -> list[int]:
     """Steps of which there is a checkpoint, the latest first."""
-    names = (re.fullmatch(r"step-(\d{8})\.json", path.name) for path in (run / FOLDER).glob("step-*.json"))
+    names = (re.fullmatch(r"step-(\d{8,})\.json", path.name) for path in (run / FOLDER).glob("step-*.json"))
     return sorted((int(match[1]) for match in names if match), reverse=True)
 
 

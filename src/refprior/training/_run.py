@@ -62,6 +62,7 @@ class Run:
     particles: Particles  # the raw weights
     ema: Particles  # their moving average
     normaliser: Normaliser
+    step: int  # of these weights
     history: tuple[Record, ...] = ()
     path: Path | None = None  # the run folder
     find_task: Callable[[], Task] = field(repr=False)
@@ -178,10 +179,20 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
         particles=raw.to(device),
         ema=ema.to(device),
         normaliser=normaliser,
-        history=tuple(r for r in folder.read_records(path) if r.step <= step),
+        step=step,
+        history=_history(path, step),
         path=path,
         find_task=partial(same_task, recipe, header, path, device),
     )
+
+
+def _history(path: Path, step: int) -> tuple[Record, ...]:
+    """The records up to a step. Without them the weights are still whole: say so, and go on."""
+    try:
+        return tuple(record for record in folder.read_records(path) if record.step <= step)
+    except ValueError as error:
+        log.warning("%s; the run is loaded without its history", error)
+        return ()
 
 
 def recipe_of(path: Path, header: Header, parts: dict[str, Any]) -> Recipe:

@@ -194,6 +194,7 @@ def _run(recipe: Recipe, task: Task, state: State, history: list[Record], path: 
         particles=state.particles,
         ema=state.teacher,
         normaliser=state.normaliser,
+        step=state.step,
         history=tuple(history),
         path=path,
         find_task=partial(_itself, task),

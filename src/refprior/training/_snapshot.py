@@ -132,7 +132,7 @@ def film(path: Path | str, **parts: Any) -> Film:
 
 def read(run: Path) -> Film | None:
     """The snapshots of a run folder; None if it has none."""
-    names = (re.fullmatch(r"step-(\d{8})\.safetensors", path.name) for path in (run / FOLDER).glob("step-*"))
+    names = (re.fullmatch(r"step-(\d{8,})\.safetensors", path.name) for path in (run / FOLDER).glob("step-*"))
     found = sorted(int(match[1]) for match in names if match)
     if not found:
         return None
