@@ -69,9 +69,7 @@ def recipes() -> None:
 
 @app.command
 def train(
-    recipe: Annotated[
-        str, Parameter(help="Name of the recipe (`refprior recipes` lists them), or FILE.py:FUNCTION of your own.")
-    ],
+    recipe: RecipeName,
     /,
     *,
     set_: Set = None,
@@ -161,9 +159,7 @@ def report(
 
 @app.command
 def sweep(
-    recipe: Annotated[
-        str, Parameter(help="Name of the recipe (`refprior recipes` lists them), or FILE.py:FUNCTION of your own.")
-    ],
+    recipe: RecipeName,
     /,
     *,
     out: Annotated[Path, Parameter(help="Folder of the sweep: one run folder per cell.")],
