@@ -19,6 +19,7 @@ from refprior.networks import SmallCNN, WideResNet
 from refprior.training import Recipe, estimate, train
 from refprior.training import _checkpoint as checkpoint
 from refprior.training._checkpoint import state_tensors
+from refprior.training._folder import Written
 from refprior.training._loop import State
 from refprior.views import Distort, Shift
 
@@ -42,11 +43,11 @@ def peak_memory() -> int:
     return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024
 
 
-def measured(run: Path, state: State, metrics_bytes: int) -> Path:
+def measured(run: Path, state: State, metrics: Written) -> Path:
     """`checkpoint.save` with a clock and a scale."""
     size = sum(t.numel() * t.element_size() for t in state_tensors(state).values())
     before, started = peak_memory(), time.perf_counter()
-    path = real_save(run, state, metrics_bytes)
+    path = real_save(run, state, metrics)
     saves.append((time.perf_counter() - started, (peak_memory() - before) / size))
     return path
 

@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from refprior.labelling import Questions, answer, classifier, classify, read_que
 from refprior.methods import Supervised
 from refprior.networks import MLP
 from refprior.training import Recipe, Run, load, train
+from tests.records import seal
 from tests.training.recipes import digits
 
 
@@ -78,7 +80,7 @@ def test_questions_survive_the_folder(tmp_path: Path) -> None:
     assert read_questions(tmp_path) == questions
     assert questions.open == (9,)
     (tmp_path / "questions.json").write_text("{")
-    with pytest.raises(ValueError, match=r"questions\.json is damaged"):
+    with pytest.raises(ValueError, match=r"questions\.json is not valid JSON"):
         read_questions(tmp_path)
 
 
@@ -104,19 +106,17 @@ def test_questions_of_another_run_are_refused(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    "record",
     [
-        "[]",
-        "3",
-        '{"asked": 3}',
-        '{"asked": ["one"]}',
-        '{"asked": [1.5]}',
-        '{"answers": [null]}',
-        '{"asked": [1], "answers": [0, 1]}',
+        {"asked": 3},
+        {"asked": ["one"]},
+        {"asked": [1.5]},
+        {"answers": [None]},
+        {"asked": [1], "answers": [0, 1]},
     ],
 )
-def test_questions_that_are_none_are_refused_in_one_line(tmp_path: Path, text: str) -> None:
-    (tmp_path / "questions.json").write_text(text)
+def test_questions_that_are_none_are_refused_in_one_line(tmp_path: Path, record: dict[str, Any]) -> None:
+    seal(tmp_path / "questions.json", {"format": 1, **record})
     with pytest.raises(ValueError, match=r"\A[^\n]*questions\.json is damaged: [^\n]+\Z"):
         read_questions(tmp_path)
 

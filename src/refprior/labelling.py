@@ -14,14 +14,15 @@ import msgspec
 import torch
 from torch import Tensor
 
+from refprior._files import read_record, write_record
 from refprior.posterior import Consensus
 from refprior.training import Run
 from refprior.training._evaluate import CONSENSUS_IMAGES
-from refprior.training._folder import read_json, write_json
 
 __all__ = ["Questions", "answer", "classifier", "classify", "read_questions", "suggest", "write_questions"]
 
 FILE = "questions.json"
+FORMAT = 1
 _BLOCK = 4096  # images at a time
 
 
@@ -132,8 +133,8 @@ def read_questions(folder: Path | str) -> Questions:
     if not path.exists():
         return Questions()
     try:
-        questions = msgspec.convert(read_json(path), Questions)
-    except ValueError as error:
+        questions = msgspec.convert(read_record(path, FORMAT), Questions)
+    except msgspec.ValidationError as error:
         raise ValueError(f"{path} is damaged: {error}") from None
     if len(questions.answers) > len(questions.asked):
         raise ValueError(f"{path} is damaged: {len(questions.answers)} answers to {len(questions.asked)} questions")
@@ -150,7 +151,7 @@ def write_questions(folder: Path | str, questions: Questions) -> None:
     >>> rp.labelling.read_questions("runs/asked").open
     (3,)
     """
-    write_json(Path(folder) / FILE, {"asked": questions.asked, "answers": questions.answers})
+    write_record(Path(folder) / FILE, FORMAT, {"asked": questions.asked, "answers": questions.answers})
 
 
 def _check_questions(run: Run, questions: Questions) -> None:

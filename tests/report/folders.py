@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
+from refprior._files import write_record, write_text
 from refprior.data import TaskRecord
 from refprior.posterior import Bins, Scores
 from refprior.training import ConsensusScores, Evaluation, Origin, PartScores, Record
-from refprior.training._folder import write_json, write_text
 from refprior.training._header import FORMAT
 
 DATA = TaskRecord(name="x", classes=("a", "b"), source_classes=(), shape=(1, 8, 8), dtype="uint8", parts={})
@@ -35,8 +35,8 @@ def evaluation(accuracy: float, consensus: float | None = None) -> Evaluation:
 def write_header(path: Path, recipe: dict[str, Any], origin: Origin | None = None) -> None:
     """recipe.json of a recipe of which only some settings matter."""
     path.mkdir(parents=True, exist_ok=True)
-    header = {"format": FORMAT, "recipe": recipe, "data": DATA, "tensors": {}, "origin": origin, "environments": []}
-    write_json(path / "recipe.json", msgspec.to_builtins(header))
+    header = {"recipe": recipe, "data": DATA, "tensors": {}, "origin": origin, "environments": []}
+    write_record(path / "recipe.json", FORMAT, msgspec.to_builtins(header))
 
 
 def write_records(path: Path, records: list[Record]) -> None:

@@ -26,6 +26,7 @@ from refprior.report._film import film_figure
 from refprior.report._scene import affordable_order, scene
 from refprior.training import train
 from refprior.training._snapshot import Film, Snapshot
+from tests import records
 from tests.report.folders import write_header
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -184,9 +185,8 @@ def test_numbers_that_are_none_never_reach_the_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", [None, "some.function", {}, {"order": None}, {"target": {"order": 0}}])
 def test_a_run_whose_order_is_not_known_is_of_order_one(tmp_path: Path, method: object) -> None:
     one = film(tmp_path / "run")
-    header = json.loads((one.path / "recipe.json").read_text())
-    header["recipe"]["method"] = method
-    (one.path / "recipe.json").write_text(json.dumps(header))
+    recipe = records.content(one.path / "recipe.json")["recipe"]
+    records.change(one.path / "recipe.json", recipe={**recipe, "method": method})
     assert write_embedding([one], tmp_path / "page.html").clouds[0].order == 1
 
 

@@ -1,12 +1,12 @@
 """Tables and pages from run folders made by hand, so that every number in them is known."""
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 
 from refprior.report import as_latex, as_markdown, find_runs, group, pivot, rows, summarise, write_report
+from tests import records
 from tests.report.folders import write_run
 
 
@@ -108,9 +108,7 @@ def test_a_pivot_refuses_two_recipes_for_one_cell(tmp_path: Path) -> None:
     for name in ("old", "new"):
         write_run(tmp_path / name, "digits_ssl", 0, 0.5, {"labels": "50"})
     header = tmp_path / "old" / "recipe.json"
-    record = json.loads(header.read_text())
-    record["recipe"]["ema"] = "another"
-    header.write_text(json.dumps(record))
+    records.change(header, recipe={**records.content(header)["recipe"], "ema": "another"})
     groups = group([summarise(path) for path in find_runs([tmp_path])])
     with pytest.raises(ValueError, match=r"are both digits_ssl labels=50, but their recipes differ"):
         pivot(groups, "labels")

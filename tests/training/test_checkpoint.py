@@ -20,6 +20,7 @@ from refprior.training import _checkpoint as checkpoint
 from refprior.training import load, train
 from refprior.training._checkpoint import CheckpointError, latest, load_weights, read, restore
 from refprior.training._loop import State, begin
+from tests import records
 from tests.training.recipes import CPU, convolutional
 
 RECIPE = convolutional(steps=4, evaluate_every=2)
@@ -52,7 +53,7 @@ def restore_latest(run: Path, state: State, *, rename_damaged: bool = False) -> 
 
     def use(found: checkpoint.Checkpoint) -> int:
         restore(state, found)
-        return found.step
+        return found.summary.step
 
     return latest(run, use, rename_damaged=rename_damaged)
 
@@ -61,9 +62,7 @@ def forge(run: Path, content: bytes, step: int = 4, **changes: Any) -> None:
     """Replace a checkpoint's tensors and make its checksum right, as an attacker would."""
     path = run / "checkpoints" / f"step-{step:08}.safetensors"
     path.write_bytes(content)
-    record = json.loads(path.with_suffix(".json").read_text())
-    record |= {"sha256": hashlib.sha256(content).hexdigest(), **changes}
-    path.with_suffix(".json").write_text(json.dumps(record))
+    records.change(path.with_suffix(".json"), sha256=hashlib.sha256(content).hexdigest(), **changes)
 
 
 def test_the_last_two_are_kept_and_hold_everything(run: Path) -> None:
@@ -149,7 +148,7 @@ def test_another_format_is_refused_in_words(run: Path) -> None:
     for step in (3, 4):
         content = (run / "checkpoints" / f"step-{step:08}.safetensors").read_bytes()
         forge(run, content, step, format=1)
-    with pytest.raises(CheckpointError, match="has format 1, this version reads format 2"):
+    with pytest.raises(CheckpointError, match="has format 1, this version of refprior reads format 3"):
         restore_latest(run, fresh_state())
 
 

@@ -23,7 +23,7 @@ RECORD = Record(step=3, steps=9, learning_rate=0.1 + 0.2, loss=None, seconds=1 /
 
 
 def written(path: Path, *records: Record) -> folder.Metrics:
-    metrics = folder.Metrics(path, None)
+    metrics = folder.Metrics(path, folder.Written())
     for record in records:
         metrics.append(record)
     return metrics
@@ -31,7 +31,7 @@ def written(path: Path, *records: Record) -> folder.Metrics:
 
 def test_records_read_back_exactly(tmp_path: Path) -> None:
     records = [replace(RECORD, step=step, loss=1 / step) for step in (1, 2, 3)]
-    size = written(tmp_path, *records).sync()
+    size = written(tmp_path, *records).sync().size
     assert folder.read_records(tmp_path) == records
     assert size == (tmp_path / "metrics.jsonl").stat().st_size
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
@@ -81,31 +81,32 @@ def test_a_folder_without_metrics_is_refused(tmp_path: Path) -> None:
         folder.read_records(tmp_path)
 
 
-def test_lines_that_the_checkpoint_does_not_know_are_cut_and_missing_ones_are_refused(tmp_path: Path) -> None:
-    size = written(tmp_path, RECORD).sync()
-    folder.Metrics(tmp_path, size).append(RECORD)
-    assert len(folder.read_records(tmp_path)) == 2
-    folder.Metrics(tmp_path, size)
+def test_lines_that_the_checkpoint_does_not_know_are_cut(tmp_path: Path) -> None:
+    known = written(tmp_path, RECORD).sync()
+    folder.Metrics(tmp_path, known).append(RECORD)
+    assert len(folder.read_records(tmp_path, known)) == 2
+    again = folder.Metrics(tmp_path, known)
     assert len(folder.read_records(tmp_path)) == 1
-    with pytest.raises(ValueError, match=rf"has {size} bytes, the checkpoint knows of {size + 1}: put it back"):
-        folder.Metrics(tmp_path, size + 1)
+    again.append(RECORD)
+    assert again.sync() == written(tmp_path, RECORD, RECORD).sync()
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
-    target = tmp_path / "file.json"
-    folder.write_json(target, {"old": True})
-
-    def fail(side: Path) -> None:
-        side.write_text("half")
-        raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"):
-        folder.write_atomically(target, fail)
-    assert folder.read_json(target) == {"old": True}
-    (tmp_path / "a folder").mkdir()
-    with pytest.raises(OSError, match="a folder"):
-        folder.write_text(tmp_path / "a folder", "text")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a folder", "file.json"]
+@pytest.mark.parametrize("damage", ["lost", "short", "other"])
+def test_metrics_that_are_not_those_of_the_checkpoint_are_refused_and_left_as_they_are(
+    tmp_path: Path, damage: str
+) -> None:
+    known = written(tmp_path, RECORD, RECORD).sync()
+    path = tmp_path / "metrics.jsonl"
+    content = path.read_bytes() + b"more"
+    if damage == "lost":
+        path.unlink()
+    else:
+        path.write_bytes(content[:9] if damage == "short" else content.replace(b"1e-300", b"2e-300"))
+    left = path.read_bytes() if path.exists() else None
+    words = f"the checkpoint knows of {'other content' if damage == 'other' else known.size}"
+    with pytest.raises(ValueError, match=words):
+        folder.Metrics(tmp_path, known)
+    assert (path.read_bytes() if path.exists() else None) == left
 
 
 def test_a_lock_that_moved_away_with_its_folder_is_not_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

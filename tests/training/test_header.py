@@ -21,6 +21,7 @@ from refprior.recipes import named
 from refprior.report import summarise, write_report
 from refprior.training import Origin, Recipe, load, train
 from refprior.training._header import differences, read_header
+from tests.records import content, seal
 from tests.training.interruption import assert_same_run, stop
 from tests.training.recipes import Own, colours, convolutional, perceptron, second_stage
 
@@ -39,8 +40,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_folder_can_be_read_without_the_program(finished: Path) -> None:
     assert sorted(p.name for p in finished.iterdir()) == [".lock", "checkpoints", "metrics.jsonl", "recipe.json"]
     header = json.loads((finished / "recipe.json").read_text())
-    assert header.keys() == {"format", "recipe", "data", "tensors", "origin", "environments"}
-    assert header["format"] == 2
+    assert header.keys() == {"format", "recipe", "data", "tensors", "origin", "environments", "checksum"}
+    assert header["format"] == 3
     assert header["origin"] == {"recipe": "digits_ssl", "arguments": {"seed": 3, "labels": 60}, "settings": SHORT}
     assert header["recipe"]["method"]["type"] == "refprior.methods.ReferencePrior"
     task = header["recipe"]["task"]
@@ -211,7 +212,7 @@ EARLIER: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    "record", [EARLIER, {**EARLIER, "format": 1}, {**EARLIER, "format": 3}, {**EARLIER, "format": "2"}]
+    "record", [EARLIER, {**EARLIER, "format": 1}, {**EARLIER, "format": 2}, {**EARLIER, "format": 4}]
 )
 def test_a_folder_of_another_format_is_refused_in_one_line(tmp_path: Path, record: dict[str, Any]) -> None:
     path = tmp_path / "run"
@@ -227,7 +228,7 @@ def test_a_folder_of_another_format_is_refused_in_one_line(tmp_path: Path, recor
     for action in actions:
         with pytest.raises(ValueError, match=ONE_LINE) as caught:
             action()
-        assert f"recipe.json has {found}, this version of refprior reads format 2" in str(caught.value)
+        assert f"recipe.json has {found}, this version of refprior reads format 3" in str(caught.value)
     assert [p.name for p in path.iterdir() if p.name != ".lock"] == ["recipe.json"]
 
 
@@ -247,8 +248,7 @@ def test_a_folder_of_another_format_is_refused_in_one_line(tmp_path: Path, recor
     ids=str,
 )
 def test_a_header_that_is_none_is_refused_in_one_line(finished: Path, tmp_path: Path, change: dict[str, Any]) -> None:
-    header = json.loads((finished / "recipe.json").read_text())
-    (tmp_path / "recipe.json").write_text(json.dumps({**header, **change}))
+    seal(tmp_path / "recipe.json", {**content(finished / "recipe.json"), **change})
     with pytest.raises(ValueError, match=r"\A[^\n]*recipe\.json is not the record of a run[^\n]*\Z"):
         read_header(tmp_path)
 

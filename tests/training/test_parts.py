@@ -14,11 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from refprior import _files
 from refprior.data import FewLabels
 from refprior.networks import MLP
-from refprior.training import Recipe, _folder, load, train
+from refprior.training import Recipe, load, train
 from refprior.training._parts import Part, public_name, published, put_together, take_apart, to_plain
 from refprior.views import Shift, Unchanged
+from tests.records import content, seal
 from tests.training.recipes import Own, colours, learning_view, perceptron, second_stage, transferring
 
 RECORD: dict[str, Any] = json.loads(perceptron().to_json())
@@ -49,8 +51,8 @@ CRAFTED: dict[str, tuple[dict[str, Any], str]] = {
     "builtins.eval": (with_part("method", {"type": "builtins.eval", "source": "open('canary', 'w')"}), "builtins.eval"),
     "eval": (with_part("method", {"type": "eval"}), "names 'eval'"),
     "a function of ours": (
-        with_part("weak", {"type": "refprior.training._folder.write_text", "path": "canary", "text": "x"}),
-        "names 'refprior.training._folder.write_text'",
+        with_part("weak", {"type": "refprior._files.write_text", "path": "canary", "text": "x"}),
+        "names 'refprior._files.write_text'",
     ),
     "a private name": (with_part("task", {"type": "refprior.data._few_labels.FewLabels"}), "no part of refprior.data"),
     "a function of the room": (with_part("weak", {"type": "refprior.views.shift"}), "no part of refprior.views"),
@@ -103,7 +105,7 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "system", refuse)
     monkeypatch.setattr(builtins, "eval", refuse)
-    monkeypatch.setattr(_folder, "write_text", refuse)
+    monkeypatch.setattr(_files, "write_text", refuse)
     assert CANARY not in sys.modules
     modules = set(sys.modules)
     yield
@@ -133,10 +135,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_folder_with_a_crafted_recipe_is_refused(
     case: str, finished: Path, tmp_path: Path, watched: None
 ) -> None:
-    header = json.loads((finished / "recipe.json").read_text())
     crafted = tmp_path / "crafted"
     crafted.mkdir()
-    (crafted / "recipe.json").write_text(json.dumps({**header, "recipe": CRAFTED[case][0]}))
+    seal(crafted / "recipe.json", {**content(finished / "recipe.json"), "recipe": CRAFTED[case][0]})
     with pytest.raises(ValueError, match=r"\A[^\n]+\Z"):
         load(crafted)
     with pytest.raises(ValueError, match=r"\A[^\n]+\Z"):

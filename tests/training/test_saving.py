@@ -23,7 +23,7 @@ def full(*arguments: object) -> None:
 
 
 def saver(path: Path, every: float | None = None) -> Saver:
-    return Saver(path, folder.Metrics(path, None), every)
+    return Saver(path, folder.Metrics(path, folder.Written()), every)
 
 
 def test_it_saves_every_thirty_seconds_or_as_often_as_it_is_told(

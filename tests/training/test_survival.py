@@ -17,11 +17,13 @@ import torch
 
 from refprior.data import Task
 from refprior.methods import FixMatch, Loss, Needs, ReferencePrior, Step, Supervised
-from refprior.training import Optimiser, Recipe, Stopped, film, train
+from refprior.report import write_report
+from refprior.training import Optimiser, Recipe, Stopped, film, load, train
 from refprior.training import _checkpoint as checkpoint
+from tests import records
 from tests.training import survivor
 from tests.training.interruption import assert_same_run, interrupted_at, signal_at
-from tests.training.recipes import Dropped, convolutional
+from tests.training.recipes import Dropped, convolutional, perceptron
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -240,3 +242,71 @@ def test_the_command_stops_saves_and_says_how_to_go_on(number: signal.Signals, c
     assert re.match(r"refprior: stopped at step \d+ of 600 and saved; the same command with --out run goes on", last)
     assert "Traceback" not in errors
     assert len(checkpoint.steps(tmp_path / "run")) == 2
+
+
+def change_digit(path: Path, before: str, after: str) -> None:
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+
+
+def test_a_changed_length_of_the_metrics_costs_neither_metrics_nor_weights(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The record of the newest checkpoint is damaged: the one before it is used, and the metrics stay whole."""
+    train(perceptron(steps=5), tmp_path / "whole")
+    train(perceptron(steps=5), tmp_path / "run", save_every=0)
+    record = tmp_path / "run" / "checkpoints" / "step-00000005.json"
+    size = str(records.content(record)["metrics"]["size"])
+    change_digit(record, size, size[:-1])
+    load(tmp_path / "run")
+    assert "step-00000005.json is damaged" in caplog.text
+    train(perceptron(steps=5), tmp_path / "run")
+    assert_same_run(tmp_path / "run", tmp_path / "whole")
+
+
+@pytest.mark.parametrize("damage", ["changed", "lost"])
+def test_a_run_goes_on_without_its_metrics_to_the_same_weights(
+    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    train(perceptron(steps=8, evaluate_every=2), tmp_path / "whole")
+    with pytest.raises(Stopped):
+        train(perceptron(steps=8, evaluate_every=2), tmp_path / "run", watch=signal_at(4))
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    if damage == "changed":
+        change_digit(metrics, '"step":2', '"step":3')
+    else:
+        metrics.unlink()
+    run = train(perceptron(steps=8, evaluate_every=2), tmp_path / "run")
+    assert "a new one begins at step 4" in caplog.text
+    assert [record.step for record in run.history] == [6, 8]
+    assert (tmp_path / "run" / "metrics.jsonl.old-1").exists() == (damage == "changed")
+    whole = load(tmp_path / "whole")
+    for p, q in zip(run.particles.parameters(), whole.particles.parameters(), strict=True):
+        assert p.equal(q)
+    assert [record.step for record in load(tmp_path / "run").history] == [6, 8]
+
+
+@pytest.mark.parametrize(
+    "part", [".lock", "recipe.json", "metrics.jsonl", "checkpoints", "checkpoints/step-00000003.json"]
+)
+def test_a_run_folder_with_a_link_is_refused_and_what_it_leads_to_is_untouched(tmp_path: Path, part: str) -> None:
+    train(perceptron(steps=3), tmp_path / "run")
+    victim = (tmp_path / "run" / part).rename(tmp_path / "victim")
+    before = {path: path.read_bytes() for path in [victim, *victim.rglob("*")] if path.is_file()}
+    (tmp_path / "run" / part).symlink_to(victim)
+    actions: list[Callable[[], object]] = [
+        lambda: train(perceptron(steps=3), tmp_path / "run"),
+        lambda: load(tmp_path / "run"),
+        lambda: write_report([tmp_path / "run"], tmp_path / "report.html"),
+    ]
+    for action in actions:
+        with pytest.raises(ValueError, match=rf"run/{part} is a link"):
+            action()
+    assert before == {path: path.read_bytes() for path in [victim, *victim.rglob("*")] if path.is_file()}
+
+
+def test_a_run_folder_may_itself_be_reached_by_a_link(tmp_path: Path) -> None:
+    train(perceptron(steps=3), tmp_path / "run")
+    (tmp_path / "latest").symlink_to("run")
+    assert load(tmp_path / "latest").step == 3

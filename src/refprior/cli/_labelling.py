@@ -69,7 +69,7 @@ def _class(label: str, classes: tuple[str, ...]) -> int:
 
 
 def _write_csv(path: Path, classes: list[str]) -> None:
-    from refprior.training._folder import write_atomically
+    from refprior._files import write_atomically
 
     def write(side: Path) -> None:
         with side.open("w", newline="", encoding="utf-8") as file:

@@ -5,9 +5,9 @@ The recipe is taken apart, all settings are changed, and it is put together and 
 
 import difflib
 import inspect
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any, Literal, NoReturn, get_args, get_origin
 
 from refprior.training import Recipe
@@ -147,6 +147,13 @@ def _parse_one(text: str, hint: Any) -> Any:
     try:
         if hint is int:
             return int(text)
-        return float(Fraction(text)) if hint is float else None
-    except (ValueError, ZeroDivisionError, OverflowError):
+        return _decimal(text) if hint is float else None
+    except (ValueError, ZeroDivisionError):
         return None
+
+
+def _decimal(text: str) -> float | None:
+    """A number, or a fraction of two; None if it is not finite."""
+    above, _, below = text.partition("/")
+    value = float(above) / float(below or 1)
+    return value if math.isfinite(value) else None

@@ -13,10 +13,10 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
+from refprior._files import write_text
 from refprior.report._film import COLOURS, write_animation, write_picture
 from refprior.report._scene import Cloud, Scene, scene
 from refprior.training import Film
-from refprior.training._folder import write_text
 from refprior.training._header import read_header
 
 

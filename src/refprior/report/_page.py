@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from refprior._files import write_text
 from refprior.report._figures import all_figures, as_image, as_png
 from refprior.report._pivot import pivot
 from refprior.report._table import Group, find_runs, group, rows, summarise_finished
-from refprior.training._folder import write_text
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222 }

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from refprior.posterior import Scores
 from refprior.training import Evaluation, PartScores, Record, Weights
-from refprior.training._folder import RECIPE, read_records
+from refprior.training._checkpoint import read_history
+from refprior.training._folder import RECIPE
 from refprior.training._header import Header, read_header
 
 log = logging.getLogger("refprior")
@@ -72,7 +73,7 @@ def summarise(path: Path | str) -> Summary:
     0
     """
     path = Path(path)
-    header, records = read_header(path), read_records(path)
+    header, records = read_header(path), read_history(path)
     done = records[-1].step if records else 0
     if done != header.steps:
         raise UnfinishedError(f"{path} is not finished: step {done} of {header.steps}")

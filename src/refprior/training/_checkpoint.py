@@ -6,25 +6,28 @@ are kept, so that a damaged one does no harm. Nothing is ever unpickled.
 """
 
 import hashlib
-import json
 import logging
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
+import msgspec
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from refprior._files import open_file, read_record, write_record
 from refprior.data import Normaliser
 from refprior.particles import Particles
-from refprior.training._folder import write_json, write_tensors
+from refprior.training._folder import Written, read_records, write_tensors
 from refprior.training._loop import State
+from refprior.training._records import Record
 
-FORMAT = 2
+FORMAT = 3
 FOLDER = "checkpoints"
 KEPT = 2
 Tensors = dict[str, Tensor]
@@ -37,32 +40,33 @@ class CheckpointError(ValueError):
 
 
 @dataclass(frozen=True)
+class Summary:
+    """The content of `step-N.json`."""
+
+    step: int
+    sha256: str  # of the file of tensors
+    metrics: Written  # metrics.jsonl at this step
+    seconds: float  # spent training
+    skipped: int
+
+
+@dataclass(frozen=True)
 class Checkpoint:
     """What was read."""
 
     path: Path  # of the tensors
-    step: int
-    metrics_bytes: int  # how long metrics.jsonl was
-    seconds: float  # spent training
-    skipped: int
+    summary: Summary
     tensors: Tensors
 
 
-def save(run: Path, state: State, metrics_bytes: int) -> Path:
+def save(run: Path, state: State, metrics: Written) -> Path:
     """Write the checkpoint of this step, then forget all but the last two."""
     folder = run / FOLDER
     folder.mkdir(exist_ok=True)
     path = folder / f"step-{state.step:08}.safetensors"
     write_tensors(path, state_tensors(state))
-    record = {
-        "format": FORMAT,
-        "step": state.step,
-        "sha256": _digest(path),
-        "metrics_bytes": metrics_bytes,
-        "seconds": state.seconds,
-        "skipped": state.skipped,
-    }
-    write_json(path.with_suffix(".json"), record)
+    summary = Summary(state.step, _digest(path), metrics, state.seconds, state.skipped)
+    write_record(path.with_suffix(".json"), FORMAT, asdict(summary))
     _forget_old(folder)
     return path
 
@@ -82,15 +86,35 @@ def steps(run: Path) -> list[int]:
 def read(run: Path, step: int) -> Checkpoint:
     """One checkpoint, checked; CheckpointError in words if anything about it is wrong."""
     path = run / FOLDER / f"step-{step:08}.safetensors"
-    record = _read_record(path.with_suffix(".json"), step)
+    summary = read_summary(run, step)
     try:
-        if _digest(path) != record["sha256"]:
+        if _digest(path) != summary.sha256:
             raise CheckpointError(f"{path} is damaged: its checksum is not the one in {path.stem}.json")
         # Copies: what safetensors gives is the file itself in memory, and would go with it.
         tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
     except (SafetensorError, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
         raise error if isinstance(error, CheckpointError) else CheckpointError(f"{path} is damaged: {error}") from None
-    return Checkpoint(path, step, record["metrics_bytes"], record["seconds"], record["skipped"], tensors)
+    return Checkpoint(path, summary, tensors)
+
+
+def read_summary(run: Path, step: int) -> Summary:
+    """What `step-N.json` says, checked."""
+    path = run / FOLDER / f"step-{step:08}.json"
+    try:
+        summary = msgspec.convert(read_record(path, FORMAT), Summary)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(str(error) if str(path) in str(error) else f"{path} is damaged: {error}") from None
+    if summary.step != step:
+        raise CheckpointError(f"{path} is of step {summary.step}: it was renamed")
+    return summary
+
+
+def read_history(run: Path) -> list[Record]:
+    """All records of a run, in order, if they are those that its newest checkpoint knows of."""
+    for step in steps(run):
+        with suppress(CheckpointError):
+            return read_records(run, read_summary(run, step).metrics)
+    return read_records(run)
 
 
 def state_tensors(state: State) -> Tensors:
@@ -116,11 +140,12 @@ def state_tensors(state: State) -> Tensors:
 def restore(state: State, checkpoint: Checkpoint) -> None:
     """Put a checkpoint into a state that `begin` made for the same recipe."""
     saved = checkpoint.tensors
+    summary = checkpoint.summary
     _check_fit(checkpoint, state_tensors(state))
     try:
         state.particles.load_state_dict(_part(saved, "particles"))
         state.teacher.load_state_dict(_part(saved, "teacher"))
-        _load_optimiser(state.optimiser, _part(saved, "optimiser"), checkpoint.step > checkpoint.skipped)
+        _load_optimiser(state.optimiser, _part(saved, "optimiser"), summary.step > summary.skipped)
         state.normaliser = Normaliser(**_part(saved, "normaliser"))
         for name, stream in state.sampler.streams.items():
             stream.load_state_dict(_part(saved, name))
@@ -136,7 +161,7 @@ def restore(state: State, checkpoint: Checkpoint) -> None:
         raise CheckpointError(f"{checkpoint.path} does not fit this run: {error}") from None
     device = state.particles.prior_logits.device
     state.memory = {name: tensor.to(device) for name, tensor in _part(saved, "memory").items()}
-    state.step, state.seconds, state.skipped = checkpoint.step, checkpoint.seconds, checkpoint.skipped
+    state.step, state.seconds, state.skipped = summary.step, summary.seconds, summary.skipped
 
 
 def load_weights(checkpoint: Checkpoint, *, raw: Particles, ema: Particles) -> Normaliser:
@@ -169,25 +194,6 @@ def latest(run: Path, use: Callable[[Checkpoint], T], *, rename_damaged: bool = 
     if problems:
         raise CheckpointError(f"no checkpoint in {run} can be used: {next(iter(problems.values()))}")
     return None
-
-
-def _read_record(path: Path, step: int) -> dict[str, Any]:
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} is damaged: {error}") from None
-    if not isinstance(record, dict) or type(record.get("format")) is not int:
-        raise CheckpointError(f"{path} is damaged: it names no format")
-    if record["format"] != FORMAT:
-        raise CheckpointError(
-            f"{path} has format {record['format']}, this version reads format {FORMAT}: "
-            "go on with the version of refprior that recipe.json names"
-        )
-    kinds = {"step": int, "sha256": str, "metrics_bytes": int, "seconds": float, "skipped": int}
-    wrong = [key for key, kind in kinds.items() if not isinstance(record.get(key), kind)]
-    if wrong or record["step"] != step or record["metrics_bytes"] < 0:
-        raise CheckpointError(f"{path} is damaged: bad {', '.join(wrong) or 'step or metrics_bytes'}")
-    return record
 
 
 def _check_fit(checkpoint: Checkpoint, expected: Tensors) -> None:
@@ -241,13 +247,13 @@ def _part(tensors: Tensors, part: str) -> Tensors:
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _forget_old(folder: Path) -> None:
-    """Remove all but the last two, and what an earlier crash left half-written."""
+    """Remove all but the last two."""
     kept = {f"step-{step:08}" for step in steps(folder.parent)[:KEPT]}
     for path in folder.glob("step-*"):
-        if path.name.partition(".")[0] not in kept or path.suffix == ".part":
+        if path.name.partition(".")[0] not in kept:
             path.unlink(missing_ok=True)

@@ -1,24 +1,27 @@
-"""A run folder: its lock, files that are whole or absent, and metrics.jsonl. All can be read without this program."""
+"""A run folder: its lock, its files of tensors, and metrics.jsonl. All can be read without this program."""
 
 import errno
 import fcntl
-import json
+import hashlib
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import msgspec
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
+from refprior._files import check_ordinary, open_file, read_bytes, write_atomically, write_bytes
 from refprior.training._records import Record
 
 RECIPE, METRICS = "recipe.json", "metrics.jsonl"
 LOCK = ".lock"
+_LIMIT = 4 << 30  # bytes of metrics.jsonl
 
 
 @contextmanager
@@ -41,7 +44,9 @@ def _lock(folder: Path) -> TextIO:
     """The lock file, held. One that was moved away with its folder between opening and locking does not count."""
     while True:
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / LOCK).open("a+", encoding="utf-8")
+        check_folder(folder)
+        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666)
+        file = os.fdopen(descriptor, "a+", encoding="utf-8", errors="replace")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -55,35 +60,20 @@ def _lock(folder: Path) -> TextIO:
         file.close()
 
 
-def move_aside(folder: Path) -> Path | None:
-    """Rename an existing folder to FOLDER.old-1, FOLDER.old-2, …; the new name."""
-    if not folder.exists():
+def check_folder(folder: Path) -> None:
+    """Refuse a run folder of which a part is a link: it may have come from anywhere, and would lead anywhere."""
+    parts = (LOCK, RECIPE, METRICS, "start", "checkpoints", "snapshots")
+    check_ordinary(*(folder / name for name in parts), *folder.glob("checkpoints/*"), *folder.glob("snapshots/*"))
+
+
+def move_aside(path: Path) -> Path | None:
+    """Rename an existing file or folder to NAME.old-1, NAME.old-2, …; the new name."""
+    if not path.exists():
         return None
     number = 1
-    while (aside := folder.with_name(f"{folder.name}.old-{number}")).exists():
+    while (aside := path.with_name(f"{path.name}.old-{number}")).exists():
         number += 1
-    return folder.rename(aside)
-
-
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Write to the side, sync, rename: a reader sees the old file or the new one, never a part."""
-    temporary = path.with_name(path.name + ".part")
-    temporary.touch()
-    mode = temporary.stat().st_mode
-    try:
-        write(temporary)
-        temporary.chmod(mode)  # the permissions of every other file, whatever the writer chose
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except Exception:
-        temporary.unlink(missing_ok=True)  # a full disk needs the room
-        raise
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    return path.rename(aside)
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
@@ -95,74 +85,72 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, st
         raise OSError(str(error)) from None
 
 
-def write_json(path: Path, content: Any) -> None:
-    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+@dataclass(frozen=True)
+class Written:
+    """How much of metrics.jsonl is whole: its first bytes, and their checksum."""
 
-
-def write_text(path: Path, text: str) -> None:
-    write_atomically(path, lambda side: side.write_text(text, encoding="utf-8"))
-
-
-def read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"{path.parent} is not a run folder: it has no {path.name}") from None
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not valid JSON: {error}") from None
+    size: int = 0
+    sha256: str = hashlib.sha256().hexdigest()
 
 
 class Metrics:
     """metrics.jsonl, written line by line. What a full disk refuses waits and is written later."""
 
-    def __init__(self, folder: Path, size: int | None) -> None:
-        """size: how long it was at the checkpoint; lines after that are cut, they will be written again."""
+    def __init__(self, folder: Path, known: Written) -> None:
+        """known: what a checkpoint knows of it. Lines after that are cut: they will be written again."""
         self.path = folder / METRICS
-        if not self.path.exists():
-            self.path.touch()
-        self.size = size or 0
+        content = _checked(self.path, known) if known.size else b""
+        if not self.path.exists() or self.path.stat().st_size > known.size:
+            write_bytes(self.path, content)
+        self.size, self.digest = known.size, hashlib.sha256(content)
         self.waiting = b""
-        found = self.path.stat().st_size
-        if found < self.size:
-            raise ValueError(
-                f"{self.path} has {found} bytes, the checkpoint knows of {self.size}: put it back, or use --fresh"
-            )
-        if found > self.size:
-            os.truncate(self.path, self.size)
 
     def append(self, record: Record) -> None:
         self.waiting += msgspec.json.encode(record) + b"\n"
         with suppress(OSError):
             self._write()
 
-    def sync(self) -> int:
-        """Have every line on disk, or raise; the length in bytes."""
+    def sync(self) -> Written:
+        """Have every line on disk, or raise; what there is."""
         self._write()
-        with self.path.open("rb") as file:
+        with open_file(self.path) as file:
             os.fsync(file.fileno())
-        return self.size
+        return Written(self.size, self.digest.hexdigest())
 
     def _write(self) -> None:
         """All that waits, or nothing of it."""
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
         try:
             if os.write(descriptor, self.waiting) < len(self.waiting):
-                os.truncate(self.path, self.size)
+                os.ftruncate(descriptor, self.size)
                 raise OSError(errno.ENOSPC, "no room for a whole line", str(self.path))
         finally:
             os.close(descriptor)
+        self.digest.update(self.waiting)
         self.size, self.waiting = self.size + len(self.waiting), b""
 
 
-def read_records(folder: Path) -> list[Record]:
-    """All records of a run, in order."""
+def read_records(folder: Path, known: Written | None = None) -> list[Record]:
+    """All records of a run, in order. known: what its newest checkpoint knows of them, if there is one."""
     path = folder / METRICS
     if not path.exists():
         raise ValueError(f"{folder} has no {METRICS}: nothing was trained there")
+    if known is not None:
+        _checked(path, known)
     records = []
-    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+    for number, line in enumerate(read_bytes(path, _LIMIT).splitlines(), start=1):
         try:
             records.append(Record.from_dict(msgspec.json.decode(line)))
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}, line {number} is not a record: {error}") from None
     return records
+
+
+def _checked(path: Path, known: Written) -> bytes:
+    """The bytes that a checkpoint knows of; ValueError if they are not there, or others."""
+    content = read_bytes(path, _LIMIT)[: known.size] if path.exists() else b""
+    if len(content) < known.size:
+        raise ValueError(f"{path} has {len(content)} bytes, the checkpoint knows of {known.size}: the rest is lost")
+    if hashlib.sha256(content).hexdigest() != known.sha256:
+        raise ValueError(f"{path} is damaged: the checkpoint knows of other content")
+    return content

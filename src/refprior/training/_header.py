@@ -15,14 +15,14 @@ import msgspec
 import torch
 
 from refprior import __version__
+from refprior._files import read_record, write_record
 from refprior.data import Task, TaskRecord
 from refprior.data._fingerprint import check_same_data, fingerprint
 from refprior.particles import Particles
-from refprior.training._folder import METRICS, RECIPE, read_json, write_json
-from refprior.training._parts import check_depth
+from refprior.training._folder import METRICS, RECIPE, check_folder
 from refprior.training._recipe import Recipe
 
-FORMAT = 2
+FORMAT = 3
 REMEDY = "Give another folder, or say --fresh (in Python fresh=True) to move it aside and start over"
 _PACKAGES = ("torch", "numpy", "scikit-learn", "safetensors")
 
@@ -62,7 +62,6 @@ class Origin:
 class Header:
     """The content of recipe.json."""
 
-    format: int
     recipe: dict[str, Any]  # Recipe.to_dict
     data: TaskRecord
     tensors: dict[str, tuple[int, ...]]  # of one network: names and shapes
@@ -80,7 +79,7 @@ class Header:
 
 def make_header(recipe: Recipe, task: Task, particles: Particles, origin: Origin | None) -> Header:
     """The header of a run that begins now."""
-    return Header(FORMAT, recipe.to_dict(), fingerprint(task), tensor_shapes(particles), origin)
+    return Header(recipe.to_dict(), fingerprint(task), tensor_shapes(particles), origin)
 
 
 def tensor_shapes(particles: Particles) -> dict[str, tuple[int, ...]]:
@@ -93,28 +92,21 @@ def write_header(folder: Path, header: Header) -> None:
     before = read_header(folder) if (folder / RECIPE).exists() else header
     origin = header.origin if header.origin is not None else before.origin
     now = replace(header, origin=origin, environments=[*before.environments, environment(origin)])
-    write_json(folder / RECIPE, msgspec.to_builtins(now))
+    write_record(folder / RECIPE, FORMAT, msgspec.to_builtins(now))
 
 
 def read_header(folder: Path) -> Header:
     """recipe.json, checked as far as this program reads it."""
     path = folder / RECIPE
-    record = read_json(path)
-    if not isinstance(record, dict) or not isinstance(record.get("recipe"), dict):
-        raise ValueError(f"{path} is not the record of a run")
-    if record.get("format") != FORMAT:
-        found = f"format {record['format']}" if "format" in record else "an earlier format"
-        raise ValueError(
-            f"{path} has {found}, this version of refprior reads format {FORMAT}: train the run again, or read it with "
-            "the version that made it"
-        )
+    check_folder(folder)
+    if not path.exists():
+        raise ValueError(f"{folder} is not a run folder: it has no {RECIPE}")
+    record = read_record(path, FORMAT)
     try:
-        check_depth(record, "it")
         header = msgspec.convert(record, Header)
-        whole = [isinstance(header.recipe.get(name), int) for name in ("steps", "seed")]
     except ValueError as error:
         raise ValueError(f"{path} is not the record of a run: {error}") from None
-    if not all(whole):
+    if not all(isinstance(header.recipe.get(name), int) for name in ("steps", "seed")):
         raise ValueError(f"{path} is not the record of a run: steps and seed must be whole numbers")
     return header
 

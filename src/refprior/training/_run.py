@@ -32,7 +32,6 @@ from refprior.posterior import (
     uncertainty,
 )
 from refprior.training import _checkpoint as checkpoint
-from refprior.training import _folder as folder
 from refprior.training._evaluate import CONSENSUS_IMAGES, evenly_spaced, log_probabilities
 from refprior.training._header import Header, check_same_network, read_header
 from refprior.training._parts import take_apart, to_plain
@@ -167,7 +166,7 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
     ema = deepcopy(raw).requires_grad_(False).eval()
 
     def weights(found: checkpoint.Checkpoint) -> tuple[int, Normaliser]:
-        return found.step, checkpoint.load_weights(found, raw=raw, ema=ema)
+        return found.summary.step, checkpoint.load_weights(found, raw=raw, ema=ema)
 
     found = checkpoint.latest(path, weights)
     if found is None:
@@ -189,7 +188,7 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
 def _history(path: Path, step: int) -> tuple[Record, ...]:
     """The records up to a step. Without them the weights are still whole: say so, and go on."""
     try:
-        return tuple(record for record in folder.read_records(path) if record.step <= step)
+        return tuple(record for record in checkpoint.read_history(path) if record.step <= step)
     except ValueError as error:
         log.warning("%s; the run is loaded without its history", error)
         return ()

@@ -101,7 +101,7 @@ def _train_stage(recipe: Recipe, path: Path, origin: Origin | None, session: Ses
     with _own_randomness(recipe.seed, session.device):
         task = recipe.read_task().to(session.device)
         state, metrics = _restored(recipe, task, path, origin, session)
-        history = folder.read_records(path)
+        history = checkpoint.read_history(path)
         if state.step == recipe.steps:
             log.warning("%s is complete: all %d steps are done", path, recipe.steps)
         else:
@@ -112,13 +112,13 @@ def _train_stage(recipe: Recipe, path: Path, origin: Origin | None, session: Ses
 def _restored(
     recipe: Recipe, task: Task, path: Path, origin: Origin | None, session: Session
 ) -> tuple[State, folder.Metrics]:
-    """The state to go on from, and the metrics as they were then."""
+    """The state to go on from, and the metrics as they were then; nothing is cut before all was found whole."""
     state = begin(recipe, task, session.device)
     check_same_parts(path, task, state.particles)
 
-    def restore(found: checkpoint.Checkpoint) -> int:
+    def restore(found: checkpoint.Checkpoint) -> folder.Written:
         checkpoint.restore(state, found)
-        return found.metrics_bytes
+        return found.summary.metrics
 
     known = checkpoint.latest(path, restore, rename_damaged=True)
     if known is None:
@@ -128,7 +128,20 @@ def _restored(
     if known is None and recipe.start is not None:
         start = _train_stage(recipe.start, path / "start", None, session)
         state = begin(recipe, task, session.device, start.particles)
-    return state, folder.Metrics(path, known)
+    return state, _metrics(path, state, known or folder.Written())
+
+
+def _metrics(path: Path, state: State, known: folder.Written) -> folder.Metrics:
+    """metrics.jsonl as a checkpoint knows it. A damaged one is kept under another name, and a new one begins."""
+    try:
+        return folder.Metrics(path, known)
+    except ValueError as error:
+        aside = folder.move_aside(path / folder.METRICS)
+        kept = f"what is left of it is in {aside.name}, " if aside is not None else ""
+        log.warning("%s; %sa new one begins at step %d", error, kept, state.step)
+        metrics = folder.Metrics(path, folder.Written())
+        checkpoint.save(path, state, metrics.sync())
+        return metrics
 
 
 def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, session: Session) -> list[Record]:

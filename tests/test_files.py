@@ -1,0 +1,166 @@
+"""Files that are whole or absent, sealed records, and what is refused to be read."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refprior._files import (
+    check_ordinary,
+    read_bytes,
+    read_record,
+    write_atomically,
+    write_record,
+    write_text,
+)
+
+RECORD: dict[str, Any] = {"steps": 8293, "rate": 0.1 + 0.2, "words": ["é", None, True], "inner": {"b": 1, "a": -0.0}}
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    write_text(target, "old")
+
+    def fail(side: Path) -> None:
+        side.write_text("half")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        write_atomically(target, fail)
+    assert target.read_text() == "old"
+    (tmp_path / "a folder").mkdir()
+    with pytest.raises(OSError, match="a folder"):
+        write_text(tmp_path / "a folder", "text")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a folder", "file"]
+
+
+def test_a_name_of_any_length_can_be_written(tmp_path: Path) -> None:
+    write_text(tmp_path / ("é" * 127), "text")
+    assert (tmp_path / ("é" * 127)).read_text() == "text"
+
+
+def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "report.html").symlink_to(tmp_path / "victim")
+    write_text(tmp_path / "report.html", "a report")
+    assert (tmp_path / "victim").read_text() == "precious"
+    assert (tmp_path / "report.html").read_text() == "a report"
+    assert not (tmp_path / "report.html").is_symlink()
+
+
+WRITER = """
+import sys; from pathlib import Path; from refprior._files import write_atomically
+def write(side):
+    with side.open("w") as file:
+        for _ in range(200):
+            file.write(sys.argv[2] * 50); file.flush()
+while True:
+    write_atomically(Path(sys.argv[1]), write)
+"""
+
+
+def test_two_writers_and_a_reader_see_whole_files_and_the_killed_ones_are_cleaned_up(tmp_path: Path) -> None:
+    target = tmp_path / "shared"
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(target), letter]) for letter in "ab"]
+    try:
+        while not target.exists():
+            time.sleep(0.01)
+        end, seen = time.monotonic() + 2, set()
+        while time.monotonic() < end:
+            seen.add(target.read_text())
+        assert seen <= {"a" * 10_000, "b" * 10_000}
+    finally:
+        for writer in writers:
+            writer.send_signal(signal.SIGKILL)
+            writer.wait()
+    left = [path for path in tmp_path.iterdir() if path != target]
+    (tmp_path / f".{'0' * 16}.part").write_text("of a writer that was killed")
+    (tmp_path / ".mine.part").write_text("not ours")
+    write_text(tmp_path / "next", "text")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".mine.part", "next", "shared"], left
+
+
+def test_a_file_in_the_making_is_not_cleaned_up(tmp_path: Path) -> None:
+    def write(side: Path) -> None:
+        side.write_text("slow")
+        write_text(tmp_path / "other", "quick")
+        assert side.exists()
+
+    write_atomically(tmp_path / "slow", write)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "slow"]
+
+
+def test_a_record_reads_back_and_is_plain_json(tmp_path: Path) -> None:
+    write_record(tmp_path / "record.json", 7, RECORD)
+    assert read_record(tmp_path / "record.json", 7) == RECORD
+    assert json.loads((tmp_path / "record.json").read_text()).items() >= {"format": 7, **RECORD}.items()
+
+
+def test_a_record_may_be_indented_and_ordered_otherwise(tmp_path: Path) -> None:
+    """The seal is of the content: a formatter does no harm."""
+    path = tmp_path / "record.json"
+    write_record(path, 7, RECORD)
+    path.write_text(json.dumps(json.loads(path.read_text()), sort_keys=True, indent=8))
+    assert read_record(path, 7) == RECORD
+
+
+def test_every_changed_digit_and_word_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    write_record(path, 7, RECORD)
+    text = path.read_text()
+    for place, letter in enumerate(text):
+        if letter.isalnum():
+            path.write_text(text[:place] + ("1" if letter != "1" else "2") + text[place + 1 :])
+            with pytest.raises(ValueError, match=r"\A[^\n]*record\.json (is damaged|is not valid JSON|has )[^\n]*\Z"):
+                read_record(path, 7)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "null",
+        "{",
+        '{"a": 1e999999999}',
+        '{"a": ' + "9" * 5000 + "}",
+        "[" * 900 + "]" * 900,
+        '"\\ud800"',
+        "NaN",
+    ],
+    ids=lambda text: text[:12],
+)
+def test_what_is_no_record_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "record.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"\A[^\n]*record\.json [^\n]{5,200}\Z"):
+        read_record(path, 7)
+
+
+def test_any_bytes_are_refused_in_one_line(tmp_path: Path) -> None:
+    path, chance = tmp_path / "record.json", random.Random(0)
+    for _ in range(500):
+        path.write_bytes(chance.randbytes(chance.randrange(60)))
+        with pytest.raises(ValueError, match=r"\A[^\n]*record\.json [^\n]+\Z"):
+            read_record(path, 7)
+
+
+def test_links_pipes_and_files_that_are_too_large_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("four")
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    assert read_bytes(tmp_path / "file", 4) == b"four"
+    with pytest.raises(ValueError, match=r"file has 4 bytes, more than the 3 that are read"):
+        read_bytes(tmp_path / "file", 3)
+    with pytest.raises(ValueError, match=r"link is a link, and links inside a run folder are not followed"):
+        read_bytes(tmp_path / "link", 4)
+    with pytest.raises(ValueError, match=r"pipe is neither a file nor a folder"):
+        read_bytes(tmp_path / "pipe", 4)
+    check_ordinary(tmp_path, tmp_path / "file", tmp_path / "nothing")
