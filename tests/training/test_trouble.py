@@ -12,8 +12,9 @@ from safetensors.torch import load_file
 from refprior.methods import Loss, Needs, Step
 from refprior.training import NotFiniteError, train
 from refprior.training import _checkpoint as checkpoint
+from refprior.training._evaluate import evaluate_all
 from refprior.training._loop import begin, differentiate, draw, optimise
-from refprior.training._trouble import find_trouble
+from refprior.training._trouble import Trouble, all_finite, find_bad_scores, find_trouble
 from tests.training.recipes import CPU, convolutional
 
 RECIPE = convolutional(steps=8)
@@ -44,7 +45,7 @@ class Breaks:
 
 
 def test_the_step_and_the_term_are_named_and_the_last_good_checkpoint_stays(tmp_path: Path) -> None:
-    with pytest.raises(NotFiniteError, match=r"step 5: term broken not finite.*trouble-step-00000005"):
+    with pytest.raises(NotFiniteError, match=r"step 5: term broken is not finite.*lower the .*trouble-step-00000005"):
         train(replace(RECIPE, method=Breaks((5,))), tmp_path / "run", save_every=0.0)
     assert checkpoint.steps(tmp_path / "run")[0] == 4
     batch = load_file(tmp_path / "run" / "trouble-step-00000005.safetensors")
@@ -53,7 +54,7 @@ def test_the_step_and_the_term_are_named_and_the_last_good_checkpoint_stays(tmp_
 
 
 def test_the_particle_is_named() -> None:
-    with pytest.raises(NotFiniteError, match="step 3: the gradient not finite, particle 2"):
+    with pytest.raises(NotFiniteError, match="step 3: the gradient is not finite, particle 2:"):
         train(replace(RECIPE, method=Breaks((3,), particle=2, gradient_only=True)))
 
 
@@ -61,7 +62,7 @@ def test_a_particle_with_bad_weights_is_named() -> None:
     state = begin(RECIPE, TASK, CPU)
     with torch.no_grad():
         next(state.particles.network.parameters())[1] = math.nan
-    with pytest.raises(NotFiniteError, match=r"particle 1$"):
+    with pytest.raises(NotFiniteError, match=r"particle 1: lower the learning rate$"):
         list(optimise(RECIPE, TASK, state))
 
 
@@ -108,3 +109,47 @@ def test_skipped_steps_change_no_weights_and_are_bounded(tmp_path: Path) -> None
     assert run.history[2].loss is None
     with pytest.raises(NotFiniteError, match="step 5"):
         train(replace(recipe, skip_not_finite=1))
+
+
+@pytest.mark.parametrize("rate", [1e4, 1e12, 3e38])
+def test_a_learning_rate_that_is_too_high_is_named_and_the_last_good_weights_stay(tmp_path: Path, rate: float) -> None:
+    """Whatever it does to losses, weights or scores: the run ends in one line, and what was saved is finite."""
+    recipe = convolutional(steps=40, optimiser=replace(RECIPE.optimiser, learning_rate=rate))
+    with pytest.raises(NotFiniteError, match=r"\Astep \d+: [^\n]* not finite, [^\n]*: lower the learning rate; the"):
+        train(recipe, tmp_path / "run", save_every=0.0)
+    assert len(list((tmp_path / "run").glob("trouble-step-*.safetensors"))) == 1
+    saved = checkpoint.read(tmp_path / "run", checkpoint.steps(tmp_path / "run")[0]).tensors
+    assert all(tensor.isfinite().all() for name, tensor in saved.items() if name.startswith(("particles", "teacher")))
+
+
+def test_weights_that_are_not_finite_after_the_last_update_are_noticed() -> None:
+    recipe = convolutional(steps=1, optimiser=replace(RECIPE.optimiser, learning_rate=3e38))
+    with pytest.raises(NotFiniteError, match=r"step 1: the weights after it are not finite, particle 0, 1, 2, 3"):
+        train(recipe)
+
+
+def test_finite_weights_with_predictions_that_are_not_are_noticed() -> None:
+    state = begin(RECIPE, TASK, CPU)
+    batch = draw(RECIPE, TASK, state)
+    with torch.no_grad():
+        for parameter in state.particles.network.parameters():
+            parameter[2] = 1e30
+    found = evaluate_all(RECIPE, TASK, state.normaliser, raw=state.particles, ema=state.teacher)
+    trouble = find_bad_scores(found, state.particles, batch, 7)
+    assert trouble is not None
+    assert (
+        str(trouble)
+        == "step 7: the loss on the test and validation part is not finite, particle 2: lower the learning rate"
+    )
+    assert "step 7: the loss on the test and validation part is not finite, particle 2: lower" in str(trouble)
+
+
+def test_a_sum_that_overflows_is_no_trouble() -> None:
+    assert all_finite([torch.full((9,), 3e38)])
+    assert not all_finite([torch.tensor([math.inf, -math.inf])])
+    assert not all_finite([torch.ones(3), torch.tensor([1.0, math.nan])])
+
+
+def test_only_the_first_particles_are_named() -> None:
+    batch = draw(RECIPE, TASK, begin(RECIPE, TASK, CPU))
+    assert "particle 0, 1, 2, 3, 4 and 95 more" in str(Trouble(1, "the gradient is", list(range(100)), batch))

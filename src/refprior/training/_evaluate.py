@@ -2,6 +2,8 @@
 
 # K particles, n images, C classes
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -32,11 +34,9 @@ def evaluate_all(recipe: Recipe, task: Task, normaliser: Normaliser, *, raw: Par
     validation = None
     if task.validation is not None:
         validation = PartScores(*(_scores(p, normaliser, task, task.validation) for p in (ema, raw)))
-    return Evaluation(
-        test=PartScores(*(_scores(p, normaliser, task, task.test) for p in (ema, raw))),
-        validation=validation,
-        consensus=evaluate_consensus(ema, normaliser, task) if recipe.readout == "consensus" else None,
-    )
+    test = PartScores(*(_scores(p, normaliser, task, task.test) for p in (ema, raw)))
+    clustered = recipe.readout == "consensus" and math.isfinite(test.ema.negative_log_likelihood)
+    return Evaluation(test, validation, evaluate_consensus(ema, normaliser, task) if clustered else None)
 
 
 def _scores(particles: Particles, normaliser: Normaliser, task: Task, part: Examples) -> Scores:

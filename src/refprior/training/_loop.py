@@ -29,7 +29,7 @@ from refprior.training._optimiser import update_average
 from refprior.training._recipe import Recipe
 from refprior.training._records import Record
 from refprior.training._stages import first_weights
-from refprior.training._trouble import NotFiniteError, find_trouble
+from refprior.training._trouble import NotFiniteError, Trouble, find_bad_scores, find_bad_weights, find_trouble
 
 LOG_EVERY = 10  # steps
 
@@ -78,6 +78,7 @@ def optimise(recipe: Recipe, task: Task, state: State) -> Iterator[Record | None
         trouble = find_trouble(state.particles, batch, loss, state.step + 1)
         if trouble is None:
             update(recipe, state)
+            _refuse(find_bad_weights(state.particles, batch, state.step + 1))
         elif undo is not None and state.skipped < recipe.skip_not_finite:
             undo()
             state.skipped += 1
@@ -85,7 +86,10 @@ def optimise(recipe: Recipe, task: Task, state: State) -> Iterator[Record | None
             raise NotFiniteError(trouble)
         state.step += 1
         state.seconds += time.perf_counter() - started
-        yield _record(recipe, task, state, loss, rate)
+        record = _record(recipe, task, state, loss, rate)
+        if record is not None and record.evaluation is not None:
+            _refuse(find_bad_scores(record.evaluation, state.particles, batch, state.step))
+        yield record
 
 
 def draw(recipe: Recipe, task: Task, state: State) -> Batch:
@@ -129,6 +133,11 @@ def update(recipe: Recipe, state: State) -> None:
     """One step of the optimiser and of the moving average."""
     state.optimiser.step()
     update_average(state.teacher, state.particles, recipe.ema)
+
+
+def _refuse(trouble: Trouble | None) -> None:
+    if trouble is not None:
+        raise NotFiniteError(trouble)
 
 
 def _undo(state: State) -> Callable[[], None]:

@@ -1,4 +1,4 @@
-"""A loss or gradient that is not finite: which step, which term, which particle, and a dump to look at."""
+"""Numbers that are not finite: which step, which of them, which particle, and a dump to look at."""
 
 import math
 from dataclasses import dataclass
@@ -10,6 +10,9 @@ from torch import Tensor
 from refprior.methods import Batch, Loss
 from refprior.particles import Particles
 from refprior.training._folder import write_tensors
+from refprior.training._records import Evaluation, PartScores
+
+_NAMED = 5  # particles
 
 
 @dataclass(frozen=True)
@@ -17,14 +20,18 @@ class Trouble:
     """What was not finite in a step."""
 
     step: int
-    terms: list[str]  # of the loss
-    particles: list[int]  # whose gradient or predictions are not finite
+    what: str
+    particles: list[int]  # whose predictions, gradient or weights are not finite
     batch: Batch
 
     def __str__(self) -> str:
-        terms = f"term {', '.join(self.terms)}" if self.terms else "the gradient"
-        who = f"particle {', '.join(map(str, self.particles))}" if self.particles else "no single particle"
-        return f"step {self.step}: {terms} not finite, {who}"
+        return f"step {self.step}: {self.what} not finite, {self._who()}: lower the learning rate"
+
+    def _who(self) -> str:
+        if not self.particles:
+            return "no single particle"
+        more = f" and {len(self.particles) - _NAMED} more" if len(self.particles) > _NAMED else ""
+        return f"particle {', '.join(map(str, self.particles[:_NAMED]))}{more}"
 
 
 class NotFiniteError(ArithmeticError):
@@ -43,11 +50,34 @@ class NotFiniteError(ArithmeticError):
 def find_trouble(particles: Particles, batch: Batch, loss: Loss, step: int) -> Trouble | None:
     """None if the loss and all gradients are finite."""
     gradients = [p.grad for p in particles.parameters() if p.grad is not None]
-    largest = torch._foreach_norm(gradients, math.inf)  # the largest entry: a sum of squares could overflow
-    if torch.stack([loss.total.float(), *(norm.float() for norm in largest)]).isfinite().all():
+    if all_finite([loss.total, *gradients]):
         return None
-    bad_terms = [name for name, value in loss.terms.items() if not value.isfinite()]
-    return Trouble(step, bad_terms, _bad_particles(particles, batch, gradients), batch)
+    terms = [name for name, value in loss.terms.items() if not value.isfinite()]
+    what = f"term {', '.join(terms)} is" if terms else "the gradient is"
+    return Trouble(step, what, _bad_predictions(particles, batch) or _bad_rows(gradients), batch)
+
+
+def find_bad_weights(particles: Particles, batch: Batch, step: int) -> Trouble | None:
+    """None if all weights are finite after their update."""
+    weights = [p.detach() for p in particles.parameters()]
+    if all_finite(weights):
+        return None
+    return Trouble(step, "the weights after it are", _bad_rows(weights), batch)
+
+
+def find_bad_scores(evaluation: Evaluation, particles: Particles, batch: Batch, step: int) -> Trouble | None:
+    """None if all losses of an evaluation are finite: weights can be, and what they predict not."""
+    parts = {"test": evaluation.test, "validation": evaluation.validation}
+    bad = [name for name, part in parts.items() if part is not None and not _is_finite(part)]
+    if not bad:
+        return None
+    return Trouble(step, f"the loss on the {' and '.join(bad)} part is", _bad_predictions(particles, batch), batch)
+
+
+def all_finite(tensors: list[Tensor]) -> bool:
+    """Whether every number is finite. A sum is the cheapest look at all of them; one that overflows needs a second."""
+    sums = torch.stack([tensor.sum().float() for tensor in tensors])
+    return bool(sums.isfinite().all()) or all(bool(tensor.isfinite().all()) for tensor in tensors)
 
 
 def dump(folder: Path, trouble: Trouble) -> Path:
@@ -60,13 +90,20 @@ def dump(folder: Path, trouble: Trouble) -> Path:
     return path
 
 
-def _bad_particles(particles: Particles, batch: Batch, gradients: list[Tensor]) -> list[int]:
-    """Particles whose predictions are not finite; if all are, those whose gradient is not."""
+def _is_finite(part: PartScores) -> bool:
+    return all(math.isfinite(scores.negative_log_likelihood) for scores in (part.ema, part.raw))
+
+
+def _bad_predictions(particles: Particles, batch: Batch) -> list[int]:
+    """Particles whose predictions on the batch are not finite."""
     particles.eval()  # batch norm's statistics stay as they are
     inputs = [x for x in (batch.labelled, *batch.views.values(), batch.source) if len(x)]
     with torch.no_grad():
         good = particles(inputs[0]).isfinite().flatten(1).all(1)  # (K,)
-    if good.all():
-        finite = [g.isfinite().reshape(len(g), -1).all(1) for g in gradients]  # (K,) each
-        good = torch.stack(finite).all(0)
+    return [k for k, fine in enumerate(good.tolist()) if not fine]
+
+
+def _bad_rows(tensors: list[Tensor]) -> list[int]:
+    """Particles of which one of the tensors, (K, …) each, is not finite."""
+    good = torch.stack([t.isfinite().reshape(len(t), -1).all(1) for t in tensors]).all(0)
     return [k for k, fine in enumerate(good.tolist()) if not fine]
