@@ -1,0 +1,93 @@
+"""What fits into memory. Plain Python: both halves of the package use it before they allocate."""
+
+import os
+import sys
+from pathlib import Path
+
+CGROUPS = Path("/sys/fs/cgroup")
+UNLIMITED = 2**62  # version 1 of control groups writes a number near this one for "no limit"
+
+
+def available_memory() -> int:
+    """Bytes that this process can still take: the least of what the machine, its control group and ulimit -v leave."""
+    left = [_machine(), *_control_groups(), *_address_space()]
+    return max(0, min(left))
+
+
+def check_memory(needed: float, what: str, remedy: str) -> None:
+    """Refuse work that would not fit, with the numbers and what to lower."""
+    available = available_memory()
+    if needed > available:
+        raise ValueError(
+            f"{what} needs about {in_bytes(needed)} of memory, and {in_bytes(available)} are available: {remedy}"
+        )
+
+
+def in_bytes(count: float) -> str:
+    """A number of bytes in the unit that a person would use."""
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}" if count < 1000 * size else f"{count / size:.1e} {unit}"
+    return f"{count / 1e3:.0f} kB"
+
+
+def _machine() -> int:
+    """Free memory of the machine with what its caches would give back; its whole memory where nobody says."""
+    value = _field(Path("/proc/meminfo"), "MemAvailable:")
+    if value is not None:
+        return 1024 * value
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else UNLIMITED
+
+
+def _control_groups() -> list[int]:
+    """What the limits of this process's control groups, and of those above them, leave."""
+    left = []
+    for line in _read(Path("/proc/self/cgroup")).splitlines():
+        _, controllers, name = line.split(":", 2)
+        if controllers == "":
+            left += _up_to_root(CGROUPS, name, "memory.max", "memory.current")
+        elif "memory" in controllers.split(","):
+            left += _up_to_root(CGROUPS / "memory", name, "memory.limit_in_bytes", "memory.usage_in_bytes")
+    return left
+
+
+def _up_to_root(root: Path, name: str, limit: str, used: str) -> list[int]:
+    folder, left = root / name.lstrip("/"), []
+    for place in [folder, *folder.parents]:
+        most, now = _read(place / limit).strip(), _read(place / used).strip()
+        if most.isdigit() and int(most) < UNLIMITED:
+            cached = _field(place / "memory.stat", "inactive_file") or 0  # given back when it is asked for
+            left.append(int(most) - (int(now) - cached if now.isdigit() else 0))
+        if place == root:
+            break
+    return left
+
+
+def _address_space() -> list[int]:
+    """What `ulimit -v` leaves, if it is set."""
+    if sys.platform == "win32":
+        return []
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if soft == resource.RLIM_INFINITY:
+        return []
+    pages = _read(Path("/proc/self/statm")).split()
+    return [soft - (os.sysconf("SC_PAGE_SIZE") * int(pages[0]) if pages else 0)]
+
+
+def _field(path: Path, name: str) -> int | None:
+    """The number after a name that begins a line."""
+    for line in _read(path).splitlines():
+        words = line.split()
+        if words[:1] == [name] and len(words) > 1:
+            return int(words[1])
+    return None
+
+
+def _read(path: Path) -> str:
+    """The text of a file of the system, or nothing where there is none."""
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""
