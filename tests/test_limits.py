@@ -52,7 +52,7 @@ def test_the_limit_of_a_control_group_above_counts(
 
 def test_work_that_does_not_fit_is_refused_with_the_numbers() -> None:
     check_memory(1.0, "a byte", "never")
-    with pytest.raises(ValueError, match=r"^the coin needs about 8.0e\+09 TB of memory, and .* are available: lower n$"):
+    with pytest.raises(ValueError, match=r"^the coin needs about 8.0e\+09 TB of memory, and .* available: lower n$"):
         check_memory(8e21, "the coin", "lower n")
 
 

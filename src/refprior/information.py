@@ -30,7 +30,7 @@ __all__ = [
     "uniform",
 ]
 
-MEMORY_BUDGET = 2**30  # bytes that the enumeration of C^N labelings may hold at once
+MEMORY_BUDGET = 2**28  # bytes that the enumeration of C^N labelings may hold at once
 MOST_LABELINGS = 10**8  # more are not enumerated, however small the chunks: it would take hours
 _COPIES = 10  # tensors of shape (K, b, C^N) alive at the peak of a chunk's backward pass; a test measures that it holds
 

@@ -1,7 +1,11 @@
 """recipe.json: what it says, and which runs go on: the same recipe, the same data, the same network."""
 
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -14,15 +18,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+import refprior
 from refprior.data import Examples, Task
 from refprior.methods import FixMatch, ReferencePrior
 from refprior.networks import MLP
 from refprior.recipes import named
 from refprior.report import summarise, write_report
-from refprior.training import Origin, Recipe, load, train
+from refprior.training import Origin, Recipe, Stopped, load, train
 from refprior.training._header import differences, read_header
+from tests import records
 from tests.records import content, seal
-from tests.training.interruption import assert_same_run, stop
+from tests.training.interruption import assert_same_run, signal_at, stop
 from tests.training.recipes import Own, colours, convolutional, perceptron, second_stage
 
 SHORT = {"steps": "6", "unlabelled_batch": "8", "labelled_batch": "10", "evaluate_every": "3", "network.width": "4"}
@@ -269,3 +275,42 @@ def test_each_stage_has_its_own_record(tmp_path: Path) -> None:
     assert first.tensors["9.weight"] == (3, 64)
     assert len(whole.data.classes) == 4
     assert len(first.data.classes) == 3
+
+
+def test_the_environment_names_the_sources_and_only_a_commit_of_their_own(finished: Path, tmp_path: Path) -> None:
+    (environment,) = json.loads((finished / "recipe.json").read_text())["environments"]
+    assert re.fullmatch("[0-9a-f]{16}", environment["sources"])
+    assert environment["instructions"] == torch.backends.cpu.get_cpu_capability()
+    package = tmp_path / "project" / "site-packages" / "refprior"
+    shutil.copytree(Path(refprior.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    git = ["git", "-C", str(tmp_path / "project"), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-qm", "someone's project", "--allow-empty"], check=True)
+    script = "from refprior.training._header import environment as e; print(e(None)['commit'], e(None)['sources'])"
+    found = {}
+    for name in ("before", "after"):
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONPATH": str(package.parent)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found[name] = done.stdout.split()
+        (package / "_checks.py").write_text((package / "_checks.py").read_text() + "\n")
+    assert found["before"] == ["None", environment["sources"]]
+    assert found["after"][1] != environment["sources"]
+
+
+def test_what_changed_since_is_said_when_a_run_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(Stopped):
+        train(perceptron(steps=4, evaluate_every=1), tmp_path / "run", watch=signal_at(2))
+    header = tmp_path / "run" / "recipe.json"
+    (environment,) = records.content(header)["environments"]
+    records.change(header, environments=[{**environment, "threads": 77}])
+    train(perceptron(steps=4, evaluate_every=1), tmp_path / "run")
+    threads = torch.get_num_threads()
+    assert f"goes on with threads: 77 → {threads} (then → now): the last bits may differ" in caplog.text
+    caplog.clear()
+    train(perceptron(steps=4, evaluate_every=1), tmp_path / "run")
+    assert "the last bits" not in caplog.text

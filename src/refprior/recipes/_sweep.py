@@ -1,14 +1,21 @@
 """Many runs of one recipe: every combination of settings and seeds, one folder per cell, several at once."""
 
+import os
 import re
+import signal
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
 
 from refprior._checks import whole_number
 from refprior.recipes._named import named
 from refprior.training import Recipe, train
+
+_TO_SAVE = 10.0  # seconds that a process without its parent has for its last checkpoint
 
 Function = str | Callable[..., Recipe]
 
@@ -111,13 +118,17 @@ def run_cells(chosen: Sequence[Cell], out: Path, jobs: int) -> Iterator[Outcome]
     from joblib import Parallel, delayed
 
     threads = max(1, torch.get_num_threads() // whole_number("jobs", jobs, at_least=1))
-    work = (delayed(_run_cell)(cell, out, threads) for cell in chosen)
+    work = (delayed(_run_cell)(cell, out, threads, os.getpid()) for cell in chosen)
     yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(work)
 
 
-def _run_cell(cell: Cell, out: Path, threads: int) -> Outcome:
+def _run_cell(cell: Cell, out: Path, threads: int, parent: int) -> Outcome:
     import torch
 
+    if os.getpid() != parent:
+        _end_with(parent)
+    if parent not in (os.getpid(), os.getppid()):
+        os._exit(128 + signal.SIGTERM)
     torch.set_num_threads(threads)
     recipe, origin = named(cell.recipe, cell.settings, seed=cell.seed)
     try:
@@ -125,3 +136,17 @@ def _run_cell(cell: Cell, out: Path, threads: int) -> Outcome:
     except (ValueError, OSError, ArithmeticError) as error:
         return Outcome(cell, str(error))
     return Outcome(cell)
+
+
+@cache  # once in each process
+def _end_with(parent: int) -> None:
+    """Have this process end when its parent is gone: its cell is saved, and it takes no further one."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_TO_SAVE)
+        os._exit(128 + signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()

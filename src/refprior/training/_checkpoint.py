@@ -23,6 +23,7 @@ from torch import Tensor
 from refprior._files import open_file, read_record, write_record
 from refprior.data import Normaliser
 from refprior.particles import Particles
+from refprior.training import _randomness as randomness
 from refprior.training._folder import Written, read_records, write_tensors
 from refprior.training._loop import State
 from refprior.training._records import Record
@@ -124,16 +125,10 @@ def state_tensors(state: State) -> Tensors:
         "teacher": state.teacher.state_dict(),
         "optimiser": _optimiser_tensors(state.optimiser),
         "normaliser": state.normaliser.state_dict(),
-        **{name: stream.state_dict() for name, stream in state.sampler.streams.items()},
-        "drawing": {"generator": state.sampler.generator.get_state()},
-        "global": {"generator": torch.get_rng_state()},
+        **state.sampler.state_dict(),
+        "global": randomness.state_dict(state.sampler.generator.device),
         "memory": {name: tensor.clone() for name, tensor in state.memory.items()},  # a file takes no tensor twice
     }
-    for name in ("weak", "strong"):
-        view = getattr(state.sampler, name)
-        parts[name] = view.state_dict() if hasattr(view, "state_dict") else {}
-    if state.sampler.generator.device.type == "cuda":
-        parts["cuda"] = {"generator": torch.cuda.get_rng_state(state.sampler.generator.device)}
     return {f"{part}.{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
 
 
@@ -147,16 +142,8 @@ def restore(state: State, checkpoint: Checkpoint) -> None:
         state.teacher.load_state_dict(_part(saved, "teacher"))
         _load_optimiser(state.optimiser, _part(saved, "optimiser"), summary.step > summary.skipped)
         state.normaliser = Normaliser(**_part(saved, "normaliser"))
-        for name, stream in state.sampler.streams.items():
-            stream.load_state_dict(_part(saved, name))
-        for name in ("weak", "strong"):
-            view = getattr(state.sampler, name)
-            if hasattr(view, "state_dict"):
-                view.load_state_dict(_part(saved, name))
-        state.sampler.generator.set_state(saved["drawing.generator"])
-        torch.set_rng_state(saved["global.generator"])
-        if "cuda.generator" in saved and state.sampler.generator.device.type == "cuda":
-            torch.cuda.set_rng_state(saved["cuda.generator"], state.sampler.generator.device)
+        state.sampler.load_state_dict({name: _part(saved, name) for name in state.sampler.state_dict()})
+        randomness.load_state_dict(_part(saved, "global"), state.sampler.generator.device)
     except (RuntimeError, TypeError, ValueError, KeyError) as error:
         raise CheckpointError(f"{checkpoint.path} does not fit this run: {error}") from None
     device = state.particles.prior_logits.device
@@ -206,7 +193,7 @@ def _check_fit(checkpoint: Checkpoint, expected: Tensors) -> None:
         "labelled.waiting",
         "unlabelled.waiting",
         "source.waiting",
-        "cuda.",
+        "global.cuda",
     )
     shapes = {name: (tuple(t.shape), t.dtype) for name, t in expected.items() if not name.startswith(free)}
     found = {name: (tuple(t.shape), t.dtype) for name, t in checkpoint.tensors.items() if not name.startswith(free)}

@@ -44,6 +44,24 @@ class Sampler:
             source_labels=source.labels,
         )
 
+    def state_dict(self) -> dict[str, dict[str, Tensor]]:
+        """All of it that changes, by part."""
+        views = {"weak": self.weak, "strong": self.strong}
+        return {
+            **{name: stream.state_dict() for name, stream in self.streams.items()},
+            "drawing": {"generator": self.generator.get_state()},
+            **{name: view.state_dict() if hasattr(view, "state_dict") else {} for name, view in views.items()},
+        }
+
+    def load_state_dict(self, state: dict[str, dict[str, Tensor]]) -> None:
+        """Go on exactly where `state_dict` was called."""
+        for name, stream in self.streams.items():
+            stream.load_state_dict(state[name])
+        for name, view in {"weak": self.weak, "strong": self.strong}.items():
+            if hasattr(view, "load_state_dict"):
+                view.load_state_dict(state[name])
+        self.generator.set_state(state["drawing"]["generator"])
+
     def _unlabelled(self, recipe: Recipe, task: Task, normaliser: Normaliser) -> tuple[Tensor, Views]:
         """Places in the pool, and the views that the method needs, by name: (n,), (n, ...) each."""
         needs, device = recipe.method.needs, task.unlabelled.device

@@ -8,6 +8,7 @@ import torch
 from refprior.training._checkpoint import state_tensors
 from refprior.training._evaluate import evaluate_all
 from refprior.training._loop import begin, differentiate, draw, update
+from refprior.training._memory import check_training_fits
 from refprior.training._recipe import Recipe
 
 
@@ -43,6 +44,7 @@ def estimate(recipe: Recipe, device: torch.device, steps: int = 5) -> Estimate:
     >>> rp.training.estimate(rp.recipes.digits_ssl(), torch.device("cpu"), steps=1).total_seconds > 0
     True
     """
+    check_training_fits(recipe)
     task = recipe.read_task().to(device)
     state = begin(recipe, task, device)
     times = []

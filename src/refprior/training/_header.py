@@ -1,12 +1,15 @@
 """recipe.json: what a run is, as a record that reads back. It holds the recipe, what identifies the data and the
 network, where the recipe came from, and one environment for each time that it was trained."""
 
+import hashlib
+import logging
 import os
 import platform
 import shlex
 import subprocess
 import time
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,7 +26,9 @@ from refprior.training._folder import METRICS, RECIPE, check_folder
 from refprior.training._recipe import Recipe
 
 FORMAT = 3
+log = logging.getLogger("refprior")
 REMEDY = "Give another folder, or say --fresh (in Python fresh=True) to move it aside and start over"
+_DECISIVE = ("python", "sources", "instructions", "threads")  # with the packages, what the last bits depend on
 _PACKAGES = ("torch", "numpy", "scikit-learn", "safetensors")
 
 
@@ -91,7 +96,10 @@ def write_header(folder: Path, header: Header) -> None:
     """recipe.json, with the environment of this time added to the earlier ones."""
     before = read_header(folder) if (folder / RECIPE).exists() else header
     origin = header.origin if header.origin is not None else before.origin
-    now = replace(header, origin=origin, environments=[*before.environments, environment(origin)])
+    this = environment(origin)
+    if before.environments:
+        warn_of_changes(folder, before.environments[-1], this)
+    now = replace(header, origin=origin, environments=[*before.environments, this])
     write_record(folder / RECIPE, FORMAT, msgspec.to_builtins(now))
 
 
@@ -157,11 +165,13 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
 
 
 def environment(origin: Origin | None) -> dict[str, Any]:
-    """What made a run: versions, commit, machine, threads, time, and the command to repeat it."""
+    """What made a run: versions, sources, machine, threads, time, and the command to repeat it."""
     return {
         "python": platform.python_version(),
         "packages": {"refprior": __version__, **{name: version(name) for name in _PACKAGES}},
+        "sources": _sources(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "instructions": torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "commit": _commit(),
@@ -169,11 +179,31 @@ def environment(origin: Origin | None) -> dict[str, Any]:
     }
 
 
+def warn_of_changes(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Say what is no longer as it was when a run goes on: the last bits of its numbers may differ."""
+    known = {name: before.get(name) for name in _DECISIVE} | {"packages": before.get("packages")}
+    changes = differences(known, {name: now[name] for name in known})
+    if changes:
+        log.warning("%s goes on with %s (then → now): the last bits may differ", folder, "; ".join(changes))
+
+
+@cache
+def _sources() -> str:
+    """A hash of the package's own code."""
+    root, digest = Path(__file__).parents[1], hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 def _commit() -> str | None:
-    """The commit of the source, where it is a checkout."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    """The commit of the source, where it is a checkout; not that of a repository that happens to be around it."""
+    command = ["git", "-C", str(Path(__file__).parent), "log", "-1", "--format=%H", "--", Path(__file__).name]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10)
+        if done.returncode or not done.stdout.strip():  # not a repository, or this file is not in its history
+            return None
+        head = subprocess.run([*command[:3], "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return head.stdout.strip() or None

@@ -9,7 +9,7 @@ to do with it: write a line, draw a bar, stop.
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
 
@@ -26,6 +26,7 @@ from refprior.training._draw import Sampler, part_sizes
 from refprior.training._evaluate import evaluate_all, log_probabilities
 from refprior.training._fit import check_needs, check_network, check_result, check_views
 from refprior.training._optimiser import update_average
+from refprior.training._randomness import kept
 from refprior.training._recipe import Recipe
 from refprior.training._records import Record
 from refprior.training._stages import first_weights
@@ -47,6 +48,7 @@ class State:
     step: int = 0
     skipped: int = 0  # steps whose loss or gradient was not finite
     seconds: float = 0.0  # spent training, over all interruptions
+    interruptible: bool = False  # an exception now would leave everything as it was before the step
 
 
 def begin(recipe: Recipe, task: Task, device: torch.device, start: Particles | None = None) -> State:
@@ -72,14 +74,15 @@ def optimise(recipe: Recipe, task: Task, state: State) -> Iterator[Record | None
     while state.step < recipe.steps:
         started = time.perf_counter()
         rate = recipe.optimiser.set_rate(state.optimiser, state.step, recipe.steps)
-        batch = draw(recipe, task, state)
-        undo = _undo(state) if recipe.skip_not_finite else None
-        loss = differentiate(recipe, task, batch, state)
-        trouble = find_trouble(state.particles, batch, loss, state.step + 1)
+        with _taken_back(state):
+            batch = draw(recipe, task, state)
+            undo = _undo(state)
+            loss = differentiate(recipe, task, batch, state)
+            trouble = find_trouble(state.particles, batch, loss, state.step + 1)
         if trouble is None:
             update(recipe, state)
             _refuse(find_bad_weights(state.particles, batch, state.step + 1))
-        elif undo is not None and state.skipped < recipe.skip_not_finite:
+        elif state.skipped < recipe.skip_not_finite:
             undo()
             state.skipped += 1
         else:
@@ -138,6 +141,23 @@ def update(recipe: Recipe, state: State) -> None:
 def _refuse(trouble: Trouble | None) -> None:
     if trouble is not None:
         raise NotFiniteError(trouble)
+
+
+@contextmanager
+def _taken_back(state: State) -> Iterator[None]:
+    """What happens here changes nothing if it does not come to its end: a signal may end it at any moment."""
+    device = state.sampler.generator.device
+    drawn, put_back, undo = state.sampler.state_dict(), kept(device), _undo(state)
+    state.interruptible = True
+    try:
+        yield
+    except BaseException:
+        state.interruptible = False
+        state.sampler.load_state_dict(drawn)
+        put_back()
+        undo()
+        raise
+    state.interruptible = False
 
 
 def _undo(state: State) -> Callable[[], None]:

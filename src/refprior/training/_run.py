@@ -34,6 +34,7 @@ from refprior.posterior import (
 from refprior.training import _checkpoint as checkpoint
 from refprior.training._evaluate import CONSENSUS_IMAGES, evenly_spaced, log_probabilities
 from refprior.training._header import Header, check_same_network, read_header
+from refprior.training._memory import check_loading_fits
 from refprior.training._parts import take_apart, to_plain
 from refprior.training._recipe import Recipe, check_handed_in, read_recipe
 from refprior.training._records import Record
@@ -161,6 +162,7 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
     header = read_header(path)
     recipe = recipe_of(path, header, parts)
     _warn_of_edits(path, header, parts)
+    check_loading_fits(recipe)
     raw = Particles(recipe.network, recipe.particles, seed=recipe.seed)
     check_same_network(header, raw, str(path), "Hand in the network it was trained with, network=…")
     ema = deepcopy(raw).requires_grad_(False).eval()

@@ -3,9 +3,9 @@
 import logging
 import os
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -19,19 +19,22 @@ from refprior.training import _folder as folder
 from refprior.training import _snapshot as snapshot
 from refprior.training._header import Origin, check_same_parts, check_same_run, make_header, write_header
 from refprior.training._loop import State, begin, optimise
+from refprior.training._memory import check_training_fits
+from refprior.training._randomness import own_randomness
 from refprior.training._recipe import Recipe
 from refprior.training._records import Record
 from refprior.training._run import Run
 from refprior.training._saving import Saver
 from refprior.training._stages import check_stages
-from refprior.training._stopping import Stop, Stopped, stopping
+from refprior.training._stopping import Interrupted, Stop, Stopped, stopping
 from refprior.training._trouble import NotFiniteError, Trouble, dump
 
 Watcher = Callable[[Record], None]
 log = logging.getLogger("refprior")
+_QUIET = 2.0  # seconds after which a watcher hears of a step that has no record
 
 
-@dataclass(frozen=True)
+@dataclass
 class Session:
     """What all stages of one call of `train` share."""
 
@@ -40,6 +43,16 @@ class Session:
     watch: Watcher | None
     save_every: float | None
     stop: Stop
+    told: float = field(default_factory=time.monotonic)
+
+    def tell(self, recipe: Recipe, state: State, record: Record | None) -> None:
+        """Tell the watcher of a record; where steps are slow, also of the steps between two of them."""
+        now = time.monotonic()
+        if record is None and now - self.told > _QUIET:
+            record = Record(state.step, recipe.steps, 0.0, None, state.seconds)
+        if self.watch is not None and record is not None:
+            self.told = now
+            self.watch(record)
 
 
 def train(
@@ -54,7 +67,8 @@ def train(
 ) -> Run:
     """Train every stage of a recipe. With `out`, write the run folder on the way, or go on with the one that is there.
 
-    watch: called with each record as it is made. origin: what recipe.json says of where the recipe came from.
+    watch: called with each record as it is made; where steps are slow, between them with one of the step and the time
+    alone, which is not kept. origin: what recipe.json says of where the recipe came from.
     fresh: move an existing folder aside and start over. save_every: seconds between checkpoints; by default 30, and
     longer where saving would take more than 1 % of the time.
 
@@ -69,6 +83,7 @@ def train(
     device = torch.device(device)
     if save_every is not None:
         number("save_every", save_every, at_least=0)
+    check_training_fits(recipe)
     _prefer_large_pages(recipe)
     if out is None:
         return _train_in_memory(recipe, device, watch)
@@ -83,14 +98,15 @@ def train(
 def _train_in_memory(recipe: Recipe, device: torch.device, watch: Watcher | None) -> Run:
     check_stages(recipe)
     start = _train_in_memory(recipe.start, device, watch).particles if recipe.start is not None else None
-    with _own_randomness(recipe.seed, device):
+    with own_randomness(recipe.seed + 3, device):
         task = recipe.read_task().to(device)
         state = begin(recipe, task, device, start)
         history = []
         for record in optimise(recipe, task, state):
             if record is not None:
                 history.append(record)
-                _tell(watch, record)
+                if watch is not None:
+                    watch(record)
     return _run(recipe, task, state, history)
 
 
@@ -98,7 +114,7 @@ def _train_stage(recipe: Recipe, path: Path, origin: Origin | None, session: Ses
     """Train one stage in its folder, from its last checkpoint, or else from the stage before it or from new weights."""
     path.mkdir(exist_ok=True)
     check_same_run(path, recipe)
-    with _own_randomness(recipe.seed, session.device):
+    with own_randomness(recipe.seed + 3, session.device):
         task = recipe.read_task().to(session.device)
         state, metrics = _restored(recipe, task, path, origin, session)
         history = checkpoint.read_history(path)
@@ -152,6 +168,7 @@ def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, ses
     due = snapshot.steps(recipe)
     if state.step in due:
         _try_snapshot(saver.path, task, state)
+    session.stop.within_step = lambda: state.interruptible
     try:
         for record in optimise(recipe, task, state):
             if state.step in due:
@@ -159,12 +176,15 @@ def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, ses
             if record is not None:
                 saver.metrics.append(record)
                 history.append(record)
-                _tell(session.watch, record)
+            session.tell(recipe, state, record)
             if state.step == recipe.steps or session.stop.signal_number is not None:
                 saver.must_save(state)
                 _stop_if_asked(recipe, state, saver.path, session)
             elif saver.due():
                 saver.try_save(state)
+    except Interrupted:
+        saver.must_save(state)
+        _stop_if_asked(recipe, state, saver.path, session)
     except NotFiniteError as error:
         raise NotFiniteError(error.trouble, f"; {_dumped(saver.path, error.trouble)}") from None
     return history
@@ -195,11 +215,6 @@ def _stop_if_asked(recipe: Recipe, state: State, path: Path, session: Session) -
         raise Stopped(f"{message}; {again}", session.stop.signal_number)
 
 
-def _tell(watch: Watcher | None, record: Record) -> None:
-    if watch is not None:
-        watch(record)
-
-
 def _run(recipe: Recipe, task: Task, state: State, history: list[Record], path: Path | None = None) -> Run:
     return Run(
         recipe=recipe,
@@ -227,11 +242,3 @@ def _prefer_large_pages(recipe: Recipe) -> None:
     """
     if "THP_MEM_ALLOC_ENABLE" not in os.environ and not convolves(Particles(recipe.network, 1)):
         os.environ["THP_MEM_ALLOC_ENABLE"] = "1"
-
-
-@contextmanager
-def _own_randomness(seed: int, device: torch.device) -> Iterator[None]:
-    """Networks may draw from the global generators (dropout): seed them for the run, and give them back after it."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed + 3)
-        yield

@@ -24,6 +24,7 @@ from refprior.training._evaluate import log_probabilities
 from refprior.training._folder import write_tensors
 from refprior.training._header import read_header
 from refprior.training._loop import State
+from refprior.training._memory import check_loading_fits
 from refprior.training._recipe import Recipe
 from refprior.training._run import recipe_of, same_task
 
@@ -144,6 +145,7 @@ def read(run: Path) -> Film | None:
 
 def from_checkpoints(run: Path, recipe: Recipe, task: Task) -> Film:
     """The start and the checkpoints of a run, for runs that kept no snapshots; a damaged one is left out."""
+    check_loading_fits(recipe)
     raw, ema = (Particles(recipe.network, recipe.particles, seed=recipe.seed) for _ in range(2))
     start = [take(task, 0, raw, recipe.inputs.fit(task.training_images))] if recipe.start is None else []
     taken = []

@@ -1,11 +1,13 @@
-"""Ctrl-C and SIGTERM ask a run to finish its step and save; a second Ctrl-C ends it at once."""
+"""Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 ask a run to save and stop; a second Ctrl-C ends it at once."""
 
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)  # of people, systems, terminals, schedulers
 
 
 class Stopped(KeyboardInterrupt):
@@ -22,14 +24,22 @@ class Stopped(KeyboardInterrupt):
 
 
 class Stop:
-    """Which signal asked, if any."""
+    """Which signal asked, if any. Within a step it is obeyed at once, elsewhere when what is under way is done."""
 
-    signal_number: int | None = None
+    def __init__(self) -> None:
+        self.signal_number: int | None = None
+        self.within_step: Callable[[], bool] = lambda: False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self.signal_number is not None and number == signal.SIGINT:
             os._exit(128 + number)
         self.signal_number = number
+        if self.within_step():
+            raise Interrupted
+
+
+class Interrupted(BaseException):
+    """A step was given up in the middle: the state is that before it."""
 
 
 @contextmanager
@@ -51,12 +61,13 @@ def terminable() -> Iterator[None]:
 
 @contextmanager
 def stopping() -> Iterator[Stop]:
-    """Listen to the two signals; outside the main thread, where Python cannot, listen to nothing."""
+    """Listen to the signals; outside the main thread, where Python cannot, listen to nothing."""
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores one
+    before = {number: signal.signal(number, stop) for number in heard}
     try:
         yield stop
     finally:

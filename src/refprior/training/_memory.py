@@ -1,0 +1,57 @@
+"""What a run takes at the least, from shapes alone: refused before anything is made if it cannot fit."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from refprior._limits import check_memory
+from refprior.particles import Particles
+from refprior.training._recipe import Recipe
+
+_LOADED = 3  # copies of the weights: themselves, their moving average, and what is read from the file
+
+
+def check_training_fits(recipe: Recipe) -> None:
+    """Refuse networks that cannot fit: weights, gradient, moving average, what the optimiser remembers."""
+    stage: Recipe | None = recipe
+    while stage is not None:
+        _check(stage, 4 + (stage.optimiser.kind == "adam"))
+        stage = stage.start
+
+
+def check_loading_fits(recipe: Recipe) -> None:
+    """Refuse networks that cannot fit when they only predict."""
+    _check(recipe, _LOADED)
+
+
+def _check(recipe: Recipe, copies: int) -> None:
+    numbers, size = network_size(recipe.network)
+    check_memory(
+        float(copies) * recipe.particles * size,
+        f"particles={recipe.particles:,}, each a network of {numbers:,} numbers,",
+        "lower particles, or make the network smaller",
+    )
+
+
+def network_size(make: Callable[[], nn.Module]) -> tuple[int, int]:
+    """How many numbers one network has, and in how many bytes; made without memory where its code allows that."""
+    try:
+        with torch.device("meta"), _WithoutNormal():
+            network = make()
+    except (TypeError, RuntimeError, NotImplementedError):
+        with torch.random.fork_rng(devices=[]):
+            network = Particles(make, 1).network
+    if not isinstance(network, nn.Module):
+        raise ValueError(f"the function must make a network, an nn.Module; it made a {type(network).__name__}")
+    tensors = list(network.state_dict().values())
+    return sum(t.numel() for t in tensors), sum(t.numel() * t.element_size() for t in tensors)
+
+
+class _WithoutNormal(TorchFunctionMode):
+    """Initial weights are not drawn: on tensors without memory, the first normal one takes seconds of imports."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return args[0] if function is Tensor.normal_ else function(*args, **(kwargs or {}))
