@@ -21,6 +21,7 @@ import msgspec
 PART = ".part"  # how the names of files in the making end
 SEAL = "checksum"
 _RECORD_LIMIT = 64 << 20  # bytes of a JSON file
+_QUOTED = 300  # characters of an error
 _DEPTH = 100  # of objects and lists in a JSON file
 
 
@@ -85,10 +86,18 @@ def read_json(path: Path) -> Any:
     """The content of a JSON file."""
     text = read_bytes(path, _RECORD_LIMIT)
     try:
+        return decode(text)
+    except ValueError as error:
+        raise ValueError(f"{path} is not valid JSON: {in_short(error)}") from None
+
+
+def decode(text: bytes) -> Any:
+    """What JSON text holds, not nested more deeply than any record is."""
+    try:
         content = msgspec.json.decode(text)
-        _check_depth(content)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not valid JSON: {error}") from None
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
+    _check_depth(content)
     return content
 
 
@@ -98,13 +107,19 @@ def read_bytes(path: Path, limit: int) -> bytes:
         size = os.fstat(file.fileno()).st_size
         if size > limit:
             raise ValueError(f"{path} has {size:,} bytes, more than the {limit:,} that are read of such a file")
-        return file.read(limit)
+        return file.read(size)
 
 
 def open_file(path: Path) -> BufferedReader:
     """An ordinary file to read, opened without following a link and without waiting for a pipe."""
     check_ordinary(path)
     return open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+
+
+def in_short(error: Exception) -> str:
+    """What an error says, as one printable line: it may quote whatever a file holds."""
+    line = "".join(letter if letter.isprintable() else " " for letter in " ".join(str(error).split()))
+    return line if len(line) <= _QUOTED else f"{line[:_QUOTED]}…"
 
 
 def check_ordinary(*paths: Path) -> None:

@@ -14,7 +14,7 @@ import msgspec
 import torch
 from torch import Tensor
 
-from refprior._files import read_record, write_record
+from refprior._files import in_short, read_record, write_record
 from refprior.posterior import Consensus
 from refprior.training import Run
 from refprior.training._evaluate import CONSENSUS_IMAGES
@@ -135,7 +135,7 @@ def read_questions(folder: Path | str) -> Questions:
     try:
         questions = msgspec.convert(read_record(path, FORMAT), Questions)
     except msgspec.ValidationError as error:
-        raise ValueError(f"{path} is damaged: {error}") from None
+        raise ValueError(f"{path} is damaged: {in_short(error)}") from None
     if len(questions.answers) > len(questions.asked):
         raise ValueError(f"{path} is damaged: {len(questions.answers)} answers to {len(questions.asked)} questions")
     return questions

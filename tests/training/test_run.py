@@ -22,7 +22,7 @@ from refprior.data import FewLabels, Normaliser, PrincipalComponents, Task, task
 from refprior.methods import Loss, Needs, Step, Supervised
 from refprior.networks import MLP, SmallCNN
 from refprior.posterior import predictive
-from refprior.training import Recipe, Run, load, train
+from refprior.training import NotFiniteError, Recipe, Run, load, train
 from refprior.training._evaluate import log_probabilities
 from tests import records
 from tests.training.interruption import stop
@@ -315,20 +315,39 @@ def test_a_run_that_stopped_before_its_first_record_has_no_result(tmp_path: Path
     assert run.predict(DIGITS().test.images[:3]).shape == (3, len(header["data"]["classes"]))
 
 
-def test_a_run_that_diverged_at_its_end_reads_back(tmp_path: Path) -> None:
-    """The last update makes weights whose outputs are no numbers: the scores are none either."""
+def test_a_run_that_diverged_at_its_end_keeps_the_weights_before_it(tmp_path: Path) -> None:
+    """The last update makes weights whose outputs are no numbers: they are not saved."""
 
     def unbounded() -> nn.Module:
         return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10))
 
     wild = replace(perceptron().optimiser, learning_rate=1e30, schedule="constant")
-    trained = train(perceptron(network=unbounded, optimiser=wild, steps=1), tmp_path / "run")
-    assert trained.result.evaluation is not None
-    assert not np.isfinite(trained.result.evaluation.test.raw.negative_log_likelihood)
+    with pytest.raises(NotFiniteError, match="step 1: the loss on the test and validation part is not finite"):
+        train(perceptron(network=unbounded, optimiser=wild, steps=1), tmp_path / "run")
     loaded = load(tmp_path / "run", network=unbounded)
-    assert loaded.result.step == trained.result.step == 1
-    assert loaded.result.evaluation is not None
-    assert not np.isfinite(loaded.result.evaluation.test.raw.negative_log_likelihood)
+    assert loaded.step == 0
+    assert np.isfinite(loaded.predict(loaded.task.test.images)).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"classes": ["a", "b"] * 50}, "the network gives 10 outputs for 100 classes"),
+        ({"shape": [3, 9, 9]}, r"the weights do not fit images of \(3, 9, 9\)"),
+        ({"shape": [10**6, 10**6]}, "the folder is damaged"),
+        ({"shape": [-1, 8, 8]}, "the weights do not fit images of"),
+    ],
+    ids=["classes", "shape", "huge", "negative"],
+)
+def test_a_header_that_does_not_fit_the_weights_is_refused(
+    change: dict[str, Any], words: str, tmp_path: Path, trained: Run
+) -> None:
+    assert trained.path is not None
+    shutil.copytree(trained.path, tmp_path / "run")
+    header = tmp_path / "run" / "recipe.json"
+    records.change(header, data={**records.content(header)["data"], **change})
+    with pytest.raises(ValueError, match=rf"\A[^\n]*{words}[^\n]*\Z"):
+        load(tmp_path / "run")
 
 
 NETWORK = """

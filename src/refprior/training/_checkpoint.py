@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from refprior._files import open_file, read_record, write_record
+from refprior._files import in_short, open_file, read_record, write_record
 from refprior.data import Normaliser
 from refprior.particles import Particles
 from refprior.training import _randomness as randomness
@@ -94,7 +94,9 @@ def read(run: Path, step: int) -> Checkpoint:
         # Copies: what safetensors gives is the file itself in memory, and would go with it.
         tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
     except (SafetensorError, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
-        raise error if isinstance(error, CheckpointError) else CheckpointError(f"{path} is damaged: {error}") from None
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f"{path} is damaged: {in_short(error)}") from None
     return Checkpoint(path, summary, tensors)
 
 
@@ -104,7 +106,8 @@ def read_summary(run: Path, step: int) -> Summary:
     try:
         summary = msgspec.convert(read_record(path, FORMAT), Summary)
     except (OSError, ValueError) as error:
-        raise CheckpointError(str(error) if str(path) in str(error) else f"{path} is damaged: {error}") from None
+        named = str(path) in str(error)
+        raise CheckpointError(str(error) if named else f"{path} is damaged: {in_short(error)}") from None
     if summary.step != step:
         raise CheckpointError(f"{path} is of step {summary.step}: it was renamed")
     return summary
@@ -145,7 +148,7 @@ def restore(state: State, checkpoint: Checkpoint) -> None:
         state.sampler.load_state_dict({name: _part(saved, name) for name in state.sampler.state_dict()})
         randomness.load_state_dict(_part(saved, "global"), state.sampler.generator.device)
     except (RuntimeError, TypeError, ValueError, KeyError) as error:
-        raise CheckpointError(f"{checkpoint.path} does not fit this run: {error}") from None
+        raise CheckpointError(f"{checkpoint.path} does not fit this run: {in_short(error)}") from None
     device = state.particles.prior_logits.device
     state.memory = {name: tensor.to(device) for name, tensor in _part(saved, "memory").items()}
     state.step, state.seconds, state.skipped = summary.step, summary.seconds, summary.skipped
@@ -158,7 +161,7 @@ def load_weights(checkpoint: Checkpoint, *, raw: Particles, ema: Particles) -> N
         ema.load_state_dict(_part(checkpoint.tensors, "teacher"))
         return Normaliser(**_part(checkpoint.tensors, "normaliser"))
     except (RuntimeError, TypeError, ValueError, KeyError) as error:
-        raise CheckpointError(f"{checkpoint.path} does not fit its recipe: {error}") from None
+        raise CheckpointError(f"{checkpoint.path} does not fit its recipe: {in_short(error)}") from None
 
 
 def latest(run: Path, use: Callable[[Checkpoint], T], *, rename_damaged: bool = False) -> T | None:

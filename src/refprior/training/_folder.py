@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from refprior._files import check_ordinary, open_file, read_bytes, write_atomically, write_bytes
+from refprior._files import check_ordinary, decode, in_short, open_file, read_bytes, write_atomically, write_bytes
 from refprior.training._records import Record
 
 RECIPE, METRICS = "recipe.json", "metrics.jsonl"
@@ -140,9 +140,9 @@ def read_records(folder: Path, known: Written | None = None) -> list[Record]:
     records = []
     for number, line in enumerate(read_bytes(path, _LIMIT).splitlines(), start=1):
         try:
-            records.append(Record.from_dict(msgspec.json.decode(line)))
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path}, line {number} is not a record: {error}") from None
+            records.append(Record.from_dict(decode(line)))
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number} is not a record: {in_short(error)}") from None
     return records
 
 

@@ -18,7 +18,7 @@ import msgspec
 import torch
 
 from refprior import __version__
-from refprior._files import read_record, write_record
+from refprior._files import in_short, read_record, write_record
 from refprior.data import Task, TaskRecord
 from refprior.data._fingerprint import check_same_data, fingerprint
 from refprior.particles import Particles
@@ -113,7 +113,7 @@ def read_header(folder: Path) -> Header:
     try:
         header = msgspec.convert(record, Header)
     except ValueError as error:
-        raise ValueError(f"{path} is not the record of a run: {error}") from None
+        raise ValueError(f"{path} is not the record of a run: {in_short(error)}") from None
     if not all(isinstance(header.recipe.get(name), int) for name in ("steps", "seed")):
         raise ValueError(f"{path} is not the record of a run: steps and seed must be whole numbers")
     return header

@@ -3,6 +3,7 @@
 # K particles, n images, C classes
 
 import logging
+import math
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ import torch
 from torch import Tensor
 
 from refprior._checks import one_of
+from refprior._files import in_short
+from refprior._limits import check_memory
 from refprior.data import Examples, Normaliser, Task, TaskRecord
 from refprior.data._fingerprint import DTYPES, check_same_data
 from refprior.data._task import check_images
@@ -33,6 +36,7 @@ from refprior.posterior import (
 )
 from refprior.training import _checkpoint as checkpoint
 from refprior.training._evaluate import CONSENSUS_IMAGES, evenly_spaced, log_probabilities
+from refprior.training._folder import RECIPE
 from refprior.training._header import Header, check_same_network, read_header
 from refprior.training._memory import check_loading_fits
 from refprior.training._parts import take_apart, to_plain
@@ -174,7 +178,7 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
     if found is None:
         raise ValueError(f"{path} has no checkpoint yet: nothing to load")
     step, normaliser = found
-    return Run(
+    run = Run(
         recipe=recipe,
         data=header.data,
         particles=raw.to(device),
@@ -185,6 +189,19 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
         path=path,
         find_task=partial(same_task, recipe, header, path, device),
     )
+    _check_predicts(run)
+    return run
+
+
+def _check_predicts(run: Run) -> None:
+    """Refuse a folder whose files do not fit each other: an empty image goes through all of them."""
+    check_memory(8.0 * math.prod(run.data.shape), f"{run.path}: an image of {run.data.shape}", "the folder is damaged")
+    try:
+        classes = run.log_probabilities(torch.zeros(1, *run.data.shape, dtype=DTYPES[run.data.dtype])).shape[-1]
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        raise ValueError(f"{run.path}: the weights do not fit images of {run.data.shape}: {in_short(error)}") from None
+    if classes != len(run.data.classes):
+        raise ValueError(f"{run.path}: the network gives {classes} outputs for {len(run.data.classes)} classes")
 
 
 def _history(path: Path, step: int) -> tuple[Record, ...]:
@@ -206,7 +223,7 @@ def recipe_of(path: Path, header: Header, parts: dict[str, Any]) -> Recipe:
     try:
         return read_recipe(header.recipe, parts, stand_in)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{path / RECIPE}: {in_short(error)}") from None
 
 
 @dataclass(frozen=True)

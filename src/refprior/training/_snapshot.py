@@ -17,6 +17,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from refprior._files import in_short
 from refprior.data import Examples, Normaliser, Task
 from refprior.particles import Particles
 from refprior.training import _checkpoint as checkpoint
@@ -61,26 +62,27 @@ class Film:
     def __post_init__(self) -> None:
         if not self.snapshots:
             raise ValueError(f"{self.path}: a film needs at least one snapshot")
-        self._check_labels()
-        first = self.snapshots[0].log_p.shape[:1]
+        _check_labels(self.path / FOLDER / PROBE, self.probe.labels, len(self.classes))
+        particles = self.snapshots[0].log_p.shape[:1]
         for shot in self.snapshots:
-            self._check_snapshot(shot, (*first, len(self.probe), len(self.classes)))
+            _check_snapshot(_file(self.path, shot.step), shot, (*particles, len(self.probe), len(self.classes)))
 
-    def _check_labels(self) -> None:
-        labels, classes = self.probe.labels, len(self.classes)
-        if labels.dtype != torch.int64 or ((labels < 0) | (labels >= classes)).any():
-            raise ValueError(f"{self.path}: the labels of the images must be whole numbers from 0 to {classes - 1}")
 
-    def _check_snapshot(self, shot: Snapshot, wanted: tuple[int, ...]) -> None:
-        """Of the run's particles, images and classes, and logarithms: -inf is one, NaN is not."""
-        found = f"{self.path}: step {shot.step} has"
-        if shot.log_p.shape != wanted or shot.log_prior.shape != wanted[:1]:
-            raise ValueError(
-                f"{found} predictions {tuple(shot.log_p.shape)} and prior weights {tuple(shot.log_prior.shape)}, "
-                f"the run (particles, images, classes) {wanted}: not of one run"
-            )
-        if not (shot.log_p < torch.inf).all() or not (shot.log_prior < torch.inf).all():
-            raise ValueError(f"{found} predictions or prior weights that are not numbers: delete that snapshot")
+def _check_labels(path: Path, labels: Tensor, classes: int) -> None:
+    if labels.dtype != torch.int64 or ((labels < 0) | (labels >= classes)).any():
+        raise ValueError(f"{path}: the labels of the images must be whole numbers from 0 to {classes - 1}")
+
+
+def _check_snapshot(path: Path, shot: Snapshot, wanted: tuple[int, ...]) -> None:
+    """Of the run's particles, images and classes, and logarithms: -inf is one, NaN is not."""
+    if shot.log_p.shape != wanted or shot.log_prior.shape != wanted[:1]:
+        raise ValueError(
+            f"{path} has predictions {tuple(shot.log_p.shape)} and prior weights {tuple(shot.log_prior.shape)}, "
+            f"the run (particles, images, classes) {wanted}: not of one run"
+        )
+    kinds = (shot.log_p, shot.log_prior)
+    if not all(values.is_floating_point() and (values < torch.inf).all() for values in kinds):
+        raise ValueError(f"{path} has predictions or prior weights that are not numbers: delete that snapshot")
 
 
 def steps(recipe: Recipe) -> set[int]:
@@ -174,7 +176,7 @@ def _read_probe(path: Path) -> tuple[Examples, tuple[str, ...]]:
             raise ValueError(f"its classes are {names}")
         return Examples(*tensors), tuple(names)
     except ValueError as error:
-        raise ValueError(f"{path} is damaged: {error}") from None
+        raise ValueError(f"{path} is damaged: {in_short(error)}") from None
 
 
 def _read(path: Path, *names: str) -> tuple[list[Tensor], dict[str, str]]:
@@ -182,4 +184,4 @@ def _read(path: Path, *names: str) -> tuple[list[Tensor], dict[str, str]]:
         with safe_open(path, "pt") as file:
             return [file.get_tensor(name) for name in names], file.metadata() or {}
     except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from None
+        raise ValueError(f"{path} cannot be read: {in_short(error)}") from None

@@ -1,0 +1,150 @@
+"""Every file of a run folder, damaged in thousands of ways: it is read, or refused in one line that names it.
+
+Half of the damage is to the bytes. The other half is to what is inside, with the checksums made right again, as by
+someone who knows the format.
+"""
+
+import hashlib
+import json
+import random
+import struct
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from refprior import _files
+from refprior.labelling import Questions, read_questions, write_questions
+from refprior.networks import MLP
+from refprior.particles import Particles
+from refprior.training import _checkpoint as checkpoint
+from refprior.training import _snapshot as snapshot
+from refprior.training import train
+from refprior.training._folder import read_records
+from refprior.training._header import read_header
+from refprior.training._run import recipe_of
+from tests.fuzz._mutations import fuzz, mutate
+from tests.training.recipes import perceptron
+
+FEW, MANY = 2_000, 100_000  # mutations of each kind of file
+STEP = "step-00000002"
+NETWORK = partial(MLP, (1, 8, 8), 10, hidden=3)
+TELLING: tuple[Any, ...] = (
+    None, True, 0, -1, 2, 1.5, 10**30, -(2**63), 1e308, 5e-324, "", "x" * 2000, "\0", "\x1b[2J", "[red]", "é\n",
+    "refprior.methods.FixMatch", "os.system", "../../etc", [], {}, [0] * 50, {"type": "os.system"}, {"own": "x.Y"},
+)  # fmt: skip
+
+Damage = Callable[[bytes, random.Random], bytes]
+
+
+class Kind(NamedTuple):
+    """A kind of file: where it is, how it is read, and how to damage it so that its checksums are still right."""
+
+    name: str
+    read: Callable[[Path], object]
+    deep: Damage = mutate
+
+
+def inside_json(record: Any, rng: random.Random) -> Any:
+    """Another value at some place, a key less, or a key of another name."""
+    if rng.random() < 0.15 or not isinstance(record, dict | list) or not record:
+        value = rng.choice(TELLING)
+        return deep_list() if rng.random() < 0.02 else value
+    if isinstance(record, list):
+        place = rng.randrange(len(record))
+        return [*record[:place], inside_json(record[place], rng), *record[place + 1 :]]
+    key, chance = rng.choice(list(record)), rng.random()
+    rest = {name: value for name, value in record.items() if name != key}
+    if chance < 0.1:
+        return rest
+    return {**rest, f"{key}_" if chance < 0.2 else key: inside_json(record[key], rng)}
+
+
+def deep_list(levels: int = 900) -> list[Any]:
+    return [deep_list(levels - 1)] if levels else []
+
+
+def inside_record(content: bytes, rng: random.Random) -> bytes:
+    record = json.loads(content)
+    record.pop(_files.SEAL)
+    changed = inside_json(record, rng)
+    if not isinstance(changed, dict):
+        return json.dumps(changed).encode()
+    return json.dumps({**changed, _files.SEAL: _files._checksum(changed)}).encode()
+
+
+def inside_lines(content: bytes, rng: random.Random) -> bytes:
+    lines = content.splitlines()
+    place = rng.randrange(len(lines))
+    lines[place] = json.dumps(inside_json(json.loads(lines[place]), rng)).encode()
+    return b"\n".join(lines) + b"\n"
+
+
+def inside_tensors(content: bytes, rng: random.Random) -> bytes:
+    """Damage to the header of a safetensors file, whose length is then right."""
+    (length,) = struct.unpack("<Q", content[:8])
+    header, rest = content[8 : 8 + length], content[8 + length :]
+    new = mutate(header, rng) if rng.random() < 0.5 else json.dumps(inside_json(json.loads(header), rng)).encode()
+    return struct.pack("<Q", len(new)) + new + rest
+
+
+def read_recipe(path: Path) -> object:
+    return recipe_of(path.parent, read_header(path.parent), {})
+
+
+def read_weights(path: Path) -> object:
+    """As `load` does; the checksum in the record is that of the damaged file."""
+    record = path.with_suffix(".json")
+    summary = json.loads(record.read_text())
+    summary.pop(_files.SEAL)
+    summary["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    record.write_text(json.dumps({**summary, _files.SEAL: _files._checksum(summary)}))
+    return checkpoint.load_weights(checkpoint.read(path.parents[1], 2), raw=particles(), ema=particles())
+
+
+def particles() -> Particles:
+    return Particles(NETWORK, 2)
+
+
+KINDS = {
+    "recipe": Kind("recipe.json", read_recipe, inside_record),
+    "metrics": Kind("metrics.jsonl", lambda path: read_records(path.parent), inside_lines),
+    "checkpoint record": Kind(
+        f"checkpoints/{STEP}.json", lambda path: checkpoint.read_summary(path.parents[1], 2), inside_record
+    ),
+    "weights": Kind(f"checkpoints/{STEP}.safetensors", read_weights, inside_tensors),
+    "questions": Kind("questions.json", lambda path: read_questions(path.parent), inside_record),
+    "snapshot": Kind(f"snapshots/{STEP}.safetensors", lambda path: snapshot.read(path.parents[1]), inside_tensors),
+    "probe": Kind("snapshots/probe.safetensors", lambda path: snapshot.read(path.parents[1]), inside_tensors),
+}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    train(perceptron(network=NETWORK, steps=2, particles=2, snapshots=1), tmp_path / "run")
+    write_questions(tmp_path / "run", Questions((7, 3, 9), (1, 0)))
+    return tmp_path / "run"
+
+
+def fuzz_kind(run: Path, kind: Kind, count: int) -> int:
+    path = run / kind.name
+    content = path.read_bytes()
+
+    def damage(content: bytes, rng: random.Random) -> bytes:
+        return (mutate if rng.random() < 0.5 else kind.deep)(content, rng)
+
+    return fuzz(content, path, kind.read, count, damage=damage)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_damaged_file_is_read_or_refused_in_one_line_that_names_it(run: Path, name: str) -> None:
+    read = fuzz_kind(run, KINDS[name], FEW)
+    assert read < FEW / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_the_same_a_hundred_thousand_times(run: Path, name: str) -> None:
+    fuzz_kind(run, KINDS[name], MANY)
