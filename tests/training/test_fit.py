@@ -142,3 +142,9 @@ def test_outputs_of_the_source_need_a_method_that_knows_them() -> None:
 def test_a_target_without_labels_is_refused_by_a_method_that_needs_them() -> None:
     with pytest.raises(ValueError, match=r"Transfer needs labelled images, task 'digits-0-1-2-to-.*' has none"):
         train(transferring(task=pair(labels=0)))
+
+
+def test_a_step_whose_images_do_not_fit_is_refused_with_the_numbers() -> None:
+    message = r"a step of 1,000,000,\d+ images needs about 256 GB of memory, and .* lower labelled_batch"
+    with pytest.raises(ValueError, match=message):
+        train(perceptron(labelled_batch=10**9))

@@ -1,10 +1,12 @@
 """Whether a recipe fits its task: everything that can be refused before the first step, in one place."""
 
+import math
 from copy import deepcopy
 
 import torch
 from torch import Tensor
 
+from refprior._limits import check_memory
 from refprior.data import Normaliser, Task
 from refprior.information import check_labelings
 from refprior.methods import Loss, Method
@@ -31,6 +33,10 @@ def check_needs(recipe: Recipe, task: Task) -> None:
         raise ValueError(f"a consensus needs unlabelled images, {has} {len(task.unlabelled)}")
     if needs.enumerates:
         check_labelings(recipe.particles, needs.enumerates, len(task.classes))
+    drawn = recipe.tuples * needs.tuple_size * len(needs.views) + recipe.labelled_batch + recipe.source_batch
+    check_memory(
+        4.0 * drawn * math.prod(task.shape), f"a step of {drawn:,} images", "lower labelled_batch or source_batch"
+    )
 
 
 def check_views(recipe: Recipe, task: Task) -> None:
