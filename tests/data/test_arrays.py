@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.utils.data import Dataset, TensorDataset
 
-from refprior.data._arrays import examples_from_dataset, load_arrays, read_npz
+from refprior.data._arrays import examples_from_dataset, read_npz
 from refprior.data._error import DataError
+from refprior.data._npz import load_arrays
 from tests.data.files import outcome
 
 IMAGES = np.random.RandomState(0).randint(0, 256, (12, 5, 4, 3)).astype(np.uint8)
@@ -50,7 +51,7 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     for content in (b"", b"nothing", whole[:-30], whole[:400] + b"\0\1\2" + whole[403:]):
         path.write_bytes(content)
         with pytest.raises(DataError, match=r"toy.npz: not a readable"):
-            load_arrays(path)
+            load_arrays(path, ("pictures",))
     with pytest.raises(DataError, match=r"12 images but labels of shape \(11,\)"):
         read_npz(save(path, images=IMAGES, labels=LABELS[1:], split=LABELS))
     with pytest.raises(DataError, match="split must be integers, got float64"):
@@ -65,7 +66,9 @@ def test_a_label_far_too_large_is_named_and_allocates_nothing(tmp_path: Path) ->
     labels = LABELS.copy()
     labels[7] = 2**40
     path = save(tmp_path / "toy.npz", images=IMAGES, labels=labels, split=(np.arange(12) > 8).astype(int))
-    with pytest.raises(ValueError, match=r"toy.npz label 1099511627776 at index 7 needs 1099511627777 classes, of 12"):
+    with pytest.raises(
+        ValueError, match=r"toy.npz: the label 1099511627776 at index 7 needs 1099511627777 classes, of 12"
+    ):
         read_npz(path)
 
 
@@ -78,7 +81,7 @@ def test_a_row_of_no_part_is_named(tmp_path: Path, odd: int) -> None:
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"gone.npz: not a readable .*No such file"):
+    with pytest.raises(DataError, match=r"gone.npz: not a readable .npz file, there is no such file"):
         read_npz(tmp_path / "gone.npz")
 
 
@@ -89,7 +92,7 @@ def test_a_foreign_compression_is_not_readable(tmp_path: Path) -> None:
         at = content.index(header) + place
         content = content[:at] + b"\x61\0" + content[at + 2 :]
     path.write_bytes(content)
-    with pytest.raises(DataError, match=r"not a readable .npz file of plain arrays \(.*compression"):
+    with pytest.raises(DataError, match=r"toy.npz, images.npy: packed by method 97, not numpy's"):
         read_npz(path)
 
 
@@ -105,7 +108,7 @@ def test_mutated_files_raise_nothing_but_errors_in_words(
             archive.writestr(f"{name}.npy", mutated(data, npy(array), 80))
     if data.draw(st.booleans()):
         path.write_bytes(mutated(data, path.read_bytes(), path.stat().st_size))
-    outcome(lambda: load_arrays(path))
+    outcome(lambda: load_arrays(path, ("images", "labels"), ("split",)))
 
 
 def npy(array: np.ndarray) -> bytes:
@@ -125,7 +128,7 @@ def mutated(data: st.DataObject, content: bytes, end: int) -> bytes:
 
 def test_pickled_objects_are_not_read(tmp_path: Path) -> None:
     path = save(tmp_path / "toy.npz", images=np.array([{"a": 1}], dtype=object), labels=LABELS)
-    with pytest.raises(DataError, match="not a readable"):
+    with pytest.raises(DataError, match=r"toy.npz, images: not an array of numbers or text"):
         read_npz(path)
 
 

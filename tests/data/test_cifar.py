@@ -125,7 +125,7 @@ def test_cifar100_knows_its_superclasses(tmp_path: Path) -> None:
 
 def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
     (tmp_path / "cifar-10-binary.tar.gz").write_bytes(b"\x1f\x8b nothing")
-    with pytest.raises(DataError, match=r"cifar-10-binary.tar.gz: damaged or cut short"):
+    with pytest.raises(DataError, match=r"cifar-10-binary.tar.gz: the gzip data are damaged or cut short"):
         read_cifar10(tmp_path)
 
 

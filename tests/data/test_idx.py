@@ -66,7 +66,7 @@ def test_damaged_gzip_gives_the_readers_own_error(tmp_path_factory: pytest.TempP
 
 @pytest.mark.parametrize("zipped", [False, True])
 def test_memory_follows_the_file_not_its_header(tmp_path: Path, zipped: bool) -> None:
-    content = b"\0\0\x08\x03" + struct.pack(">3I", 2**32 - 1, 2**32 - 1, 2**32 - 1) + bytes(1000)
+    content = b"\0\0\x08\x03" + struct.pack(">3I", 1000, 400, 500) + bytes(1000)
     path = tmp_path / "huge"
     path.write_bytes(gzip.compress(content) if zipped else content)
     tracemalloc.start()
@@ -75,3 +75,10 @@ def test_memory_follows_the_file_not_its_header(tmp_path: Path, zipped: bool) ->
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 4_000_000
+
+
+def test_no_more_is_read_than_a_data_set_can_have(tmp_path: Path) -> None:
+    path = tmp_path / "huge"
+    path.write_bytes(b"\0\0\x08\x03" + struct.pack(">3I", 2**32 - 1, 28, 28))
+    with pytest.raises(DataError, match=r"huge: the header announces .* 3,367,254,359,280 bytes, at most 200,000,000"):
+        read_idx(path)

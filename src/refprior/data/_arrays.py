@@ -1,6 +1,5 @@
 """The user's own data: numpy `.npz` files and torch data sets."""
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,8 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from refprior.data._data_set import DataSet, data_set, held_out
-from refprior.data._error import DataError
+from refprior.data._error import DataError, naming
+from refprior.data._npz import load_arrays
 from refprior.data._task import Examples, numbered
 
 
@@ -27,44 +27,22 @@ def read_npz(path: str | Path, test: int | None = None) -> DataSet:
     >>> len(rp.data.read_npz("mine.npz", test=4).train)
     16
     """
-    arrays = load_arrays(path, "images", "labels")
-    images, labels = channels_first(arrays["images"], str(path)), arrays["labels"]
-    for key in ("labels", "split"):
-        if key in arrays:
-            _check_column(arrays[key], key, len(images), str(path))
-    classes = arrays["classes"].tolist() if "classes" in arrays else numbered(str(path), labels)
-    name = Path(path).stem
-    if "split" in arrays:
-        train, kept = _parts(arrays["split"], str(path))
-        return data_set(name, classes, (images[train], labels[train]), (images[kept], labels[kept]))
-    if test is None:
-        raise DataError(f"{path}: has no array `split` (0 train, 1 test): give test=, how many test images to draw")
-    return held_out(name, classes, (images, labels), test)
+    arrays = load_arrays(path, ("images", "labels"), ("split", "classes"))
+    with naming(path):
+        return _data_set(Path(path).stem, arrays, test)
 
 
-def load_arrays(path: str | Path, *needed: str) -> dict[str, np.ndarray]:
-    """All arrays of a `.npz` file, which must have those `needed`. Never unpickles."""
-    try:
-        _honest(path)
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            arrays = {key: stored[key] for key in stored.files}
-    except Exception as error:  # BadZipFile, zlib.error, NotImplementedError, OSError, TokenError, SyntaxError and more
-        raise DataError(f"{path}: not a readable .npz file of plain arrays ({error})") from error
-    missing = set(needed) - set(arrays)
-    if missing:
-        raise DataError(f"{path}: no arrays {sorted(missing)} among {sorted(arrays)}")
-    return arrays
-
-
-def channels_first(images: np.ndarray, name: str) -> np.ndarray:
+def channels_first(images: np.ndarray) -> np.ndarray:
     """(n, h, w), (n, h, w, c) or (n, c, h, w) with c of 1 or 3 -> (n, c, h, w)."""
+    if 0 in images.shape[1:]:
+        raise DataError(f"images of shape {images.shape} are empty")
     if images.ndim == 3:
         return images[:, None]
     if images.ndim == 4 and images.shape[1] in (1, 3):
         return images
     if images.ndim == 4 and images.shape[3] in (1, 3):
         return images.transpose(0, 3, 1, 2)
-    raise DataError(f"{name}: images of shape {images.shape}, expected (n, h, w) or four dimensions, 1 or 3 of colour")
+    raise DataError(f"images of shape {images.shape}, expected (n, h, w) or four dimensions, 1 or 3 of colour")
 
 
 def examples_from_dataset(dataset: "Dataset[Any]") -> Examples:
@@ -103,30 +81,39 @@ def _from_pixels(pixels: np.ndarray) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)))
 
 
-def _check_column(values: np.ndarray, key: str, count: int, name: str) -> None:
+def _data_set(name: str, arrays: dict[str, np.ndarray], test: int | None) -> DataSet:
+    images, labels = channels_first(arrays["images"]), arrays["labels"]
+    for key in ("labels", "split"):
+        if key in arrays:
+            check_column(arrays[key], key, len(images))
+    classes = class_names(arrays["classes"]) if "classes" in arrays else numbered("the", labels)
+    if "split" in arrays:
+        train, kept = split_parts(arrays["split"])
+        return data_set(name, classes, (images[train], labels[train]), (images[kept], labels[kept]))
+    if test is None:
+        raise DataError("has no array `split` (0 train, 1 test): give test=, how many test images to draw")
+    return held_out(name, classes, (images, labels), test)
+
+
+def check_column(values: np.ndarray, key: str, count: int) -> None:
+    """Refuse what is not one whole number for each image."""
     if not np.issubdtype(values.dtype, np.integer):
-        raise DataError(f"{name}: {key} must be integers, got {values.dtype}")
+        raise DataError(f"{key} must be integers, got {values.dtype}")
     if values.shape != (count,) or not count:
-        raise DataError(f"{name}: {count} images but {key} of shape {values.shape}")
+        raise DataError(f"{count} images but {key} of shape {values.shape}")
 
 
-def _parts(split: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+def split_parts(split: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Which rows are of the training part, which of the test part; every row must be of one of them."""
     train, test = split == 0, split == 1
     lost = np.flatnonzero(~(train | test))
     if len(lost):
-        raise DataError(f"{name}: split {split[lost[0]]} at index {lost[0]}, expected 0 (train) or 1 (test)")
+        raise DataError(f"split {split[lost[0]]} at index {lost[0]}, expected 0 (train) or 1 (test)")
     return train, test
 
 
-def _honest(path: str | Path) -> None:
-    """Raise if an array's header announces more bytes than its member of the zip file has."""
-    with zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
-            with archive.open(member) as file:
-                version = np.lib.format.read_magic(file)
-                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-                shape, _, dtype = read(file)
-            announced = int(np.prod(shape, dtype=object)) * dtype.itemsize
-            if announced > member.file_size:
-                raise DataError(f"{path}: {member.filename} announces {announced} bytes and has {member.file_size}")
+def class_names(names: np.ndarray) -> list[str]:
+    """Names of classes: text, or whole numbers."""
+    if names.ndim != 1 or names.dtype.kind not in "Uiu":
+        raise DataError(f"the names of classes must be a row of text or whole numbers, got {names.shape} {names.dtype}")
+    return [str(name) for name in names.tolist()]

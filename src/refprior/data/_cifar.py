@@ -1,27 +1,39 @@
 """CIFAR-10 and CIFAR-100 as their makers publish them: python or binary archives, packed or unpacked."""
 
-import tarfile
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from refprior._limits import check_memory
 from refprior.data._data_set import DataSet, data_set
-from refprior.data._error import DataError
+from refprior.data._error import DataError, in_words, naming
 from refprior.data._location import places
 from refprior.data._pickles import read_pickle
+from refprior.data._unpack import LARGEST_FILE, content_of, members
 
 PIXELS = 3 * 32 * 32
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _BATCHES = tuple(f"data_batch_{i}" for i in range(1, 6))
 _STEMS = {*_BATCHES, "test_batch", "train", "test", "meta", "fine_label_names.txt", "coarse_label_names.txt"}
 _UNPACKED = ("-batches-bin", "-batches-py", "-binary", "-python")  # how the archives' own folders end
-_LARGEST = 200_000_000  # bytes; no file in the archives is longer
 
 Reader = Callable[[str], bytes]
+
+
+class _Files(NamedTuple):
+    """The files of a data set."""
+
+    where: Path  # a folder or an archive
+    binary: bool  # whether its files are the binary ones
+    read: Reader
+
+    def named(self, name: str) -> str:
+        """What an error calls a file."""
+        return str(self.where / name) if self.where.is_dir() else f"{self.where}, {name}"
 
 
 class Records(NamedTuple):
@@ -51,7 +63,7 @@ def read_python(content: bytes, name: str, count: int, classes: tuple[int, ...])
     keys = ["labels"] if len(classes) == 1 else ["coarse_labels", "fine_labels"]
     missing = {"data", *keys} - set(batch)
     if missing:
-        raise DataError(f"{name}: no {sorted(missing)} among {sorted(batch)}")
+        raise DataError(f"{name}: no {sorted(missing)} among {in_words(sorted(batch))}")
     data = batch["data"]
     if not isinstance(data, np.ndarray) or data.shape != (count, PIXELS):
         raise DataError(f"{name}: data of shape {getattr(data, 'shape', None)}, expected {(count, PIXELS)}")
@@ -62,21 +74,23 @@ def read_python(content: bytes, name: str, count: int, classes: tuple[int, ...])
 
 def read_cifar10(folder: str | Path | None = None) -> DataSet:
     """CIFAR-10 from `folder`, or where `refprior data get cifar10` puts it."""
-    read, binary = _source("cifar10", "cifar-10", folder, "data_batch_1")
-    parts = [_records(read, binary, b, 10_000, (10,)) for b in _BATCHES]
-    test = _records(read, binary, "test_batch", 10_000, (10,))
+    files = _source("cifar10", "cifar-10", folder, "data_batch_1")
+    parts = [_records(files, b, 10_000, (10,)) for b in _BATCHES]
+    test = _records(files, "test_batch", 10_000, (10,))
     images = np.concatenate([p.images for p in parts])
     labels = np.concatenate([p.labels for p in parts])
-    return data_set("cifar10", CIFAR10_CLASSES, (images, labels), (test.images, test.labels))
+    with naming(files.where):
+        return data_set("cifar10", CIFAR10_CLASSES, (images, labels), (test.images, test.labels))
 
 
 def read_cifar100(folder: str | Path | None = None) -> DataSet:
     """CIFAR-100 with its fine classes; its groups say which of them make up each superclass."""
-    read, binary = _source("cifar100", "cifar-100", folder, "train")
-    train = _records(read, binary, "train", 50_000, (20, 100))
-    test = _records(read, binary, "test", 10_000, (20, 100))
-    fine, coarse = _names(read, binary)
-    data = data_set("cifar100", fine, (train.images, train.labels), (test.images, test.labels))
+    files = _source("cifar100", "cifar-100", folder, "train")
+    train = _records(files, "train", 50_000, (20, 100))
+    test = _records(files, "test", 10_000, (20, 100))
+    fine, coarse = _names(files)
+    with naming(files.where):
+        data = data_set("cifar100", fine, (train.images, train.labels), (test.images, test.labels))
     return replace(data, groups=superclass_members(train.labels, train.coarse, coarse))
 
 
@@ -85,61 +99,62 @@ def superclass_members(fine: np.ndarray, coarse: np.ndarray, names: Sequence[str
     return {names[c]: tuple(int(f) for f in np.unique(fine[coarse == c])) for c in np.unique(coarse)}
 
 
-def _records(read: Reader, binary: bool, stem: str, count: int, classes: tuple[int, ...]) -> Records:
-    name = f"{stem}.bin" if binary else stem
-    return (read_binary if binary else read_python)(read(name), name, count, classes)
+def _records(files: _Files, stem: str, count: int, classes: tuple[int, ...]) -> Records:
+    name = f"{stem}.bin" if files.binary else stem
+    return (read_binary if files.binary else read_python)(files.read(name), files.named(name), count, classes)
 
 
-def _names(read: Reader, binary: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    if binary:
+def _names(files: _Files) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if files.binary:
         fine, coarse = (
-            read(f"{kind}_label_names.txt").decode("ascii", "replace").split() for kind in ("fine", "coarse")
+            files.read(f"{kind}_label_names.txt").decode("ascii", "replace").split() for kind in ("fine", "coarse")
         )
     else:
-        meta = read_pickle(read("meta"), "meta")
-        fine, coarse = (list(meta.get(f"{kind}_label_names", [])) for kind in ("fine", "coarse"))
+        meta = read_pickle(files.read("meta"), files.named("meta"))
+        fine, coarse = (_texts(meta.get(f"{kind}_label_names")) for kind in ("fine", "coarse"))
     if (len(fine), len(coarse)) != (100, 20):
-        raise DataError(f"the label names list {len(fine)} classes and {len(coarse)} superclasses, expected 100 and 20")
-    return tuple(map(str, fine)), tuple(map(str, coarse))
+        raise DataError(
+            f"{files.where}: the label names list {len(fine)} classes and {len(coarse)} superclasses, "
+            "expected 100 and 20"
+        )
+    return tuple(fine), tuple(coarse)
 
 
-def _source(name: str, stem: str, folder: str | Path | None, first: str) -> tuple[Reader, bool]:
-    """How to read a file of the data set by its name, and whether its files are the binary ones."""
+def _texts(names: object) -> list[str]:
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def _source(name: str, stem: str, folder: str | Path | None, first: str) -> _Files:
+    """Where the files of the data set are, and which kind they are of."""
     for place in places(name, folder):
         for inside in (place, *(place / f"{stem}{kind}" for kind in _UNPACKED)):
             if (inside / f"{first}.bin").is_file():
-                return _from_folder(inside), True
+                return _Files(inside, True, partial(_from_folder, inside))
             if (inside / first).is_file():
-                return _from_folder(inside), False
+                return _Files(inside, False, partial(_from_folder, inside))
         for kind in ("binary", "python"):
             archive = place if place.name == f"{stem}-{kind}.tar.gz" else place / f"{stem}-{kind}.tar.gz"
             if archive.is_file():
-                return _from_archive(archive), kind == "binary"
+                return _Files(archive, kind == "binary", _from_archive(archive))
     looked = " or ".join(str(p) for p in places(name, folder))
     raise FileNotFoundError(f"no {name} in {looked}; get it with: refprior data get {name}")
 
 
-def _from_folder(folder: Path) -> Reader:
-    def read(name: str) -> bytes:
-        path = folder / name
-        if path.stat().st_size > _LARGEST:
-            raise DataError(f"{path}: {path.stat().st_size} bytes, no CIFAR file is larger than {_LARGEST}")
-        return path.read_bytes()
-
-    return read
+def _from_folder(folder: Path, name: str) -> bytes:
+    path = folder / name
+    if not path.is_file():
+        raise DataError(f"{folder}: has no file {name}")
+    size = path.stat().st_size
+    if size > LARGEST_FILE:
+        raise DataError(f"{path}: {size:,} bytes, no CIFAR file is larger than {LARGEST_FILE:,}")
+    check_memory(2 * size, f"{path}: reading {size:,} bytes", "close other programs")
+    with path.open("rb") as file:
+        return file.read(LARGEST_FILE)
 
 
 def _from_archive(archive: Path) -> Reader:
     """One pass over the archive: unpacking it again for each file would take seconds."""
-    files: dict[str, bytes] = {}
-    try:
-        with tarfile.open(archive) as tar:
-            for member in tar:
-                name = Path(member.name).name
-                if name.removesuffix(".bin") in _STEMS and (file := tar.extractfile(member)) is not None:
-                    files[name] = file.read(_LARGEST)
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise DataError(f"{archive}: damaged or cut short ({error})") from error
+    files = {m.name: content_of(m, str(archive)) for m in members(archive) if m.name.removesuffix(".bin") in _STEMS}
 
     def read(name: str) -> bytes:
         if name not in files:
@@ -160,4 +175,4 @@ def _in_range(labels: np.ndarray, limit: int, name: str) -> None:
     outside = np.asarray((labels < 0) | (labels >= limit), dtype=bool)
     if outside.any():
         first = int(np.argmax(outside))
-        raise DataError(f"{name}: label {labels[first]} of image {first} is outside 0 … {limit - 1}")
+        raise DataError(f"{name}: label {in_words(labels[first])} of image {first} is outside 0 … {limit - 1}")

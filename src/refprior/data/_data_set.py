@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from refprior.data._error import DataError
+from refprior.data._error import DataError, in_words
 from refprior.data._split import per_class, without
 from refprior.data._task import Array, Examples, check_labels, examples
 
@@ -32,6 +32,9 @@ class DataSet:
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # named sets of classes: superclasses
 
     def __post_init__(self) -> None:
+        for name in self.classes:
+            if not isinstance(name, str) or not name.isprintable():
+                raise DataError(f"{self.name}: the name of a class is {in_words(repr(name))}, expected printable text")
         for part, them in (("train", self.train), ("test", self.test)):
             check_labels(f"{self.name} {part}", them.labels, len(self.classes))
             counts = torch.bincount(them.labels, minlength=len(self.classes))

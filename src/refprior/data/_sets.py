@@ -5,14 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import torch
 
-from refprior.data._arrays import channels_first, load_arrays, read_npz
+from refprior.data._arrays import channels_first, check_column, class_names, read_npz, split_parts
 from refprior.data._cifar import read_cifar10, read_cifar100, superclass_members
 from refprior.data._data_set import DataSet, data_set, held_out
-from refprior.data._error import DataError
+from refprior.data._error import DataError, naming
 from refprior.data._folder import image_folder
 from refprior.data._idx import read_idx
 from refprior.data._location import places
+from refprior.data._npz import load_arrays
+from refprior.data._task import check_labels
 
 DIGITS_TEST = 600
 CLASS_COUNTS = dict.fromkeys(("digits", "mnist", "fashion-mnist", "cifar10"), 10)
@@ -81,12 +84,20 @@ def read_superclasses(folder: str | Path | None = None) -> DataSet:
 
 
 def _read_five(path: Path) -> DataSet:
-    arrays = load_arrays(path, "images", "fine", "coarse", "split", "fine_names", "coarse_names")
-    images, train = channels_first(arrays["images"], str(path)), arrays["split"] == 0
-    present, fine = np.unique(arrays["fine"], return_inverse=True)
-    parts = [(images[part], fine[part]) for part in (train, ~train)]
-    data = data_set("cifar100", arrays["fine_names"][present].tolist(), *parts)
-    return replace(data, groups=superclass_members(fine, arrays["coarse"], arrays["coarse_names"].tolist()))
+    arrays = load_arrays(path, ("images", "fine", "coarse", "split", "fine_names", "coarse_names"))
+    with naming(path):
+        images = channels_first(arrays["images"])
+        for key in ("fine", "coarse", "split"):
+            check_column(arrays[key], key, len(images))
+        names = {key: class_names(arrays[f"{key}_names"]) for key in ("fine", "coarse")}
+        for key in names:
+            check_labels(key, torch.from_numpy(arrays[key].astype(np.int64)), len(names[key]))
+        train, test = split_parts(arrays["split"])
+        present, fine = np.unique(arrays["fine"], return_inverse=True)
+        data = data_set(
+            "cifar100", [names["fine"][i] for i in present], (images[train], fine[train]), (images[test], fine[test])
+        )
+        return replace(data, groups=superclass_members(fine, arrays["coarse"], names["coarse"]))
 
 
 def _idx_data_set(name: str, classes: Sequence[str], folders: Sequence[Path]) -> DataSet:
@@ -101,7 +112,8 @@ def _idx_data_set(name: str, classes: Sequence[str], folders: Sequence[Path]) ->
             index = int(labels.argmax())
             raise DataError(f"{labels_file}: label {labels[index]} of image {index} is outside 0 … {len(classes) - 1}")
         parts.append((images[:, None], labels))
-    return data_set(name, classes, *parts)
+    with naming(images_file.parent):
+        return data_set(name, classes, *parts)
 
 
 def _idx_file(name: str, stem: str, folders: Sequence[Path]) -> Path:

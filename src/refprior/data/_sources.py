@@ -22,6 +22,7 @@ class Download:
     """Something to fetch: a gzipped file, or a tar archive of several."""
 
     name: str
+    size: int  # bytes
     md5: str
     addresses: tuple[str, ...]
     files: tuple[str, ...]  # the files of the data set that come out of it
@@ -47,10 +48,10 @@ def _idx_files(md5s: tuple[str, ...]) -> tuple[File, ...]:
     return tuple(File(name, size, md5) for name, size, md5 in zip(_IDX, _IDX_SIZES, md5s, strict=True))
 
 
-def _idx_downloads(bases: tuple[str, ...], md5s: tuple[str, ...]) -> tuple[Download, ...]:
+def _idx_downloads(bases: tuple[str, ...], sizes: tuple[int, ...], md5s: tuple[str, ...]) -> tuple[Download, ...]:
     return tuple(
-        Download(f"{name}.gz", md5, tuple(f"{base}{name}.gz" for base in bases), (name,))
-        for name, md5 in zip(_IDX, md5s, strict=True)
+        Download(f"{name}.gz", size, md5, tuple(f"{base}{name}.gz" for base in bases), (name,))
+        for name, size, md5 in zip(_IDX, sizes, md5s, strict=True)
     )
 
 
@@ -66,6 +67,7 @@ MNIST = Source(
     ),
     _idx_downloads(
         ("https://storage.googleapis.com/cvdf-datasets/mnist/", "https://ossci-datasets.s3.amazonaws.com/mnist/"),
+        (9_912_422, 28_881, 1_648_877, 4_542),
         (
             "f68b3c2dcbeaaa9fbdd348bbdeb94873",
             "d53e105ee54ea40749a09fcbcd1e9432",
@@ -88,6 +90,7 @@ FASHION_MNIST = Source(
     ),
     _idx_downloads(
         ("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",),
+        (26_421_880, 29_515, 4_422_102, 5_148),
         (
             "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
             "25c81989df183df01b3e8a0aad5dffbe",
@@ -113,6 +116,7 @@ CIFAR10 = Source(
     (
         Download(
             "cifar-10-binary.tar.gz",
+            170_052_171,
             "c32a1d4ab5d03f1284b67883e8d87530",
             ("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",),
             (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"),
@@ -132,6 +136,7 @@ CIFAR100 = Source(
     (
         Download(
             "cifar-100-binary.tar.gz",
+            168_513_733,
             "03b5dce01913d631647c71ecec9e9cb8",
             ("https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",),
             ("train.bin", "test.bin", "fine_label_names.txt", "coarse_label_names.txt"),

@@ -161,10 +161,12 @@ def _images(name: str, images: Array) -> Tensor:
         return torch.from_numpy(values.copy())
     if not np.issubdtype(values.dtype, np.floating):
         raise ValueError(f"{name} images must be uint8 or floats, got {values.dtype}")
+    with np.errstate(over="ignore"):  # infinite then, and refused
+        values = values.astype(np.float32)
     finite = np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
     if not finite.all():
         raise ValueError(f"{name} image {int(np.argmin(finite))} is not finite ({(~finite).sum()} such images)")
-    return torch.from_numpy(values.astype(np.float32))
+    return torch.from_numpy(values)
 
 
 def _array(values: Array) -> np.ndarray:

@@ -1,0 +1,118 @@
+"""Arrays of a `.npz` file: only those asked for, checked by their headers before anything is allocated.
+
+The headers are matched here and not by numpy, which hands them to Python's parser.
+"""
+
+import io
+import math
+import re
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from refprior._limits import check_memory
+from refprior.data._error import DataError, in_words
+
+_BLOCK = 1 << 20
+_LARGEST_HEADER = 10_000  # bytes
+_MOST_PACKED = 200  # times larger unpacked, of arrays that are no longer small
+_SMALL = 100_000_000  # bytes
+_COPIES = 3  # of the arrays, until the parts of a data set are made of them
+_HEADER = re.compile(
+    r"\{'descr': '([<>|=]?[biufU]\d{1,9})', 'fortran_order': (True|False), "
+    r"'shape': \(((?:\d{1,18}L?,? ?){0,8})\), ?\}\s*"
+)
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, NotImplementedError, RuntimeError, KeyError,
+    ValueError, OverflowError, TypeError,
+)  # fmt: skip
+
+
+def load_arrays(path: str | Path, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
+    """The arrays of a `.npz` file by name, those `needed` and what there is of the `optional` ones; never unpickles."""
+    if not Path(path).is_file():
+        raise DataError(f"{path}: not a readable .npz file, there is no such file")
+    with _InBlocks(io.FileIO(path)) as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                members = {name.removesuffix(".npy"): archive.getinfo(name) for name in archive.namelist()}
+                missing = set(needed) - set(members)
+                if missing:
+                    there = in_words(sorted(members))
+                    raise DataError(f"{path}: no arrays {sorted(missing)} among {there}")
+                wanted = {name: members[name] for name in (*needed, *optional) if name in members}
+                _check_sizes(path, list(wanted.values()))
+                return {name: _array(archive, member, f"{path}, {name}") for name, member in wanted.items()}
+        except DataError:
+            raise
+        except _DAMAGE as error:
+            raise DataError(f"{path}: not a readable .npz file of plain arrays ({in_words(error)})") from error
+
+
+class _InBlocks(io.BufferedReader):
+    """A file of which no more than a block is read at once, whatever the zip format's headers announce."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _BLOCK:
+            raise zipfile.BadZipFile(f"its directory takes {size:,} bytes, at most {_BLOCK:,} are read")
+        return super().read(_BLOCK if size is None or size < 0 else size)
+
+
+def _check_sizes(path: str | Path, members: list[zipfile.ZipInfo]) -> None:
+    """Refuse arrays that unpack to far more than they take on disk, or than memory holds."""
+    for member in members:
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise DataError(f"{path}, {member.filename}: packed by method {member.compress_type}, not numpy's")
+        if member.file_size > max(_SMALL, _MOST_PACKED * member.compress_size):
+            raise DataError(
+                f"{path}, {member.filename}: {member.compress_size:,} bytes unpack to {member.file_size:,}, more than "
+                f"{_MOST_PACKED} times as many; if that is right, save it with numpy.savez, unpacked"
+            )
+    total = sum(member.file_size for member in members)
+    check_memory(_COPIES * total, f"{path}: reading {total:,} bytes of arrays", "use fewer or smaller images")
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> np.ndarray:
+    with archive.open(member) as file:
+        dtype, shape, fortran, begin = _header(file, where)
+        announced = math.prod(shape) * dtype.itemsize
+        if announced != member.file_size - begin:
+            there = member.file_size - begin
+            raise DataError(f"{where}: the header announces {shape} {dtype}, {announced:,} bytes, but {there:,} follow")
+        array = np.empty(math.prod(shape), dtype)
+        _fill(file, array, where)
+    return array.reshape(shape, order="F" if fortran else "C")
+
+
+def _fill(file: IO[bytes], array: np.ndarray, where: str) -> None:
+    """Read to the end of a member: there its checksum is compared."""
+    content, place = array.view(np.uint8) if array.dtype.kind != "U" else array.view(np.uint32).view(np.uint8), 0
+    while block := file.read(_BLOCK):
+        if place + len(block) > len(content):
+            raise DataError(f"{where}: more than the {len(content):,} bytes announced")
+        content[place : place + len(block)] = np.frombuffer(block, np.uint8)
+        place += len(block)
+    if place < len(content):
+        raise DataError(f"{where}: cut short, {place:,} of {len(content):,} bytes")
+
+
+def _header(file: IO[bytes], where: str) -> tuple[np.dtype[np.generic], tuple[int, ...], bool, int]:
+    """Type, shape, whether in Fortran's order, and how many bytes the header takes."""
+    start = file.read(8)
+    version = start[6] if start[:6] == b"\x93NUMPY" and len(start) == 8 else None
+    if version not in (1, 2, 3):
+        raise DataError(f"{where}: not an array in numpy's format, it begins with {start!r}")
+    width = 2 if version == 1 else 4
+    length = int.from_bytes(file.read(width), "little")
+    if length > _LARGEST_HEADER:
+        raise DataError(f"{where}: a header of {length:,} bytes, at most {_LARGEST_HEADER:,} are read")
+    text = file.read(length).decode("latin1")
+    found = _HEADER.fullmatch(text)
+    if found is None:
+        raise DataError(f"{where}: not an array of numbers or text, its header is {in_words(text.strip())}")
+    shape = tuple(int(size.strip(" L")) for size in found[3].split(",") if size.strip(" "))
+    return np.dtype(found[1]), shape, found[2] == "True", 8 + width + length
