@@ -116,4 +116,10 @@ def class_names(names: np.ndarray) -> list[str]:
     """Names of classes: text, or whole numbers."""
     if names.ndim != 1 or names.dtype.kind not in "Uiu":
         raise DataError(f"the names of classes must be a row of text or whole numbers, got {names.shape} {names.dtype}")
+    if (
+        names.dtype.kind == "U"
+        and names.size
+        and names.astype(names.dtype.newbyteorder("=")).view(np.uint32).max() > 0x10FFFF
+    ):
+        raise DataError("the names of classes are not text")
     return [str(name) for name in names.tolist()]

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from refprior._limits import check_memory
 from refprior.data._data_set import DataSet, data_set
 from refprior.data._error import DataError, in_words, naming
 from refprior.data._location import places
 from refprior.data._pickles import read_pickle
+from refprior.data._room import check_room
 from refprior.data._unpack import LARGEST_FILE, content_of, members
 
 PIXELS = 3 * 32 * 32
@@ -105,23 +105,16 @@ def _records(files: _Files, stem: str, count: int, classes: tuple[int, ...]) -> 
 
 
 def _names(files: _Files) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    if files.binary:
-        fine, coarse = (
-            files.read(f"{kind}_label_names.txt").decode("ascii", "replace").split() for kind in ("fine", "coarse")
-        )
-    else:
-        meta = read_pickle(files.read("meta"), files.named("meta"))
-        fine, coarse = (_texts(meta.get(f"{kind}_label_names")) for kind in ("fine", "coarse"))
-    if (len(fine), len(coarse)) != (100, 20):
-        raise DataError(
-            f"{files.where}: the label names list {len(fine)} classes and {len(coarse)} superclasses, "
-            "expected 100 and 20"
-        )
-    return tuple(fine), tuple(coarse)
-
-
-def _texts(names: object) -> list[str]:
-    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    meta = {} if files.binary else read_pickle(files.read("meta"), files.named("meta"))
+    lists = []
+    for kind, count in (("fine", 100), ("coarse", 20)):
+        name = f"{kind}_label_names.txt" if files.binary else "meta"
+        found = files.read(name).decode("ascii", "replace").split() if files.binary else meta.get(f"{kind}_label_names")
+        names = tuple(n for n in found if isinstance(n, str)) if isinstance(found, list) else ()
+        if len(names) != count:
+            raise DataError(f"{files.named(name)}: lists {len(names)} {kind} classes, expected {count}")
+        lists.append(names)
+    return lists[0], lists[1]
 
 
 def _source(name: str, stem: str, folder: str | Path | None, first: str) -> _Files:
@@ -147,7 +140,7 @@ def _from_folder(folder: Path, name: str) -> bytes:
     size = path.stat().st_size
     if size > LARGEST_FILE:
         raise DataError(f"{path}: {size:,} bytes, no CIFAR file is larger than {LARGEST_FILE:,}")
-    check_memory(2 * size, f"{path}: reading {size:,} bytes", "close other programs")
+    check_room(2 * size, f"{path}: reading {size:,} bytes")
     with path.open("rb") as file:
         return file.read(LARGEST_FILE)
 

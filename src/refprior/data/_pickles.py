@@ -95,8 +95,8 @@ class _Machine:
         elif code == b"\x80":
             self._take(1)
         else:
-            opcode = pickletools.code2op.get(code.decode("latin1"))
-            what = opcode.name if opcode is not None else f"0x{code[0]:02x}"
+            names = (opcode.name for opcode in pickletools.opcodes if opcode.code == code.decode("latin1"))
+            what = next(names, f"0x{code[0]:02x}")
             raise DataError(f"pickle instruction {what}, which no CIFAR file contains; not read")
 
     def _take(self, count: int) -> memoryview:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from refprior._limits import check_memory
 from refprior.data._error import DataError, in_words
+from refprior.data._room import check_room
 
 LARGEST_FILE = 200_000_000  # bytes; no file of a known data set is longer
 _LARGEST_ARCHIVE = 400_000_000  # bytes, unpacked
@@ -29,16 +29,22 @@ class Member(NamedTuple):
     blocks: Iterator[bytes]
 
 
+class _Gzip(gzip.GzipFile):
+    def read(self, size: int | None = -1) -> bytes:
+        try:
+            return super().read(size)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            path = getattr(self.fileobj, "name", "")
+            raise DataError(f"{path}: the gzip data are damaged or cut short ({in_words(error)})") from error
+
+
 @contextlib.contextmanager
 def unpacked(path: Path) -> Iterator[BinaryIO]:
     """The content of a file, plain or gzipped (recognised by its first bytes, not its name), to read in blocks."""
     with path.open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
         file.seek(0)
-        try:
-            yield gzip.GzipFile(fileobj=file) if zipped else file  # type: ignore[misc]
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise DataError(f"{path}: the gzip data are damaged or cut short ({in_words(error)})") from error
+        yield _Gzip(fileobj=file) if zipped else file  # type: ignore[misc]
 
 
 def blocks_of(file: BinaryIO, count: int) -> Iterator[bytes]:
@@ -74,7 +80,7 @@ def content_of(member: Member, where: str, limit: int = LARGEST_FILE) -> bytes:
     """All of a file in an archive."""
     if member.size > limit:
         raise DataError(f"{where}, {in_words(member.name)}: {member.size:,} bytes, at most {limit:,} are read")
-    check_memory(2 * member.size, f"{where}: reading {member.size:,} bytes", "close other programs")
+    check_room(2 * member.size, f"{where}: reading {member.size:,} bytes")
     return b"".join(member.blocks)
 
 
