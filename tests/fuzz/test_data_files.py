@@ -118,7 +118,7 @@ def nested_pickle(content: bytes, rng: random.Random) -> bytes:
 
 def npz(**arrays: np.ndarray) -> bytes:
     packed = io.BytesIO()
-    np.savez(packed, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+    np.savez(packed, allow_pickle=False, **arrays)
     return packed.getvalue()
 
 
@@ -167,7 +167,11 @@ def five() -> bytes:
     )
 
 
-OWN = {"images": np.zeros((8, 2, 2), np.uint8), "labels": np.arange(8) % 2, "split": np.arange(8) // 4}
+OWN: dict[str, np.ndarray] = {
+    "images": np.zeros((8, 2, 2), np.uint8),
+    "labels": np.arange(8) % 2,
+    "split": np.arange(8) // 4,
+}
 BATCH = {"data": RECORDS, "labels": LABELS, "batch_label": "one"}
 META = {f"{kind}_label_names": [f"{kind}{i}" for i in range(n)] for kind, n in (("fine", 100), ("coarse", 20))}
 PACKAGE = {f"data_batch_{i}__png": rows(1) for i in range(1, 6)} | {

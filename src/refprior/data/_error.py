@@ -30,5 +30,5 @@ def naming(where: str | Path) -> Iterator[None]:
 def in_words(something: object) -> str:
     """What an error says, or a name in a file is, on one line of printable characters and not too long."""
     text = str(something) or type(something).__name__
-    line = "".join(c if c.isprintable() else " " if c in "\n\t" else repr(c)[1:-1] for c in text[:_LONGEST])
-    return line if len(text) <= _LONGEST else f"{line}…"
+    line = "".join(c if c.isprintable() else " " if c in "\n\t" else repr(c)[1:-1] for c in text[: _LONGEST + 1])
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"

@@ -21,6 +21,7 @@ UNLABELLED = "unlabelled"
 _TRAIN, _TEST, _VALIDATION = "train", "test", ("val", "valid", "validation")
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # Pillow's others run programs, or are rare
 _MOST_PIXELS = 52_000_000  # of one picture
+_MANY_PIXELS, _MOST_PACKED = 20_000_000, 50  # a picture of many pixels has at most so many from each byte of its file
 _LARGEST = 200_000_000  # bytes of one file
 _COPIES = 3  # of the images, until the parts of a data set are made of them
 
@@ -99,9 +100,7 @@ def decoded(content: bytes, colour: bool | None) -> Image.Image:
         warnings.simplefilter("ignore")  # of odd remarks beside the pixels
         try:
             with Image.open(io.BytesIO(content), formats=_FORMATS) as picture:
-                if picture.width * picture.height > _MOST_PIXELS:
-                    raise DataError(f"{picture.width}×{picture.height} pixels, at most {_MOST_PIXELS:,} are read")
-                check_room(8 * picture.width * picture.height, "decoding it")
+                _check_pixels(picture.width, picture.height, len(content))
                 shallow = _eight_bits(picture)
                 grey = shallow.mode in ("1", "L", "LA") if colour is None else not colour
                 mode = "L" if grey else "RGB"
@@ -113,6 +112,16 @@ def decoded(content: bytes, colour: bool | None) -> Image.Image:
             raise
         except Exception as error:  # Pillow's decoders raise OSError, SyntaxError, ValueError, struct.error and more
             raise DataError(in_words(error)) from error
+
+
+def _check_pixels(width: int, height: int, size: int) -> None:
+    """Refuse a picture of more pixels than cameras have, or than belong into a file of its size."""
+    pixels = width * height
+    if pixels > _MOST_PIXELS:
+        raise DataError(f"{width}×{height} pixels, at most {_MOST_PIXELS:,} are read")
+    if pixels > max(_MANY_PIXELS, _MOST_PACKED * size):
+        raise DataError(f"{width}×{height} pixels from {size:,} bytes, more than {_MOST_PACKED} from each byte")
+    check_room(8 * pixels, "decoding it")
 
 
 def _open(file: Path, colour: bool | None) -> Image.Image:
@@ -197,5 +206,4 @@ def _eight_bits(picture: Image.Image) -> Image.Image:
 def _pixels(picture: Image.Image, height: int, width: int) -> Tensor:
     if (picture.height, picture.width) != (height, width):
         picture = picture.resize((width, height), Image.Resampling.BILINEAR)
-    pixels = np.array(picture).reshape(height, width, -1)
-    return torch.from_numpy(pixels.transpose(2, 0, 1).copy())
+    return torch.from_numpy(np.array(picture).reshape(height, width, -1).transpose(2, 0, 1))

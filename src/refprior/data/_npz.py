@@ -24,7 +24,7 @@ _SMALL = 100_000_000  # bytes
 _COPIES = 3  # of the arrays, until the parts of a data set are made of them
 _HEADER = re.compile(
     r"\{'descr': '([<>|=]?[biufU]\d{1,9})', 'fortran_order': (True|False), "
-    r"'shape': \(((?:\d{1,18}L?,? ?){0,8})\), ?\}\s*"
+    r"'shape': \(([\dL, ]{0,200})\), ?\}\s*"
 )
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, NotImplementedError, RuntimeError, KeyError,
@@ -114,5 +114,5 @@ def _header(file: IO[bytes], where: str) -> tuple[np.dtype[np.generic], tuple[in
     found = _HEADER.fullmatch(text)
     if found is None:
         raise DataError(f"{where}: not an array of numbers or text, its header is {in_words(text.strip())}")
-    shape = tuple(int(size.strip(" L")) for size in found[3].split(",") if size.strip(" "))
+    shape = tuple(int(size.strip(" L")) for size in found[3].removesuffix(",").split(",")) if found[3] else ()
     return np.dtype(found[1]), shape, found[2] == "True", 8 + width + length
