@@ -1,6 +1,8 @@
 """npz files and torch data sets."""
 
 import io
+import time
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from refprior.data._arrays import examples_from_dataset, read_npz
 from refprior.data._error import DataError
 from refprior.data._npz import load_arrays
 from tests.data.files import outcome
+from tests.fuzz._mutations import bounded_memory
 
 IMAGES = np.random.RandomState(0).randint(0, 256, (12, 5, 4, 3)).astype(np.uint8)
 LABELS = np.arange(12) % 3
@@ -174,3 +177,55 @@ def test_items_that_do_not_fit_are_named() -> None:
         examples_from_dataset(Odd([good]))
     with pytest.raises(DataError, match="is empty"):
         examples_from_dataset(Odd([]))
+
+
+def test_whole_numbers_name_classes(tmp_path: Path) -> None:
+    arrays = {"images": IMAGES, "labels": LABELS, "split": (np.arange(12) > 8).astype(int)}
+    assert read_npz(save(tmp_path / "toy.npz", **arrays, classes=np.array([3, 5, 8]))).classes == ("3", "5", "8")
+    for names in (np.array([0.5, 1, 2]), np.array([["a"], ["b"], ["c"]]), np.array([b"a", b"b", b"c"])):
+        with pytest.raises(DataError, match=r"toy\.npz.*(row of text or whole numbers|not an array of numbers or text)"):
+            read_npz(save(tmp_path / "toy.npz", **arrays, classes=names))
+    with pytest.raises(DataError, match=r"toy.npz: .*name of a class is 'b\\n', expected printable text"):
+        read_npz(save(tmp_path / "toy.npz", **arrays, classes=np.array(["a", "b\n", "c"])))
+
+
+def test_arrays_that_nobody_asked_for_are_not_read(tmp_path: Path) -> None:
+    path = save(tmp_path / "toy.npz", images=IMAGES, labels=LABELS, split=(np.arange(12) > 8).astype(int))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("notes.npy", b"no array at all")
+    assert len(read_npz(path).train) == 9
+
+
+def test_an_array_that_unpacks_too_far_is_not_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "toy.npz"
+    np.savez_compressed(path, images=np.zeros((1_600_000, 8, 8), np.uint8), labels=LABELS)
+    tracemalloc.start()
+    with pytest.raises(DataError, match=r"toy.npz, images.npy: [\d,]+ bytes unpack to 102,400,128, more than 200 times"):
+        read_npz(path)
+    assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    tracemalloc.stop()
+
+
+def test_arrays_beyond_memory_are_refused_before_they_are_read(tmp_path: Path) -> None:
+    path = save(tmp_path / "toy.npz", images=np.zeros((500_000, 10, 10), np.uint8), labels=LABELS)
+    with bounded_memory(100_000_000), pytest.raises(ValueError, match=r"toy.npz: reading .* bytes of arrays needs about"):
+        read_npz(path)
+
+
+def test_numbers_beyond_floats_are_named(tmp_path: Path) -> None:
+    images = IMAGES.astype(np.float64)
+    images[4, 0, 0, 0] = 1e300
+    with pytest.raises(ValueError, match="toy train image 4 is not finite"):
+        read_npz(save(tmp_path / "toy.npz", images=images, labels=LABELS, split=(np.arange(12) > 8).astype(int)))
+
+
+def test_a_header_of_many_digits_takes_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "toy.npz"
+    header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (" + b"9" * 5000 + b"), }"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("images.npy", "labels.npy"):
+            archive.writestr(name, b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    begin = time.perf_counter()
+    with pytest.raises(DataError, match=r"toy.npz, images: not an array of numbers or text"):
+        read_npz(path)
+    assert time.perf_counter() - begin < 1

@@ -1,5 +1,7 @@
 """Folders of images."""
 
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ from PIL import Image
 from refprior.data._data_set import DataSet
 from refprior.data._error import DataError
 from refprior.data._folder import image_folder, read_images
+from tests.fuzz._mutations import bounded_memory
 
 
 def picture(level: int, mode: str = "RGB", size: tuple[int, int] = (6, 4)) -> Image.Image:
@@ -127,3 +130,91 @@ def test_too_few_images_to_test_with_are_told(root: Path) -> None:
 def test_no_files_is_an_error() -> None:
     with pytest.raises(DataError, match="no image files"):
         read_images([])
+
+
+def divided(root: Path, *names: str) -> None:
+    for part in names:
+        for label, name in enumerate(["ape", "bee"]):
+            (root / part / name).mkdir(parents=True)
+            for i in range(4):
+                picture(50 * label + i + 100 * (part == "test")).save(root / part / name / f"{i}.png")
+
+
+def test_train_and_test_folders_are_the_parts(tmp_path: Path) -> None:
+    divided(tmp_path, "train", "test")
+    data = image_folder(tmp_path)
+    assert data.classes == ("ape", "bee")
+    assert sorted(data.train.images[:, 0, 0, 0].tolist()) == [0, 1, 2, 3, 50, 51, 52, 53]
+    assert sorted(data.test.images[:, 0, 0, 0].tolist()) == [100, 101, 102, 103, 150, 151, 152, 153]
+    assert torch.equal(data.test.images[:, 0, 0, 0] // 150, data.test.labels)
+    with pytest.raises(ValueError, match="has a test part of its own, test/: leave test out, got test=2"):
+        image_folder(tmp_path, test=2)
+    (tmp_path / "test" / "bee").rename(tmp_path / "test" / "wasp")
+    with pytest.raises(DataError, match=r"the classes of train/ are \['ape', 'bee'\], those of test/ \['ape', 'wasp'\]"):
+        image_folder(tmp_path)
+
+
+@pytest.mark.parametrize("parts", [("train", "val"), ("train", "test", "val"), ("train",)])
+def test_other_parts_are_named_with_what_to_do(tmp_path: Path, parts: tuple[str, ...]) -> None:
+    divided(tmp_path, *parts)
+    found = " and ".join(f"{part}/" for part in parts)
+    with pytest.raises(DataError, match=rf"looks like {found}, each with its classes: train/ and test/ are read"):
+        image_folder(tmp_path)
+
+
+def test_classes_may_be_called_train_and_test(tmp_path: Path) -> None:
+    for name in ("train", "test"):
+        (tmp_path / name).mkdir()
+        for i in range(3):
+            picture(i).save(tmp_path / name / f"{i}.png")
+    assert image_folder(tmp_path).classes == ("test", "train")
+
+
+def test_links_to_files_and_folders_are_followed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    for i in range(5):
+        picture(150 + i).save(elsewhere / f"{i}.png")
+    (root / "dog").symlink_to(elsewhere)
+    (root / "ape" / "linked.png").symlink_to(root / "unlabelled" / "0.png")
+    data = image_folder(root)
+    assert data.classes == ("ape", "bee", "cat", "dog")
+    assert len(data.train) + len(data.test) == 21
+
+
+@pytest.mark.parametrize(
+    ("link", "target", "message"),
+    [
+        ("ape/itself.png", "itself.png", "ape/itself.png is a link that leads nowhere"),
+        ("ape/gone.png", "gone", "ape/gone.png is a link that leads nowhere"),
+        ("ape/up", "..", "ape/up is a folder"),
+        ("again", ".", "class folder .*again is a link to"),
+        ("bees", "bee", "class folder .*bees is a link to .*bee"),
+        ("zoo", "zoo", "zoo is a link that leads nowhere"),
+        ("unlabelled/up", "..", "unlabelled/up is a folder"),
+    ],
+)
+def test_links_that_lead_back_or_nowhere_are_named(root: Path, link: str, target: str, message: str) -> None:
+    (root / link).symlink_to(target)
+    with pytest.raises(DataError, match=message):
+        image_folder(root)
+
+
+@pytest.mark.parametrize("side", [5000, 8000, 20_000])
+def test_a_picture_that_unpacks_too_far_is_not_unpacked(root: Path, side: int) -> None:
+    header = struct.pack(">IIBBBBB", side, side, 8, 6, 0, 0, 0)
+    chunks = (b"IHDR" + header, b"IDAT" + zlib.compress(bytes(1000)), b"IEND")
+    packed = (struct.pack(">I", len(c) - 4) + c + struct.pack(">I", zlib.crc32(c)) for c in chunks)
+    (root / "ape" / "bomb.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(packed))
+    with bounded_memory(50_000_000), pytest.raises(DataError, match=r"ape/bomb.png: not a readable image \(.*pixels"):
+        image_folder(root)
+
+
+def test_formats_that_run_programs_are_not_opened(root: Path) -> None:
+    (root / "ape" / "page.eps").write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n")
+    with pytest.raises(DataError, match=r"page.eps: not a readable image \(damaged, or none of PNG, JPEG"):
+        image_folder(root)
+
+
+def test_more_images_than_memory_holds_are_refused_before_they_are_read(root: Path) -> None:
+    with bounded_memory(100_000_000), pytest.raises(ValueError, match=r"22 images like .*needs about .*smaller size="):
+        image_folder(root, size=(2000, 2000))

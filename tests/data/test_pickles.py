@@ -3,6 +3,7 @@
 import os
 import pickle
 import struct
+import time
 import tracemalloc
 from pathlib import Path
 
@@ -78,6 +79,24 @@ def test_a_memo_index_does_not_allocate() -> None:
     assert read_pickle(b"\x80\x02}r" + struct.pack("<I", 2**31) + b".", "batch") == {}
     assert tracemalloc.get_traced_memory()[1] < 1_000_000
     tracemalloc.stop()
+
+
+@pytest.mark.parametrize("as_key", [False, True])
+def test_tuples_in_tuples_cost_nothing(as_key: bool) -> None:
+    """26 pairs of the pair before: 138 bytes whose hash, or text, would take minutes."""
+    pairs = b")" + b"".join(b"q%ch%c\x86" % (i, i) for i in range(26))
+    begin = time.perf_counter()
+    with pytest.raises(DataError, match="a tuple"):
+        read_pickle(b"\x80\x02}" + (pairs + b"K\1" if as_key else b"U\4data" + pairs) + b"s.", "batch")
+    assert time.perf_counter() - begin < 1
+
+
+@pytest.mark.parametrize("code", [b"]", b"}", b"(", b"\x85"])
+def test_neither_depth_nor_length_is_followed(code: bytes) -> None:
+    with pytest.raises(DataError, match="batch: "):
+        read_pickle(b"\x80\x02})" + code * 900 + b".", "batch")
+    with pytest.raises(DataError, match="more than 1,000,000 pickle instructions"):
+        read_pickle(b"\x80\x02})" + code * 1_100_000 + b".", "batch")
 
 
 def test_an_array_must_have_the_bytes_of_its_shape() -> None:

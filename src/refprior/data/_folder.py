@@ -155,7 +155,7 @@ def _has_folders(folder: Path) -> bool:
 def _labelled_files(root: Path) -> tuple[list[str], list[list[Path]]]:
     if not root.is_dir():
         raise DataError(f"{root} is not a folder")
-    inside = [f for f in _visible(root) if f.is_dir()]
+    inside = [f for f in _visible(root) if f.is_dir() or _leads_nowhere(f)]
     folders = [f for f in inside if f.name != UNLABELLED]
     if not folders:
         raise DataError(f"{root} has no folders of classes")
@@ -167,10 +167,16 @@ def _labelled_files(root: Path) -> tuple[list[str], list[list[Path]]]:
     return [folder.name for folder in folders], files
 
 
+def _leads_nowhere(path: Path) -> bool:
+    return path.is_symlink() and not path.exists()
+
+
 def _check_different(folders: list[Path]) -> None:
-    """Refuse links by which the images of one folder would be in two classes."""
+    """Refuse links by which the images of one folder would be in two classes, and those that lead nowhere."""
     first: dict[Path, Path] = {folders[0].parent.resolve(): folders[0].parent}
     for folder in folders:
+        if _leads_nowhere(folder):
+            raise DataError(f"{folder} is a link that leads nowhere: remove it")
         other = first.setdefault(folder.resolve(), folder)
         if other is not folder:
             raise DataError(f"class folder {folder} is a link to {other}: remove it")
@@ -181,7 +187,7 @@ def _files(folder: Path) -> list[Path]:
     found = _visible(folder)
     for file in found:
         if not file.is_file():
-            what = "a folder" if file.is_dir() else "a link that leads nowhere" if file.is_symlink() else "not a file"
+            what = "a folder" if file.is_dir() else "a link that leads nowhere" if _leads_nowhere(file) else "not a file"
             raise DataError(f"{file} is {what}; a class folder holds images only: move it away")
     return found
 
