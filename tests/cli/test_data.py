@@ -47,7 +47,7 @@ def test_show_reads_an_npz_file_and_reports_duplicates(tmp_path: Path, capsys: p
     path = tmp_path / "toy.npz"
     np.savez(path, images=images, labels=np.arange(40) % 2, split=(np.arange(40) > 29).astype(int))
     run("show", path, "--labels", 2, "--out", tmp_path / "sheet.png")
-    assert "1 test images occur in the unlabelled pool too (training = test index: 0 = 9)" in capsys.readouterr().out
+    assert "1 test image occurs in the unlabelled pool too (training = test index: 0 = 9)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("known", [False, True])

@@ -14,6 +14,7 @@ class Site:
 
     files: dict[str, bytes] = field(default_factory=dict)
     ranges: bool = True  # whether the server knows them
+    length: bool = True  # whether the server says how long a file is
     hang_up_after: int | None = None  # bytes
     pause: float = 0.0  # seconds between blocks of 1000 bytes
     asked: list[tuple[str, str | None]] = field(default_factory=list)
@@ -33,7 +34,8 @@ def serve(site: Site) -> Iterator[Site]:
             if start >= len(content):
                 return self.send_error(416)
             self.send_response(206 if start else 200)
-            self.send_header("Content-Length", str(len(content) - start))
+            if site.length:
+                self.send_header("Content-Length", str(len(content) - start))
             self.end_headers()
             for block in range(start, min(len(content), site.hang_up_after or len(content)), 1000):
                 self.wfile.write(content[block : block + 1000])

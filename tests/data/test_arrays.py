@@ -183,7 +183,9 @@ def test_whole_numbers_name_classes(tmp_path: Path) -> None:
     arrays = {"images": IMAGES, "labels": LABELS, "split": (np.arange(12) > 8).astype(int)}
     assert read_npz(save(tmp_path / "toy.npz", **arrays, classes=np.array([3, 5, 8]))).classes == ("3", "5", "8")
     for names in (np.array([0.5, 1, 2]), np.array([["a"], ["b"], ["c"]]), np.array([b"a", b"b", b"c"])):
-        with pytest.raises(DataError, match=r"toy\.npz.*(row of text or whole numbers|not an array of numbers or text)"):
+        with pytest.raises(
+            DataError, match=r"toy\.npz.*(row of text or whole numbers|not an array of numbers or text)"
+        ):
             read_npz(save(tmp_path / "toy.npz", **arrays, classes=names))
     with pytest.raises(DataError, match=r"toy.npz: .*name of a class is 'b\\n', expected printable text"):
         read_npz(save(tmp_path / "toy.npz", **arrays, classes=np.array(["a", "b\n", "c"])))
@@ -200,7 +202,9 @@ def test_an_array_that_unpacks_too_far_is_not_unpacked(tmp_path: Path) -> None:
     path = tmp_path / "toy.npz"
     np.savez_compressed(path, images=np.zeros((1_600_000, 8, 8), np.uint8), labels=LABELS)
     tracemalloc.start()
-    with pytest.raises(DataError, match=r"toy.npz, images.npy: [\d,]+ bytes unpack to 102,400,128, more than 200 times"):
+    with pytest.raises(
+        DataError, match=r"toy.npz, images.npy: [\d,]+ bytes unpack to 102,400,128, more than 200 times"
+    ):
         read_npz(path)
     assert tracemalloc.get_traced_memory()[1] < 4_000_000
     tracemalloc.stop()
@@ -208,7 +212,10 @@ def test_an_array_that_unpacks_too_far_is_not_unpacked(tmp_path: Path) -> None:
 
 def test_arrays_beyond_memory_are_refused_before_they_are_read(tmp_path: Path) -> None:
     path = save(tmp_path / "toy.npz", images=np.zeros((500_000, 10, 10), np.uint8), labels=LABELS)
-    with bounded_memory(100_000_000), pytest.raises(ValueError, match=r"toy.npz: reading .* bytes of arrays needs about"):
+    with (
+        bounded_memory(100_000_000),
+        pytest.raises(ValueError, match=r"toy.npz: reading .* bytes of arrays needs about"),
+    ):
         read_npz(path)
 
 

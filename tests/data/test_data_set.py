@@ -56,7 +56,7 @@ def test_what_cannot_be_is_named_with_its_numbers(data: DataSet) -> None:
         subset(data, [1, 4])
     with pytest.raises(ValueError, match=r"\[1, 1\] must be different numbers of 0 … 3"):
         subset(data, [1, 1])
-    with pytest.raises(ValueError, match="asked for 161 images of other classes, there are 160"):
+    with pytest.raises(ValueError, match="foreign must be at most 160, the images of the other classes, got 161"):
         foreign_images(data, [0, 1], 161, seed=0)
     with pytest.raises(ValueError, match="test must be a multiple of the 4 classes, equally many of each, got 6"):
         held_out("toy", "abcd", (IMAGES, LABELS), test=6)

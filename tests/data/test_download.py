@@ -120,3 +120,13 @@ def test_installed_files_appear_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="expected 50001"):
         install(iter([CONTENT]), tmp_path / "other", None, 50_001)
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_no_more_is_fetched_than_the_file_should_have(tmp_path: Path, known: bool) -> None:
+    message = (
+        r"has 50,000 bytes, expected 49,999; not fetched" if known else r"sends more than the 49,999 bytes expected"
+    )
+    with serve(Site({"/file": CONTENT}, length=known)) as site, pytest.raises(DataError, match=message):
+        download(f"{site.address}/file", tmp_path / "file", 49_999, MD5, quiet)
+    assert not list(tmp_path.iterdir())

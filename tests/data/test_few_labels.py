@@ -165,7 +165,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"imbalance": 0.5}, "imbalance must be at least 1, got 0.5"),
     ({"imbalance": float("nan")}, "imbalance must be at least 1, got nan"),
     ({"labels": 4, "classes": (1, 4)}, r"\[1, 4\] must be different numbers of 0 … 3"),
-    ({"labels": 4, "classes": (0, 1), "foreign": 161}, "asked for 161 images of other classes, there are 160"),
+    (
+        {"labels": 4, "classes": (0, 1), "foreign": 161},
+        "foreign must be at most 160, the images of the other classes, got 161",
+    ),
 ]
 
 

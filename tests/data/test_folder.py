@@ -150,7 +150,9 @@ def test_train_and_test_folders_are_the_parts(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has a test part of its own, test/: leave test out, got test=2"):
         image_folder(tmp_path, test=2)
     (tmp_path / "test" / "bee").rename(tmp_path / "test" / "wasp")
-    with pytest.raises(DataError, match=r"the classes of train/ are \['ape', 'bee'\], those of test/ \['ape', 'wasp'\]"):
+    with pytest.raises(
+        DataError, match=r"the classes of train/ are \['ape', 'bee'\], those of test/ \['ape', 'wasp'\]"
+    ):
         image_folder(tmp_path)
 
 

@@ -4,7 +4,11 @@ import gzip
 import hashlib
 import io
 import os
+import random
+import subprocess
+import sys
 import tarfile
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +19,7 @@ from refprior.data._obtain import NOTES, get, state, verify
 from refprior.data._sources import SOURCES, Download, File, Source
 from tests.data.server import Site, serve
 
-FIRST, SECOND = os.urandom(3000), os.urandom(4000)
+FIRST, SECOND = random.Random(0).randbytes(3000), random.Random(1).randbytes(4000)
 
 
 def md5(content: bytes) -> str:
@@ -29,7 +33,7 @@ def quiet(what: str, done: int, total: int | None) -> None:
 def archive() -> bytes:
     """A tar archive whose members have paths, one of them a dangerous one."""
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+    with gzip.GzipFile(fileobj=buffer, mode="w", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
         for name, content in (("inside/first", FIRST), ("../../outside", b"x"), ("inside/second", SECOND)):
             member = tarfile.TarInfo(name)
             member.size = len(content)
@@ -37,7 +41,7 @@ def archive() -> bytes:
     return buffer.getvalue()
 
 
-ARCHIVE, ZIPPED = archive(), gzip.compress(FIRST)
+ARCHIVE, ZIPPED = archive(), gzip.compress(FIRST, mtime=0)
 FILES = (File("first", 3000, md5(FIRST)), File("second", 4000, md5(SECOND)))
 
 
@@ -178,3 +182,63 @@ def test_sources_are_complete(name: str) -> None:
     sums = [f.md5 for f in one.files if f.md5] + [d.md5 for d in one.downloads]
     assert all(len(s) == 32 and int(s, 16) for s in sums)
     assert len(set(sums)) == len(sums)
+
+
+SCRIPT = """
+import sys, time
+from pathlib import Path
+from refprior.data._obtain import get
+from tests.data.test_obtain import source
+
+def report(what, done, total):
+    print(what, flush=True)
+    time.sleep(float(sys.argv[3]))
+
+print(get(source(sys.argv[1]), Path(sys.argv[2]), report), flush=True)
+"""
+
+
+def getting(address: str, folder: Path, pause: float = 0) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", SCRIPT, address, str(folder), str(pause)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def test_processes_that_get_the_same_data_set_wait_for_each_other(tmp_path: Path) -> None:
+    with serve(Site({"/toy.tar.gz": ARCHIVE}, pause=0.1)) as site:
+        processes = [getting(site.address, tmp_path) for _ in range(3)]
+        printed = [process.communicate(timeout=60)[0].splitlines() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], printed
+    assert sorted(lines[-1] for lines in printed) == ["None", "None", "the official address"]
+    first = next(p.pid for p, lines in zip(processes, printed, strict=True) if lines[-1] != "None")
+    assert sum(f"waiting for process {first}" in lines for lines in printed) >= 1
+    assert [path for path, _ in site.asked].count("/toy.tar.gz") == 1
+    assert names(tmp_path / "toy") == ["first", "second"]
+    verify(source(""), tmp_path, quiet)
+
+
+def test_what_a_killed_process_left_is_gone_on_with_and_cleaned(tmp_path: Path) -> None:
+    with serve(Site({"/toy.tar.gz": ARCHIVE}, pause=0.2)) as site:
+        process = getting(site.address, tmp_path)
+        part = tmp_path / "toy" / "toy.tar.gz.part"
+        while not (part.exists() and part.stat().st_size):
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.kill()
+        process.communicate()
+        assert ".lock" in names(tmp_path / "toy")
+        (tmp_path / "toy" / ".0123456789abcdef.part").write_bytes(b"of a writer that was killed")
+        (tmp_path / "toy" / ".package").mkdir()
+        site.pause = 0
+        assert get(source(site.address), tmp_path, quiet) == "the official address"
+    assert names(tmp_path / "toy") == ["first", "second"]
+    assert site.asked[-1][1] is not None  # a range: it went on from the part
+
+
+def test_more_than_expected_is_not_unpacked(tmp_path: Path) -> None:
+    with serve(Site({"/first.gz": ZIPPED})) as site:
+        fetched = Download("first.gz", len(ZIPPED), md5(ZIPPED), (f"{site.address}/first.gz",), ("first",))
+        short = Source("toy", (File("first", 2999, None),), (fetched,))
+        with pytest.raises(OSError, match="first came out with more than the 2,999 bytes expected of it"):
+            get(short, tmp_path, quiet)
+    assert names(tmp_path) == ["toy", "toy/first.gz"]

@@ -53,7 +53,7 @@ BAD: dict[str, dict[str, object]] = {
     "test label 3 at index 1 is outside 0 … 2": {"test": (IMAGES[:2], np.array([0, 3]))},
     "test label -1 at index 0": {"test": (IMAGES[:2], np.array([-1, 0]))},
     r"missing \[1\] of 3": {"labelled": (IMAGES[:3], np.array([0, 2, 2]))},
-    "6 images but 5 labels": {"labelled": (IMAGES[:6], LABELS[:5])},
+    "as many labels as images are needed: 5 for 6": {"labelled": (IMAGES[:6], LABELS[:5])},
     r"unlabelled images are \(1, 5, 4\), labelled \(3, 5, 4\)": {"unlabelled": IMAGES[6:20, :1]},
     "labelled labels must be integers, got float64": {"labelled": (IMAGES[:6], LABELS[:6] / 2)},
     "labelled label 1099511627776 at index 2 needs 1099511627777 classes, of 3 examples": {

@@ -3,7 +3,9 @@
 import gzip
 import io
 import json
+import os
 import random
+import shutil
 import struct
 import tarfile
 import zipfile
@@ -19,13 +21,13 @@ from PIL import Image
 
 from refprior.data._arrays import read_npz
 from refprior.data._cifar import PIXELS, _Files, _from_archive, _from_folder, _names, read_binary, read_python
-from refprior.data._folder import read_images
+from refprior.data._folder import image_folder, read_images
 from refprior.data._idx import read_idx
 from refprior.data._obtain import NOTES, _noted
 from refprior.data._packages import read_cifar_package
 from refprior.data._sets import _read_five
 from tests.data.files import idx, python2_pickle
-from tests.fuzz._mutations import check, fuzz, mutate
+from tests.fuzz._mutations import bounded_memory, check, fuzz, mutate
 
 FEW, MANY = 2_000, 100_000  # mutations of each kind of file
 RANDOM = np.random.RandomState(0)
@@ -230,3 +232,38 @@ def run(name: str, folder: Path, count: int) -> None:
     assert check(lambda: kind.read(path), path)
     read = fuzz(kind.content, path, kind.read, count, damage=partial(damage, kind))
     print(f"{name}: {read} of {count} were read")
+
+
+def grow(root: Path, rng: random.Random) -> None:
+    """A folder of photographs in disorder: links in circles, folders in folders, odd names, no images."""
+    places = [root, *(root / name for name in rng.sample(("ape", "bee", "train", "test", "unlabelled", "\n"), 3))]
+    for place in places[1:]:
+        place.mkdir(exist_ok=True)
+        (place / "whole.png").write_bytes(picture("PNG"))
+    for number in range(rng.randrange(4)):
+        place, kind = rng.choice(places) / f"{number}.png", rng.randrange(5)
+        if kind == 0:
+            place.symlink_to(
+                rng.choice([place, root, *places, Path("gone"), root / "ape" / "whole.png", Path("/dev/zero")])
+            )
+        elif kind == 1:
+            place.mkdir()
+            (place / "inside.png").symlink_to(rng.choice(places))
+        elif kind == 2:
+            os.mkfifo(place)
+        else:
+            place.write_bytes(mutate(picture("PNG"), rng))
+
+
+@pytest.mark.parametrize("count", [FEW // 10, pytest.param(MANY // 10, marks=pytest.mark.slow)])
+def test_a_folder_in_disorder_is_read_or_refused_by_its_name(count: int, tmp_path: Path) -> None:
+    with bounded_memory():
+        for number in range(count):
+            root = tmp_path / "photos"
+            root.mkdir()
+            grow(root, random.Random(number))
+            try:
+                check(partial(image_folder, root), root)
+            except AssertionError as error:
+                raise AssertionError(f"folder {number}: {error}") from error
+            shutil.rmtree(root)

@@ -3,6 +3,7 @@
 Heavy imports are inside the functions: `--help` must not wait for torch.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,13 +95,17 @@ def show(
     data: Folder = None,
 ) -> None:
     """Describe a task and write a contact sheet of its images, or of their views, as one PNG."""
+    from refprior._files import write_atomically
+
     if rows < 1:
         raise ValueError(f"rows must be at least 1, got {rows}")
+    if out.suffix.lower() != ".png":
+        raise ValueError(f"out must be the name of a .png file, got {str(out)!r}")
     task = _task(name, labels, seed, classes, data)
     _describe(task)
     picture = _view_sheet(task, rows, seed) if views else _image_sheet(task, rows)
     out.parent.mkdir(parents=True, exist_ok=True)
-    picture.save(out)
+    write_atomically(out, lambda side: picture.save(side, "PNG"))
     print(f"wrote {out}, {picture.width}×{picture.height} pixels")
 
 
@@ -142,7 +147,7 @@ def _count(name: str, root: Path, verdict: str) -> None:
     data = read(name, root)
     pairs = duplicates(data.train.images, data.test.images)
     print(f"{len(data.train)} training and {len(data.test)} test images of {len(data.classes)} classes, {verdict}")
-    print(f"{len({j for _, j in pairs})} test images occur in the training part too{_first(pairs)}")
+    print(f"{_shared(pairs)} in the training part too{_first(pairs)}")
 
 
 def _describe(task: "Task") -> None:
@@ -156,13 +161,13 @@ def _describe(task: "Task") -> None:
     mean, std = (_numbers(fitted[name].flatten().tolist()) for name in ("mean", "std"))
     print(f"mean {mean}, standard deviation {std} per channel")
     pairs = duplicates(task.unlabelled, task.test.images)
-    print(f"{len({j for _, j in pairs})} test images occur in the unlabelled pool too{_first(pairs)}")
+    print(f"{_shared(pairs)} in the unlabelled pool too{_first(pairs)}")
 
 
 def _task(name: str, labels: int, seed: int, classes: str | None, folder: Path | None) -> "Task":
     from refprior.data import FewLabels
 
-    numbers = tuple(map(int, classes.split(","))) if classes and classes.replace(",", "").isdigit() else classes
+    numbers = tuple(map(int, classes.split(","))) if classes and re.fullmatch(r"\d+(,\d+)*", classes) else classes
     place = str(folder) if folder is not None else None
     return FewLabels(name, labels=labels, seed=seed, classes=numbers, folder=place)()
 
@@ -182,6 +187,11 @@ def _root(folder: Path | None) -> Path:
     from refprior.data._location import data_folder
 
     return folder.expanduser() if folder is not None else data_folder()
+
+
+def _shared(pairs: list[tuple[int, int]]) -> str:
+    count = len({j for _, j in pairs})
+    return f"{count} test image{' occurs' if count == 1 else 's occur'}"
 
 
 def _first(pairs: list[tuple[int, int]], count: int = 5) -> str:

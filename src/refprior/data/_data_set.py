@@ -71,7 +71,7 @@ def foreign_images(data: DataSet, members: Sequence[int], count: int, seed: int)
     """`count` training images of the classes that are not `members`, chosen by seed."""
     foreign = np.flatnonzero(~np.isin(data.train.labels.numpy(), list(members)))
     if not 0 <= count <= len(foreign):
-        raise ValueError(f"asked for {count} images of other classes, there are {len(foreign)}")
+        raise ValueError(f"foreign must be at most {len(foreign)}, the images of the other classes, got {count}")
     chosen = np.random.RandomState(seed + 3).permutation(foreign)[:count]
     return data.train.images[torch.from_numpy(np.sort(chosen))]
 

@@ -100,4 +100,4 @@ def _part_differences(name: str, old: dict[str, PartRecord], new: dict[str, Part
     if one is None or other is None or one.count != other.count:
         counts = (part.count if part is not None else 0 for part in (one, other))
         return ["{}: {} → {} images".format(name, *counts)]
-    return [f"{name}: {one.count} images of other content"]
+    return [f"{name}: {one.count} image{'' if one.count == 1 else 's'} of other content"]

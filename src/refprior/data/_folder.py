@@ -187,13 +187,19 @@ def _files(folder: Path) -> list[Path]:
     found = _visible(folder)
     for file in found:
         if not file.is_file():
-            what = "a folder" if file.is_dir() else "a link that leads nowhere" if _leads_nowhere(file) else "not a file"
+            what = (
+                "a folder" if file.is_dir() else "a link that leads nowhere" if _leads_nowhere(file) else "not a file"
+            )
             raise DataError(f"{file} is {what}; a class folder holds images only: move it away")
     return found
 
 
 def _visible(folder: Path) -> list[Path]:
-    return sorted(f for f in folder.iterdir() if not f.name.startswith("."))
+    found = sorted(f for f in folder.iterdir() if not f.name.startswith("."))
+    for path in found:
+        if not path.name.isprintable():
+            raise DataError(f"{folder} holds {path.name!r}: rename it, with printable characters")
+    return found
 
 
 def _eight_bits(picture: Image.Image) -> Image.Image:

@@ -27,7 +27,7 @@ class Examples:
 
     def __post_init__(self) -> None:
         if len(self.images) != len(self.labels):
-            raise ValueError(f"{len(self.images)} images but {len(self.labels)} labels")
+            raise ValueError(f"as many labels as images are needed: {len(self.labels)} for {len(self.images)}")
 
     def __len__(self) -> int:
         return len(self.images)
