@@ -219,13 +219,12 @@ def test_processes_that_get_the_same_data_set_wait_for_each_other(tmp_path: Path
 
 def test_what_a_killed_process_left_is_gone_on_with_and_cleaned(tmp_path: Path) -> None:
     with serve(Site({"/toy.tar.gz": ARCHIVE}, pause=0.2)) as site:
-        process = getting(site.address, tmp_path)
-        part = tmp_path / "toy" / "toy.tar.gz.part"
-        while not (part.exists() and part.stat().st_size):
-            assert process.poll() is None
-            time.sleep(0.02)
-        process.kill()
-        process.communicate()
+        with getting(site.address, tmp_path) as process:
+            part = tmp_path / "toy" / "toy.tar.gz.part"
+            while not (part.exists() and part.stat().st_size):
+                assert process.poll() is None
+                time.sleep(0.02)
+            process.kill()
         assert ".lock" in names(tmp_path / "toy")
         (tmp_path / "toy" / ".0123456789abcdef.part").write_bytes(b"of a writer that was killed")
         (tmp_path / "toy" / ".package").mkdir()

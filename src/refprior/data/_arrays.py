@@ -34,7 +34,7 @@ def read_npz(path: str | Path, test: int | None = None) -> DataSet:
 
 def channels_first(images: np.ndarray) -> np.ndarray:
     """(n, h, w), (n, h, w, c) or (n, c, h, w) with c of 1 or 3 -> (n, c, h, w)."""
-    if 0 in images.shape[1:]:
+    if 0 in images.shape:
         raise DataError(f"images of shape {images.shape} are empty")
     if images.ndim == 3:
         return images[:, None]
@@ -99,8 +99,8 @@ def check_column(values: np.ndarray, key: str, count: int) -> None:
     """Refuse what is not one whole number for each image."""
     if not np.issubdtype(values.dtype, np.integer):
         raise DataError(f"{key} must be integers, got {values.dtype}")
-    if values.shape != (count,) or not count:
-        raise DataError(f"{count} images but {key} of shape {values.shape}")
+    if values.shape != (count,):
+        raise DataError(f"{key} must be one number for each image, shape ({count},), got {values.shape}")
 
 
 def split_parts(split: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -88,7 +88,7 @@ def _fetch(address: str, part: Path, size: int, report: Report) -> None:
             if total is not None and total > size:
                 raise DataError(f"{address} has {total:,} bytes, expected {size:,}; not fetched")
             with part.open("ab" if resumed else "wb") as file:
-                while block := answer.read(_BLOCK):
+                while block := answer.read1(_BLOCK):  # what has come, so that little is lost when killed
                     if done + len(block) > size:
                         raise DataError(f"{address} sends more than the {size:,} bytes expected; thrown away")
                     done += file.write(block)

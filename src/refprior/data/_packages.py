@@ -71,7 +71,7 @@ def cifar_records(picture: Image.Image, labels: list[int]) -> bytes:
     """A picture with one image in each of its rows as official binary records: label byte, then planes of colour."""
     pixels = np.asarray(picture.convert("RGB"))
     if pixels.shape != (len(labels), 1024, 3):
-        raise DataError(f"a picture of shape {pixels.shape} for {len(labels)} labels, expected rows of 1024 pixels")
+        raise DataError(f"a picture of shape {pixels.shape}, expected {(len(labels), 1024, 3)}: one row for each label")
     planes = pixels.transpose(0, 2, 1).reshape(len(labels), -1)
     return np.concatenate([np.array(labels, dtype=np.uint8)[:, None], planes], axis=1).tobytes()
 
@@ -83,7 +83,7 @@ def _labels(content: bytes, count: int, where: str) -> list[int]:
     with naming(where):
         labels = json.loads(content)
         if len(labels) != count or not all(0 <= label <= 9 for label in labels):
-            raise DataError(f"not a list of {count} labels from 0 to 9")
+            raise DataError(f"the labels must be a row of {count}, each from 0 to 9")
     return list(labels)
 
 

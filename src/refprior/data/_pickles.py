@@ -137,7 +137,7 @@ class _Machine:
         self.place += len(line[0]) + len(line[1]) + 2
         name = f"{line[0].decode('latin1')} {line[1].decode('latin1')}"
         if name not in (_RECONSTRUCT, _NDARRAY, _DTYPE):
-            raise DataError(f"the pickle asks for {name!r}, which no CIFAR file contains; not read")
+            raise DataError(f"the pickle asks for {in_words(repr(name))}, which no CIFAR file contains; not read")
         return name
 
 

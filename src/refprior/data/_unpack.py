@@ -61,6 +61,8 @@ def members(path: Path) -> Iterator[Member]:
         for _ in range(_MOST_MEMBERS):
             header = file.read(_HEADER)
             if not header.strip(b"\0"):
+                for _rest in blocks_of(file, _LARGEST_ARCHIVE - offset):  # up to the checksum at the end of gzip data
+                    pass
                 return
             size, kind = _size(header, f"{path}, byte {offset}"), header[156:157]
             length = 0 if kind in _EMPTY else size
