@@ -28,7 +28,6 @@ LEAST_POINTS = 201
 LEAST_POINTS_2D = 41
 NODES = 9  # Chebyshev nodes per axis within one cell: a polynomial of degree 8 errs by 1e-16 at 0.11
 SUBDIVISIONS = 16  # of a cell, at which that polynomial is evaluated
-FIXED_CURVATURE = 1e3  # assumed along an axis on which an atom is fixed at a bound
 CURVATURE_MARGIN = 4.0  # times the error of the gain: how much its second derivative may err, in standard deviations
 INDEPENDENT = 1e-10  # smallest curvature in the weights at which rows of a table count as independent
 MOST_ATOMS = 150  # with more, spacings are so narrow that doubles cannot tell the number
@@ -259,7 +258,8 @@ def _atoms_certified(case: _Case, gap: float) -> bool:
 
 def _rows_certified(case: _Case, residual: float) -> bool:
     """A table: the rows in use are independent, so that no other weights do as well, and all others are below J."""
-    smallest = float(np.linalg.eigvalsh(Table.of_values(case.objective, case.u).curvature(case.weights))[0])
+    curvature = Table.of_values(case.objective, case.u).curvature(case.weights) + 1.0  # 1·1ᵀ: weights sum to one
+    smallest = float(np.linalg.eigvalsh(curvature)[0])
     if smallest < INDEPENDENT:
         return False
     tolerance = residual * math.sqrt(len(case.u) / smallest / case.weights.min())
@@ -272,17 +272,20 @@ def _strictly_concave(objective: Objective, point: Point, unit: Array, tolerance
     """Whether the gain is concave, by a margin, around every atom where it is within the tolerance of J.
 
     An atom's place is uncertain by √(2 tolerance/|G''|). Where the optimum's gain differs by the tolerance, its
-    second derivative in standard deviations differs by a little more. Along an axis on which an atom is fixed at a
-    bound nothing is required.
+    second derivative in standard deviations differs by a little more. Axes on which an atom is fixed at a bound are
+    left out.
     """
     bounds = objective.channel.bounds
-    fixed = FIXED_CURVATURE * (~point.free(bounds))[:, :, None] * np.eye(len(unit))
+    free = point.free(bounds)
+    both, fixed = free[:, :, None] & free[:, None, :], ~free[:, :, None] * np.eye(len(unit))
     logs = point.table.own_logs(point.weights)
 
     def largest_curvature(places: Array) -> Array:
-        """Largest eigenvalue of G'' in standard deviations: (K, d) -> (K,)."""
+        """Largest eigenvalue of G'' on the free axes, in standard deviations, below −1 without any: (K, d) -> (K,)."""
         hessians = objective.table(np.clip(places, bounds[:, 0], bounds[:, 1])).hessians(logs)
-        return np.asarray(np.linalg.eigvalsh(hessians * unit * unit[:, None] - fixed)[:, -1])
+        scaled = np.where(both, hessians * unit * unit[:, None], 0.0)
+        below = 1 + np.abs(scaled).max(axis=(1, 2), keepdims=True)  # below every eigenvalue of a free axis
+        return np.asarray(np.linalg.eigvalsh(scaled - below * fixed)[:, -1])
 
     margin = -CURVATURE_MARGIN * tolerance
     curvature = largest_curvature(point.u)

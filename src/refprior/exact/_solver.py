@@ -22,6 +22,8 @@ from refprior.exact._weights import optimal_weights
 
 CANDIDATE_SPACING = 0.25  # standard deviations between candidates, one parameter
 CANDIDATE_SPACING_2D = 0.8  # two parameters: the number of candidates grows with the square
+UNCOVERED = 0.1  # of J above J: somewhere the candidates' weights had no peaks, so that no atom is near
+EVEN_SPACING = 1.75  # standard deviations between the first atoms if the weights have no peaks
 MOST_CANDIDATES = 2000  # of one parameter: the cost of a step grows with the cube
 SEARCH_SPACING = 0.25
 COARSE_TOLERANCE = 1e-6  # of a search on fewer outcomes
@@ -130,7 +132,18 @@ def _start(objective: Objective, unit: Array) -> Point:
         u, shape = fisher_grid(channel, max(CANDIDATE_SPACING, narrowest))
         weights = optimal_weights(Table.of_values(objective, u), 1e-7)
         top = _heavy_peaks(weights, shape)
-    return _ascend(objective, *merge_to_centres(u, weights, u[top]), unit)
+    u, weights = merge_to_centres(u, weights, u[top])
+    if channel.dimension == 1 and _relative_excess(objective, u, weights) > UNCOVERED:
+        u = fisher_grid(channel, EVEN_SPACING).points
+        weights = optimal_weights(Table.of_values(objective, u), 1e-12)
+    return _ascend(objective, u, weights, unit)
+
+
+def _relative_excess(objective: Objective, u: Array, weights: Array) -> float:
+    """Largest gain on a grid minus J, relative to J."""
+    logs = search_logs(objective, u, weights)
+    values = objective.gain(fisher_grid(objective.channel, SEARCH_SPACING).points, logs)
+    return float(values.max() / (weights @ objective.gain(u, logs))) - 1
 
 
 def _heavy_peaks(weights: Array, shape: tuple[int, ...]) -> Index:

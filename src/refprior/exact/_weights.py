@@ -18,6 +18,8 @@ def optimal_weights(table: Table, tolerance: float, weights: Array | None = None
     """argmax_π J(π) over weights on the points of the table, to complementarity `tolerance`: -> (K,).
 
     KKT: G_k + s_k = λ, π_k s_k = 0, Σ π = 1; the linear system is (curvature + diag(s/π)) dπ + dλ = residual.
+    In two stages the curvature is singular along π itself, so that Σ π would drift: 1·1ᵀ is added to it, which
+    the constraint undoes.
     """
     count = len(table.value)
     uniform = np.full(count, 1 / count)
@@ -40,11 +42,12 @@ def optimal_weights(table: Table, tolerance: float, weights: Array | None = None
 def _step(table: Table, pi: Array, slack: Array, gains: Array, mu: float) -> tuple[Array, Array, float] | None:
     """One primal–dual step towards complementarity CENTRING · mu; None when rounding allows none."""
     target = CENTRING * mu
-    factor = _factor(table.curvature(pi) + np.diag(slack / pi))
+    factor = _factor(table.curvature(pi) + 1.0 + np.diag(slack / pi))
     if factor is None:
         return None
-    solved = cho_solve(factor, np.stack([gains + target / pi, np.ones_like(pi)], axis=1), check_finite=False)
-    level = float((solved[:, 0].sum() - (1 - pi.sum())) / solved[:, 1].sum())
+    short = 1 - float(pi.sum())
+    solved = cho_solve(factor, np.stack([gains + target / pi + short, np.ones_like(pi)], axis=1), check_finite=False)
+    level = float((solved[:, 0].sum() - short) / solved[:, 1].sum())
     step = solved[:, 0] - level * solved[:, 1]
     slack_step = target / pi - slack - slack / pi * step
     length = min(_longest(pi, step), _longest(slack, slack_step))
