@@ -3,6 +3,7 @@
 1. Weights on a grid of candidates by the interior-point method; their peaks are the first atoms.
 2. Joint Newton ascent on atoms and weights.
 3. Maxima of the gain above J are missing atoms: add them, find weights, ascend again.
+4. Where the model is symmetric, so is the prior: atoms and weights are averaged with their mirror image.
 The certificate then judges the result without knowing how it was found.
 """
 
@@ -33,6 +34,8 @@ FEW_MISSING = 2  # with more missing atoms than this in one dimension, the other
 PATIENCE = 4  # rounds without halving the excess: what is left is rounding
 MERGE_AFTER_ASCENT = 0.02  # standard deviations between atoms that have become one in an ascent
 MERGE_BEFORE_ASCENT = (0.3, 0.1, 0.01, 1e-3)  # the same before an ascent, by rounds without progress
+MIRRORINGS = 5  # attempts to make the prior of a symmetric model symmetric
+SYMMETRIC = 1e-9  # nats by which the gain of a symmetric prior may differ from its mirror image
 SPLIT_OFFSET = 0.02  # standard deviations to either side of an atom that may split, from where to climb
 
 
@@ -53,7 +56,45 @@ def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
         return _solve_finite(objective, tolerance)
     unit = _unit(objective)
     point = _add_missing_atoms(objective, _first_atoms(objective, unit), unit, tolerance)
+    if objective.channel.dimension == 1:
+        point = _symmetric(objective, point, unit, tolerance)
     return objective.channel.canonical(point.u), point.weights
+
+
+def _symmetric(objective: Objective, point: Point, unit: Array, tolerance: float) -> Point:
+    """A symmetric prior that is as good if the model is symmetric, else the point as it is.
+
+    Where the optimum is flat, rounding makes the answer asymmetric. Averaging atom by atom with the mirror image
+    costs the square of that, so evening out and averaging again converges. Where it does not, the mixture of the
+    prior and its mirror image is symmetric, and by concavity no worse, with twice the atoms.
+    """
+    grid = fisher_grid(objective.channel, SEARCH_SPACING)
+    problem = Problem(objective.table, objective.channel.bounds, 0.5 * unit)
+    before = _missing(objective, point, grid, unit, tolerance).excess
+    trial, attempts = point, []
+    for _ in range(MIRRORINGS):
+        mirrored = _mirrored(problem, trial)
+        found = _missing(objective, mirrored, grid, unit, tolerance)
+        if not np.abs(found.surplus - found.surplus[::-1]).max() < SYMMETRIC:
+            return point
+        attempts.append((found.excess, mirrored))
+        if found.excess <= before:
+            break
+        trial = equalise(problem, mirrored)
+    least, best = min(attempts, key=lambda pair: pair[0])
+    return best if least <= max(before, tolerance / 3) else _mixed_with_mirror_image(problem, point)
+
+
+def _mixed_with_mirror_image(problem: Problem, point: Point) -> Point:
+    u = np.vstack([point.u, problem.bounds.sum(axis=1) - point.u])
+    return problem.evaluate(u, np.concatenate([point.weights, point.weights]) / 2)
+
+
+def _mirrored(problem: Problem, point: Point) -> Point:
+    """The average of a point with its mirror image, atom by atom."""
+    order = np.argsort(point.u[:, 0])
+    u, weights = point.u[order], point.weights[order]
+    return problem.evaluate((u + problem.bounds.sum(axis=1) - u[::-1]) / 2, (weights + weights[::-1]) / 2)
 
 
 def _first_atoms(objective: Objective, unit: Array) -> Point:
