@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 import sys
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from refprior.cli._parameters import whole
+from refprior.cli._working import working
 
 if TYPE_CHECKING:
     from refprior.exact import Channel, Solution
@@ -134,14 +133,21 @@ def jeffreys(*, tosses: Tosses, json: Json = False) -> None:
     """Information of the coin's Jeffreys prior next to that of its reference prior."""
     from refprior.exact import Coin, reference_prior
     from refprior.exact import jeffreys as jeffreys_prior
+    from refprior.exact._solution import decimals_within
 
-    with _working(f"coin of {tosses} tosses"):
+    with working(f"coin of {tosses} tosses"):
         smooth = jeffreys_prior(Coin(tosses)).information
-        best = reference_prior(Coin(tosses)).information
+        best = reference_prior(Coin(tosses))
     if json:
-        _print_json({"jeffreys": smooth, "reference": best})
+        plain = best.to_dict()
+        shown = {name: plain[name] for name in ("certified", "reason", "gap")}
+        _print_json({**shown, "jeffreys": smooth, "reference": plain["information"]})
     else:
-        print(f"Jeffreys prior   {smooth:.12f} nats\nreference prior  {best:.12f} nats")
+        first = [] if best.certified else [f"not certified: {best.shortfall}"]
+        digits = decimals_within(best.gap)
+        print(*first, f"Jeffreys prior   {smooth:.{digits}f} nats", sep="\n")
+        print(f"reference prior  {best.information:.{digits}f} nats")
+    _refuse(best.shortfall, json)
 
 
 @app.command
@@ -156,17 +162,30 @@ def blahut_arimoto(
     """The plain Blahut-Arimoto algorithm on a grid, for comparison: how slowly its gap falls."""
     from refprior.exact import Coin
     from refprior.exact import blahut_arimoto as run
+    from refprior.exact._solution import decimals_within
 
-    with _working(f"Blahut-Arimoto, at most {iterations} iterations"):
+    with working(f"Blahut-Arimoto, at most {iterations} iterations"):
         result = run(Coin(tosses), points, iterations=iterations, tolerance=tolerance)
+    reason = None
+    if result.gap[-1] > tolerance:
+        after = f"after {len(result.gap)} iterations"
+        reason = f"the gap over the grid is {result.gap[-1]:.2g} nats {after}, above the tolerance {tolerance:.2g}"
+    digits = [decimals_within(gap) for gap in result.gap]
     if json:
-        history = {"information": result.information.tolist(), "gap": result.gap.tolist()}
-        _print_json({"grid": result.grid.tolist(), "weights": result.weights.tolist(), **history})
-        return
-    print("iterations  information     gap over the grid")
-    shown = sorted({*(10**k for k in range(9) if 10**k < len(result.gap)), len(result.gap)})
-    for number in shown:
-        print(f"{number:10d}  {result.information[number - 1]:.12f}  {result.gap[number - 1]:.3e}")
+        rounded = [round(float(value), keep) for value, keep in zip(result.information, digits, strict=True)]
+        gap = [float(f"{value:.4g}") for value in result.gap]
+        weights = result.weights.round(digits[-1]).tolist() if reason else result.weights.tolist()
+        head = {"certified": reason is None, "reason": reason}
+        _print_json({**head, "grid": result.grid.tolist(), "weights": weights, "information": rounded, "gap": gap})
+    else:
+        if reason:
+            print(f"not certified: {reason}")
+        print("iterations  information     gap over the grid")
+        for number in sorted({*(10**k for k in range(9) if 10**k < len(digits)), len(digits)}):
+            information = f"{result.information[number - 1]:.{digits[number - 1]}f}"
+            print(f"{number:10d}  {information:14}  {result.gap[number - 1]:.3e}")
+    if tolerance > 0:  # without one nothing was asked for
+        _refuse(reason, json)
 
 
 @app.command
@@ -174,7 +193,7 @@ def figures(*, out: Annotated[Path, Parameter(help="Folder for the figures.")], 
     """Draw the paper's figures: coins, two-stage coins, convergence to Jeffreys."""
     from refprior.exact._figures import save_figures
 
-    with _working("figures"):
+    with working("figures"):
         paths = []
         for path in save_figures(out):
             paths.append(str(path))
@@ -191,9 +210,13 @@ def _reference_prior(channel: Channel, tolerance: float) -> Solution:
 
 
 def _show(what: str, solve: Callable[[], Solution], output: Output) -> None:
-    """Solve with a spinner, then draw and print: the body of every command that gives a prior."""
-    with _working(what):
-        solution = solve()
+    """Solve, then draw and print: the body of every command that gives a prior. Exit code 3: it is not certified."""
+    with working(what):
+        try:
+            solution = solve()
+        except ArithmeticError as error:  # a proof that does not go through
+            _refuse(str(error), to_stderr=True)
+            raise
     if output.plot is not None:
         figure: Any = solution.plot().figure
         figure.savefig(output.plot, dpi=110)
@@ -201,24 +224,17 @@ def _show(what: str, solve: Callable[[], Solution], output: Output) -> None:
         _print_json(solution.to_dict())
     else:
         print(solution)
+    _refuse(solution.shortfall, output.json)
+
+
+def _refuse(reason: str | None, to_stderr: bool) -> None:
+    """End with exit code 3 if there is a reason; where stdout is JSON, stderr says it too."""
+    if reason is None:
+        return
+    if to_stderr:
+        print(f"refprior: not certified: {reason}", file=sys.stderr)
+    sys.exit(3)
 
 
 def _print_json(value: dict[str, Any]) -> None:
     print(json_module.dumps(value, allow_nan=False))
-
-
-@contextmanager
-def _working(what: str) -> Iterator[None]:
-    """A spinner with the elapsed time on stderr if it is a terminal; warnings of the library as single lines."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-            progress.add_task(what, total=None)
-            yield
-    for warning in caught:
-        print(f"warning: {warning.message}", file=sys.stderr)

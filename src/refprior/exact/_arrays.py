@@ -7,6 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from refprior.exact._cost import LOG
+
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 Mask = NDArray[np.bool_]
@@ -17,4 +19,9 @@ SLICE_ENTRIES = 4_000_000  # entries of one (points, outcomes) table
 def in_slices(function: Callable[[Array], Array], points: Array, outcomes: int, *, least: int = 64) -> Array:
     """The function's values on many points, a slice of at least `least` at a time, so that memory stays small."""
     size = max(least, SLICE_ENTRIES // outcomes)
-    return np.concatenate([function(points[i : i + size]) for i in range(0, len(points), size)])
+    parts = []
+    for i in range(0, len(points), size):
+        if i:
+            LOG.info("%d of %d points", i, len(points))
+        parts.append(function(points[i : i + size]))
+    return np.concatenate(parts)

@@ -15,6 +15,7 @@ import scipy.sparse as sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cho_solve_banded, cholesky_banded
 
 from refprior.exact._arrays import Array, Index
+from refprior.exact._cost import LOG
 from refprior.exact._objective import Table
 from refprior.exact._optimality import Point, evaluate, information_matrix
 
@@ -22,6 +23,7 @@ DROP_WEIGHT = 1e-6  # an atom lighter than this whose step takes it below zero i
 SMALLEST_RISE = 1e-17  # predicted increase of J at which the ascent has arrived
 ROUNDING = 1e-14  # a fall of J by less than this does not count as a fall
 SMALLEST_RESIDUAL = 2e-15  # at which nothing is left to even out
+MIRRORINGS = 8  # attempts to make the prior of a symmetric model symmetric
 LARGEST_DAMPING = 1e-1  # at which a step no longer does anything
 SNAP_DISTANCE = 0.1  # of the trust radius: an atom this close to a bound that it moves to lands on it
 DAMPING = 1e-14  # relative, multiplied by a hundred until the system is positive definite
@@ -46,7 +48,8 @@ class Problem(NamedTuple):
 def ascend(problem: Problem, u: Array, weights: Array, steps: int = 150) -> Point:
     """Newton from (u, weights) until the predicted increase is below rounding: (K, d), (K,) -> Point."""
     point = evaluate(problem.make_table, u, weights)
-    for _ in range(steps):
+    for number in range(steps):
+        LOG.info("ascent of %d atoms, step %d, information %.9f", len(point.u), number, point.information)
         step_weights, step_u, predicted = newton_step(point, problem.bounds)
         dropped = (point.weights < DROP_WEIGHT) & (point.weights + step_weights <= 0)
         if np.any(dropped) and not np.all(dropped):
@@ -67,6 +70,7 @@ def equalise(problem: Problem, point: Point, steps: int = 60) -> Point:
     damping = 1e-10
     for _ in range(steps):
         residual = problem.residual(point)
+        LOG.info("evening out the gains of %d atoms: %.0e nats", len(point.u), residual)
         if residual < SMALLEST_RESIDUAL:
             break
         damping = max(damping / 100, 1e-14)
@@ -78,6 +82,13 @@ def equalise(problem: Problem, point: Point, steps: int = 60) -> Point:
             break
         point = trial
     return point
+
+
+def average_with_mirror_image(problem: Problem, point: Point) -> Point:
+    """The average of a point with its mirror image, atom by atom."""
+    order = np.argsort(point.u[:, 0])
+    u, weights = point.u[order], point.weights[order]
+    return problem.evaluate((u + problem.bounds.sum(axis=1) - u[::-1]) / 2, (weights + weights[::-1]) / 2)
 
 
 def _damped(problem: Problem, point: Point, damping: float) -> Point | None:

@@ -12,8 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior._checks import number, whole_number
+from refprior._limits import check_memory
 from refprior.exact._arrays import Array
 from refprior.exact._channels import Channel
+from refprior.exact._cost import LOG, MULTIPLICATIONS, say_time
+
+FEWER = "take a coarser grid or fewer samples"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -48,12 +52,18 @@ def blahut_arimoto(
     w = _grid(channel, grid)
     whole_number("iterations", iterations, at_least=1)
     number("tolerance", tolerance, at_least=0)
+    entries = len(w) * len(channel.outcomes)
+    check_memory(48.0 * entries, f"a table of {len(w):,} parameters and {len(channel.outcomes):,} outcomes", FEWER)
+    if tolerance == 0:
+        say_time(iterations * (entries / MULTIPLICATIONS + 2e-5))
     log_p = channel.log_likelihood(channel.to_coordinates(w))
     p = np.exp(log_p)
     negentropy = np.sum(p * np.where(p > 0, log_p, 0.0), axis=1)  # Σ_z p log p
     weights = np.full(len(w), 1 / len(w))
     information, gap = [], []
-    for _ in range(iterations):
+    for iteration in range(iterations):
+        if iteration % 100 == 0 and iteration:
+            LOG.info("iteration %d of at most %d, gap %.1e", iteration, iterations, gap[-1])
         divergence = negentropy - p @ np.log(np.maximum(weights @ p, 1e-300))  # where p(z) = 0 all p(z | w) are
         information.append(float(weights @ divergence))
         gap.append(float(divergence.max()) - information[-1])

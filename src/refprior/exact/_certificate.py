@@ -36,10 +36,11 @@ ROUNDING = 4 * np.finfo(float).eps  # relative error of one evaluation of the ga
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Certificate:
-    """J, the gap, where the gain is largest, and whether the number of atoms is certain."""
+    """J, the gap, where the gain is largest, whether the number of atoms is certain, and how well each is known."""
 
     information: float
     gap: float
+    spread: float  # about how far atoms and weights are from those of the optimum
     worst: Array  # (d,) coordinates of the largest gain
     atoms_certified: bool
     evaluations: int
@@ -51,12 +52,14 @@ def judge(objective: Objective, u: Array, weights: Array) -> Certificate:
     if np.all(np.isfinite(case.values)):
         top, height, count = _maxima(case)
         gap = _gap(case, height)
-        certified = _atoms_certified(case, gap)
+        certified, spread = _judge_atoms(case, gap)
     else:  # some w allows an outcome that the prior excludes
-        top, height, count, gap, certified = case.grid.points, case.values, 0, math.inf, False
+        top, height, count, gap = case.grid.points, case.values, 0, math.inf
+        certified, spread = False, math.inf
     return Certificate(
         information=case.information,
         gap=gap,
+        spread=spread,
         worst=top[int(np.argmax(height))],
         atoms_certified=certified,
         evaluations=len(case.values) + len(u) + count,
@@ -232,40 +235,45 @@ def _differences(values: Array) -> tuple[Array, Array]:
     return across, np.stack([own_0, mixed, mixed, own_1], axis=1).reshape(-1, 2, 2)
 
 
-def _atoms_certified(case: _Case, gap: float) -> bool:
-    """Whether the optimum has exactly these atoms, as far as doubles can tell.
+def _judge_atoms(case: _Case, gap: float) -> tuple[bool, float]:
+    """Whether the optimum has exactly these atoms, as far as doubles can tell, and how far they are from its atoms.
 
     These atoms satisfy the conditions of the optimum up to a residual. Solving the linearised conditions for
     it moves the marginal, and with it the gain, by at most the residual times a factor that grows where the
     gain is flat. The optimum's atoms lie where our gain is within that tolerance of J. The number is certified
     if that set, or a larger one of the same form, has as many connected components as there are atoms, one in
-    each, and the gain is so concave at every atom that no component holds two maxima.
+    each, and the gain is so concave at every atom that no component holds two maxima. The same equations say how
+    far the atoms move; where they cannot, a change by √gap costs about the gap.
     """
     objective, u, weights, channel = case.objective, case.u, case.weights, case.objective.channel
     residual = gap + ROUNDING * (1 + abs(case.information))
     if not channel.continuous:
-        return _rows_certified(case, residual)
+        return _judge_rows(case, residual)
     if len(u) > MOST_ATOMS or not objective.resolved:
-        return False
+        return False, math.sqrt(residual)
     unit = (channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axis_lengths(), 1e-3)
     point = evaluate(objective.table, u, weights)
+    factor = sensitivity(point, channel.bounds, unit)
+    spread = min(residual * factor**2, math.sqrt(residual))
     # Σ_z p(z|w)²/p(z) is at most 1/π at an atom
-    tolerance = residual * sensitivity(point, channel.bounds, unit) / math.sqrt(weights.min())
+    tolerance = residual * factor / math.sqrt(weights.min())
     if not weights.min() > tolerance or not _strictly_concave(objective, point, unit, tolerance):
-        return False
-    return any(_one_atom_per_component(case, case.information - level) for level in np.geomspace(tolerance, 1.0, 25))
+        return False, spread
+    levels = case.information - np.geomspace(tolerance, 1.0, 25)
+    return any(_one_atom_per_component(case, level) for level in levels), spread
 
 
-def _rows_certified(case: _Case, residual: float) -> bool:
+def _judge_rows(case: _Case, residual: float) -> tuple[bool, float]:
     """A table: the rows in use are independent, so that no other weights do as well, and all others are below J."""
     curvature = Table.of_values(case.objective, case.u).curvature(case.weights) + 1.0  # 1·1ᵀ: weights sum to one
     smallest = float(np.linalg.eigvalsh(curvature)[0])
     if smallest < INDEPENDENT:
-        return False
+        return False, math.sqrt(residual)
+    spread = min(residual * len(case.u) / smallest, math.sqrt(residual))
     tolerance = residual * math.sqrt(len(case.u) / smallest / case.weights.min())
     used = np.ravel_multi_index(_nearest_points(case.grid, case.u), case.grid.shape)
     unused = np.delete(case.values, used)
-    return bool(case.weights.min() > tolerance and np.all(unused < case.information - tolerance))
+    return bool(case.weights.min() > tolerance and np.all(unused < case.information - tolerance)), spread
 
 
 def _strictly_concave(objective: Objective, point: Point, unit: Array, tolerance: float) -> bool:

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refprior.exact._arrays import Array, in_slices
+from refprior._limits import check_memory
+from refprior.exact._arrays import SLICE_ENTRIES, Array, in_slices
 from refprior.exact._channels import Channel
+from refprior.exact._cost import ENTRIES, LOG, say_time
 
 PANEL = 1.0  # standard deviations per Gauss–Legendre panel
 ORDER = 8  # nodes per panel
@@ -92,13 +94,25 @@ def jeffreys(channel: Channel) -> Jeffreys:
         raise ValueError("a table has no continuous parameter, so it has no Jeffreys prior")
     u, measure = _nodes(channel)
     outcomes = len(channel.outcomes)
+    check_memory(8.0 * outcomes * 30, f"the Jeffreys prior over {outcomes:,} outcomes", "take fewer samples")
+    say_time(2 * len(u) * outcomes / ENTRIES)
     information = in_slices(lambda part: coordinate_information(channel, part), u, outcomes, least=1)
     mass = measure * root_determinant(information)
     volume = float(mass.sum())
     weights = mass / volume
-    log_marginal = channel.log_marginal(u, weights)
+    log_marginal = _log_marginal(channel, u, weights)
     divergence = in_slices(lambda part: channel.divergence(part, log_marginal), u, outcomes, least=1)
     return Jeffreys(channel=channel, volume=volume, information=float(weights @ divergence))
+
+
+def _log_marginal(channel: Channel, u: Array, weights: Array) -> Array:
+    """log p(z) of many nodes, a slice of them at a time: (N, d), (N,) -> (Z,)."""
+    size = max(1, SLICE_ENTRIES // len(channel.outcomes))
+    total = channel.log_marginal(u[:size], weights[:size])
+    for i in range(size, len(u), size):
+        LOG.info("%d of %d points", i, len(u))
+        total = np.logaddexp(total, channel.log_marginal(u[i : i + size], weights[i : i + size]))
+    return total
 
 
 def _nodes(channel: Channel) -> tuple[Array, Array]:

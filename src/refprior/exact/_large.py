@@ -15,10 +15,11 @@ import scipy.sparse as sparse
 from scipy.special import erf
 
 from refprior.exact._arrays import Array, Index
-from refprior.exact._ascent import Problem, ascend, equalise
+from refprior.exact._ascent import MIRRORINGS, Problem, ascend, average_with_mirror_image, equalise
 from refprior.exact._binomial import log_binomial, normaliser, score
 from refprior.exact._channels import SMALLEST_LOG, Channel
 from refprior.exact._objective import Objective, Table
+from refprior.exact._optimality import Point
 from refprior.exact._solver import solve
 from refprior.exact._windows import window_ends
 
@@ -140,8 +141,19 @@ def solve_long_coin(n: int, short: Channel, tolerance: float) -> tuple[Array, Ar
         if attempts[-1][0] < 0.7 * tolerance:
             break
         u, weights = point.u, point.weights
-    best = min(attempts, key=lambda pair: pair[0])[1]
+    best = _symmetric(problem, min(attempts, key=lambda pair: pair[0])[1], tolerance)
     return best.u, best.weights
+
+
+def _symmetric(problem: Problem, point: Point, tolerance: float) -> Point:
+    """The point averaged with its mirror image and evened out in turn, until that costs nothing."""
+    allowed, trial = max(problem.residual(point), 0.7 * tolerance), point
+    for _ in range(MIRRORINGS):
+        mirrored = average_with_mirror_image(problem, trial)
+        if problem.residual(mirrored) <= allowed:
+            return mirrored
+        trial = equalise(problem, mirrored)
+    return point
 
 
 def starting_atoms(n: int, short: Channel) -> tuple[Array, Array]:

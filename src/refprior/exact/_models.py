@@ -10,15 +10,19 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from refprior._checks import number, whole_number
+from refprior._limits import check_memory
 from refprior.exact._arrays import Array
 from refprior.exact._binomial import log_binomial, normaliser, score
 from refprior.exact._channels import Channel, Rows
+from refprior.exact._cost import say_time
 from refprior.exact._large import LARGE_FROM, SHORT_TOSSES, solve_long_coin
 from refprior.exact._proof import Proof, prove_coin
 from refprior.exact._windows import WINDOWS_FROM, windowed_divergence, windowed_log_marginal
 
 TAIL = 9.0  # outcomes reach this many standard deviations beyond the extreme means: mass 1e-19 is left out
 NODES = 8  # quadrature nodes per standard deviation; twice as many change the gain by less than 2e-14
+BYTES_PER_TOSS = 120.0  # arrays over all outcomes, with those that their computation takes
+SECONDS_PER_TOSS = 4e-5  # of the search and its certificate together, from a million tosses on
 EDGE = 1e-9  # derivatives of the coin and of Poisson are taken this far from where p vanishes
 
 
@@ -41,6 +45,7 @@ class Coin(Channel):
 
     def __post_init__(self) -> None:
         n = whole_number("the number of tosses n", self.n, at_least=1)
+        check_memory(BYTES_PER_TOSS * n, f"a coin of {n} tosses", "take fewer tosses n")
         outcomes = np.arange(n + 1.0)
         self._derive(outcomes=outcomes, bounds=np.array([[0.0, np.pi]]), constant=normaliser(n, outcomes))
 
@@ -81,7 +86,10 @@ class Coin(Channel):
         return np.array([np.pi * math.sqrt(self.n)])
 
     def solve_fast(self, tolerance: float) -> tuple[Array, Array] | None:
-        return None if self.n < LARGE_FROM else solve_long_coin(self.n, Coin(SHORT_TOSSES), tolerance)
+        if self.n < LARGE_FROM:
+            return None
+        say_time(SECONDS_PER_TOSS * self.n)
+        return solve_long_coin(self.n, Coin(SHORT_TOSSES), tolerance)
 
     def prove(self, atoms: Array, weights: Array, *, tolerance: float) -> Proof:
         return prove_coin(self.n, atoms, weights, tolerance=tolerance)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from refprior.exact._arrays import Array, in_slices
+from refprior.exact._arrays import SLICE_ENTRIES, Array, in_slices
 from refprior.exact._channels import SMALLEST_LOG, Channel
 
 
@@ -106,7 +106,10 @@ class Table:
         """−∂²J/∂π² = Σ_c b_c P_c diag(1/p_c) P_cᵀ: (K,) -> (K, K)."""
         total = np.zeros((len(weights), len(weights)))
         for sign, p, mixture in zip(self.signs, self.p, self.mixtures(weights), strict=True):
-            total += sign * (p / np.maximum(mixture, 1e-300)) @ p.T
+            size = max(1, SLICE_ENTRIES // len(weights))
+            for i in range(0, len(mixture), size):
+                part = p[:, i : i + size]
+                total += (part * (sign / np.maximum(mixture[i : i + size], 1e-300))) @ part.T
         return total
 
     def gains(self, logs: list[Array]) -> Array:

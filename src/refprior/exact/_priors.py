@@ -15,7 +15,7 @@ from refprior.exact._channels import Channel
 from refprior.exact._objective import Objective, require_concave, two_stage_signs
 from refprior.exact._search import fisher_grid
 from refprior.exact._solution import Solution, with_certificate
-from refprior.exact._solver import solve
+from refprior.exact._solver import check_cost, solve
 
 
 def reference_prior(channel: Channel, *, tolerance: float = 1e-12) -> Solution:
@@ -28,7 +28,7 @@ def reference_prior(channel: Channel, *, tolerance: float = 1e-12) -> Solution:
     """
     number("tolerance", tolerance, above=0)
     objective = Objective((channel,))
-    return _with_warning(with_certificate(objective, *solve(objective, tolerance)), tolerance)
+    return _with_warning(with_certificate(objective, *solve(objective, tolerance), tolerance))
 
 
 def two_stage_prior(
@@ -52,11 +52,12 @@ def two_stage_prior(
     objective = Objective((channel_of_n(m + n), channel_of_n(m)), signs)
     if not np.allclose(objective.channels[0].bounds, objective.channels[1].bounds):
         raise ValueError("both stages must share the parameter's range; channel_of_n gave two different boxes")
+    check_cost(objective)
     grid = fisher_grid(objective.channel, 1.0).points
     require_concave(objective, grid)
     u, weights = solve(objective, tolerance)
     require_concave(objective, np.vstack([grid, u]), np.concatenate([np.zeros(len(grid)), weights]))
-    return _with_warning(with_certificate(objective, u, weights), tolerance)
+    return _with_warning(with_certificate(objective, u, weights, tolerance))
 
 
 def certify(prior: Solution, *, proof: bool = False, tolerance: float = 1e-12) -> Solution:
@@ -70,7 +71,7 @@ def certify(prior: Solution, *, proof: bool = False, tolerance: float = 1e-12) -
     >>> certify(prior).gap == prior.gap
     True
     """
-    solution = with_certificate(prior.objective, prior.coordinates, prior.weights)
+    solution = with_certificate(prior.objective, prior.coordinates, prior.weights, prior.tolerance)
     if not proof:
         return solution
     if len(solution.objective.channels) > 1:
@@ -79,20 +80,10 @@ def certify(prior: Solution, *, proof: bool = False, tolerance: float = 1e-12) -
     return replace(solution, proof=solution.channel.prove(solution.atoms, solution.weights, tolerance=tolerance))
 
 
-def _with_warning(solution: Solution, tolerance: float) -> Solution:
-    """The same solution, after a warning if its gap is above the tolerance or cannot be trusted."""
-    if not solution.objective.resolved:
-        warnings.warn(
-            "the likelihood changes on scales too fine to follow, so where the gain is largest is not known: the "
-            f"gap of {solution.gap:.2g} nats is the distance to the log of the number of outcomes; narrow the bounds",
-            stacklevel=3,
-        )
-    elif not solution.gap <= tolerance:
-        warnings.warn(
-            f"the gap is {solution.gap:.2g} nats, above the tolerance {tolerance:.2g}: the prior is the best "
-            "found, and the gap still bounds its distance from the optimum",
-            stacklevel=3,
-        )
+def _with_warning(solution: Solution) -> Solution:
+    """The same solution, after a warning if it is not certified."""
+    if solution.shortfall is not None:
+        warnings.warn(f"not certified: {solution.shortfall}", stacklevel=3)
     return solution
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from refprior.exact._proof import Proof
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+MOST_DECIMALS = 12  # that are printed
 SHOWN = 24  # atoms in the printed table; of more, the middle is left out
 
 
@@ -35,8 +37,42 @@ class Solution:
     weights: Array  # (K,)
     information: float
     gap: float
+    tolerance: float  # the gap that was asked for, in nats
     atoms_certified: bool  # whether the optimum has exactly this many atoms
+    spread: float  # about how far atoms and weights are from those of the optimum
     proof: Proof | None = None  # an interval for the capacity by ball arithmetic, from `certify(…, proof=True)`
+
+    @property
+    def certified(self) -> bool:
+        """Whether the gap is within the tolerance, and covers all parameters.
+
+        >>> from refprior.exact import Coin, reference_prior
+        >>> reference_prior(Coin(2)).certified, reference_prior(Coin(2), tolerance=1e-18).certified
+        (True, False)
+        """
+        return self.shortfall is None
+
+    @property
+    def shortfall(self) -> str | None:
+        """Why the prior is not certified, in one line; None if it is.
+
+        >>> from refprior.exact import Coin, reference_prior
+        >>> reference_prior(Coin(2)).shortfall is None
+        True
+        """
+        if not self.objective.resolved:
+            return (
+                "the likelihood changes on scales too fine to follow, so where the gain is largest is not known: the "
+                f"gap of {self.gap:.2g} nats is the distance to the log of the number of outcomes; narrow the bounds"
+            )
+        if math.isinf(self.gap):
+            return "the gap is infinite: some parameter allows data that every atom of this prior excludes"
+        if not self.gap <= self.tolerance:
+            return (
+                f"the gap is {self.gap:.2g} nats, above the tolerance {self.tolerance:.2g}: the prior is the best "
+                "found, and the gap still bounds its distance from the optimum"
+            )
+        return None
 
     @property
     def channel(self) -> Channel:
@@ -100,41 +136,67 @@ class Solution:
         return plot_solution(self, ax)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON.
+        """Plain numbers, for JSON. A prior that is not certified keeps only the digits that its gap supports.
 
         >>> from refprior.exact import Coin, reference_prior
         >>> sorted(reference_prior(Coin(2)).to_dict())
-        ['atoms', 'atoms_certified', 'gap', 'information', 'weights']
+        ['atoms', 'atoms_certified', 'certified', 'gap', 'information', 'reason', 'weights']
         """
+        rough = not self.certified
+        shown = self.decimals > 0 or not rough
         plain = {
-            "atoms": self.atoms.tolist(),
-            "weights": self.weights.tolist(),
-            "information": self.information,
-            "gap": self.gap,
+            "certified": self.certified,
+            "reason": self.shortfall,
+            "gap": (float(f"{self.gap:.2g}") if rough else self.gap) if math.isfinite(self.gap) else None,
+            "information": round(self.information, decimals_within(self.gap)) if rough else self.information,
+            "atoms": (self.atoms.round(self.decimals) if rough else self.atoms).tolist() if shown else None,
+            "weights": (self.weights.round(self.decimals) if rough else self.weights).tolist() if shown else None,
             "atoms_certified": self.atoms_certified,
         }
         if self.proof is not None:
             plain["proof"] = {"lower": self.proof.lower, "upper": self.proof.upper, "cells": self.proof.cells}
         return plain
 
+    @property
+    def decimals(self) -> int:
+        """How many decimals of atoms and weights mean anything; 0 if none does."""
+        return decimals_within(self.spread)
+
     def __str__(self) -> str:
+        lines = [] if self.certified else [f"not certified: {self.shortfall}"]
         kind = "certified" if self.atoms_certified else "used"
-        head = f"{len(self.weights)} atoms ({kind}), "
-        head += f"information {self.information:.12f} nats, gap {self.gap:.1e}"
+        information = f"{self.information:.{decimals_within(self.gap)}f}"
+        lines.append(f"{len(self.weights)} atoms ({kind}), information {information} nats, gap {self.gap:.1e}")
         if self.proof is not None:
-            head += f"\nproven by ball arithmetic: capacity in [{self.proof.lower:.15g}, {self.proof.upper:.15g}]"
+            lines.append(f"proven by ball arithmetic: capacity in [{self.proof.lower:.15g}, {self.proof.upper:.15g}]")
+        if self.decimals == 0:
+            return "\n".join([*lines, "atoms and weights are not shown: the gap supports no digit of them"])
+        return "\n".join([*lines, *self._table()])
+
+    def _table(self) -> list[str]:
+        """A heading, and a line for each atom."""
+        digits = self.decimals
         atoms = np.atleast_2d(self.atoms.T).T
-        lines = [
-            f"{'  '.join(f'{round(x, 12) + 0.0:.12f}' for x in np.atleast_1d(atom))}  {weight:.12f}"
+        rows = [
+            [f"{round(x, digits) + 0.0:.{digits}f}" for x in (*np.atleast_1d(atom), weight)]
             for atom, weight in zip(atoms, self.weights, strict=True)
         ]
+        width = max(len(cell) for row in rows for cell in row)
+        lines = ["  ".join(f"{cell:>{width}}" for cell in row) for row in rows]
         if len(lines) > SHOWN:
             half = SHOWN // 2
             lines = [*lines[:half], f"... {len(lines) - SHOWN} more ...", *lines[-half:]]
-        return "\n".join([head, "atom" + " " * (16 * self.channel.dimension - 4) + "weight", *lines])
+        return [f"{'atom':{self.channel.dimension * (width + 2)}}weight", *lines]
 
 
-def with_certificate(objective: Objective, u: Array, weights: Array) -> Solution:
+def decimals_within(error: float) -> int:
+    """Decimals that an error of this size leaves, at most 12: 3e-5 leaves 4, 2 leaves none."""
+    if error <= 0:
+        return MOST_DECIMALS
+    return min(max(0, math.floor(-math.log10(error))), MOST_DECIMALS) if math.isfinite(error) else 0
+
+
+def with_certificate(objective: Objective, u: Array, weights: Array, tolerance: float) -> Solution:
     """A prior in coordinates, sorted, with its certificate."""
     order = np.lexsort(u.T[::-1])
     u, weights = u[order], weights[order]
@@ -145,5 +207,7 @@ def with_certificate(objective: Objective, u: Array, weights: Array) -> Solution
         weights=weights,
         information=certificate.information,
         gap=certificate.gap,
+        tolerance=tolerance,
         atoms_certified=certificate.atoms_certified,
+        spread=certificate.spread,
     )

@@ -9,13 +9,15 @@ The certificate then judges the result without knowing how it was found.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from refprior.exact._arrays import Array, Index
-from refprior.exact._ascent import Problem, ascend, equalise
+from refprior.exact._ascent import MIRRORINGS, Problem, ascend, average_with_mirror_image, equalise
+from refprior.exact._cost import LOG, check_search
 from refprior.exact._objective import Objective, Table
 from refprior.exact._optimality import Point
 from refprior.exact._search import Grid, climb, fisher_grid, peaks, search_logs
@@ -34,7 +36,6 @@ FEW_MISSING = 2  # with more missing atoms than this in one dimension, the other
 PATIENCE = 4  # rounds without halving the excess: what is left is rounding
 MERGE_AFTER_ASCENT = 0.02  # standard deviations between atoms that have become one in an ascent
 MERGE_BEFORE_ASCENT = (0.3, 0.1, 0.01, 1e-3)  # the same before an ascent, by rounds without progress
-MIRRORINGS = 5  # attempts to make the prior of a symmetric model symmetric
 SYMMETRIC = 1e-9  # nats by which the gain of a symmetric prior may differ from its mirror image
 SPLIT_OFFSET = 0.02  # standard deviations to either side of an atom that may split, from where to climb
 
@@ -52,6 +53,7 @@ def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
     fast = objective.channel.solve_fast(tolerance) if len(objective.channels) == 1 else None
     if fast is not None:
         return fast
+    check_cost(objective)
     if not objective.channel.continuous:
         return _solve_finite(objective, tolerance)
     unit = _unit(objective)
@@ -59,6 +61,19 @@ def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
     if objective.channel.dimension == 1:
         point = _symmetric(objective, point, unit, tolerance)
     return objective.channel.canonical(point.u), point.weights
+
+
+def check_cost(objective: Objective) -> None:
+    """Refuse a search that does not fit into memory, and say if it will take minutes."""
+    channel, outcomes = objective.channel, sum(len(c.coarse().outcomes) for c in objective.channels)
+    if not channel.continuous:
+        return check_search(len(channel.axis_points(0, 0)), [0.0], outcomes, SEARCH_SPACING)
+    lengths = [float(length) for length in channel.axis_lengths()]
+    if channel.dimension == 1:
+        candidates = max(9, min(MOST_CANDIDATES, math.ceil(lengths[0] / CANDIDATE_SPACING)) + 1)
+    else:
+        candidates = math.prod(max(9, math.ceil(length / CANDIDATE_SPACING_2D) + 1) for length in lengths)
+    return check_search(candidates, lengths, outcomes, SEARCH_SPACING / 2)
 
 
 def _symmetric(objective: Objective, point: Point, unit: Array, tolerance: float) -> Point:
@@ -73,7 +88,7 @@ def _symmetric(objective: Objective, point: Point, unit: Array, tolerance: float
     before = _missing(objective, point, grid, unit, tolerance).excess
     trial, attempts = point, []
     for _ in range(MIRRORINGS):
-        mirrored = _mirrored(problem, trial)
+        mirrored = average_with_mirror_image(problem, trial)
         found = _missing(objective, mirrored, grid, unit, tolerance)
         if not np.abs(found.surplus - found.surplus[::-1]).max() < SYMMETRIC:
             return point
@@ -90,13 +105,6 @@ def _mixed_with_mirror_image(problem: Problem, point: Point) -> Point:
     return problem.evaluate(u, np.concatenate([point.weights, point.weights]) / 2)
 
 
-def _mirrored(problem: Problem, point: Point) -> Point:
-    """The average of a point with its mirror image, atom by atom."""
-    order = np.argsort(point.u[:, 0])
-    u, weights = point.u[order], point.weights[order]
-    return problem.evaluate((u + problem.bounds.sum(axis=1) - u[::-1]) / 2, (weights + weights[::-1]) / 2)
-
-
 def _first_atoms(objective: Objective, unit: Array) -> Point:
     """From a search on a coarser quadrature if the model has one, else from a grid of candidates."""
     cheaper = Objective(tuple(c.coarse() for c in objective.channels), objective.signs)
@@ -109,9 +117,10 @@ def _add_missing_atoms(objective: Objective, point: Point, unit: Array, toleranc
     """Add missing atoms, always to the best point so far, until none is missing or nothing helps."""
     grid = fisher_grid(objective.channel, SEARCH_SPACING)
     best, missing, stale = point, _missing(objective, point, grid, unit, tolerance), 0
-    for _ in range(ROUNDS):
+    for number in range(ROUNDS):
         if not len(missing.places) or stale == PATIENCE:
             break
+        LOG.info("round %d: %d atoms are missing, excess %.0e nats", number, len(missing.places), missing.excess)
         point = _with_missing(objective, best, missing, grid, unit, stale)
         found = _missing(objective, point, grid, unit, tolerance)
         stale = 0 if found.excess < 0.5 * missing.excess else stale + 1

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior._checks import number
+from refprior._limits import check_memory
 from refprior.exact._arrays import Array
 from refprior.exact._channels import Channel, Rows
 from refprior.exact._models import EDGE, TAIL, Coin, log_normal_nodes
@@ -73,6 +74,7 @@ class TwoCoins(Channel):
 
     def __post_init__(self) -> None:
         coin = Coin(self.n)
+        check_memory(64.0 * (self.n + 1) ** 2, f"two coins of {self.n} tosses", "take fewer tosses n")
         heads = np.meshgrid(coin.outcomes, coin.outcomes, indexing="ij")
         outcomes = np.stack(heads, axis=-1).reshape(-1, 2)
         self._derive(coin=coin, outcomes=outcomes, bounds=np.vstack([coin.bounds, coin.bounds]))

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from refprior.exact._arrays import Array
+from refprior.exact._cost import LOG
 from refprior.exact._objective import Table
 
 CENTRING = 0.1  # the barrier shrinks by this factor per step, less when a step was cut short
@@ -27,8 +28,9 @@ def optimal_weights(table: Table, tolerance: float, weights: Array | None = None
     gains = table.gains(table.own_logs(pi))
     level = gains.max() + 0.1
     slack = level - gains
-    for _ in range(steps):
+    for number in range(steps):
         complementarity = float(pi @ slack)
+        LOG.info("weights of %d candidates, step %d, complementarity %.0e", count, number, complementarity)
         if complementarity < tolerance and np.abs(level - gains - slack).max() < tolerance:
             break
         step = _step(table, pi, slack, gains, complementarity / count)

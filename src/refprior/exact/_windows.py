@@ -12,6 +12,7 @@ import numpy as np
 
 from refprior.exact._arrays import Array
 from refprior.exact._binomial import log_binomial
+from refprior.exact._cost import LOG
 
 WINDOWS_FROM = 3000  # tosses from which windows are faster than whole rows
 SLICE_ENTRIES = 2_000_000  # entries of one table of windows
@@ -39,6 +40,8 @@ def windows(n: int, constant: Array, angle: Array) -> Iterator[tuple[slice, Arra
             if wider * (stop - start + 1) > SLICE_ENTRIES:
                 break
             width, stop = wider, stop + 1
+        if start:
+            LOG.info("%d of %d points", start, len(angle))
         part = slice(start, stop)
         z = np.minimum(low[part, None], n + 1.0 - width) + np.arange(float(width))
         index = z.astype(np.int64)
