@@ -1,4 +1,7 @@
-"""The README's Python snippets run as they stand, only shorter."""
+"""The Python snippets of README and docs run as they stand, only shorter, and print what the pages say they print.
+
+A block marked ```text right after a snippet is what the snippet prints: words equal, numbers to a tolerance.
+"""
 
 import contextlib
 import io
@@ -8,20 +11,65 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SNIPPET = re.compile(r"```python\n(.*?)```(?:\s*```text\n(.*?)```)?", re.DOTALL)
 SNIPPETS = [
-    pytest.param(code, id=f"{page.name}-{number}")
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+    pytest.param(code, printed, id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, (code, printed) in enumerate(SNIPPET.findall(page.read_text()))
 ]
+NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?(?![\w])")
+LAST_DIGITS = 2  # of the last digit printed: how far a number may be off
+ROUNDING = 1e-12  # numbers below this, such as gaps, are rounding: any other as small will do
 
 
-@pytest.mark.parametrize("code", SNIPPETS)
-def test_snippets_run(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def same(said: str, printed: str) -> bool:
+    """Whether two texts have the same words, and numbers that differ by rounding only."""
+    if NUMBER.sub("#", said).split() != NUMBER.sub("#", printed).split():
+        return False
+    return all(_close(a, b) for a, b in zip(NUMBER.findall(said), NUMBER.findall(printed), strict=True))
+
+
+def _close(said: str, printed: str) -> bool:
+    a, b = float(said), float(printed)
+    if max(abs(a), abs(b)) < ROUNDING:
+        return True
+    mantissa, _, exponent = said.partition("e")
+    decimals = len(mantissa.partition(".")[2])
+    whole = "." not in mantissa and not exponent  # a count
+    return abs(a - b) <= (0.0 if whole else LAST_DIGITS * 10.0 ** (int(exponent or 0) - decimals) * (1 + 1e-9))
+
+
+@pytest.mark.parametrize(("code", "printed"), SNIPPETS)
+def test_snippets_run(code: str, printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         exec(re.sub(r"steps=\d+", "steps=6", code), {"__name__": "__main__"})
     assert output.getvalue().strip()
+    assert not printed or same(printed, output.getvalue()), output.getvalue()
+
+
+def test_exact_pages_show_what_their_snippets_print() -> None:
+    shown = {page.name: [bool(text) for _, text in SNIPPET.findall(page.read_text())] for page in PAGES}
+    assert shown["exact.md"] == [True, True]
+    assert any(shown["README.md"])
+
+
+@pytest.mark.parametrize(
+    ("said", "printed", "equal"),
+    [
+        ("5 atoms (used), gap 8.9e-16", "5 atoms (used), gap  4.4e-16\n", True),
+        ("5 atoms (used), gap 8.9e-16", "5 atoms (certified), gap 8.9e-16", False),
+        ("5 atoms", "6 atoms", False),
+        ("0.266819561987", "0.266819561988", True),
+        ("0.266819561987", "0.266819561997", False),
+        ("gap 2.0e-03", "gap 2.0e-16", False),
+        ("[0.1 0.25]", "[0.1 0.3]", False),
+    ],
+)
+def test_words_are_compared_exactly_and_numbers_to_their_last_digits(said: str, printed: str, equal: bool) -> None:
+    assert same(said, printed) is equal
 
 
 def test_local_links_and_pictures_exist() -> None:

@@ -4,17 +4,18 @@ Plain Python: both halves of the package use them.
 """
 
 import math
+import operator
 from collections.abc import Iterable
 from typing import Any
 
 
 def whole_number(name: str, value: Any, *, at_least: int, at_most: int | None = None) -> int:
     """The value as an int: 3 and numpy's 3 are whole numbers; 3.0 and True are not."""
-    whole = hasattr(value, "__index__") and not isinstance(value, bool)
-    if not whole or value < at_least or (at_most is not None and value > at_most):
+    index = None if isinstance(value, bool) else _index(value)
+    if index is None or index < at_least or (at_most is not None and index > at_most):
         upper = "" if at_most is None else f" and at most {at_most}"
         raise ValueError(f"{name} must be a whole number of at least {at_least}{upper}, got {value!r}")
-    return int(value)
+    return index
 
 
 def number(
@@ -40,6 +41,13 @@ def one_of(name: str, value: Any, choices: Iterable[Any]) -> None:
     if value not in allowed:
         *most, last = map(repr, allowed)
         raise ValueError(f"{name} must be {', '.join(most)}{' or ' if most else ''}{last}, got {value!r}")
+
+
+def _index(value: Any) -> int | None:
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
 
 
 def _finite(value: Any) -> bool:

@@ -2,13 +2,23 @@
 
 import json
 import math
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cyclopts import CycloptsError
 
 from refprior.cli._exact import app
 from refprior.exact import _figures as figures
+from refprior.exact import _priors as priors
+from refprior.exact import _solver as solver
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -61,9 +71,14 @@ def test_jeffreys_is_below_the_reference_prior(capsys: pytest.CaptureFixture[str
 
 def test_blahut_arimoto_shows_its_slowness(capsys: pytest.CaptureFixture[str]) -> None:
     lines = run(capsys, "blahut-arimoto", "-n", "10", "--points", "101", "--iterations", "100").splitlines()
-    assert [int(line.split()[0]) for line in lines[1:]] == [1, 10, 100]
+    assert lines[0].startswith("not certified: the gap over the grid is 0.00")
+    assert [int(line.split()[0]) for line in lines[2:]] == [1, 10, 100]
+    assert all(len(line.split()[1]) <= 6 for line in lines[2:])  # a gap of 0.005 supports two decimals
     plain = json.loads(run(capsys, "blahut-arimoto", "-n", "2", "--points", "11", "--iterations", "5", "--json"))
     assert len(plain["gap"]) == 5
+    assert plain["certified"] is False
+    with pytest.raises(SystemExit, match="3"):
+        run(capsys, "blahut-arimoto", "-n", "10", "--points", "101", "--iterations", "100", "--tolerance", "1e-6")
 
 
 def test_figures_are_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -90,11 +105,118 @@ def test_bad_input_is_a_value_error(capsys: pytest.CaptureFixture[str]) -> None:
             run(capsys, *arguments)
 
 
-def test_a_missed_tolerance_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    app(["coin", "-n", "450", "--tolerance", "1e-18"], exit_on_error=False, result_action="return_value")
-    error = capsys.readouterr().err
-    assert error.startswith("warning: the gap is")
-    assert error.count("\n") == 1
+UNCERTIFIED = [
+    ("coin", "-n", "3", "--tolerance", "1e-18"),
+    ("two-stage", "-m", "3", "-n", "4", "--tolerance", "1e-18"),
+    ("poisson", "--amplitude", "9", "--tolerance", "1e-18"),
+    ("decay", "--sigma", "0.3", "--tolerance", "1e-18"),
+]
+
+
+@pytest.mark.parametrize("arguments", UNCERTIFIED)
+def test_what_is_not_certified_is_said_first_and_in_the_exit_code(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(capsys, *arguments)
+    assert ended.value.code == 3
+    first = capsys.readouterr().out.splitlines()[0]
+    assert re.match(r"not certified: the gap is \S+ nats, above the tolerance 1e-18: ", first)
+
+
+@pytest.mark.parametrize("arguments", UNCERTIFIED)
+def test_json_says_what_is_not_certified_and_why(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(capsys, *arguments, "--json")
+    shown = capsys.readouterr()
+    plain = json.loads(shown.out)
+    assert ended.value.code == 3
+    assert plain["certified"] is False
+    assert plain["reason"] in shown.err
+    assert not re.search(r"\d\.\d{13}", shown.out)  # never more digits than the gap supports
+
+
+def test_an_infinite_gap_is_valid_json_without_digits(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer without the atom at one end excludes what a coin there shows."""
+    solve = solver.solve
+
+    def without_the_last(*arguments: Any) -> Any:
+        u, weights = solve(*arguments)
+        return u[:1], weights[:1] / weights[:1].sum()
+
+    monkeypatch.setattr(priors, "solve", without_the_last)
+    with pytest.raises(SystemExit, match="3"):
+        run(capsys, "coin", "-n", "3", "--json")
+    plain = json.loads(capsys.readouterr().out)
+    assert (plain["certified"], plain["gap"], plain["atoms"]) == (False, None, None)
+    assert "infinite" in plain["reason"]
+    with pytest.raises(SystemExit, match="3"):
+        run(capsys, "coin", "-n", "3")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("not certified: the gap is infinite")
+    assert len(lines) == 3  # no table of digits that mean nothing
+
+
+def test_a_long_two_stage_coin_is_certified_and_symmetric(capsys: pytest.CaptureFixture[str]) -> None:
+    plain = json.loads(run(capsys, "two-stage", "-m", "300", "-n", "300", "--json"))
+    assert plain["certified"] is True
+    assert plain["information"] == pytest.approx(0.344620917159, abs=1e-11)
+    assert plain["weights"] == plain["weights"][::-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("coin", "-n", "10000000000"), "a coin of 10000000000 tosses needs about 1.2 TB of memory"),
+        (("two-coins", "-n", "1000000"), "a pair of coins of 1000000 tosses needs about 64 TB"),
+        (("jeffreys", "-n", "10000000000"), "take fewer tosses n"),
+        (("two-stage", "-m", "1", "-n", "10000000000"), "take fewer tosses n"),
+        (("two-stage", "-m", "-1", "-n", "3"), "m of the first stage must be a whole number of at least 0, got -1"),
+        (("blahut-arimoto", "-n", "10", "--points", "1000000000000"), "take a coarser grid or fewer samples"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_any_work(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        run(capsys, *arguments)
+
+
+def command(*arguments: str, limit: str = "unlimited") -> subprocess.Popen[str]:
+    words = " ".join(["exec", shlex.quote(sys.executable), "-m", "refprior", "exact", *arguments])
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(["bash", "-c", f"ulimit -v {limit}; {words}"], env=environment, **pipes)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("two-coins", "-n", "200"), ("coin", "-n", "20000000"), ("two-stage", "-m", "20000", "-n", "9000")]
+)
+def test_an_address_space_limit_is_respected(arguments: tuple[str, ...]) -> None:
+    out, error = (process := command(*arguments, limit="1500000")).communicate(timeout=60)
+    assert process.returncode == 2
+    assert out == ""
+    assert re.fullmatch(r"refprior: .* needs about [\d.]+ GB of memory, and .* are available: take fewer .*\n", error)
+
+
+@pytest.mark.parametrize(("number", "word"), [(signal.SIGTERM, "terminated"), (signal.SIGINT, "stopped")])
+@pytest.mark.parametrize("arguments", [("coin", "-n", "3000000"), ("two-coins", "-n", "120")])
+def test_signals_are_heard_within_a_second(arguments: tuple[str, ...], number: signal.Signals, word: str) -> None:
+    process = command(*arguments)
+    assert process.stderr is not None
+    first = process.stderr.readline()  # after two seconds there is progress, or a time of minutes is said
+    time.sleep(1)
+    process.send_signal(number)
+    sent = time.monotonic()
+    out, error = process.communicate(timeout=30)
+    assert time.monotonic() - sent < 2  # one, and slack for a busy machine
+    assert process.returncode == 128 + number
+    assert first.startswith(("coin of 3000000 tosses: ", "two coins of 120 tosses: "))
+    assert (out, error.splitlines()[-1]) == ("", f"refprior: {word}")
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,24 @@ def test_the_figures_cases_reach_rounding(m: int, n: int) -> None:
     assert solution.atoms == pytest.approx(1 - solution.atoms[::-1], abs=1e-5)
 
 
+@pytest.mark.parametrize(("m", "n"), [(100, 100), (300, 300), (500, 10)])
+def test_long_stages_are_certified_and_symmetric(m: int, n: int) -> None:
+    solution = two_stage_prior(Coin, m=m, n=n)
+    assert solution.certified
+    assert solution.gap <= 1e-13
+    assert solution.weights.tolist() == solution.weights[::-1].tolist()
+    assert solution.atoms == pytest.approx(1 - solution.atoms[::-1], abs=1e-15)
+
+
+def test_two_stages_of_a_table_are_certified() -> None:
+    """The weights along which the curvature is singular no longer drift."""
+    once = np.array([[0.9, 0.1], [0.2, 0.8]])
+    tables = {1: once, 2: np.stack([np.kron(row, row) for row in once])}
+    solution = two_stage_prior(lambda k: Categorical(tables[k]), m=1, n=1)
+    assert solution.certified
+    assert solution.atoms_certified
+
+
 def test_information_is_that_of_the_second_stage_given_the_first() -> None:
     """I(w; z^{m+n}) − I(w; z^m) = Σ p(z^m) I(w; zⁿ | z^m), by brute force over the first stage."""
     solution = two_stage_prior(Coin, m=2, n=3)

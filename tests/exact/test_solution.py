@@ -10,6 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from refprior.exact import Categorical, Coin, ExponentialDecay, Gaussian, TwoCoins, reference_prior
+from refprior.exact._solution import decimals_within, with_certificate
 
 
 def test_posterior_is_bayes_rule() -> None:
@@ -100,3 +101,24 @@ def test_plotting_neither_loads_pyplot_nor_sets_a_backend() -> None:
         "sys.exit('matplotlib.pyplot' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "decimals"), [(0.0, 12), (1e-15, 12), (3e-5, 4), (0.2, 0), (230.0, 0), (math.inf, 0), (math.nan, 0)]
+)
+def test_an_error_leaves_so_many_decimals(error: float, decimals: int) -> None:
+    assert decimals_within(error) == decimals
+
+
+def test_digits_are_those_that_the_gap_supports() -> None:
+    """Weights off by 1e-4 leave a gap near 1e-4, and four or two decimals, in text and in JSON."""
+    prior = reference_prior(Coin(10))
+    weights = prior.weights + np.array([1e-4, 0, 0, 0, -1e-4])
+    moved = with_certificate(prior.objective, prior.coordinates, weights, 1e-12)
+    assert not moved.certified
+    lines = str(moved).splitlines()
+    assert lines[0].startswith("not certified: the gap is 0.00")
+    assert all(len(word) <= 5 for word in " ".join(lines[3:]).split())
+    plain = moved.to_dict()
+    assert plain["information"] == round(plain["information"], 4)
+    assert plain["weights"] == [round(weight, 3) for weight in plain["weights"]]

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from refprior.exact import Categorical
+from refprior.exact import Categorical, Coin
 from refprior.exact._objective import Objective, Table
+from refprior.exact._search import fisher_grid
 from refprior.exact._weights import optimal_weights
 
 
@@ -37,6 +38,17 @@ def test_against_cvxpy(seed: int) -> None:
     ours = optimal_weights(table, 1e-13)
     marginal = ours @ matrix
     assert ours @ negative_entropy - marginal @ np.log(marginal) == pytest.approx(value, abs=1e-7)
+
+
+@pytest.mark.parametrize("spacing", [1.0, 1.5])
+def test_weights_of_two_stages_reach_the_optimum(spacing: float) -> None:
+    """The curvature is singular along the weights: without 1·1ᵀ their sum drifts, and they end far away."""
+    objective = Objective((Coin(200), Coin(100)), (1.0, -1.0))
+    table = Table.of_values(objective, fisher_grid(objective.channel, spacing).points)
+    weights = optimal_weights(table, 1e-12)
+    gains = table.gains(table.own_logs(weights))
+    assert gains.max() - weights @ gains <= 1e-10
+    assert weights == pytest.approx(weights[::-1], abs=1e-10)
 
 
 def test_a_good_start_is_used() -> None:

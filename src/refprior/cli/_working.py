@@ -95,7 +95,7 @@ def _print_lines(latest: _Latest, done: threading.Event) -> None:
 
 @contextmanager
 def _hearing_signals() -> Iterator[None]:
-    """Ctrl-C and SIGTERM raise `Interrupted`; if the main thread is in a long call, a second thread ends the process."""
+    """Ctrl-C and SIGTERM raise `Interrupted`; if the main thread is in a long call, another one ends the process."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,15 @@ Index = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 SLICE_ENTRIES = 4_000_000  # entries of one (points, outcomes) table
+
+
+def as_numbers(name: str, value: Any) -> Array:
+    """The value as an array of doubles."""
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        text = " ".join(repr(value).split())
+        raise ValueError(f"{name} must be numbers in an array, got {text[:60]}") from None
 
 
 def in_slices(function: Callable[[Array], Array], points: Array, outcomes: int, *, least: int = 64) -> Array:

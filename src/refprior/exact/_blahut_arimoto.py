@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 
 from refprior._checks import number, whole_number
 from refprior._limits import check_memory
-from refprior.exact._arrays import Array
+from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._channels import Channel
 from refprior.exact._cost import LOG, MULTIPLICATIONS, say_time
+from refprior.exact._inputs import check_channel
 
 FEWER = "take a coarser grid or fewer samples"
 
@@ -49,7 +50,7 @@ def blahut_arimoto(
     >>> bool(result.gap[-1] < result.gap[0]), round(float(result.information[-1]), 3)
     (True, 1.231)
     """
-    w = _grid(channel, grid)
+    w = _grid(check_channel(channel), grid)
     whole_number("iterations", iterations, at_least=1)
     number("tolerance", tolerance, at_least=0)
     entries = len(w) * len(channel.outcomes)
@@ -60,7 +61,8 @@ def blahut_arimoto(
     p = np.exp(log_p)
     negentropy = np.sum(p * np.where(p > 0, log_p, 0.0), axis=1)  # Σ_z p log p
     weights = np.full(len(w), 1 / len(w))
-    information, gap = [], []
+    information: list[float] = []
+    gap: list[float] = []
     for iteration in range(iterations):
         if iteration % 100 == 0 and iteration:
             LOG.info("iteration %d of at most %d, gap %.1e", iteration, iterations, gap[-1])
@@ -78,9 +80,12 @@ def blahut_arimoto(
 def _grid(channel: Channel, grid: int | ArrayLike) -> Array:
     """The parameters of the grid: (G, d)."""
     if not isinstance(grid, (int, np.integer)):
-        points = np.asarray(grid, dtype=float)
+        points = as_numbers("the grid", grid)
+        if not points.size or points.size % channel.dimension:
+            raise ValueError(f"the grid must have shape (G, {channel.dimension}) with G > 0, got shape {points.shape}")
         return points.reshape(-1, channel.dimension)
     if channel.dimension != 1 or grid < 2:
         raise ValueError(f"give the grid's points for {channel.dimension} parameters, or a number of at least 2")
+    check_memory(48.0 * int(grid) * len(channel.outcomes), f"a grid of {grid} parameters", FEWER)
     ends = channel.parameter(channel.bounds.T)[:, 0]
     return np.linspace(ends[0], ends[1], int(grid))[:, None]

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refprior.exact._arrays import Array
+from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._lengths import MeasuredAxis, measure_axis
 from refprior.exact._proof import Proof
 
@@ -50,6 +50,11 @@ class Rows(NamedTuple):
     @classmethod
     def from_derivatives(cls, log_p: Array, first: Array, second: Array) -> Rows:
         """Rows from first and second derivatives of p: (K, Z), (K, d, Z), (K, d, d, Z)."""
+        shapes = tuple(np.shape(part) for part in (log_p, first, second))
+        dimension = shapes[1][1] if len(shapes[1]) == 3 else 1
+        count, outcomes = shapes[0] if len(shapes[0]) == 2 else (0, 0)
+        if shapes != ((count, outcomes), (count, dimension, outcomes), (count, dimension, dimension, outcomes)):
+            raise ValueError(f"log p and derivatives must be (K, Z), (K, d, Z) and (K, d, d, Z), got {shapes}")
         p = np.exp(log_p)[:, None]
         relative = np.divide(first, p, out=np.zeros_like(first), where=p > 0)
         hessian = np.einsum("kijz,kz->kij", second, np.maximum(log_p, SMALLEST_LOG))
@@ -153,12 +158,17 @@ class Channel(ABC):
         >>> Coin(3).to_coordinates([0.0, 0.5]).round(6).tolist()
         [[0.0], [1.570796]]
         """
-        points = np.asarray(w, dtype=float).reshape(-1, self.dimension)
+        points = as_numbers("parameters", w)
+        if not points.size or points.size % self.dimension:
+            raise ValueError(f"parameters must have shape (M, {self.dimension}) with M > 0, got shape {points.shape}")
+        points = points.reshape(-1, self.dimension)
         with np.errstate(invalid="ignore"):
             u = self.coordinate(points)
         outside = (u < self.bounds[:, 0] - 1e-12) | (u > self.bounds[:, 1] + 1e-12) | np.isnan(u)
         if np.any(outside):
-            raise ValueError(f"the parameter {points[np.argmax(np.any(outside, axis=1))].tolist()} is out of bounds")
+            ends = self.parameter(self.bounds.T)
+            worst = points[np.argmax(np.any(outside, axis=1))].tolist()
+            raise ValueError(f"the parameter {worst} is out of bounds: from {ends[0].tolist()} to {ends[1].tolist()}")
         return np.clip(u, self.bounds[:, 0], self.bounds[:, 1])
 
     def jacobian(self, u: Array) -> Array:
@@ -177,7 +187,10 @@ class Channel(ABC):
         >>> np.exp(Coin(3).log_likelihood_of(np.array([[np.pi / 2]]), 3)).round(6).tolist()  # 1/8
         [0.125]
         """
-        match = np.flatnonzero(np.all(np.reshape(self.outcomes == np.asarray(z), (len(self.outcomes), -1)), axis=1))
+        seen = as_numbers("an outcome", z)
+        fits = seen.shape == np.shape(self.outcomes)[1:]
+        same = np.reshape(self.outcomes == seen, (len(self.outcomes), -1)) if fits else np.zeros((1, 1), dtype=bool)
+        match = np.flatnonzero(np.all(same, axis=1))
         if len(match) != 1:
             raise ValueError(f"{z!r} is not an outcome: they run from {self.outcomes[0]} to {self.outcomes[-1]}")
         return np.asarray(self.log_likelihood(u)[:, match[0]])
@@ -236,6 +249,7 @@ class Channel(ABC):
         """KL(p(z | w), p(z)), infinite where w allows what the marginal excludes: (K, d), (Z,) -> (K,)."""
         log_p = self.log_likelihood(u)
         p = np.exp(log_p)
+        check_row_sums(p.sum(axis=1), lambda row: f"at w = {self.parameter(u[row : row + 1])[0].tolist()} it")
         with np.errstate(invalid="ignore"):
             return np.asarray(np.sum(np.where(p > 0, p * (log_p - log_marginal), 0.0), axis=1))
 
@@ -312,7 +326,7 @@ class Categorical(Channel):
     outcomes: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        matrix = np.asarray(self.matrix, dtype=float)
+        matrix = as_numbers("the table", self.matrix)
         if matrix.ndim != 2 or 0 in matrix.shape:
             raise ValueError(f"need a table of shape (inputs, outcomes), got shape {matrix.shape}")
         if not np.all(np.isfinite(matrix)) or matrix.min() < 0:
@@ -344,6 +358,22 @@ class Categorical(Channel):
     def axis_points(self, axis: int, count: int) -> Array:
         """All rows, whatever the count."""
         return np.arange(float(len(self.log_p)))
+
+
+def check_rows(log_p: Array, u: Array, outcomes: int, name: str) -> Array:
+    """Refuse log-likelihoods of another shape, with NaN or +inf, or not normalised; else the sums of p: (K,)."""
+    expected, came = (len(u), outcomes), np.shape(log_p)
+    if came != expected:
+        raise ValueError(
+            f"{name} returned shape {came}, expected {expected}: one row per parameter, one column per outcome"
+        )
+    if np.any(np.isnan(log_p)) or np.any(log_p == np.inf):
+        bad = np.argwhere(np.isnan(log_p) | (log_p == np.inf))[0]
+        raise ValueError(f"{name} is NaN or +inf at w = {u[bad[0]].tolist()}, outcome {bad[1]}")
+    with np.errstate(over="ignore"):
+        sums = np.exp(log_p).sum(axis=1)
+    check_row_sums(sums, lambda row: f"at w = {u[row].tolist()} it")
+    return np.asarray(sums)
 
 
 def check_row_sums(sums: Array, name: Callable[[int], str] = lambda row: f"row {row}") -> None:

@@ -30,7 +30,7 @@ def check_search(candidates: int, lengths: list[float], outcomes: int, spacing: 
     variables = atoms * (1 + dimension)
     tables = 8.0 * outcomes * max(4 * candidates, 5 * variables, 320)
     check_memory(
-        tables + 24.0 * candidates**2,
+        tables + 24.0 * float(candidates) ** 2,
         f"the search over {candidates:,} candidates and {outcomes:,} outcomes",
         "take fewer samples, a larger sigma or narrower bounds",
     )

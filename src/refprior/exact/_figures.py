@@ -32,9 +32,14 @@ def plot_solution(solution: Solution, ax: Axes | None = None) -> Axes:
     """Atoms as stems with their weights, and the gain as a gray line on the right axis."""
     from matplotlib.figure import Figure
 
+    if ax is not None and not hasattr(ax, "twinx"):
+        raise ValueError(f"ax must be the axes of a matplotlib figure, got {ax!r}")
     if ax is None:
         ax = Figure(figsize=(4.2, 3.0), layout="constrained").subplots()
-    return _plot_line(solution, ax) if solution.channel.dimension == 1 else _plot_map(solution, ax)
+    ax = _plot_line(solution, ax) if solution.channel.dimension == 1 else _plot_map(solution, ax)
+    if not solution.certified:
+        ax.set_xlabel(f"{ax.get_xlabel()} (not certified: gap {solution.gap:.1e} nats)")
+    return ax
 
 
 def _line(solution: Solution) -> Any:

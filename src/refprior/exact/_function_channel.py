@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refprior.exact._arrays import Array
-from refprior.exact._channels import Channel, Rows, check_row_sums, derivatives_of_p
+from refprior.exact._arrays import Array, as_numbers
+from refprior.exact._channels import Channel, Rows, check_rows, derivatives_of_p
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,11 @@ class FunctionChannel(Channel):
         derivatives: Callable[[Array], tuple[ArrayLike, ArrayLike]] | None,
     ) -> FunctionChannel:
         """Check the bounds and try the function once, so that mistakes show before any search."""
-        box = np.asarray(bounds, dtype=float)
+        if not callable(function):
+            raise ValueError(f"log_likelihood must be a function of the parameters, got {function!r}")
+        if derivatives is not None and not callable(derivatives):
+            raise ValueError(f"derivatives must be a function of the parameters, got {derivatives!r}")
+        box = as_numbers("bounds", bounds)
         scalar = box.ndim == 1
         box = np.atleast_2d(box)
         if box.ndim != 2 or box.shape[1] != 2 or not np.all(np.isfinite(box)) or np.any(box[:, 0] >= box[:, 1]):
@@ -46,10 +50,13 @@ class FunctionChannel(Channel):
             )
         if len(box) > 2:
             raise ValueError(f"models of one or two parameters are supported, got {len(box)}")
+        points = as_numbers("outcomes", outcomes)
+        if not points.ndim or not points.size or np.any(np.isnan(points)):
+            raise ValueError(f"outcomes must be an array with one number per outcome and no NaN, got {outcomes!r}")
         channel = cls(
             function=function,
             bounds=box,
-            outcomes=np.asarray(outcomes, dtype=float),
+            outcomes=points,
             scalar=scalar,
             is_torch=_returns_torch(function, box, scalar),
             derivatives=derivatives,
@@ -59,16 +66,7 @@ class FunctionChannel(Channel):
 
     def log_likelihood(self, u: Array) -> Array:
         value = _call(self.function, u[:, 0] if self.scalar else u, self.is_torch)
-        if value.shape != (len(u), len(self.outcomes)):
-            raise ValueError(
-                f"log_likelihood returned shape {value.shape}, expected {(len(u), len(self.outcomes))}: "
-                "one row per parameter, one column per outcome"
-            )
-        if np.any(np.isnan(value)) or np.any(value == np.inf):
-            bad = np.argwhere(np.isnan(value) | (value == np.inf))[0]
-            raise ValueError(f"log_likelihood is NaN or +inf at w = {u[bad[0]].tolist()}, outcome {bad[1]}")
-        sums = np.exp(value).sum(axis=1)
-        check_row_sums(sums, lambda row: f"at w = {u[row].tolist()} it")
+        sums = check_rows(value, u, len(self.outcomes), "log_likelihood")
         return np.asarray(value - np.log(sums)[:, None])
 
     def rows(self, u: Array) -> Rows:
@@ -83,8 +81,11 @@ class FunctionChannel(Channel):
         """First and second derivatives of p, by the best means available: (K, d, Z), (K, d, d, Z)."""
         if self.derivatives is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
-                first, second = self.derivatives(u[:, 0] if self.scalar else u)
-            return _checked(log_p, np.array(first, dtype=float), np.array(second, dtype=float), self.dimension)
+                pair = self.derivatives(u[:, 0] if self.scalar else u)
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise ValueError(f"derivatives must return first and second derivatives of log p, got {type(pair)}")
+            first, second = (np.array(as_numbers("derivatives", part)) for part in pair)
+            return _checked(log_p, first, second, self.dimension)
         if self.is_torch:
             try:
                 return _torch_derivatives(self.function, u, self.scalar)
@@ -101,9 +102,12 @@ def _returns_torch(function: Callable[[Any], Any], box: Array, scalar: bool) -> 
         with np.errstate(all="ignore"):
             return type(function(probe)).__module__.startswith("torch")
     except Exception as error:
-        if not _accepts_torch(function, probe):
-            raise error
-        return True
+        if _accepts_torch(function, probe):
+            return True
+        if isinstance(error, TypeError | ValueError):  # most often a function of one number, given an array
+            shapes = f"an array of parameters of shape {probe.shape}: {' '.join(str(error).split())}"
+            raise ValueError(f"log_likelihood failed on {shapes}; it must return one row per parameter") from error
+        raise error
 
 
 def _accepts_torch(function: Callable[[Any], Any], probe: Array) -> bool:
@@ -119,7 +123,7 @@ def _accepts_torch(function: Callable[[Any], Any], probe: Array) -> bool:
 def _call(function: Callable[[Any], Any], w: Array, is_torch: bool) -> Array:
     if not is_torch:
         with np.errstate(divide="ignore"):
-            return np.asarray(function(w), dtype=float)
+            return as_numbers("what log_likelihood returns", function(w))
     import torch  # only for a torch function, so torch is installed
 
     with torch.no_grad():

@@ -16,6 +16,7 @@ from refprior._limits import check_memory
 from refprior.exact._arrays import SLICE_ENTRIES, Array, in_slices
 from refprior.exact._channels import Channel
 from refprior.exact._cost import ENTRIES, LOG, say_time
+from refprior.exact._inputs import check_channel
 
 PANEL = 1.0  # standard deviations per Gauss–Legendre panel
 ORDER = 8  # nodes per panel
@@ -30,7 +31,7 @@ def fisher_information(channel: Channel, w: ArrayLike) -> Array:
     >>> fisher_information(Coin(10), [0.5]).round(6).tolist()  # n / (w (1 - w))
     [[[40.0]]]
     """
-    u = channel.to_coordinates(w)
+    u = check_channel(channel).to_coordinates(w)
     information = coordinate_information(channel, u)
     size = np.sqrt(np.einsum("kii->ki", information))
     independent = np.abs(information) < 1e-12 * size[:, :, None] * size[:, None, :]  # up to rounding
@@ -90,7 +91,7 @@ def jeffreys(channel: Channel) -> Jeffreys:
     >>> jeffreys(Coin(10)).information < reference_prior(Coin(10)).information
     True
     """
-    if not channel.continuous:
+    if not check_channel(channel).continuous:
         raise ValueError("a table has no continuous parameter, so it has no Jeffreys prior")
     u, measure = _nodes(channel)
     outcomes = len(channel.outcomes)

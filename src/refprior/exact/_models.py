@@ -11,7 +11,7 @@ from scipy.special import gammaln
 
 from refprior._checks import number, whole_number
 from refprior._limits import check_memory
-from refprior.exact._arrays import Array
+from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._binomial import log_binomial, normaliser, score
 from refprior.exact._channels import Channel, Rows
 from refprior.exact._cost import say_time
@@ -23,6 +23,7 @@ TAIL = 9.0  # outcomes reach this many standard deviations beyond the extreme me
 NODES = 8  # quadrature nodes per standard deviation; twice as many change the gain by less than 2e-14
 BYTES_PER_TOSS = 120.0  # arrays over all outcomes, with those that their computation takes
 SECONDS_PER_TOSS = 4e-5  # of the search and its certificate together, from a million tosses on
+SHORTEST = 1e-6  # standard deviations from end to end: of less, the information is lost in rounding
 EDGE = 1e-9  # derivatives of the coin and of Poisson are taken this far from where p vanishes
 
 
@@ -60,7 +61,7 @@ class Coin(Channel):
         return windowed_divergence(self.n, self.constant, u[:, 0], log_marginal)
 
     def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:
-        seen = np.asarray(z, dtype=float)
+        seen = as_numbers("the number of heads", z)
         if seen.ndim or seen != np.round(seen) or not 0 <= seen <= self.n:
             raise ValueError(f"{z!r} is not an outcome: heads are whole numbers from 0 to {self.n}")
         return log_binomial(self.n, seen, u[:, 0], self.constant[int(seen)])
@@ -116,8 +117,11 @@ class Gaussian(Channel):
     def __post_init__(self) -> None:
         amplitude = number("the amplitude", self.amplitude, above=0)
         sigma = number("sigma", self.sigma, above=0)
-        if amplitude / sigma > 500:
-            raise ValueError(f"amplitude / sigma = {amplitude / sigma:g}; at most 500 is supported")
+        number("sigma", sigma, at_least=1e-100, at_most=1e100)
+        if not SHORTEST <= amplitude / sigma <= 500:
+            raise ValueError(
+                f"amplitude / sigma = {amplitude / sigma:g}; at least {SHORTEST:g} and at most 500 is supported"
+            )
         reach = math.ceil((amplitude / sigma + TAIL) * NODES)
         outcomes = sigma * np.arange(-reach, reach + 1.0) / NODES
         self._derive(outcomes=outcomes, bounds=np.array([[-amplitude, amplitude]]))
@@ -131,7 +135,7 @@ class Gaussian(Channel):
         return Rows.from_log_derivatives(self.log_likelihood(u), first[:, None], second[:, None, None])
 
     def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:
-        return log_normal_nodes((float(np.asarray(z)) - u[:, 0]) / self.sigma, 1)
+        return log_normal_nodes((number("an outcome", z) - u[:, 0]) / self.sigma, 1)
 
     def known_lengths(self) -> Array:
         return np.array([2 * self.amplitude / self.sigma])
@@ -162,6 +166,10 @@ class Poisson(Channel):
         top = number("the amplitude", self.amplitude, above=0) + dark
         if top > 1e5:
             raise ValueError(f"a mean count of {top:g} is too large; at most 1e5 is supported")
+        if math.sqrt(top) - math.sqrt(dark) < SHORTEST:
+            raise ValueError(
+                f"an amplitude of {self.amplitude:g} over a dark current of {dark:g} shows nothing: raise it"
+            )
         outcomes = np.arange(math.ceil(top + TAIL * math.sqrt(top) + 40) + 1.0)
         self._derive(outcomes=outcomes, bounds=np.sqrt([[dark, top]]))
 

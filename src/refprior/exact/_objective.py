@@ -143,9 +143,14 @@ def safe_log(mixture: Array) -> Array:
     return np.log(np.maximum(mixture, 1e-320))
 
 
+def is_share(value: Any) -> bool:
+    """Whether a value is a number from 0 to 1."""
+    return isinstance(value, int | float | np.number) and bool(0 <= value <= 1)
+
+
 def two_stage_signs(beta: float) -> tuple[float, float]:
     """Signs of I(w; z^{m+n}) and I(w; z^m); refused where the sum is not concave."""
-    if not (np.isfinite(beta) and 0 <= beta <= 1):
+    if not is_share(beta):
         raise ValueError(
             f"beta = {beta!r}: I(w; z^(m+n)) - beta I(w; z^m) is concave for 0 <= beta <= 1 only; "
             "outside, no gap would bound the distance from the optimum"

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from refprior._checks import number, whole_number
 from refprior.exact._arrays import Array, Mask
 from refprior.exact._channels import Channel
-from refprior.exact._objective import Objective, require_concave, two_stage_signs
+from refprior.exact._inputs import check_channel, check_instance
+from refprior.exact._objective import Objective, is_share, require_concave, two_stage_signs
 from refprior.exact._search import fisher_grid
 from refprior.exact._solution import Solution, with_certificate
 from refprior.exact._solver import check_cost, solve
@@ -27,7 +28,7 @@ def reference_prior(channel: Channel, *, tolerance: float = 1e-12) -> Solution:
     (5, 1.232457)
     """
     number("tolerance", tolerance, above=0)
-    objective = Objective((channel,))
+    objective = Objective((check_channel(channel),))
     return _with_warning(with_certificate(objective, *solve(objective, tolerance), tolerance))
 
 
@@ -46,11 +47,15 @@ def two_stage_prior(
     signs = two_stage_signs(beta)
     n = whole_number("the number of samples n of the second stage", n, at_least=1)
     m = whole_number("the number of samples m of the first stage", m, at_least=0)
+    if not callable(channel_of_n):
+        raise ValueError(f"channel_of_n must be a function from a number of samples to a Channel, got {channel_of_n!r}")
     if m == 0 or beta == 0:
         return reference_prior(channel_of_n(m + n), tolerance=tolerance)
     number("tolerance", tolerance, above=0)
-    objective = Objective((channel_of_n(m + n), channel_of_n(m)), signs)
-    if not np.allclose(objective.channels[0].bounds, objective.channels[1].bounds):
+    channels = tuple(check_channel(channel_of_n(k), f"channel_of_n({k})") for k in (m + n, m))
+    objective = Objective(channels, signs)
+    boxes = [channel.bounds for channel in channels]
+    if boxes[0].shape != boxes[1].shape or not np.allclose(boxes[0], boxes[1]):
         raise ValueError("both stages must share the parameter's range; channel_of_n gave two different boxes")
     check_cost(objective)
     grid = fisher_grid(objective.channel, 1.0).points
@@ -71,6 +76,7 @@ def certify(prior: Solution, *, proof: bool = False, tolerance: float = 1e-12) -
     >>> certify(prior).gap == prior.gap
     True
     """
+    check_instance("prior", prior, Solution, "reference_prior")
     solution = with_certificate(prior.objective, prior.coordinates, prior.weights, prior.tolerance)
     if not proof:
         return solution
@@ -119,9 +125,12 @@ def known_first_stage(
     >>> stage.posterior.round(6).tolist()  # ∝ 15/34, 4/34
     [0.789474, 0.210526, 0.0]
     """
-    if not (np.isfinite(beta) and 0 <= beta <= 1):
+    check_instance("prior", prior, Solution, "reference_prior")
+    if not is_share(beta):
         raise ValueError(f"beta must lie between 0 (remember the first stage) and 1 (forget it), got {beta!r}")
-    channel = prior.channel if first is None else first
+    channel = prior.channel if first is None else check_channel(first, "first")
+    if channel.dimension != prior.channel.dimension:
+        raise ValueError(f"first has {channel.dimension} parameters and the prior {prior.channel.dimension}")
     u = channel.coordinate(prior.channel.parameter(prior.coordinates))
     log_likelihood = channel.log_likelihood_of(u, z_m)
     excluded = np.isneginf(log_likelihood)

@@ -165,7 +165,7 @@ class Solution:
     def __str__(self) -> str:
         lines = [] if self.certified else [f"not certified: {self.shortfall}"]
         kind = "certified" if self.atoms_certified else "used"
-        information = f"{self.information:.{decimals_within(self.gap)}f}"
+        information = f"{self.information + 0.0:.{decimals_within(self.gap)}f}"
         lines.append(f"{len(self.weights)} atoms ({kind}), information {information} nats, gap {self.gap:.1e}")
         if self.proof is not None:
             lines.append(f"proven by ball arithmetic: capacity in [{self.proof.lower:.15g}, {self.proof.upper:.15g}]")

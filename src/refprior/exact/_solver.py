@@ -183,17 +183,17 @@ def _start(objective: Objective, unit: Array) -> Point:
         weights = optimal_weights(Table.of_values(objective, u), 1e-7)
         top = _heavy_peaks(weights, shape)
     u, weights = merge_to_centres(u, weights, u[top])
-    if channel.dimension == 1 and _relative_excess(objective, u, weights) > UNCOVERED:
+    if channel.dimension == 1 and _uncovered(objective, u, weights):
         u = fisher_grid(channel, EVEN_SPACING).points
         weights = optimal_weights(Table.of_values(objective, u), 1e-12)
     return _ascend(objective, u, weights, unit)
 
 
-def _relative_excess(objective: Objective, u: Array, weights: Array) -> float:
-    """Largest gain on a grid minus J, relative to J."""
+def _uncovered(objective: Objective, u: Array, weights: Array) -> bool:
+    """Whether the gain somewhere exceeds J by so much that there can be no atom near."""
     logs = search_logs(objective, u, weights)
     values = objective.gain(fisher_grid(objective.channel, SEARCH_SPACING).points, logs)
-    return float(values.max() / (weights @ objective.gain(u, logs))) - 1
+    return bool(values.max() > (1 + UNCOVERED) * float(weights @ objective.gain(u, logs)))
 
 
 def _heavy_peaks(weights: Array, shape: tuple[int, ...]) -> Index:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refprior._checks import number
+from refprior._checks import number, whole_number
 from refprior._limits import check_memory
-from refprior.exact._arrays import Array
+from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._channels import Channel, Rows
 from refprior.exact._models import EDGE, TAIL, Coin, log_normal_nodes
 
@@ -74,7 +74,7 @@ class TwoCoins(Channel):
 
     def __post_init__(self) -> None:
         coin = Coin(self.n)
-        check_memory(64.0 * (self.n + 1) ** 2, f"two coins of {self.n} tosses", "take fewer tosses n")
+        check_memory(64.0 * (self.n + 1) ** 2, f"a pair of coins of {self.n} tosses", "take fewer tosses n")
         heads = np.meshgrid(coin.outcomes, coin.outcomes, indexing="ij")
         outcomes = np.stack(heads, axis=-1).reshape(-1, 2)
         self._derive(coin=coin, outcomes=outcomes, bounds=np.vstack([coin.bounds, coin.bounds]))
@@ -135,10 +135,13 @@ class ExponentialDecay(Channel):
     axis: Array = field(init=False, repr=False, compare=False)  # outcomes at one time, (Y,)
 
     def __post_init__(self) -> None:
-        times = tuple(number("each time", t, above=0) for t in self.times)
-        if len(times) != 2 or times[0] == times[1]:
+        given = as_numbers("times", self.times)
+        if given.shape != (2,) or given[0] == given[1]:
             raise ValueError(f"need two different times, got {self.times!r}")
+        times = tuple(number("each time", t, at_least=1e-6, at_most=1e6) for t in given.tolist())
+        whole_number("nodes", self.nodes, at_least=1)
         sigma = number("sigma", self.sigma, above=0)
+        number("sigma", sigma, at_most=1e4)
         if sigma < 0.01:
             raise ValueError(f"sigma = {sigma:g} needs too fine a grid of outcomes; at least 0.01 is supported")
         reach = np.arange(-math.ceil(TAIL * self.nodes), math.ceil((1 / sigma + TAIL) * self.nodes) + 1.0)
@@ -208,7 +211,9 @@ class ExponentialDecay(Channel):
         return -entropy - _product_expectation(first, second, log_marginal)
 
     def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:
-        seen = np.asarray(z, dtype=float)
+        seen = as_numbers("an outcome", z)
+        if seen.shape != (2,) or not np.all(np.isfinite(seen)):
+            raise ValueError(f"an outcome must be two finite numbers, one for each time, got {z!r}")
         return np.asarray(
             sum(log_normal_nodes((seen[i] - mean) / self.sigma, 1) for i, mean in enumerate(self.means(u)))
         )

@@ -1,0 +1,59 @@
+"""Checks of what a user gives: numbers, channels and functions. Each raises a ValueError of one line."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from refprior.exact._arrays import SLICE_ENTRIES, Array
+from refprior.exact._channels import Channel, check_rows
+
+PROBES = 5  # parameters per axis, at which a channel is tried before it is used
+
+
+def check_channel(channel: Any, name: str = "channel") -> Channel:
+    """The channel, after its shapes and the sums of some of its rows were checked."""
+    if not isinstance(channel, Channel):
+        hint = f"; did you mean {channel.__name__}(…)?" if isinstance(channel, type) else ""
+        raise ValueError(f"{name} must be a Channel such as Coin(10), got {_short(channel)}{hint}")
+    kind = type(channel).__name__
+    _check_box(kind, getattr(channel, "bounds", None))
+    outcomes = np.asarray(getattr(channel, "outcomes", None)).shape
+    if not outcomes or 0 in outcomes:
+        raise ValueError(f"{kind}.outcomes must be an array with one entry per outcome, got shape {outcomes}")
+    points = PROBES**channel.dimension
+    if points * outcomes[0] <= SLICE_ENTRIES:  # longer ones are checked as they are evaluated
+        axes = [channel.axis_points(0, 0)] if not channel.continuous else _probes(channel.bounds)
+        u = np.array(list(itertools.product(*axes)))
+        check_rows(channel.log_likelihood(u), channel.parameter(u), outcomes[0], f"{kind}.log_likelihood")
+    return channel
+
+
+def check_instance(name: str, value: Any, kind: type, maker: str) -> None:
+    """Refuse a value that is not of this kind, and say what makes one."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} must be a {kind.__name__} as {maker} returns it, got {_short(value)}")
+
+
+def _check_box(kind: str, bounds: Any) -> None:
+    box = np.asarray(bounds)
+    good = box.ndim == 2 and box.shape[1] == 2 and 1 <= len(box) <= 2 and box.dtype.kind in "fiu"
+    if not good or not np.all(np.isfinite(box)) or np.any(box[:, 0] > box[:, 1]):
+        raise ValueError(
+            f"{kind}.bounds must be an array of shape (1, 2) or (2, 2), low and high of each coordinate, "
+            f"got {_short(bounds)}"
+        )
+
+
+def _probes(bounds: Array) -> list[Array]:
+    """Both ends and uneven places between them."""
+    places = np.linspace(0, 1, PROBES) ** 1.3
+    return [low + (high - low) * places for low, high in bounds]
+
+
+def _short(value: Any) -> str:
+    """repr on one line, cut to a length that a message can bear."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
