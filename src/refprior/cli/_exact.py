@@ -136,8 +136,9 @@ def jeffreys(*, tosses: Tosses, json: Json = False) -> None:
     from refprior.exact._solution import decimals_within
 
     with working(f"coin of {tosses} tosses"):
-        smooth = jeffreys_prior(Coin(tosses)).information
-        best = reference_prior(Coin(tosses))
+        channel = Coin(tosses)
+        smooth = jeffreys_prior(channel).information
+        best = reference_prior(channel)
     if json:
         plain = best.to_dict()
         shown = {name: plain[name] for name in ("certified", "reason", "gap")}

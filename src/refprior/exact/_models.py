@@ -47,6 +47,7 @@ class Coin(Channel):
     def __post_init__(self) -> None:
         n = whole_number("the number of tosses n", self.n, at_least=1)
         check_memory(BYTES_PER_TOSS * n, f"a coin of {n} tosses", "take fewer tosses n")
+        say_time(SECONDS_PER_TOSS * n)  # here, because this table is already a part of it
         outcomes = np.arange(n + 1.0)
         self._derive(outcomes=outcomes, bounds=np.array([[0.0, np.pi]]), constant=normaliser(n, outcomes))
 
@@ -89,7 +90,6 @@ class Coin(Channel):
     def solve_fast(self, tolerance: float) -> tuple[Array, Array] | None:
         if self.n < LARGE_FROM:
             return None
-        say_time(SECONDS_PER_TOSS * self.n)
         return solve_long_coin(self.n, Coin(SHORT_TOSSES), tolerance)
 
     def prove(self, atoms: Array, weights: Array, *, tolerance: float) -> Proof:
