@@ -223,10 +223,25 @@ def check_labelings(particles: int, order: int, classes: int) -> None:
     if order * math.log(classes) > math.log(MOST_LABELINGS) + 1e-9:
         power = order * math.log10(classes)
         raise ValueError(
-            f"order {order} of {classes} classes has 1e{power:.1f} labelings and would take "
-            f"1e{power + math.log10(4 * particles):.1f} bytes with {particles} particles; at most {MOST_LABELINGS:.0e} "
-            "are enumerated. Lower the order, or estimate: sampled_marginal_entropy (of a method: samples)"
+            f"order {order} of {classes} classes has {_large(power)} labelings and would take "
+            f"{_size(power + math.log10(4 * particles))} with {particles} particles; at most "
+            f"{_large(math.log10(MOST_LABELINGS))} are enumerated. Lower the order, or estimate: "
+            "sampled_marginal_entropy (of a method: samples)"
         )
+
+
+def _large(power: float) -> str:
+    """10^power as 3.5e9: it may be larger than any float."""
+    whole = math.floor(power + 1e-9)
+    return f"{10 ** (power - whole):.1f}e{whole}"
+
+
+def _size(power: float) -> str:
+    """10^power bytes in a unit that a person knows, if there is one."""
+    for unit, least in (("PB", 15), ("TB", 12), ("GB", 9)):
+        if least <= power < least + 3:
+            return f"{10 ** (power - least):.0f} {unit}"
+    return f"{_large(power)} bytes"
 
 
 def _tuples_at_once(log_p: Tensor, memory: int) -> int:

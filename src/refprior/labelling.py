@@ -87,7 +87,8 @@ def answer(questions: Questions, labels: Sequence[int]) -> Questions:
     (3,)
     """
     if not 1 <= len(labels) <= len(questions.open):
-        raise ValueError(f"{len(labels)} labels for {len(questions.open)} open questions")
+        asked = len(questions.open)
+        raise ValueError(f"{len(labels)} labels for {asked} open question{'' if asked == 1 else 's'}")
     return replace(questions, answers=(*questions.answers, *labels))
 
 

@@ -1,25 +1,31 @@
 """The command line: parse, call, print. Torch is imported only by the commands that need it."""
 
-import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, Parameter
 
 from refprior import __version__
+from refprior.cli._cells import refuse_failed, settings_of, train_cells, whole_numbers
 from refprior.cli._data import app as data
 from refprior.cli._embed import embed
+from refprior.cli._ending import in_one_line, listening
 from refprior.cli._exact import app as exact
 from refprior.cli._labelling import answer, suggest
 from refprior.cli._matrix import transfer_matrix
 from refprior.cli._parameters import whole
-from refprior.cli._tables import print_table, refuse_failed, settings_of, train_cells, whole_numbers
+from refprior.cli._paths import check_file, check_folder, check_picture, refuse_empty
+from refprior.cli._recipes import recipe_lines
+from refprior.cli._tables import print_table
+from refprior.cli._words import counted, duration, listed, one_line
 
 if TYPE_CHECKING:
     import torch
 
+    from refprior.cli._progress import Tell
     from refprior.posterior import Average, Scores
     from refprior.recipes import Named
     from refprior.training import Run, Weighting, Weights
@@ -60,11 +66,7 @@ Device = Annotated[str, Parameter(help="Where to train: cpu, cuda, cuda:1, mps, 
 @app.command
 def recipes() -> None:
     """List the recipes, one per line."""
-    from refprior.recipes import RECIPES
-
-    width = max(map(len, RECIPES))
-    for name, function in RECIPES.items():
-        print(f"{name:{width}}  {_first_line(function.__doc__)}")
+    print(listed(recipe_lines(), shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
 
 
 @app.command
@@ -74,7 +76,7 @@ def train(
     *,
     set_: Set = None,
     seed: Seed = 0,
-    out: Annotated[Path | None, Parameter(help="Folder of the run. Default: runs/RECIPE-SEED.")] = None,
+    out: Annotated[Path | None, Parameter(help="Folder of the run. Default: runs/RECIPE,SETTINGS-SEED.")] = None,
     device: Device = "cpu",
     dry_run: Annotated[
         bool, Parameter(help="Measure a few steps, say what the run will take, and stop.", negative=())
@@ -86,12 +88,16 @@ def train(
 ) -> None:
     """Train a recipe and write its run folder; go on with it where it was interrupted."""
     from refprior.recipes import named
+    from refprior.recipes._named import folder_name
     from refprior.report import rows, write_report
 
-    chosen = named(recipe, settings_of(set_), seed=seed)
+    settings = settings_of(set_)
+    chosen = named(recipe, settings, seed=seed)
     if dry_run:
         return _estimate(chosen, device)
-    folder = out or Path("runs") / f"{Path(recipe).name.replace(':', '-')}-{seed}"
+    name = folder_name(dict(sorted(settings.items())), Path(recipe).name.replace(":", "-"))
+    folder = out or Path("runs") / f"{name}-{seed}"
+    check_folder(folder)
     _train(chosen, folder, f"{recipe} seed {seed}", device, fresh, save_every)
     print_table(_transposed_if_few(rows(write_report([folder], folder / "report.html"))))
     return print(f"Run folder: {folder}")
@@ -108,26 +114,23 @@ def evaluate(
     ] = None,
 ) -> None:
     """Score the weights of a run folder again, with the particles weighted in several ways."""
+    from refprior.cli._progress import working
     from refprior.training import load
 
-    run = load(folder, device=_device(device))
-    parts = {"test": run.task.test, "validation": run.task.validation}
-    head = ["part", "weights", "particles by", "mean of", "accuracy %", "NLL", "Brier", "ECE", "I(w; y) nats"]
-    lines = [
-        [name, weights, by, of, *_numbers(run.evaluate(part, weights=weights, weighting=by, average=of))]
-        for name, part in parts.items()
-        if part is not None
-        for weights, by, of in _readouts()
-    ]
+    check_picture(uncertain)
+    with working(f"reading {folder}") as tell:
+        run = load(folder, device=_device(device))
+        tables = _consensus_table(run) if run.recipe.readout == "consensus" else _score_tables(run, tell)
     print(f"{folder}: step {run.step} of {run.recipe.steps}")
-    if run.recipe.readout == "consensus":
-        _print_consensus(run)
-    else:
-        print_table([head, *lines])
+    for title, rows in tables.items():
+        print(title)
+        print_table(rows, keys=1 if run.recipe.readout == "consensus" else 3)
     if uncertain is not None:
         from refprior.report import uncertain_figure
+        from refprior.report._figures import write_figure
 
-        uncertain_figure(run).savefig(uncertain, dpi=120)
+        with working("drawing the most uncertain images"):
+            write_figure(uncertain, uncertain_figure(run))
         print(f"Most uncertain images: {uncertain}")
 
 
@@ -146,9 +149,14 @@ def report(
     ] = "text",
 ) -> None:
     """Write one self-contained HTML page about runs, and print their table."""
+    from refprior.cli._progress import working
     from refprior.report import as_latex, as_markdown, pivot, rows, write_report
 
-    groups = write_report(folders, out, figures, columns)
+    check_file(out)
+    if figures is not None:
+        check_folder(figures)
+    with working("reading runs") as tell:
+        groups = write_report(folders, out, figures, columns, tell)
     lines = pivot(groups, columns) if columns else rows(groups)
     if style == "text":
         print_table(lines if columns else _transposed_if_few(lines))
@@ -193,6 +201,7 @@ def demo(
 
     if seeds < 1:
         raise ValueError(f"seeds must be at least 1, got {seeds}")
+    check_folder(out)
     torch.set_num_threads(1)  # networks so small lose more time to waking threads than two cores save
     out = _unused(out)
     settings = settings_of(set_)
@@ -206,23 +215,11 @@ def demo(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line. A user's mistake is one line on stderr and exit code 2."""
-    try:
-        app(arguments, exit_on_error=False, print_error=False)
-    except BrokenPipeError:  # the reader of our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
-    except (CycloptsError, ValueError, OSError) as error:
-        if os.environ.get("REFPRIOR_DEBUG"):
-            raise
-        print(f"refprior: {_one_line(error)}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt as stop:
-        print(f"refprior: {_one_line(stop) or 'stopped'}", file=sys.stderr)
-        sys.exit(128 + getattr(stop, "signal_number", 2))
-    except ArithmeticError as error:  # a loss that is not finite
-        print(f"refprior: {_one_line(error)}", file=sys.stderr)
-        sys.exit(1)
+    """Run the command line. A user's mistake is one line on stderr and exit code 2; one of ours, exit code 1."""
+    given = sys.argv[1:] if arguments is None else arguments
+    with in_one_line(), listening():
+        refuse_empty(given)
+        app(given, exit_on_error=False, print_error=False)
 
 
 def _train(
@@ -243,44 +240,52 @@ def _train(
         )
 
 
-def _print_consensus(run: "Run") -> None:
+def _score_tables(run: "Run", tell: "Tell") -> dict[str, list[list[str]]]:
+    """Scores of each part of the data, with the particles weighted in several ways."""
+    head = ["weights", "particles by", "mean of", "accuracy %", "NLL", "Brier", "ECE", "I(w; y) nats"]
+    parts = {"test": run.task.test, "validation": run.task.validation}
+    tables = {}
+    for name, part in parts.items():
+        if part is None:
+            continue
+        lines: list[list[str]] = []
+        for weights, by, of in _readouts():
+            tell(f"scoring the {name} part", len(lines), len(_readouts()))
+            scores = run.evaluate(part, weights=weights, weighting=by, average=of)
+            lines.append([weights, by, of, *_numbers(scores)])
+        tables[f"{name} part, {counted(len(part), 'image')}"] = [head, *lines]
+    return tables
+
+
+def _consensus_table(run: "Run") -> dict[str, list[list[str]]]:
     from refprior.training._evaluate import evaluate_consensus
 
-    print("The outputs have no names: clusters of all particles' predictions, matched to the classes.")
     lines = [["weights", "test %", "validation %", "stability %"]]
     for name, particles in {"ema": run.ema, "raw": run.particles}.items():
         found = evaluate_consensus(particles, run.normaliser, run.task)
         shown = (found.test, found.validation, found.stability)
         lines.append([name, *("–" if value is None else f"{100 * value:.1f}" for value in shown)])
-    print_table(lines)
+    return {"The outputs have no names: clusters of all particles' predictions, matched to the classes.": lines}
 
 
 def _estimate(chosen: "Named", device: str) -> None:
     """Print what a recipe will take on this machine, stage by stage."""
     from refprior.training import estimate
 
-    hours, stages = 0.0, [chosen.recipe]
+    seconds, stages = 0.0, [chosen.recipe]
     while stages[0].start is not None:
         stages.insert(0, stages[0].start)
     for number, stage in enumerate(stages, start=1):
         cost = estimate(stage, _device(device))
-        hours += cost.total_seconds / 3600
+        seconds += cost.total_seconds
         if len(stages) > 1:
             print(f"stage {number} of {len(stages)}")
-        print(f"parameters   {cost.parameters:,} per particle, {cost.particles} particles")
+        print(f"parameters   {cost.parameters:,} per particle, {counted(cost.particles, 'particle')}")
         print(f"checkpoint   {cost.state_bytes / 2**20:,.1f} MiB (weights, moving average, optimiser)")
         print(f"memory       {_peak_memory()} so far")
-        print(f"a step       {cost.step_seconds:.3f} s, an evaluation {cost.evaluation_seconds:.1f} s")
-        print(f"steps        {cost.steps:,} and {cost.evaluations} evaluations")
-    print(f"the run      about {_duration(3600 * hours)}")
-
-
-def _duration(seconds: float) -> str:
-    """In the unit that a person would use."""
-    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:,.1f} {unit}"
-    return f"{seconds:.0f} seconds"
+        print(f"a step       {duration(cost.step_seconds)}, an evaluation {duration(cost.evaluation_seconds)}")
+        print(f"steps        {cost.steps:,} and {counted(cost.evaluations, 'evaluation')}")
+    print(f"the run      about {duration(seconds)}")
 
 
 def _peak_memory() -> str:
@@ -298,7 +303,7 @@ def _device(name: str) -> "torch.device":
         device = torch.device(name)
         torch.ones(1, device=device).item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ValueError(f"device {name!r} cannot be used here: {_one_line(error)}") from None
+        raise ValueError(f"device {name!r} cannot be used here: {one_line(error)}") from None
     return device
 
 
@@ -330,11 +335,3 @@ def _unused(folder: Path) -> Path:
         number += 1
         candidate = folder.with_name(f"{folder.name}-{number}")
     return candidate
-
-
-def _first_line(text: str | None) -> str:
-    return (text or "").strip().partition("\n")[0]
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())

@@ -1,10 +1,12 @@
 """`refprior embed`: the particles of runs in the space of their predictions. Thin: parse, call, print."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+
+from refprior.cli._paths import check_file
+from refprior.cli._words import printable
 
 
 def embed(
@@ -20,6 +22,7 @@ def embed(
     ] = None,
 ) -> None:
     """Write an interactive page of the particles of runs: a file that works without a network."""
+    from refprior.cli._progress import working
     from refprior.report import write_embedding
     from refprior.report._embed import summary
     from refprior.training import film
@@ -27,8 +30,11 @@ def embed(
     if not folders:
         raise ValueError("give at least one run folder")
     out = out or folders[0] / "embedding.html"
-    films = [film(path) for path in folders]
-    print(f"drawing {sum(len(found.snapshots) for found in films)} snapshots …", file=sys.stderr)
-    print(summary(write_embedding(films, out, picture, animation)))
+    if folders[0].is_dir():  # else the reading says what is wrong with it
+        check_file(out, picture, animation)
+    with working("reading snapshots") as tell:
+        films = [film(path) for path in folders]
+        seen = write_embedding(films, out, picture, animation, tell)
+    print(printable(summary(seen)))
     for path in filter(None, (out, picture, animation)):
         print(f"Written: {path} ({path.stat().st_size / 2**20:.1f} MB)")

@@ -1,12 +1,15 @@
 """`refprior suggest` and `refprior answer`: few labels, asked for where they tell most. Thin: parse, call, print."""
 
 import csv
+import io
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from refprior.cli._parameters import whole
+from refprior.cli._paths import check_file, check_picture
+from refprior.cli._words import counted, printable
 
 Folder = Annotated[Path, Parameter(help="Folder of a finished run.")]
 
@@ -20,15 +23,19 @@ def suggest(
 ) -> None:
     """Choose the unlabelled images whose labels tell most, and draw them; `refprior answer` takes their labels."""
     from refprior import labelling
+    from refprior.cli._progress import working
     from refprior.report import questions_figure
+    from refprior.report._figures import write_figure
     from refprior.training import load
 
-    run = load(folder)
-    questions = labelling.suggest(run, budget, labelling.read_questions(folder))
-    out = out or folder / "questions.png"
-    questions_figure(run, questions).savefig(out, dpi=120)
-    labelling.write_questions(folder, questions)
-    print(f"Classes: {', '.join(run.data.classes)}")
+    check_picture(out)
+    with working(f"looking for images to ask about in {folder}"):
+        run = load(folder)
+        questions = labelling.suggest(run, budget, labelling.read_questions(folder))
+        out = out or folder / "questions.png"
+        write_figure(out, questions_figure(run, questions))
+    labelling.write_questions(folder, questions)  # last: who reads the questions has their picture
+    print(printable(f"Classes: {', '.join(run.data.classes)}"))
     for number, index in enumerate(questions.open, start=1):
         print(f"{number}. image {index} of the unlabelled pool")
     print(f"Look at {out}, then: refprior answer {folder} LABEL LABEL …")
@@ -45,20 +52,24 @@ def answer(
 ) -> None:
     """Take the labels of suggested images, and classify everything by them."""
     from refprior import labelling
+    from refprior.cli._progress import working
     from refprior.training import load
 
+    check_file(out)
     questions = labelling.read_questions(folder)
     if not questions.open:
         raise ValueError(f"{folder} has no open question: refprior suggest {folder} asks some")
-    run = load(folder)
-    questions = labelling.answer(questions, [_class(label, run.data.classes) for label in labels])
-    named = labelling.classifier(run, questions)
-    out = out or folder / "answers.csv"
-    _write_csv(out, [run.data.classes[y] for y in labelling.classify(run, named, run.task.unlabelled).tolist()])
-    labelling.write_questions(folder, questions)
-    test = labelling.classify(run, named, run.task.test.images)
-    accuracy = (test == run.task.test.labels).double().mean().item()
-    print(f"{len(questions.answers)} labels: {100 * accuracy:.1f} % of the test images are right")
+    with working(f"classifying the images of {folder}"):
+        run = load(folder)
+        questions = labelling.answer(questions, [_class(label, run.data.classes) for label in labels])
+        named = labelling.classifier(run, questions)
+        found = [run.data.classes[y] for y in labelling.classify(run, named, run.task.unlabelled).tolist()]
+        right = labelling.classify(run, named, run.task.test.images) == run.task.test.labels
+        out = out or folder / "answers.csv"
+        _write_csv(out, found)
+    labelling.write_questions(folder, questions)  # last: answers that count have been acted on
+    accuracy = 100 * right.double().mean().item()
+    print(f"{counted(len(questions.answers), 'label')}: {accuracy:.1f} % of the test images are right")
     print(f"The class of every unlabelled image: {out}")
 
 
@@ -69,10 +80,8 @@ def _class(label: str, classes: tuple[str, ...]) -> int:
 
 
 def _write_csv(path: Path, classes: list[str]) -> None:
-    from refprior._files import write_atomically
+    from refprior._files import write_text
 
-    def write(side: Path) -> None:
-        with side.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([("image", "class"), *enumerate(classes)])
-
-    write_atomically(path, write)
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([("image", "class"), *enumerate(classes)])
+    write_text(path, text.getvalue())

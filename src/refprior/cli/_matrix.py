@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from refprior.cli._cells import refuse_failed, settings_of, train_cells, whole_numbers
 from refprior.cli._parameters import whole
-from refprior.cli._tables import print_table, refuse_failed, settings_of, train_cells, whole_numbers
+from refprior.cli._tables import print_table
 
 if TYPE_CHECKING:
     from refprior.recipes._sweep import Cell
@@ -44,6 +45,7 @@ def transfer_matrix(
 
 
 def _show(matrix: "Matrix", out: Path) -> None:
+    from refprior.report._figures import write_figure
     from refprior.report._matrix import matrix_figure, matrix_rows, ranking
 
     print_table(matrix_rows(matrix))
@@ -53,7 +55,7 @@ def _show(matrix: "Matrix", out: Path) -> None:
     print(f"and itself without the source in {better} of {cells}.")
     ranks = [[task, f"{mean:+.1f}", str(best)] for task, mean, best in ranking(matrix)]
     print_table([["source", "points from the median of the row", "best source of so many targets"], *ranks])
-    matrix_figure(matrix).savefig(out / "matrix.png", dpi=120)
+    write_figure(out / "matrix.png", matrix_figure(matrix))
     print(f"Heat maps: {out / 'matrix.png'}")
 
 

@@ -1,44 +1,106 @@
-"""What a person sees while a run trains: one live line, or one plain line per evaluation where there is no terminal."""
+"""What a person sees while something takes long, on stderr: a live line, or plain lines where there is no terminal."""
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from refprior.cli._words import printable
 
 if TYPE_CHECKING:
     from refprior.training import Record
 
 _SHORT = {"cross_entropy": "ce", "marginal_entropy": "h_y", "conditional_entropy": "h_yw"}
+_BAR, _TIME = 10, 7  # columns of the bar, and of 1:02:03
+_PATIENCE = 2.0  # seconds before anything is shown
+
+Tell = Callable[[str, int, int], None]  # what, how many are done, of how many
+
+
+@contextmanager
+def working(what: str) -> Iterator[Tell]:
+    """Say what is being done once it has taken two seconds, with its time. A function to say how far it is."""
+    state = {"line": what}
+    over, started = threading.Event(), time.monotonic()
+
+    def tell(part: str, done: int, total: int) -> None:
+        state["line"] = f"{part}: {done} of {total}"
+
+    def line() -> str:
+        return f"{state['line']}, {time.monotonic() - started:.0f} s"
+
+    thread = threading.Thread(target=_show, args=(line, over), daemon=True)
+    thread.start()
+    try:
+        yield tell
+    finally:
+        over.set()
+        thread.join()
+
+
+def _show(line: Callable[[], str], over: threading.Event) -> None:
+    if over.wait(_PATIENCE):
+        return
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        print(line(), file=sys.stderr, flush=True)
+        while not over.wait(10):
+            print(line(), file=sys.stderr, flush=True)
+        return
+    with console.status(Text(printable(line()))) as status:
+        while not over.wait(0.2):
+            status.update(Text(printable(line())))
 
 
 @contextmanager
 def watching(title: str, steps: int) -> "Iterator[Callable[[Record], None]]":
-    """A function to call with each record."""
+    """A function to call with each record of a training."""
     console = Console(stderr=True)
+    title = printable(title)
     if not console.is_terminal:
         yield _Lines(title)
         return
+    if _room(console.width, title, steps) < 0:
+        console.print(Text(title))
+        title = ""
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=18),
+        *([TextColumn("{task.description}", markup=False)] if title else []),
+        BarColumn(bar_width=_BAR),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[numbers]}", style="cyan"),
         TimeRemainingColumn(compact=True),
+        TextColumn("{task.fields[numbers]}", style="cyan", markup=False),
     )
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task(title, total=steps, numbers="")
-        accuracy = ""
+        accuracy: list[str] = []
 
         def watch(record: "Record") -> None:
             nonlocal accuracy
             accuracy = _accuracy(record) or accuracy
-            progress.update(bar, completed=record.step, total=record.steps, numbers=f"{_terms(record)} {accuracy}")
+            numbers = _fitting([*accuracy, *_terms(record)], _room(console.width, title, record.steps))
+            progress.update(bar, completed=record.step, total=record.steps, numbers=numbers)
 
         yield watch
+
+
+def _room(width: int, title: str, steps: int) -> int:
+    """The columns that are left for numbers on the live line."""
+    count = 2 * len(str(steps)) + 1
+    return width - sum(length + 1 for length in (cell_len(title), _BAR, count, _TIME) if length)
+
+
+def _fitting(words: list[str], room: int) -> str:
+    """As many of the words as fit, the first ones; none is cut."""
+    while len(" ".join(words)) > room:
+        words = words[:-1]
+    return " ".join(words)
 
 
 class _Lines:
@@ -53,21 +115,21 @@ class _Lines:
             return
         self.last = time.monotonic()
         left = record.seconds / record.step * (record.steps - record.step)
-        words = [self.title, f"{record.step}/{record.steps}", _terms(record), accuracy, f"{left:.0f} s left"]
-        print(*filter(None, words), file=sys.stderr)
+        words = [self.title, f"{record.step}/{record.steps}", *_terms(record), *accuracy, f"{left:.0f} s left"]
+        print(*words, file=sys.stderr)
 
 
-def _terms(record: "Record") -> str:
+def _terms(record: "Record") -> list[str]:
     known = {"loss": record.loss, **{short: record.terms.get(name) for name, short in _SHORT.items()}}
-    return " ".join(f"{short} {value:.3f}" for short, value in known.items() if value is not None)
+    return [f"{short} {value:.3f}" for short, value in known.items() if value is not None]
 
 
-def _accuracy(record: "Record") -> str:
+def _accuracy(record: "Record") -> list[str]:
     """Of the validation part where there is one, what a person may choose by; of the consensus where it is read out."""
     found = record.evaluation
     if found is None:
-        return ""
+        return []
     part = "test" if found.validation is None else "validation"
     if found.consensus is not None:
-        return f"consensus, {part} {100 * getattr(found.consensus, part):.1f}%"
-    return f"{part} {100 * getattr(found, part).ema.accuracy:.1f}%"
+        return [f"consensus, {part} {100 * getattr(found.consensus, part):.1f}%"]
+    return [f"{part} {100 * getattr(found, part).ema.accuracy:.1f}%"]

@@ -1,70 +1,79 @@
-"""What several commands share: settings and seeds from text, cells trained one after another, tables."""
+"""Tables that fit the terminal: headings are wrapped, and columns that do not fit side by side go below each other."""
 
-import signal
 import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
-if TYPE_CHECKING:
-    from refprior.recipes import Cell
+from refprior.cli._words import printable
+
+_PIPE = 160  # columns where the reader is no terminal
+_GAP = 2
+_LABEL = 16  # columns that a label has at least before it is wrapped within a word
+
+Rows = Sequence[Sequence[str]]
 
 
-def print_table(rows: Sequence[Sequence[str]]) -> None:
-    """A table, the header first."""
-    from rich import box
+def print_table(rows: Rows, keys: int = 1) -> None:
+    """A table, the header first. keys: how many columns say what a line is about, and are never parted from it."""
     from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else _PIPE, markup=False, emoji=False, highlight=False)
+    plain = [[printable(cell) for cell in row] for row in rows]
+    for columns, widths in blocks(plain, console.width, keys):
+        console.print(_table([[row[c] for c in columns] for row in plain], widths, keys))
+
+
+def blocks(rows: Rows, width: int, keys: int) -> Iterator[tuple[list[int], list[int]]]:
+    """Which columns stand side by side, and how wide: as many as fit at a time, each time after the keys."""
+    head = list(range(keys))
+    least = [_least(rows, column, label=column < keys) for column in range(len(rows[0]))]
+    rest = list(range(keys, len(rows[0])))
+    while True:
+        count = 1
+        while count < len(rest) and _total([least[c] for c in [*head, *rest[: count + 1]]]) <= width:
+            count += 1
+        columns = [*head, *rest[:count]]
+        yield columns, _widened(rows, columns, [least[c] for c in columns], width)
+        rest = rest[count:]
+        if not rest:
+            return
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _least(rows: Rows, column: int, label: bool) -> int:
+    """The width that a column needs: for its numbers and the longest word of its heading; for a label, for a word."""
+    from rich.cells import cell_len
+
+    head, *cells = [row[column] for row in rows]
+    word = max(map(cell_len, head.split()), default=1)
+    if not label:
+        return max([word, *map(cell_len, cells)])
+    words = [cell_len(part) for cell in cells for part in cell.split()]
+    return max(word, min(_LABEL, max(words, default=1)))
+
+
+def _widened(rows: Rows, columns: list[int], widths: list[int], width: int) -> list[int]:
+    """Widths with what is left of the line given to columns that are wrapped, the first ones first."""
+    from rich.cells import cell_len
+
+    left = width - _total(widths)
+    for place, column in enumerate(columns):
+        wanted = max(cell_len(row[column]) for row in rows) - widths[place]
+        given = max(0, min(wanted, left))
+        widths[place] += given
+        left -= given
+    return widths
+
+
+def _table(rows: Rows, widths: list[int], keys: int) -> object:
+    from rich import box
     from rich.table import Table
 
-    head, *body = rows
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    for number, name in enumerate(head):
-        table.add_column(name, justify="right" if number else "left")
-    for line in body:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
+    for place, (name, width) in enumerate(zip(rows[0], widths, strict=True)):
+        table.add_column(name, justify="left" if place < keys else "right", width=width, overflow="fold")
+    for line in rows[1:]:
         table.add_row(*line)
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
-
-
-def settings_of(assignments: Sequence[str] | None) -> dict[str, str]:
-    """NAME=VALUE … as a dictionary."""
-    settings: dict[str, str] = {}
-    for assignment in assignments or []:
-        name, equals, value = assignment.partition("=")
-        if not (name and equals and value):
-            raise ValueError(f"--set takes NAME=VALUE, got {assignment!r}")
-        if name in settings:
-            raise ValueError(f"--set gives {name} twice: {settings[name]} and {value}")
-        settings[name] = value
-    return settings
-
-
-def whole_numbers(text: str) -> list[int]:
-    """Seeds: 0,1,2."""
-    if not all(number.strip().isdigit() for number in text.split(",")):
-        raise ValueError(f"--seeds takes whole numbers separated by commas, got {text!r}")
-    return [int(number) for number in text.split(",")]
-
-
-def train_cells(cells: "Sequence[Cell]", out: Path, jobs: int) -> int:
-    """Train all cells, one line for each as it ends; how many of them failed."""
-    from refprior.recipes._sweep import run_cells
-    from refprior.training._stopping import Stopped, terminable
-
-    if jobs < 1:
-        raise ValueError(f"--jobs must be at least 1, got {jobs}")
-    problems = ended = 0
-    try:
-        with terminable():  # the processes of the cells end with this one
-            for ended, outcome in enumerate(run_cells(cells, out, jobs), start=1):
-                problems += outcome.problem is not None
-                line = f"{ended}/{len(cells)} {outcome.cell.name} {outcome.problem or 'done'}"
-                print(line, file=sys.stderr, flush=True)
-    except KeyboardInterrupt as stop:
-        number = getattr(stop, "signal_number", signal.SIGINT)
-        raise Stopped(f"stopped after {ended} of {len(cells)} cells; the same command goes on", number) from None
-    return problems
-
-
-def refuse_failed(failed: int, cells: "Sequence[Cell]") -> None:
-    if failed:
-        raise ValueError(f"{failed} of {len(cells)} cells failed; the same command tries them again")
+    return table

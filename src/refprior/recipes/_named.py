@@ -1,6 +1,9 @@
 """Recipes by name, or from a function in the user's own file, with settings changed as the user says."""
 
+import hashlib
 import importlib.util
+import inspect
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,13 +31,15 @@ RECIPES: dict[str, Callable[..., Recipe]] = {
         cifar10_ssl_small,
         cifar10_ssl,
         mnist_manifold,
-        digits_transfer,
         label_free_transfer,
+        digits_transfer,
         fine_tuning,
-        cifar100_transfer_small,
         cifar100_transfer,
+        cifar100_transfer_small,
     )
 }
+
+_LONGEST_NAME = 100  # bytes; a file system allows 255
 
 
 class Named(NamedTuple):
@@ -76,7 +81,22 @@ def named(recipe: str | Callable[..., Recipe], settings: Mapping[str, Any], **ar
     for path in inner:
         if path.partition(".")[0] not in known:
             refuse(path, known, f"recipe {name} has no setting {path!r}")
-    return Named(override(base, inner), Origin(name, _plain(arguments), _plain(inner)))
+    left = {n: p.default for n, p in inspect.signature(function).parameters.items() if n not in arguments}
+    left = {n: value for n, value in left.items() if value is not inspect.Parameter.empty}
+    return Named(override(base, inner), Origin(name, _plain(arguments), _plain(inner), _plain(left)))
+
+
+def folder_name(settings: Mapping[str, Any], *before: str) -> str:
+    """`labels=50,method=FixMatch`, after other words if wanted: a name for a folder, other settings another name.
+
+    What a name should not hold is replaced, and a long one is cut; a hash of the whole then keeps it apart.
+    """
+    text = ",".join([*before, *(f"{name}={value}" for name, value in settings.items())]).replace("/", ":")
+    safe = re.sub(r"[^\w.,=:()+-]", "_", text)
+    if safe == text and len(text.encode()) <= _LONGEST_NAME:
+        return text
+    cut = safe.encode()[:_LONGEST_NAME].decode(errors="ignore")
+    return f"{cut}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 
 from refprior._checks import whole_number
-from refprior.recipes._named import named
+from refprior.recipes._named import folder_name, named
 from refprior.training import Recipe, train
 
 _TO_SAVE = 10.0  # seconds that a process without its parent has for its last checkpoint
@@ -36,8 +36,7 @@ class Cell:
     @property
     def name(self) -> str:
         """Where the cell is in the sweep's folder: `labels=50,method=FixMatch/seed-0`."""
-        chosen = ",".join(f"{name}={value}" for name, value in self.settings.items()).replace("/", ":")
-        return f"{chosen or 'default'}/seed-{self.seed}"
+        return f"{folder_name(self.settings) or 'default'}/seed-{self.seed}"
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,21 @@ from torch import Tensor
 from refprior._files import write_text
 from refprior.report._film import COLOURS, write_animation, write_picture
 from refprior.report._scene import Cloud, Scene, scene
+from refprior.report._table import Tell, silent
 from refprior.training import Film
 from refprior.training._header import read_header
 
 
 def write_embedding(
-    films: Sequence[Film], out: Path, picture: Path | None = None, animation: Path | None = None
+    films: Sequence[Film],
+    out: Path,
+    picture: Path | None = None,
+    animation: Path | None = None,
+    tell: Tell = silent,
 ) -> Scene:
     """Write the page, and the paper's figure and a film of the spreading where wanted; the scene that they show.
+
+    tell: called with what is done, how much of it, and of how much.
 
     >>> import refprior as rp
     >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
@@ -38,7 +45,7 @@ def write_embedding(
     recipes = [read_header(film.path).recipe for film in films]
     orders = [_order(recipe.get("method")) for recipe in recipes]
     named = all(recipe.get("readout") != "consensus" for recipe in recipes)
-    seen = scene(films, _names([film.path.resolve() for film in films]), orders, named)
+    seen = scene(films, _names([film.path.resolve() for film in films]), orders, named, tell)
     for path in (out, picture, animation):
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +53,7 @@ def write_embedding(
     if picture is not None:
         write_picture(seen, picture)
     if animation is not None:
-        write_animation(seen, animation)
+        write_animation(seen, animation, tell)
     return seen
 
 

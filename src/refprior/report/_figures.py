@@ -1,80 +1,114 @@
-"""The figures of a report: accuracy of particles and ensemble, the two entropies, the reliability diagram."""
+"""The figures of a report: accuracy of particles and ensemble (fig:particle_accuracy_entropy left), the two entropies
+(its right), the reliability diagram."""
 
 import base64
 import io
 import math
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
 from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from refprior.report._table import Group, Summary
+from refprior._files import write_bytes
+from refprior.report._table import Group
 
 _PARTICLE, _ENSEMBLE = "#9bb8d3", "#b03a2e"
 _MARGINAL, _CONDITIONAL = "#1f6f8b", "#d9822b"
+_WIDTH, _HEIGHT = 4.6, 3.4  # of a panel, in inches
+_COLUMNS = 4  # of panels on a sheet
 
 
-def accuracy_figure(groups: Sequence[Group]) -> Figure:
-    """Accuracy of single particles and of the ensemble (fig:particle_accuracy_entropy left), the first seed of each."""
-    figure = _new(len(groups))
-    for axes, runs in zip(figure.axes, groups, strict=True):
-        _accuracy(axes, runs[0])
-    _same_range(figure)
-    return figure
+@dataclass(frozen=True)
+class Kind:
+    """A kind of figure: its title, what a reader should know, and how a group is drawn; which groups have it."""
+
+    title: str
+    note: str
+    draw: Callable[[Axes, Group], None]
+    has: Callable[[Group], bool]
+    same_range: bool = False
 
 
-def entropy_figure(groups: Sequence[Group]) -> Figure | None:
-    """The two entropy terms over time (fig:particle_accuracy_entropy right); none where no run has them."""
-    with_entropies = [g for g in groups if "marginal_entropy" in g[0].result.terms]
-    if not with_entropies:
-        return None
-    figure = _new(len(with_entropies))
-    for axes, runs in zip(figure.axes, with_entropies, strict=True):
-        _entropies(axes, runs)
-    return figure
+def figures(groups: Sequence[Group]) -> dict[Kind, list[Figure]]:
+    """One small figure per group, of every kind that these runs have, so that a page can arrange them."""
+    return {kind: _small(kind, shown) for kind, shown in _shown(groups).items()}
 
 
-def reliability_figure(groups: Sequence[Group]) -> Figure:
-    """Accuracy against confidence on the test part, all seeds together; the diagonal is perfect calibration."""
-    figure = _new(len(groups))
-    for axes, runs in zip(figure.axes, groups, strict=True):
-        _reliability(axes, runs)
-    return figure
+def sheets(groups: Sequence[Group]) -> dict[str, Figure]:
+    """All groups of a kind on one figure, by title."""
+    return {kind.title: _sheet(kind, shown) for kind, shown in _shown(groups).items()}
 
 
-def all_figures(groups: Sequence[Group]) -> dict[str, Figure]:
-    """Every figure that these runs have, by title. Where clusters are the classes, outputs alone have no accuracy."""
-    named = [g for g in groups if g[0].evaluation.consensus is None]
-    figures = {
-        "Particles and ensemble": accuracy_figure(named) if named else None,
-        "The two entropies": entropy_figure(groups),
-        "Calibration": reliability_figure(named) if named else None,
-    }
-    return {title: figure for title, figure in figures.items() if figure is not None}
-
-
-def as_png(figure: Figure) -> bytes:
+def write_figure(path: Path, figure: Figure, dpi: int = 120) -> None:
+    """Write a figure, in the format that the name says."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=140)
+    figure.savefig(buffer, format=path.suffix[1:].lower() or "png", dpi=dpi)
+    write_bytes(path, buffer.getvalue())
+
+
+def as_png(figure: Figure, dpi: int = 140) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi)
     return buffer.getvalue()
 
 
 def as_image(figure: Figure, alt: str) -> str:
     """An <img> element that carries its own picture."""
-    return f'<img alt="{alt}" src="data:image/png;base64,{base64.b64encode(as_png(figure)).decode()}">'
+    return f'<img alt="{escape(alt)}" src="data:image/png;base64,{base64.b64encode(as_png(figure)).decode()}">'
 
 
-def _new(panels: int) -> Figure:
-    figure = Figure(figsize=(4.6 * panels, 3.4), layout="constrained")
-    for panel in range(panels):
-        axes = figure.add_subplot(1, panels, panel + 1)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(alpha=0.25)
+def plain(text: str) -> str:
+    """Text as it is, where a figure would read a formula between dollars."""
+    return text.replace("$", r"\$")
+
+
+def _shown(groups: Sequence[Group]) -> dict[Kind, list[Group]]:
+    """The groups that each kind is drawn for; kinds without any are left out."""
+    found = {kind: [g for g in groups if kind.has(g)] for kind in KINDS}
+    return {kind: shown for kind, shown in found.items() if shown}
+
+
+def _small(kind: Kind, groups: Sequence[Group]) -> list[Figure]:
+    drawn = []
+    for runs in groups:
+        figure = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
+        kind.draw(_axes(figure, 1, 1, 1), runs)
+        drawn.append(figure)
+    if kind.same_range:
+        _same_range([axes for figure in drawn for axes in figure.axes])
+    return drawn
+
+
+def _sheet(kind: Kind, groups: Sequence[Group]) -> Figure:
+    columns = min(_COLUMNS, len(groups))
+    lines = -(-len(groups) // columns)
+    figure = Figure(figsize=(_WIDTH * columns, _HEIGHT * lines), layout="constrained")
+    for place, runs in enumerate(groups, start=1):
+        kind.draw(_axes(figure, lines, columns, place), runs)
+    if kind.same_range:
+        _same_range(figure.axes)
     return figure
 
 
-def _accuracy(axes: Axes, run: Summary) -> None:
+def _axes(figure: Figure, lines: int, columns: int, place: int) -> Axes:
+    axes = figure.add_subplot(lines, columns, place)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+    return axes
+
+
+def _title(axes: Axes, text: str) -> None:
+    """A title of as many lines as it needs."""
+    axes.set_title(plain(textwrap.fill(text, 44)), fontsize=10)
+
+
+def _accuracy(axes: Axes, runs: Group) -> None:
+    run = runs[0]
     evaluations = run.evaluations
     steps = list(evaluations)
     particles = [[100 * a for a in e.test.ema.particles] for e in evaluations.values()]
@@ -82,7 +116,8 @@ def _accuracy(axes: Axes, run: Summary) -> None:
         axes.plot(steps, line, color=_PARTICLE, lw=1, label="particles" if k == 0 else None)
     ensemble = [100 * e.test.ema.accuracy for e in evaluations.values()]
     axes.plot(steps, ensemble, color=_ENSEMBLE, lw=2, label="ensemble")
-    axes.set(title=f"{run.label}, seed {run.seed}", xlabel="step", ylabel="test accuracy, EMA (%)")
+    _title(axes, f"{run.label}, seed {run.seed}")
+    axes.set(xlabel="step", ylabel="test accuracy, EMA (%)")
     axes.legend(frameon=False, loc="lower right")
 
 
@@ -91,11 +126,12 @@ def _entropies(axes: Axes, runs: Group) -> None:
         steps = [r.step for r in run.records]
         for key, colour, label in (
             ("marginal_entropy", _MARGINAL, "$h_y$: of the mixture"),
-            ("conditional_entropy", _CONDITIONAL, "$h_{yw}$: mean of particles (bound)"),
+            ("conditional_entropy", _CONDITIONAL, "$h_{yw}$: of single particles (bound)"),
         ):
             values = [math.nan if (value := r.terms.get(key)) is None else value for r in run.records]
             axes.plot(steps, values, color=colour, lw=1, alpha=0.8, label=label if number == 0 else None)
-    axes.set(title=f"{runs[0].label}, {len(runs)} seeds", xlabel="step", ylabel="entropy (nats)")
+    _title(axes, f"{runs[0].label}, {len(runs)} seed{'' if len(runs) == 1 else 's'}")
+    axes.set(xlabel="step", ylabel="entropy (nats)")
     axes.legend(frameon=False)
 
 
@@ -111,12 +147,43 @@ def _reliability(axes: Axes, runs: Group) -> None:
     sizes = [20 + 180 * count / largest for count in counts if count]
     axes.plot([0, 1], [0, 1], color="grey", lw=1, ls="--")
     axes.scatter(pooled("confidence"), pooled("accuracy"), s=sizes, color=_ENSEMBLE, alpha=0.7)
-    axes.set(
-        title=runs[0].label, xlabel="confidence of the ensemble", ylabel="accuracy", xlim=(0, 1.05), ylim=(0, 1.05)
-    )
+    _title(axes, runs[0].label)
+    axes.set(xlabel="confidence of the ensemble", ylabel="accuracy", xlim=(0, 1.05), ylim=(0, 1.05))
 
 
-def _same_range(figure: Figure) -> None:
-    low = min(axes.get_ylim()[0] for axes in figure.axes)
-    for axes in figure.axes:
+def _same_range(every: Sequence[Axes]) -> None:
+    low = min(axes.get_ylim()[0] for axes in every)
+    for axes in every:
         axes.set_ylim(low, 100)
+
+
+def _named(runs: Group) -> bool:
+    """Where clusters are the classes, outputs alone have no accuracy."""
+    return runs[0].evaluation.consensus is None
+
+
+KINDS = (
+    Kind(
+        "Particles and ensemble",
+        "Test accuracy of single particles and of their ensemble while they train, of the first seed.",
+        _accuracy,
+        _named,
+        same_range=True,
+    ),
+    Kind(
+        "The two entropies",
+        "In nats per tuple of unlabelled images. h_y is the entropy of the mixture of all particles, h_yw the mean "
+        "entropy of single particles; their difference is the information that labels carry about the particle, which "
+        "is never negative. Methods with strong views train on an upper bound of h_yw, which also counts how far the "
+        "weak and the strong view of an image disagree: this is what is drawn, and why h_yw can lie above h_y.",
+        _entropies,
+        lambda runs: "marginal_entropy" in runs[0].result.terms,
+    ),
+    Kind(
+        "Calibration",
+        "Accuracy against confidence on the test part, all seeds together; the diagonal is perfect calibration, and "
+        "larger circles hold more images.",
+        _reliability,
+        _named,
+    ),
+)

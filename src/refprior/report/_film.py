@@ -9,8 +9,10 @@ from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d import Axes3D
 from PIL import Image
 
+from refprior._files import write_atomically
 from refprior.report._figures import as_png
 from refprior.report._scene import Cloud, Scene
+from refprior.report._table import Tell, silent
 
 COLOURS = START, MIDDLE, END = "#3163b2", "#e98c28", "#309450"  # the paper's blue, orange and green
 _FRAME_MILLISECONDS, _LAST_MILLISECONDS = 180, 2500
@@ -32,16 +34,21 @@ def film_figure(seen: Scene) -> Figure:
 def write_picture(seen: Scene, path: Path) -> None:
     """The figure as a small PNG: thousands of marks in full colour would take twice the room."""
     with Image.open(io.BytesIO(as_png(film_figure(seen)))) as drawn:
-        drawn.convert("RGB").quantize(128).save(path, optimize=True)
+        small = drawn.convert("RGB").quantize(128)
+    write_atomically(path, lambda side: small.save(side, "png", optimize=True))
 
 
-def write_animation(seen: Scene, path: Path) -> None:
+def write_animation(seen: Scene, path: Path, tell: Tell = silent) -> None:
     """A GIF: a frame a snapshot, slowly turning, and a rest at the end."""
-    cloud = seen.clouds[0]
-    frames = [_frame(seen, cloud, number) for number in range(len(cloud.steps))]
-    images = [frame.quantize(64) for frame in frames]
+    cloud, images = seen.clouds[0], []
+    for number in range(len(cloud.steps)):
+        tell("drawing frames", number, len(cloud.steps))
+        images.append(_frame(seen, cloud, number).quantize(64))
     durations = [_FRAME_MILLISECONDS] * (len(images) - 1) + [_LAST_MILLISECONDS]
-    images[0].save(path, save_all=True, append_images=images[1:], duration=durations, loop=0)
+    first, *others = images
+    write_atomically(
+        path, lambda side: first.save(side, "gif", save_all=True, append_images=others, duration=durations, loop=0)
+    )
 
 
 def _frame(seen: Scene, cloud: Cloud, number: int) -> Image.Image:

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
 from refprior.posterior import transferability
+from refprior.report._figures import plain
 from refprior.report._table import Group, find_runs, group, summarise_finished
 from refprior.training import load
 
@@ -124,7 +125,7 @@ def matrix_figure(matrix: Matrix) -> Figure:
     axes = figure.add_subplot(grid[1, :])
     axes.axis("off")
     cells = [[_number(v) for v in matrix.alone[method]] for method in ALONE]
-    table = axes.table(cells, rowLabels=list(ALONE.values()), colLabels=list(matrix.tasks), loc="center")
+    table = axes.table(cells, rowLabels=list(ALONE.values()), colLabels=list(map(plain, matrix.tasks)), loc="center")
     table.set_fontsize(9)
     return figure
 
@@ -136,8 +137,9 @@ def _heat_map(axes: Axes, values: np.ndarray, tasks: Sequence[str], title: str) 
     for row, column in np.ndindex(*values.shape):
         colour = "white" if abs(distance[row, column]) > 0.8 * limit else "black"
         axes.text(column, row, _number(float(values[row, column])), ha="center", va="center", fontsize=9, color=colour)
-    axes.set_xticks(range(len(tasks)), tasks, rotation=30, ha="right", fontsize=8)
-    axes.set_yticks(range(len(tasks)), tasks, fontsize=8)
+    names = list(map(plain, tasks))
+    axes.set_xticks(range(len(tasks)), names, rotation=30, ha="right", fontsize=8)
+    axes.set_yticks(range(len(tasks)), names, fontsize=8)
     axes.set(xlabel="source", ylabel="target", title=title)
 
 

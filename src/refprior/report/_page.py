@@ -4,19 +4,29 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from refprior._files import write_text
-from refprior.report._figures import all_figures, as_image, as_png
+from refprior._files import write_bytes, write_text
+from refprior.report._figures import as_image, as_png, figures, sheets
 from refprior.report._pivot import pivot
-from refprior.report._table import Group, find_runs, group, rows, summarise_finished
+from refprior.report._table import Group, Tell, find_runs, group, rows, silent, summarise_finished
 
 _STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
-table { border-collapse: collapse; margin: 1rem 0 } th, td { padding: .35rem .8rem; text-align: right }
-th { border-bottom: 2px solid #444 } td { border-bottom: 1px solid #ddd; white-space: nowrap }
-th:first-child, td:first-child { text-align: left }
-img { max-width: 100%; height: auto } .note { color: #555; max-width: 48rem }
-code { background: #f3f3f3; padding: 0 .25rem }
+:root { color-scheme: light dark; --text: #222; --soft: #555; --line: #ddd; --back: #fff; --code: #f3f3f3 }
+* { box-sizing: border-box }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem;
+  color: var(--text); background: var(--back) }
+.wide { overflow-x: auto; margin: 1rem 0 } table { border-collapse: collapse }
+th, td { padding: .35rem .6rem; text-align: right; vertical-align: bottom }
+th { border-bottom: 2px solid var(--soft) } td { border-bottom: 1px solid var(--line); white-space: nowrap }
+th:first-child, td:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 10rem }
+.figures { display: flex; flex-wrap: wrap; gap: .5rem } .figures img { width: 23rem; max-width: 100%; height: auto }
+.note { color: var(--soft); max-width: 48rem } li { overflow-wrap: anywhere }
+code { background: var(--code); padding: 0 .25rem }
+@media (prefers-color-scheme: dark) {
+  :root { --text: #e4e4e4; --soft: #aaa; --line: #444; --back: #1f1f1f; --code: #333 }
+  img { filter: invert(.88) hue-rotate(180deg) }
+}
 """
+_DRAWN = 20  # groups; the figures of hundreds would take minutes, and nobody would look at them
 _NOTE = (
     "Test accuracy at the last step, which no choice of the program depends on. Mean ± standard deviation over seeds. "
     "Ensemble: the mean of the particles' probabilities; particle: the mean accuracy of single particles; EMA: moving "
@@ -26,9 +36,15 @@ _NOTE = (
 
 
 def write_report(
-    paths: Sequence[Path], out: Path, pictures: Path | None = None, column: str | None = None
+    paths: Sequence[Path],
+    out: Path,
+    pictures: Path | None = None,
+    column: str | None = None,
+    tell: Tell = silent,
 ) -> list[Group]:
     """Write the page for all runs among and below `paths`, and its figures as files too; the groups it shows.
+
+    tell: called with what is done, how much of it, and of how much.
 
     >>> import refprior as rp
     >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
@@ -39,33 +55,62 @@ def write_report(
     True
     """
     found = find_runs(paths)
-    groups = group(summarise_finished(found))
+    groups = group(summarise_finished(found, tell))
+    text = page(groups, found, column, tell)
+    drawings = sheets(groups[:_DRAWN]) if pictures is not None else {}
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out, page(groups, found, column))
     if pictures is not None:
         pictures.mkdir(parents=True, exist_ok=True)
-        for title, figure in all_figures(groups).items():
-            (pictures / f"{title.lower().replace(' ', '_')}.png").write_bytes(as_png(figure))
+        for title, figure in drawings.items():
+            write_bytes(pictures / f"{title.lower().replace(' ', '_')}.png", as_png(figure))
+    write_text(out, text)
     return groups
 
 
-def page(groups: Sequence[Group], sources: Sequence[Path], column: str | None = None) -> str:
+def page(
+    groups: Sequence[Group],
+    sources: Sequence[Path],
+    column: str | None = None,
+    tell: Tell = silent,
+) -> str:
     """The HTML text."""
     sections = {
         **({f"Accuracy by {column}": _table(pivot(groups, column))} if column else {}),
-        "Results": f"{_table(rows(groups))}<p class='note'>{_NOTE}</p>",
-        **{title: as_image(figure, title) for title, figure in all_figures(groups).items()},
+        "Results": f"{_table(rows(groups))}{_note(_NOTE)}",
+        **_drawings(groups, tell),
         "Runs": "<ul>" + "".join(f"<li><code>{escape(str(s))}</code></li>" for s in sources) + "</ul>",
     }
-    body = "\n".join(f"<h2>{title}</h2>\n{content}" for title, content in sections.items())
+    body = "\n".join(f"<h2>{escape(title)}</h2>\n{content}" for title, content in sections.items())
     return (
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>refprior report</title>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f"<style>{_STYLE}</style></head>\n<body><h1>Reference priors: report</h1>\n{body}\n</body></html>\n"
     )
+
+
+def _drawings(groups: Sequence[Group], tell: Tell) -> dict[str, str]:
+    """A section per kind of figure, by title."""
+    limit = f" The first {_DRAWN} of {len(groups)} groups are drawn; the table has all."
+    found = figures(groups[:_DRAWN])
+    done, total = 0, sum(map(len, found.values()))
+    sections = {}
+    for kind, drawn in found.items():
+        images = []
+        for figure in drawn:
+            tell("drawing figures", done, total)
+            images.append(as_image(figure, kind.title))
+            done += 1
+        note = _note(kind.note + (limit if len(groups) > _DRAWN else ""))
+        sections[kind.title] = f"{note}<div class='figures'>{''.join(images)}</div>"
+    return sections
+
+
+def _note(text: str) -> str:
+    return f"<p class='note'>{escape(text)}</p>"
 
 
 def _table(cells: Sequence[Sequence[str]]) -> str:
     head, *body = cells
     lines = ["<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in head) + "</tr>"]
     lines += ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body]
-    return "<table>" + "\n".join(lines) + "</table>"
+    return "<div class='wide'><table>" + "\n".join(lines) + "</table></div>"

@@ -1,5 +1,6 @@
 """Runs → a table in the paper's layout: one row per method, one column per value of a setting."""
 
+import re
 import statistics
 from collections.abc import Sequence
 
@@ -65,7 +66,7 @@ def as_markdown(rows: Sequence[Sequence[str]]) -> str:
     | --- | --- |
     | FixMatch | 95.7 |
     """
-    head, *body = rows
+    head, *body = [[_markdown(cell) for cell in line] for line in rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *body])
 
 
@@ -76,20 +77,44 @@ def as_latex(rows: Sequence[Sequence[str]]) -> str:
     >>> rp.report.as_latex([["method", "accuracy"], ["FixMatch", "95.7"]]).splitlines()[4]
     'FixMatch & 95.7 \\\\\\\\'
     """
-    escape = str.maketrans({"%": r"\%", "_": r"\_", "±": r"$\pm$", "→": r"$\to$", "–": "--"})
-    head, *body = [[cell.translate(escape) for cell in line] for line in rows]
+    head, *body = [[" ".join(cell.split()).translate(_LATEX) for cell in line] for line in rows]
     lines = [" & ".join(line) + r" \\" for line in body]
     columns = "l" + "r" * (len(head) - 1)
     top = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", " & ".join(head) + r" \\", r"\midrule"]
     return "\n".join([*top, *lines, r"\bottomrule", r"\end{tabular}"])
 
 
+def _markdown(cell: str) -> str:
+    """A cell as it is: nothing in it is a mark of Markdown or HTML. An underscore within a word is none."""
+    escaped = re.sub(r"[\\|*`~\[\]]|(?<![^\W_])_|_(?![^\W_])", r"\\\g<0>", " ".join(cell.split()))
+    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+_LATEX = str.maketrans(
+    {
+        **{c: f"\\{c}" for c in "%_&$#{}"},
+        **{c: f"{{{c}}}" for c in "[]*"},  # after the end of a row these would belong to it
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        "±": r"$\pm$",
+        "→": r"$\to$",
+        "–": "--",
+    }
+)
+
+
 def _place(runs: Group, column: str) -> tuple[str, str]:
     """The row and the column of a group."""
-    chosen = dict(runs[0].settings)
-    if column not in chosen:
-        raise ValueError(f"{runs[0].path} does not set {column!r}: it sets {', '.join(chosen) or 'nothing'}")
-    value = chosen.pop(column)
+    first = runs[0]
+    chosen = {name: value for name, value in first.settings.items() if name != column}
+    value = first.setting(column)
+    if value is None:
+        known = ", ".join(dict.fromkeys([*first.settings, *first.defaults])) or "nothing"
+        raise ValueError(f"{first.path} has no setting {column!r}: --columns takes {known}, or names like method.alpha")
     return " ".join([runs[0].recipe, *(f"{name}={text}" for name, text in sorted(chosen.items()))]), value
 
 

@@ -1,9 +1,12 @@
 """The images whose labels are asked for, on one picture."""
 
+import textwrap
+
 import numpy as np
 from matplotlib.figure import Figure
 
 from refprior.labelling import Questions
+from refprior.report._figures import plain
 from refprior.report._uncertain import picture
 from refprior.training import Run
 
@@ -21,7 +24,8 @@ def questions_figure(run: Run, questions: Questions, columns: int = 5) -> Figure
     columns = min(columns, len(chosen))
     lines = -(-len(chosen) // columns)
     figure = Figure(figsize=(max(4.0, 1.8 * columns), 2.0 * lines + 0.5), layout="constrained")
-    figure.suptitle(f"What are these? Classes: {', '.join(run.task.classes)}", fontsize=10)
+    asked = f"What are these? Classes: {', '.join(run.task.classes)}"
+    figure.suptitle(plain(textwrap.fill(asked, 30 * max(2, columns))), fontsize=10)
     for place, index in enumerate(chosen, start=1):
         axes = figure.add_subplot(lines, columns, place)
         image = np.asarray(run.task.unlabelled[index].cpu())

@@ -13,6 +13,7 @@ from torch import Tensor
 from refprior.geometry import Components, embedding, information_of_tuples, is_constant, principal_components, truth
 from refprior.information import average, entropy, mixture, uniform
 from refprior.posterior import accuracy, consensus, match, output_code
+from refprior.report._table import Tell, silent
 from refprior.training._snapshot import Film, Snapshot
 
 SHOWN = 8  # images whose predictions are shown for a single particle
@@ -86,7 +87,9 @@ class Scene:
         return self.outputs == self.classes
 
 
-def scene(films: Sequence[Film], names: Sequence[str], orders: Sequence[int], named: bool = True) -> Scene:
+def scene(
+    films: Sequence[Film], names: Sequence[str], orders: Sequence[int], named: bool = True, tell: Tell = silent
+) -> Scene:
     """Films of the same images along common axes. named: the particles' outputs are the classes."""
     for one, other in pairwise(films):
         _check_same_images(one, other)
@@ -97,7 +100,7 @@ def scene(films: Sequence[Film], names: Sequence[str], orders: Sequence[int], na
     outputs = classes if named else tuple(f"output {c + 1}" for c in range(len(classes)))
     certain = ({"truth": probe.labels} if named else {}) | _constant(probe.labels, outputs)
     points = torch.stack([truth(y, len(classes)) for y in certain.values()])
-    clouds = [_cloud(f, name, order, axes, shown) for f, name, order in zip(films, names, orders, strict=True)]
+    clouds = [_cloud(f, name, order, axes, shown, tell) for f, name, order in zip(films, names, orders, strict=True)]
     return Scene(
         clouds,
         axes.explained.tolist(),
@@ -137,10 +140,12 @@ def _shown(labels: Tensor) -> Tensor:
     return torch.tensor(order[:SHOWN])
 
 
-def _cloud(film: Film, name: str, order: int, axes: Components, shown: Tensor) -> Cloud:
-    shots = film.snapshots
+def _cloud(film: Film, name: str, order: int, axes: Components, shown: Tensor, tell: Tell) -> Cloud:
+    shots, entropies = film.snapshots, []
     trained, order = order, affordable_order(order, *shots[0].log_p.shape)
-    entropies = [_entropies(s, order) for s in shots]
+    for number, shot in enumerate(shots):
+        tell(f"measuring snapshots of {name}", number, len(shots))
+        entropies.append(_entropies(shot, order))
     return Cloud(
         name,
         trained,

@@ -16,6 +16,11 @@ from refprior.training._folder import RECIPE
 from refprior.training._header import Header, read_header
 
 log = logging.getLogger("refprior")
+Tell = Callable[[str, int, int], None]  # what is done, how much of it, of how much
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """Tells nobody."""
 
 
 class UnfinishedError(ValueError):
@@ -36,6 +41,8 @@ class Summary:
     path: Path
     recipe: str  # its name
     settings: dict[str, str]  # what was set by hand, without the seed
+    defaults: dict[str, str]  # of the recipe's function, what was not
+    description: dict[str, Any]  # the whole recipe
     key: str  # the same for runs that differ only in their seed
     seed: int
     records: list[Record]
@@ -43,6 +50,11 @@ class Summary:
     @property
     def label(self) -> str:
         return " ".join([self.recipe, *(f"{name}={value}" for name, value in sorted(self.settings.items()))])
+
+    def setting(self, name: str) -> str | None:
+        """The value of a setting, set by hand or not; None if there is no such setting."""
+        known = self.settings.get(name, self.defaults.get(name))
+        return _looked_up(self.description, name) if known is None else known
 
     @property
     def result(self) -> Record:
@@ -77,14 +89,16 @@ def summarise(path: Path | str) -> Summary:
     done = records[-1].step if records else 0
     if done != header.steps:
         raise UnfinishedError(f"{path} is not finished: step {done} of {header.steps}")
-    name, settings = _origin(header)
-    return Summary(path, name, settings, json.dumps(_without_seeds(header.recipe)), header.seed, records)
+    name, settings, defaults = _origin(header)
+    key = json.dumps(_without_seeds(header.recipe))
+    return Summary(path, name, settings, defaults, header.recipe, key, header.seed, records)
 
 
-def summarise_finished(paths: Sequence[Path]) -> list[Summary]:
+def summarise_finished(paths: Sequence[Path], tell: Tell = silent) -> list[Summary]:
     """All finished runs; the others are named and left out."""
     summaries = []
-    for path in paths:
+    for done, path in enumerate(paths):
+        tell("reading runs", done, len(paths))
         try:
             summaries.append(summarise(path))
         except UnfinishedError as error:
@@ -124,8 +138,10 @@ def group(runs: Sequence[Summary]) -> list[Group]:
     >>> [len(runs) for runs in rp.report.group([rp.report.summarise("runs/a")])]
     [1]
     """
-    keys = dict.fromkeys(run.key for run in runs)
-    groups = [sorted((run for run in runs if run.key == key), key=lambda run: run.seed) for key in keys]
+    by_key: dict[str, Group] = {}
+    for run in runs:
+        by_key.setdefault(run.key, []).append(run)
+    groups = [sorted(same, key=lambda run: run.seed) for same in by_key.values()]
     for one, other in (pair for g in groups for pair in pairwise(g)):
         if one.seed == other.seed:
             raise ValueError(f"{one.path} and {other.path} are the same recipe with the same seed: leave one out")
@@ -186,13 +202,26 @@ def _cell(name: str, runs: Group) -> str:
     return f"{mean} ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else mean
 
 
-def _origin(header: Header) -> tuple[str, dict[str, str]]:
-    """The recipe's name and whatever was set by hand, without the seed."""
+def _looked_up(description: Any, path: str) -> str | None:
+    """The setting of a dotted name in a recipe; a part is called by its class."""
+    for name in path.split("."):
+        if not isinstance(description, dict) or name not in description:
+            return None
+        description = description[name]
+    return _class_of(description) if isinstance(description, dict) else str(description)
+
+
+def _class_of(part: dict[str, Any]) -> str:
+    return str(part.get("type", part.get("own", "unknown"))).rpartition(".")[2]
+
+
+def _origin(header: Header) -> tuple[str, dict[str, str], dict[str, str]]:
+    """The recipe's name, whatever was set by hand, and its function's defaults, without the seed."""
     if header.origin is None:
         method = header.recipe.get("method")
-        named = method if isinstance(method, dict) else {}
-        return str(named.get("type", named.get("own", "unknown method"))).rpartition(".")[2], {}
-    return header.origin.recipe, header.origin.changes
+        return _class_of(method if isinstance(method, dict) else {}), {}, {}
+    origin = header.origin
+    return origin.recipe, origin.changes, {name: str(value) for name, value in origin.defaults.items()}
 
 
 def _without_seeds(description: Any) -> Any:

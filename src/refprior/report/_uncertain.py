@@ -1,8 +1,11 @@
 """The images that the particles disagree about most, with their votes."""
 
+from collections import Counter
+
 import numpy as np
 from matplotlib.figure import Figure
 
+from refprior.report._figures import plain
 from refprior.training import Run
 
 
@@ -26,10 +29,16 @@ def uncertain_figure(run: Run, count: int = 12, columns: int = 4) -> Figure:
         axes.imshow(picture(np.asarray(test.images[index].cpu())), cmap="gray", interpolation="nearest")
         votes = [run.task.classes[vote] for vote in log_p[:, index].argmax(-1).tolist()]
         truth = run.task.classes[int(test.labels[index])]
-        axes.set_title(f"truth {truth}, {between[index]:.2f} nats", fontsize=9)
-        axes.set_xlabel(", ".join(votes), fontsize=8)
+        axes.set_title(plain(f"truth {truth}, {between[index]:.2f} nats"), fontsize=9)
+        axes.set_xlabel(plain(_counted(votes)), fontsize=8)
         axes.set(xticks=[], yticks=[])
     return figure
+
+
+def _counted(votes: list[str]) -> str:
+    """What the particles say, at most three classes, the most frequent first: `3 × cat, dog`."""
+    most = Counter(votes).most_common(3)
+    return ", ".join(f"{number} × {name}" if number > 1 else name for name, number in most)
 
 
 def picture(image: np.ndarray) -> np.ndarray:

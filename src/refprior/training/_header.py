@@ -44,6 +44,7 @@ class Origin:
     recipe: str
     arguments: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+    defaults: dict[str, Any] = field(default_factory=dict)  # arguments of the function that were not given
 
     @property
     def changes(self) -> dict[str, str]:

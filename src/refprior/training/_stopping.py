@@ -44,7 +44,7 @@ class Interrupted(BaseException):
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """SIGTERM raises `Stopped` where it arrives, as Ctrl-C does KeyboardInterrupt; outside the main thread nothing."""
+    """Ctrl-C and SIGTERM raise `Stopped` where they arrive; outside the main thread nothing."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise Stopped("terminated", number)
@@ -52,11 +52,12 @@ def terminable() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
