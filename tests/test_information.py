@@ -206,10 +206,10 @@ def test_chunks_change_neither_values_nor_gradients() -> None:
 
 def test_what_cannot_be_enumerated_is_refused_in_words() -> None:
     log_p = torch.zeros(4, 1, 9, 10).log_softmax(-1)
-    with pytest.raises(ValueError, match=r"order 9 of 10 classes has 1e9.0 labelings .* 1e10.2 bytes .* Lower"):
+    with pytest.raises(ValueError, match=r"order 9 of 10 classes has 1\.0e9 labelings .* take 16 GB with .* Lower"):
         marginal_entropy(log_p, uniform(4, log_p))
     huge = torch.zeros(2, 1, 400, 10).log_softmax(-1)
-    with pytest.raises(ValueError, match=r"1e400.0 labelings"):
+    with pytest.raises(ValueError, match=r"1\.0e400 labelings and would take .*e40\d bytes"):
         marginal_entropy(huge, uniform(2, huge))
     with pytest.raises(ValueError, match="does not fit 100 bytes: raise the budget"):
         marginal_entropy(log_p[:, :, :2], uniform(4, log_p), memory=100)

@@ -11,13 +11,9 @@ from pathlib import Path
 
 import pytest
 
-SHORT = ("--set", "steps=4", "unlabelled_batch=8", "evaluate_every=2")
-
-
-def refprior(*arguments: str, cwd: Path | None = None, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from refprior.cli import main; main()", *arguments]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100"}
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=timeout)
+from refprior.cli._recipes import recipe_lines
+from refprior.recipes import RECIPES
+from tests.cli.running import SHORT, refprior
 
 
 def test_help_is_fast_and_complete() -> None:
@@ -60,8 +56,20 @@ def test_every_flag_has_help(command: str) -> None:
     assert all(len(help_text.strip()) > 3 for _, help_text in flags)
 
 
-def test_recipes_are_listed_one_per_line() -> None:
-    lines = refprior("recipes").stdout.splitlines()
+def test_recipes_are_those_of_the_package() -> None:
+    lines = {name: (function.__doc__ or "").partition("\n")[0] for name, function in RECIPES.items()}
+    assert recipe_lines() == lines
+    assert list(recipe_lines()) == list(lines)
+
+
+def test_recipes_are_listed_one_per_line_and_fast() -> None:
+    seconds = []
+    for _ in range(3):
+        started = time.perf_counter()
+        lines = refprior("recipes").stdout.splitlines()
+        seconds.append(time.perf_counter() - started)
+    assert min(seconds) < 0.5
+    assert len(lines) == len(RECIPES)
     assert any(re.match(r"digits_ssl +Semi-supervised learning on 8×8 digits", line) for line in lines)
     assert all(len(line.split(maxsplit=1)) == 2 for line in lines)
 
@@ -73,6 +81,19 @@ def test_recipes_are_listed_one_per_line() -> None:
         (["train", "digits_ssl", "--set", "method.alhpa=1"], "did you mean 'method.alpha'"),
         (["train", "digits_ssl", "--set", "method.alpha=-1"], "alpha must be at least 0, got -1"),
         (["train", "digits_ssl", "--set", "alpha"], "--set takes NAME=VALUE, got 'alpha'"),
+        (["train", "digits_ssl", "--set"], "--set takes NAME=VALUE, got nothing"),
+        (["train", "digits_ssl", "--out", ""], "the value after --out is empty"),
+        (["train", "digits_ssl", "--out="], "the value after --out= is empty"),
+        (["report", ""], "the value after report is empty"),
+        (["report", ".", "--out", "no/report.html"], "no/report.html cannot be written: no is not a folder"),
+        (["report", ".", "--out", "."], ". is a folder: give the name of a file in it"),
+        (["evaluate", ".", "--uncertain", "no/q.png"], "no/q.png cannot be written: no is not a folder"),
+        (["evaluate", ".", "--uncertain", "q.txt"], "a picture is written as .png, .pdf or .svg, got q.txt"),
+        (["suggest", ".", "--out", "no/q.png"], "no/q.png cannot be written: no is not a folder"),
+        (["answer", ".", "1", "--out", "no/a.csv"], "no/a.csv cannot be written: no is not a folder"),
+        (["embed", ".", "--picture", "no/p.png"], "no/p.png cannot be written: no is not a folder"),
+        (["transfer-matrix", "--out", "m"], "no cifar100 in"),
+        (["sweep", "mnist_ssl", "--out", "m"], "no mnist in"),
         (["train", "digits_ssl", "--seed", "one"], "--seed"),
         (["train", "digits_ssl", "--seed", "1.5"], "--seed"),
         (["train", "digits_ssl", "--sead", "1"], "Unknown option"),
@@ -85,7 +106,7 @@ def test_recipes_are_listed_one_per_line() -> None:
         (["train", "digits_ssl", "--set", "optimiser.learning_rate=1e400"], "learning_rate must be a number"),
         (
             ["train", "digits_ssl", "--set", "unlabelled_batch=800", "method.order=400"],
-            "order 400 of 10 classes has 1e400.0",
+            "order 400 of 10 classes has 1.0e400",
         ),
         (["train", "digits_ssl", "--set", "task.validation=-1"], "validation"),
         (["train", "digits_ssl", "--seed", "1", "--set", "seed=2"], "give --seed instead of --set"),
@@ -113,7 +134,7 @@ def test_recipes_are_listed_one_per_line() -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_mistakes_get_one_line_and_exit_code_two(arguments: list[str], expected: str, tmp_path: Path) -> None:
-    done = refprior(*arguments, cwd=tmp_path)
+    done = refprior(*arguments, cwd=tmp_path, REFPRIOR_DATA=str(tmp_path / "no data"))
     assert done.returncode == 2
     assert done.stdout == ""
     assert len(done.stderr.strip().splitlines()) == 1
@@ -124,25 +145,45 @@ def test_mistakes_get_one_line_and_exit_code_two(arguments: list[str], expected:
 def test_train_evaluate_report(tmp_path: Path) -> None:
     trained = refprior("train", "digits_ssl", *SHORT, "--seed", "1", cwd=tmp_path)
     assert trained.returncode == 0, trained.stderr
-    assert "runs/digits_ssl-1" in trained.stdout
+    folder = "runs/digits_ssl,evaluate_every=2,steps=4,unlabelled_batch=8-1"
+    assert folder in trained.stdout
     assert "4/4" in trained.stderr
-    assert (tmp_path / "runs" / "digits_ssl-1" / "report.html").exists()
-    again = refprior("train", "digits_ssl", *SHORT, "--seed", "1", cwd=tmp_path)
+    assert (tmp_path / folder / "report.html").exists()
+    again = refprior("train", "digits_ssl", "--seed", "1", "--set", *reversed(SHORT[1:]), cwd=tmp_path)
     assert again.returncode == 0
-    assert "runs/digits_ssl-1 is complete: all 4 steps are done" in again.stderr
-    changed = refprior("train", "digits_ssl", "--set", "steps=5", "--seed", "1", cwd=tmp_path)
-    assert changed.returncode == 2
-    assert "steps: 4 → 5" in changed.stderr
-    evaluated = refprior("evaluate", "runs/digits_ssl-1", "--uncertain", "most.png", cwd=tmp_path)
+    assert f"{folder} is complete: all 4 steps are done" in again.stderr
+    for changed, said in (("steps=5", "steps: 4 → 5"), ("labels=7", "labels must be a multiple of the 10 classes")):
+        refused = refprior("train", "digits_ssl", "--out", folder, "--set", changed, "--seed", "1", cwd=tmp_path)
+        assert refused.returncode == 2
+        assert said in refused.stderr
+    evaluated = refprior("evaluate", folder, "--uncertain", "most.png", cwd=tmp_path)
     assert evaluated.returncode == 0, evaluated.stderr
     assert "step 4 of 4" in evaluated.stdout
     assert (tmp_path / "most.png").read_bytes().startswith(b"\x89PNG")
-    line = r"(?:test|validation)\s+(?:ema|raw)\s+(?:prior|likelihood)\s+\w+\s+\d+\.\d"
-    assert len(re.findall(line, evaluated.stdout)) == 10
+    assert re.search(r"^test part, 600 images$", evaluated.stdout, re.MULTILINE)
+    assert re.search(r"^validation part, 300 images$", evaluated.stdout, re.MULTILINE)
+    assert len(re.findall(r"(?:ema|raw)\s+(?:prior|likelihood)\s+\w+\s+\d+\.\d", evaluated.stdout)) == 10
     reported = refprior("report", "runs", "--format", "markdown", cwd=tmp_path)
     assert reported.returncode == 0, reported.stderr
     assert "| digits_ssl" in reported.stdout
     assert (tmp_path / "report.html").stat().st_size > 20_000
+    table = refprior("report", "runs", "--columns", "labels", "--format", "markdown", cwd=tmp_path)
+    assert table.stdout.startswith("| accuracy, % (labels →) | 50 |"), table.stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--fresh"]])
+def test_a_run_is_not_mixed_into_a_folder_of_photos(more: list[str], tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    for name in ("cat.jpg", "dog.jpg"):
+        (tmp_path / "photos" / name).touch()
+    for command in ("train", "sweep"):
+        done = refprior(
+            command, "digits_ssl", *SHORT, "--out", "photos", *(more if command == "train" else []), cwd=tmp_path
+        )
+        assert done.returncode == 2
+        assert "photos holds" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["cat.jpg", "dog.jpg", "photos"]
 
 
 def test_a_sweep_trains_every_cell_once(tmp_path: Path) -> None:
@@ -252,7 +293,14 @@ def test_labels_are_suggested_and_answered(tmp_path: Path) -> None:
     unknown = refprior("answer", "run", "3", cwd=tmp_path)
     assert unknown.returncode == 2
     assert "no class is called '3'; there are 5, 6, 7, 8, 9" in unknown.stderr
-    done = refprior("answer", "run", "5", "6", "7", "8", "9", cwd=tmp_path)
+    before = (tmp_path / "run" / "questions.json").read_bytes()
+    for wrong_place in ("no/q.png", "run"):
+        refused = refprior("suggest", "run", "--out", wrong_place, cwd=tmp_path)
+        assert refused.returncode == 2
+    assert (tmp_path / "run" / "questions.json").read_bytes() == before
+    one = refprior("answer", "run", "5", cwd=tmp_path)
+    assert re.search(r"^1 label: [\d.]+ % of the test images are right", one.stdout), one.stderr
+    done = refprior("answer", "run", "6", "7", "8", "9", cwd=tmp_path)
     assert re.search(r"5 labels: [\d.]+ % of the test images are right", done.stdout)
     lines = (tmp_path / "run" / "answers.csv").read_text().splitlines()
     assert lines[0] == "image,class"

@@ -12,7 +12,7 @@ from refprior.networks import MLP
 from refprior.recipes import named
 from refprior.recipes._sweep import matrix_cells
 from refprior.report import group, rows, summarise
-from refprior.report._figures import all_figures
+from refprior.report._figures import sheets
 from refprior.training import train
 
 
@@ -138,4 +138,4 @@ def test_three_particles_have_no_halves_and_the_table_says_nothing_of_them(tmp_p
     assert "consensus, EMA %" in head
     assert "stability %" not in head
     assert len(head) == len(line)
-    assert list(all_figures(group([summarise(tmp_path / "run")]))) == ["The two entropies"]
+    assert list(sheets(group([summarise(tmp_path / "run")]))) == ["The two entropies"]

@@ -51,11 +51,12 @@ def write_run(
     settings: dict[str, str] | None = None,
     *,
     entropies: bool = True,
+    defaults: dict[str, Any] | None = None,
 ) -> None:
     """A finished run of 20 steps with two evaluations."""
     settings = settings or {}
     description = {"seed": seed, "steps": 20, "task": {"type": recipe, "seed": seed}, "method": {"type": "x.Y"}}
-    write_header(path, {**description, **settings}, Origin(recipe, {"seed": seed}, dict(settings)))
+    write_header(path, {**description, **settings}, Origin(recipe, {"seed": seed}, dict(settings), defaults or {}))
     terms = {"marginal_entropy": 1.0, "conditional_entropy": 0.5} if entropies else {}
     records = [
         Record(

@@ -1,13 +1,17 @@
 """Tables and pages from run folders made by hand, so that every number in them is known."""
 
 import re
+import subprocess
+from html import escape
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from refprior.report import as_latex, as_markdown, find_runs, group, pivot, rows, summarise, write_report
 from tests import records
 from tests.report.folders import write_run
+from tests.report.test_embed import CHROMIUM, FLAGS
 
 
 @pytest.fixture
@@ -33,7 +37,7 @@ def test_the_page_carries_everything(runs: Path) -> None:
     out = runs / "sub" / "report.html"
     write_report([runs], out)
     text = out.read_text()
-    assert text.count("data:image/png;base64,") == 3
+    assert text.count("data:image/png;base64,") == 5  # two groups with accuracy and calibration, one with entropies
     assert "91.0 ± 1.4" in text
     links = re.findall(r"""(?:src|href)=["'](?!data:)""", text)
     assert not links
@@ -99,7 +103,7 @@ def test_a_pivot_has_the_papers_layout_and_numbers(tmp_path: Path) -> None:
     assert "cifar10\\_ssl\\_small" in as_latex([head, ours])
     write_report([tmp_path], tmp_path / "report.html", column="labels")
     assert "85.45 ± 2.12" in (tmp_path / "report.html").read_text()
-    with pytest.raises(ValueError, match="does not set 'order': it sets labels, method"):
+    with pytest.raises(ValueError, match="has no setting 'order': --columns takes labels, method"):
         pivot(groups, "order")
 
 
@@ -112,3 +116,80 @@ def test_a_pivot_refuses_two_recipes_for_one_cell(tmp_path: Path) -> None:
     groups = group([summarise(path) for path in find_runs([tmp_path])])
     with pytest.raises(ValueError, match=r"are both digits_ssl labels=50, but their recipes differ"):
         pivot(groups, "labels")
+
+
+def test_a_pivot_takes_settings_left_at_their_defaults(tmp_path: Path) -> None:
+    write_run(tmp_path / "set", "digits_ssl", 0, 0.6, {"labels": "100"})
+    write_run(tmp_path / "default", "digits_ssl", 0, 0.5, defaults={"labels": 50, "target": "high"})
+    groups = group([summarise(path) for path in find_runs([tmp_path])])
+    assert pivot(groups, "labels") == [
+        ["accuracy, % (labels →)", "50", "100"],
+        ["digits_ssl", "50.00 (1)", "60.00 (1)"],
+    ]
+    assert pivot(groups[:1], "target")[0] == ["accuracy, % (target →)", "high"]
+    assert pivot(groups[:1], "task.type")[0] == ["accuracy, % (task.type →)", "digits_ssl"]
+    assert pivot(groups[:1], "method")[0] == ["accuracy, % (method →)", "Y"]
+
+
+NASTY = r"<b>[red]a|b_c*`$x$&\ %#{}~^"
+
+
+def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "digits_ssl", 0, 0.6, {"data": NASTY})
+    groups = write_report([tmp_path], tmp_path / "report.html", tmp_path / "figures", column="data")
+    text = (tmp_path / "report.html").read_text()
+    assert "<b>" not in text
+    assert escape(NASTY) in text
+    (line,) = as_markdown(pivot(groups, "data")).splitlines()[:1]
+    assert line.endswith(r"| &lt;b&gt;\[red\]a\|b_c\*\`$x$&amp;\\ %#{}\~^ |")
+    expected = (
+        r"\textless{}b\textgreater{}{[}red{]}a\textbar{}b\_c{*}`\$x\$\&\textbackslash{} \%\#\{\}"
+        r"\textasciitilde{}\textasciicircum{}"
+    )
+    assert expected in as_latex(pivot(groups, "data"))
+    with pytest.raises(ValueError, match="has no setting"):
+        write_report([tmp_path], tmp_path / "report.html", column="<b>")
+
+
+def test_the_heading_of_a_pivot_is_escaped(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "digits_ssl", 0, 0.6, {"<i>": "1"})
+    write_report([tmp_path], tmp_path / "report.html", column="<i>")
+    assert "<i>" not in (tmp_path / "report.html").read_text()
+
+
+def test_a_page_of_many_recipes_draws_the_first_and_says_so(tmp_path: Path) -> None:
+    for number in range(23):
+        write_run(tmp_path / f"r{number:02}", f"recipe{number}", 0, 0.5)
+    told: list[tuple[str, int, int]] = []
+    groups = write_report([tmp_path], tmp_path / "report.html", tmp_path / "f", tell=lambda *said: told.append(said))
+    text = (tmp_path / "report.html").read_text()
+    assert len(groups) == 23
+    assert "<td>recipe22</td>" in text
+    assert text.count("data:image/png;base64,") == 60
+    assert text.count("The first 20 of 23 groups are drawn; the table has all.") == 3
+    assert told[0] == ("reading runs", 0, 23)
+    assert told[-1] == ("drawing figures", 59, 60)
+    with Image.open(tmp_path / "f" / "calibration.png") as drawn:
+        assert max(drawn.size) < 3000
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs a chromium")
+@pytest.mark.parametrize("width", [400, 1200])
+def test_the_page_fits_its_window(width: int, tmp_path: Path) -> None:
+    settings = {"method.threshold": "0.95", "unlabelled_batch": "100000", "optimiser.learning_rate": "0.0001"}
+    for seed in (0, 1):
+        write_run(tmp_path / str(seed), "cifar100_transfer_small", seed, 0.5, settings)
+    page = tmp_path / "report.html"
+    write_report([tmp_path], page)
+    frame = (
+        f'<iframe id="f" src="report.html" style="width:{width}px;height:800px;border:0"></iframe><pre id="o"></pre>'
+    )
+    script = "const d = f.contentDocument.documentElement; o.textContent = `${d.scrollWidth} ${d.clientWidth}`"
+    outer = tmp_path / "outer.html"
+    outer.write_text(f"<!doctype html><body>{frame}<script>onload = () => {{ {script} }}</script>")
+    flags = [*FLAGS, "--allow-file-access-from-files", "--window-size=1400,900", "--dump-dom"]
+    command = [str(CHROMIUM), *flags, f"--user-data-dir={tmp_path / 'profile'}", outer.as_uri()]
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+    found = re.search(r'<pre id="o">(\d+) (\d+)</pre>', dom)
+    assert found is not None, dom
+    assert int(found[1]) <= int(found[2])

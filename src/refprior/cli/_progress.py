@@ -83,7 +83,7 @@ def watching(title: str, steps: int) -> "Iterator[Callable[[Record], None]]":
 
         def watch(record: "Record") -> None:
             nonlocal accuracy
-            accuracy = _accuracy(record) or accuracy
+            accuracy = [word.replace("validation", "val") for word in _accuracy(record)] or accuracy
             numbers = _fitting([*accuracy, *_terms(record)], _room(console.width, title, record.steps))
             progress.update(bar, completed=record.step, total=record.steps, numbers=numbers)
 

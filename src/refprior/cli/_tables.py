@@ -8,21 +8,29 @@ from refprior.cli._words import printable
 _PIPE = 160  # columns where the reader is no terminal
 _GAP = 2
 _LABEL = 16  # columns that a label has at least before it is wrapped within a word
+_HEADING = 28  # columns of a heading before it is wrapped, if its numbers are narrower
 
 Rows = Sequence[Sequence[str]]
 
 
-def print_table(rows: Rows, keys: int = 1) -> None:
-    """A table, the header first. keys: how many columns say what a line is about, and are never parted from it."""
+def print_table(rows: Rows, keys: int = 1, width: int | None = None) -> None:
+    """A table, the header first. keys: how many columns say what a line is about, and are never parted from it.
+
+    width: by default that of the terminal.
+    """
     from rich.console import Console
 
-    console = Console(width=None if sys.stdout.isatty() else _PIPE, markup=False, emoji=False, highlight=False)
+    if width is None and not sys.stdout.isatty():
+        width = _PIPE
+    console = Console(width=width, markup=False, emoji=False, highlight=False)
     plain = [[printable(cell) for cell in row] for row in rows]
-    for columns, widths in blocks(plain, console.width, keys):
+    for number, (columns, widths) in enumerate(_blocks(plain, console.width, keys)):
+        if number:
+            console.print()
         console.print(_table([[row[c] for c in columns] for row in plain], widths, keys))
 
 
-def blocks(rows: Rows, width: int, keys: int) -> Iterator[tuple[list[int], list[int]]]:
+def _blocks(rows: Rows, width: int, keys: int) -> Iterator[tuple[list[int], list[int]]]:
     """Which columns stand side by side, and how wide: as many as fit at a time, each time after the keys."""
     head = list(range(keys))
     least = [_least(rows, column, label=column < keys) for column in range(len(rows[0]))]
@@ -32,7 +40,7 @@ def blocks(rows: Rows, width: int, keys: int) -> Iterator[tuple[list[int], list[
         while count < len(rest) and _total([least[c] for c in [*head, *rest[: count + 1]]]) <= width:
             count += 1
         columns = [*head, *rest[:count]]
-        yield columns, _widened(rows, columns, [least[c] for c in columns], width)
+        yield columns, _widened(rows, columns, [least[c] for c in columns], width, keys)
         rest = rest[count:]
         if not rest:
             return
@@ -54,14 +62,16 @@ def _least(rows: Rows, column: int, label: bool) -> int:
     return max(word, min(_LABEL, max(words, default=1)))
 
 
-def _widened(rows: Rows, columns: list[int], widths: list[int], width: int) -> list[int]:
+def _widened(rows: Rows, columns: list[int], widths: list[int], width: int, keys: int) -> list[int]:
     """Widths with what is left of the line given to columns that are wrapped, the first ones first."""
     from rich.cells import cell_len
 
     left = width - _total(widths)
     for place, column in enumerate(columns):
-        wanted = max(cell_len(row[column]) for row in rows) - widths[place]
-        given = max(0, min(wanted, left))
+        wanted = max(cell_len(row[column]) for row in rows)
+        if place >= keys:
+            wanted = min(wanted, _HEADING)
+        given = max(0, min(wanted - widths[place], left))
         widths[place] += given
         left -= given
     return widths

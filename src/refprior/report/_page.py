@@ -14,10 +14,10 @@ _STYLE = """
 * { box-sizing: border-box }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem;
   color: var(--text); background: var(--back) }
-.wide { overflow-x: auto; margin: 1rem 0 } table { border-collapse: collapse }
-th, td { padding: .35rem .6rem; text-align: right; vertical-align: bottom }
+.wide { overflow-x: auto; margin: 1rem 0 } table { border-collapse: collapse; font-size: .85rem }
+th, td { padding: .35rem .45rem; text-align: right; vertical-align: bottom }
 th { border-bottom: 2px solid var(--soft) } td { border-bottom: 1px solid var(--line); white-space: nowrap }
-th:first-child, td:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 10rem }
+th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 11rem }
 .figures { display: flex; flex-wrap: wrap; gap: .5rem } .figures img { width: 23rem; max-width: 100%; height: auto }
 .note { color: var(--soft); max-width: 48rem } li { overflow-wrap: anywhere }
 code { background: var(--code); padding: 0 .25rem }

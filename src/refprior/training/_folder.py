@@ -66,6 +66,15 @@ def check_folder(folder: Path) -> None:
     check_ordinary(*(folder / name for name in parts), *folder.glob("checkpoints/*"), *folder.glob("snapshots/*"))
 
 
+def check_no_strangers(folder: Path) -> None:
+    """Refuse a folder that holds something, but nothing of a run: a run is neither mixed into it nor moves it aside."""
+    names = sorted(path.name for path in folder.glob("*")) if folder.is_dir() else []
+    visible = [name for name in names if not name.startswith(".")]
+    if visible and not {RECIPE, METRICS, "checkpoints"} & set(visible):
+        more = f" and {len(visible) - 1} more" if len(visible) > 1 else ""
+        raise ValueError(f"{folder} holds {visible[0]}{more} and no run: give a new folder")
+
+
 def move_aside(path: Path) -> Path | None:
     """Rename an existing file or folder to NAME.old-1, NAME.old-2, …; the new name."""
     if not path.exists():

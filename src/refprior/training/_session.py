@@ -88,6 +88,7 @@ def train(
     if out is None:
         return _train_in_memory(recipe, device, watch)
     path = Path(out)
+    folder.check_no_strangers(path)
     if fresh and path.exists():
         with folder.locked(path):
             log.warning("moved the old run to %s", folder.move_aside(path))
@@ -113,7 +114,6 @@ def _train_in_memory(recipe: Recipe, device: torch.device, watch: Watcher | None
 def _train_stage(recipe: Recipe, path: Path, origin: Origin | None, session: Session) -> Run:
     """Train one stage in its folder, from its last checkpoint, or else from the stage before it or from new weights."""
     path.mkdir(exist_ok=True)
-    check_same_run(path, recipe)
     with own_randomness(recipe.seed + 3, session.device):
         task = recipe.read_task().to(session.device)
         state, metrics = _restored(recipe, task, path, origin, session)
@@ -130,6 +130,7 @@ def _restored(
 ) -> tuple[State, folder.Metrics]:
     """The state to go on from, and the metrics as they were then; nothing is cut before all was found whole."""
     state = begin(recipe, task, session.device)
+    check_same_run(path, recipe)  # after all that is wrong with the recipe itself
     check_same_parts(path, task, state.particles)
 
     def restore(found: checkpoint.Checkpoint) -> folder.Written:
