@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -16,12 +17,18 @@ from refprior.recipes import RECIPES
 from tests.cli.running import SHORT, refprior
 
 
+def processor_seconds() -> float:
+    """Of all processes that were started here and have ended: a busy machine makes it no longer."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
 def test_help_is_fast_and_complete() -> None:
     seconds = []
     for _ in range(3):
-        started = time.perf_counter()
+        before = processor_seconds()
         done = refprior("--help")
-        seconds.append(time.perf_counter() - started)
+        seconds.append(processor_seconds() - before)
         assert done.returncode == 0
     for command in (
         "recipes",
@@ -65,9 +72,9 @@ def test_recipes_are_those_of_the_package() -> None:
 def test_recipes_are_listed_one_per_line_and_fast() -> None:
     seconds = []
     for _ in range(3):
-        started = time.perf_counter()
+        before = processor_seconds()
         lines = refprior("recipes").stdout.splitlines()
-        seconds.append(time.perf_counter() - started)
+        seconds.append(processor_seconds() - before)
     assert min(seconds) < 0.5
     assert len(lines) == len(RECIPES)
     assert any(re.match(r"digits_ssl +Semi-supervised learning on 8×8 digits", line) for line in lines)
@@ -93,7 +100,7 @@ def test_recipes_are_listed_one_per_line_and_fast() -> None:
         (["answer", ".", "1", "--out", "no/a.csv"], "no/a.csv cannot be written: no is not a folder"),
         (["embed", ".", "--picture", "no/p.png"], "no/p.png cannot be written: no is not a folder"),
         (["transfer-matrix", "--out", "m"], "no cifar100 in"),
-        (["sweep", "mnist_ssl", "--out", "m"], "no mnist in"),
+        (["sweep", "mnist_ssl", "--out", "m"], "get it with: refprior data get mnist"),
         (["train", "digits_ssl", "--seed", "one"], "--seed"),
         (["train", "digits_ssl", "--seed", "1.5"], "--seed"),
         (["train", "digits_ssl", "--sead", "1"], "Unknown option"),

@@ -87,6 +87,7 @@ def train(
     ] = None,
 ) -> None:
     """Train a recipe and write its run folder; go on with it where it was interrupted."""
+    from refprior.cli._progress import working
     from refprior.recipes import named
     from refprior.recipes._named import folder_name
     from refprior.report import rows, write_report
@@ -99,7 +100,9 @@ def train(
     folder = out or Path("runs") / f"{name}-{seed}"
     check_folder(folder)
     _train(chosen, folder, f"{recipe} seed {seed}", device, fresh, save_every)
-    print_table(_transposed_if_few(rows(write_report([folder], folder / "report.html"))))
+    with working("writing the report"):
+        groups = write_report([folder], folder / "report.html")
+    print_table(_transposed_if_few(rows(groups)))
     return print(f"Run folder: {folder}")
 
 
@@ -270,13 +273,15 @@ def _consensus_table(run: "Run") -> dict[str, list[list[str]]]:
 
 def _estimate(chosen: "Named", device: str) -> None:
     """Print what a recipe will take on this machine, stage by stage."""
+    from refprior.cli._progress import working
     from refprior.training import estimate
 
     seconds, stages = 0.0, [chosen.recipe]
     while stages[0].start is not None:
         stages.insert(0, stages[0].start)
     for number, stage in enumerate(stages, start=1):
-        cost = estimate(stage, _device(device))
+        with working("measuring a few steps"):
+            cost = estimate(stage, _device(device))
         seconds += cost.total_seconds
         if len(stages) > 1:
             print(f"stage {number} of {len(stages)}")

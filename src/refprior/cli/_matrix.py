@@ -63,12 +63,15 @@ def _show_before(matrix: "Matrix", cells: "list[Cell]", out: Path) -> None:
     """What 100 labels of a target tell of its sources before anything is trained on it, and whether that came true."""
     import numpy as np
 
+    from refprior.cli._progress import working
     from refprior.report._matrix import agreement, before_training
 
     place = {task: i for i, task in enumerate(matrix.tasks)}
     scores: dict[tuple[int, int], list[float]] = {}
-    for cell in cells:
-        if cell.settings["approach"] == "fine_tuning":
+    judged = [cell for cell in cells if cell.settings["approach"] == "fine_tuning"]
+    with working("judging sources") as tell:
+        for done, cell in enumerate(judged):
+            tell("judging sources", done, len(judged))
             at = place[cell.settings["target"]], place[cell.settings["source"]]
             scores.setdefault(at, []).append(before_training(out / cell.name))
     before = np.full((len(place), len(place)), np.nan)

@@ -23,7 +23,9 @@ def questions_figure(run: Run, questions: Questions, columns: int = 5) -> Figure
     chosen = questions.open
     columns = min(columns, len(chosen))
     lines = -(-len(chosen) // columns)
-    figure = Figure(figsize=(max(4.0, 1.8 * columns), 2.0 * lines + 0.5), layout="constrained")
+    height = 2.0 * lines + 0.6
+    figure = Figure(figsize=(max(4.0, 1.8 * columns), height))
+    figure.subplots_adjust(0.02, 0.1 / height, 0.98, 1 - 0.8 / height, wspace=0.05, hspace=0.25)
     asked = f"What are these? Classes: {', '.join(run.task.classes)}"
     figure.suptitle(plain(textwrap.fill(asked, 30 * max(2, columns))), fontsize=10)
     for place, index in enumerate(chosen, start=1):
