@@ -86,7 +86,10 @@ def test_a_signal_is_heard_within_a_second(kind: str, number: int) -> None:
     time.sleep(0.1)
     sent = time.monotonic()
     process.send_signal(number)
-    _, said = process.communicate(timeout=20)
+    try:
+        _, said = process.communicate(timeout=20)
+    finally:
+        process.kill()
     assert time.monotonic() - sent < 1.5  # one second, and a busy machine
     assert (process.returncode, said) == (128 + number, "refprior: stopped\n")
 

@@ -5,6 +5,7 @@ import csv
 import multiprocessing
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def answer_again_and_again(folder: Path) -> None:
         answer(folder, [str(len(labelling.read_questions(folder).answers) % 10)])
 
 
-def kill_at_random(work: object, folder: Path, rng: random.Random) -> None:
+def kill_at_random(work: Callable[[Path], None], folder: Path, rng: random.Random) -> None:
     """A real process, killed within the second after its first question or answer."""
     process = multiprocessing.get_context("fork").Process(target=work, args=(folder,))
     before = (folder / "questions.json").stat().st_mtime_ns
