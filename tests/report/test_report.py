@@ -6,9 +6,11 @@ from html import escape
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 
 from refprior.report import as_latex, as_markdown, find_runs, group, pivot, rows, summarise, write_report
+from refprior.report._figures import as_png, plain
 from tests import records
 from tests.report.folders import write_run
 from tests.report.test_embed import CHROMIUM, FLAGS
@@ -193,3 +195,9 @@ def test_the_page_fits_its_window(width: int, tmp_path: Path) -> None:
     found = re.search(r'<pre id="o">(\d+) (\d+)</pre>', dom)
     assert found is not None, dom
     assert int(found[1]) <= int(found[2])
+
+
+def test_a_name_with_dollars_is_no_formula() -> None:
+    figure = Figure()
+    figure.suptitle(plain(r"a class called $\nosuch{$"))
+    assert as_png(figure).startswith(b"\x89PNG")

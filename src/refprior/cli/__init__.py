@@ -126,7 +126,7 @@ def evaluate(
         tables = _consensus_table(run) if run.recipe.readout == "consensus" else _score_tables(run, tell)
     print(f"{folder}: step {run.step} of {run.recipe.steps}")
     for title, rows in tables.items():
-        print(title)
+        print(f"\n{title}")
         print_table(rows, keys=1 if run.recipe.readout == "consensus" else 3)
     if uncertain is not None:
         from refprior.report import uncertain_figure

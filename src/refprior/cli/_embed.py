@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from refprior.cli._paths import check_file
-from refprior.cli._words import printable
+from refprior.cli._words import printable, wrapped
 
 
 def embed(
@@ -35,6 +35,6 @@ def embed(
     with working("reading snapshots") as tell:
         films = [film(path) for path in folders]
         seen = write_embedding(films, out, picture, animation, tell)
-    print(printable(summary(seen)))
+    print(wrapped(printable(summary(seen))))
     for path in filter(None, (out, picture, animation)):
         print(f"Written: {path} ({path.stat().st_size / 2**20:.1f} MB)")

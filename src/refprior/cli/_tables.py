@@ -7,7 +7,7 @@ from refprior.cli._words import printable
 
 _PIPE = 160  # columns where the reader is no terminal
 _GAP = 2
-_LABEL = 16  # columns that a label has at least before it is wrapped within a word
+_LABEL = 18  # columns that a label has at least before it is wrapped within a word
 _HEADING = 28  # columns of a heading before it is wrapped, if its numbers are narrower
 
 Rows = Sequence[Sequence[str]]

@@ -1,5 +1,7 @@
 """Numbers, sizes and messages in the words of a person."""
 
+import shutil
+import sys
 import textwrap
 
 
@@ -11,6 +13,11 @@ def one_line(error: BaseException) -> str:
 def printable(text: str) -> str:
     """Text whose control characters a terminal would obey, with these spelled out."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def wrapped(text: str) -> str:
+    """A long text in lines of a terminal; as it is where there is none."""
+    return textwrap.fill(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text
 
 
 def counted(number: int, one: str) -> str:

@@ -97,8 +97,8 @@ def _sheet(kind: Kind, groups: Sequence[Group]) -> Figure:
 
 def _axes(figure: Figure, lines: int, columns: int, place: int) -> Axes:
     """The axes of a panel, with fixed margins: to measure all labels of many panels takes minutes."""
-    left, bottom = (place - 1) % columns * _WIDTH + 0.65, (lines - 1 - (place - 1) // columns) * _HEIGHT + 0.5
-    width, height = _WIDTH - 0.8, _HEIGHT - 1.1
+    left, bottom = (place - 1) % columns * _WIDTH + 0.75, (lines - 1 - (place - 1) // columns) * _HEIGHT + 0.5
+    width, height = _WIDTH - 0.9, _HEIGHT - 1.1
     across, down = _WIDTH * columns, _HEIGHT * lines
     axes = figure.add_axes((left / across, bottom / down, width / across, height / down))
     axes.spines[["top", "right"]].set_visible(False)
@@ -111,15 +111,21 @@ def _title(axes: Axes, text: str) -> None:
     axes.set_title(plain(textwrap.fill(text, 48, max_lines=3, placeholder=" …")), fontsize=9)
 
 
+def _marker(steps: Sequence[int]) -> str:
+    """How a curve is drawn: a single value would be no line."""
+    return "-" if len(steps) > 1 else "o"
+
+
 def _accuracy(axes: Axes, runs: Group) -> None:
     run = runs[0]
     evaluations = run.evaluations
     steps = list(evaluations)
     particles = [[100 * a for a in e.test.ema.particles] for e in evaluations.values()]
+    marker = _marker(steps)
     for k, line in enumerate(zip(*particles, strict=True)):
-        axes.plot(steps, line, color=_PARTICLE, lw=1, label="particles" if k == 0 else None)
+        axes.plot(steps, line, marker, color=_PARTICLE, lw=1, label="particles" if k == 0 else None)
     ensemble = [100 * e.test.ema.accuracy for e in evaluations.values()]
-    axes.plot(steps, ensemble, color=_ENSEMBLE, lw=2, label="ensemble")
+    axes.plot(steps, ensemble, marker, color=_ENSEMBLE, lw=2, label="ensemble")
     _title(axes, f"{run.label}, seed {run.seed}")
     axes.set(xlabel="step", ylabel="test accuracy, EMA (%)")
     axes.legend(frameon=False, loc="lower right")
@@ -133,7 +139,9 @@ def _entropies(axes: Axes, runs: Group) -> None:
             ("conditional_entropy", _CONDITIONAL, "$h_{yw}$: of single particles (bound)"),
         ):
             values = [math.nan if (value := r.terms.get(key)) is None else value for r in run.records]
-            axes.plot(steps, values, color=colour, lw=1, alpha=0.8, label=label if number == 0 else None)
+            axes.plot(
+                steps, values, _marker(steps), color=colour, lw=1, alpha=0.8, label=label if number == 0 else None
+            )
     _title(axes, f"{runs[0].label}, {len(runs)} seed{'' if len(runs) == 1 else 's'}")
     axes.set(xlabel="step", ylabel="entropy (nats)")
     low, high = axes.get_ylim()

@@ -36,9 +36,8 @@ def uncertain_figure(run: Run, count: int = 12, columns: int = 4) -> Figure:
 
 
 def _counted(votes: list[str]) -> str:
-    """What the particles say, at most three classes, the most frequent first: `3 × cat, dog`."""
-    most = Counter(votes).most_common(3)
-    return ", ".join(f"{number} × {name}" if number > 1 else name for name, number in most)
+    """What the particles say, at most three classes, the most frequent first: `cat (3), dog (1)`."""
+    return ", ".join(f"{name} ({number})" for name, number in Counter(votes).most_common(3))
 
 
 def picture(image: np.ndarray) -> np.ndarray:
