@@ -56,7 +56,8 @@ def listening() -> Iterator[None]:
         yield
         return
     listener = _Listener()
-    before = {number: signal.signal(number, listener) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, listener) for number in numbers}
     wakeup = signal.set_wakeup_fd(listener.written, warn_on_full_buffer=False)
     threading.Thread(target=listener.watch, daemon=True).start()
     try:
