@@ -160,7 +160,7 @@ def test_bad_input_is_refused_in_words(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a film needs at least one snapshot"):
         Film(tmp_path, one.probe, one.classes, ())
     more = film(tmp_path / "more", particles=61).snapshots
-    with pytest.raises(ValueError, match=r"step 20 has .* \(61, 30, 3\) .* the run .* \(60, 30, 3\)"):
+    with pytest.raises(ValueError, match=r"step-00000020.safetensors has .* \(61, 30, 3\) .* the run .* \(60, 30, 3\)"):
         Film(tmp_path, one.probe, one.classes, (*one.snapshots[:3], more[3]))
 
 
@@ -170,10 +170,14 @@ def test_numbers_that_are_none_never_reach_the_page(tmp_path: Path) -> None:
     spoilt[0, 0, 0] = -torch.inf
     Film(tmp_path, one.probe, one.classes, (replace(one.snapshots[1], log_p=spoilt),))
     spoilt[0, 0, 0] = torch.nan
-    with pytest.raises(ValueError, match="step 1 has predictions or prior weights that are not numbers"):
+    with pytest.raises(
+        ValueError, match=r"step-00000001\.safetensors has predictions or prior weights that are not numbers"
+    ):
         Film(tmp_path, one.probe, one.classes, (one.snapshots[0], replace(one.snapshots[1], log_p=spoilt)))
     short = replace(one.snapshots[0], log_prior=one.snapshots[0].log_prior[:7])
-    with pytest.raises(ValueError, match=r"step 0 has predictions \(60, 30, 3\) and prior weights \(7,\)"):
+    with pytest.raises(
+        ValueError, match=r"step-00000000\.safetensors has predictions \(60, 30, 3\) and prior weights \(7,\)"
+    ):
         Film(tmp_path, one.probe, one.classes, (short,))
     with pytest.raises(ValueError, match=r"the run \(particles, images, classes\) \(60, 30, 2\)"):
         Film(tmp_path, replace(one.probe, labels=one.probe.labels % 2), ("a", "b"), one.snapshots)
