@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from refprior import _limits as limits
-from refprior._limits import available_memory, check_memory, in_bytes
+from refprior._limits import available_memory, check_memory
 
 
 def test_something_is_available_and_no_more_than_the_machine_has() -> None:
@@ -54,10 +54,3 @@ def test_work_that_does_not_fit_is_refused_with_the_numbers() -> None:
     check_memory(1.0, "a byte", "never")
     with pytest.raises(ValueError, match=r"^the coin needs about 8.0e\+09 TB of memory, and .* available: lower n$"):
         check_memory(8e21, "the coin", "lower n")
-
-
-@pytest.mark.parametrize(
-    ("count", "words"), [(2e3, "2 kB"), (1.5e6, "1.5 MB"), (23.45e9, "23.4 GB"), (4e12, "4 TB"), (4e16, "4.0e+04 TB")]
-)
-def test_bytes_in_words(count: float, words: str) -> None:
-    assert in_bytes(count) == words

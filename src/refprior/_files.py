@@ -5,6 +5,7 @@ Inside a run folder nothing is read or written through a link, and nothing large
 
 import fcntl
 import hashlib
+import io
 import json
 import os
 import re
@@ -18,10 +19,11 @@ from typing import Any
 
 import msgspec
 
+from refprior._words import in_short
+
 PART = ".part"  # how the names of files in the making end
 SEAL = "checksum"
 _RECORD_LIMIT = 64 << 20  # bytes of a JSON file
-_QUOTED = 300  # characters of an error
 _DEPTH = 100  # of objects and lists in a JSON file
 
 
@@ -56,6 +58,13 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     write_atomically(path, lambda side: side.write_bytes(content))
+
+
+def write_figure(path: Path, figure: Any, dpi: int = 120) -> None:
+    """A figure of matplotlib's, in the format that the name says."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=path.suffix[1:].lower() or "png", dpi=dpi)
+    write_bytes(path, buffer.getvalue())
 
 
 def write_record(path: Path, format_: int, content: dict[str, Any]) -> None:
@@ -114,12 +123,6 @@ def open_file(path: Path) -> BufferedReader:
     """An ordinary file to read, opened without following a link and without waiting for a pipe."""
     check_ordinary(path)
     return open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
-
-
-def in_short(error: Exception) -> str:
-    """What an error says, as one printable line: it may quote whatever a file holds."""
-    line = "".join(letter if letter.isprintable() else " " for letter in " ".join(str(error).split()))
-    return line if len(line) <= _QUOTED else f"{line[:_QUOTED]}…"
 
 
 def check_ordinary(*paths: Path) -> None:

@@ -4,6 +4,8 @@ import os
 import sys
 from pathlib import Path
 
+from refprior._words import in_bytes
+
 CGROUPS = Path("/sys/fs/cgroup")
 UNLIMITED = 2**62  # version 1 of control groups writes a number near this one for "no limit"
 
@@ -21,14 +23,6 @@ def check_memory(needed: float, what: str, remedy: str) -> None:
         raise ValueError(
             f"{what} needs about {in_bytes(needed)} of memory, and {in_bytes(available)} are available: {remedy}"
         )
-
-
-def in_bytes(count: float) -> str:
-    """A number of bytes in the unit that a person would use."""
-    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}" if count < 1000 * size else f"{count / size:.1e} {unit}"
-    return f"{count / 1e3:.0f} kB"
 
 
 def _machine() -> int:

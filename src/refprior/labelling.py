@@ -14,7 +14,8 @@ import msgspec
 import torch
 from torch import Tensor
 
-from refprior._files import in_short, read_record, write_record
+from refprior._files import read_record, write_record
+from refprior._words import in_short
 from refprior.posterior import Consensus
 from refprior.training import Run
 from refprior.training._evaluate import CONSENSUS_IMAGES

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from refprior import __version__
+from refprior._words import counted, duration
 from refprior.cli._cells import refuse_failed, settings_of, train_cells, whole_numbers
 from refprior.cli._data import app as data
 from refprior.cli._embed import embed
@@ -20,7 +21,7 @@ from refprior.cli._parameters import whole
 from refprior.cli._paths import check_file, check_folder, check_picture, refuse_empty
 from refprior.cli._recipes import recipe_lines
 from refprior.cli._tables import print_table
-from refprior.cli._words import counted, duration, listed, one_line
+from refprior.cli._words import listed, one_line
 
 if TYPE_CHECKING:
     import torch
@@ -129,8 +130,8 @@ def evaluate(
         print(f"\n{title}")
         print_table(rows, keys=1 if run.recipe.readout == "consensus" else 3)
     if uncertain is not None:
+        from refprior._files import write_figure
         from refprior.report import uncertain_figure
-        from refprior.report._figures import write_figure
 
         with working("drawing the most uncertain images"):
             write_figure(uncertain, uncertain_figure(run))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from refprior._words import counted, printable
 from refprior.cli._paths import check_sweep_folder
-from refprior.cli._words import counted, printable
 
 if TYPE_CHECKING:
     from refprior.recipes import Cell

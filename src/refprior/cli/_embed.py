@@ -5,8 +5,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from refprior._words import printable
 from refprior.cli._paths import check_file
-from refprior.cli._words import printable, wrapped
+from refprior.cli._words import wrapped
 
 
 def embed(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json as json_module
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
+from refprior._files import write_figure
 from refprior.cli._parameters import whole
-from refprior.cli._working import working
 
 if TYPE_CHECKING:
     from refprior.exact import Channel, Solution
@@ -135,7 +137,7 @@ def jeffreys(*, tosses: Tosses, json: Json = False) -> None:
     from refprior.exact import jeffreys as jeffreys_prior
     from refprior.exact._solution import decimals_within
 
-    with working(f"coin of {tosses} tosses"):
+    with _solving(f"coin of {tosses} tosses"):
         channel = Coin(tosses)
         smooth = jeffreys_prior(channel).information
         best = reference_prior(channel)
@@ -165,7 +167,7 @@ def blahut_arimoto(
     from refprior.exact import blahut_arimoto as run
     from refprior.exact._solution import decimals_within
 
-    with working(f"Blahut-Arimoto, at most {iterations} iterations"):
+    with _solving(f"Blahut-Arimoto, at most {iterations} iterations"):
         result = run(Coin(tosses), points, iterations=iterations, tolerance=tolerance)
     reason = None
     if result.gap[-1] > tolerance:
@@ -194,7 +196,7 @@ def figures(*, out: Annotated[Path, Parameter(help="Folder for the figures.")], 
     """Draw the paper's figures: coins, two-stage coins, convergence to Jeffreys."""
     from refprior.exact._figures import save_figures
 
-    with working("figures"):
+    with _solving("figures"):
         paths = []
         for path in save_figures(out):
             paths.append(str(path))
@@ -212,20 +214,36 @@ def _reference_prior(channel: Channel, tolerance: float) -> Solution:
 
 def _show(what: str, solve: Callable[[], Solution], output: Output) -> None:
     """Solve, then draw and print: the body of every command that gives a prior. Exit code 3: it is not certified."""
-    with working(what):
+    with _solving(what):
         try:
             solution = solve()
         except ArithmeticError as error:  # a proof that does not go through
             _refuse(str(error), to_stderr=True)
             raise
     if output.plot is not None:
-        figure: Any = solution.plot().figure
-        figure.savefig(output.plot, dpi=110)
+        write_figure(output.plot, solution.plot().figure, dpi=110)
     if output.json:
         _print_json(solution.to_dict())
     else:
         print(solution)
     _refuse(solution.shortfall, output.json)
+
+
+@contextmanager
+def _solving(what: str) -> Iterator[None]:
+    """Progress of work that may take long, and its warnings after it; one that runs out of memory is a ValueError."""
+    from refprior.cli._progress import working
+    from refprior.exact._cost import LOG
+
+    with warnings.catch_warnings(record=True) as caught, working(what, LOG):
+        warnings.simplefilter("always", UserWarning)
+        try:
+            yield
+        except MemoryError:
+            raise ValueError(f"{what}: out of memory; take fewer samples, points or outcomes") from None
+    for warning in caught:
+        if not str(warning.message).startswith("not certified"):  # the result says so itself
+            print(f"warning: {warning.message}", file=sys.stderr)
 
 
 def _refuse(reason: str | None, to_stderr: bool) -> None:

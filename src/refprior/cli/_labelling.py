@@ -7,9 +7,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from refprior._words import counted, printable
 from refprior.cli._parameters import whole
 from refprior.cli._paths import check_file, check_picture
-from refprior.cli._words import counted, printable
 
 Folder = Annotated[Path, Parameter(help="Folder of a finished run.")]
 
@@ -23,9 +23,9 @@ def suggest(
 ) -> None:
     """Choose the unlabelled images whose labels tell most, and draw them; `refprior answer` takes their labels."""
     from refprior import labelling
+    from refprior._files import write_figure
     from refprior.cli._progress import working
     from refprior.report import questions_figure
-    from refprior.report._figures import write_figure
     from refprior.training import load
 
     check_picture(out)

@@ -45,7 +45,7 @@ def transfer_matrix(
 
 
 def _show(matrix: "Matrix", out: Path) -> None:
-    from refprior.report._figures import write_figure
+    from refprior._files import write_figure
     from refprior.report._matrix import matrix_figure, matrix_rows, ranking
 
     print_table(matrix_rows(matrix))

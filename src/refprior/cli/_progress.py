@@ -1,10 +1,11 @@
 """What a person sees while something takes long, on stderr: a live line, or plain lines where there is no terminal."""
 
+import logging
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -12,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from refprior.cli._words import printable
+from refprior._words import printable
 
 if TYPE_CHECKING:
     from refprior.training import Record
@@ -25,24 +26,57 @@ Tell = Callable[[str, int, int], None]  # what, how many are done, of how many
 
 
 @contextmanager
-def working(what: str) -> Iterator[Tell]:
-    """Say what is being done once it has taken two seconds, with its time. A function to say how far it is."""
-    state = {"line": what}
+def working(what: str, log: logging.Logger | None = None) -> Iterator[Tell]:
+    """Say what is being done once it has taken two seconds, with its time. A function to say how far it is.
+
+    log: its messages say how far it is too; warnings are printed at once.
+    """
+    news = _News(what)
     over, started = threading.Event(), time.monotonic()
 
     def tell(part: str, done: int, total: int) -> None:
-        state["line"] = f"{part}: {done} of {total}"
+        news.line = f"{part}: {done} of {total}"
 
     def line() -> str:
-        return f"{state['line']}, {time.monotonic() - started:.0f} s"
+        return f"{news.line}, {time.monotonic() - started:.0f} s"
 
     thread = threading.Thread(target=_show, args=(line, over), daemon=True)
     thread.start()
     try:
-        yield tell
+        with news.of(log) if log is not None else nullcontext():
+            yield tell
     finally:
         over.set()
         thread.join()
+
+
+class _News(logging.Handler):
+    """The latest message of a logger."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self.what = self.line = what
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = f"{self.what}: {record.getMessage()}"
+        if record.levelno >= logging.WARNING:
+            print(line, file=sys.stderr, flush=True)
+        else:
+            self.line = line
+
+    @contextmanager
+    def of(self, log: logging.Logger) -> Iterator[None]:
+        """Listen to a logger, and give it back as it was."""
+        level, propagate = log.level, log.propagate
+        log.addHandler(self)
+        log.setLevel(logging.INFO)
+        log.propagate = False
+        try:
+            yield
+        finally:
+            log.removeHandler(self)
+            log.setLevel(level)
+            log.propagate = propagate
 
 
 def _show(line: Callable[[], str], over: threading.Event) -> None:

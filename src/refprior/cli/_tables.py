@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 
-from refprior.cli._words import printable
+from refprior._words import printable
 
 _PIPE = 160  # columns where the reader is no terminal
 _GAP = 2

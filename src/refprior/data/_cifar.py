@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from refprior._words import in_short
 from refprior.data._data_set import DataSet, data_set
-from refprior.data._error import DataError, in_words, naming
+from refprior.data._error import DataError, naming
 from refprior.data._location import places
 from refprior.data._pickles import read_pickle
 from refprior.data._room import check_room
@@ -63,7 +64,7 @@ def read_python(content: bytes, name: str, count: int, classes: tuple[int, ...])
     keys = ["labels"] if len(classes) == 1 else ["coarse_labels", "fine_labels"]
     missing = {"data", *keys} - set(batch)
     if missing:
-        raise DataError(f"{name}: no {sorted(missing)} among {in_words(sorted(batch))}")
+        raise DataError(f"{name}: no {sorted(missing)} among {in_short(sorted(batch))}")
     data = batch["data"]
     if not isinstance(data, np.ndarray) or data.shape != (count, PIXELS):
         raise DataError(f"{name}: data of shape {getattr(data, 'shape', None)}, expected {(count, PIXELS)}")
@@ -168,4 +169,4 @@ def _in_range(labels: np.ndarray, limit: int, name: str) -> None:
     outside = np.asarray((labels < 0) | (labels >= limit), dtype=bool)
     if outside.any():
         first = int(np.argmax(outside))
-        raise DataError(f"{name}: label {in_words(labels[first])} of image {first} is outside 0 … {limit - 1}")
+        raise DataError(f"{name}: label {in_short(labels[first])} of image {first} is outside 0 … {limit - 1}")

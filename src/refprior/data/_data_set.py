@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from refprior.data._error import DataError, in_words
+from refprior._words import in_short
+from refprior.data._error import DataError
 from refprior.data._split import per_class, without
 from refprior.data._task import Array, Examples, check_labels, examples
 
@@ -34,7 +35,7 @@ class DataSet:
     def __post_init__(self) -> None:
         for name in self.classes:
             if not isinstance(name, str) or not name.isprintable():
-                raise DataError(f"{self.name}: the name of a class is {in_words(repr(name))}, expected printable text")
+                raise DataError(f"{self.name}: the name of a class is {in_short(repr(name))}, expected printable text")
         for part, them in (("train", self.train), ("test", self.test)):
             check_labels(f"{self.name} {part}", them.labels, len(self.classes))
             counts = torch.bincount(them.labels, minlength=len(self.classes))

@@ -14,7 +14,8 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from refprior._files import PART, write_atomically
-from refprior.data._error import DataError, in_words
+from refprior._words import in_short
+from refprior.data._error import DataError
 from refprior.data._unpack import LARGEST_FILE
 
 Report = Callable[[str, int, int | None], None]  # what, bytes so far, bytes in all
@@ -97,11 +98,11 @@ def _fetch(address: str, part: Path, size: int, report: Report) -> None:
         # 416: nothing lies beyond what is here, so the file may be complete; its checksum will tell.
         with contextlib.closing(error):
             if error.code != 416:
-                raise ConnectionError(f"{address} answered {error.code} {in_words(error.reason)}") from error
+                raise ConnectionError(f"{address} answered {error.code} {in_short(error.reason)}") from error
         return
     except HTTPException as error:
         raise ConnectionError(
-            f"{address} answered with something that is not HTTP ({in_words(repr(error))})"
+            f"{address} answered with something that is not HTTP ({in_short(repr(error))})"
         ) from error
     if total is not None and done < total:
         raise ConnectionError(f"{address} ended after {done} of {total} bytes; run again to go on from there")

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-_LONGEST = 200  # characters of what a file says, in an error
+from refprior._words import in_short
 
 
 class DataError(ValueError):
@@ -24,11 +24,4 @@ def naming(where: str | Path) -> Iterator[None]:
     except ValueError as error:
         if str(where) in str(error) and str(error).isprintable():
             raise
-        raise DataError(f"{where}: {in_words(error)}") from error
-
-
-def in_words(something: object) -> str:
-    """What an error says, or a name in a file is, on one line of printable characters and not too long."""
-    text = str(something) or type(something).__name__
-    line = "".join(c if c.isprintable() else " " if c in "\n\t" else repr(c)[1:-1] for c in text[: _LONGEST + 1])
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+        raise DataError(f"{where}: {in_short(error)}") from error

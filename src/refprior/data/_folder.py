@@ -13,8 +13,9 @@ from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from refprior._checks import whole_number
+from refprior._words import in_short
 from refprior.data._data_set import DataSet, data_set, held_out
-from refprior.data._error import DataError, in_words
+from refprior.data._error import DataError
 from refprior.data._room import check_room
 
 UNLABELLED = "unlabelled"
@@ -111,7 +112,7 @@ def decoded(content: bytes, colour: bool | None) -> Image.Image:
         except MemoryError:
             raise
         except Exception as error:  # Pillow's decoders raise OSError, SyntaxError, ValueError, struct.error and more
-            raise DataError(in_words(error)) from error
+            raise DataError(in_short(error)) from error
 
 
 def _check_pixels(width: int, height: int, size: int) -> None:

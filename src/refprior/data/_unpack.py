@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from refprior.data._error import DataError, in_words
+from refprior._words import in_short
+from refprior.data._error import DataError
 from refprior.data._room import check_room
 
 LARGEST_FILE = 200_000_000  # bytes; no file of a known data set is longer
@@ -35,7 +36,7 @@ class _Gzip(gzip.GzipFile):
             return super().read(size)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             path = getattr(self.fileobj, "name", "")
-            raise DataError(f"{path}: the gzip data are damaged or cut short ({in_words(error)})") from error
+            raise DataError(f"{path}: the gzip data are damaged or cut short ({in_short(error)})") from error
 
 
 @contextlib.contextmanager
@@ -69,7 +70,7 @@ def members(path: Path) -> Iterator[Member]:
             offset += _HEADER + length + -length % _HEADER
             if offset > _LARGEST_ARCHIVE:
                 raise DataError(f"{path}: unpacks to {offset:,} bytes or more, at most {_LARGEST_ARCHIVE:,} are read")
-            content = _content(file, length, f"{path}, {in_words(_name(header))}")
+            content = _content(file, length, f"{path}, {in_short(_name(header))}")
             if kind in _FILES:
                 yield Member(_name(header), size, content)
             for _rest in content:  # what nobody wanted
@@ -81,7 +82,7 @@ def members(path: Path) -> Iterator[Member]:
 def content_of(member: Member, where: str, limit: int = LARGEST_FILE) -> bytes:
     """All of a file in an archive."""
     if member.size > limit:
-        raise DataError(f"{where}, {in_words(member.name)}: {member.size:,} bytes, at most {limit:,} are read")
+        raise DataError(f"{where}, {in_short(member.name)}: {member.size:,} bytes, at most {limit:,} are read")
     check_room(2 * member.size, f"{where}: reading {member.size:,} bytes")
     return b"".join(member.blocks)
 

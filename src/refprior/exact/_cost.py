@@ -9,6 +9,7 @@ import logging
 import math
 
 from refprior._limits import check_memory
+from refprior._words import duration
 
 LOG = logging.getLogger("refprior.exact")
 MINUTES = 120.0  # seconds from which a time is said
@@ -43,12 +44,4 @@ def check_search(candidates: int, lengths: list[float], outcomes: int, spacing: 
 def say_time(seconds: float) -> None:
     """Log a time of minutes or more before it is spent."""
     if seconds >= MINUTES:
-        LOG.warning("this will take about %s", in_words(seconds))
-
-
-def in_words(seconds: float) -> str:
-    """A time in the unit that a person would use."""
-    for unit, length in (("years", 3.2e7), ("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:,.0f} {unit}"
-    return f"{seconds:.0f} seconds"
+        LOG.warning("this will take about %s", duration(seconds))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from refprior._files import write_figure
 from refprior.exact._jeffreys import jeffreys
 from refprior.exact._models import Coin
 from refprior.exact._priors import reference_prior, two_stage_prior
@@ -148,5 +149,5 @@ def save_figures(folder: Path) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for name, draw in FIGURES.items():
         path = folder / name
-        draw().savefig(path, dpi=110)
+        write_figure(path, draw(), dpi=110)
         yield path

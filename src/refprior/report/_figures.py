@@ -8,13 +8,11 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
 from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from refprior._files import write_bytes
 from refprior.report._table import Group
 
 _PARTICLE, _ENSEMBLE = "#7fa6cc", "#b03a2e"
@@ -42,13 +40,6 @@ def figures(groups: Sequence[Group]) -> dict[Kind, list[Figure]]:
 def sheets(groups: Sequence[Group]) -> dict[str, Figure]:
     """All groups of a kind on one figure, by title."""
     return {kind.title: _sheet(kind, shown) for kind, shown in _shown(groups).items()}
-
-
-def write_figure(path: Path, figure: Figure, dpi: int = 120) -> None:
-    """Write a figure, in the format that the name says."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=path.suffix[1:].lower() or "png", dpi=dpi)
-    write_bytes(path, buffer.getvalue())
 
 
 def as_png(figure: Figure, dpi: int = 140) -> bytes:

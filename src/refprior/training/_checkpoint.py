@@ -20,7 +20,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from refprior._files import in_short, open_file, read_record, write_record
+from refprior._files import open_file, read_record, write_record
+from refprior._words import in_short
 from refprior.data import Normaliser
 from refprior.particles import Particles
 from refprior.training import _randomness as randomness

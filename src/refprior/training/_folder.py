@@ -16,7 +16,8 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from refprior._files import check_ordinary, decode, in_short, open_file, read_bytes, write_atomically, write_bytes
+from refprior._files import check_ordinary, decode, open_file, read_bytes, write_atomically, write_bytes
+from refprior._words import in_short
 from refprior.training._records import Record
 
 RECIPE, METRICS = "recipe.json", "metrics.jsonl"
@@ -44,7 +45,7 @@ def _lock(folder: Path) -> TextIO:
     """The lock file, held. One that was moved away with its folder between opening and locking does not count."""
     while True:
         folder.mkdir(parents=True, exist_ok=True)
-        check_folder(folder)
+        check_no_links(folder)
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666)
         file = os.fdopen(descriptor, "a+", encoding="utf-8", errors="replace")
         try:
@@ -60,7 +61,7 @@ def _lock(folder: Path) -> TextIO:
         file.close()
 
 
-def check_folder(folder: Path) -> None:
+def check_no_links(folder: Path) -> None:
     """Refuse a run folder of which a part is a link: it may have come from anywhere, and would lead anywhere."""
     parts = (LOCK, RECIPE, METRICS, "start", "checkpoints", "snapshots")
     check_ordinary(*(folder / name for name in parts), *folder.glob("checkpoints/*"), *folder.glob("snapshots/*"))

@@ -18,11 +18,12 @@ import msgspec
 import torch
 
 from refprior import __version__
-from refprior._files import in_short, read_record, write_record
+from refprior._files import read_record, write_record
+from refprior._words import in_short
 from refprior.data import Task, TaskRecord
 from refprior.data._fingerprint import check_same_data, fingerprint
 from refprior.particles import Particles
-from refprior.training._folder import METRICS, RECIPE, check_folder
+from refprior.training._folder import METRICS, RECIPE, check_no_links
 from refprior.training._recipe import Recipe
 
 FORMAT = 3
@@ -107,7 +108,7 @@ def write_header(folder: Path, header: Header) -> None:
 def read_header(folder: Path) -> Header:
     """recipe.json, checked as far as this program reads it."""
     path = folder / RECIPE
-    check_folder(folder)
+    check_no_links(folder)
     if not path.exists():
         raise ValueError(f"{folder} is not a run folder: it has no {RECIPE}")
     record = read_record(path, FORMAT)

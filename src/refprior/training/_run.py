@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from refprior._checks import one_of
-from refprior._files import in_short
 from refprior._limits import check_memory
+from refprior._words import in_short
 from refprior.data import Examples, Normaliser, Task, TaskRecord
 from refprior.data._fingerprint import DTYPES, check_same_data
 from refprior.data._task import check_images

@@ -17,7 +17,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from refprior._files import in_short
+from refprior._words import in_short
 from refprior.data import Examples, Normaliser, Task
 from refprior.particles import Particles
 from refprior.training import _checkpoint as checkpoint
