@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from refprior._files import (
     check_ordinary,
+    locked,
     read_bytes,
     read_record,
     write_atomically,
@@ -81,10 +83,42 @@ def test_two_writers_and_a_reader_see_whole_files_and_the_killed_ones_are_cleane
             writer.send_signal(signal.SIGKILL)
             writer.wait()
     left = [path for path in tmp_path.iterdir() if path != target]
-    (tmp_path / f".{'0' * 16}.part").write_text("of a writer that was killed")
+    for digit, names in {"0": [], "1": [".lock"], "2": [".lock", "half", ".tmpAbC"], "3": ["half"]}.items():
+        (folder := tmp_path / f".{digit * 16}.part").mkdir()  # of writers that were killed
+        for name in names:
+            (folder / name).write_text("half")
     (tmp_path / ".mine.part").write_text("not ours")
     write_text(tmp_path / "next", "text")
     assert sorted(path.name for path in tmp_path.iterdir()) == [".mine.part", "next", "shared"], left
+
+
+MANY = """
+import sys; from pathlib import Path; from refprior._files import write_text
+for number in range(400):
+    write_text(Path(sys.argv[1]) / sys.argv[2], f"{number}")
+"""
+
+
+def test_many_writers_in_one_folder_do_not_disturb_each_other(tmp_path: Path) -> None:
+    writers = [subprocess.Popen([sys.executable, "-c", MANY, str(tmp_path), name]) for name in "abcd"]
+    assert [writer.wait() for writer in writers] == [0] * 4
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == dict.fromkeys("abcd", "399")
+
+
+ENTERING = """
+import sys, time; from pathlib import Path; from refprior._files import locked
+def busy(holder): pass
+end = time.monotonic() + 2
+while time.monotonic() < end:
+    with locked(Path(sys.argv[1]), busy):
+        pass
+"""
+
+
+def test_many_processes_may_enter_and_leave_a_folder_that_comes_and_goes(tmp_path: Path) -> None:
+    places = [subprocess.Popen([sys.executable, "-c", ENTERING, str(tmp_path / "new")]) for _ in range(3)]
+    assert [place.wait() for place in places] == [0] * 3
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_in_the_making_is_not_cleaned_up(tmp_path: Path) -> None:
@@ -164,3 +198,38 @@ def test_links_pipes_and_files_that_are_too_large_are_not_read(tmp_path: Path) -
     with pytest.raises(ValueError, match=r"pipe is neither a file nor a folder"):
         read_bytes(tmp_path / "pipe", 4)
     check_ordinary(tmp_path, tmp_path / "file", tmp_path / "nothing")
+
+
+def test_a_folder_that_stays_empty_is_removed_and_another_is_kept(tmp_path: Path) -> None:
+    with locked(tmp_path / "new", lambda who: None):
+        assert (tmp_path / "new" / ".lock").read_text().startswith(f"process {os.getpid()} on ")
+    assert not list(tmp_path.iterdir())
+    with locked(tmp_path / "new", lambda who: None):
+        (tmp_path / "new" / "file").touch()
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["file"]
+
+
+def test_the_second_waits_and_is_told_for_whom(tmp_path: Path) -> None:
+    inside, done = [0], list[int]()
+    waited: list[str] = []
+
+    def enter() -> None:
+        with locked(tmp_path / "new", waited.append):
+            inside[0] += 1
+            done.append(inside[0])
+            time.sleep(0.05)
+            inside[0] -= 1
+
+    threads = [threading.Thread(target=enter) for _ in range(6)]  # each has a descriptor, and so a lock, of its own
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert done == [1] * 6
+    assert any(holder.startswith(f"process {os.getpid()} on ") for holder in waited)
+
+
+def test_the_lock_of_a_dead_process_does_not_hold(tmp_path: Path) -> None:
+    (tmp_path / ".lock").write_text("1")
+    with locked(tmp_path, lambda who: pytest.fail(f"waited for {who}")):
+        pass

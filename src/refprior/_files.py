@@ -8,11 +8,14 @@ import hashlib
 import io
 import json
 import os
+import platform
 import re
 import secrets
+import shutil
 import stat
-from collections.abc import Callable
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -21,35 +24,85 @@ import msgspec
 
 from refprior._words import in_short
 
-PART = ".part"  # how the names of files in the making end
+LOCK = ".lock"
+PART = ".part"  # how the names of what is in the making end
 SEAL = "checksum"
 _RECORD_LIMIT = 64 << 20  # bytes of a JSON file
+_PAUSE = 0.1  # seconds between looks at a lock that another process has
 _DEPTH = 100  # of objects and lists in a JSON file
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Write to the side, sync, rename: a reader sees the old file or the new one, never a part.
 
-    The file at the side has a name of its own and is locked as long as its writer lives, so that writers do not
-    disturb each other, and what a killed one left is known and removed. A link at `path` is replaced, not followed.
+    The side is a folder of its own, locked as long as its writer lives: writers do not disturb each other, and what a
+    killed one left is known and removed. A link at `path` is replaced, not followed. Folders above are made.
     """
-    side = path.with_name(f".{secrets.token_hex(8)}{PART}")
-    descriptor = os.open(side, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder, lock = _side(path.parent)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        mode = os.fstat(descriptor).st_mode
+        side = folder / path.name
         write(side)
-        side.chmod(mode)  # the permissions of every other file, whatever the writer chose
+        side.chmod(folder.stat().st_mode & 0o666)  # the permissions of every other file, whatever the writer chose
         with side.open("rb") as file:
             os.fsync(file.fileno())
         side.replace(path)
-    except BaseException:
-        side.unlink(missing_ok=True)  # a full disk needs the room
-        raise
     finally:
-        os.close(descriptor)
+        shutil.rmtree(folder, ignore_errors=True)  # also if it failed: a full disk needs the room
+        os.close(lock)
     _sync_folder(path.parent)
     _sweep_up(path.parent)
+
+
+@contextmanager
+def locked(folder: Path, busy: Callable[[str], object]) -> Iterator[None]:
+    """Make the folder and keep other processes out of it; the system drops the lock with the process.
+
+    busy: told who has it, again and again until it is free; it may raise. A folder that stays empty is removed.
+    """
+    lock = _lock(folder, busy)
+    try:
+        os.truncate(lock, 0)
+        os.pwrite(lock, f"process {os.getpid()} on {platform.node()}".encode(), 0)
+        yield
+    finally:
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(lock), os.stat(folder / LOCK)):  # the folder was not moved away meanwhile
+                (folder / LOCK).unlink()  # still locked: who waits will find that it is gone, and make another
+            folder.rmdir()  # if nothing came of it
+        os.close(lock)
+
+
+def _lock(folder: Path, busy: Callable[[str], object]) -> int:
+    """The lock file, held. One that was removed, or moved away with its folder, before it was locked does not count."""
+    while True:
+        lock = _opened(folder)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(lock), os.stat(folder / LOCK)):
+                return lock
+        except FileNotFoundError:
+            pass
+        except BlockingIOError:
+            _tell(busy, lock)
+        os.close(lock)
+
+
+def _opened(folder: Path) -> int:
+    while True:
+        with suppress(FileNotFoundError, FileExistsError):  # others make and remove it at the same time
+            folder.mkdir(parents=True, exist_ok=True)
+            check_ordinary(folder / LOCK)
+            return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+
+
+def _tell(busy: Callable[[str], object], lock: int) -> None:
+    try:
+        busy(os.pread(lock, 200, 0).decode(errors="replace").strip() or "another process")
+    except BaseException:
+        os.close(lock)
+        raise
+    time.sleep(_PAUSE)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -85,7 +138,7 @@ def read_record(path: Path, format_: int) -> dict[str, Any]:
             f"{path} has {'an earlier format' if found is None else f'format {found}'}, this version of refprior reads "
             f"format {format_}: train the run again, or read it with the version that made it"
         )
-    if not isinstance(seal, str) or seal != _checksum(record):
+    if seal is None or seal != _checksum(record):
         raise ValueError(f"{path} is damaged, or was changed by hand: its content does not match its {SEAL}")
     del record["format"]
     return record
@@ -136,12 +189,12 @@ def check_ordinary(*paths: Path) -> None:
                 raise ValueError(f"{path} is neither a file nor a folder: remove it")
 
 
-def _checksum(content: dict[str, Any]) -> str:
-    """Of the content, not of the text: keys in order, no blanks. "" for what cannot be written as JSON."""
+def _checksum(content: dict[str, Any]) -> str | None:
+    """Of the content, not of the text: keys in order, no blanks. None for what cannot be written as JSON."""
     try:
         return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()
     except (OverflowError, UnicodeError):
-        return ""
+        return None
 
 
 def _check_depth(content: Any) -> None:
@@ -169,14 +222,39 @@ def _sync_folder(folder: Path) -> None:
         os.close(directory)
 
 
-def _sweep_up(folder: Path) -> None:
-    """Remove what writers left that were killed; a file in the making is locked, and stays."""
-    for entry in os.scandir(folder):
-        if re.fullmatch(rf"\.[0-9a-f]{{16}}{re.escape(PART)}", entry.name):
+def _side(parent: Path) -> tuple[Path, int]:
+    """A new folder, and its lock. One that another process took for a leftover before it was locked does not count."""
+    while True:
+        folder = parent / f".{secrets.token_hex(8)}{PART}"
+        folder.mkdir()
+        try:
+            lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        except FileNotFoundError:
+            continue
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.fstat(lock).st_nlink:
+            return folder, lock
+        os.close(lock)
+
+
+def _sweep_up(parent: Path) -> None:
+    """Remove what writers left that were killed; the folder of one that lives is locked, and stays."""
+    for folder in Path(parent).glob(f".*{PART}"):
+        if re.fullmatch(rf"\.[0-9a-f]{{16}}{re.escape(PART)}", folder.name) and not folder.is_symlink():
             with suppress(OSError):
-                descriptor = os.open(entry.path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    os.unlink(entry.path)
-                finally:
-                    os.close(descriptor)
+                _remove_leftover(folder)
+
+
+def _remove_leftover(folder: Path) -> None:
+    names = os.listdir(folder)
+    if not names:
+        folder.rmdir()
+    elif LOCK not in names:
+        shutil.rmtree(folder)
+    else:
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder)
+        finally:
+            os.close(lock)

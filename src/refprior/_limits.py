@@ -1,12 +1,13 @@
 """What fits into memory. Plain Python: both halves of the package use it before they allocate."""
 
 import os
-import sys
+import resource
 from pathlib import Path
 
 from refprior._words import in_bytes
 
 CGROUPS = Path("/sys/fs/cgroup")
+_SMALL = 30_000_000  # bytes; asking takes a millisecond, too long for each of many small files
 UNLIMITED = 2**62  # version 1 of control groups writes a number near this one for "no limit"
 
 
@@ -16,8 +17,10 @@ def available_memory() -> int:
     return max(0, min(left))
 
 
-def check_memory(needed: float, what: str, remedy: str) -> None:
+def check_memory(needed: float, what: str, remedy: str = "close other programs") -> None:
     """Refuse work that would not fit, with the numbers and what to lower."""
+    if needed <= _SMALL:
+        return
     available = available_memory()
     if needed > available:
         raise ValueError(
@@ -30,7 +33,7 @@ def _machine() -> int:
     value = _field(Path("/proc/meminfo"), "MemAvailable:")
     if value is not None:
         return 1024 * value
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else UNLIMITED
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _control_groups() -> list[int]:
@@ -59,10 +62,6 @@ def _up_to_root(root: Path, name: str, limit: str, used: str) -> list[int]:
 
 def _address_space() -> list[int]:
     """What `ulimit -v` leaves, if it is set."""
-    if sys.platform == "win32":
-        return []
-    import resource
-
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     if soft == resource.RLIM_INFINITY:
         return []

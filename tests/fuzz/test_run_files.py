@@ -99,9 +99,14 @@ def read_weights(path: Path) -> object:
     record = path.with_suffix(".json")
     summary = json.loads(record.read_text())
     summary.pop(_files.SEAL)
+    summary["size"] = path.stat().st_size
     summary["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
     record.write_text(json.dumps({**summary, _files.SEAL: _files._checksum(summary)}))
     return checkpoint.load_weights(checkpoint.read(path.parents[1], 2), raw=particles(), ema=particles())
+
+
+def read_snapshots(path: Path) -> object:
+    return snapshot.read(path.parents[1], read_header(path.parents[1]))
 
 
 def particles() -> Particles:
@@ -116,8 +121,16 @@ KINDS = {
     ),
     "weights": Kind(f"checkpoints/{STEP}.safetensors", read_weights, inside_tensors),
     "questions": Kind("questions.json", lambda path: read_questions(path.parent), inside_record),
-    "snapshot": Kind(f"snapshots/{STEP}.safetensors", lambda path: snapshot.read(path.parents[1]), inside_tensors),
-    "probe": Kind("snapshots/probe.safetensors", lambda path: snapshot.read(path.parents[1]), inside_tensors),
+    "snapshot": Kind(
+        f"snapshots/{STEP}.safetensors",
+        read_snapshots,
+        inside_tensors,
+    ),
+    "probe": Kind(
+        "snapshots/probe.safetensors",
+        read_snapshots,
+        inside_tensors,
+    ),
 }
 
 

@@ -62,7 +62,7 @@ def forge(run: Path, content: bytes, step: int = 4, **changes: Any) -> None:
     """Replace a checkpoint's tensors and make its checksum right, as an attacker would."""
     path = run / "checkpoints" / f"step-{step:08}.safetensors"
     path.write_bytes(content)
-    records.change(path.with_suffix(".json"), sha256=hashlib.sha256(content).hexdigest(), **changes)
+    records.change(path.with_suffix(".json"), size=len(content), sha256=hashlib.sha256(content).hexdigest(), **changes)
 
 
 def test_the_last_two_are_kept_and_hold_everything(run: Path) -> None:

@@ -44,7 +44,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_folder_can_be_read_without_the_program(finished: Path) -> None:
-    assert sorted(p.name for p in finished.iterdir()) == [".lock", "checkpoints", "metrics.jsonl", "recipe.json"]
+    assert sorted(p.name for p in finished.iterdir()) == ["checkpoints", "metrics.jsonl", "recipe.json"]
     header = json.loads((finished / "recipe.json").read_text())
     assert header.keys() == {"format", "recipe", "data", "tensors", "origin", "environments", "checksum"}
     assert header["format"] == 3

@@ -1,5 +1,6 @@
 """Snapshots: when they are taken, and that they are the particles' predictions."""
 
+import os
 import shutil
 from dataclasses import replace
 from functools import partial
@@ -14,6 +15,7 @@ from refprior.data import FewLabels
 from refprior.networks import MLP
 from refprior.training import Recipe, Run, film, train
 from refprior.training import _snapshot as snapshot
+from refprior.training._header import read_header
 from tests.training.recipes import Own, convolutional, perceptron
 
 
@@ -85,8 +87,8 @@ def test_a_damaged_file_is_named(run: tuple[Path, Run], tmp_path: Path) -> None:
     for file in (path / "snapshots").iterdir():
         (copy / file.name).write_bytes(file.read_bytes()[: 1000 if "00000004" in file.name else None])
     with pytest.raises(ValueError, match=r"step-00000004.safetensors cannot be read"):
-        snapshot.read(tmp_path)
-    assert snapshot.read(tmp_path / "elsewhere") is None
+        snapshot.read(tmp_path, read_header(path))
+    assert snapshot.read(tmp_path / "elsewhere", read_header(path)) is None
 
 
 @pytest.mark.parametrize("metadata", [None, {"classes": "{"}, {"classes": "3"}, {"classes": "[3]"}])
@@ -98,7 +100,15 @@ def test_images_without_names_of_classes_are_refused(
     probe = tmp_path / "snapshots" / "probe.safetensors"
     save_file(load_file(path / "snapshots" / "probe.safetensors"), probe, metadata)
     with pytest.raises(ValueError, match=r"probe.safetensors is damaged: "):
-        snapshot.read(tmp_path)
+        snapshot.read(tmp_path, read_header(path))
+
+
+def test_a_file_that_is_larger_than_a_snapshot_can_be_is_not_read(run: tuple[Path, Run], tmp_path: Path) -> None:
+    path, _ = run
+    shutil.copytree(path / "snapshots", tmp_path / "snapshots")
+    os.truncate(tmp_path / "snapshots" / "step-00000004.safetensors", 10**12)  # a hole: no room on the disk is needed
+    with pytest.raises(ValueError, match=r"step-00000004.safetensors has 1,000,000,000,000 bytes, more than a"):
+        snapshot.read(tmp_path, read_header(path))
 
 
 def test_the_users_own_network_need_not_be_handed_in_where_snapshots_were_kept(tmp_path: Path) -> None:

@@ -241,7 +241,7 @@ def test_the_command_stops_saves_and_says_how_to_go_on(number: signal.Signals, c
     last = errors.strip().splitlines()[-1]
     assert re.match(r"refprior: stopped at step \d+ of 600 and saved; the same command with --out run goes on", last)
     assert "Traceback" not in errors
-    assert len(checkpoint.steps(tmp_path / "run")) == 2
+    assert checkpoint.steps(tmp_path / "run")
 
 
 def change_digit(path: Path, before: str, after: str) -> None:

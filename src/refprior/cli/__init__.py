@@ -21,11 +21,9 @@ from refprior.cli._parameters import whole
 from refprior.cli._paths import check_file, check_folder, check_picture, refuse_empty
 from refprior.cli._recipes import recipe_lines
 from refprior.cli._tables import print_table
-from refprior.cli._words import listed, one_line
+from refprior.cli._words import listed
 
 if TYPE_CHECKING:
-    import torch
-
     from refprior.cli._progress import Tell
     from refprior.posterior import Average, Scores
     from refprior.recipes import Named
@@ -123,7 +121,7 @@ def evaluate(
 
     check_picture(uncertain)
     with working(f"reading {folder}") as tell:
-        run = load(folder, device=_device(device))
+        run = load(folder, device=device)
         tables = _consensus_table(run) if run.recipe.readout == "consensus" else _score_tables(run, tell)
     print(f"{folder}: step {run.step} of {run.recipe.steps}")
     for title, rows in tables.items():
@@ -236,7 +234,7 @@ def _train(
         train_recipe(
             chosen.recipe,
             folder,
-            device=_device(device),
+            device=device,
             watch=watch,
             origin=chosen.origin,
             fresh=fresh,
@@ -282,7 +280,7 @@ def _estimate(chosen: "Named", device: str) -> None:
         stages.insert(0, stages[0].start)
     for number, stage in enumerate(stages, start=1):
         with working("measuring a few steps"):
-            cost = estimate(stage, _device(device))
+            cost = estimate(stage, device)
         seconds += cost.total_seconds
         if len(stages) > 1:
             print(f"stage {number} of {len(stages)}")
@@ -299,18 +297,6 @@ def _peak_memory() -> str:
 
     unit = 1 if sys.platform == "darwin" else 1024
     return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30:.2f} GiB"
-
-
-def _device(name: str) -> "torch.device":
-    """The device of that name, if this machine has it."""
-    import torch
-
-    try:
-        device = torch.device(name)
-        torch.ones(1, device=device).item()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ValueError(f"device {name!r} cannot be used here: {one_line(error)}") from None
-    return device
 
 
 def _readouts() -> list[tuple["Weights", "Weighting", "Average"]]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from refprior._checks import whole_number
 from refprior._words import counted, printable
 from refprior.cli._paths import check_sweep_folder
 
@@ -41,8 +42,7 @@ def train_cells(cells: "Sequence[Cell]", out: Path, jobs: int) -> int:
     from refprior.recipes._sweep import run_cells
     from refprior.training._stopping import Stopped, terminable
 
-    if jobs < 1:
-        raise ValueError(f"--jobs must be at least 1, got {jobs}")
+    whole_number("jobs", jobs, at_least=1)
     check_sweep_folder(out)
     named(
         cells[0].recipe, cells[0].settings, seed=cells[0].seed

@@ -11,6 +11,7 @@ from types import FrameType
 
 from cyclopts import CycloptsError
 
+from refprior._signals import hearing
 from refprior.cli._words import one_line
 
 GRACE = 0.7  # seconds that a command has to clean up after a signal
@@ -56,12 +57,11 @@ def listening() -> Iterator[None]:
         yield
         return
     listener = _Listener()
-    numbers = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, listener) for number in numbers}
     wakeup = signal.set_wakeup_fd(listener.written, warn_on_full_buffer=False)
     threading.Thread(target=listener.watch, daemon=True).start()
     try:
-        yield
+        with hearing(listener, signal.SIGINT, signal.SIGTERM):
+            yield
     except Exception as error:
         if listener.signal_number is not None:  # a library made an error of its own of it
             raise Ended(listener.signal_number) from error
@@ -70,8 +70,6 @@ def listening() -> Iterator[None]:
         listener.over.set()
         signal.set_wakeup_fd(wakeup)
         os.close(listener.written)
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

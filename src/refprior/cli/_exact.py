@@ -15,6 +15,7 @@ from cyclopts import App, Parameter
 
 from refprior._files import write_figure
 from refprior.cli._parameters import whole
+from refprior.cli._paths import check_folder, check_picture
 
 if TYPE_CHECKING:
     from refprior.exact import Channel, Solution
@@ -51,11 +52,11 @@ TABLE = Output()
 @app.command
 def coin(*, tosses: Tosses, tolerance: Tolerance = 1e-12, proof: Proof = False, output: Output = TABLE) -> None:
     """Reference prior for the bias of a coin, eq:ref_pin."""
-    from refprior.exact import Coin, certify
+    from refprior.exact import Coin
 
     def solve() -> Solution:
         solution = _reference_prior(Coin(tosses), tolerance)
-        return certify(solution, proof=True) if proof else solution
+        return _proved(solution) if proof else solution
 
     _show(f"coin of {tosses} tosses", solve, output)
 
@@ -196,6 +197,7 @@ def figures(*, out: Annotated[Path, Parameter(help="Folder for the figures.")], 
     """Draw the paper's figures: coins, two-stage coins, convergence to Jeffreys."""
     from refprior.exact._figures import save_figures
 
+    check_folder(out)
     with _solving("figures"):
         paths = []
         for path in save_figures(out):
@@ -212,14 +214,21 @@ def _reference_prior(channel: Channel, tolerance: float) -> Solution:
     return reference_prior(channel, tolerance=tolerance)
 
 
+def _proved(solution: Solution) -> Solution:
+    from refprior.exact import certify
+
+    try:
+        return certify(solution, proof=True)
+    except ArithmeticError as error:  # the proof does not go through
+        _refuse(str(error), to_stderr=True)
+        raise
+
+
 def _show(what: str, solve: Callable[[], Solution], output: Output) -> None:
     """Solve, then draw and print: the body of every command that gives a prior. Exit code 3: it is not certified."""
+    check_picture(output.plot)
     with _solving(what):
-        try:
-            solution = solve()
-        except ArithmeticError as error:  # a proof that does not go through
-            _refuse(str(error), to_stderr=True)
-            raise
+        solution = solve()
     if output.plot is not None:
         write_figure(output.plot, solution.plot().figure, dpi=110)
     if output.json:

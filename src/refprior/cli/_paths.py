@@ -16,12 +16,11 @@ def refuse_empty(arguments: Sequence[str]) -> None:
 
 
 def check_file(*paths: Path | None) -> None:
-    """Refuse files that cannot be written because of their folder."""
+    """Refuse files that cannot be written because of their folder, which is made if needed."""
     for path in filter(None, paths):
         if path.is_dir():
             raise ValueError(f"{path} is a folder: give the name of a file in it")
-        if not path.parent.is_dir():
-            raise ValueError(f"{path} cannot be written: {path.parent} is not a folder; make it first")
+        check_folder(path.parent)
 
 
 def check_picture(*paths: Path | None) -> None:

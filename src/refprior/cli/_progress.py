@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -22,7 +22,11 @@ _SHORT = {"cross_entropy": "ce", "marginal_entropy": "h_y", "conditional_entropy
 _BAR, _TIME = 10, 7  # columns of the bar, and of 1:02:03
 _PATIENCE = 2.0  # seconds before anything is shown
 
-Tell = Callable[[str, int, int], None]  # what, how many are done, of how many
+
+class Tell(Protocol):
+    """Says how far something is."""
+
+    def __call__(self, part: str, done: int | None = None, total: int | None = None) -> None: ...
 
 
 @contextmanager
@@ -34,11 +38,11 @@ def working(what: str, log: logging.Logger | None = None) -> Iterator[Tell]:
     news = _News(what)
     over, started = threading.Event(), time.monotonic()
 
-    def tell(part: str, done: int, total: int) -> None:
-        news.line = f"{part}: {done} of {total}"
+    def tell(part: str, done: int | None = None, total: int | None = None) -> None:
+        news.line = part if done is None else f"{part}: {done} of {total}"
 
     def line() -> str:
-        return f"{news.line}, {time.monotonic() - started:.0f} s"
+        return printable(f"{news.line}, {time.monotonic() - started:.0f} s")
 
     thread = threading.Thread(target=_show, args=(line, over), daemon=True)
     thread.start()
@@ -88,9 +92,9 @@ def _show(line: Callable[[], str], over: threading.Event) -> None:
         while not over.wait(10):
             print(line(), file=sys.stderr, flush=True)
         return
-    with console.status(Text(printable(line()))) as status:
+    with console.status(Text(line())) as status:
         while not over.wait(0.2):
-            status.update(Text(printable(line())))
+            status.update(Text(line()))
 
 
 @contextmanager
@@ -99,7 +103,8 @@ def watching(title: str, steps: int) -> "Iterator[Callable[[Record], None]]":
     console = Console(stderr=True)
     title = printable(title)
     if not console.is_terminal:
-        yield _Lines(title)
+        with _lines(title) as watch:
+            yield watch
         return
     if _room(console.width, title, steps) < 0:
         console.print(Text(title))
@@ -137,20 +142,20 @@ def _fitting(words: list[str], room: int) -> str:
     return " ".join(words)
 
 
-class _Lines:
-    """A line at every evaluation, and at least every ten seconds."""
+@contextmanager
+def _lines(title: str) -> "Iterator[Callable[[Record], None]]":
+    """A line at every evaluation, and every ten seconds between them."""
+    with working(title) as tell:
 
-    def __init__(self, title: str) -> None:
-        self.title, self.last = title, time.monotonic()
+        def watch(record: "Record") -> None:
+            accuracy = _accuracy(record)
+            left = record.seconds / record.step * (record.steps - record.step)
+            words = [title, f"{record.step}/{record.steps}", *_terms(record), *accuracy, f"{left:.0f} s left"]
+            tell(" ".join(words))
+            if accuracy:
+                print(*words, file=sys.stderr, flush=True)
 
-    def __call__(self, record: "Record") -> None:
-        accuracy = _accuracy(record)
-        if not accuracy and time.monotonic() - self.last < 10:
-            return
-        self.last = time.monotonic()
-        left = record.seconds / record.step * (record.steps - record.step)
-        words = [self.title, f"{record.step}/{record.steps}", *_terms(record), *accuracy, f"{left:.0f} s left"]
-        print(*words, file=sys.stderr)
+        yield watch
 
 
 def _terms(record: "Record") -> list[str]:

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from refprior._limits import check_memory
 from refprior._words import in_short
 from refprior.data._data_set import DataSet, data_set
 from refprior.data._error import DataError, naming
 from refprior.data._location import places
 from refprior.data._pickles import read_pickle
-from refprior.data._room import check_room
 from refprior.data._unpack import LARGEST_FILE, content_of, members
 
 PIXELS = 3 * 32 * 32
@@ -141,7 +141,7 @@ def _from_folder(folder: Path, name: str) -> bytes:
     size = path.stat().st_size
     if size > LARGEST_FILE:
         raise DataError(f"{path}: {size:,} bytes, no CIFAR file is larger than {LARGEST_FILE:,}")
-    check_room(2 * size, f"{path}: reading {size:,} bytes")
+    check_memory(2 * size, f"{path}: reading {size:,} bytes")
     with path.open("rb") as file:
         return file.read(LARGEST_FILE)
 

@@ -13,10 +13,10 @@ from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from refprior._checks import whole_number
+from refprior._limits import check_memory
 from refprior._words import in_short
 from refprior.data._data_set import DataSet, data_set, held_out
 from refprior.data._error import DataError
-from refprior.data._room import check_room
 
 UNLABELLED = "unlabelled"
 _TRAIN, _TEST, _VALIDATION = "train", "test", ("val", "valid", "validation")
@@ -39,7 +39,7 @@ def image_folder(
     to grey; None: they must be all colour or all grey.
 
     >>> from pathlib import Path
-    >>> from PIL import Image, UnidentifiedImageError
+    >>> from PIL import Image
     >>> import refprior as rp
     >>> for name in ("cat", "dog"):
     ...     Path("photos", name).mkdir(parents=True)
@@ -80,7 +80,7 @@ def read_images(files: Sequence[Path], size: tuple[int, int] | None = None, colo
     first = _open(files[0], colour)
     height, width = (whole_number("size", side, at_least=1) for side in size or (first.height, first.width))
     shape = (len(files), len(first.getbands()), height, width)
-    check_room(
+    check_memory(
         _COPIES * math.prod(shape), f"{len(files)} images like {files[0]}, {height}×{width}", "give a smaller size="
     )
     images = torch.empty(shape, dtype=torch.uint8)
@@ -122,7 +122,7 @@ def _check_pixels(width: int, height: int, size: int) -> None:
         raise DataError(f"{width}×{height} pixels, at most {_MOST_PIXELS:,} are read")
     if pixels > max(_MANY_PIXELS, _MOST_PACKED * size):
         raise DataError(f"{width}×{height} pixels from {size:,} bytes, more than {_MOST_PACKED} from each byte")
-    check_room(8 * pixels, "decoding it")
+    check_memory(8 * pixels, "decoding it")
 
 
 def _open(file: Path, colour: bool | None) -> Image.Image:

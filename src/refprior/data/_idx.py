@@ -8,8 +8,8 @@ from typing import BinaryIO
 
 import numpy as np
 
+from refprior._limits import check_memory
 from refprior.data._error import DataError
-from refprior.data._room import check_room
 from refprior.data._unpack import LARGEST_FILE, blocks_of, unpacked
 
 _UNSIGNED_BYTE = 0x08
@@ -31,7 +31,7 @@ def _read(file: BinaryIO, name: str) -> np.ndarray:
     expected = math.prod(shape)
     if expected > LARGEST_FILE:
         raise DataError(f"{name}: the header announces {shape}, {expected:,} bytes, at most {LARGEST_FILE:,} are read")
-    check_room(3 * expected, f"{name}: reading {expected:,} bytes")
+    check_memory(3 * expected, f"{name}: reading {expected:,} bytes")
     data = bytearray()
     for block in blocks_of(file, expected + 1):
         data += block

@@ -14,9 +14,9 @@ from typing import IO
 
 import numpy as np
 
+from refprior._limits import check_memory
 from refprior._words import in_short
 from refprior.data._error import DataError
-from refprior.data._room import check_room
 
 _BLOCK = 1 << 20
 _LARGEST_HEADER = 10_000  # bytes
@@ -74,7 +74,7 @@ def _check_sizes(path: str | Path, members: list[zipfile.ZipInfo]) -> None:
                 f"{_MOST_PACKED} times as many; if that is right, save it with numpy.savez, unpacked"
             )
     total = sum(member.file_size for member in members)
-    check_room(_COPIES * total, f"{path}: reading {total:,} bytes of arrays", "use fewer or smaller images")
+    check_memory(_COPIES * total, f"{path}: reading {total:,} bytes of arrays", "use fewer or smaller images")
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> np.ndarray:
@@ -91,7 +91,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> np.
 
 def _fill(file: IO[bytes], array: np.ndarray, where: str) -> None:
     """Read to the end of a member: there its checksum is compared."""
-    content, place = array.view(np.uint8) if array.dtype.kind != "U" else array.view(np.uint32).view(np.uint8), 0
+    content, place = array.view(np.uint8), 0
     while block := file.read(_BLOCK):
         if place + len(block) > len(content):
             raise DataError(f"{where}: more than the {len(content):,} bytes announced")

@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from refprior._files import locked, write_text
 from refprior.data import _packages as packages
 from refprior.data._download import Report, download, install, md5_of
 from refprior.data._error import DataError
-from refprior.data._lock import alone
 from refprior.data._sources import Download, File, Source
 from refprior.data._unpack import LARGEST_FILE, blocks_of, members, unpacked
 
@@ -49,7 +49,7 @@ def get(source: Source, root: Path, report: Report) -> str | None:
     Files that are there and right stay as they are. A second process that gets the same data set waits for the first.
     """
     folder = root / source.name
-    with alone(folder, lambda who: report(f"waiting for process {who}", 0, None)):
+    with locked(folder, lambda holder: report(f"waiting for {holder}", 0, None)):
         packages.sweep_up(folder)
         missing = {f.name for f in source.files if not _kept(f, folder)}
         return _obtained(source, folder, missing, report) if missing else None
@@ -136,7 +136,7 @@ def _note(source: Source, folder: Path, name: str, md5: str) -> None:
     """Keep the checksum of a file out of a checked archive, where none is published for the file itself."""
     if any(file.name == name and file.md5 is None for file in source.files):
         lines = [f"{value}  {file}\n" for file, value in sorted((_noted(folder) | {name: md5}).items())]
-        install([line.encode() for line in lines], folder / NOTES, None, None)
+        write_text(folder / NOTES, "".join(lines))
 
 
 def _noted(folder: Path) -> dict[str, str]:

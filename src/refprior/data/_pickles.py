@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 _MOST_INSTRUCTIONS = 1_000_000  # the largest of the official files has 300,000
 _LONGEST_KEY = 100
+_LONGEST_TEXT = 200
 _MARK = object()
 _RECONSTRUCT, _NDARRAY, _DTYPE = "numpy.core.multiarray _reconstruct", "numpy ndarray", "numpy dtype"
 _NUMBERS = {b"K": "<B", b"M": "<H", b"J": "<i"}
@@ -204,6 +205,8 @@ def _plain(value: Any, where: str) -> Any:
 
 def _atom(value: Any, where: str) -> str | int | None:
     if isinstance(value, memoryview):
+        if len(value) > _LONGEST_TEXT:  # the same text may be there a million times
+            raise DataError(f"{where} holds a text of {len(value):,} characters, more than any CIFAR file does")
         return _text(value)
     if value is not None and not isinstance(value, str | int):
         raise DataError(f"{where} holds a {type(value).__name__.strip('_')}, which no CIFAR file does")

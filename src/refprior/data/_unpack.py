@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from refprior._limits import check_memory
 from refprior._words import in_short
 from refprior.data._error import DataError
-from refprior.data._room import check_room
 
 LARGEST_FILE = 200_000_000  # bytes; no file of a known data set is longer
 _LARGEST_ARCHIVE = 400_000_000  # bytes, unpacked
@@ -83,7 +83,7 @@ def content_of(member: Member, where: str, limit: int = LARGEST_FILE) -> bytes:
     """All of a file in an archive."""
     if member.size > limit:
         raise DataError(f"{where}, {in_short(member.name)}: {member.size:,} bytes, at most {limit:,} are read")
-    check_room(2 * member.size, f"{where}: reading {member.size:,} bytes")
+    check_memory(2 * member.size, f"{where}: reading {member.size:,} bytes")
     return b"".join(member.blocks)
 
 

@@ -5,10 +5,12 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from refprior._words import in_short
 from refprior.recipes._images import cifar10_ssl, cifar10_ssl_small, digits_ssl, fashion_ssl, mnist_ssl
 from refprior.recipes._manifold import mnist_manifold
 from refprior.recipes._settings import check_name, override, parse, paths, refuse
@@ -76,7 +78,8 @@ def named(recipe: str | Callable[..., Recipe], settings: Mapping[str, Any], **ar
     arguments = {**arguments, **own}
     for argument in arguments:
         check_name(argument, hints, f"recipe {name} has no argument")
-    base = function(**arguments)
+    with _mistakes_in(name):
+        base = function(**arguments)
     known = [*hints, *paths(take_apart(base))]
     for path in inner:
         if path.partition(".")[0] not in known:
@@ -91,10 +94,10 @@ def folder_name(settings: Mapping[str, Any], *before: str) -> str:
 
     What a name should not hold is replaced, and a long one is cut; a hash of the whole then keeps it apart.
     """
-    text = ",".join([*before, *(f"{name}={value}" for name, value in settings.items())]).replace("/", ":")
-    safe = re.sub(r"[^\w.,=:()+-]", "_", text)
-    if safe == text and len(text.encode()) <= _LONGEST_NAME:
-        return text
+    text = ",".join([*before, *(f"{name}={value}" for name, value in settings.items())])
+    safe = re.sub(r"[^\w.,=:()+-]", "_", text.replace("/", ":"))
+    if ":" not in text and safe.replace(":", "/") == text and len(text.encode()) <= _LONGEST_NAME:
+        return safe
     cut = safe.encode()[:_LONGEST_NAME].decode(errors="ignore")
     return f"{cut}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
@@ -104,6 +107,19 @@ def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     values = {name: take_apart(value) for name, value in settings.items()}
     plain = (bool, int, float, str, type(None), tuple)
     return {n: value if isinstance(value, plain) else f"<{type(settings[n]).__name__}>" for n, value in values.items()}
+
+
+@contextmanager
+def _mistakes_in(name: str) -> Iterator[None]:
+    """Errors of the user's own code, named as such."""
+    try:
+        yield
+    except ValueError:
+        raise
+    except Exception as error:
+        if name in RECIPES:
+            raise
+        raise ValueError(f"{name} fails with {type(error).__name__}: {in_short(error)}") from error
 
 
 def find(name: str) -> Callable[..., Recipe]:
@@ -123,7 +139,8 @@ def find(name: str) -> Callable[..., Recipe]:
         raise ValueError(f"{file} cannot be read as Python")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
-    spec.loader.exec_module(module)
+    with _mistakes_in(file):
+        spec.loader.exec_module(module)
     if not callable(getattr(module, function, None)):
         raise ValueError(f"{file} has no function {function!r}")
     return getattr(module, function)  # type: ignore[no-any-return]

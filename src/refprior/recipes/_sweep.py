@@ -12,6 +12,7 @@ from itertools import product
 from pathlib import Path
 
 from refprior._checks import whole_number
+from refprior._words import in_short
 from refprior.recipes._named import folder_name, named
 from refprior.training import Recipe, train
 
@@ -132,8 +133,8 @@ def _run_cell(cell: Cell, out: Path, threads: int, parent: int) -> Outcome:
     recipe, origin = named(cell.recipe, cell.settings, seed=cell.seed)
     try:
         train(recipe, out / cell.name, origin=origin)
-    except (ValueError, OSError, ArithmeticError) as error:
-        return Outcome(cell, str(error))
+    except Exception as error:  # whatever it is, the other cells go on
+        return Outcome(cell, in_short(error))
     return Outcome(cell)
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from refprior._files import write_bytes, write_text
-from refprior.report._figures import as_image, as_png, figures, sheets
+from refprior._files import write_figure, write_text
+from refprior.report._figures import as_image, figures, sheets
 from refprior.report._pivot import pivot
 from refprior.report._table import Group, Tell, find_runs, group, rows, silent, summarise_finished
 
@@ -58,11 +58,9 @@ def write_report(
     groups = group(summarise_finished(found, tell))
     text = page(groups, found, column, tell)
     drawings = sheets(groups[:_DRAWN]) if pictures is not None else {}
-    out.parent.mkdir(parents=True, exist_ok=True)
     if pictures is not None:
-        pictures.mkdir(parents=True, exist_ok=True)
         for title, figure in drawings.items():
-            write_bytes(pictures / f"{title.lower().replace(' ', '_')}.png", as_png(figure))
+            write_figure(pictures / f"{title.lower().replace(' ', '_')}.png", figure, dpi=140)
     write_text(out, text)
     return groups
 

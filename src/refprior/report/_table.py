@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -122,7 +123,8 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         if not path.is_dir():
             raise ValueError(f"{path} is not a folder")
-        inside = [file.parent for file in sorted(path.rglob(RECIPE)) if not _is_stage(file.parent)]
+        runs = [file.parent for file in sorted(path.rglob(RECIPE)) if not _is_stage(file.parent)]
+        inside = [run for run in runs if run == path or not re.search(r"\.old-\d+$", run.name)]  # not those moved aside
         if not inside:
             raise ValueError(f"{path} holds no run: no {RECIPE} in it or below")
         found += inside

@@ -25,7 +25,7 @@ from refprior._words import in_short
 from refprior.data import Normaliser
 from refprior.particles import Particles
 from refprior.training import _randomness as randomness
-from refprior.training._folder import Written, read_records, write_tensors
+from refprior.training._folder import METRICS, Written, read_records, write_tensors
 from refprior.training._loop import State
 from refprior.training._records import Record
 
@@ -46,7 +46,8 @@ class Summary:
     """The content of `step-N.json`."""
 
     step: int
-    sha256: str  # of the file of tensors
+    size: int  # of the file of tensors, in bytes
+    sha256: str  # of that file
     metrics: Written  # metrics.jsonl at this step
     seconds: float  # spent training
     skipped: int
@@ -67,7 +68,7 @@ def save(run: Path, state: State, metrics: Written) -> Path:
     folder.mkdir(exist_ok=True)
     path = folder / f"step-{state.step:08}.safetensors"
     write_tensors(path, state_tensors(state))
-    summary = Summary(state.step, _digest(path), metrics, state.seconds, state.skipped)
+    summary = Summary(state.step, path.stat().st_size, _digest(path), metrics, state.seconds, state.skipped)
     write_record(path.with_suffix(".json"), FORMAT, asdict(summary))
     _forget_old(folder)
     return path
@@ -89,14 +90,14 @@ def read(run: Path, step: int) -> Checkpoint:
     """One checkpoint, checked; CheckpointError in words if anything about it is wrong."""
     path = run / FOLDER / f"step-{step:08}.safetensors"
     summary = read_summary(run, step)
+    if not path.exists():
+        raise CheckpointError(f"{path} is missing")
+    if path.stat().st_size != summary.size or _digest(path) != summary.sha256:
+        raise CheckpointError(f"{path} is damaged: its checksum is not the one in {path.stem}.json")
     try:
-        if _digest(path) != summary.sha256:
-            raise CheckpointError(f"{path} is damaged: its checksum is not the one in {path.stem}.json")
         # Copies: what safetensors gives is the file itself in memory, and would go with it.
         tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
-    except (SafetensorError, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
-        if isinstance(error, CheckpointError):
-            raise
+    except (SafetensorError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise CheckpointError(f"{path} is damaged: {in_short(error)}") from None
     return Checkpoint(path, summary, tensors)
 
@@ -106,7 +107,7 @@ def read_summary(run: Path, step: int) -> Summary:
     path = run / FOLDER / f"step-{step:08}.json"
     try:
         summary = msgspec.convert(read_record(path, FORMAT), Summary)
-    except (OSError, ValueError) as error:
+    except (FileNotFoundError, ValueError) as error:
         named = str(path) in str(error)
         raise CheckpointError(str(error) if named else f"{path} is damaged: {in_short(error)}") from None
     if summary.step != step:
@@ -119,7 +120,7 @@ def read_history(run: Path) -> list[Record]:
     for step in steps(run):
         with suppress(CheckpointError):
             return read_records(run, read_summary(run, step).metrics)
-    return read_records(run)
+    return read_records(run) if (run / METRICS).exists() else []
 
 
 def state_tensors(state: State) -> Tensors:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from refprior.training._checkpoint import state_tensors
+from refprior.training._device import usable_device
 from refprior.training._evaluate import evaluate_all
 from refprior.training._loop import begin, differentiate, draw, update
 from refprior.training._memory import check_training_fits
@@ -16,9 +17,8 @@ from refprior.training._recipe import Recipe
 class Estimate:
     """Sizes in numbers and bytes, times in seconds.
 
-    >>> import torch
     >>> import refprior as rp
-    >>> cost = rp.training.estimate(rp.recipes.digits_ssl(), torch.device("cpu"), steps=1)
+    >>> cost = rp.training.estimate(rp.recipes.digits_ssl(), steps=1)
     >>> cost.parameters, cost.steps
     (14058, 600)
     """
@@ -36,14 +36,14 @@ class Estimate:
         return self.steps * self.step_seconds + self.evaluations * self.evaluation_seconds
 
 
-def estimate(recipe: Recipe, device: torch.device, steps: int = 5) -> Estimate:
+def estimate(recipe: Recipe, device: torch.device | str = "cpu", steps: int = 5) -> Estimate:
     """Run a few steps and one evaluation; the first step warms up and does not count.
 
-    >>> import torch
     >>> import refprior as rp
-    >>> rp.training.estimate(rp.recipes.digits_ssl(), torch.device("cpu"), steps=1).total_seconds > 0
+    >>> rp.training.estimate(rp.recipes.digits_ssl(), steps=1).total_seconds > 0
     True
     """
+    device = usable_device(device)
     check_training_fits(recipe)
     task = recipe.read_task().to(device)
     state = begin(recipe, task, device)

@@ -1,64 +1,37 @@
 """A run folder: its lock, its files of tensors, and metrics.jsonl. All can be read without this program."""
 
 import errno
-import fcntl
 import hashlib
 import os
-import platform
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 import msgspec
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from refprior._files import check_ordinary, decode, open_file, read_bytes, write_atomically, write_bytes
+from refprior import _files
+from refprior._files import LOCK, check_ordinary, decode, open_file, read_bytes, write_atomically, write_bytes
 from refprior._words import in_short
 from refprior.training._records import Record
 
 RECIPE, METRICS = "recipe.json", "metrics.jsonl"
-LOCK = ".lock"
 _LIMIT = 4 << 30  # bytes of metrics.jsonl
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Make the folder if needed and keep other processes out of it. The system drops the lock with the process."""
-    file = _lock(folder)
-    with file:
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {platform.node()}")
-        file.flush()
-        try:
-            yield
-        finally:
-            if [path.name for path in folder.glob("*")] == [LOCK]:  # nothing came of it
-                (folder / LOCK).unlink()
-                folder.rmdir()
+    """Keep other processes out of a run folder, which is made if needed."""
 
+    def refuse(holder: str) -> None:
+        raise ValueError(f"{folder} is in use: {holder} trains there")
 
-def _lock(folder: Path) -> TextIO:
-    """The lock file, held. One that was moved away with its folder between opening and locking does not count."""
-    while True:
-        folder.mkdir(parents=True, exist_ok=True)
-        check_no_links(folder)
-        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666)
-        file = os.fdopen(descriptor, "a+", encoding="utf-8", errors="replace")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            holder = file.read().strip() or "another process"
-            file.close()
-            raise ValueError(f"{folder} is in use: {holder} trains there") from None
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file.fileno()), os.stat(folder / LOCK)):
-                return file
-        file.close()
+    check_no_links(folder)
+    with _files.locked(folder, refuse):
+        yield
 
 
 def check_no_links(folder: Path) -> None:
@@ -109,7 +82,7 @@ class Metrics:
     def __init__(self, folder: Path, known: Written) -> None:
         """known: what a checkpoint knows of it. Lines after that are cut: they will be written again."""
         self.path = folder / METRICS
-        content = _checked(self.path, known) if known.size else b""
+        content = _checked(self.path, known)[: known.size] if known.size else b""
         if not self.path.exists() or self.path.stat().st_size > known.size:
             write_bytes(self.path, content)
         self.size, self.digest = known.size, hashlib.sha256(content)
@@ -145,10 +118,9 @@ def read_records(folder: Path, known: Written | None = None) -> list[Record]:
     path = folder / METRICS
     if not path.exists():
         raise ValueError(f"{folder} has no {METRICS}: nothing was trained there")
-    if known is not None:
-        _checked(path, known)
+    content = read_bytes(path, _LIMIT) if known is None else _checked(path, known)
     records = []
-    for number, line in enumerate(read_bytes(path, _LIMIT).splitlines(), start=1):
+    for number, line in enumerate(content.splitlines(), start=1):
         try:
             records.append(Record.from_dict(decode(line)))
         except ValueError as error:
@@ -157,10 +129,10 @@ def read_records(folder: Path, known: Written | None = None) -> list[Record]:
 
 
 def _checked(path: Path, known: Written) -> bytes:
-    """The bytes that a checkpoint knows of; ValueError if they are not there, or others."""
-    content = read_bytes(path, _LIMIT)[: known.size] if path.exists() else b""
+    """All bytes; ValueError if those that a checkpoint knows of are not there, or others."""
+    content = read_bytes(path, _LIMIT) if path.exists() else b""
     if len(content) < known.size:
         raise ValueError(f"{path} has {len(content)} bytes, the checkpoint knows of {known.size}: the rest is lost")
-    if hashlib.sha256(content).hexdigest() != known.sha256:
+    if hashlib.sha256(content[: known.size]).hexdigest() != known.sha256:
         raise ValueError(f"{path} is damaged: the checkpoint knows of other content")
     return content

@@ -79,6 +79,7 @@ def optimise(recipe: Recipe, task: Task, state: State) -> Iterator[Record | None
             undo = _undo(state)
             loss = differentiate(recipe, task, batch, state)
             trouble = find_trouble(state.particles, batch, loss, state.step + 1)
+            state.interruptible = False  # from here on it is done
         if trouble is None:
             update(recipe, state)
             _refuse(find_bad_weights(state.particles, batch, state.step + 1))
@@ -148,8 +149,8 @@ def _taken_back(state: State) -> Iterator[None]:
     """What happens here changes nothing if it does not come to its end: a signal may end it at any moment."""
     device = state.sampler.generator.device
     drawn, put_back, undo = state.sampler.state_dict(), kept(device), _undo(state)
-    state.interruptible = True
     try:
+        state.interruptible = True
         yield
     except BaseException:
         state.interruptible = False
@@ -157,7 +158,6 @@ def _taken_back(state: State) -> Iterator[None]:
         put_back()
         undo()
         raise
-    state.interruptible = False
 
 
 def _undo(state: State) -> Callable[[], None]:

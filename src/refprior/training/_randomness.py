@@ -18,10 +18,10 @@ _TWISTER = "MT19937"
 def own_randomness(seed: int, device: torch.device) -> Iterator[None]:
     """Seed the global generators for a run, and give them back after it as they were."""
     put_back = kept(device)
-    torch.manual_seed(seed)
-    np.random.seed(seed)
-    random.seed(seed)
     try:
+        torch.manual_seed(seed)
+        np.random.seed(seed)
+        random.seed(seed)
         yield
     finally:
         put_back()

@@ -93,7 +93,7 @@ trainable_prior=False, samples=None)
         for name in ("snapshots", "skip_not_finite"):
             numbers[name] = whole_number(name, getattr(self, name), at_least=0)
         whole_number("snapshots", self.snapshots, at_least=0, at_most=10_000)
-        numbers["seed"] = whole_number("seed", self.seed, at_least=0, at_most=2**32 - 1)
+        numbers["seed"] = whole_number("seed", self.seed, at_least=0, at_most=2**32 - 4)  # others are made from it
         numbers["ema"] = number("ema", self.ema, at_least=0, below=1)
         for name, value in numbers.items():
             object.__setattr__(self, name, value)

@@ -35,6 +35,7 @@ from refprior.posterior import (
     uncertainty,
 )
 from refprior.training import _checkpoint as checkpoint
+from refprior.training._device import usable_device
 from refprior.training._evaluate import CONSENSUS_IMAGES, evenly_spaced, log_probabilities
 from refprior.training._folder import RECIPE
 from refprior.training._header import Header, check_same_network, read_header
@@ -162,7 +163,7 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
     >>> bool((run.predict(run.task.test.images) == trained.predict(run.task.test.images)).all())
     True
     """
-    path, device = Path(path), torch.device(device)
+    path, device = Path(path), usable_device(device)
     header = read_header(path)
     recipe = recipe_of(path, header, parts)
     _warn_of_edits(path, header, parts)

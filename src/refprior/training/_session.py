@@ -3,9 +3,8 @@
 import logging
 import os
 import shlex
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from refprior.particles import Particles, convolves
 from refprior.training import _checkpoint as checkpoint
 from refprior.training import _folder as folder
 from refprior.training import _snapshot as snapshot
+from refprior.training._device import usable_device
 from refprior.training._header import Origin, check_same_parts, check_same_run, make_header, write_header
 from refprior.training._loop import State, begin, optimise
 from refprior.training._memory import check_training_fits
@@ -31,10 +31,9 @@ from refprior.training._trouble import NotFiniteError, Trouble, dump
 
 Watcher = Callable[[Record], None]
 log = logging.getLogger("refprior")
-_QUIET = 2.0  # seconds after which a watcher hears of a step that has no record
 
 
-@dataclass
+@dataclass(frozen=True)
 class Session:
     """What all stages of one call of `train` share."""
 
@@ -43,16 +42,6 @@ class Session:
     watch: Watcher | None
     save_every: float | None
     stop: Stop
-    told: float = field(default_factory=time.monotonic)
-
-    def tell(self, recipe: Recipe, state: State, record: Record | None) -> None:
-        """Tell the watcher of a record; where steps are slow, also of the steps between two of them."""
-        now = time.monotonic()
-        if record is None and now - self.told > _QUIET:
-            record = Record(state.step, recipe.steps, 0.0, None, state.seconds)
-        if self.watch is not None and record is not None:
-            self.told = now
-            self.watch(record)
 
 
 def train(
@@ -67,8 +56,7 @@ def train(
 ) -> Run:
     """Train every stage of a recipe. With `out`, write the run folder on the way, or go on with the one that is there.
 
-    watch: called with each record as it is made; where steps are slow, between them with one of the step and the time
-    alone, which is not kept. origin: what recipe.json says of where the recipe came from.
+    watch: called with each record as it is made. origin: what recipe.json says of where the recipe came from.
     fresh: move an existing folder aside and start over. save_every: seconds between checkpoints; by default 30, and
     longer where saving would take more than 1 % of the time.
 
@@ -80,14 +68,14 @@ def train(
     """
     if not isinstance(recipe, Recipe):
         raise ValueError(f"train takes a Recipe, got {recipe!r}: for a named one, rp.recipes.digits_ssl()")
-    device = torch.device(device)
+    device = usable_device(device)
     if save_every is not None:
         number("save_every", save_every, at_least=0)
     check_training_fits(recipe)
     _prefer_large_pages(recipe)
     if out is None:
         return _train_in_memory(recipe, device, watch)
-    path = Path(out)
+    path = Path(out).absolute() if fresh else Path(out)
     folder.check_no_strangers(path)
     if fresh and path.exists():
         with folder.locked(path):
@@ -106,8 +94,7 @@ def _train_in_memory(recipe: Recipe, device: torch.device, watch: Watcher | None
         for record in optimise(recipe, task, state):
             if record is not None:
                 history.append(record)
-                if watch is not None:
-                    watch(record)
+                _tell(watch, record)
     return _run(recipe, task, state, history)
 
 
@@ -177,7 +164,7 @@ def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, ses
             if record is not None:
                 saver.metrics.append(record)
                 history.append(record)
-            session.tell(recipe, state, record)
+                _tell(session.watch, record)
             if state.step == recipe.steps or session.stop.signal_number is not None:
                 saver.must_save(state)
                 _stop_if_asked(recipe, state, saver.path, session)
@@ -211,9 +198,15 @@ def _stop_if_asked(recipe: Recipe, state: State, path: Path, session: Session) -
     """Raise `Stopped` if a signal came and there is something left to do."""
     finished = state.step == recipe.steps and path == session.out
     if session.stop.signal_number is not None and not finished:
-        message = f"stopped at step {state.step} of {recipe.steps} and saved"
+        stage = "" if path == session.out else f" of {path.relative_to(session.out)}/"
+        message = f"stopped at step {state.step} of {recipe.steps}{stage} and saved"
         again = f"the same command with --out {shlex.quote(str(session.out))} goes on"
         raise Stopped(f"{message}; {again}", session.stop.signal_number)
+
+
+def _tell(watch: Watcher | None, record: Record) -> None:
+    if watch is not None:
+        watch(record)
 
 
 def _run(recipe: Recipe, task: Task, state: State, history: list[Record], path: Path | None = None) -> Run:

@@ -8,6 +8,7 @@ the images and their labels. A run that kept no snapshots is seen through its ch
 
 import json
 import logging
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +18,15 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from refprior._words import in_short
+from refprior._checks import number
+from refprior._limits import check_memory
+from refprior._words import in_bytes, in_short
 from refprior.data import Examples, Normaliser, Task
 from refprior.particles import Particles
 from refprior.training import _checkpoint as checkpoint
 from refprior.training._evaluate import log_probabilities
 from refprior.training._folder import write_tensors
-from refprior.training._header import read_header
+from refprior.training._header import Header, read_header
 from refprior.training._loop import State
 from refprior.training._memory import check_loading_fits
 from refprior.training._recipe import Recipe
@@ -31,6 +34,7 @@ from refprior.training._run import recipe_of, same_task
 
 FOLDER, PROBE = "snapshots", "probe.safetensors"
 PROBES = 200  # images
+_HEAD = 1 << 20  # bytes of names and shapes in a file, at most
 log = logging.getLogger("refprior")
 
 
@@ -126,21 +130,23 @@ def film(path: Path | str, **parts: Any) -> Film:
     """
     path = Path(path)
     header = read_header(path)
-    found = read(path)
+    found = read(path, header)
     if found is not None:
         return found
     recipe = recipe_of(path, header, parts)
     return from_checkpoints(path, recipe, same_task(recipe, header, path, torch.device("cpu")))
 
 
-def read(run: Path) -> Film | None:
-    """The snapshots of a run folder; None if it has none."""
+def read(run: Path, header: Header) -> Film | None:
+    """The snapshots of a run folder; None if it has none. No file is read that is larger than its kind can be."""
     names = (re.fullmatch(r"step-(\d{8,})\.safetensors", path.name) for path in (run / FOLDER).glob("step-*"))
     found = sorted(int(match[1]) for match in names if match)
     if not found:
         return None
-    images, classes = _read_probe(run / FOLDER / PROBE)
-    parts = [_read(_file(run, step), "log_p", "log_prior")[0] for step in found]
+    images, classes = _read_probe(run / FOLDER / PROBE, math.prod(header.data.shape))
+    outputs = len(header.data.classes) + 1
+    numbers = number("particles", header.recipe.get("particles"), at_least=1) * PROBES * outputs
+    parts = [_read(_file(run, step), numbers, "log_p", "log_prior")[0] for step in found]
     shots = tuple(Snapshot(step, *part) for step, part in zip(found, parts, strict=True))
     return Film(run, images, classes, shots)
 
@@ -167,9 +173,9 @@ def _file(run: Path, step: int) -> Path:
     return run / FOLDER / f"step-{step:08}.safetensors"
 
 
-def _read_probe(path: Path) -> tuple[Examples, tuple[str, ...]]:
+def _read_probe(path: Path, size: int) -> tuple[Examples, tuple[str, ...]]:
     """The images with their labels, and the names of the classes."""
-    tensors, metadata = _read(path, "images", "labels")
+    tensors, metadata = _read(path, PROBES * (size + 1), "images", "labels")
     try:
         names = json.loads(metadata.get("classes", "null"))
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -179,7 +185,12 @@ def _read_probe(path: Path) -> tuple[Examples, tuple[str, ...]]:
         raise ValueError(f"{path} is damaged: {in_short(error)}") from None
 
 
-def _read(path: Path, *names: str) -> tuple[list[Tensor], dict[str, str]]:
+def _read(path: Path, numbers: float, *names: str) -> tuple[list[Tensor], dict[str, str]]:
+    """Tensors of that many numbers together, at most, and what else the file says."""
+    size = path.stat().st_size if path.exists() else 0
+    if size > 8 * numbers + _HEAD:
+        raise ValueError(f"{path} has {size:,} bytes, more than a snapshot of this run: not read")
+    check_memory(2.0 * size, f"{path}, {in_bytes(size)},")
     try:
         with safe_open(path, "pt") as file:
             return [file.get_tensor(name) for name in names], file.metadata() or {}

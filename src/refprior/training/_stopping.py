@@ -2,12 +2,11 @@
 
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)  # of people, systems, terminals, schedulers
+from refprior._signals import hearing
 
 
 class Stopped(KeyboardInterrupt):
@@ -31,10 +30,11 @@ class Stop:
         self.within_step: Callable[[], bool] = lambda: False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self.signal_number is not None and number == signal.SIGINT:
+        first = self.signal_number is None
+        if number == signal.SIGINT and not first:
             os._exit(128 + number)
         self.signal_number = number
-        if self.within_step():
+        if first and self.within_step():
             raise Interrupted
 
 
@@ -44,34 +44,18 @@ class Interrupted(BaseException):
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Ctrl-C and SIGTERM raise `Stopped` where they arrive; outside the main thread nothing."""
+    """Ctrl-C and SIGTERM raise `Stopped` where they arrive."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise Stopped("terminated", number)
 
-    if threading.current_thread() is not threading.main_thread():
+    with hearing(stop, signal.SIGINT, signal.SIGTERM):
         yield
-        return
-    numbers = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, stop) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
 def stopping() -> Iterator[Stop]:
-    """Listen to the signals; outside the main thread, where Python cannot, listen to nothing."""
+    """Listen to people, systems, terminals and schedulers."""
     stop = Stop()
-    if threading.current_thread() is not threading.main_thread():
+    with hearing(stop, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         yield stop
-        return
-    heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores one
-    before = {number: signal.signal(number, stop) for number in heard}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -29,7 +29,7 @@ class Trouble:
 
     def _who(self) -> str:
         if not self.particles:
-            return "no single particle"
+            return "in no particle alone"
         more = f" and {len(self.particles) - _NAMED} more" if len(self.particles) > _NAMED else ""
         return f"particle {', '.join(map(str, self.particles[:_NAMED]))}{more}"
 
