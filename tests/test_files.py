@@ -38,7 +38,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
         write_atomically(target, fail)
     assert target.read_text() == "old"
     (tmp_path / "a folder").mkdir()
-    with pytest.raises(OSError, match="a folder"):
+    with pytest.raises(ValueError, match="a folder is there and is not a file"):
         write_text(tmp_path / "a folder", "text")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a folder", "file"]
 
@@ -233,3 +233,19 @@ def test_the_lock_of_a_dead_process_does_not_hold(tmp_path: Path) -> None:
     (tmp_path / ".lock").write_text("1")
     with locked(tmp_path, lambda who: pytest.fail(f"waited for {who}")):
         pass
+
+
+def test_what_is_no_file_is_neither_replaced_nor_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "folder"):
+        with pytest.raises(ValueError, match=f"{name} is there and is not a file: it is not replaced"):
+            write_text(tmp_path / name, "text")
+    with pytest.raises(ValueError, match="folder is a folder, not a file"):
+        read_bytes(tmp_path / "folder", 10)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "pipe"]
+
+
+def test_a_name_that_is_no_text_can_be_written_about(tmp_path: Path) -> None:
+    write_text(tmp_path / "page", os.fsdecode(b"caf\xe9"))
+    assert (tmp_path / "page").read_text() == "caf\\udce9"

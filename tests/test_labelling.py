@@ -1,5 +1,6 @@
 """Asking for labels: on a run whose particles tell the classes apart, few answers name everything."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,16 @@ def test_questions_survive_the_folder(tmp_path: Path) -> None:
     (tmp_path / "questions.json").write_text("{")
     with pytest.raises(ValueError, match=r"questions\.json is not valid JSON"):
         read_questions(tmp_path)
+
+
+def test_questions_of_a_run_with_other_images_are_refused(run: Run, tmp_path: Path) -> None:
+    for name, recipe in {"one": run.recipe, "other": replace(run.recipe, task=digits(0, 1, 2, labels=9))}.items():
+        train(replace(recipe, steps=1), tmp_path / name)
+    write_questions(tmp_path / "one", Questions((5, 7), (1,)))
+    assert read_questions(tmp_path / "one").open == (7,)
+    (tmp_path / "other" / "questions.json").write_bytes((tmp_path / "one" / "questions.json").read_bytes())
+    with pytest.raises(ValueError, match=r"questions\.json asks about other images than those of this run"):
+        read_questions(tmp_path / "other")
 
 
 def test_what_cannot_be_is_refused_with_numbers(run: Run) -> None:

@@ -39,6 +39,8 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     killed one left is known and removed. A link at `path` is replaced, not followed. Folders above are made.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is there and is not a file: it is not replaced")
     folder, lock = _side(path.parent)
     try:
         side = folder / path.name
@@ -78,6 +80,8 @@ def _lock(folder: Path, busy: Callable[[str], object]) -> int:
     while True:
         lock = _opened(folder)
         try:
+            if os.fstat(lock).st_nlink > 1:
+                raise ValueError(f"{folder / LOCK} has another name elsewhere, a hard link: remove it")
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(lock), os.stat(folder / LOCK)):
                 return lock
@@ -85,15 +89,22 @@ def _lock(folder: Path, busy: Callable[[str], object]) -> int:
             pass
         except BlockingIOError:
             _tell(busy, lock)
+        except BaseException:
+            os.close(lock)
+            raise
         os.close(lock)
 
 
-def _opened(folder: Path) -> int:
-    while True:
-        with suppress(FileNotFoundError, FileExistsError):  # others make and remove it at the same time
-            folder.mkdir(parents=True, exist_ok=True)
-            check_ordinary(folder / LOCK)
-            return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+def _opened(folder: Path, tries: int = 100) -> int:
+    """The lock file of a folder, which others may make and remove at the same time."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        check_ordinary(folder / LOCK)
+        return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    except (FileNotFoundError, FileExistsError):
+        if not tries:
+            raise
+        return _opened(folder, tries - 1)
 
 
 def _tell(busy: Callable[[str], object], lock: int) -> None:
@@ -106,7 +117,7 @@ def _tell(busy: Callable[[str], object], lock: int) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    write_bytes(path, text.encode())
+    write_bytes(path, text.encode(errors="backslashreplace"))  # names of files need not be text
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -175,6 +186,8 @@ def read_bytes(path: Path, limit: int) -> bytes:
 def open_file(path: Path) -> BufferedReader:
     """An ordinary file to read, opened without following a link and without waiting for a pipe."""
     check_ordinary(path)
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, not a file")
     return open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
 
 

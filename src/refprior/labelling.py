@@ -19,6 +19,8 @@ from refprior._words import in_short
 from refprior.posterior import Consensus
 from refprior.training import Run
 from refprior.training._evaluate import CONSENSUS_IMAGES
+from refprior.training._folder import RECIPE
+from refprior.training._header import read_header
 
 __all__ = ["Questions", "answer", "classifier", "classify", "read_questions", "suggest", "write_questions"]
 
@@ -135,11 +137,14 @@ def read_questions(folder: Path | str) -> Questions:
     if not path.exists():
         return Questions()
     try:
-        questions = msgspec.convert(read_record(path, FORMAT), Questions)
+        record = read_record(path, FORMAT)
+        questions = msgspec.convert(record, Questions)
     except msgspec.ValidationError as error:
         raise ValueError(f"{path} is damaged: {in_short(error)}") from None
     if len(questions.answers) > len(questions.asked):
         raise ValueError(f"{path} is damaged: {len(questions.answers)} answers to {len(questions.asked)} questions")
+    if record.get("pool") != _pool(Path(folder)):
+        raise ValueError(f"{path} asks about other images than those of this run: remove it")
     return questions
 
 
@@ -153,7 +158,13 @@ def write_questions(folder: Path | str, questions: Questions) -> None:
     >>> rp.labelling.read_questions("runs/asked").open
     (3,)
     """
-    write_record(Path(folder) / FILE, FORMAT, {"asked": questions.asked, "answers": questions.answers})
+    record = {"pool": _pool(Path(folder)), "asked": questions.asked, "answers": questions.answers}
+    write_record(Path(folder) / FILE, FORMAT, record)
+
+
+def _pool(folder: Path) -> str | None:
+    """What identifies the images that a run asks about; None in a folder without a run."""
+    return read_header(folder).data.parts["unlabelled"].sha256 if (folder / RECIPE).exists() else None
 
 
 def _check_questions(run: Run, questions: Questions) -> None:

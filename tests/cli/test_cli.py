@@ -330,7 +330,7 @@ def test_labels_are_suggested_and_answered(tmp_path: Path) -> None:
     assert unknown.returncode == 2
     assert "no class is called '3'; there are 5, 6, 7, 8, 9" in unknown.stderr
     before = (tmp_path / "run" / "questions.json").read_bytes()
-    for wrong_place in ("no/q.png", "run"):
+    for wrong_place in ("run/recipe.json/q.png", "run"):
         refused = refprior("suggest", "run", "--out", wrong_place, cwd=tmp_path)
         assert refused.returncode == 2
     assert (tmp_path / "run" / "questions.json").read_bytes() == before

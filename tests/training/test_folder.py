@@ -57,19 +57,39 @@ def test_a_damaged_line_is_named_with_its_number(tmp_path: Path, line: str, numb
         folder.read_records(tmp_path)
 
 
-def test_a_torn_line_is_named_when_a_run_is_loaded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    train(perceptron(), tmp_path / "run")
+def test_a_line_in_the_making_is_not_read_and_a_damaged_one_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = train(perceptron(), tmp_path / "run")
     with (tmp_path / "run" / "metrics.jsonl").open("a") as file:
         file.write('{"step": 7')
+        file.flush()
+        assert load(tmp_path / "run").history == run.history
+        file.write("\n")
     assert load(tmp_path / "run").history == ()
     assert re.search(r"metrics\.jsonl, line 4 is not a record: .*; the run is loaded without its history", caplog.text)
+
+
+def test_a_file_that_has_another_name_elsewhere_is_not_written_to(tmp_path: Path) -> None:
+    known = written(tmp_path, RECORD).sync()
+    (tmp_path / "backup").hardlink_to(tmp_path / "metrics.jsonl")
+    before = (tmp_path / "backup").read_bytes()
+    folder.Metrics(tmp_path, known).append(RECORD)
+    assert (tmp_path / "backup").read_bytes() == before
+    assert len(folder.read_records(tmp_path)) == 2
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / ".lock").hardlink_to(tmp_path / "victim")
+    with pytest.raises(ValueError, match=r"\.lock has another name elsewhere"), folder.locked(tmp_path):
+        pass
+    assert (tmp_path / "victim").read_text() == "precious"
 
 
 @given(st.binary(max_size=300))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_other_bytes_are_refused(tmp_path: Path, content: bytes) -> None:
+    content += b"\n" * bool(content)
     (tmp_path / "metrics.jsonl").write_bytes(content)
-    if not content.splitlines():
+    if not content:
         assert folder.read_records(tmp_path) == []
         return
     with pytest.raises(ValueError, match=r"metrics\.jsonl, line \d+ is not a record: "):

@@ -127,7 +127,7 @@ def test_floats_read_back_to_the_last_bit(
         optimiser=Optimiser(learning_rate=rate, momentum=data.draw(st.floats(0, 1, exclude_max=True))),
         ema=ema,
         seed=seed,
-        method=Transfer(target=ReferencePrior(alpha=alpha, tau=data.draw(st.floats(0.01, 1))), beta=alpha),
+        method=Transfer(target=ReferencePrior(alpha=alpha, tau=data.draw(st.floats(0.01, 0.99))), beta=alpha),
         inputs=PrincipalComponents(count=data.draw(st.integers(1, 64)), whitening=alpha, scale=rate),
         weak=Shift(pixels=data.draw(st.integers(0, 3))),
         strong=Distort(degrees=data.draw(st.floats(0, 45))),

@@ -105,7 +105,9 @@ def test_lines_after_the_checkpoint_are_written_anew(tmp_path: Path) -> None:
 def test_a_signal_in_the_last_step_of_a_stage_is_heard_and_names_the_whole_run(tmp_path: Path) -> None:
     out = tmp_path / "a run"
     for step in (2, 3):
-        with pytest.raises(Stopped, match=rf"stopped at step {step} of 3 and saved; .* --out '.*/a run' goes on"):
+        with pytest.raises(
+            Stopped, match=rf"stopped at step {step} of 3 of start/ and saved; .* --out '.*/a run' goes on"
+        ):
             train(TWO_STAGES(), out, watch=signal_at(step, signal.SIGTERM))
     train(TWO_STAGES(), out)
     train(TWO_STAGES(), tmp_path / "whole")
@@ -287,11 +289,27 @@ def test_a_run_goes_on_without_its_metrics_to_the_same_weights(
     assert [record.step for record in load(tmp_path / "run").history] == [6, 8]
 
 
+def test_a_finished_run_without_its_metrics_is_scored_again(tmp_path: Path) -> None:
+    run = train(perceptron(steps=3), tmp_path / "run")
+    (tmp_path / "run" / "metrics.jsonl").unlink()
+    for again in (train(perceptron(steps=3), tmp_path / "run"), load(tmp_path / "run")):
+        assert again.result.evaluation == run.result.evaluation
+    assert len(write_report([tmp_path / "run"], tmp_path / "report.html")) == 1
+
+
+def test_digits_of_other_alphabets_are_no_step(tmp_path: Path) -> None:
+    train(perceptron(steps=3), tmp_path / "run")
+    record = tmp_path / "run" / "checkpoints" / "step-00000003.json"
+    shutil.copy(record, record.with_name("step-٠٠٠٠٠٠٩٩.json"))
+    assert train(perceptron(steps=3), tmp_path / "run").step == 3
+
+
 @pytest.mark.parametrize(
     "part", [".lock", "recipe.json", "metrics.jsonl", "checkpoints", "checkpoints/step-00000003.json"]
 )
 def test_a_run_folder_with_a_link_is_refused_and_what_it_leads_to_is_untouched(tmp_path: Path, part: str) -> None:
     train(perceptron(steps=3), tmp_path / "run")
+    (tmp_path / "run" / ".lock").touch()  # as a killed process leaves it
     victim = (tmp_path / "run" / part).rename(tmp_path / "victim")
     before = {path: path.read_bytes() for path in [victim, *victim.rglob("*")] if path.is_file()}
     (tmp_path / "run" / part).symlink_to(victim)

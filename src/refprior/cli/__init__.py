@@ -1,5 +1,6 @@
 """The command line: parse, call, print. Torch is imported only by the commands that need it."""
 
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from refprior._words import counted, duration
 from refprior.cli._cells import refuse_failed, settings_of, train_cells, whole_numbers
 from refprior.cli._data import app as data
 from refprior.cli._embed import embed
-from refprior.cli._ending import in_one_line, listening
+from refprior.cli._ending import in_one_line, listening, warning_in_one_line
 from refprior.cli._exact import app as exact
 from refprior.cli._labelling import answer, suggest
 from refprior.cli._matrix import transfer_matrix
@@ -219,7 +220,9 @@ def demo(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. A user's mistake is one line on stderr and exit code 2; one of ours, exit code 1."""
     given = sys.argv[1:] if arguments is None else arguments
-    with in_one_line(), listening():
+    if sys.stdout is None:  # closed by whoever started us
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    with in_one_line(), listening(), warning_in_one_line():
         refuse_empty(given)
         app(given, exit_on_error=False, print_error=False)
 

@@ -1,5 +1,6 @@
 """How a command ends that does not end well: stopped by a signal, by a mistake of the user's, or by one of ours."""
 
+import logging
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ from types import FrameType
 from cyclopts import CycloptsError
 
 from refprior._signals import hearing
+from refprior._words import printable
 from refprior.cli._words import one_line
 
 GRACE = 0.7  # seconds that a command has to clean up after a signal
@@ -88,6 +90,18 @@ def in_one_line() -> Iterator[None]:
         _end(error, one_line(error), 1)
     except Exception as error:
         _end(error, _unexpected(error), 1)
+
+
+@contextmanager
+def warning_in_one_line() -> Iterator[None]:
+    """Warnings of the library are printed as they are; names in them cannot move the cursor."""
+    log, handler = logging.getLogger("refprior"), logging.StreamHandler()
+    handler.format = lambda record: printable(record.getMessage())  # type: ignore[method-assign]
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
 
 
 def _unexpected(error: Exception) -> str:

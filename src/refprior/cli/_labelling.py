@@ -27,14 +27,15 @@ def suggest(
     from refprior.cli._progress import working
     from refprior.report import questions_figure
     from refprior.training import load
+    from refprior.training._folder import locked
 
     check_picture(out)
-    with working(f"looking for images to ask about in {folder}"):
+    with locked(folder), working(f"looking for images to ask about in {folder}"):
         run = load(folder)
         questions = labelling.suggest(run, budget, labelling.read_questions(folder))
         out = out or folder / "questions.png"
         write_figure(out, questions_figure(run, questions))
-    labelling.write_questions(folder, questions)  # last: who reads the questions has their picture
+        labelling.write_questions(folder, questions)  # last: who reads the questions has their picture
     print(printable(f"Classes: {', '.join(run.data.classes)}"))
     for number, index in enumerate(questions.open, start=1):
         print(f"{number}. image {index} of the unlabelled pool")
@@ -54,12 +55,13 @@ def answer(
     from refprior import labelling
     from refprior.cli._progress import working
     from refprior.training import load
+    from refprior.training._folder import locked
 
     check_file(out)
-    questions = labelling.read_questions(folder)
-    if not questions.open:
-        raise ValueError(f"{folder} has no open question: refprior suggest {folder} asks some")
-    with working(f"classifying the images of {folder}"):
+    with locked(folder), working(f"classifying the images of {folder}"):
+        questions = labelling.read_questions(folder)
+        if not questions.open:
+            raise ValueError(f"{folder} has no open question: refprior suggest {folder} asks some")
         run = load(folder)
         questions = labelling.answer(questions, [_class(label, run.data.classes) for label in labels])
         named = labelling.classifier(run, questions)
@@ -67,7 +69,7 @@ def answer(
         right = labelling.classify(run, named, run.task.test.images) == run.task.test.labels
         out = out or folder / "answers.csv"
         _write_csv(out, found)
-    labelling.write_questions(folder, questions)  # last: answers that count have been acted on
+        labelling.write_questions(folder, questions)  # last: answers that count have been acted on
     accuracy = 100 * right.double().mean().item()
     print(f"{counted(len(questions.answers), 'label')}: {accuracy:.1f} % of the test images are right")
     print(f"The class of every unlabelled image: {out}")

@@ -20,6 +20,8 @@ def check_file(*paths: Path | None) -> None:
     for path in filter(None, paths):
         if path.is_dir():
             raise ValueError(f"{path} is a folder: give the name of a file in it")
+        if path.exists() and not path.is_file():
+            raise ValueError(f"{path} is there and is not a file: it is not replaced")
         check_folder(path.parent)
 
 

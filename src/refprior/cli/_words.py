@@ -8,8 +8,9 @@ from refprior._words import printable
 
 
 def one_line(error: BaseException) -> str:
-    """The message of an error, without line breaks."""
-    return printable(" ".join(str(error).split()))
+    """The message of an error, without line breaks; one that quotes a very long value is cut."""
+    line = printable(" ".join(str(error).split()))
+    return line if len(line) <= 1000 else f"{line[:1000]}…"
 
 
 def wrapped(text: str) -> str:

@@ -22,7 +22,7 @@ UNLABELLED = "unlabelled"
 _TRAIN, _TEST, _VALIDATION = "train", "test", ("val", "valid", "validation")
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # Pillow's others run programs, or are rare
 _MOST_PIXELS = 52_000_000  # of one picture
-_MANY_PIXELS, _MOST_PACKED = 20_000_000, 50  # a picture of many pixels has at most so many from each byte of its file
+_MANY_PIXELS, _MOST_PACKED = 4_000_000, 200  # a picture of many pixels has at most so many from each byte of its file
 _LARGEST = 200_000_000  # bytes of one file
 _COPIES = 3  # of the images, until the parts of a data set are made of them
 

@@ -164,7 +164,7 @@ class Solution:
 
     def __str__(self) -> str:
         lines = [] if self.certified else [f"not certified: {self.shortfall}"]
-        kind = "certified" if self.atoms_certified else "used"
+        kind = "certified" if self.atoms_certified and self.certified else "used"
         information = f"{self.information + 0.0:.{decimals_within(self.gap)}f}"
         lines.append(f"{len(self.weights)} atoms ({kind}), information {information} nats, gap {self.gap:.1e}")
         if self.proof is not None:

@@ -77,12 +77,13 @@ def save(run: Path, state: State, metrics: Written) -> Path:
 def set_aside(run: Path, step: int) -> None:
     """Rename a damaged checkpoint, so that it no longer counts as one."""
     record = run / FOLDER / f"step-{step:08}.json"
-    record.replace(record.with_suffix(".json.damaged"))
+    with suppress(FileNotFoundError):
+        record.replace(record.with_suffix(".json.damaged"))
 
 
 def steps(run: Path) -> list[int]:
     """Steps of which there is a checkpoint, the latest first."""
-    names = (re.fullmatch(r"step-(\d{8,})\.json", path.name) for path in (run / FOLDER).glob("step-*.json"))
+    names = (re.fullmatch(r"step-([0-9]{8,})\.json", path.name) for path in (run / FOLDER).glob("step-*.json"))
     return sorted((int(match[1]) for match in names if match), reverse=True)
 
 

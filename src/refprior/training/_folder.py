@@ -27,7 +27,7 @@ def locked(folder: Path) -> Iterator[None]:
     """Keep other processes out of a run folder, which is made if needed."""
 
     def refuse(holder: str) -> None:
-        raise ValueError(f"{folder} is in use: {holder} trains there")
+        raise ValueError(f"{folder} is in use: {holder} works there")
 
     check_no_links(folder)
     with _files.locked(folder, refuse):
@@ -83,7 +83,8 @@ class Metrics:
         """known: what a checkpoint knows of it. Lines after that are cut: they will be written again."""
         self.path = folder / METRICS
         content = _checked(self.path, known)[: known.size] if known.size else b""
-        if not self.path.exists() or self.path.stat().st_size > known.size:
+        found = self.path.stat() if self.path.exists() else None
+        if found is None or found.st_size > known.size or found.st_nlink > 1:  # other names keep what they had
             write_bytes(self.path, content)
         self.size, self.digest = known.size, hashlib.sha256(content)
         self.waiting = b""
@@ -120,7 +121,8 @@ def read_records(folder: Path, known: Written | None = None) -> list[Record]:
         raise ValueError(f"{folder} has no {METRICS}: nothing was trained there")
     content = read_bytes(path, _LIMIT) if known is None else _checked(path, known)
     records = []
-    for number, line in enumerate(content.splitlines(), start=1):
+    whole = content[: content.rfind(b"\n") + 1]  # the last line may still be in the making
+    for number, line in enumerate(whole.splitlines(), start=1):
         try:
             records.append(Record.from_dict(decode(line)))
         except ValueError as error:

@@ -18,7 +18,7 @@ from refprior.training import _folder as folder
 from refprior.training import _snapshot as snapshot
 from refprior.training._device import usable_device
 from refprior.training._header import Origin, check_same_parts, check_same_run, make_header, write_header
-from refprior.training._loop import State, begin, optimise
+from refprior.training._loop import State, begin, last_record, optimise
 from refprior.training._memory import check_training_fits
 from refprior.training._randomness import own_randomness
 from refprior.training._recipe import Recipe
@@ -107,6 +107,10 @@ def _train_stage(recipe: Recipe, path: Path, origin: Origin | None, session: Ses
         history = checkpoint.read_history(path)
         if state.step == recipe.steps:
             log.warning("%s is complete: all %d steps are done", path, recipe.steps)
+            if not history:  # its metrics were lost
+                metrics.append(last_record(recipe, task, state))
+                checkpoint.save(path, state, metrics.sync())
+                history = checkpoint.read_history(path)
         else:
             history += _train_in_folder(recipe, task, state, Saver(path, metrics, session.save_every), session)
     return _run(recipe, task, state, history, path)

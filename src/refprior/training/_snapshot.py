@@ -6,6 +6,7 @@ the images and their labels. A run that kept no snapshots is seen through its ch
 
 # K particles, n probe images, C classes
 
+import hashlib
 import json
 import logging
 import math
@@ -105,10 +106,11 @@ def save(run: Path, task: Task, state: State) -> None:
     images = probe(task)
     (run / FOLDER).mkdir(exist_ok=True)
     if not (run / FOLDER / PROBE).exists():
-        classes = {"classes": json.dumps(task.classes)}
-        write_tensors(run / FOLDER / PROBE, {"images": images.images, "labels": images.labels}, classes)
+        _write(
+            run / FOLDER / PROBE, {"images": images.images, "labels": images.labels}, classes=json.dumps(task.classes)
+        )
     taken = take(task, state.step, state.particles, state.normaliser)
-    write_tensors(_file(run, taken.step), {"log_p": taken.log_p, "log_prior": taken.log_prior})
+    _write(_file(run, taken.step), {"log_p": taken.log_p, "log_prior": taken.log_prior})
 
 
 def take(task: Task, step: int, particles: Particles, normaliser: Normaliser) -> Snapshot:
@@ -139,7 +141,7 @@ def film(path: Path | str, **parts: Any) -> Film:
 
 def read(run: Path, header: Header) -> Film | None:
     """The snapshots of a run folder; None if it has none. No file is read that is larger than its kind can be."""
-    names = (re.fullmatch(r"step-(\d{8,})\.safetensors", path.name) for path in (run / FOLDER).glob("step-*"))
+    names = (re.fullmatch(r"step-([0-9]{8,})\.safetensors", path.name) for path in (run / FOLDER).glob("step-*"))
     found = sorted(int(match[1]) for match in names if match)
     if not found:
         return None
@@ -185,6 +187,19 @@ def _read_probe(path: Path, size: int) -> tuple[Examples, tuple[str, ...]]:
         raise ValueError(f"{path} is damaged: {in_short(error)}") from None
 
 
+def _write(path: Path, tensors: dict[str, Tensor], **metadata: str) -> None:
+    """A file of tensors that holds its own checksum."""
+    write_tensors(path, tensors, {**metadata, "sha256": _digest(tensors, metadata)})
+
+
+def _digest(tensors: dict[str, Tensor], metadata: dict[str, str]) -> str:
+    digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
+    for name, tensor in tensors.items():
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
 def _read(path: Path, numbers: float, *names: str) -> tuple[list[Tensor], dict[str, str]]:
     """Tensors of that many numbers together, at most, and what else the file says."""
     size = path.stat().st_size if path.exists() else 0
@@ -193,6 +208,9 @@ def _read(path: Path, numbers: float, *names: str) -> tuple[list[Tensor], dict[s
     check_memory(2.0 * size, f"{path}, {in_bytes(size)},")
     try:
         with safe_open(path, "pt") as file:
-            return [file.get_tensor(name) for name in names], file.metadata() or {}
+            tensors, metadata = {name: file.get_tensor(name) for name in names}, file.metadata() or {}
+        if metadata.pop("sha256", None) != _digest(tensors, metadata):
+            raise ValueError(f"{path} is damaged: its content does not match its checksum")
+        return list(tensors.values()), metadata
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{path} cannot be read: {in_short(error)}") from None

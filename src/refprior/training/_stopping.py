@@ -8,6 +8,8 @@ from types import FrameType
 
 from refprior._signals import hearing
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)  # of people, systems, terminals, schedulers
+
 
 class Stopped(KeyboardInterrupt):
     """The run was asked to stop and did, with everything saved.
@@ -44,12 +46,12 @@ class Interrupted(BaseException):
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Ctrl-C and SIGTERM raise `Stopped` where they arrive."""
+    """The signals raise `Stopped` where they arrive."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise Stopped("terminated", number)
 
-    with hearing(stop, signal.SIGINT, signal.SIGTERM):
+    with hearing(stop, *SIGNALS):
         yield
 
 
@@ -57,5 +59,5 @@ def terminable() -> Iterator[None]:
 def stopping() -> Iterator[Stop]:
     """Listen to people, systems, terminals and schedulers."""
     stop = Stop()
-    with hearing(stop, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+    with hearing(stop, *SIGNALS):
         yield stop
