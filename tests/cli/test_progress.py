@@ -54,3 +54,16 @@ def test_what_takes_long_says_so_on_stderr(capsys: pytest.CaptureFixture[str], m
         time.sleep(0.4)
     seen = capsys.readouterr()
     assert (seen.out, seen.err) == ("", "thinking hard: 3 of 7, 0 s\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("recipes",), ("data", "list"), ("exact", "coin", "-n", "10"), ("exact", "two-stage", "-m", "1", "-n", "10")],
+    ids=" ".join,
+)
+def test_other_tables_fit_80_columns_too(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    lines = in_terminal(80, *arguments, cwd=tmp_path)
+    assert len(lines) > 3
+    shown = [line for line in lines if not line.startswith("data folder")]
+    assert max(map(len, shown)) <= 80
+    assert not any("…" in line for line in shown)
