@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -166,12 +167,9 @@ def read_json(path: Path) -> Any:
 
 def decode(text: bytes) -> Any:
     """What JSON text holds, not nested more deeply than any record is."""
-    try:
-        content = msgspec.json.decode(text)
-    except RecursionError as error:
-        raise ValueError(str(error)) from None
-    _check_depth(content)
-    return content
+    if text.count(b"[") + text.count(b"{") > _DEPTH and _depth(text) > _DEPTH:
+        raise ValueError(f"it is nested more than {_DEPTH} levels deep")
+    return msgspec.json.decode(text)
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
@@ -210,20 +208,11 @@ def _checksum(content: dict[str, Any]) -> str | None:
         return None
 
 
-def _check_depth(content: Any) -> None:
-    """Refuse what is nested more deeply than any record, before anything goes down into it."""
-    level = [content]
-    for _ in range(_DEPTH):
-        level = [item for value in level for item in _inside(value)]
-        if not level:
-            return
-    raise ValueError(f"it is nested more than {_DEPTH} levels deep")
-
-
-def _inside(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else []
+def _depth(text: bytes) -> int:
+    """How deeply the brackets of JSON text are nested, those within strings left out."""
+    brackets = (match[0] for match in re.finditer(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', text, re.DOTALL))
+    steps = ((1 if bracket in b"[{" else -1) for bracket in brackets if len(bracket) == 1)
+    return max(accumulate(steps), default=0)
 
 
 def _sync_folder(folder: Path) -> None:
