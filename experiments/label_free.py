@@ -40,14 +40,14 @@ def pixels(images: Tensor) -> np.ndarray:
 
 def matched(clusters: np.ndarray, task: Task) -> float:
     """Accuracy of clusters of the test part, matched to its classes."""
-    found, labels = torch.from_numpy(clusters).long(), task.test.labels
+    found, labels = torch.from_numpy(clusters).long(), task.held_out.labels
     return 100 * (match(found, labels, len(task.classes))[found] == labels).double().mean().item()
 
 
 def k_means_of_pixels(task: Task) -> float:
     found = KMeans(len(task.classes), n_init=10, random_state=0)
     return matched(
-        found.fit(pixels(evenly_spaced(task.unlabelled, CONSENSUS_IMAGES))).predict(pixels(task.test.images)), task
+        found.fit(pixels(evenly_spaced(task.unlabelled, CONSENSUS_IMAGES))).predict(pixels(task.held_out.images)), task
     )
 
 
@@ -61,7 +61,7 @@ def spectral_of_pixels(task: Task) -> float:
         assign_labels="cluster_qr",
         random_state=0,
     ).fit_predict(pool)
-    return matched(KNeighborsClassifier(10).fit(pool, found).predict(pixels(task.test.images)), task)
+    return matched(KNeighborsClassifier(10).fit(pool, found).predict(pixels(task.held_out.images)), task)
 
 
 def k_means_of_code(run: Run) -> float:
@@ -92,11 +92,11 @@ def few_labels(run: Run, truth: Tensor, budget: int) -> tuple[float, float]:
 
 
 def test(run: Run) -> Tensor:
-    return run.task.test.images
+    return run.task.held_out.images
 
 
 def accuracy(run: Run, classes: Tensor) -> float:
-    return 100 * (classes == run.task.test.labels).double().mean().item()
+    return 100 * (classes == run.task.held_out.labels).double().mean().item()
 
 
 def measure(path: Path) -> tuple[tuple[str, str], Row]:
@@ -109,7 +109,7 @@ def measure(path: Path) -> tuple[tuple[str, str], Row]:
     if not torch.equal(full.images, run.task.unlabelled):
         raise ValueError(f"the labels of {run.data.name} do not belong to the images of {path}")
     row = {
-        "consensus": 100 * evaluation.consensus.test,
+        "consensus": 100 * (evaluation.consensus.test or math.nan),
         "stability": 100 * (evaluation.consensus.stability or math.nan),
     }
     row["k-means, code"] = k_means_of_code(run)

@@ -124,6 +124,7 @@ def test_the_label_free_example_finds_the_classes() -> None:
 def test_examples_reach_the_accuracy_of_the_recipe(script: str, recipe: rp.Recipe) -> None:
     found = rp.train(recipe).result.evaluation
     assert found is not None
+    assert found.accuracy is not None
     assert accuracy_of(script, recipe.steps) > found.accuracy - 0.02
 
 

@@ -50,7 +50,7 @@ def test_a_label_for_each_typical_image_names_everything(run: Run, truth: list[i
     asked = suggest(run, budget)
     assert len(set(asked.open)) == budget
     answered = answer(asked, [truth[i] for i in asked.open])
-    assert accuracy(run, answered, run.task.test) > 0.9
+    assert accuracy(run, answered, run.task.held_out) > 0.9
 
 
 def test_three_questions_are_of_three_classes(run: Run, truth: list[int]) -> None:
@@ -138,6 +138,6 @@ def test_a_run_that_was_loaded_asks_and_answers_as_the_trained_one(run: Run, tru
     asked = suggest(loaded, 4)
     assert asked == suggest(trained, 4)
     answered = answer(asked, [truth[i] for i in asked.open])
-    images = run.task.test.images
+    images = run.task.held_out.images
     predicted = classify(loaded, classifier(loaded, answered), images)
     assert torch.equal(predicted, classify(trained, classifier(trained, answered), images))

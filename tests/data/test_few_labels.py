@@ -49,7 +49,7 @@ def root(tmp_path: Path) -> Path:
 def test_parts_are_disjoint_and_whole(data: DataSet) -> None:
     task = FewLabels(data, labels=12, seed=5, validation=40)()
     assert task.validation is not None
-    parts = [index(p) for p in (task.labelled.images, task.validation.images, task.unlabelled, task.test.images)]
+    parts = [index(p) for p in (task.labelled.images, task.validation.images, task.unlabelled, task.held_out.images)]
     assert [len(p) for p in parts] == [12, 40, 268, 80]
     assert sorted(i for p in parts for i in p) == list(range(400))
     assert np.bincount(task.labelled.labels).tolist() == [3] * 4
@@ -140,7 +140,7 @@ def test_squares_of_pixels_become_one() -> None:
     made = data_set("toy", "ab", (images, np.arange(20) % 2), (images, np.arange(20) % 2))
     task = FewLabels(made, labels=2, validation=2, shrink=2)()
     assert task.validation is not None
-    for part in (task.labelled.images, task.validation.images, task.unlabelled, task.test.images):
+    for part in (task.labelled.images, task.validation.images, task.unlabelled, task.held_out.images):
         assert (part.shape[1:], part.dtype) == ((1, 2, 3), torch.uint8)
         assert (part[:, 0, 0, 0] == 25).all()  # 25.25 is rounded
         assert not part[:, 0, 1:].any()
@@ -194,7 +194,7 @@ def test_mnist_from_a_data_folder_and_from_its_own_folder(root: Path, monkeypatc
     first, second = (FewLabels("mnist", labels=20, validation=30, folder=str(f))() for f in (root, root / "mnist"))
     monkeypatch.setenv("REFPRIOR_DATA", str(root))
     third = FewLabels("mnist", labels=20, validation=30)()
-    assert (len(first.labelled), len(first.unlabelled), len(first.test)) == (20, 250, 50)
+    assert (len(first.labelled), len(first.unlabelled), len(first.held_out)) == (20, 250, 50)
     for other in (second, third):
         assert torch.equal(first.labelled.images, other.labelled.images)
     assert torch.equal(first.labelled.images[:, 0, 0, 0].long(), first.labelled.labels)
@@ -222,7 +222,7 @@ def test_data_may_be_a_npz_file(tmp_path: Path) -> None:
     np.savez(path, images=IMAGES, labels=LABELS, split=(np.arange(400) >= 320).astype(int))
     task = FewLabels(str(path), labels=4)()
     assert (task.name, index(task.labelled.images)) == ("mine", FIXED_0)
-    assert len(task.test) == 80
+    assert len(task.held_out) == 80
 
 
 def test_data_may_be_a_folder_of_images(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_data_may_be_a_folder_of_images(tmp_path: Path) -> None:
     task = FewLabels(str(tmp_path), labels=6, validation=3)()
     assert task.classes == ("ape", "bee", "cat")
     assert task.shape == (1, 4, 6)
-    assert [len(p) for p in (task.labelled, task.unlabelled, task.test)] == [6, 3 + 7, 3]
+    assert [len(p) for p in (task.labelled, task.unlabelled, task.held_out)] == [6, 3 + 7, 3]
     assert torch.equal(task.labelled.images[:, 0, 0, 0] // 50, task.labelled.labels)
     assert set(task.unlabelled[-7:, 0, 0, 0].tolist()) == set(range(200, 207))
     everything = FewLabels(str(tmp_path), labels=None)()
@@ -251,7 +251,7 @@ def test_the_five_superclasses_load_as_tasks(name: str) -> None:
     task = FewLabels("cifar100", labels=100, validation=250, classes=name, folder=str(FIVE))()
     assert task.name == f"cifar100-{name}"
     assert task.validation is not None
-    sizes = [len(part) for part in (task.labelled, task.unlabelled, task.validation, task.test)]
+    sizes = [len(part) for part in (task.labelled, task.unlabelled, task.validation, task.held_out)]
     assert (len(task.classes), sizes) == (5, [100, 2150, 250, 500])
     assert task.shape == (3, 32, 32)
 

@@ -114,7 +114,7 @@ def test_standard_deviations_are_a_power_of_the_first(whitening: float) -> None:
 @pytest.mark.parametrize("inputs", [PrincipalComponents(3), Standardise(), Standardise(centre="pixel")], ids=str)
 def test_images_of_the_test_part_move_nothing(inputs: PrincipalComponents | Standardise) -> None:
     made = mixed()
-    other = replace(made, test=replace(made.test, images=255 - made.test.images))
+    other = replace(made, test=replace(made.held_out, images=255 - made.held_out.images))
     first, second = (inputs.fit(one.training_images).state_dict() for one in (made, other))
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)

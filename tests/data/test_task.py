@@ -69,8 +69,18 @@ def test_bad_arrays_are_named_with_their_numbers(message: str) -> None:
         task(**BAD[message])
 
 
+def test_what_is_measured_is_the_test_part_or_else_the_validation_part() -> None:
+    kept = (IMAGES[:9], LABELS[:9])
+    assert task(validation=kept).held_out.images[0, 0, 0, 0] == IMAGES[2900, 0, 0, 0] // 2
+    assert torch.equal(task(test=None, validation=kept).held_out.images, torch.from_numpy(IMAGES[:9]))
+    with pytest.raises(ValueError, match="task 'arrays' has neither a test nor a validation part"):
+        _ = task(test=None).held_out
+    moved = task(test=None).to(torch.device("cpu"))
+    assert moved.test is None
+
+
 def test_what_no_run_could_use_is_refused() -> None:
-    with pytest.raises(ValueError, match="has no test images"):
+    with pytest.raises(ValueError, match="the test part of task 'arrays' is empty: leave it out"):
         task(test=(IMAGES[:0], LABELS[:0]))
     with pytest.raises(ValueError, match="neither labelled nor unlabelled"):
         task(labelled=(IMAGES[:0], LABELS[:0]), unlabelled=IMAGES[:0], classes=["a", "b", "c"])

@@ -24,6 +24,7 @@ def test_label_free_transfer_runs_and_tells_classes_apart() -> None:
     found = run.result.evaluation
     assert found is not None
     assert found.consensus is not None
+    assert found.consensus.test is not None
     assert found.consensus.test > 0.7  # chance is 0.2, matched a little more
 
 

@@ -21,7 +21,7 @@ def test_evaluation_is_in_evaluation_mode_and_leaves_the_mode_alone() -> None:
         return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Dropout(0.5), nn.Linear(64, 10))
 
     task, particles = DIGITS(), Particles(make, 2)
-    normaliser, images = Standardise().fit(task.training_images), task.test.images[:9]
+    normaliser, images = Standardise().fit(task.training_images), task.held_out.images[:9]
     particles(normaliser(images))  # moves the statistics
     alone = [particles.particle(k).eval()(normaliser(images)).log_softmax(-1) for k in range(2)]
     found = log_probabilities(particles, normaliser, images, 10, batch=4)
@@ -31,10 +31,10 @@ def test_evaluation_is_in_evaluation_mode_and_leaves_the_mode_alone() -> None:
 
 def test_predictions_are_of_the_targets_own_outputs() -> None:
     run = train(transferring(network=partial(MLP, (1, 8, 8), 6)))
-    log_p = run.log_probabilities(run.task.test.images[:5], weights="raw")
+    log_p = run.log_probabilities(run.task.held_out.images[:5], weights="raw")
     assert log_p.shape == (3, 5, 3)
     torch.testing.assert_close(log_p.logsumexp(-1), torch.zeros(3, 5), atol=1e-5, rtol=0)
-    assert run.predict(run.task.test.images[:5]).shape == (5, 3)
+    assert run.predict(run.task.held_out.images[:5]).shape == (5, 3)
 
 
 def test_all_parts_are_scored_with_both_kinds_of_weights() -> None:
@@ -47,6 +47,7 @@ def test_all_parts_are_scored_with_both_kinds_of_weights() -> None:
             log_p = log_probabilities(particles, run.normaliser, part.images, 10)
             expected = scores(log_p, part.labels, particles.log_prior.detach())
             assert getattr(getattr(found, name), weights) == expected
+    assert found.test is not None
     assert found.accuracy == found.test.ema.accuracy
     assert found.consensus is None
 
@@ -79,6 +80,7 @@ def test_consensus_of_the_run_is_scored_where_the_recipe_says_so() -> None:
     assert found is not None
     assert found.validation is not None
     assert found.stability is not None
+    assert found.test is not None
     assert 0.9 < found.test <= 1
     assert 0.9 < found.validation <= 1
     assert 0.9 < found.stability <= 1

@@ -23,6 +23,7 @@ def test_records_come_every_ten_steps_and_at_evaluations() -> None:
     assert history[-1].steps == 12
     evaluation = history[-1].evaluation
     assert evaluation is not None
+    assert evaluation.test is not None
     assert len(evaluation.test.ema.particles) == len(evaluation.test.raw.particles) == 2
     assert history[0].terms.keys() >= {"cross_entropy", "marginal_entropy", "conditional_entropy"}
     assert history[0].loss is not None
@@ -41,6 +42,7 @@ def test_supervised_learning_fits_its_labels() -> None:
     assert loss is not None
     assert evaluation is not None
     assert loss < 0.1
+    assert evaluation.test is not None
     assert evaluation.test.raw.accuracy > 0.6
 
 

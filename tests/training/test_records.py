@@ -49,6 +49,7 @@ def test_scores_that_are_no_numbers_read_back_as_such() -> None:
     record = replace(RECORD, evaluation=Evaluation(PartScores(SCORES, broken)))
     again = Record.from_dict(msgspec.json.decode(msgspec.json.encode(record)))
     assert again.evaluation is not None
+    assert again.evaluation.test is not None
     assert again.evaluation.test.ema == SCORES
     assert math.isnan(again.evaluation.test.raw.brier)
     assert math.isnan(again.evaluation.test.raw.reliability.confidence[1])

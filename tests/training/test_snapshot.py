@@ -44,8 +44,8 @@ def test_they_are_predictions_on_the_probe_images(run: tuple[Path, Run]) -> None
     expected = trained.log_probabilities(seen.probe.images, weights="raw")
     torch.testing.assert_close(seen.snapshots[-1].log_p, expected)
     assert not torch.allclose(seen.snapshots[0].log_p, expected)
-    matches = (seen.probe.images[7] == trained.task.test.images).flatten(1).all(1)
-    assert seen.probe.labels[7] in trained.task.test.labels[matches]
+    matches = (seen.probe.images[7] == trained.task.held_out.images).flatten(1).all(1)
+    assert seen.probe.labels[7] in trained.task.held_out.labels[matches]
 
 
 def test_taking_them_changes_nothing(run: tuple[Path, Run], recipe: Recipe, tmp_path: Path) -> None:

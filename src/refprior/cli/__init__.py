@@ -113,7 +113,7 @@ def evaluate(
     *,
     device: Device = "cpu",
     uncertain: Annotated[
-        Path | None, Parameter(help="Draw the test images that the particles disagree about most, with their votes.")
+        Path | None, Parameter(help="Draw the images that the particles disagree about most, with their votes.")
     ] = None,
 ) -> None:
     """Score the weights of a run folder again, with the particles weighted in several ways."""
@@ -125,6 +125,8 @@ def evaluate(
         run = load(folder, device=device)
         tables = _consensus_table(run) if run.recipe.readout == "consensus" else _score_tables(run, tell)
     print(f"{folder}: step {run.step} of {run.recipe.steps}")
+    if not tables:
+        print("The task has neither a test nor a validation part: there is nothing to score.")
     for title, rows in tables.items():
         print(f"\n{title}")
         print_table(rows, keys=1 if run.recipe.readout == "consensus" else 3)
@@ -268,7 +270,7 @@ def _consensus_table(run: "Run") -> dict[str, list[list[str]]]:
     lines = [["weights", "test %", "validation %", "stability %"]]
     for name, particles in {"ema": run.ema, "raw": run.particles}.items():
         found = evaluate_consensus(particles, run.normaliser, run.task)
-        shown = (found.test, found.validation, found.stability)
+        shown = (None,) * 3 if found is None else (found.test, found.validation, found.stability)
         lines.append([name, *("–" if value is None else f"{100 * value:.1f}" for value in shown)])
     return {"The outputs have no names: clusters of all particles' predictions, matched to the classes.": lines}
 

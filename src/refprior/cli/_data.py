@@ -118,13 +118,13 @@ def _view_sheet(task: "Task", rows: int, seed: int) -> "Image":
 
 
 def _image_sheet(task: "Task", rows: int) -> "Image":
-    """The labelled images of each class, then test images where they are too few."""
+    """The labelled images of each class, then those of the test part where they are too few."""
     import torch
 
     from refprior.views._sheet import image_sheet
 
-    images = torch.cat([task.labelled.images, task.test.images])
-    return image_sheet(images, torch.cat([task.labelled.labels, task.test.labels]), rows, task.name)
+    images = torch.cat([task.labelled.images, task.held_out.images])
+    return image_sheet(images, torch.cat([task.labelled.labels, task.held_out.labels]), rows, task.name)
 
 
 def _verify(source: "Source", root: Path) -> None:
@@ -153,14 +153,14 @@ def _count(name: str, root: Path, verdict: str) -> None:
 def _describe(task: "Task") -> None:
     from refprior.data import Standardise, duplicates
 
-    sizes = {"labelled": len(task.labelled), "unlabelled": len(task.unlabelled), "test": len(task.test)}
+    sizes = {"labelled": len(task.labelled), "unlabelled": len(task.unlabelled), "test": len(task.held_out)}
     sizes["validation"] = len(task.validation) if task.validation is not None else 0
     print(f"{task.name}: images {task.shape}, classes {', '.join(task.classes)}")
     print(", ".join(f"{count} {part}" for part, count in sizes.items()))
     fitted = Standardise().fit(task.training_images).state_dict()
     mean, std = (_numbers(fitted[name].flatten().tolist()) for name in ("mean", "std"))
     print(f"mean {mean}, standard deviation {std} per channel")
-    pairs = duplicates(task.unlabelled, task.test.images)
+    pairs = duplicates(task.unlabelled, task.held_out.images)
     print(f"{_shared(pairs)} in the unlabelled pool too{_first(pairs)}")
 
 

@@ -3,13 +3,17 @@
 import csv
 import io
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from refprior._words import counted, printable
 from refprior.cli._parameters import whole
 from refprior.cli._paths import check_file, check_picture
+
+if TYPE_CHECKING:
+    from refprior.posterior import Consensus
+    from refprior.training import Run
 
 Folder = Annotated[Path, Parameter(help="Folder of a finished run.")]
 
@@ -66,13 +70,23 @@ def answer(
         questions = labelling.answer(questions, [_class(label, run.data.classes) for label in labels])
         named = labelling.classifier(run, questions)
         found = [run.data.classes[y] for y in labelling.classify(run, named, run.task.unlabelled).tolist()]
-        right = labelling.classify(run, named, run.task.test.images) == run.task.test.labels
+        right = _right(run, named)
         out = out or folder / "answers.csv"
         _write_csv(out, found)
         labelling.write_questions(folder, questions)  # last: answers that count have been acted on
-    accuracy = 100 * right.double().mean().item()
-    print(f"{counted(len(questions.answers), 'label')}: {accuracy:.1f} % of the test images are right")
+    print(f"{counted(len(questions.answers), 'label')}{right}")
     print(f"The class of every unlabelled image: {out}")
+
+
+def _right(run: "Run", named: "Consensus") -> str:
+    """How many of the test images are right, where there are any to tell."""
+    from refprior.labelling import classify
+
+    test = run.task.test
+    if test is None:
+        return ""
+    right = classify(run, named, test.images) == test.labels
+    return f": {100 * right.double().mean().item():.1f} % of the test images are right"
 
 
 def _class(label: str, classes: tuple[str, ...]) -> int:

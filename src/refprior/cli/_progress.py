@@ -168,7 +168,10 @@ def _accuracy(record: "Record") -> list[str]:
     found = record.evaluation
     if found is None:
         return []
-    part = "test" if found.validation is None else "validation"
+    scored = found if found.consensus is None else found.consensus
+    part = next((name for name in ("validation", "test") if getattr(scored, name) is not None), None)
     if found.consensus is not None:
-        return [f"consensus, {part} {100 * getattr(found.consensus, part):.1f}%"]
-    return [f"{part} {100 * getattr(found, part).ema.accuracy:.1f}%"]
+        part = part or "stability"
+        value = getattr(found.consensus, part)
+        return [] if value is None else [f"consensus, {part} {100 * value:.1f}%"]
+    return [] if part is None else [f"{part} {100 * getattr(found, part).ema.accuracy:.1f}%"]

@@ -53,7 +53,7 @@ class Task:
     classes: tuple[str, ...]
     labelled: Examples
     unlabelled: Tensor  # (n, *shape)
-    test: Examples
+    test: Examples | None = None
     validation: Examples | None = None
     source: Examples | None = None  # of another task, to transfer from; labels 0 … source classes - 1
     source_classes: tuple[str, ...] = ()
@@ -67,8 +67,8 @@ class Task:
             if part is not None:
                 self.check_images(name, part.images)
                 check_labels(name, part.labels, len(self.classes))
-        if not len(self.test):
-            raise ValueError(f"task {self.name!r} has no test images to measure with")
+        if self.test is not None and not len(self.test):
+            raise ValueError(f"the test part of task {self.name!r} is empty: leave it out, test=None")
         if not len(self.labelled) and not len(self.unlabelled):
             raise ValueError(f"task {self.name!r} has neither labelled nor unlabelled images")
         if self.source is not None:
@@ -90,6 +90,14 @@ class Task:
         """All images that training may look at: labelled, unlabelled, source."""
         return [self.labelled.images, self.unlabelled, *([self.source.images] if self.source is not None else [])]
 
+    @property
+    def held_out(self) -> Examples:
+        """What a score is measured on: the test part, or the validation part of a task without one."""
+        part = self.validation if self.test is None else self.test
+        if part is None:
+            raise ValueError(f"task {self.name!r} has neither a test nor a validation part: nothing to measure with")
+        return part
+
     def to(self, device: torch.device) -> "Task":
         """The same task with its images on another device."""
         moved = copy(self)
@@ -106,13 +114,15 @@ class Task:
 def task_from_arrays(
     labelled: tuple[Array, Array],
     unlabelled: Array,
-    test: tuple[Array, Array],
+    test: tuple[Array, Array] | None = None,
     *,
     validation: tuple[Array, Array] | None = None,
     classes: Sequence[str] | None = None,
     name: str = "arrays",
 ) -> Task:
     """A task from your own arrays or tensors: images (n, channels, height, width), uint8 or float, and integer labels.
+
+    The test and validation parts are only measured with; without them a run reports its loss and its terms.
 
     >>> import numpy as np
     >>> import refprior as rp
@@ -130,7 +140,7 @@ def task_from_arrays(
         classes=tuple(classes) if classes is not None else numbered("labelled", known.labels.numpy()),
         labelled=known,
         unlabelled=_images("unlabelled", unlabelled),
-        test=examples("test", *test),
+        test=examples("test", *test) if test is not None else None,
         validation=examples("validation", *validation) if validation is not None else None,
     )
 

@@ -26,7 +26,7 @@ def transfer_task(source: Task, target: Task) -> Task:
     joined = replace(
         target, name=f"{source.name}-to-{target.name}", source=source.labelled, source_classes=source.classes
     )
-    parts = [target.labelled, target.test, *([target.validation] if target.validation is not None else [])]
+    parts = [part for part in (target.labelled, target.test, target.validation) if part is not None]
     mine = torch.cat([target.unlabelled, *(part.images for part in parts)])
     shared = {i for i, _ in duplicates(source.labelled.images, mine)}
     if len(shared) > MOST_SHARED * len(source.labelled):

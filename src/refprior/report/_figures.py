@@ -109,16 +109,17 @@ def _marker(steps: Sequence[int]) -> str:
 
 def _accuracy(axes: Axes, runs: Group) -> None:
     run = runs[0]
-    evaluations = run.evaluations
-    steps = list(evaluations)
-    particles = [[100 * a for a in e.test.ema.particles] for e in evaluations.values()]
+    part = _part(runs)
+    scores_by_step = {step: getattr(e, part).ema for step, e in run.evaluations.items()}
+    steps, found = list(scores_by_step), list(scores_by_step.values())
+    particles = [[100 * a for a in scores.particles] for scores in found]
     marker = _marker(steps)
     for k, line in enumerate(zip(*particles, strict=True)):
         axes.plot(steps, line, marker, color=_PARTICLE, lw=1, label="particles" if k == 0 else None)
-    ensemble = [100 * e.test.ema.accuracy for e in evaluations.values()]
+    ensemble = [100 * scores.accuracy for scores in found]
     axes.plot(steps, ensemble, marker, color=_ENSEMBLE, lw=2, label="ensemble")
     _title(axes, f"{run.label}, seed {run.seed}")
-    axes.set(xlabel="step", ylabel="test accuracy, EMA (%)")
+    axes.set(xlabel="step", ylabel=f"{part} accuracy, EMA (%)")
     axes.legend(frameon=False, loc="lower right")
 
 
@@ -141,7 +142,8 @@ def _entropies(axes: Axes, runs: Group) -> None:
 
 
 def _reliability(axes: Axes, runs: Group) -> None:
-    diagrams = [run.evaluation.test.ema.reliability for run in runs]
+    part = _part(runs)
+    diagrams = [getattr(run.evaluation, part).ema.reliability for run in runs]
     counts = [sum(c) for c in zip(*(d.counts for d in diagrams), strict=True)]
 
     def pooled(key: Literal["confidence", "accuracy"]) -> list[float]:
@@ -153,7 +155,7 @@ def _reliability(axes: Axes, runs: Group) -> None:
     axes.plot([0, 1], [0, 1], color="grey", lw=1, ls="--")
     axes.scatter(pooled("confidence"), pooled("accuracy"), s=sizes, color=_ENSEMBLE, alpha=0.7)
     _title(axes, runs[0].label)
-    axes.set(xlabel="confidence of the ensemble", ylabel="accuracy", xlim=(0, 1.05), ylim=(0, 1.05))
+    axes.set(xlabel="confidence of the ensemble", ylabel=f"{part} accuracy", xlim=(0, 1.05), ylim=(0, 1.05))
 
 
 def _same_range(every: Sequence[Axes]) -> None:
@@ -162,15 +164,21 @@ def _same_range(every: Sequence[Axes]) -> None:
         axes.set_ylim(low, 100)
 
 
+def _part(runs: Group) -> Literal["test", "validation"]:
+    """What is drawn: the test part, or the validation part of runs without one."""
+    return "validation" if any(run.evaluation.test is None for run in runs) else "test"
+
+
 def _named(runs: Group) -> bool:
-    """Where clusters are the classes, outputs alone have no accuracy."""
-    return runs[0].evaluation.consensus is None
+    """Where clusters are the classes, outputs alone have no accuracy; nor where there is no part to measure with."""
+    found = [run.evaluation for run in runs]
+    return found[0].consensus is None and all(getattr(e, _part(runs)) is not None for e in found)
 
 
 KINDS = (
     Kind(
         "Particles and ensemble",
-        "Test accuracy of single particles and of their ensemble while they train, of the first seed.",
+        "Accuracy of single particles and of their ensemble while they train, of the first seed.",
         _accuracy,
         _named,
         same_range=True,
@@ -186,7 +194,7 @@ KINDS = (
     ),
     Kind(
         "Calibration",
-        "Accuracy against confidence on the test part, all seeds together; the diagonal is perfect calibration, and "
+        "Accuracy against confidence, all seeds together; the diagonal is perfect calibration, and "
         "larger circles hold more images.",
         _reliability,
         _named,

@@ -14,7 +14,7 @@ from scipy.stats import spearmanr
 
 from refprior.posterior import transferability
 from refprior.report._figures import plain
-from refprior.report._table import Group, find_runs, group, summarise_finished
+from refprior.report._table import Group, accuracies, find_runs, group, summarise_finished
 from refprior.training import load
 
 PAIRS = {"transfer": "reference prior", "fine_tuning": "fine-tuning"}
@@ -61,7 +61,7 @@ def _by_cell(groups: Sequence[Group]) -> dict[tuple[str, str, str], list[float]]
             raise ValueError(
                 f"{other[0].path} and {runs[0].path} are one cell with different settings: keep them in two folders"
             )
-    return {key: [100 * run.evaluation.accuracy for run in runs] for key, runs in cells.items()}
+    return {key: found for key, runs in cells.items() if (found := accuracies(runs))}
 
 
 def from_median(values: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ import re
 import statistics
 from collections.abc import Sequence
 
-from refprior.report._table import EMPTY, Group
+from refprior.report._table import EMPTY, Group, accuracies
 
 # tab:cifar10_ssl, accuracy in per cent by the number of labels; * evaluated by its authors, (40) with 40 labels.
 PAPER_CIFAR10 = {
@@ -119,7 +119,9 @@ def _place(runs: Group, column: str) -> tuple[str, str]:
 
 
 def _cell(runs: Group) -> str:
-    values = [100 * run.evaluation.accuracy for run in runs]
+    values = accuracies(runs)
+    if not values:
+        return EMPTY
     spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
     return f"{statistics.mean(values):.2f}{spread} ({len(values)})"
 

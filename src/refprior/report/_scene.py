@@ -2,6 +2,7 @@
 
 # S snapshots, K particles, n probe images, m shown images, C classes
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,7 +15,7 @@ from refprior.geometry import Components, embedding, information_of_tuples, is_c
 from refprior.information import average, entropy, mixture, uniform
 from refprior.posterior import accuracy, consensus, match, output_code
 from refprior.report._table import Tell, silent
-from refprior.training._snapshot import Film, Snapshot
+from refprior.training._snapshot import UNKNOWN, Film, Snapshot
 
 SHOWN = 8  # images whose predictions are shown for a single particle
 MOST_PROBABILITIES = 10**8  # of labelings per snapshot; more would take minutes for a number next to the picture
@@ -25,7 +26,7 @@ Array = np.ndarray
 class Particle:
     """What a colour can show of each particle at each snapshot: (S, K) each."""
 
-    accuracy: Array
+    accuracy: Array  # NaN where the images have no labels
     entropy: Array  # mean over images, as a share of log C
     balance: Array  # entropy of the mean prediction as a share of log C: 0 is a constant particle
 
@@ -35,8 +36,8 @@ class ImageMap:
     """The images as all particles together see them, and their clusters."""
 
     coordinates: Array  # (S, n, 2) along the axes of the last snapshot
-    clusters: Array  # (n,) of the last snapshot, named by the class that they match best
-    accuracy: float  # share of images whose cluster is their class
+    clusters: Array  # (n,) of the last snapshot, named by the class that they match best, if the labels are known
+    accuracy: float | None  # share of images whose cluster is their class; None if the labels are not known
 
 
 @dataclass(frozen=True)
@@ -78,13 +79,14 @@ class Scene:
     images: Tensor  # (m, *shape)
     labels: list[int]  # (m,) of the shown images
     all_labels: list[int]  # (n,) of the probe images
+    known: bool  # whether the images have labels
     landmarks: dict[str, list[float]]  # models that are certain: of the truth, and of one class for all images
     distances: dict[str, float]  # Hellinger distance of each from the space of the axes
 
     @property
     def named(self) -> bool:
-        """Whether outputs are classes, so that a particle can be right."""
-        return self.outputs == self.classes
+        """Whether outputs are classes and the images have labels, so that a particle can be right."""
+        return self.known and self.outputs == self.classes
 
 
 def scene(
@@ -98,7 +100,7 @@ def scene(
     shown = _shown(probe.labels)
     classes = films[0].classes
     outputs = classes if named else tuple(f"output {c + 1}" for c in range(len(classes)))
-    certain = ({"truth": probe.labels} if named else {}) | _constant(probe.labels, outputs)
+    certain = ({"truth": probe.labels} if named and films[0].known else {}) | _constant(probe.labels, outputs)
     points = torch.stack([truth(y, len(classes)) for y in certain.values()])
     clouds = [_cloud(f, name, order, axes, shown, tell) for f, name, order in zip(films, names, orders, strict=True)]
     return Scene(
@@ -109,6 +111,7 @@ def scene(
         probe.images[shown],
         probe.labels[shown].tolist(),
         probe.labels.tolist(),
+        films[0].known,
         dict(zip(certain, axes.project(points).tolist(), strict=True)),
         dict(zip(certain, axes.distance(points).tolist(), strict=True)),
     )
@@ -163,9 +166,10 @@ def _cloud(film: Film, name: str, order: int, axes: Components, shown: Tensor, t
 
 def _particle(shots: Sequence[Snapshot], labels: Tensor) -> Particle:
     most = float(np.log(shots[0].log_p.shape[-1]))
+    unknown = math.nan if (labels == UNKNOWN).any() else 0.0
     each = [
         (
-            accuracy(s.log_p, labels).mean(-1),
+            accuracy(s.log_p, labels.clamp(min=0)).mean(-1) + unknown,
             entropy(s.log_p).mean(-1) / most,
             entropy(mixture(s.log_p.transpose(0, 1), uniform(s.log_p.shape[1], s.log_p))) / most,
         )
@@ -195,6 +199,7 @@ def _consensus(shots: Sequence[Snapshot], labels: Tensor) -> ImageMap:
     axes = principal_components(points[-1], count=2)
     last, classes = shots[-1].log_p, shots[-1].log_p.shape[-1]
     found = consensus(last, classes, shots[-1].log_prior).clusters(last)
-    names = match(found, labels, classes)[found]
-    right = (names == labels).double().mean().item()
+    known = bool((labels != UNKNOWN).all())
+    names = match(found, labels, classes)[found] if known else found
+    right = (names == labels).double().mean().item() if known else None
     return ImageMap(np.stack([axes.project(p).numpy() for p in points]), names.numpy(), right)

@@ -180,6 +180,11 @@ def _outputs(
     return None if found is None or run.evaluation.consensus is not None else score(getattr(found, weights))
 
 
+def accuracies(runs: Group) -> list[float]:
+    """Test accuracies in per cent, of the runs that have a test part."""
+    return [100 * found for run in runs if (found := run.evaluation.accuracy) is not None]
+
+
 def rows(groups: Sequence[Group]) -> list[list[str]]:
     """The cells of the table, the header first; a column that no run has a number for is left out.
 

@@ -10,7 +10,9 @@ from refprior.training import Run
 
 
 def uncertain_figure(run: Run, count: int = 12, columns: int = 4) -> Figure:
-    """Test images of the largest mutual information between label and particle; under each, what particles say.
+    """Images of the largest mutual information between label and particle; under each, what particles say.
+
+    They are of the test part; of the validation part or else of the unlabelled pool if the task has none.
 
     >>> import refprior as rp
     >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
@@ -18,18 +20,19 @@ def uncertain_figure(run: Run, count: int = 12, columns: int = 4) -> Figure:
     >>> len(rp.report.uncertain_figure(run, count=4).axes)
     4
     """
-    test = run.task.test
-    log_p = run.log_probabilities(test.images)  # (K, n, C)
-    between = run.uncertainty(test.images).between
-    chosen = between.topk(min(count, len(test))).indices
+    part = run.task.validation if run.task.test is None else run.task.test
+    images = run.task.unlabelled if part is None else part.images
+    log_p = run.log_probabilities(images)  # (K, n, C)
+    between = run.uncertainty(images).between
+    chosen = between.topk(min(count, len(images))).indices
     lines = -(-len(chosen) // columns)
     figure = Figure(figsize=(2.3 * columns, 2.6 * lines), layout="constrained")
     for place, index in enumerate(chosen.tolist(), start=1):
         axes = figure.add_subplot(lines, columns, place)
-        axes.imshow(picture(np.asarray(test.images[index].cpu())), cmap="gray", interpolation="nearest")
+        axes.imshow(picture(np.asarray(images[index].cpu())), cmap="gray", interpolation="nearest")
         votes = [run.task.classes[vote] for vote in log_p[:, index].argmax(-1).tolist()]
-        truth = run.task.classes[int(test.labels[index])]
-        axes.set_title(plain(f"truth {truth}, {between[index]:.2f} nats"), fontsize=9)
+        truth = "" if part is None else f"truth {run.task.classes[int(part.labels[index])]}, "
+        axes.set_title(plain(f"{truth}{between[index]:.2f} nats"), fontsize=9)
         axes.set_xlabel(plain(_counted(votes)), fontsize=8)
         axes.set(xticks=[], yticks=[])
     return figure

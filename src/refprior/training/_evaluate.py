@@ -30,12 +30,13 @@ def log_probabilities(
 
 
 def evaluate_all(recipe: Recipe, task: Task, normaliser: Normaliser, *, raw: Particles, ema: Particles) -> Evaluation:
-    """Scores on the test part, on the validation part if there is one, and of the consensus if the recipe reads it."""
-    validation = None
-    if task.validation is not None:
-        validation = PartScores(*(_scores(p, normaliser, task, task.validation) for p in (ema, raw)))
-    test = PartScores(*(_scores(p, normaliser, task, task.test) for p in (ema, raw)))
-    clustered = recipe.readout == "consensus" and math.isfinite(test.ema.negative_log_likelihood)
+    """Scores on the test and validation parts that there are, and of the consensus if the recipe reads it."""
+    test, validation = (
+        None if part is None else PartScores(*(_scores(p, normaliser, task, part) for p in (ema, raw)))
+        for part in (task.test, task.validation)
+    )
+    finite = all(math.isfinite(part.ema.negative_log_likelihood) for part in (test, validation) if part is not None)
+    clustered = recipe.readout == "consensus" and finite
     return Evaluation(test, validation, evaluate_consensus(ema, normaliser, task) if clustered else None)
 
 
@@ -44,12 +45,14 @@ def _scores(particles: Particles, normaliser: Normaliser, task: Task, part: Exam
     return scores(log_p, part.labels, particles.log_prior.detach())
 
 
-def evaluate_consensus(particles: Particles, normaliser: Normaliser, task: Task) -> ConsensusScores:
+def evaluate_consensus(particles: Particles, normaliser: Normaliser, task: Task) -> ConsensusScores | None:
     """Accuracy of clusters found in the unlabelled pool, matched to the classes of each part for this purpose only; and
-    how far two halves of the particles agree on the pool, which needs no label."""
+    how far two halves of the particles agree on the pool, which needs no label. None if a prediction is not finite."""
     classes, log_prior = len(task.classes), particles.log_prior.detach()
     images = evenly_spaced(task.unlabelled, CONSENSUS_IMAGES)
     pool = log_probabilities(particles, normaliser, images, classes)
+    if pool.isnan().any():
+        return None
     found = consensus(pool, classes, log_prior)
     accuracies = {}
     for name, part in {"test": task.test, "validation": task.validation}.items():
@@ -58,7 +61,7 @@ def evaluate_consensus(particles: Particles, normaliser: Normaliser, task: Task)
             right = match(clusters, part.labels, classes)[clusters] == part.labels
             accuracies[name] = right.float().mean().item()
     agree = stability(pool, classes, log_prior) if particles.count >= 4 else None
-    return ConsensusScores(accuracies["test"], accuracies.get("validation"), agree)
+    return ConsensusScores(accuracies.get("test"), accuracies.get("validation"), agree)
 
 
 def evenly_spaced(images: Tensor, most: int) -> Tensor:

@@ -39,9 +39,15 @@ def check_needs(recipe: Recipe, task: Task) -> None:
     )
 
 
+def _two_images(task: Task) -> Tensor:
+    """Two images to try things on, of those that training may look at."""
+    return torch.cat([part[:2] for part in task.training_images])[:2]
+
+
 def check_views(recipe: Recipe, task: Task) -> None:
     """Try the views on two images: whether they give as many of the same shape back."""
-    images, generator = task.test.images[:2], torch.Generator(task.test.images.device).manual_seed(0)
+    images = _two_images(task)
+    generator = torch.Generator(images.device).manual_seed(0)
     for name, view in {"weak": recipe.weak, "strong": recipe.strong}.items():
         seen = deepcopy(view)(images.clone(), generator)
         if not isinstance(seen, Tensor) or seen.shape != images.shape:
@@ -51,7 +57,7 @@ def check_views(recipe: Recipe, task: Task) -> None:
 
 def check_network(recipe: Recipe, particles: Particles, normaliser: Normaliser, task: Task) -> None:
     """Try the networks on two images: whether they take them, and give as many outputs as there are classes."""
-    inputs = normaliser(task.test.images[:2])
+    inputs = normaliser(_two_images(task))
     try:
         with torch.no_grad():
             outputs = particles.eval()(inputs).shape  # in evaluation: batch norm's statistics stay as they are

@@ -32,14 +32,14 @@ class ConsensusScores:
     True
     """
 
-    test: float
+    test: float | None = None
     validation: float | None = None
     stability: float | None = None  # share of the pool on which two halves of the particles agree; needs no label
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """All scores at one step.
+    """All scores at one step; None of a part that the task does not have.
 
     >>> import refprior as rp
     >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 2})
@@ -48,14 +48,16 @@ class Evaluation:
     True
     """
 
-    test: PartScores
+    test: PartScores | None = None
     validation: PartScores | None = None
     consensus: ConsensusScores | None = None
 
     @property
-    def accuracy(self) -> float:
+    def accuracy(self) -> float | None:
         """On the test part: of the consensus where clusters are scored, else of the moving average's ensemble."""
-        return self.test.ema.accuracy if self.consensus is None else self.consensus.test
+        if self.consensus is not None:
+            return self.consensus.test
+        return None if self.test is None else self.test.ema.accuracy
 
 
 @dataclass(frozen=True)

@@ -119,8 +119,8 @@ class Run:
         weighting: Weighting = "prior",
         average: Average = "probabilities",
     ) -> Scores:
-        """Scores on the test part, or on another one."""
-        part = self.task.test if part is None else part
+        """Scores on another part, or on the task's test part; on its validation part if it has no test part."""
+        part = self.task.held_out if part is None else part
         log_p = self.log_probabilities(part.images, weights=weights)
         return scores(log_p, part.labels, self.posterior(weights=weights, weighting=weighting), average)
 

@@ -35,6 +35,7 @@ from refprior.training._run import recipe_of, same_task
 
 FOLDER, PROBE = "snapshots", "probe.safetensors"
 PROBES = 200  # images
+UNKNOWN = -1  # the label of an unlabelled image
 _HEAD = 1 << 20  # bytes of names and shapes in a file, at most
 log = logging.getLogger("refprior")
 
@@ -64,6 +65,11 @@ class Film:
     classes: tuple[str, ...]
     snapshots: tuple[Snapshot, ...]
 
+    @property
+    def known(self) -> bool:
+        """Whether the images have labels; those of the unlabelled pool have none."""
+        return bool((self.probe.labels != UNKNOWN).all())
+
     def __post_init__(self) -> None:
         if not self.snapshots:
             raise ValueError(f"{self.path}: a film needs at least one snapshot")
@@ -74,7 +80,8 @@ class Film:
 
 
 def _check_labels(path: Path, labels: Tensor, classes: int) -> None:
-    if labels.dtype != torch.int64 or ((labels < 0) | (labels >= classes)).any():
+    known = labels if (labels != UNKNOWN).any() else labels[:0]
+    if labels.dtype != torch.int64 or ((known < 0) | (known >= classes)).any():
         raise ValueError(f"{path}: the labels of the images must be whole numbers from 0 to {classes - 1}")
 
 
@@ -96,9 +103,11 @@ def steps(recipe: Recipe) -> set[int]:
 
 
 def probe(task: Task) -> Examples:
-    """Images at equal intervals of the test part."""
-    count = min(PROBES, len(task.test))
-    return task.test[torch.linspace(0, len(task.test) - 1, count).long().to(task.test.labels.device)]
+    """Images at equal intervals of the test part; of the unlabelled pool, their labels UNKNOWN, if there is none."""
+    part = task.labelled if task.test is None else task.test
+    if task.test is None and len(task.unlabelled):
+        part = Examples(task.unlabelled, torch.full((len(task.unlabelled),), UNKNOWN, device=task.unlabelled.device))
+    return part[torch.linspace(0, len(part) - 1, min(PROBES, len(part))).long().to(part.labels.device)]
 
 
 def save(run: Path, task: Task, state: State) -> None:
