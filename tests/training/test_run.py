@@ -24,6 +24,7 @@ from refprior.networks import MLP, SmallCNN
 from refprior.posterior import predictive
 from refprior.training import NotFiniteError, Recipe, Run, load, train
 from refprior.training._evaluate import log_probabilities
+from refprior.views import Unchanged
 from tests import records
 from tests.training.interruption import stop
 from tests.training.recipes import DIGITS, Own, colours, convolutional, perceptron, second_stage
@@ -89,10 +90,39 @@ def test_the_posterior_is_that_of_the_labelled_images(run: Run) -> None:
 
 
 def test_images_of_another_kind_are_refused(run: Run) -> None:
-    with pytest.raises(ValueError, match=r"given images are torch\.float32, those of the training torch\.uint8"):
+    with pytest.raises(ValueError, match=r"given inputs are torch\.float32, those of the training torch\.uint8"):
         run.predict(np.zeros((2, 1, 8, 8), np.float32))
-    with pytest.raises(ValueError, match=r"given images are \(8, 8\), those of the training \(1, 8, 8\)"):
+    with pytest.raises(ValueError, match=r"given inputs are \(8, 8\), those of the training \(1, 8, 8\)"):
         run.predict(np.zeros((2, 8, 8), np.uint8))
+    with pytest.raises(ValueError, match=r"given inputs are -1 … 256, those of the training 0 … 255"):
+        run.predict(np.array([-1, 256]).repeat(64).reshape(2, 1, 8, 8))
+    for wrong in (["a"], [[1], [2, 3]], [None]):
+        with pytest.raises(ValueError, match="given inputs must be an array, a tensor or a list of numbers") as caught:
+            run.predict(wrong)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(ValueError, match=r"given inputs are \(\), those of the training \(1, 8, 8\)"):
+        run.predict(3)  # type: ignore[arg-type]
+
+
+def test_whole_numbers_are_taken_for_bytes(run: Run) -> None:
+    images = np.asarray(run.task.held_out.images[:3])
+    expected = run.predict(images)
+    for same in (images.astype(np.int64), images.astype(">u2"), images.tolist(), images[::-1].astype(np.int32)[::-1]):
+        assert (run.predict(same) == expected).all()
+
+
+def test_any_kind_of_float_is_taken_where_floats_were_trained_on() -> None:
+    images, labels = np.random.default_rng(0).normal(size=(30, 5)).astype(np.float16), np.arange(30) % 2
+    task = task_from_arrays((images[:6].astype(np.float64), labels[:6]), images[6:])
+    run = train(perceptron(task=task, network=partial(MLP, (5,), 2), weak=Unchanged(), strong=Unchanged(), steps=1))
+    expected = run.predict(images.astype(np.float32))
+    for same in (images, images.astype(np.float64), images.tolist(), torch.from_numpy(images).double()):
+        assert (run.predict(same) == expected).all()
+    assert run.predict(np.ones((2, 5), int)).shape == run.predict(torch.ones(2, 5, dtype=torch.bfloat16)).shape
+    with pytest.raises(ValueError, match=r"given inputs are torch\.uint8, those of the training torch\.float32"):
+        run.predict(np.ones((2, 5), np.uint8))
+    with pytest.raises(ValueError, match=r"given inputs are not finite as torch\.float32"):
+        run.predict(np.full((2, 5), 1e300))
 
 
 @pytest.mark.parametrize(
@@ -290,7 +320,7 @@ def test_images_of_floats_are_taken_as_they_were(tmp_path: Path) -> None:
     loaded = load(tmp_path / "run")
     assert loaded.data.dtype == "float32"
     assert_same_predictions(loaded, trained, trained.task.held_out.images)
-    with pytest.raises(ValueError, match=r"given images are torch\.uint8, those of the training torch\.float32"):
+    with pytest.raises(ValueError, match=r"given inputs are torch\.uint8, those of the training torch\.float32"):
         loaded.predict(np.zeros((2, 1, 8, 8), np.uint8))
 
 

@@ -3,12 +3,18 @@
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from refprior._words import in_short
+
 Array = np.ndarray | Tensor
+Inputs = Array | Sequence[Any]
+_WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32)
+_COMPLEX = (torch.complex32, torch.complex64, torch.complex128)
 PARTS = ("labelled", "unlabelled", "test", "validation", "source")
 
 
@@ -108,7 +114,10 @@ class Task:
 
     def check_images(self, name: str, images: Tensor) -> None:
         """Refuse images of another shape or type than the labelled ones."""
-        check_images(name, images, self.shape, self.labelled.images.dtype)
+        if tuple(images.shape[1:]) != self.shape:
+            raise ValueError(f"{name} images are {tuple(images.shape[1:])}, labelled {self.shape}")
+        if images.dtype != self.labelled.images.dtype:
+            raise ValueError(f"{name} images are {images.dtype}, labelled {self.labelled.images.dtype}")
 
 
 def task_from_arrays(
@@ -155,14 +164,39 @@ def examples(name: str, images: Array, labels: Array) -> Examples:
     return Examples(_images(name, images), torch.from_numpy(values.astype(np.int64)))
 
 
-def check_images(
-    name: str, images: Tensor, shape: tuple[int, ...], dtype: torch.dtype, *, like: str = "labelled"
-) -> None:
-    """Refuse images of another shape or type than those of the task, which an error calls `like`."""
-    if tuple(images.shape[1:]) != shape:
-        raise ValueError(f"{name} images are {tuple(images.shape[1:])}, {like} {shape}")
-    if images.dtype != dtype:
-        raise ValueError(f"{name} images are {images.dtype}, {like} {dtype}")
+def like_training(inputs: Inputs, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Inputs of the shape and type that a network was trained on; other types of number where that loses nothing."""
+    given = _tensor(inputs)
+    if tuple(given.shape[1:]) != shape or not given.dim():
+        raise ValueError(f"given inputs are {tuple(given.shape[1:])}, those of the training {shape}")
+    if given.dtype == dtype:
+        return given
+    if dtype.is_floating_point and given.dtype not in (torch.uint8, *_COMPLEX):
+        return _finite(given, dtype)
+    if not dtype.is_floating_point and given.dtype in _WHOLE:
+        whole = given.long()
+        if dtype == torch.uint8 and len(whole) and not (whole.min() >= 0 and whole.max() <= 255):
+            raise ValueError(f"given inputs are {whole.min()} … {whole.max()}, those of the training 0 … 255")
+        return whole.to(dtype)
+    raise ValueError(f"given inputs are {given.dtype}, those of the training {dtype}: convert them in the same way")
+
+
+def _finite(given: Tensor, dtype: torch.dtype) -> Tensor:
+    values = given.to(dtype)
+    if not values.isfinite().all():
+        raise ValueError(f"given inputs are not finite as {dtype}")
+    return values
+
+
+def _tensor(values: Inputs) -> Tensor:
+    """Anything with numbers in it as a tensor; what numpy and torch say of the rest is not for the caller."""
+    if isinstance(values, Tensor):
+        return values.detach()
+    try:
+        array = np.asarray(values)
+        return torch.from_numpy(np.ascontiguousarray(array, array.dtype.newbyteorder("=")))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"given inputs must be an array, a tensor or a list of numbers: {in_short(error)}") from None
 
 
 def _images(name: str, images: Array) -> Tensor:

@@ -20,7 +20,7 @@ from refprior._limits import check_memory
 from refprior._words import in_short
 from refprior.data import Examples, Normaliser, Task, TaskRecord
 from refprior.data._fingerprint import DTYPES, check_same_data
-from refprior.data._task import check_images
+from refprior.data._task import Inputs, like_training
 from refprior.methods import Loss, Needs, Step
 from refprior.particles import Particles
 from refprior.posterior import (
@@ -84,29 +84,30 @@ class Run:
             raise ValueError("the run has no record yet: it was stopped before its first")
         return self.history[-1]
 
-    def log_probabilities(self, images: np.ndarray | Tensor, *, weights: Weights = "ema") -> Tensor:
+    def log_probabilities(self, images: Inputs, *, weights: Weights = "ema") -> Tensor:
         """log p(y | x, w_k) of every particle: (n, *shape) -> (K, n, C)."""
         particles = self._particles(weights)
-        batch = torch.as_tensor(images).to(particles.prior_logits.device)
-        check_images("given", batch, self.data.shape, DTYPES[self.data.dtype], like="those of the training")
+        batch = like_training(images, self.data.shape, DTYPES[self.data.dtype]).to(particles.prior_logits.device)
         return log_probabilities(particles, self.normaliser, batch, len(self.data.classes))
 
     def predict(
         self,
-        images: np.ndarray | Tensor,
+        images: Inputs,
         *,
         weights: Weights = "ema",
         weighting: Weighting = "prior",
         average: Average = "probabilities",
     ) -> np.ndarray:
-        """p(y | x, x^n, y^n), eq:bayes_posterior_predictive_distribution: (n, *shape) -> (n, C) probabilities."""
+        """p(y | x, x^n, y^n), eq:bayes_posterior_predictive_distribution: (n, *shape) -> (n, C) probabilities.
+
+        images: an array, tensor or list; any kind of float where floats were trained on, whole numbers of 0 … 255 where
+        bytes were.
+        """
         log_p = self.log_probabilities(images, weights=weights)
         posterior = self.posterior(weights=weights, weighting=weighting)
         return np.asarray(predictive(log_p, posterior, average).exp().cpu())
 
-    def uncertainty(
-        self, images: np.ndarray | Tensor, *, weights: Weights = "ema", weighting: Weighting = "prior"
-    ) -> Uncertainty:
+    def uncertainty(self, images: Inputs, *, weights: Weights = "ema", weighting: Weighting = "prior") -> Uncertainty:
         """Total = within particles + between particles, in nats per image: (n, *shape) -> (n,) each."""
         log_p = self.log_probabilities(images, weights=weights)
         return uncertainty(log_p, self.posterior(weights=weights, weighting=weighting))
