@@ -100,6 +100,27 @@ def test_components_are_those_of_scikit_learn_up_to_sign_and_scale() -> None:
     assert np.allclose(np.abs(ours), np.abs(theirs), atol=2e-3)
 
 
+def features() -> Task:
+    """Features of 9 numbers, of very different lengths."""
+    random = np.random.RandomState(1)
+    values = random.randn(1200, 9) @ random.randn(9, 9) * random.gamma(1, 5, (1200, 1)) + 1
+    labels = np.arange(1200) % 2
+    return task_from_arrays((values[:10], labels[:10]), values[10:])
+
+
+def test_directions_are_projected_without_whitening_at_one_scale() -> None:
+    parts = features().training_images
+    values = torch.cat(parts).double().numpy()
+    directions = values / np.linalg.norm(values, axis=1, keepdims=True)
+    known = PCA(4).fit(directions)
+    inputs = PrincipalComponents(4, whitening=0, scale=3.0, unit_length=True).fit(parts)
+    ours, theirs = inputs(torch.cat(parts)).numpy(), known.transform(directions)
+    first = np.sqrt(known.explained_variance_[0] * 1199 / 1200)
+    assert np.allclose(np.abs(ours), np.abs(theirs) * 3 / first, atol=1e-4)
+    assert torch.allclose(inputs(torch.cat(parts)), inputs(7 * torch.cat(parts)), atol=1e-5)
+    assert inputs(torch.zeros(1, 9)).isfinite().all()
+
+
 @pytest.mark.parametrize("whitening", [0.0, 0.25, 1.0])
 def test_standard_deviations_are_a_power_of_the_first(whitening: float) -> None:
     parts = mixed().training_images
@@ -144,7 +165,15 @@ def test_units_of_the_images_do_not_matter() -> None:
 
 @pytest.mark.parametrize("kind", [np.uint8, np.float32, np.float64])
 @pytest.mark.parametrize(
-    "inputs", [Standardise(), Standardise("pixel", 0.5), PrincipalComponents(7, scale=0.5), Identity()], ids=str
+    "inputs",
+    [
+        Standardise(),
+        Standardise("pixel", 0.5),
+        PrincipalComponents(7, scale=0.5),
+        PrincipalComponents(7, 0, unit_length=True),
+        Identity(),
+    ],
+    ids=str,
 )
 def test_a_saved_normaliser_gives_the_same_bits(inputs: Any, kind: type) -> None:
     images = torch.from_numpy(MIXED.astype(kind))
@@ -177,5 +206,5 @@ def test_bad_settings_are_refused_in_words(inputs: Any, settings: dict[str, Any]
 
 
 def test_more_components_than_pixels_are_refused_with_numbers() -> None:
-    with pytest.raises(ValueError, match="images of 12 pixels have at most 12 components, got count=13"):
+    with pytest.raises(ValueError, match="inputs of 12 numbers have at most 12 components, got count=13"):
         PrincipalComponents(13).fit(mixed().training_images)

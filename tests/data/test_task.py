@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from refprior.data import Standardise, fingerprint
 from refprior.data._task import Task, task_from_arrays
 
 RANDOM = np.random.RandomState(0)
@@ -67,6 +68,61 @@ BAD: dict[str, dict[str, object]] = {
 def test_bad_arrays_are_named_with_their_numbers(message: str) -> None:
     with pytest.raises(ValueError, match=message):
         task(**BAD[message])
+
+
+VECTORS = RANDOM.randint(-9, 10, (3000, 7))
+
+
+def vectors(kind: type) -> Task:
+    values: np.ndarray = VECTORS.astype(kind)
+    return task(labelled=(values[:6], LABELS[:6]), unlabelled=values[6:90], test=(values[90:], LABELS[90:]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "kept"),
+    [
+        (np.float64, torch.float32),
+        (np.float16, torch.float32),
+        (np.bool_, torch.float32),
+        (np.int16, torch.int64),
+        (np.int64, torch.int64),
+        (np.uint8, torch.uint8),
+    ],
+)
+def test_vectors_may_be_any_numbers(kind: type, kept: torch.dtype) -> None:
+    made = vectors(kind)
+    assert made.shape == (7,)
+    assert made.labelled.images.dtype == made.unlabelled.dtype == made.held_out.images.dtype == kept
+    assert np.array_equal(made.unlabelled.numpy(), VECTORS[6:90].astype(kind).astype(np.float64))
+    inputs = Standardise().fit(made.training_images)(made.unlabelled)
+    assert inputs.dtype == torch.float32
+    assert fingerprint(made) == fingerprint(vectors(kind))
+
+
+SEQUENCES = RANDOM.rand(6, 9, 4)
+
+
+def test_sequences_of_floats_are_taken() -> None:
+    made = task(labelled=(SEQUENCES, LABELS[:6]), unlabelled=SEQUENCES, test=None)
+    assert made.shape == (9, 4)
+
+
+SHAPES: dict[str, np.ndarray] = {
+    r"\(6, 28, 28\), images are \(n, channels, height, width\): use x\[:, None\]": np.zeros((6, 28, 28)),
+    r"\(6, 9, 4\), images are \(n, channels, height, width\): use x\[:, None\]": np.zeros((6, 9, 4), np.uint8),
+    r"\(6, 32, 30, 3\), images are .* use np\.moveaxis\(x, -1, 1\)": np.zeros((6, 32, 30, 3), np.uint8),
+    r"\(6, 28, 28, 1\), images are .* use np\.moveaxis\(x, -1, 1\)": np.zeros((6, 28, 28, 1)),
+    r"\(6,\), expected \(n, features\)": np.zeros(6),
+    r"\(6, 0\), expected \(n, features\)": np.zeros((6, 0)),
+}
+
+
+@pytest.mark.parametrize("message", SHAPES)
+def test_shapes_that_are_not_of_inputs_are_refused_with_a_remedy(message: str) -> None:
+    inputs = SHAPES[message]
+    with pytest.raises(ValueError, match=f"labelled inputs are {message}") as caught:
+        task(labelled=(inputs, LABELS[:6]), unlabelled=inputs, test=None)
+    assert "\n" not in str(caught.value)
 
 
 def test_what_is_measured_is_the_test_part_or_else_the_validation_part() -> None:

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from refprior.data._task import PARTS, Examples, Task
 
-ImageType = Literal["uint8", "float16", "bfloat16", "float32", "float64"]
+ImageType = Literal["uint8", "int64", "float16", "bfloat16", "float32", "float64"]
 DTYPES: dict[ImageType, torch.dtype] = {
     "uint8": torch.uint8,
+    "int64": torch.int64,
     "float16": torch.float16,
     "bfloat16": torch.bfloat16,
     "float32": torch.float32,

@@ -16,12 +16,13 @@ from torch import Tensor
 from refprior._checks import number, one_of, whole_number
 
 _BLOCK = 1000  # images at a time
+_SHORTEST = 1e-12  # length that an input is divided by at least
 _NOTHING = 1e-9  # share of the first component's variance
 
 
 @dataclass(frozen=True, eq=False)
 class Normaliser:
-    """x ↦ (x - mean) / std, or with axes x ↦ (x - mean) · axes.
+    """x ↦ (x - mean) / std, or with axes x ↦ (x - mean) · axes; before it x ↦ x / |x| if `shortest` is given.
 
     >>> import torch
     >>> from refprior.data import Standardise
@@ -33,18 +34,22 @@ class Normaliser:
     mean: Tensor  # (channels, 1, 1), or (*shape) where the mean image is taken away
     std: Tensor | None = None  # (channels, 1, 1)
     axes: Tensor | None = None  # (D, J)
+    shortest: Tensor | None = None  # (), inputs are divided by their length, or by this if they are shorter
 
     def __call__(self, images: Tensor) -> Tensor:
         """Floats of the same shape, or components: (n, *shape) -> (n, *shape) or (n, J)."""
         mean = self.mean.to(images.device)
-        centred = images.to(mean.dtype) - mean
+        values = images.to(mean.dtype)
+        if self.shortest is not None:
+            values = _unit_length(values, float(self.shortest))
+        centred = values - mean
         if self.axes is not None:
             return centred.flatten(1) @ self.axes.to(images.device)
         return centred if self.std is None else centred / self.std.to(images.device)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The fitted numbers by name."""
-        numbers = {"mean": self.mean, "std": self.std, "axes": self.axes}
+        numbers = {"mean": self.mean, "std": self.std, "axes": self.axes, "shortest": self.shortest}
         return {name: tensor for name, tensor in numbers.items() if tensor is not None}
 
 
@@ -80,11 +85,14 @@ class Standardise:
 
 @dataclass(frozen=True)
 class PrincipalComponents:
-    """The first principal components in place of the pixels, brought a little nearer to each other in size.
+    """The first principal components in place of the features, brought a little nearer to each other in size.
 
     Gradient descent learns along the directions of largest variance first, and its step size is bounded by the
     largest. In photographs of clothes the first two components hold half of the variance, in digits a sixth: with one
     learning rate, networks do not learn both equally well. Components with a fixed first standard deviation do.
+
+    Features of a pretrained network are often compared by their angles: `PrincipalComponents(64, whitening=0,
+    unit_length=True)` divides each by its length, takes their mean away, projects, and has one scale for all.
 
     >>> import torch
     >>> from refprior.data import PrincipalComponents
@@ -97,6 +105,7 @@ class PrincipalComponents:
     count: int = 64
     whitening: float = 0.25  # 0 … 1: variances are raised to the power 1 - whitening
     scale: float = 1.0  # standard deviation of the first component
+    unit_length: bool = False  # every input is divided by its length first
 
     def __post_init__(self) -> None:
         whole_number("count", self.count, at_least=1)
@@ -105,8 +114,10 @@ class PrincipalComponents:
 
     def fit(self, parts: Sequence[Tensor]) -> Normaliser:
         """The axes of all parts together: (n, *shape) each."""
-        mean, axes = principal_axes(parts, self.count, self.whitening)
-        return Normaliser(mean, axes=axes * self.scale)
+        shortest = _SHORTEST if self.unit_length else None
+        mean, axes = principal_axes(parts, self.count, self.whitening, shortest)
+        kept = None if shortest is None else torch.tensor(shortest, dtype=mean.dtype)
+        return Normaliser(mean, axes=axes * self.scale, shortest=kept)
 
 
 @dataclass(frozen=True)
@@ -125,19 +136,21 @@ class Identity:
         return Normaliser(torch.zeros((), dtype=_float_type(parts)))
 
 
-def principal_axes(parts: Sequence[Tensor], count: int, whitening: float) -> tuple[Tensor, Tensor]:
+def principal_axes(
+    parts: Sequence[Tensor], count: int, whitening: float, shortest: float | None = None
+) -> tuple[Tensor, Tensor]:
     """The mean image, and the axes of the first components: (n, *shape) -> (*shape), (D, J).
 
     Along axis j the images have the standard deviation (λ_j / λ_1)^((1 - whitening) / 2), λ_j the variance of
-    component j. One D × D matrix is kept, in double precision.
+    component j. One D × D matrix is kept, in double precision. shortest: as in `Normaliser`.
     """
     pixels = math.prod(parts[0].shape[1:])
     if count > pixels:
-        raise ValueError(f"images of {pixels} pixels have at most {pixels} components, got count={count}")
+        raise ValueError(f"inputs of {pixels} numbers have at most {pixels} components, got count={count}")
     total = sum(len(part) for part in parts)
-    mean = _mean_image(parts).flatten()
+    mean = _mean_image(parts, shortest).flatten()
     second = torch.zeros(pixels, pixels, dtype=torch.float64, device=parts[0].device)
-    for block in _blocks(parts):
+    for block in _blocks(parts, shortest):
         centred = block.flatten(1).double() - mean
         second += centred.T @ centred
     variances, axes = (value.flip(-1)[..., :count] for value in torch.linalg.eigh(second / total))
@@ -165,16 +178,23 @@ def _statistics(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     return mean.to(_float_type(parts)), torch.where(std > 1e-6, std, torch.ones_like(std)).to(_float_type(parts))
 
 
-def _mean_image(parts: Sequence[Tensor]) -> Tensor:
-    """The mean over all images of all parts, in double precision: (n, *shape) -> (*shape)."""
+def _mean_image(parts: Sequence[Tensor], shortest: float | None = None) -> Tensor:
+    """The mean over all inputs of all parts, in double precision: (n, *shape) -> (*shape)."""
     total = torch.zeros(parts[0].shape[1:], dtype=torch.float64, device=parts[0].device)
-    for block in _blocks(parts):
+    for block in _blocks(parts, shortest):
         total += block.double().sum(0)
     return total / sum(len(part) for part in parts)
 
 
-def _blocks(parts: Sequence[Tensor]) -> Iterable[Tensor]:
-    return (block for part in parts if len(part) for block in part.split(_BLOCK))
+def _blocks(parts: Sequence[Tensor], shortest: float | None = None) -> Iterable[Tensor]:
+    blocks = (block for part in parts if len(part) for block in part.split(_BLOCK))
+    return blocks if shortest is None else (_unit_length(block.double(), shortest) for block in blocks)
+
+
+def _unit_length(values: Tensor, shortest: float) -> Tensor:
+    """Each input divided by its length: (n, *shape) -> (n, *shape). One of zeros stays as it is."""
+    lengths: Tensor = values.flatten(1).norm(dim=1).clamp(min=shortest)
+    return values / lengths.reshape(-1, *[1] * (values.dim() - 1))
 
 
 def _float_type(parts: Sequence[Tensor]) -> torch.dtype:

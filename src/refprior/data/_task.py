@@ -1,4 +1,8 @@
-"""A task: which images are labelled, which are not, and which are kept apart to measure with."""
+"""A task: which inputs are labelled, which are not, and which are kept apart to measure with.
+
+An input is an image, a row of a table, the features of another network, a sequence: a tensor of any shape. All are
+called images in names.
+"""
 
 from collections.abc import Sequence
 from copy import copy
@@ -28,7 +32,7 @@ class Examples:
     3
     """
 
-    images: Tensor  # (n, *shape), uint8 or floating point
+    images: Tensor  # (n, *shape), uint8, int64 or floating point
     labels: Tensor  # (n,) int64
 
     def __post_init__(self) -> None:
@@ -66,8 +70,8 @@ class Task:
 
     def __post_init__(self) -> None:
         kind = self.labelled.images.dtype
-        if kind != torch.uint8 and not kind.is_floating_point:
-            raise ValueError(f"images must be uint8 or floats, got {kind}")
+        if kind not in (torch.uint8, torch.int64) and not kind.is_floating_point:
+            raise ValueError(f"inputs must be uint8, int64 or floats, got {kind}")
         parts = {"labelled": self.labelled, "test": self.test, "validation": self.validation}
         for name, part in parts.items():
             if part is not None:
@@ -129,7 +133,10 @@ def task_from_arrays(
     classes: Sequence[str] | None = None,
     name: str = "arrays",
 ) -> Task:
-    """A task from your own arrays or tensors: images (n, channels, height, width), uint8 or float, and integer labels.
+    """A task from your own arrays or tensors: inputs and integer labels.
+
+    Inputs are images (n, channels, height, width), uint8 or float; vectors (n, features) of any numbers; or floats of
+    any other shape. Whole numbers of vectors are kept as they are, and become floats when they are normalised.
 
     The test and validation parts are only measured with; without them a run reports its loss and its terms.
 
@@ -144,6 +151,7 @@ def task_from_arrays(
     (9, 31)
     """
     known = examples("labelled", *labelled)
+    _check_shape(known.images)
     return Task(
         name=name,
         classes=tuple(classes) if classes is not None else numbered("labelled", known.labels.numpy()),
@@ -203,14 +211,30 @@ def _images(name: str, images: Array) -> Tensor:
     values = _array(images)
     if values.dtype == np.uint8:
         return torch.from_numpy(values.copy())
-    if not np.issubdtype(values.dtype, np.floating):
-        raise ValueError(f"{name} images must be uint8 or floats, got {values.dtype}")
+    if values.ndim == 2 and values.dtype.kind in "iu":
+        return torch.from_numpy(values.astype(np.int64))
+    if values.dtype.kind not in ("fb" if values.ndim == 2 else "f"):
+        raise ValueError(f"{name} images must be uint8 or floats, got {values.dtype}; vectors may be any numbers")
     with np.errstate(over="ignore"):  # infinite then, and refused
         values = values.astype(np.float32)
     finite = np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
     if not finite.all():
         raise ValueError(f"{name} image {int(np.argmin(finite))} is not finite ({(~finite).sum()} such images)")
     return torch.from_numpy(values)
+
+
+def _check_shape(inputs: Tensor) -> None:
+    """Refuse what is an image without its channels in their place."""
+    shape, remedy = tuple(inputs.shape), "images are (n, channels, height, width): use"
+    if len(shape) < 2 or 0 in shape[1:]:
+        raise ValueError(f"labelled inputs are {shape}, expected (n, features) or (n, channels, height, width)")
+    if len(shape) == 3 and (inputs.dtype == torch.uint8 or shape[1] == shape[2]):
+        raise ValueError(
+            f"labelled inputs are {shape}, {remedy} x[:, None]; sequences with as many steps as features "
+            "are a refprior.data.Task of your own"
+        )
+    if len(shape) == 4 and shape[3] in (1, 3) and min(shape[1:3]) > 3:
+        raise ValueError(f"labelled inputs are {shape}, {remedy} np.moveaxis(x, -1, 1)")
 
 
 def _array(values: Array) -> np.ndarray:
