@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from refprior.cli._progress import _accuracy
-from refprior.data import Task
-from refprior.methods import InformationOnly, ReferencePrior
+from refprior.data import Standardise, Task
+from refprior.methods import InformationOnly
 from refprior.report import group, rows, summarise, uncertain_figure, write_report
 from refprior.report._embed import write_embedding
 from refprior.report._pivot import pivot
@@ -116,5 +116,5 @@ def test_views_and_networks_are_tried_on_images_that_training_may_look_at() -> N
         seen.append(images)
         return images
 
-    check_views(perceptron(weak=view, strong=view, method=ReferencePrior()), WHOLE)
+    check_views(perceptron(weak=view, strong=view), Standardise().fit(WHOLE.training_images), WHOLE)
     assert all(torch.equal(images, WHOLE.labelled.images[:2]) for images in seen)

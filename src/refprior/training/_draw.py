@@ -71,16 +71,23 @@ class Sampler:
         images = task.unlabelled[index]
         kinds: dict[str, View] = {"clean": Unchanged(), "weak": self.weak, "strong": self.strong}
         pairs = zip(needs.view_names, needs.views, strict=True)
-        return index, Views({name: normaliser(kinds[kind](images, self.generator)) for name, kind in pairs})
+        return index, Views({name: see(kinds[kind], images, normaliser, self.generator) for name, kind in pairs})
 
     def _weak(self, images: Tensor, normaliser: Normaliser) -> Tensor:
-        return normaliser(self.weak(images, self.generator) if len(images) else images)
+        return see(self.weak, images, normaliser, self.generator) if len(images) else normaliser(images)
 
     def _take(self, part: Examples, name: str, count: int) -> Examples:
         """The next examples of a part; none of a part that is not drawn from."""
         stream = self.streams.get(name)
         index = torch.arange(0) if stream is None else stream.take(count)
         return part[index.to(part.images.device)]
+
+
+def see(view: View, images: Tensor, normaliser: Normaliser, generator: torch.Generator) -> Tensor:
+    """A view of images, normalised: of the images as they are stored, or of the inputs if the view declares that."""
+    if getattr(view, "normalised", False):
+        return view(normaliser(images), generator)
+    return normaliser(view(images, generator))
 
 
 def part_sizes(needs: Needs, task: Task) -> dict[str, int]:

@@ -44,12 +44,17 @@ def _two_images(task: Task) -> Tensor:
     return torch.cat([part[:2] for part in task.training_images])[:2]
 
 
-def check_views(recipe: Recipe, task: Task) -> None:
-    """Try the views on two images: whether they give as many of the same shape back."""
-    images = _two_images(task)
-    generator = torch.Generator(images.device).manual_seed(0)
+def check_views(recipe: Recipe, normaliser: Normaliser, task: Task) -> None:
+    """Try the views on two inputs: whether they give as many of the same shape back."""
     for name, view in {"weak": recipe.weak, "strong": recipe.strong}.items():
-        seen = deepcopy(view)(images.clone(), generator)
+        images = _two_images(task)
+        if getattr(view, "normalised", False):
+            images = normaliser(images)
+        generator = torch.Generator(images.device).manual_seed(0)
+        try:
+            seen = deepcopy(view)(images.clone(), generator)
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            raise ValueError(f"the {name} view does not take inputs of {tuple(images.shape[1:])}: {error}") from error
         if not isinstance(seen, Tensor) or seen.shape != images.shape:
             got = tuple(seen.shape) if isinstance(seen, Tensor) else type(seen).__name__
             raise ValueError(f"the {name} view makes {got} of {tuple(images.shape)}: it must keep number and shape")

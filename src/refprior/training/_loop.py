@@ -54,8 +54,8 @@ class State:
 def begin(recipe: Recipe, task: Task, device: torch.device, start: Particles | None = None) -> State:
     """The state before the first step, from new weights or from those of an earlier stage."""
     check_needs(recipe, task)
-    check_views(recipe, task)
     normaliser = recipe.inputs.fit(task.training_images)
+    check_views(recipe, normaliser, task)
     particles = first_weights(recipe, start).to(device)
     check_network(recipe, particles, normaliser, task)
     batches = torch.Generator().manual_seed(recipe.seed + 1)

@@ -1,6 +1,7 @@
 """Views: batched functions of (images, generator) that draw a transformation for every image.
 
-A view is any callable (n, *shape), torch.Generator -> (n, *shape); a user's own function is one.
+A view is any callable (n, *shape), torch.Generator -> (n, *shape); a user's own function is one. It gets the inputs as
+they are stored; one with an attribute `normalised = True` gets what the network would see.
 """
 
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from refprior.views._affine import Distort, Shift, affine, cutout, noise, shift
 from refprior.views._ctaugment import CTAugment
 from refprior.views._defaults import default_views
 from refprior.views._randaugment import RandAugment
+from refprior.views._vectors import Dropout, Noise, SwapNoise
 from refprior.views._weak import FlipCrop, Unchanged
 
 View = Callable[[Tensor, torch.Generator], Tensor]
@@ -41,10 +43,13 @@ class Learning(Protocol):
 __all__ = [
     "CTAugment",
     "Distort",
+    "Dropout",
     "FlipCrop",
     "Learning",
+    "Noise",
     "RandAugment",
     "Shift",
+    "SwapNoise",
     "Unchanged",
     "View",
     "affine",

@@ -21,6 +21,8 @@ def default_views(name: str, shape: tuple[int, ...]) -> tuple[Weak, Strong]:
     >>> rp.views.default_views("digits", (1, 8, 8))[0]
     Shift(pixels=1)
     """
+    if len(shape) != 3:
+        raise ValueError(f"default views are for images (channels, height, width), got {shape}: see Dropout, SwapNoise")
     if name.startswith(("digits", "mnist")):
         return _DIGITS if shape[-1] < 16 else _MNIST
     side = min(shape[-2:])

@@ -1,0 +1,93 @@
+"""Views of vectors: rows of a table, features of another network, sequences; they take inputs of any shape.
+
+Some act on what the network sees, after the normaliser: they declare `normalised`. There zero is the mean and one the
+standard deviation (with `Standardise()`), whatever the units of the data are.
+"""
+
+# n inputs
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from refprior.views._checks import check_within
+
+
+@dataclass(frozen=True)
+class Dropout:
+    """Each number of the normalised inputs set to zero, their mean, with probability `rate`.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> inputs, generator = torch.ones(1000, 8), torch.Generator().manual_seed(0)
+    >>> round(float(rp.views.Dropout(0.25)(inputs, generator).mean()), 2)
+    0.75
+    """
+
+    rate: float = 0.1
+    normalised: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_within(0, 1, rate=self.rate)
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        return torch.where(_chosen(images, self.rate, generator), torch.zeros_like(images), images)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Normal noise on the normalised inputs; `scale` is its standard deviation, in units of theirs.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> inputs, generator = torch.zeros(1000, 8), torch.Generator().manual_seed(0)
+    >>> round(float(rp.views.Noise(0.5)(inputs, generator).std()), 1)
+    0.5
+    """
+
+    scale: float = 0.1
+    normalised: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_within(0, math.inf, scale=self.scale)
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        drawn = torch.randn(images.shape, generator=generator, device=images.device)
+        return images + self.scale * drawn.to(images.dtype)
+
+
+@dataclass(frozen=True)
+class SwapNoise:
+    """Each number replaced, with probability `rate`, by the same feature of another row of the batch: for tables.
+
+    What a feature becomes is always a value that it has in the data, so that categories and whole numbers stay such.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> rows, generator = torch.tensor([[0, 10], [1, 11], [2, 12]]), torch.Generator().manual_seed(0)
+    >>> swapped = rp.views.SwapNoise(0.5)(rows, generator)
+    >>> bool(((swapped[:, 1] >= 10) & (swapped[:, 0] <= 2)).all())
+    True
+    """
+
+    rate: float = 0.15
+
+    def __post_init__(self) -> None:
+        check_within(0, 1, rate=self.rate)
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        n = len(images)
+        if n < 2:
+            return images
+        flat = images.flatten(1)
+        further = torch.randint(1, n, flat.shape, generator=generator, device=images.device)
+        other = (torch.arange(n, device=images.device)[:, None] + further) % n
+        return torch.where(_chosen(flat, self.rate, generator), flat.gather(0, other), flat).reshape(images.shape)
+
+
+def _chosen(inputs: Tensor, rate: float, generator: torch.Generator) -> Tensor:
+    """Places that are drawn with this probability: (n, *shape) -> (n, *shape)."""
+    return torch.rand(inputs.shape, generator=generator, device=inputs.device) < rate
