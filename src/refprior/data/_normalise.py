@@ -122,7 +122,7 @@ class PrincipalComponents:
 
 @dataclass(frozen=True)
 class Identity:
-    """The images as they are, as floats.
+    """The inputs as they are, as floats; whole numbers of vectors, which are int64, stay such: token ids.
 
     >>> import torch
     >>> from refprior.data import Identity
@@ -133,7 +133,8 @@ class Identity:
 
     def fit(self, parts: Sequence[Tensor]) -> Normaliser:
         """Nothing to find out."""
-        return Normaliser(torch.zeros((), dtype=_float_type(parts)))
+        whole = parts[0].dtype == torch.int64
+        return Normaliser(torch.zeros((), dtype=torch.int64 if whole else _float_type(parts)))
 
 
 def principal_axes(

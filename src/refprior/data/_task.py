@@ -136,7 +136,8 @@ def task_from_arrays(
     """A task from your own arrays or tensors: inputs and integer labels.
 
     Inputs are images (n, channels, height, width), uint8 or float; vectors (n, features) of any numbers; or floats of
-    any other shape. Whole numbers of vectors are kept as they are, and become floats when they are normalised.
+    any other shape. Whole numbers of vectors are kept as they are, and become floats when they are normalised; with
+    `inputs=Identity()` they stay whole, as token ids for an `nn.Embedding`.
 
     The test and validation parts are only measured with; without them a run reports its loss and its terms.
 

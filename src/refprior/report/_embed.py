@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from PIL import Image
 from torch import Tensor
 
@@ -179,7 +180,7 @@ def _picture(image: Tensor) -> str:
     """(channels, height, width), or anything else as one row of grey, as a PNG that stands in the page."""
     values = image.double().numpy()
     values = values if values.ndim == 3 and len(values) in (1, 3) else values.reshape(1, 1, -1)
-    if image.is_floating_point():
+    if image.dtype != torch.uint8:
         values = 255 * (values - values.min()) / max(float(np.ptp(values)), 1e-12)
     pixels = np.round(values).astype(np.uint8)
     grey_or_colour = pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)

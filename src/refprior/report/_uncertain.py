@@ -44,5 +44,7 @@ def _counted(votes: list[str]) -> str:
 
 
 def picture(image: np.ndarray) -> np.ndarray:
-    """(channels, height, width) as matplotlib draws it: grey as a matrix, colours last."""
+    """(channels, height, width) as matplotlib draws it: grey as a matrix, colours last; anything else as one row."""
+    if image.ndim != 3 or len(image) not in (1, 3):
+        return image.reshape(1, -1)
     return image[0] if len(image) == 1 else image.transpose(1, 2, 0)

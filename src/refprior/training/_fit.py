@@ -4,7 +4,7 @@ import math
 from copy import deepcopy
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from refprior._limits import check_memory
 from refprior.data import Normaliser, Task
@@ -40,8 +40,12 @@ def check_needs(recipe: Recipe, task: Task) -> None:
 
 
 def _two_images(task: Task) -> Tensor:
-    """Two images to try things on, of those that training may look at."""
-    return torch.cat([part[:2] for part in task.training_images])[:2]
+    """Two inputs to try things on, of those that training may look at; with the largest token id if they are such."""
+    images = torch.cat([part[:2] for part in task.training_images])[:2]
+    if images.dtype == torch.int64:
+        largest = [part[part.amax(1).argmax()] for part in task.training_images if len(part)]
+        images[0] = max(largest, key=lambda ids: int(ids.max()))
+    return images
 
 
 def check_views(recipe: Recipe, normaliser: Normaliser, task: Task) -> None:
@@ -67,12 +71,23 @@ def check_network(recipe: Recipe, particles: Particles, normaliser: Normaliser, 
         with torch.no_grad():
             outputs = particles.eval()(inputs).shape  # in evaluation: batch norm's statistics stay as they are
     except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise ValueError(f"the network does not take inputs of {tuple(inputs.shape[1:])}: {error}") from None
+        remedy = _remedy(particles, inputs)
+        raise ValueError(f"the network does not take inputs of {tuple(inputs.shape[1:])}{remedy}: {error}") from None
     _check_outputs(recipe, task, outputs[-1])
     if len(outputs) != 3:
         raise ValueError(f"the network gives {tuple(outputs[1:])} for {len(inputs)} images, not (images, classes)")
     if recipe.head != "same":
         check_head(particles, inputs)
+
+
+def _remedy(particles: Particles, inputs: Tensor) -> str:
+    """What may help a network that does not take its inputs: token ids are whole numbers, all else are floats."""
+    embeds = any(isinstance(module, nn.Embedding) for module in particles.modules())
+    if embeds and inputs.is_floating_point():
+        return ", which are floats: an embedding takes token ids, so give integers (int64) and say inputs=Identity()"
+    if not embeds and not inputs.is_floating_point():
+        return ", which are whole numbers: say inputs=Standardise(), or give floats"
+    return ""
 
 
 def _check_outputs(recipe: Recipe, task: Task, outputs: int) -> None:

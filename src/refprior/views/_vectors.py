@@ -13,6 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from refprior._checks import whole_number
 from refprior.views._checks import check_within
 
 
@@ -86,6 +87,30 @@ class SwapNoise:
         further = torch.randint(1, n, flat.shape, generator=generator, device=images.device)
         other = (torch.arange(n, device=images.device)[:, None] + further) % n
         return torch.where(_chosen(flat, self.rate, generator), flat.gather(0, other), flat).reshape(images.shape)
+
+
+@dataclass(frozen=True)
+class DropTokens:
+    """Each token id replaced by `token`, the id of a mask or of padding, with probability `rate`.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> ids, generator = torch.full((1000, 8), 7), torch.Generator().manual_seed(0)
+    >>> round(float((rp.views.DropTokens(0.25, token=0)(ids, generator) == 0).double().mean()), 2)
+    0.25
+    """
+
+    rate: float = 0.1
+    token: int = 0
+
+    def __post_init__(self) -> None:
+        check_within(0, 1, rate=self.rate)
+        whole_number("token", self.token, at_least=0)
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        if images.dtype != torch.int64:
+            raise ValueError(f"this view takes token ids, whole numbers (n, length) of int64, got {images.dtype}")
+        return torch.where(_chosen(images, self.rate, generator), self.token, images)
 
 
 def _chosen(inputs: Tensor, rate: float, generator: torch.Generator) -> Tensor:
