@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from refprior.networks import MLP, SmallCNN, WideResNet
-from refprior.particles import Execution, Particles, output_layer
+from refprior.particles import Execution, NotLogitsError, Particles, output_layer
 
 
 def norm_network() -> nn.Module:
@@ -288,6 +288,81 @@ def test_cumulative_batch_norm_runs_in_a_loop() -> None:
     particles = Particles(lambda: nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64, momentum=None)), 2)
     assert particles.execution == "loop"
     particles(inputs().float())
+
+
+class Recurrent(nn.Module):
+    """An LSTM, for which vmap has no rule."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.LSTM(8, 6, batch_first=True)
+        self.head = nn.Linear(6, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        outputs: Tensor = self.head(self.body(x.flatten(1, 2))[0][:, -1])
+        return outputs
+
+
+class Undecided(nn.Module):
+    """An `if` that depends on the data, in training after dropout only if `late`."""
+
+    def __init__(self, late: bool = False) -> None:
+        super().__init__()
+        self.late = late
+        self.dropout = nn.Dropout(0.5)
+        self.head = nn.Linear(64, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        outputs: Tensor = self.head(self.dropout(x.flatten(1)))
+        if (self.training or not self.late) and outputs.mean() > 0:
+            outputs = 2 * outputs
+        return outputs
+
+
+@pytest.mark.parametrize("make", [Recurrent, Undecided])
+def test_what_vmap_cannot_run_runs_in_a_loop_and_is_said_once(
+    make: Callable[[], nn.Module], caplog: pytest.LogCaptureFixture
+) -> None:
+    auto, loop, forced = (Particles(make, 3, execution=e).double().eval() for e in ("auto", "loop", "vectorised"))
+    expected = loop(inputs())
+    assert not caplog.records
+    assert torch.equal(auto(inputs()), expected)
+    assert torch.equal(auto(inputs()), expected)
+    assert torch.equal(auto.train().eval()(inputs()), expected)
+    assert auto.execution == "loop"
+    (record,) = caplog.records
+    assert "torch.vmap cannot run their network" in record.getMessage()
+    assert "\n" not in record.getMessage()
+    with pytest.raises(RuntimeError):
+        forced(inputs())
+
+
+def test_a_network_that_vmap_runs_in_evaluation_only_draws_the_same_numbers_in_a_loop() -> None:
+    auto, loop = (Particles(lambda: Undecided(late=True), 3, execution=e).double() for e in ("auto", "loop"))
+    auto.eval()(inputs())
+    before = auto.execution
+    torch.manual_seed(1)
+    first = auto.train()(inputs())
+    torch.manual_seed(1)
+    assert torch.equal(first, loop(inputs()))
+    assert (before, auto.execution) == ("vectorised", "loop")
+
+
+def test_a_mistake_of_the_network_is_not_taken_for_one_of_vmap(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        Particles(Undecided, 2)(torch.zeros(2, 1, 7, 7))
+    assert not caplog.records
+
+
+class Pair(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x), x  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("execution", ["auto", "loop", "vectorised"])
+def test_a_network_that_returns_a_tuple_is_told_to_return_logits(execution: Execution) -> None:
+    with pytest.raises(NotLogitsError, match=r"\Athe network returns a tuple: return logits, a tensor"):
+        Particles(lambda: Pair(4, 2), 2, execution=execution)(torch.zeros(3, 4))
 
 
 def test_bad_makers_are_refused_in_words() -> None:

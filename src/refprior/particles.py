@@ -3,7 +3,7 @@
 The weights of all particles are stacked along a first dimension of size K, so that one optimiser, one EMA and one
 file hold them all. Two ways of execution give the same numbers to rounding; `benchmarks/particles.py` measures
 them, and `execution="auto"` is what it found: a loop for convolutional networks (a vectorised convolution is a
-grouped one, which CPUs do slowly), one vectorised call for everything else.
+grouped one, which CPUs do slowly), one vectorised call for everything else that `torch.vmap` can run.
 
 Linear layers and elementwise activations at the start of a sequence, which is all of an MLP, keep the examples as the
 last dimension in memory: the first layer of all particles is one matrix product (K·H, D) × (D, B), and no later layer
@@ -12,6 +12,7 @@ copies or transposes. That is what makes thousands of particles affordable.
 
 # K particles, B examples, C classes, H hidden units, D inputs
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy, deepcopy
@@ -22,19 +23,32 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from refprior._checks import one_of
+from refprior._words import in_short
 
-__all__ = ["Execution", "Particles", "convolves", "output_layer"]
+__all__ = ["Execution", "NotLogitsError", "Particles", "convolves", "output_layer"]
+
+log = logging.getLogger("refprior")
 
 Execution = Literal["auto", "vectorised", "loop"]
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _ELEMENTWISE = (nn.Hardtanh, nn.Tanh, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Identity)
 
 
+class NotLogitsError(ValueError):
+    """A network returned something else than a tensor.
+
+    >>> from refprior.particles import NotLogitsError
+    >>> issubclass(NotLogitsError, ValueError)
+    True
+    """
+
+
 class Particles(nn.Module):
     """K independently initialised copies of a network that maps inputs (B, ...) to logits (B, C).
 
     make: a function that returns a new network each time it is called; `seed` makes its initialisations repeatable
-    without touching the global generator's state.
+    without touching the global generator's state. execution: "loop" runs one network after another, "vectorised" all at
+    once by `torch.vmap`, "auto" what is faster, and the loop for networks that vmap cannot run.
 
     >>> import torch
     >>> import refprior as rp
@@ -55,6 +69,7 @@ class Particles(nn.Module):
         self.network = _stack(networks)
         self.prior_logits = nn.Parameter(torch.zeros(count))
         self.execution = _fastest(self.network) if execution == "auto" else execution
+        self._untried = {True, False} if execution == "auto" else set[bool]()  # in training, in evaluation
 
     @property
     def log_prior(self) -> Tensor:
@@ -80,7 +95,26 @@ class Particles(nn.Module):
         """All particles of a stacked network: (B, ...) -> (K, B, outputs)."""
         # vmap needs weights to vectorise over; the layers before a single linear one have none.
         weights = next(_tensors(network), None) is not None
-        return _vectorised(network, x) if self.execution == "vectorised" and weights else _loop(network, x, self.count)
+        if self.execution == "loop" or not weights:
+            return _loop(network, x, self.count)
+        return self._try_vectorised(network, x) if self.training in self._untried else _vectorised(network, x)
+
+    def _try_vectorised(self, network: nn.Module, x: Tensor) -> Tensor:
+        """The first vectorised call, or the loop from then on if vmap cannot run the network: an LSTM, an `if`."""
+        drawn = torch.get_rng_state()
+        try:
+            outputs = _vectorised(network, x)
+        except (RuntimeError, NotImplementedError) as error:
+            torch.set_rng_state(drawn)
+            outputs = _loop(network, x, self.count)  # what is wrong with the network itself is said here
+            self.execution = "loop"
+            log.warning(
+                "particles run one after another, because torch.vmap cannot run their network (%s); "
+                "execution='loop' says that it is meant",
+                in_short(error),
+            )
+        self._untried.discard(self.training)
+        return outputs
 
     def _state(self) -> dict[str, Tensor]:
         return dict(_tensors(self.network))
@@ -186,7 +220,10 @@ def _stack(networks: list[nn.Module]) -> nn.Module:
 
 def _call(network: nn.Module, state: dict[str, Tensor], x: Tensor) -> Tensor:
     # `state` names every place, so nothing is left to tie.
-    return cast(Tensor, functional_call(network, state, (x,), tie_weights=False))
+    outputs = functional_call(network, state, (x,), tie_weights=False)
+    if not isinstance(outputs, Tensor):
+        raise NotLogitsError(f"the network returns a {type(outputs).__name__}: return logits, a tensor (n, classes)")
+    return outputs
 
 
 def _fastest(network: nn.Module) -> Execution:

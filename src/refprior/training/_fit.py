@@ -10,7 +10,7 @@ from refprior._limits import check_memory
 from refprior.data import Normaliser, Task
 from refprior.information import check_labelings
 from refprior.methods import Loss, Method
-from refprior.particles import Particles
+from refprior.particles import NotLogitsError, Particles
 from refprior.training._recipe import Recipe
 from refprior.training._stages import check_head
 
@@ -70,6 +70,8 @@ def check_network(recipe: Recipe, particles: Particles, normaliser: Normaliser, 
     try:
         with torch.no_grad():
             outputs = particles.eval()(inputs).shape  # in evaluation: batch norm's statistics stay as they are
+    except NotLogitsError:
+        raise
     except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
         remedy = _remedy(particles, inputs)
         raise ValueError(f"the network does not take inputs of {tuple(inputs.shape[1:])}{remedy}: {error}") from None

@@ -10,6 +10,7 @@ from torch import nn
 from refprior._checks import number, one_of, whole_number
 from refprior.data import Identity, PrincipalComponents, Standardise, Task
 from refprior.methods import Method, Needs
+from refprior.particles import Execution
 from refprior.training._optimiser import Optimiser
 from refprior.training._parts import (
     ROOMS,
@@ -66,6 +67,7 @@ trainable_prior=False, samples=None)
     optimiser: Optimiser = field(default_factory=Optimiser)
     ema: float = 0.999  # decay of the moving average of the weights
     precision: Literal["float32", "bfloat16"] = "float32"
+    execution: Execution = "auto"  # of the particles: "vectorised", all at once; "loop", one after another; or faster
     evaluate_every: int = EPOCH  # steps
     snapshots: int = 0  # times that the predictions of all particles are kept, more of them in the beginning
     skip_not_finite: int = 0  # steps whose loss or gradient is not finite may be skipped this many times
@@ -79,6 +81,7 @@ trainable_prior=False, samples=None)
         self._check_parts()
         one_of("unlabelled_unit", self.unlabelled_unit, ("images", "tuples"))
         one_of("precision", self.precision, ("float32", "bfloat16"))
+        one_of("execution", self.execution, get_args(Execution))
         one_of("readout", self.readout, ("outputs", "consensus"))
         one_of("head", self.head, get_args(Head))
         self._check_stages()

@@ -43,6 +43,7 @@ from refprior.training._memory import check_loading_fits
 from refprior.training._parts import take_apart, to_plain
 from refprior.training._recipe import Recipe, check_handed_in, read_recipe
 from refprior.training._records import Record
+from refprior.training._stages import new_particles
 
 log = logging.getLogger("refprior")
 Weights = Literal["ema", "raw"]  # the moving average of the weights, or the weights themselves
@@ -169,7 +170,7 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
     recipe = recipe_of(path, header, parts)
     _warn_of_edits(path, header, parts)
     check_loading_fits(recipe)
-    raw = Particles(recipe.network, recipe.particles, seed=recipe.seed)
+    raw = new_particles(recipe)
     check_same_network(header, raw, str(path), "Hand in the network it was trained with, network=…")
     ema = deepcopy(raw).requires_grad_(False).eval()
 

@@ -32,6 +32,7 @@ from refprior.training._loop import State
 from refprior.training._memory import check_loading_fits
 from refprior.training._recipe import Recipe
 from refprior.training._run import recipe_of, same_task
+from refprior.training._stages import new_particles
 
 FOLDER, PROBE = "snapshots", "probe.safetensors"
 PROBES = 200  # images
@@ -165,7 +166,7 @@ def read(run: Path, header: Header) -> Film | None:
 def from_checkpoints(run: Path, recipe: Recipe, task: Task) -> Film:
     """The start and the checkpoints of a run, for runs that kept no snapshots; a damaged one is left out."""
     check_loading_fits(recipe)
-    raw, ema = (Particles(recipe.network, recipe.particles, seed=recipe.seed) for _ in range(2))
+    raw, ema = (new_particles(recipe) for _ in range(2))
     start = [take(task, 0, raw, recipe.inputs.fit(task.training_images))] if recipe.start is None else []
     taken = []
     for step in sorted(checkpoint.steps(run)):

@@ -1,7 +1,5 @@
 """From one stage to the next: the weights go on, with the same output layer or with a new one."""
 
-from copy import deepcopy
-
 import torch
 from torch import Tensor
 
@@ -9,12 +7,17 @@ from refprior.particles import Particles, output_layer
 from refprior.training._recipe import Recipe
 
 
+def new_particles(recipe: Recipe) -> Particles:
+    """The particles of a recipe with newly drawn weights."""
+    return Particles(recipe.network, recipe.particles, seed=recipe.seed, execution=recipe.execution)
+
+
 def first_weights(recipe: Recipe, start: Particles | None) -> Particles:
     """The particles a stage begins with: new ones, or those of the stage before it, with their head or a new one."""
+    particles = new_particles(recipe)
     if start is not None and recipe.head == "same":
-        return deepcopy(start).requires_grad_(True)
-    particles = Particles(recipe.network, recipe.particles, seed=recipe.seed)
-    if start is not None:
+        particles.load_state_dict(start.state_dict())
+    elif start is not None:
         transplant(start, particles)
     if recipe.head == "probe":
         head = output_layer(particles.network)
