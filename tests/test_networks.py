@@ -2,13 +2,18 @@
 
 from collections.abc import Callable
 from copy import deepcopy
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from refprior.networks import MLP, Block, SmallCNN, WideResNet
+from refprior.networks import MLP, Block, Pretrained, SmallCNN, WideResNet
+from refprior.particles import Particles
+from refprior.training import Recipe, load, train
+from tests.training.interruption import assert_same_run, interrupted_at
+from tests.training.recipes import convolutional
 
 
 def count(network: nn.Module) -> int:
@@ -123,3 +128,63 @@ def test_mlp_is_one_hidden_layer_of_hardtanh() -> None:
 def test_sizes_below_one_are_refused_by_name(make: Callable[[], nn.Module], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def body() -> nn.Module:
+    """A network with statistics and draws of its own, as if it had been trained."""
+    torch.manual_seed(3)
+    layers = (nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Dropout(0.5), nn.ReLU(), nn.Flatten(), nn.Linear(144, 6))
+    return nn.Sequential(*layers)
+
+
+def test_heads_differ_between_particles_and_bodies_do_not() -> None:
+    known = body()
+    particles = Particles(lambda: Pretrained(known, 6, 10), 3)
+    for name, weight in known.state_dict().items():
+        assert all(torch.equal(copy, weight) for copy in particles.network.state_dict()[f"body.{name}"])
+    head = particles.network.get_parameter("head.weight")
+    assert not any(torch.equal(head[i], head[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
+    assert {name for name, p in particles.network.named_parameters() if p.requires_grad} == {"head.weight", "head.bias"}
+    x = torch.randn(5, 1, 8, 8)
+    assert torch.equal(particles.train()(x), particles.eval()(x))
+    assert torch.allclose(particles.features(x)[1], known.eval()(x), atol=1e-6)
+
+
+def test_a_body_that_is_not_frozen_learns_in_training_mode() -> None:
+    network = Pretrained(body(), 6, 10, freeze=False)
+    assert all(p.requires_grad for p in network.parameters())
+    assert all(module.training for module in network.modules())
+
+
+def test_perturbed_bodies_differ_by_that_share_of_their_spread() -> None:
+    known = nn.Linear(300, 200)
+    before = known.weight.clone()
+    one, other = (Pretrained(known, 200, 2, perturb=0.1).get_parameter("body.weight") for _ in range(2))
+    assert torch.equal(known.weight, before)
+    assert not torch.equal(one, other)
+    assert ((one - before).std() / before.std()).item() == pytest.approx(0.1, rel=0.02)
+
+
+def test_what_is_no_body_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"body must be a network, an nn\.Module, got a function"):
+        Pretrained(body, 6, 10)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="perturb must be at least 0, got -1"):
+        Pretrained(body(), 6, 10, perturb=-1)
+
+
+def test_only_heads_move_in_a_run_that_resumes_and_is_read_back(tmp_path: Path) -> None:
+    known = body()
+
+    def network() -> nn.Module:
+        return Pretrained(known, 6, 10)
+
+    def recipe() -> Recipe:
+        return convolutional(network=network)
+
+    whole = train(recipe(), tmp_path / "whole")
+    interrupted_at(recipe(), tmp_path / "run", [4])
+    assert_same_run(tmp_path / "whole", tmp_path / "run")
+    for name, weight in known.state_dict().items():
+        assert all(torch.equal(copy, weight) for copy in whole.ema.network.state_dict()[f"body.{name}"])
+    images = whole.task.unlabelled[:5]
+    assert (load(tmp_path / "run", network=network).predict(images) == whole.predict(images)).all()

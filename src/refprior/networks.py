@@ -1,15 +1,16 @@
-"""The paper's networks and a small convolutional one: (B, channels, height, width) -> logits (B, C)."""
+"""The paper's networks, a small convolutional one, and a head on a network of your own: (B, ...) -> logits (B, C)."""
 
 import math
 from collections.abc import Iterable
+from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from refprior._checks import whole_number
+from refprior._checks import number, whole_number
 
-__all__ = ["MLP", "SmallCNN", "WideResNet"]
+__all__ = ["MLP", "Pretrained", "SmallCNN", "WideResNet"]
 
 Shape = tuple[int, ...]
 
@@ -112,6 +113,48 @@ class WideResNet(nn.Module):
         x = self.norm(self.stages(self.stem(x)))
         x = F.leaky_relu(x, self.final_slope, inplace=True).mean((2, 3))
         return self.head(x)  # type: ignore[no-any-return]
+
+
+class Pretrained(nn.Module):
+    """A copy of a network that gives features, (B, ...) -> (B, features), under an output layer that is drawn anew.
+
+    Particles need different weights to begin with, which copies of one network do not have. freeze: only the output
+    layer learns, and batch norm and dropout of the body are those of evaluation. perturb: normal noise is added to the
+    body's weights, in units of each tensor's standard deviation, so that bodies differ too.
+
+    Every particle has its own body. If it is frozen and not perturbed, computing the features once and training an MLP
+    on these vectors is the same, and faster.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> body = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 5), torch.nn.ReLU())
+    >>> particles = rp.Particles(lambda: rp.networks.Pretrained(body, features=5, classes=10), count=4)
+    >>> tuple(particles(torch.zeros(2, 1, 8, 8)).shape)
+    (4, 2, 10)
+    """
+
+    def __init__(self, body: nn.Module, features: int, classes: int, freeze: bool = True, perturb: float = 0.0) -> None:
+        super().__init__()
+        if not isinstance(body, nn.Module):
+            raise ValueError(f"body must be a network, an nn.Module, got a {type(body).__name__}")
+        _positive(features=features, classes=classes)
+        number("perturb", perturb, at_least=0)
+        self.freeze = freeze
+        self.body = deepcopy(body).requires_grad_(not freeze)
+        with torch.no_grad():
+            for weight in self.body.parameters() if perturb else ():
+                weight.add_(perturb * weight.std(correction=0) * torch.randn_like(weight))
+        self.head = nn.Linear(features, classes)
+        self.train()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(x).flatten(1))  # type: ignore[no-any-return]
+
+    def train(self, mode: bool = True) -> "Pretrained":
+        super().train(mode)
+        if self.freeze:
+            self.body.eval()
+        return self
 
 
 class Block(nn.Module):

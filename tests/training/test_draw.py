@@ -143,7 +143,7 @@ def test_rates_move_towards_the_probability_of_the_true_class() -> None:
             return self.logits.expand(len(x), 2)
 
     strong = CTAugment(weak=FlipCrop(pad=1), cutout=4, decay=0.0)  # a rate is the last probability
-    _, _, state = first_batch(learning_view(network=Constant, strong=strong))
+    _, _, state = first_batch(learning_view(network=Constant, strong=strong, particles=1))
     assert isinstance(state.sampler.strong, CTAugment)
     moved = state.sampler.strong.rates[state.sampler.strong.rates != full_bank()]
     assert {round(rate, 6) for rate in moved.tolist()} == {0.3, 0.7}

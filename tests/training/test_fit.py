@@ -1,5 +1,7 @@
 """What cannot work is refused before the first step, and the part that is missing is named."""
 
+import itertools
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -121,6 +123,16 @@ def test_a_network_that_does_not_take_the_images_is_refused() -> None:
         train(perceptron(network=partial(MLP, (1, 9, 9), 10)))
     with pytest.raises(ValueError, match=r"the network gives \(2, 8, 10\) for 2 images, not \(images, classes\)"):
         train(perceptron(network=lambda: torch.nn.Sequential(torch.nn.Flatten(1, 2), torch.nn.Linear(8, 10))))
+
+
+def test_copies_of_one_network_are_refused_unless_there_is_one_particle() -> None:
+    net, other = MLP((1, 8, 8), 10), MLP((1, 8, 8), 10)
+    with pytest.raises(ValueError, match=r"2 of 2 particles begin with the same weights .*Pretrained .* particles=1"):
+        train(perceptron(network=lambda: deepcopy(net), steps=1))
+    nets = itertools.cycle([net, other])
+    with pytest.raises(ValueError, match="2 of 3 particles begin with the same weights"):
+        train(perceptron(network=lambda: deepcopy(next(nets)), steps=1, particles=3))
+    train(perceptron(network=lambda: deepcopy(net), steps=1, particles=1))
 
 
 def test_a_source_that_is_missing_or_does_not_fit_is_refused() -> None:

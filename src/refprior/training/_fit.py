@@ -82,6 +82,19 @@ def check_network(recipe: Recipe, particles: Particles, normaliser: Normaliser, 
         check_head(particles, inputs)
 
 
+def check_distinct(particles: Particles) -> None:
+    """Refuse particles with the same weights: they would see the same gradients and stay the same."""
+    weights = [p.detach() for p in particles.network.parameters()]
+    if particles.count == 1 or not weights:
+        return
+    same = torch.stack([(w[1:] == w[0]).flatten(1).all(1) for w in weights]).all(0)  # as the first: (K - 1,)
+    if same.any():
+        raise ValueError(
+            f"{int(same.sum()) + 1} of {particles.count} particles begin with the same weights and stay equal: "
+            "network must draw new ones each time, as refprior.networks.Pretrained does on a body; or say particles=1"
+        )
+
+
 def _remedy(particles: Particles, inputs: Tensor) -> str:
     """What may help a network that does not take its inputs: token ids are whole numbers, all else are floats."""
     embeds = any(isinstance(module, nn.Embedding) for module in particles.modules())

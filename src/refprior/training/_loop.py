@@ -24,7 +24,7 @@ from refprior.particles import Particles
 from refprior.posterior import predictive
 from refprior.training._draw import Sampler, part_sizes
 from refprior.training._evaluate import evaluate_all, log_probabilities
-from refprior.training._fit import check_needs, check_network, check_result, check_views
+from refprior.training._fit import check_distinct, check_needs, check_network, check_result, check_views
 from refprior.training._optimiser import update_average
 from refprior.training._randomness import kept
 from refprior.training._recipe import Recipe
@@ -57,6 +57,7 @@ def begin(recipe: Recipe, task: Task, device: torch.device, start: Particles | N
     normaliser = recipe.inputs.fit(task.training_images)
     check_views(recipe, normaliser, task)
     particles = first_weights(recipe, start).to(device)
+    check_distinct(particles)
     check_network(recipe, particles, normaliser, task)
     batches = torch.Generator().manual_seed(recipe.seed + 1)
     sampler = Sampler(
