@@ -261,7 +261,7 @@ def test_a_cell_that_fails_leaves_the_report_of_the_others(tmp_path: Path) -> No
     ]
     done = refprior(*arguments, cwd=tmp_path)
     assert done.returncode == 2
-    assert "a step takes 100000 unlabelled images" in done.stderr
+    assert "a step takes 100000 unlabelled inputs" in done.stderr
     assert done.stderr.strip().splitlines()[-1] == "refprior: 1 of 2 cells failed; the same command tries them again"
     assert (tmp_path / "sweep" / "report.html").exists()
     (recipe,) = tmp_path.rglob("recipe.json")

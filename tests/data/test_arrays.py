@@ -138,7 +138,7 @@ def test_pickled_objects_are_not_read(tmp_path: Path) -> None:
 def test_nan_is_named_with_its_index(tmp_path: Path) -> None:
     images = IMAGES.astype(np.float32)
     images[4, 0, 0, 0] = np.nan
-    with pytest.raises(ValueError, match="toy train image 4 is not finite"):
+    with pytest.raises(ValueError, match="toy train input 4 is not finite"):
         read_npz(save(tmp_path / "toy.npz", images=images, labels=LABELS, split=(np.arange(12) > 8).astype(int)))
 
 
@@ -222,7 +222,7 @@ def test_arrays_beyond_memory_are_refused_before_they_are_read(tmp_path: Path) -
 def test_numbers_beyond_floats_are_named(tmp_path: Path) -> None:
     images = IMAGES.astype(np.float64)
     images[4, 0, 0, 0] = 1e300
-    with pytest.raises(ValueError, match="toy train image 4 is not finite"):
+    with pytest.raises(ValueError, match="toy train input 4 is not finite"):
         read_npz(save(tmp_path / "toy.npz", images=images, labels=LABELS, split=(np.arange(12) > 8).astype(int)))
 
 

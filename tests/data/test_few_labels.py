@@ -280,5 +280,5 @@ def examples(task: Task, part: str) -> torch.Tensor:
 
 def test_a_pair_that_overlaps_is_refused() -> None:
     low, high = (FewLabels("digits", labels=40, classes=classes) for classes in ((1, 2), (2, 3)))
-    with pytest.raises(ValueError, match=r"overlap: \d+ of 40 source images are in both"):
+    with pytest.raises(ValueError, match=r"overlap: \d+ of 40 source inputs are in both"):
         Pair(source=low, target=high)()

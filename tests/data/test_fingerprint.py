@@ -63,7 +63,7 @@ def test_one_pixel_one_label_and_the_order_are_seen(part: str, change: str) -> N
     others: dict[str, Any] = {part: changed(getattr(made, part), **{change: True})}
     other = replace(made, **others)
     count = len(getattr(made, part))
-    assert fingerprint(made).differences(fingerprint(other)) == [f"{part}: {count} images of other content"]
+    assert fingerprint(made).differences(fingerprint(other)) == [f"{part}: {count} inputs of other content"]
     assert fingerprint(made).parts[part] != fingerprint(other).parts[part]
 
 
@@ -71,21 +71,21 @@ def test_one_pixel_and_the_order_of_the_pool_are_seen() -> None:
     made = task()
     for pool in (one_pixel(made.unlabelled), made.unlabelled.flip(0)):
         other = replace(made, unlabelled=pool)
-        assert fingerprint(made).differences(fingerprint(other)) == ["unlabelled: 31 images of other content"]
+        assert fingerprint(made).differences(fingerprint(other)) == ["unlabelled: 31 inputs of other content"]
 
 
 def test_parts_that_are_gone_added_or_of_another_length_are_seen() -> None:
     made = task()
     known = fingerprint(made)
-    assert known.differences(fingerprint(replace(made, validation=None))) == ["validation: 10 → 0 images"]
-    assert fingerprint(replace(made, validation=None)).differences(known) == ["validation: 0 → 10 images"]
+    assert known.differences(fingerprint(replace(made, validation=None))) == ["validation: 10 → 0 inputs"]
+    assert fingerprint(replace(made, validation=None)).differences(known) == ["validation: 0 → 10 inputs"]
     assert known.differences(fingerprint(replace(made, unlabelled=made.unlabelled[:-1]))) == [
-        "unlabelled: 31 → 30 images"
+        "unlabelled: 31 → 30 inputs"
     ]
     source = replace(made, source=made.labelled, source_classes=("a", "b", "c"))
     assert known.differences(fingerprint(source)) == [
         "source_classes: () → ('a', 'b', 'c')",
-        "source: 0 → 9 images",
+        "source: 0 → 9 inputs",
     ]
 
 
@@ -96,14 +96,14 @@ def test_other_classes_and_types_are_named() -> None:
     floats = task_from_arrays((IMAGES[:9] / 255, LABELS[:9]), IMAGES[9:40] / 255, (IMAGES[40:50] / 255, LABELS[40:50]))
     changes = fingerprint(made).differences(fingerprint(floats))
     assert changes[0] == "dtype: uint8 → float32"
-    assert changes[-1] == "validation: 10 → 0 images"
+    assert changes[-1] == "validation: 10 → 0 inputs"
 
 
 def test_a_task_without_labels_has_a_fingerprint() -> None:
     made = task()
     none = replace(made, labelled=made.labelled[torch.arange(0)])
     assert fingerprint(none).parts["labelled"].count == 0
-    assert fingerprint(made).differences(fingerprint(none)) == ["labelled: 9 → 0 images"]
+    assert fingerprint(made).differences(fingerprint(none)) == ["labelled: 9 → 0 inputs"]
 
 
 def test_other_data_are_refused_in_words() -> None:
@@ -112,8 +112,8 @@ def test_other_data_are_refused_in_words() -> None:
     check_same_data(known, made, "the run in runs/x", "Take a new folder.")
     other = replace(made, labelled=changed(made.labelled, images=True), validation=None)
     message = (
-        r"the run in runs/x was trained on other data: labelled: 9 images of other content; "
-        r"validation: 10 → 0 images \(there → now\)\. Take a new folder\."
+        r"the run in runs/x was trained on other data: labelled: 9 inputs of other content; "
+        r"validation: 10 → 0 inputs \(there → now\)\. Take a new folder\."
     )
     with pytest.raises(ValueError, match=message):
         check_same_data(known, other, "the run in runs/x", "Take a new folder.")

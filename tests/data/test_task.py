@@ -50,17 +50,17 @@ def test_a_pool_may_be_empty(kind: type) -> None:
 BROKEN = IMAGES[6:20].astype(np.float32)
 BROKEN[3, 0, 1, 1] = np.nan
 BAD: dict[str, dict[str, object]] = {
-    r"unlabelled image 3 is not finite \(1 such images\)": {"unlabelled": BROKEN},
+    r"unlabelled input 3 is not finite \(1 such inputs\)": {"unlabelled": BROKEN},
     "test label 3 at index 1 is outside 0 … 2": {"test": (IMAGES[:2], np.array([0, 3]))},
     "test label -1 at index 0": {"test": (IMAGES[:2], np.array([-1, 0]))},
     r"missing \[1\] of 3": {"labelled": (IMAGES[:3], np.array([0, 2, 2]))},
-    "as many labels as images are needed: 5 for 6": {"labelled": (IMAGES[:6], LABELS[:5])},
-    r"unlabelled images are \(1, 5, 4\), labelled \(3, 5, 4\)": {"unlabelled": IMAGES[6:20, :1]},
+    "as many labels as inputs are needed: 5 for 6": {"labelled": (IMAGES[:6], LABELS[:5])},
+    r"unlabelled inputs are \(1, 5, 4\), labelled \(3, 5, 4\)": {"unlabelled": IMAGES[6:20, :1]},
     "labelled labels must be integers, got float64": {"labelled": (IMAGES[:6], LABELS[:6] / 2)},
     "labelled label 1099511627776 at index 2 needs 1099511627777 classes, of 3 examples": {
         "labelled": (IMAGES[:3], np.array([0, 1, 2**40]))
     },
-    "test images must be uint8 or floats, got int64": {"test": (IMAGES[:6].astype(np.int64), LABELS[:6])},
+    "test inputs must be uint8 or floats, got int64": {"test": (IMAGES[:6].astype(np.int64), LABELS[:6])},
 }
 
 

@@ -38,9 +38,9 @@ def test_a_task_moves_with_its_source() -> None:
 
 
 def test_tasks_that_overlap_are_refused() -> None:
-    with pytest.raises(ValueError, match="overlap: 6 of 6 source images are in both"):
+    with pytest.raises(ValueError, match="overlap: 6 of 6 source inputs are in both"):
         transfer_task(toy("a", ["cat", "dog"], 10), toy("b", ["dog", "cow"], 10))
-    with pytest.raises(ValueError, match=r"overlap: \d+ of 40 source images are in both"):
+    with pytest.raises(ValueError, match=r"overlap: \d+ of 40 source inputs are in both"):
         transfer_task(
             FewLabels("digits", labels=40, validation=60, classes=(1, 2))(),
             FewLabels("digits", labels=10, validation=60, classes=(2, 3))(),
@@ -53,12 +53,12 @@ def test_tasks_of_numbered_classes_may_have_the_same_numbers() -> None:
 
 
 def test_a_source_needs_labels() -> None:
-    with pytest.raises(ValueError, match="the source task 'digits-1-2' has no labelled images"):
+    with pytest.raises(ValueError, match="the source task 'digits-1-2' has no labelled inputs"):
         transfer_task(FewLabels("digits", labels=0, classes=(1, 2))(), FewLabels("digits", labels=10, classes=(3, 4))())
 
 
 def test_images_of_another_shape_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"source images are \(1, 5, 5\), labelled \(1, 4, 4\)"):
+    with pytest.raises(ValueError, match=r"source inputs are \(1, 5, 5\), labelled \(1, 4, 4\)"):
         transfer_task(toy("a", ["cat", "dog"], 10, side=5), toy("b", ["car", "bus"], 30))
 
 

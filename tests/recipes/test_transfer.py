@@ -55,7 +55,7 @@ def test_without_a_source_beta_must_be_one() -> None:
     target = FewLabels("digits", labels=0, classes=(0, 1, 2, 3, 4))
     alone = replace(recipe, task=target, inputs=Identity(), steps=1, evaluate_every=1, particles=2)
     alone = replace(alone, network=partial(MLP, (1, 8, 8), 5))
-    with pytest.raises(ValueError, match="UnsupervisedTransfer needs images of a source task"):
+    with pytest.raises(ValueError, match="UnsupervisedTransfer needs inputs of a source task"):
         train(alone)
     evaluation = train(replace(alone, method=UnsupervisedTransfer(beta=1.0))).result.evaluation
     assert evaluation is not None

@@ -25,8 +25,8 @@ NO_POOL = task_from_arrays((IMAGES, LABELS), IMAGES[:0], (IMAGES, LABELS), name=
 @pytest.mark.parametrize(
     ("needs", "missing"),
     [
-        (Needs(views=("weak",)), "Wants needs unlabelled images, task 'small' has none"),
-        (Needs(source=True), "Wants needs images of a source task, task 'small' has none: see refprior.data.Pair"),
+        (Needs(views=("weak",)), "Wants needs unlabelled inputs, task 'small' has none"),
+        (Needs(source=True), "Wants needs inputs of a source task, task 'small' has none: see refprior.data.Pair"),
         (Needs(enumerates=40), "order 40 of 2 classes has 1.1e12 labelings"),
     ],
 )
@@ -39,7 +39,7 @@ def test_each_missing_part_is_named(needs: Needs, missing: str) -> None:
 def test_missing_labels_are_named_only_where_they_are_needed() -> None:
     task = replace(DIGITS, labels=0)()
     check_needs(perceptron(method=Wants(Needs(labels=False, views=("weak",)))), task)
-    with pytest.raises(ValueError, match="Wants needs labelled images, task 'digits' has none"):
+    with pytest.raises(ValueError, match="Wants needs labelled inputs, task 'digits' has none"):
         check_needs(perceptron(method=Wants(Needs())), task)
 
 
@@ -82,19 +82,19 @@ def test_a_view_that_was_not_declared_is_named() -> None:
 
 
 def test_a_pool_smaller_than_a_batch_is_refused() -> None:
-    with pytest.raises(ValueError, match="a step takes 1000 unlabelled images, task 'digits' has 847"):
+    with pytest.raises(ValueError, match="a step takes 1000 unlabelled inputs, task 'digits' has 847"):
         train(perceptron(unlabelled_batch=1000))
 
 
 def test_a_method_that_needs_unlabelled_images_gets_none_to_train_on() -> None:
-    with pytest.raises(ValueError, match="ReferencePrior needs unlabelled images"):
+    with pytest.raises(ValueError, match="ReferencePrior needs unlabelled inputs"):
         train(perceptron(task=NO_POOL, network=partial(MLP, (1, 8, 8), 2)))
 
 
 def test_too_high_an_order_and_a_consensus_of_nothing_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"order 20 of 3 classes has 3\.5e9 labelings"):
         train(transferring(method=ReferencePrior(order=20), unlabelled_batch=40), tmp_path / "run")
-    with pytest.raises(ValueError, match=r"a consensus needs unlabelled images, .* has 0"):
+    with pytest.raises(ValueError, match=r"a consensus needs unlabelled inputs, .* has 0"):
         train(first_stage(task=digits(0, 1, 2, labels=None), readout="consensus"))
     assert not (tmp_path / "run" / "recipe.json").exists()
 
@@ -121,7 +121,7 @@ def test_a_network_with_other_outputs_than_classes_is_refused() -> None:
 def test_a_network_that_does_not_take_the_images_is_refused() -> None:
     with pytest.raises(ValueError, match=r"the network does not take inputs of \(1, 8, 8\): "):
         train(perceptron(network=partial(MLP, (1, 9, 9), 10)))
-    with pytest.raises(ValueError, match=r"the network gives \(2, 8, 10\) for 2 images, not \(images, classes\)"):
+    with pytest.raises(ValueError, match=r"the network gives \(2, 8, 10\) for 2 inputs, not \(inputs, classes\)"):
         train(perceptron(network=lambda: torch.nn.Sequential(torch.nn.Flatten(1, 2), torch.nn.Linear(8, 10))))
 
 
@@ -136,7 +136,7 @@ def test_copies_of_one_network_are_refused_unless_there_is_one_particle() -> Non
 
 
 def test_a_source_that_is_missing_or_does_not_fit_is_refused() -> None:
-    with pytest.raises(ValueError, match="Transfer needs images of a source task"):
+    with pytest.raises(ValueError, match="Transfer needs inputs of a source task"):
         train(transferring(task=digits(3, 4, 5, labels=6)))
     with pytest.raises(ValueError, match=r"the network gives 4 outputs, .* 3 classes, its source 3: 6 outputs"):
         train(transferring(network=partial(MLP, (1, 8, 8), 4)))
@@ -152,11 +152,11 @@ def test_outputs_of_the_source_need_a_method_that_knows_them() -> None:
 
 
 def test_a_target_without_labels_is_refused_by_a_method_that_needs_them() -> None:
-    with pytest.raises(ValueError, match=r"Transfer needs labelled images, task 'digits-0-1-2-to-.*' has none"):
+    with pytest.raises(ValueError, match=r"Transfer needs labelled inputs, task 'digits-0-1-2-to-.*' has none"):
         train(transferring(task=pair(labels=0)))
 
 
 def test_a_step_whose_images_do_not_fit_is_refused_with_the_numbers() -> None:
-    message = r"a step of 1,000,000,\d+ images needs about 256 GB of memory, and .* lower labelled_batch"
+    message = r"a step of 1,000,000,\d+ inputs needs about 256 GB of memory, and .* lower labelled_batch"
     with pytest.raises(ValueError, match=message):
         train(perceptron(labelled_batch=10**9))

@@ -139,14 +139,14 @@ def added_image(task: Task, part: str) -> Task:
 
 
 CHANGES: list[tuple[Callable[[Task, str], Task], str, str]] = [
-    (changed_pixel, "labelled", "labelled: 8 images of other content"),
-    (changed_pixel, "unlabelled", "unlabelled: 32 images of other content"),
-    (changed_pixel, "test", "test: 20 images of other content"),
-    (changed_label, "labelled", "labelled: 8 images of other content"),
-    (changed_label, "test", "test: 20 images of other content"),
-    (added_image, "labelled", "labelled: 8 → 9 images"),
-    (added_image, "unlabelled", "unlabelled: 32 → 33 images"),
-    (added_image, "test", "test: 20 → 21 images"),
+    (changed_pixel, "labelled", "labelled: 8 inputs of other content"),
+    (changed_pixel, "unlabelled", "unlabelled: 32 inputs of other content"),
+    (changed_pixel, "test", "test: 20 inputs of other content"),
+    (changed_label, "labelled", "labelled: 8 inputs of other content"),
+    (changed_label, "test", "test: 20 inputs of other content"),
+    (added_image, "labelled", "labelled: 8 → 9 inputs"),
+    (added_image, "unlabelled", "unlabelled: 32 → 33 inputs"),
+    (added_image, "test", "test: 20 → 21 inputs"),
 ]
 
 
@@ -181,7 +181,7 @@ def test_a_run_does_not_go_on_with_other_classes_or_a_part_more(interrupted: tup
     task = colours()
     with pytest.raises(ValueError, match=r"classes: \('0', '1'\) → \('red', 'blue'\)"):
         train(given_as(kind, replace(task, classes=("red", "blue"))), path)
-    with pytest.raises(ValueError, match=r"other data: validation: 0 → 20 images \(there → now\)"):
+    with pytest.raises(ValueError, match=r"other data: validation: 0 → 20 inputs \(there → now\)"):
         train(given_as(kind, replace(task, validation=task.test)), path)
 
 

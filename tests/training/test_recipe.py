@@ -41,7 +41,7 @@ from tests.training.recipes import (
         ({"inputs": FewLabels()}, "inputs must be "),
         ({"optimiser": "adam"}, "optimiser must be "),
         ({"ema": 1.0}, "ema must be at least 0 and below 1, got 1.0"),
-        ({"method": ReferencePrior(order=13)}, "unlabelled_batch=12 is less than one tuple of 13 images"),
+        ({"method": ReferencePrior(order=13)}, "unlabelled_batch=12 is less than one tuple of 13 inputs"),
         ({"method": ReferencePrior}, "method is the class ReferencePrior: write ReferencePrior"),
         ({"network": colours()}, "network must be a function"),
         ({"method": lambda step: None}, "<lambda> is not a method: it does not declare its `needs`"),

@@ -186,7 +186,7 @@ def test_a_loaded_run_refuses_data_that_have_changed(file_run: tuple[Run, Path])
     assert trained.path is not None
     loaded = load(trained.path)
     assert_same_predictions(loaded, trained, trained.task.held_out.images)
-    with pytest.raises(ValueError, match=r"trained on other data: test: 20 images of other content .*task=…"):
+    with pytest.raises(ValueError, match=r"trained on other data: test: 20 inputs of other content .*task=…"):
         _ = loaded.task
     handed = load(trained.path, task=trained.task)
     assert handed.evaluate() == trained.evaluate()
@@ -304,7 +304,7 @@ def test_data_in_memory_are_handed_in_and_compared(tmp_path: Path) -> None:
     for same in (task, colours(), colours):
         assert load(tmp_path / "run", task=same).evaluate() == trained.evaluate()
     fewer = replace(task, unlabelled=task.unlabelled[1:])
-    with pytest.raises(ValueError, match=r"other data: unlabelled: 32 → 31 images \(there → now\)"):
+    with pytest.raises(ValueError, match=r"other data: unlabelled: 32 → 31 inputs \(there → now\)"):
         load(tmp_path / "run", task=fewer).evaluate()
 
 
@@ -364,9 +364,9 @@ def test_a_run_that_diverged_at_its_end_keeps_the_weights_before_it(tmp_path: Pa
     ("change", "words"),
     [
         ({"classes": ["a", "b"] * 50}, "the network gives 10 outputs for 100 classes"),
-        ({"shape": [3, 9, 9]}, r"the weights do not fit images of \(3, 9, 9\)"),
+        ({"shape": [3, 9, 9]}, r"the weights do not fit inputs of \(3, 9, 9\)"),
         ({"shape": [10**6, 10**6]}, "the folder is damaged"),
-        ({"shape": [-1, 8, 8]}, "the weights do not fit images of"),
+        ({"shape": [-1, 8, 8]}, "the weights do not fit inputs of"),
     ],
     ids=["classes", "shape", "huge", "negative"],
 )

@@ -132,5 +132,5 @@ def test_checkpoints_are_not_seen_on_other_data(tmp_path: Path) -> None:
     train(perceptron(task=task, network=network, unlabelled_batch=4, steps=1), tmp_path / "run")
     assert len(film(tmp_path / "run").snapshots) == 2
     np.savez(tmp_path / "mine.npz", images=images + split[:, None, None].astype(np.uint8), labels=labels, split=split)
-    with pytest.raises(ValueError, match="was trained on other data: test: 10 images of other content"):
+    with pytest.raises(ValueError, match="was trained on other data: test: 10 inputs of other content"):
         film(tmp_path / "run")

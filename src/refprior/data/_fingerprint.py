@@ -39,13 +39,13 @@ class TaskRecord:
     >>> import refprior as rp
     >>> few, more = (rp.data.fingerprint(rp.data.FewLabels("digits", labels=n)()) for n in (50, 100))
     >>> few.differences(more)
-    ['labelled: 50 → 100 images', 'unlabelled: 1147 → 1097 images']
+    ['labelled: 50 → 100 inputs', 'unlabelled: 1147 → 1097 inputs']
     """
 
     name: str
     classes: tuple[str, ...]
     source_classes: tuple[str, ...]
-    shape: tuple[int, ...]  # of one image
+    shape: tuple[int, ...]  # of one input
     dtype: ImageType
     parts: dict[str, PartRecord]
 
@@ -100,5 +100,5 @@ def _part_differences(name: str, old: dict[str, PartRecord], new: dict[str, Part
         return []
     if one is None or other is None or one.count != other.count:
         counts = (part.count if part is not None else 0 for part in (one, other))
-        return ["{}: {} → {} images".format(name, *counts)]
-    return [f"{name}: {one.count} image{'' if one.count == 1 else 's'} of other content"]
+        return ["{}: {} → {} inputs".format(name, *counts)]
+    return [f"{name}: {one.count} input{'' if one.count == 1 else 's'} of other content"]

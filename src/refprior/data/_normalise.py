@@ -1,9 +1,9 @@
-"""From stored images to the inputs of a network: a recipe says how, and `fit` finds the numbers once.
+"""From inputs as they are stored to those of a network: a recipe says how, and `fit` finds the numbers once.
 
 The fitted `Normaliser` is saved with the weights, so that a trained network never depends on data that may change.
 """
 
-# n images of D pixels, J components
+# n inputs of D numbers, J components
 
 import math
 from collections.abc import Iterable, Sequence
@@ -55,7 +55,7 @@ class Normaliser:
 
 @dataclass(frozen=True)
 class Standardise:
-    """Mean 0 and one standard deviation per channel, over all images to train with.
+    """Mean 0 and one standard deviation per channel, over all inputs to train with.
 
     >>> import torch
     >>> from refprior.data import Standardise

@@ -24,7 +24,7 @@ PARTS = ("labelled", "unlabelled", "test", "validation", "source")
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Images and their labels.
+    """Inputs and their labels.
 
     >>> import torch
     >>> from refprior.data import Examples
@@ -37,7 +37,7 @@ class Examples:
 
     def __post_init__(self) -> None:
         if len(self.images) != len(self.labels):
-            raise ValueError(f"as many labels as images are needed: {len(self.labels)} for {len(self.images)}")
+            raise ValueError(f"as many labels as inputs are needed: {len(self.labels)} for {len(self.images)}")
 
     def __len__(self) -> int:
         return len(self.images)
@@ -80,7 +80,7 @@ class Task:
         if self.test is not None and not len(self.test):
             raise ValueError(f"the test part of task {self.name!r} is empty: leave it out, test=None")
         if not len(self.labelled) and not len(self.unlabelled):
-            raise ValueError(f"task {self.name!r} has neither labelled nor unlabelled images")
+            raise ValueError(f"task {self.name!r} has neither labelled nor unlabelled inputs")
         if self.source is not None:
             self.check_images("source", self.source.images)
             check_labels("source", self.source.labels, len(self.source_classes))
@@ -92,12 +92,12 @@ class Task:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one image."""
+        """Of one input."""
         return tuple(self.labelled.images.shape[1:])
 
     @property
     def training_images(self) -> list[Tensor]:
-        """All images that training may look at: labelled, unlabelled, source."""
+        """All inputs that training may look at: labelled, unlabelled, source."""
         return [self.labelled.images, self.unlabelled, *([self.source.images] if self.source is not None else [])]
 
     @property
@@ -109,7 +109,7 @@ class Task:
         return part
 
     def to(self, device: torch.device) -> "Task":
-        """The same task with its images on another device."""
+        """The same task with its inputs on another device."""
         moved = copy(self)
         for name in PARTS:
             part = getattr(self, name)
@@ -117,11 +117,11 @@ class Task:
         return moved
 
     def check_images(self, name: str, images: Tensor) -> None:
-        """Refuse images of another shape or type than the labelled ones."""
+        """Refuse inputs of another shape or type than the labelled ones."""
         if tuple(images.shape[1:]) != self.shape:
-            raise ValueError(f"{name} images are {tuple(images.shape[1:])}, labelled {self.shape}")
+            raise ValueError(f"{name} inputs are {tuple(images.shape[1:])}, labelled {self.shape}")
         if images.dtype != self.labelled.images.dtype:
-            raise ValueError(f"{name} images are {images.dtype}, labelled {self.labelled.images.dtype}")
+            raise ValueError(f"{name} inputs are {images.dtype}, labelled {self.labelled.images.dtype}")
 
 
 def task_from_arrays(
@@ -164,7 +164,7 @@ def task_from_arrays(
 
 
 def examples(name: str, images: Array, labels: Array) -> Examples:
-    """Checked images and labels; `name` is what an error calls them."""
+    """Checked inputs and labels; `name` is what an error calls them."""
     values = _array(labels)
     if not np.issubdtype(values.dtype, np.integer):
         raise ValueError(f"{name} labels must be integers, got {values.dtype}")
@@ -215,12 +215,12 @@ def _images(name: str, images: Array) -> Tensor:
     if values.ndim == 2 and values.dtype.kind in "iu":
         return torch.from_numpy(values.astype(np.int64))
     if values.dtype.kind not in ("fb" if values.ndim == 2 else "f"):
-        raise ValueError(f"{name} images must be uint8 or floats, got {values.dtype}; vectors may be any numbers")
+        raise ValueError(f"{name} inputs must be uint8 or floats, got {values.dtype}; vectors may be any numbers")
     with np.errstate(over="ignore"):  # infinite then, and refused
         values = values.astype(np.float32)
     finite = np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
     if not finite.all():
-        raise ValueError(f"{name} image {int(np.argmin(finite))} is not finite ({(~finite).sum()} such images)")
+        raise ValueError(f"{name} input {int(np.argmin(finite))} is not finite ({(~finite).sum()} such inputs)")
     return torch.from_numpy(values)
 
 

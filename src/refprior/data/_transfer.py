@@ -22,7 +22,7 @@ def transfer_task(source: Task, target: Task) -> Task:
     'digits-0-1-to-digits-2-3'
     """
     if not len(source.labelled):
-        raise ValueError(f"the source task {source.name!r} has no labelled images")
+        raise ValueError(f"the source task {source.name!r} has no labelled inputs")
     joined = replace(
         target, name=f"{source.name}-to-{target.name}", source=source.labelled, source_classes=source.classes
     )
@@ -31,7 +31,7 @@ def transfer_task(source: Task, target: Task) -> Task:
     shared = {i for i, _ in duplicates(source.labelled.images, mine)}
     if len(shared) > MOST_SHARED * len(source.labelled):
         raise ValueError(
-            f"source and target overlap: {len(shared)} of {len(source.labelled)} source images are in both; "
+            f"source and target overlap: {len(shared)} of {len(source.labelled)} source inputs are in both; "
             "choose tasks of different classes"
         )
     return joined

@@ -28,12 +28,12 @@ class Needs:
     ('weak', 'weak_2', 'strong')
     """
 
-    labels: bool = True  # labelled images of the task
-    views: tuple[ViewName, ...] = ()  # one view of every unlabelled image per entry; (): no unlabelled images
-    tuple_size: int = 1  # a step has a multiple of this many unlabelled images
+    labels: bool = True  # labelled inputs of the task
+    views: tuple[ViewName, ...] = ()  # one view of every unlabelled input per entry; (): no unlabelled inputs
+    tuple_size: int = 1  # a step has a multiple of this many unlabelled inputs
     enumerates: int = 0  # items per tuple whose C^n joint labelings are enumerated
-    source: bool = False  # labelled images of a source task
-    source_tuple_size: int = 0  # source images per tuple of unlabelled ones; 0: `source_batch` of them in all
+    source: bool = False  # labelled inputs of a source task
+    source_tuple_size: int = 0  # source inputs per tuple of unlabelled ones; 0: `source_batch` of them in all
 
     def __post_init__(self) -> None:
         for view in self.views if isinstance(self.views, tuple) else [self.views]:
@@ -73,9 +73,9 @@ class Batch:
 
     labelled: Tensor = field(default_factory=_nothing)  # (b, ...) weak view
     labels: Tensor = field(default_factory=_nothing)  # (b,)
-    views: Mapping[str, Tensor] = field(default_factory=Views)  # (n, ...) each; consecutive images form the tuples
-    index: Tensor = field(default_factory=_nothing)  # (n,) places of the unlabelled images in the pool
-    source: Tensor = field(default_factory=_nothing)  # (s, ...) images of the source task, weak view
+    views: Mapping[str, Tensor] = field(default_factory=Views)  # (n, ...) each; consecutive inputs form the tuples
+    index: Tensor = field(default_factory=_nothing)  # (n,) places of the unlabelled inputs in the pool
+    source: Tensor = field(default_factory=_nothing)  # (s, ...) inputs of the source task, weak view
     source_labels: Tensor = field(default_factory=_nothing)  # (s,)
 
 
@@ -103,9 +103,9 @@ class Step:
     progress: float = 0.0  # of this stage, from 0 to 1
     generator: torch.Generator | None = None  # for methods that draw
     memory: dict[str, Tensor] = field(default_factory=dict)  # the method's own state, saved with the weights
-    pool_size: int = 0  # unlabelled images in all
+    pool_size: int = 0  # unlabelled inputs in all
     classes: int | None = None  # C of the task; the outputs after them are the source's own
-    independent: bool = False  # the networks have no batch norm: a prediction depends on its own image alone
+    independent: bool = False  # the networks have no batch norm: a prediction depends on its own input alone
 
     def predict(self, *inputs: Tensor, frozen: Sequence[Tensor] = ()) -> list[Tensor]:
         """The student's log-probabilities of several inputs, (n, ...) -> (K, n, C) each; `frozen` ones come last and

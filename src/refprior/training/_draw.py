@@ -14,7 +14,7 @@ from refprior.methods._step import Views
 from refprior.training._recipe import Recipe
 from refprior.views import Learning, Unchanged, View
 
-Predict = Callable[[Tensor], Tensor]  # (n, *shape) images as they are stored -> (n, C) log-probabilities
+Predict = Callable[[Tensor], Tensor]  # (n, *shape) inputs as they are stored -> (n, C) log-probabilities
 
 
 @dataclass
@@ -22,7 +22,7 @@ class Sampler:
     """Where batches come from: everything about drawing that changes while training."""
 
     streams: dict[str, Stream]  # one per part of the task that is drawn from: labelled, unlabelled, source
-    generator: torch.Generator  # for views and methods, on the device of the images
+    generator: torch.Generator  # for views and methods, on the device of the inputs
     weak: View
     strong: View  # own copies: a view may learn
 
@@ -84,7 +84,7 @@ class Sampler:
 
 
 def see(view: View, images: Tensor, normaliser: Normaliser, generator: torch.Generator) -> Tensor:
-    """A view of images, normalised: of the images as they are stored, or of the inputs if the view declares that."""
+    """A view, normalised: of inputs as they are stored, or of what the network sees if the view declares that."""
     if getattr(view, "normalised", False):
         return view(normaliser(images), generator)
     return normaliser(view(images, generator))

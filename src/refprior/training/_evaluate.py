@@ -1,6 +1,6 @@
 """What particles predict, and how good that is on the parts of a task."""
 
-# K particles, n images, C classes
+# K particles, n inputs, C classes
 
 import math
 

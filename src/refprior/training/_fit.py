@@ -19,27 +19,27 @@ def check_needs(recipe: Recipe, task: Task) -> None:
     """Refuse a task that lacks what the method declares to need."""
     name, needs, has = type(recipe.method).__name__, recipe.method.needs, f"task {task.name!r} has"
     if needs.labels and not len(task.labelled):
-        raise ValueError(f"{name} needs labelled images, {has} none")
+        raise ValueError(f"{name} needs labelled inputs, {has} none")
     if needs.views and not len(task.unlabelled):
-        raise ValueError(f"{name} needs unlabelled images, {has} none")
+        raise ValueError(f"{name} needs unlabelled inputs, {has} none")
     if recipe.tuples * needs.tuple_size > len(task.unlabelled):
         wanted = recipe.tuples * needs.tuple_size
         raise ValueError(
-            f"a step takes {wanted} unlabelled images, {has} {len(task.unlabelled)}: lower unlabelled_batch"
+            f"a step takes {wanted} unlabelled inputs, {has} {len(task.unlabelled)}: lower unlabelled_batch"
         )
     if needs.source and (task.source is None or not len(task.source)):
-        raise ValueError(f"{name} needs images of a source task, {has} none: see refprior.data.Pair")
+        raise ValueError(f"{name} needs inputs of a source task, {has} none: see refprior.data.Pair")
     if recipe.readout == "consensus" and len(task.unlabelled) < len(task.classes):
-        raise ValueError(f"a consensus needs unlabelled images, {has} {len(task.unlabelled)}")
+        raise ValueError(f"a consensus needs unlabelled inputs, {has} {len(task.unlabelled)}")
     if needs.enumerates:
         check_labelings(recipe.particles, needs.enumerates, len(task.classes))
     drawn = recipe.tuples * needs.tuple_size * len(needs.views) + recipe.labelled_batch + recipe.source_batch
     check_memory(
-        4.0 * drawn * math.prod(task.shape), f"a step of {drawn:,} images", "lower labelled_batch or source_batch"
+        4.0 * drawn * math.prod(task.shape), f"a step of {drawn:,} inputs", "lower labelled_batch or source_batch"
     )
 
 
-def _two_images(task: Task) -> Tensor:
+def _two_inputs(task: Task) -> Tensor:
     """Two inputs to try things on, of those that training may look at; with the largest token id if they are such."""
     images = torch.cat([part[:2] for part in task.training_images])[:2]
     if images.dtype == torch.int64:
@@ -51,7 +51,7 @@ def _two_images(task: Task) -> Tensor:
 def check_views(recipe: Recipe, normaliser: Normaliser, task: Task) -> None:
     """Try the views on two inputs: whether they give as many of the same shape back."""
     for name, view in {"weak": recipe.weak, "strong": recipe.strong}.items():
-        images = _two_images(task)
+        images = _two_inputs(task)
         if getattr(view, "normalised", False):
             images = normaliser(images)
         generator = torch.Generator(images.device).manual_seed(0)
@@ -65,8 +65,8 @@ def check_views(recipe: Recipe, normaliser: Normaliser, task: Task) -> None:
 
 
 def check_network(recipe: Recipe, particles: Particles, normaliser: Normaliser, task: Task) -> None:
-    """Try the networks on two images: whether they take them, and give as many outputs as there are classes."""
-    inputs = normaliser(_two_images(task))
+    """Try the networks on two inputs: whether they take them, and give as many outputs as there are classes."""
+    inputs = normaliser(_two_inputs(task))
     try:
         with torch.no_grad():
             outputs = particles.eval()(inputs).shape  # in evaluation: batch norm's statistics stay as they are
@@ -77,7 +77,7 @@ def check_network(recipe: Recipe, particles: Particles, normaliser: Normaliser, 
         raise ValueError(f"the network does not take inputs of {tuple(inputs.shape[1:])}{remedy}: {error}") from None
     _check_outputs(recipe, task, outputs[-1])
     if len(outputs) != 3:
-        raise ValueError(f"the network gives {tuple(outputs[1:])} for {len(inputs)} images, not (images, classes)")
+        raise ValueError(f"the network gives {tuple(outputs[1:])} for {len(inputs)} inputs, not (inputs, classes)")
     if recipe.head != "same":
         check_head(particles, inputs)
 

@@ -4,7 +4,7 @@ It names no method and no data set. It yields a record of what happened every fe
 to do with it: write a line, draw a bar, stop.
 """
 
-# K particles, n images, C classes
+# K particles, n inputs, C classes
 
 import math
 import time

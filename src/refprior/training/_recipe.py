@@ -55,12 +55,12 @@ trainable_prior=False, samples=None)
     method: Method
     inputs: Standardise | PrincipalComponents | Identity = field(
         default_factory=Standardise
-    )  # what the network sees of an image
+    )  # what the network sees of an input
     particles: int = 4
     steps: int = 200 * EPOCH
-    labelled_batch: int = 64  # labelled images per step
-    unlabelled_batch: int = 448  # unlabelled images or tuples per step
-    source_batch: int = 64  # labelled images of the source task per step, where the method wants them
+    labelled_batch: int = 64  # labelled inputs per step
+    unlabelled_batch: int = 448  # unlabelled inputs or tuples per step
+    source_batch: int = 64  # labelled inputs of the source task per step, where the method wants them
     unlabelled_unit: Literal["images", "tuples"] = "images"  # the paper says tuples, the authors' code cuts images
     weak: View = field(default_factory=Unchanged)
     strong: View = field(default_factory=Unchanged)
@@ -87,7 +87,7 @@ trainable_prior=False, samples=None)
         self._check_stages()
         if self.method.needs.views and not self.tuples:
             size = self.method.needs.tuple_size
-            raise ValueError(f"unlabelled_batch={self.unlabelled_batch} is less than one tuple of {size} images")
+            raise ValueError(f"unlabelled_batch={self.unlabelled_batch} is less than one tuple of {size} inputs")
 
     def _check_numbers(self) -> None:
         """Numbers within their limits; those of numpy become Python's own, which every record can hold."""
@@ -131,7 +131,7 @@ trainable_prior=False, samples=None)
 
     @property
     def tuples(self) -> int:
-        """Tuples of unlabelled images per step; a remainder of images is left out."""
+        """Tuples of unlabelled inputs per step; a remainder of inputs is left out."""
         size = self.method.needs.tuple_size if self.method.needs.views else 0
         if size == 0:
             return 0

@@ -1,6 +1,6 @@
 """A trained recipe: what it predicts, how good that is, and how to read it back from its folder."""
 
-# K particles, n images, C classes
+# K particles, n inputs, C classes
 
 import logging
 import math
@@ -109,7 +109,7 @@ class Run:
         return np.asarray(predictive(log_p, posterior, average).exp().cpu())
 
     def uncertainty(self, images: Inputs, *, weights: Weights = "ema", weighting: Weighting = "prior") -> Uncertainty:
-        """Total = within particles + between particles, in nats per image: (n, *shape) -> (n,) each."""
+        """Total = within particles + between particles, in nats per input: (n, *shape) -> (n,) each."""
         log_p = self.log_probabilities(images, weights=weights)
         return uncertainty(log_p, self.posterior(weights=weights, weighting=weighting))
 
@@ -127,9 +127,9 @@ class Run:
         return scores(log_p, part.labels, self.posterior(weights=weights, weighting=weighting), average)
 
     def posterior(self, *, weights: Weights = "ema", weighting: Weighting = "likelihood") -> Tensor:
-        """log p(w_k | x^n, y^n) given the labelled images, or the prior, which is uniform unless it was learnt: (K,).
+        """log p(w_k | x^n, y^n) given the labelled inputs, or the prior, which is uniform unless it was learnt: (K,).
 
-        The labelled images have trained the particles too, so that their likelihood is too sure of itself.
+        The labelled inputs have trained the particles too, so that their likelihood is too sure of itself.
         """
         one_of("weighting", weighting, ("prior", "likelihood"))
         log_prior = self._particles(weights).log_prior.detach()
@@ -139,7 +139,7 @@ class Run:
         return likelihood_weights(log_p, self.task.labelled.labels, log_prior)
 
     def consensus(self, clusters: int | None = None, *, weights: Weights = "ema") -> Consensus:
-        """Clusters of the unlabelled images (2,000 at equal intervals if there are more), without names yet.
+        """Clusters of the unlabelled inputs (2,000 at equal intervals if there are more), without names yet.
 
         clusters: how many; by default as many as classes.
         """
@@ -197,12 +197,12 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
 
 
 def _check_predicts(run: Run) -> None:
-    """Refuse a folder whose files do not fit each other: an empty image goes through all of them."""
-    check_memory(8.0 * math.prod(run.data.shape), f"{run.path}: an image of {run.data.shape}", "the folder is damaged")
+    """Refuse a folder whose files do not fit each other: an empty input goes through all of them."""
+    check_memory(8.0 * math.prod(run.data.shape), f"{run.path}: an input of {run.data.shape}", "the folder is damaged")
     try:
         classes = run.log_probabilities(torch.zeros(1, *run.data.shape, dtype=DTYPES[run.data.dtype])).shape[-1]
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
-        raise ValueError(f"{run.path}: the weights do not fit images of {run.data.shape}: {in_short(error)}") from None
+        raise ValueError(f"{run.path}: the weights do not fit inputs of {run.data.shape}: {in_short(error)}") from None
     if classes != len(run.data.classes):
         raise ValueError(f"{run.path}: the network gives {classes} outputs for {len(run.data.classes)} classes")
 
