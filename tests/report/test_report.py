@@ -86,7 +86,7 @@ def test_a_damaged_record_is_named(runs: Path, content: str) -> None:
 
 @pytest.mark.parametrize("line", ["5", "[]", '{"no": "step"}'])
 def test_a_line_that_is_no_record_is_named(runs: Path, line: str) -> None:
-    (runs / "a-0" / "metrics.jsonl").write_text(line)
+    (runs / "a-0" / "metrics.jsonl").write_text(f"{line}\n")
     with pytest.raises(ValueError, match=r"metrics\.jsonl, line 1 is not a record"):
         summarise(runs / "a-0")
 

@@ -92,9 +92,8 @@ trainable_prior=False, samples=None)
     def _check_numbers(self) -> None:
         """Numbers within their limits; those of numpy become Python's own, which every record can hold."""
         sizes = ("particles", "steps", "labelled_batch", "unlabelled_batch", "source_batch", "evaluate_every")
-        numbers: dict[str, float] = {
-            name: whole_number(name, getattr(self, name), at_least=1, at_most=10**15) for name in sizes
-        }
+        numbers: dict[str, float] = {name: whole_number(name, getattr(self, name), at_least=1) for name in sizes}
+        whole_number("steps", self.steps, at_least=1, at_most=10**15)
         for name in ("snapshots", "skip_not_finite"):
             numbers[name] = whole_number(name, getattr(self, name), at_least=0)
         whole_number("snapshots", self.snapshots, at_least=0, at_most=10_000)
