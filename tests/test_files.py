@@ -249,3 +249,9 @@ def test_what_is_no_file_is_neither_replaced_nor_read(tmp_path: Path) -> None:
 def test_a_name_that_is_no_text_can_be_written_about(tmp_path: Path) -> None:
     write_text(tmp_path / "page", os.fsdecode(b"caf\xe9"))
     assert (tmp_path / "page").read_text() == "caf\\udce9"
+
+
+def test_a_record_that_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"record\.json: a setting is no text"):
+        write_record(tmp_path / "record.json", 7, {"folder": os.fsdecode(b"caf\xe9")})
+    assert not list(tmp_path.iterdir())

@@ -135,7 +135,12 @@ def write_figure(path: Path, figure: Any, dpi: int = 120) -> None:
 def write_record(path: Path, format_: int, content: dict[str, Any]) -> None:
     """A JSON object, sealed with a checksum of its content."""
     record = {"format": format_, **content}
-    sealed = {**record, SEAL: _checksum(record)}
+    seal = _checksum(record)
+    if seal is None:  # it could be written, and never read again
+        raise ValueError(
+            f"{path}: a setting is no text, such as the name of a file that is not UTF-8: rename that file"
+        )
+    sealed = {**record, SEAL: seal}
     write_text(path, json.dumps(sealed, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 

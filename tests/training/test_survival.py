@@ -294,6 +294,7 @@ def test_a_finished_run_without_its_metrics_is_scored_again(tmp_path: Path) -> N
     (tmp_path / "run" / "metrics.jsonl").unlink()
     for again in (train(perceptron(steps=3), tmp_path / "run"), load(tmp_path / "run")):
         assert again.result.evaluation == run.result.evaluation
+        assert again.result.learning_rate == run.result.learning_rate
     assert len(write_report([tmp_path / "run"], tmp_path / "report.html")) == 1
 
 

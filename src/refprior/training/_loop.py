@@ -197,7 +197,8 @@ def _record(recipe: Recipe, task: Task, state: State, loss: Loss, rate: float) -
 def last_record(recipe: Recipe, task: Task, state: State) -> Record:
     """What can still be said of the last step when its record is lost: the scores, not the loss."""
     evaluation = evaluate_all(recipe, task, state.normaliser, raw=state.particles, ema=state.teacher)
-    return Record(state.step, recipe.steps, 0.0, None, state.seconds, skipped=state.skipped, evaluation=evaluation)
+    rate = recipe.optimiser.set_rate(state.optimiser, state.step - 1, recipe.steps)
+    return Record(state.step, recipe.steps, rate, None, state.seconds, skipped=state.skipped, evaluation=evaluation)
 
 
 def _finite(value: Tensor) -> float | None:
