@@ -44,9 +44,8 @@ def train_cells(cells: "Sequence[Cell]", out: Path, jobs: int) -> int:
 
     whole_number("jobs", jobs, at_least=1)
     check_sweep_folder(out)
-    named(
-        cells[0].recipe, cells[0].settings, seed=cells[0].seed
-    ).recipe.read_task()  # no data: one line, not one a cell
+    first = cells[0]
+    named(first.recipe, first.settings, seed=first.seed).recipe.read_task()  # no data: one line, not one for each cell
     problems = ended = 0
     try:
         with terminable():  # the processes of the cells end with this one

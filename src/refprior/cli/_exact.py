@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from cyclopts import App, Parameter
 
@@ -220,8 +220,7 @@ def _proved(solution: Solution) -> Solution:
     try:
         return certify(solution, proof=True)
     except ArithmeticError as error:  # the proof does not go through
-        _refuse(str(error), to_stderr=True)
-        raise
+        _end_uncertified(str(error), to_stderr=True)
 
 
 def _show(what: str, solve: Callable[[], Solution], output: Output) -> None:
@@ -257,8 +256,11 @@ def _solving(what: str) -> Iterator[None]:
 
 def _refuse(reason: str | None, to_stderr: bool) -> None:
     """End with exit code 3 if there is a reason; where stdout is JSON, stderr says it too."""
-    if reason is None:
-        return
+    if reason is not None:
+        _end_uncertified(reason, to_stderr)
+
+
+def _end_uncertified(reason: str, to_stderr: bool) -> NoReturn:
     if to_stderr:
         print(f"refprior: not certified: {reason}", file=sys.stderr)
     sys.exit(3)
