@@ -220,3 +220,13 @@ def test_formats_that_run_programs_are_not_opened(root: Path) -> None:
 def test_more_images_than_memory_holds_are_refused_before_they_are_read(root: Path) -> None:
     with bounded_memory(100_000_000), pytest.raises(ValueError, match=r"22 images like .*needs about .*smaller size="):
         image_folder(root, size=(2000, 2000))
+
+
+def test_a_small_file_of_many_pixels_is_refused_and_a_large_one_is_not(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    Image.new("L", (4400, 4400)).save(tmp_path / "a" / "0.png")  # 19 million black pixels in 19 kB
+    with pytest.raises(DataError, match=r"0\.png: .*4400×4400 pixels from [\d,]+ bytes, more than 200 from each byte"):
+        read_images([tmp_path / "a" / "0.png"], (8, 8), None)
+    noise = np.random.RandomState(0).randint(0, 2, (2100, 2100)).astype(np.uint8) * 255  # as a scanned page
+    Image.fromarray(noise).save(tmp_path / "a" / "1.png")
+    assert read_images([tmp_path / "a" / "1.png"], (8, 8), None).shape == (1, 1, 8, 8)
