@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from refprior.networks import MLP, Block, Pretrained, SmallCNN, WideResNet
+from refprior.networks import MLP, Block, Linear, Pretrained, SmallCNN, WideResNet
 from refprior.particles import Particles
 from refprior.training import Recipe, load, train
 from tests.training.interruption import assert_same_run, interrupted_at
@@ -108,6 +108,16 @@ def test_wide_resnet_refuses_other_depths() -> None:
 @pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (3, 32, 32), (3, 30, 17)])
 def test_small_cnn_takes_any_image(shape: tuple[int, int, int]) -> None:
     assert SmallCNN(shape, 7)(torch.randn(2, *shape)).shape == (2, 7)
+
+
+def test_linear_is_one_layer_that_begins_almost_undecided() -> None:
+    torch.manual_seed(0)
+    network = Linear((1, 8, 8), classes=100, scale=0.1)
+    inputs = torch.randn(500, 1, 8, 8)
+    layer = network[1]
+    assert isinstance(layer, nn.Linear)
+    assert torch.equal(network(inputs), inputs.flatten(1) @ layer.weight.T)
+    assert network(inputs).std().item() == pytest.approx(0.1, rel=0.05)
 
 
 def test_mlp_is_one_hidden_layer_of_hardtanh() -> None:

@@ -1,4 +1,4 @@
-"""The paper's networks, a small convolutional one, and a head on a network of your own: (B, ...) -> logits (B, C)."""
+"""The paper's networks, small ones, and a head on a network of your own: (B, ...) -> logits (B, C)."""
 
 import math
 from collections.abc import Iterable
@@ -10,9 +10,31 @@ from torch.nn import functional as F
 
 from refprior._checks import number, whole_number
 
-__all__ = ["MLP", "Pretrained", "SmallCNN", "WideResNet"]
+__all__ = ["MLP", "Linear", "Pretrained", "SmallCNN", "WideResNet"]
 
 Shape = tuple[int, ...]
+
+
+class Linear(nn.Sequential):
+    """One linear layer, multinomial logistic regression: what features of another network need.
+
+    scale: initial logits have about this standard deviation for inputs of standard deviation 1. Small: such a particle
+    begins almost undecided, and labels decide what it becomes.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> tuple(rp.networks.Linear((64,), classes=10)(torch.zeros(2, 64)).shape)
+    (2, 10)
+    """
+
+    def __init__(self, shape: Shape, classes: int, scale: float = 0.1) -> None:
+        inputs = math.prod(shape)
+        _positive(inputs=inputs, classes=classes)
+        number("scale", scale, above=0)
+        layer = nn.Linear(inputs, classes)
+        nn.init.normal_(layer.weight, std=scale / math.sqrt(inputs))
+        nn.init.zeros_(layer.bias)
+        super().__init__(nn.Flatten(), layer)
 
 
 class MLP(nn.Sequential):

@@ -11,10 +11,10 @@ from refprior.data import Standardise, task_from_arrays
 from refprior.networks import MLP
 from refprior.training import train
 from refprior.training._draw import see
-from refprior.views import Dropout, Noise, SwapNoise, default_views
+from refprior.views import Corrupt, Dropout, Noise, SwapNoise, default_views
 from tests.training.recipes import perceptron
 
-VIEWS = [Dropout(0.3), Noise(0.3), SwapNoise(0.3)]
+VIEWS = [Dropout(0.3), Noise(0.3), Corrupt(0.3, 0.3), SwapNoise(0.3)]
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -51,6 +51,11 @@ def test_numbers_are_changed_at_the_rate_in_every_row_and_feature(view: Any) -> 
     assert changed.mean().item() == pytest.approx(0.3, abs=0.007)  # three standard deviations
     assert changed.mean(0).sub(0.3).abs().max() < 4.5 * (0.21 / 1000) ** 0.5
     assert changed.mean(1).sub(0.3).abs().max() < 4.5 * (0.21 / 50) ** 0.5
+
+
+def test_corrupt_is_dropout_and_then_noise() -> None:
+    inputs, drawn = vectors(100, 20), generator()
+    assert torch.equal(Corrupt(0.3, 0.5)(inputs, generator()), Noise(0.5)(Dropout(0.3)(inputs, drawn), drawn))
 
 
 def test_dropped_numbers_are_zero() -> None:

@@ -14,7 +14,7 @@ from refprior.views._affine import Distort, Shift, affine, cutout, noise, shift
 from refprior.views._ctaugment import CTAugment
 from refprior.views._defaults import default_views
 from refprior.views._randaugment import RandAugment
-from refprior.views._vectors import Dropout, DropTokens, Noise, SwapNoise
+from refprior.views._vectors import Corrupt, Dropout, DropTokens, Noise, SwapNoise
 from refprior.views._weak import FlipCrop, Unchanged
 
 View = Callable[[Tensor, torch.Generator], Tensor]
@@ -42,6 +42,7 @@ class Learning(Protocol):
 
 __all__ = [
     "CTAugment",
+    "Corrupt",
     "Distort",
     "DropTokens",
     "Dropout",

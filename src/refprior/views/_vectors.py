@@ -61,6 +61,29 @@ class Noise:
 
 
 @dataclass(frozen=True)
+class Corrupt:
+    """`Dropout`, then `Noise`: the strong view of vectors.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> inputs, generator = torch.full((1000, 8), 10.0), torch.Generator().manual_seed(0)
+    >>> round(float((rp.views.Corrupt(dropout=0.25, noise=0.5)(inputs, generator) < 5).double().mean()), 2)
+    0.25
+    """
+
+    dropout: float = 0.3  # probability that a number is set to zero
+    noise: float = 0.5  # standard deviation
+    normalised: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_within(0, 1, dropout=self.dropout)
+        check_within(0, math.inf, noise=self.noise)
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        return Noise(self.noise)(Dropout(self.dropout)(images, generator), generator)
+
+
+@dataclass(frozen=True)
 class SwapNoise:
     """Each number replaced, with probability `rate`, by the same feature of another row of the batch: for tables.
 
