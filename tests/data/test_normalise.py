@@ -121,6 +121,21 @@ def test_directions_are_projected_without_whitening_at_one_scale() -> None:
     assert inputs(torch.zeros(1, 9)).isfinite().all()
 
 
+@pytest.mark.parametrize("whitening", [0, 0.5, 1])
+def test_all_components_together_have_the_scale(whitening: float) -> None:
+    torch.manual_seed(0)
+    vectors = torch.randn(500, 12) * torch.logspace(0, 3, 12)
+    inputs = PrincipalComponents(8, whitening=whitening, scale=2.0, scaled="all").fit([vectors])(vectors)
+    first = PrincipalComponents(8, whitening=whitening).fit([vectors])(vectors)
+    assert inputs.square().mean().sqrt().item() == pytest.approx(2.0, rel=1e-4)
+    torch.testing.assert_close(inputs / inputs[:, :1], first / first[:, :1])  # one factor for all
+
+
+def test_what_does_not_vary_stays_zero() -> None:
+    vectors = torch.ones(5, 3)
+    assert not PrincipalComponents(2, scaled="all").fit([vectors])(vectors).any()
+
+
 @pytest.mark.parametrize("whitening", [0.0, 0.25, 1.0])
 def test_standard_deviations_are_a_power_of_the_first(whitening: float) -> None:
     parts = mixed().training_images
@@ -150,7 +165,7 @@ def test_an_axis_has_one_sign() -> None:
 def test_pixels_that_never_change_add_nothing() -> None:
     still = torch.full((50, 1, 2, 2), 7, dtype=torch.uint8)
     still[::2, 0, 0, 0] = 9
-    mean, axes = principal_axes([still[:0], still], 4, 1.0)
+    mean, axes, _ = principal_axes([still[:0], still], 4, 1.0)
     inputs = (still.float() - mean).flatten(1) @ axes
     assert torch.isfinite(inputs).all()
     assert torch.allclose(inputs.std(0, correction=0), torch.tensor([1.0, 0, 0, 0]), atol=1e-6)

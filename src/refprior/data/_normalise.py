@@ -91,8 +91,9 @@ class PrincipalComponents:
     largest. In photographs of clothes the first two components hold half of the variance, in digits a sixth: with one
     learning rate, networks do not learn both equally well. Components with a fixed first standard deviation do.
 
-    Features of a pretrained network are often compared by their angles: `PrincipalComponents(64, whitening=0,
-    unit_length=True)` divides each by its length, takes their mean away, projects, and has one scale for all.
+    `PrincipalComponents(64, whitening=0, scaled="all")` is for vectors such as the features of a pretrained network:
+    their mean is taken away, they are projected, and all have one scale, so that a number of theirs has the standard
+    deviation 1 on average. `unit_length=True` compares them by their angles.
 
     >>> import torch
     >>> from refprior.data import PrincipalComponents
@@ -104,20 +105,23 @@ class PrincipalComponents:
 
     count: int = 64
     whitening: float = 0.25  # 0 … 1: variances are raised to the power 1 - whitening
-    scale: float = 1.0  # standard deviation of the first component
+    scale: float = 1.0  # standard deviation of what is `scaled`
     unit_length: bool = False  # every input is divided by its length first
+    scaled: Literal["first", "all"] = "first"  # the first component, or all of them on average
 
     def __post_init__(self) -> None:
         whole_number("count", self.count, at_least=1)
         number("whitening", self.whitening, at_least=0, at_most=1)
         number("scale", self.scale, above=0)
+        one_of("scaled", self.scaled, ("first", "all"))
 
     def fit(self, parts: Sequence[Tensor]) -> Normaliser:
         """The axes of all parts together: (n, *shape) each."""
         shortest = _SHORTEST if self.unit_length else None
-        mean, axes = principal_axes(parts, self.count, self.whitening, shortest)
+        mean, axes, spread = principal_axes(parts, self.count, self.whitening, shortest)
+        size = spread.square().mean().sqrt().item() if self.scaled == "all" else 1.0  # 0 where nothing varies
         kept = None if shortest is None else torch.tensor(shortest, dtype=mean.dtype)
-        return Normaliser(mean, axes=axes * self.scale, shortest=kept)
+        return Normaliser(mean, axes=axes * (self.scale / (size or 1.0)), shortest=kept)
 
 
 @dataclass(frozen=True)
@@ -139,8 +143,9 @@ class Identity:
 
 def principal_axes(
     parts: Sequence[Tensor], count: int, whitening: float, shortest: float | None = None
-) -> tuple[Tensor, Tensor]:
-    """The mean image, and the axes of the first components: (n, *shape) -> (*shape), (D, J).
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The mean image, the axes of the first components, and the inputs' spread along them: (n, *shape) -> (*shape),
+    (D, J), (J,).
 
     Along axis j the images have the standard deviation (λ_j / λ_1)^((1 - whitening) / 2), λ_j the variance of
     component j. One D × D matrix is kept, in double precision. shortest: as in `Normaliser`.
@@ -162,7 +167,8 @@ def principal_axes(
     factor = torch.where(relative > _NOTHING, relative ** (-whitening / 2) / variances[0].sqrt(), 0)
     kind = _float_type(parts)
     # In the order in which files keep it: a product with the same numbers in another order may round otherwise.
-    return mean.reshape(parts[0].shape[1:]).to(kind), (axes * factor).to(kind).contiguous()
+    spread = variances.clamp(min=0).sqrt() * factor
+    return mean.reshape(parts[0].shape[1:]).to(kind), (axes * factor).to(kind).contiguous(), spread
 
 
 def _statistics(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
