@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from refprior.cli import _progress
-from refprior.cli._progress import working
+from refprior import _progress
+from refprior._progress import working
 from tests.cli.running import in_terminal
 
 LONG = ("--set", "steps=120", "unlabelled_batch=8", "evaluate_every=20")

@@ -98,8 +98,11 @@ def _show(line: Callable[[], str], over: threading.Event) -> None:
 
 
 @contextmanager
-def watching(title: str, steps: int) -> "Iterator[Callable[[Record], None]]":
+def watching(title: str, steps: int, shown: bool = True) -> "Iterator[Callable[[Record], None]]":
     """A function to call with each record of a training."""
+    if not shown:
+        yield lambda record: None
+        return
     console = Console(stderr=True)
     title = printable(title)
     if not console.is_terminal:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from refprior.cli._progress import _accuracy
+from refprior._progress import _accuracy
 from refprior.data import Standardise, Task
 from refprior.methods import InformationOnly
 from refprior.report import group, rows, summarise, uncertain_figure, write_report

@@ -25,7 +25,7 @@ from refprior.cli._tables import print_table
 from refprior.cli._words import listed
 
 if TYPE_CHECKING:
-    from refprior.cli._progress import Tell
+    from refprior._progress import Tell
     from refprior.posterior import Average, Scores
     from refprior.recipes import Named
     from refprior.training import Run, Weighting, Weights
@@ -87,7 +87,7 @@ def train(
     ] = None,
 ) -> None:
     """Train a recipe and write its run folder; go on with it where it was interrupted."""
-    from refprior.cli._progress import working
+    from refprior._progress import working
     from refprior.recipes import named
     from refprior.recipes._named import folder_name
     from refprior.report import rows, write_report
@@ -117,7 +117,7 @@ def evaluate(
     ] = None,
 ) -> None:
     """Score the weights of a run folder again, with the particles weighted in several ways."""
-    from refprior.cli._progress import working
+    from refprior._progress import working
     from refprior.training import load
 
     check_picture(uncertain)
@@ -154,7 +154,7 @@ def report(
     ] = "text",
 ) -> None:
     """Write one self-contained HTML page about runs, and print their table."""
-    from refprior.cli._progress import working
+    from refprior._progress import working
     from refprior.report import as_latex, as_markdown, pivot, rows, write_report
 
     check_file(out)
@@ -232,7 +232,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _train(
     chosen: "Named", folder: Path, title: str, device: str, fresh: bool = False, save_every: float | None = None
 ) -> None:
-    from refprior.cli._progress import watching
+    from refprior._progress import watching
     from refprior.training import train as train_recipe
 
     with watching(title, chosen.recipe.steps) as watch:
@@ -277,7 +277,7 @@ def _consensus_table(run: "Run") -> dict[str, list[list[str]]]:
 
 def _estimate(chosen: "Named", device: str) -> None:
     """Print what a recipe will take on this machine, stage by stage."""
-    from refprior.cli._progress import working
+    from refprior._progress import working
     from refprior.training import estimate
 
     seconds, stages = 0.0, [chosen.recipe]

@@ -23,7 +23,7 @@ def embed(
     ] = None,
 ) -> None:
     """Write an interactive page of the particles of runs: a file that works without a network."""
-    from refprior.cli._progress import working
+    from refprior._progress import working
     from refprior.report import write_embedding
     from refprior.report._embed import summary
     from refprior.training import film

@@ -240,7 +240,7 @@ def _show(what: str, solve: Callable[[], Solution], output: Output) -> None:
 @contextmanager
 def _solving(what: str) -> Iterator[None]:
     """Progress of work that may take long, and its warnings after it; one that runs out of memory is a ValueError."""
-    from refprior.cli._progress import working
+    from refprior._progress import working
     from refprior.exact._cost import LOG
 
     with warnings.catch_warnings(record=True) as caught, working(what, LOG):

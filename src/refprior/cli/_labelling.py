@@ -28,7 +28,7 @@ def suggest(
     """Choose the unlabelled images whose labels tell most, and draw them; `refprior answer` takes their labels."""
     from refprior import labelling
     from refprior._files import write_figure
-    from refprior.cli._progress import working
+    from refprior._progress import working
     from refprior.report import questions_figure
     from refprior.training import load
     from refprior.training._folder import locked
@@ -57,7 +57,7 @@ def answer(
 ) -> None:
     """Take the labels of suggested images, and classify everything by them."""
     from refprior import labelling
-    from refprior.cli._progress import working
+    from refprior._progress import working
     from refprior.training import load
     from refprior.training._folder import locked
 

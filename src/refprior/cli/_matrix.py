@@ -63,7 +63,7 @@ def _show_before(matrix: "Matrix", cells: "list[Cell]", out: Path) -> None:
     """What 100 labels of a target tell of its sources before anything is trained on it, and whether that came true."""
     import numpy as np
 
-    from refprior.cli._progress import working
+    from refprior._progress import working
     from refprior.report._matrix import agreement, before_training
 
     place = {task: i for i, task in enumerate(matrix.tasks)}
