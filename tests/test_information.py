@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import os
 import subprocess
 import sys
 
@@ -13,6 +14,8 @@ from torch import Tensor
 
 from refprior.information import (
     _COPIES,
+    MEMORY_BUDGET,
+    _tuples_at_once,
     average,
     conditional_entropy,
     entropy,
@@ -53,6 +56,11 @@ def brute_force(log_p: Tensor, log_prior: Tensor) -> Tensor:
             total -= mass * math.log(mass) if mass > 0 else 0.0
         values.append(total)
     return torch.tensor(values, dtype=torch.float64)
+
+
+def log_space(log_p: Tensor, log_prior: Tensor) -> Tensor:
+    """H(y^n | x^n) without a product of probabilities: the plain alternative."""
+    return entropy(mixture(joint(log_p), log_prior))
 
 
 @given(sizes)
@@ -147,8 +155,9 @@ def test_two_items_tell_at_most_twice_as_much_as_one() -> None:
     assert mutual_information(both, log_prior).mean() <= 2 * mutual_information(log_p, log_prior).mean() + 1e-12
 
 
-def test_gradients_equal_finite_differences() -> None:
-    logits = torch.randn(3, 2, 2, 3, dtype=torch.float64, requires_grad=True)
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_gradients_equal_finite_differences(order: int) -> None:
+    logits = torch.randn(3, 2, order, 3, dtype=torch.float64, requires_grad=True)
     prior = torch.randn(3, dtype=torch.float64, requires_grad=True)
 
     def information(logits: Tensor, prior: Tensor) -> Tensor:
@@ -176,6 +185,36 @@ def test_saturated_predictions_have_finite_values_and_gradients(dtype: torch.dty
     assert logits.grad.isfinite().all()
 
 
+def saturated(order: int, smallest: float) -> tuple[Tensor, Tensor]:
+    """Log-probabilities near 0, -5 and `smallest`, those of some labels for all particles, and a prior of three."""
+    generator = torch.Generator().manual_seed(order)
+    log_p = torch.randn(3, 4, order, 4, generator=generator, dtype=torch.float64) / 10
+    log_p[..., 1] -= 5
+    log_p[..., 2:] += smallest
+    log_p[1, :2, :, 2] = log_p[1, :2, :, 0]  # a label that only one particle thinks possible
+    return log_p.log_softmax(-1), torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
+
+
+@pytest.mark.parametrize("smallest", [-40.0, -60.0, -95.0, -400.0, -1e4, -math.inf])
+@pytest.mark.parametrize("order", [2, 3, 4])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_saturated_predictions_equal_the_log_space_in_double(dtype: torch.dtype, order: int, smallest: float) -> None:
+    """Probabilities that underflow, alone or in a product: in float32, in both, or only as exp(-inf)."""
+    log_p, log_prior = (t.to(dtype).double() for t in saturated(order, smallest))
+    plain = log_p.clone().requires_grad_()
+    expected = log_space(plain, log_prior)
+    leaf = log_p.to(dtype).requires_grad_()
+    values = marginal_entropy(leaf, log_prior.to(dtype))
+    slopes = [
+        torch.autograd.grad((v * v.detach()).sum(), t)[0].double() for v, t in ((values, leaf), (expected, plain))
+    ]
+    rounding = 20 * torch.finfo(dtype).eps
+    torch.testing.assert_close(values.double(), expected, rtol=rounding, atol=rounding)
+    torch.testing.assert_close(slopes[0], slopes[1], rtol=rounding, atol=rounding)
+    representable = log_p > math.log(torch.finfo(dtype).tiny) + 3  # their small slopes are right too, sign and size
+    torch.testing.assert_close(slopes[0][representable], slopes[1][representable], rtol=5e-4, atol=0)
+
+
 def test_impossible_labels_count_as_zero() -> None:
     log_p = torch.tensor([[0.0, -math.inf], [-math.inf, 0.0]]).reshape(2, 1, 1, 2).requires_grad_()
     information = mutual_information(log_p, uniform(2, log_p))
@@ -195,8 +234,8 @@ def test_bfloat16_input_is_computed_in_float32() -> None:
 def test_chunks_change_neither_values_nor_gradients() -> None:
     log_p, log_prior = predictions(3, 7, 3, 4)
     results = []
-    one = _COPIES * 3 * 4**3 * 8
-    for memory in (2**30, 2 * one, one // 4, one // 16):  # all tuples, two at a time, a quarter of one, less
+    one = MEMORY_BUDGET // _tuples_at_once(log_p, MEMORY_BUDGET) + 1
+    for memory in (2**30, 2 * one, one // 2, one // 6):  # all tuples, two at a time, a half of one, less
         leaf = log_p.clone().requires_grad_()
         values = marginal_entropy(leaf, log_prior, memory)
         results.append((values, torch.autograd.grad(values.square().sum(), leaf)[0]))
@@ -206,10 +245,10 @@ def test_chunks_change_neither_values_nor_gradients() -> None:
 
 def test_what_cannot_be_enumerated_is_refused_in_words() -> None:
     log_p = torch.zeros(4, 1, 9, 10).log_softmax(-1)
-    with pytest.raises(ValueError, match=r"order 9 of 10 classes has 1\.0e9 labelings .* take 16 GB with .* Lower"):
+    with pytest.raises(ValueError, match=r"order 9 of 10 classes has 1\.0e9 labelings, at most 1\.0e8 .* lower"):
         marginal_entropy(log_p, uniform(4, log_p))
     huge = torch.zeros(2, 1, 400, 10).log_softmax(-1)
-    with pytest.raises(ValueError, match=r"1\.0e400 labelings and would take .*e40\d bytes"):
+    with pytest.raises(ValueError, match=r"1\.0e400 labelings"):
         marginal_entropy(huge, uniform(2, huge))
     with pytest.raises(ValueError, match="does not fit 100 bytes: raise the budget"):
         marginal_entropy(log_p[:, :, :2], uniform(4, log_p), memory=100)
@@ -242,8 +281,8 @@ MEMORY_PROBE = """
 import torch
 from refprior.information import marginal_entropy, uniform
 torch.set_num_threads(1)
-log_p = torch.randn(8, 256, 4, 10, requires_grad=True)
-marginal_entropy(log_p[:, :2, :2].log_softmax(-1), uniform(8, log_p), memory=60000).sum().backward()
+log_p = torch.randn(8, 128, 5, 10, requires_grad=True)
+marginal_entropy(log_p[:, :2, :2].log_softmax(-1), uniform(8, log_p), memory=20000).sum().backward()
 def peak():  # of this process alone; ru_maxrss would begin with the parent's
     return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
 before = peak()
@@ -253,15 +292,16 @@ print(peak() - before)
 
 
 def test_memory_stays_within_the_budget() -> None:
-    """Forward and backward at order 4: at once it takes more than 300 MB, in chunks about the budget."""
+    """Forward and backward at order 5: at once it takes more than 200 MB, in chunks no more than the budget."""
+    returned = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "1048576"}  # memory that is free is not kept: it would count
 
     def grown(budget: int) -> float:
         probe = MEMORY_PROBE.replace("BUDGET", str(budget))
-        done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+        done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, env=returned)
         return int(done.stdout) * 1024
 
-    assert grown(64 * 2**20) < 100 * 2**20
-    assert grown(2**30) > 300 * 2**20
+    assert grown(64 * 2**20) < 64 * 2**20
+    assert grown(2**31) > 200 * 2**20
 
 
 def test_sampled_entropy_is_unbiased_in_value_and_gradient() -> None:

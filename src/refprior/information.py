@@ -1,10 +1,11 @@
 """Entropy and mutual information of a mixture of particles, as pure functions of log-probabilities.
 
 A prior on K particles with weights exp(log_prior) turns a tuple of N inputs into a distribution over its C^N
-labelings. Everything here is exact, in log-space, and returns one value per tuple: the caller reduces.
+labelings. Everything here is exact, takes log-probabilities, and returns one value per tuple: the caller reduces.
 
 Half-precision inputs are computed in float32. Predictions may be saturated: a probability of 0 (log-probability
--inf, or a logit gap of 1600) contributes exactly 0 to every value and to every gradient.
+-inf, or a logit gap of 1600) contributes exactly 0 to every value and to every gradient. So does one that is too small
+for the dtype: it is then below 1e-37 in float32 and 1e-307 in float64.
 """
 
 # K particles, B tuples, N order, C classes
@@ -32,7 +33,7 @@ __all__ = [
 
 MEMORY_BUDGET = 2**28  # bytes that the enumeration of C^N labelings may hold at once
 MOST_LABELINGS = 10**8  # more are not enumerated, however small the chunks: it would take hours
-_COPIES = 10  # tensors of shape (K, b, C^N) alive at the peak of a chunk's backward pass; a test measures that it holds
+_COPIES = 10  # of a chunk's probabilities, alive at the peak of its backward pass; a test measures that it holds
 
 
 def entropy(log_p: Tensor) -> Tensor:
@@ -71,10 +72,7 @@ def joint(log_p: Tensor) -> Tensor:
     >>> rp.information.joint(log_p).exp()
     tensor([0.4500, 0.4500, 0.0500, 0.0500])
     """
-    first, *rest = finite(log_p).unbind(-2)
-    for item in rest:
-        first = (first.unsqueeze(-1) + item.unsqueeze(-2)).flatten(-2)
-    return first
+    return _labelings(finite(log_p), torch.add)
 
 
 def tuples(log_p: Tensor, order: int) -> Tensor:
@@ -102,8 +100,8 @@ def marginal_entropy(log_p: Tensor, log_prior: Tensor, memory: int = MEMORY_BUDG
     >>> rp.information.marginal_entropy(log_p, rp.information.uniform(3, log_p))  # log 4
     tensor([1.3863])
     """
-    check_labelings(log_p.shape[0], *log_p.shape[2:])
-    nothing = torch.zeros_like(log_p[:, :, 0, 0])
+    check_labelings(*log_p.shape[2:])
+    nothing = torch.zeros_like(_at_least_single(log_p[:, :, 0, 0]))
     if _tuples_at_once(log_p, memory) >= log_p.shape[1]:
         return _entropy_of_labelings(log_p, nothing, log_prior)
     return _enumerate(log_p, nothing, log_prior, memory)
@@ -193,8 +191,28 @@ def sampled_marginal_entropy(
 
 
 def _entropy_of_labelings(log_p: Tensor, before: Tensor, log_prior: Tensor) -> Tensor:
-    """-Σ p_π log p_π over labelings whose first items have log-probability `before`: (K, b, N, C), (K, b) -> (b,)."""
-    return entropy(mixture(joint(log_p) + before.unsqueeze(-1), log_prior))
+    """-Σ p_π log p_π over labelings whose first items have log-probability `before`: (K, b, N, C), (K, b) -> (b,).
+
+    Σ_k π_k p_k(first half of the items) p_k(second half) is a product of matrices, and K times smaller than its terms.
+    """
+    if log_p.shape[2] == 1:
+        return entropy(mixture(joint(log_p) + before.unsqueeze(-1), log_prior))
+    p = _at_least_single(log_p).exp()
+    weights = (before + _each(log_prior, before)).exp().unsqueeze(-1)
+    half = p.shape[2] // 2
+    first, second = _labelings(p[:, :, :half], torch.mul) * weights, _labelings(p[:, :, half:], torch.mul)
+    with torch.autocast(p.device.type, enabled=False):
+        p_mixture = first.permute(1, 2, 0) @ second.transpose(0, 1)  # (b, C^half, C^(N - half))
+    # Where it underflows, x log x is 0 and its slope that of the smallest normal number.
+    return -(p_mixture * p_mixture.clamp_min(torch.finfo(p.dtype).tiny).log()).sum((1, 2))
+
+
+def _labelings(items: Tensor, combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Sums or products of one value per item for all labelings, in the order of `joint`: (..., N, C) -> (..., C^N)."""
+    first, *rest = items.unbind(-2)
+    for item in rest:
+        first = combine(first.unsqueeze(-1), item.unsqueeze(-2)).flatten(-2)
+    return first
 
 
 def _enumerate(log_p: Tensor, before: Tensor, log_prior: Tensor, memory: int) -> Tensor:
@@ -218,14 +236,12 @@ def _recomputed(function: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
     return value
 
 
-def check_labelings(particles: int, order: int, classes: int) -> None:
+def check_labelings(order: int, classes: int) -> None:
     """Refuse orders at which the labelings of a tuple are too many to enumerate."""
     if order * math.log(classes) > math.log(MOST_LABELINGS) + 1e-9:
-        power = order * math.log10(classes)
         raise ValueError(
-            f"order {order} of {classes} classes has {_large(power)} labelings and would take "
-            f"{_size(power + math.log10(4 * particles))} with {particles} particles; at most "
-            f"{_large(math.log10(MOST_LABELINGS))} are enumerated. Lower the order, or estimate: "
+            f"order {order} of {classes} classes has {_large(order * math.log10(classes))} labelings, at most "
+            f"{_large(math.log10(MOST_LABELINGS))} are enumerated: lower the order, or estimate, with "
             "sampled_marginal_entropy (of a method: samples)"
         )
 
@@ -236,18 +252,11 @@ def _large(power: float) -> str:
     return f"{10 ** (power - whole):.1f}e{whole}"
 
 
-def _size(power: float) -> str:
-    """10^power bytes in a unit that a person knows, if there is one."""
-    for unit, least in (("PB", 15), ("TB", 12), ("GB", 9)):
-        if least <= power < least + 3:
-            return f"{10 ** (power - least):.0f} {unit}"
-    return f"{_large(power)} bytes"
-
-
 def _tuples_at_once(log_p: Tensor, memory: int) -> int:
     """How many tuples of (K, B, N, C) can be enumerated within `memory` bytes."""
     particles, _, order, classes = log_p.shape
-    return int(memory // (_COPIES * particles * classes**order * max(log_p.element_size(), 4)))
+    halves = classes ** (order // 2) + classes ** (order - order // 2)
+    return int(memory // (_COPIES * (classes**order + particles * halves) * max(log_p.element_size(), 4)))
 
 
 def _draw(log_p: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:
@@ -276,8 +285,12 @@ def _mixture_of(labels: Tensor, log_p: Tensor, log_prior: Tensor) -> Tensor:
 
 def finite(log_p: Tensor) -> Tensor:
     """At least float32, and -inf replaced by a number whose exponential is 0 and whose sums do not overflow."""
-    log_p = log_p.float() if log_p.dtype in (torch.float16, torch.bfloat16) else log_p
+    log_p = _at_least_single(log_p)
     return log_p.clamp_min(torch.finfo(log_p.dtype).min / 2**20)
+
+
+def _at_least_single(values: Tensor) -> Tensor:
+    return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
 
 
 def _each(weights: Tensor, values: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ def check_needs(recipe: Recipe, task: Task) -> None:
     if recipe.readout == "consensus" and len(task.unlabelled) < len(task.classes):
         raise ValueError(f"a consensus needs unlabelled inputs, {has} {len(task.unlabelled)}")
     if needs.enumerates:
-        check_labelings(recipe.particles, needs.enumerates, len(task.classes))
+        check_labelings(needs.enumerates, len(task.classes))
     drawn = recipe.tuples * needs.tuple_size * len(needs.views) + recipe.labelled_batch + recipe.source_batch
     check_memory(
         4.0 * drawn * math.prod(task.shape), f"a step of {drawn:,} inputs", "lower labelled_batch or source_batch"
