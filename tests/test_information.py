@@ -17,7 +17,9 @@ from refprior.information import (
     MEMORY_BUDGET,
     _tuples_at_once,
     average,
+    class_surprise,
     conditional_entropy,
+    divergence,
     entropy,
     joint,
     marginal_entropy,
@@ -326,6 +328,28 @@ def test_sampling_needs_two_samples() -> None:
     log_p, log_prior = predictions(2, 1, 1, 2)
     with pytest.raises(ValueError, match="at least 2 samples"):
         sampled_marginal_entropy(log_p, log_prior, 1)
+
+
+@given(sizes)
+@settings(max_examples=20, deadline=None)
+def test_surprise_less_entropy_is_the_divergence_from_independent_items(size: tuple[int, int, int, int, int]) -> None:
+    log_p, log_prior = predictions(*size)
+    log_q = torch.randn(size[3], dtype=torch.float64).log_softmax(0)
+    found = class_surprise(log_p, log_prior, log_q) - marginal_entropy(log_p, log_prior)
+    items = joint(log_q.expand(size[2], -1))  # (C^N,)
+    mass = torch.einsum("k,kbl->bl", log_prior.exp(), joint(log_p).exp())
+    torch.testing.assert_close(found, (mass * (mass.log() - items)).sum(-1))
+    torch.testing.assert_close(divergence(mixture(joint(log_p), log_prior), items), found)
+
+
+def test_divergence_and_surprise_of_impossible_labels() -> None:
+    log_q = torch.tensor([0.25, 0.75]).log()
+    log_p = torch.tensor([[0.0, -math.inf], [-1e4, 0.0]]).reshape(2, 1, 1, 2).requires_grad_()
+    apart = divergence(log_p, log_q)
+    torch.testing.assert_close(apart.flatten(), torch.tensor([math.log(4), math.log(4 / 3)]))
+    surprise = class_surprise(log_p, uniform(2, log_p), log_q)
+    torch.testing.assert_close(surprise, torch.tensor([(math.log(4) + math.log(4 / 3)) / 2]))
+    assert torch.autograd.grad(apart.sum() + surprise.sum(), log_p)[0].isfinite().all()
 
 
 def test_conditional_entropy_adds_up_the_items() -> None:

@@ -19,7 +19,9 @@ from torch.utils.checkpoint import checkpoint
 
 __all__ = [
     "average",
+    "class_surprise",
     "conditional_entropy",
+    "divergence",
     "entropy",
     "joint",
     "log_likelihood",
@@ -46,6 +48,18 @@ def entropy(log_p: Tensor) -> Tensor:
     """
     log_p = finite(log_p)
     return -(log_p.exp() * log_p).sum(-1)
+
+
+def divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """KL(p ‖ q) = Σ p (log p - log q) in nats, for q without zeros: (..., C), (C,) -> (...).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> rp.information.divergence(torch.tensor([1.0, 0.0]).log(), torch.tensor([0.5, 0.5]).log())
+    tensor(0.6931)
+    """
+    log_p = finite(log_p)
+    return (log_p.exp() * (log_p - log_q)).sum(-1)
 
 
 def mixture(log_p: Tensor, log_prior: Tensor) -> Tensor:
@@ -131,6 +145,20 @@ def conditional_entropy(log_p: Tensor, log_prior: Tensor) -> Tensor:
     tensor([1.3863])
     """
     return average(entropy(log_p).sum(-1), log_prior)
+
+
+def class_surprise(log_p: Tensor, log_prior: Tensor, log_q: Tensor) -> Tensor:
+    """-E log q(y^n) of labels from the mixture, for q without zeros: (K, B, N, C), (K,), (C,) -> (B,).
+
+    Less `marginal_entropy` it is KL(p_π(y^n | x^n) ‖ q^n), how far the mixture is from items of shares q.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.full((3, 1, 2, 2), 0.5).log()  # three particles, one pair of items, two classes
+    >>> rp.information.class_surprise(log_p, rp.information.uniform(3, log_p), torch.tensor([0.5, 0.5]).log())  # log 4
+    tensor([1.3863])
+    """
+    return average(-(_at_least_single(log_p).exp() * log_q).sum((-2, -1)), log_prior)
 
 
 def mutual_information(log_p: Tensor, log_prior: Tensor, memory: int = MEMORY_BUDGET) -> Tensor:

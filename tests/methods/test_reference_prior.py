@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -105,6 +106,14 @@ def math_product(factors: list[Tensor]) -> Tensor:
     return product
 
 
+SATURATED = (
+    ReferencePrior.paper(),
+    ReferencePrior.authors_code(),
+    ReferencePrior(jensen=False),
+    ReferencePrior(class_prior=(8, 1, 1), balance=1),
+)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_paper_preset_equals_the_pseudo_code(seed: int) -> None:
     model = Logits(seed)
@@ -131,7 +140,7 @@ def test_impossible_labels_have_finite_losses_and_gradients() -> None:
     logits[..., 2] = -math.inf
     logits[:, 1, 2] = 0.0  # the label of the second image
     model.logits = logits.requires_grad_()
-    for method in (ReferencePrior.paper(), ReferencePrior.authors_code(), ReferencePrior(jensen=False)):
+    for method in SATURATED:
         loss, gradient = loss_and_gradients(method, model)
         assert loss.isfinite()
         assert gradient.isfinite().all()
@@ -164,6 +173,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"marginal_views": "weak", "marginal_gradient": True},
     {"marginal_gradient": True},
     {"per_item": True},
+    {"class_prior": (0.5, 0.3, 0.2)},
+    {"balance": 0.5},
 ]
 
 
@@ -203,7 +214,7 @@ def test_stop_gradient_leaves_the_weak_views_alone() -> None:
 def h_y(method: ReferencePrior, model: Logits) -> Tensor:
     step = model.step()
     weak, strong = (tuples(p, model.order) for p in step.predict(*step.batch.views.values()))
-    return method.marginal(weak, strong, step.log_prior).mean()
+    return method.marginal(method.marginal_view(weak, strong), step.log_prior).mean()
 
 
 def test_masked_entries_stay_in_the_mean_as_zeros() -> None:
@@ -241,7 +252,7 @@ def test_saturated_predictions_have_finite_gradients(dtype: torch.dtype) -> None
     model = Logits()
     signs = torch.randint(0, 2, model.logits.shape, generator=torch.Generator().manual_seed(0))
     model.logits = (1600.0 * signs - 800).to(dtype).requires_grad_()
-    for method in (ReferencePrior.paper(), ReferencePrior.authors_code(), ReferencePrior(jensen=False)):
+    for method in SATURATED:
         loss, gradient = loss_and_gradients(method, model)
         assert loss.isfinite()
         assert gradient.isfinite().all()
@@ -277,6 +288,78 @@ def test_alpha_one_and_no_views_is_the_negative_information() -> None:
     assert labelled.shape == (K, LABELLED, C)
 
 
+@pytest.mark.parametrize("per_item", [False, True])
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_equal_shares_are_the_entropy(order: int, per_item: bool) -> None:
+    model = Logits(order=order)
+    plain = ReferencePrior(order=order, per_item=per_item)
+    expected, slopes = loss_and_gradients(plain, model)
+    loss, gradient = loss_and_gradients(replace(plain, class_prior=(7, 7, 7)), model)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(gradient, slopes)
+
+
+def test_a_class_prior_is_the_divergence_of_all_labelings() -> None:
+    """N log C - KL(p(y^n) ‖ q^n), labeling by labeling, for shares and for counts in the same proportion."""
+    model, q = Logits(), torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+    _, weak, strong = parts(model)
+    f = weak.detach() / 3 + strong * 2 / 3
+    expected = torch.full((), 2 * math.log(3), dtype=torch.float64)
+    for i, a, b in itertools.product(range(TUPLES), range(C), range(C)):
+        mass = (f[:, i, 0, a] * f[:, i, 1, b]).mean()
+        expected = expected - mass * (mass.log() - q[a].log() - q[b].log()) / TUPLES
+    (slopes,) = torch.autograd.grad(expected, model.logits)
+    for shares in ((0.5, 0.3, 0.2), (50, 30, 20)):
+        found = h_y(ReferencePrior(class_prior=shares), model)
+        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(torch.autograd.grad(found, model.logits)[0], slopes)
+
+
+def test_h_y_is_largest_at_the_class_prior() -> None:
+    shares = (0.7, 0.2, 0.1)
+    at = torch.tensor(shares, dtype=torch.float64).log().expand(2, 1, 2, 3).clone().requires_grad_()
+    method, prior = ReferencePrior(class_prior=shares), uniform(2, at)
+    value = method.marginal(at.log_softmax(-1), prior)
+    torch.testing.assert_close(value, torch.tensor([2 * math.log(3)], dtype=torch.float64))
+    torch.testing.assert_close(torch.autograd.grad(value.sum(), at)[0], torch.zeros_like(at))
+    equal = torch.zeros_like(at).log_softmax(-1)
+    assert method.marginal(equal, prior) < value - 0.1
+
+
+def test_a_class_prior_goes_with_a_sampled_marginal() -> None:
+    exact, sampled = (
+        ReferencePrior(class_prior=(0.5, 0.3, 0.2), samples=samples)(Logits().step()).terms["marginal_entropy"].item()
+        for samples in (None, 4000)
+    )
+    assert sampled == pytest.approx(exact, rel=0.02)
+
+
+@pytest.mark.parametrize("shares", [None, (5, 3, 2)])
+def test_balance_is_the_divergence_of_the_mean_prediction(shares: tuple[float, ...] | None) -> None:
+    model = Logits()
+    _, weak, strong = parts(model)
+    mean = (weak.detach() / 3 + strong * 2 / 3).mean((0, 1, 2))
+    q = torch.tensor(shares or (1, 1, 1), dtype=torch.float64)
+    expected = (mean * (mean / (q / q.sum())).log()).sum()
+    without = ReferencePrior(class_prior=shares)(model.step())
+    loss = ReferencePrior(class_prior=shares, balance=0.7)(model.step())
+    assert "skew" not in without.terms
+    torch.testing.assert_close(loss.terms["skew"], expected.detach())
+    torch.testing.assert_close(loss.total, without.total + 0.7 * expected)
+    apart = torch.autograd.grad(loss.total - without.total, model.logits)[0]
+    torch.testing.assert_close(apart, 0.7 * torch.autograd.grad(expected, model.logits)[0])
+
+
+def test_shares_of_another_number_of_classes_are_refused() -> None:
+    with pytest.raises(ValueError, match="class_prior has 2 numbers, the predictions 3 classes: give one for each"):
+        ReferencePrior(class_prior=(0.5, 0.5))(Logits().step())
+
+
+def test_shares_become_plain_numbers() -> None:
+    shares: Any = np.array([2, 1, 1])
+    assert ReferencePrior(class_prior=shares) == ReferencePrior(class_prior=(2.0, 1.0, 1.0))
+
+
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"order": 0}, "order must be a whole number of at least 1, got 0"),
     ({"alpha": -0.1}, "alpha must be at least 0, got -0.1"),
@@ -289,6 +372,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"alpha": math.inf}, "alpha must be at least 0, got inf"),
     ({"samples": 1}, "samples must be a whole number of at least 2, got 1"),
     ({"marginal_views": "weak"}, "h_y would have no gradient at all"),
+    ({"class_prior": (0.5, 0.0)}, "each share of class_prior must be above 0, got 0.0"),
+    ({"class_prior": (0.5, math.nan)}, "each share of class_prior must be above 0, got nan"),
+    ({"class_prior": 0.5}, "class_prior must be numbers, one for each class, got 0.5"),
+    ({"class_prior": "0.5,0.5"}, "class_prior must be numbers, one for each class, got '0.5,0.5'"),
+    ({"balance": -1.0}, "balance must be at least 0, got -1.0"),
     ({"marginal_views": "strong"}, "must be 'mixture' or 'weak', got 'strong'"),
 ]
 

@@ -122,6 +122,14 @@ def test_numbers_of_numpy_and_paths_are_taken(tmp_path: Path) -> None:
     assert (recipe.steps, recipe.ema, settings_of(recipe, "task.folder")) == (7, 0.5, str(tmp_path))
 
 
+def test_shares_of_classes_are_set_and_read_back() -> None:
+    recipe = named("digits_ssl", {"method.class_prior": "0.5,0.3,0.2", "method.balance": "1"}).recipe
+    assert isinstance(recipe.method, rp.ReferencePrior)
+    assert (recipe.method.class_prior, recipe.method.balance) == ((0.5, 0.3, 0.2), 1.0)
+    assert rp.Recipe.from_json(recipe.to_json()).method == recipe.method
+    assert named("digits_ssl", {"method.class_prior": "none"}).recipe.method == digits_ssl().method
+
+
 def test_a_tuple_is_one_value_of_a_sweep_in_brackets() -> None:
     chosen = cells("digits_ssl", {"task.classes": "(3,5),(1,7)", "labels": "10", "network.classes": "2"}, [0])
     assert [cell.settings["task.classes"] for cell in chosen] == ["(3,5)", "(1,7)"]
@@ -145,6 +153,7 @@ def test_a_later_stage_shares_the_settings_that_must_fit() -> None:
         ("TRUE", bool, True),
         ("b", Literal["a", "b"], "b"),
         ("text", str, "text"),
+        ("0.5,1/4, 2", tuple[float, ...] | None, (0.5, 0.25, 2.0)),
     ],
 )
 def test_values_are_read_by_type(text: str, hint: Any, expected: object) -> None:
@@ -159,6 +168,7 @@ def test_values_are_read_by_type(text: str, hint: Any, expected: object) -> None
         ("method.order", "2.5", "order must be a whole number, got '2.5'"),
         ("method.jensen", "maybe", "jensen must be true or false, got 'maybe'"),
         ("method.marginal_views", "both", "must be one of 'mixture', 'weak', got 'both'"),
+        ("method.class_prior", "a,b", "class_prior must be numbers separated by commas or none, got 'a,b'"),
         ("steps.more", "1", "'steps' has no settings of its own"),
         ("network.size", "1", "SmallCNN has no setting 'size'"),
         ("weak", "1", "weak cannot be '1'; known are: CTAugment"),

@@ -28,6 +28,7 @@ NO_POOL = task_from_arrays((IMAGES, LABELS), IMAGES[:0], (IMAGES, LABELS), name=
         (Needs(views=("weak",)), "Wants needs unlabelled inputs, task 'small' has none"),
         (Needs(source=True), "Wants needs inputs of a source task, task 'small' has none: see refprior.data.Pair"),
         (Needs(enumerates=40), "order 40 of 2 classes has 1.1e12 labelings"),
+        (Needs(classes=3), "class_prior has 3 numbers, task 'small' has 2 classes: give one for each"),
     ],
 )
 def test_each_missing_part_is_named(needs: Needs, missing: str) -> None:

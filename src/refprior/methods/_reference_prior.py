@@ -3,6 +3,7 @@
 # K particles, b labelled images, n unlabelled images in B tuples of N (the order), C classes
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -12,6 +13,8 @@ from torch import Tensor
 from refprior._checks import number, one_of, whole_number
 from refprior.information import (
     average,
+    class_surprise,
+    divergence,
     entropy,
     finite,
     marginal_entropy,
@@ -56,6 +59,9 @@ class ReferencePrior:
     loss = cross-entropy of the labels - γ (α h_y - h_yw). The defaults are the paper's pseudo-code; `authors_code` is
     what the released CIFAR-10 run computed. docs/differences.md lists where the two disagree.
 
+    h_y is largest where all classes are equally frequent. With a `class_prior` q it becomes N log C - KL(p(y^n) ‖ q^n),
+    which is largest at q, and is the entropy for equal shares. `balance` adds its own term to the loss, whatever γ is.
+
     >>> import refprior as rp
     >>> rp.ReferencePrior(alpha=0.05).needs.tuple_size
     2
@@ -74,6 +80,8 @@ class ReferencePrior:
     per_item: bool = False  # divide both entropies by N
     trainable_prior: bool = False  # learn the weights π(w_k)
     samples: int | None = None  # labelings per particle to estimate h_y with; None: exact
+    class_prior: tuple[float, ...] | None = None  # shares or counts q of the classes in the pool; None: all equal
+    balance: float = 0.0  # weight of KL(mean prediction of the batch ‖ q)
 
     def __post_init__(self) -> None:
         whole_number("order", self.order, at_least=1)
@@ -89,6 +97,9 @@ class ReferencePrior:
             number("threshold", self.threshold, above=0, at_most=1)
         if self.samples is not None:
             whole_number("samples", self.samples, at_least=2)
+        if self.class_prior is not None:
+            object.__setattr__(self, "class_prior", _checked_shares(self.class_prior))
+        number("balance", self.balance, at_least=0)
         one_of("marginal_views", self.marginal_views, ("mixture", "weak"))
         if self.marginal_views == "weak" and not self.marginal_gradient and self.stop_gradient:
             raise ValueError("marginal_views='weak' needs marginal_gradient=True: h_y would have no gradient at all")
@@ -118,7 +129,8 @@ class ReferencePrior:
     @property
     def needs(self) -> Needs:
         enumerates = self.order if self.samples is None else 0
-        return Needs(views=("weak", "strong"), tuple_size=self.order, enumerates=enumerates)
+        classes = 0 if self.class_prior is None else len(self.class_prior)
+        return Needs(views=("weak", "strong"), tuple_size=self.order, enumerates=enumerates, classes=classes)
 
     def __call__(self, step: Step) -> Loss:
         labelled, strong, weak = self.predict(step, step.batch.labelled)
@@ -150,18 +162,46 @@ class ReferencePrior:
             items = items * confident(weak, self.threshold)
         return self._per_item(average(items.sum(-1), log_prior))
 
-    def marginal(
-        self, weak: Tensor, strong: Tensor, log_prior: Tensor, generator: torch.Generator | None = None
-    ) -> Tensor:
-        """h_y = H(y^n | x^n) of the mixture over particles: (K, B, N, C), (K, B, N, C), (K,) -> (B,)."""
+    def marginal_view(self, weak: Tensor, strong: Tensor) -> Tensor:
+        """The log-probabilities that h_y and the balance see: (..., C), (..., C) -> (..., C)."""
         weak = weak.detach() if self.stop_gradient and not self.marginal_gradient else weak
-        log_p = weak if self.marginal_views == "weak" else mixture_of_views(weak, strong, self.tau)
+        return weak if self.marginal_views == "weak" else mixture_of_views(weak, strong, self.tau)
+
+    def marginal(self, log_p: Tensor, log_prior: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """h_y = H(y^n | x^n) of the mixture, or N log C - KL(p(y^n | x^n) ‖ q^n): (K, B, N, C), (K,) -> (B,)."""
         if self.samples is None:
-            return self._per_item(marginal_entropy(log_p, log_prior))
-        return self._per_item(sampled_marginal_entropy(log_p, log_prior, self.samples, generator))
+            h_y = marginal_entropy(log_p, log_prior)
+        else:
+            h_y = sampled_marginal_entropy(log_p, log_prior, self.samples, generator)
+        if self.class_prior is not None:
+            h_y = (
+                h_y + self.order * math.log(log_p.shape[-1]) - class_surprise(log_p, log_prior, self.log_shares(log_p))
+            )
+        return self._per_item(h_y)
+
+    def skew(self, log_p: Tensor, log_prior: Tensor) -> Tensor:
+        """KL(mean prediction of all items by all particles ‖ q), at least 0: (K, B, N, C), (K,) -> ()."""
+        items = mixture(log_p, log_prior).flatten(0, 1)
+        return divergence(mixture(items, uniform(len(items), items)), self.log_shares(items))
+
+    def log_shares(self, log_p: Tensor) -> Tensor:
+        """log q of the classes: (..., C) -> (C,)."""
+        classes = log_p.shape[-1]
+        shares = (1.0,) * classes if self.class_prior is None else self.class_prior
+        if len(shares) != classes:
+            raise ValueError(
+                f"class_prior has {len(shares)} numbers, the predictions {classes} classes: give one for each"
+            )
+        return torch.tensor(shares, dtype=torch.float64).log().log_softmax(0).to(finite(log_p))
 
     def _per_item(self, entropy_of_tuple: Tensor) -> Tensor:
         return entropy_of_tuple / self.order if self.per_item else entropy_of_tuple
+
+
+def _checked_shares(shares: object) -> tuple[float, ...]:
+    if isinstance(shares, str) or not isinstance(shares, Iterable):
+        raise ValueError(f"class_prior must be numbers, one for each class, got {shares!r}")
+    return tuple(number("each share of class_prior", share, above=0) for share in shares)
 
 
 _DEFAULT = ReferencePrior()
@@ -176,7 +216,7 @@ def information_loss(
     progress: float = 0.0,
     generator: torch.Generator | None = None,
 ) -> Loss:
-    """-γ (α h_y - h_yw), the first two terms of eq:ref_mi_ce: (K, n, C), (K, n, C), (K,).
+    """-γ (α h_y - h_yw), the first two terms of eq:ref_mi_ce, and the balance if any: (K, n, C), (K, n, C), (K,).
 
     >>> import torch
     >>> import refprior as rp
@@ -186,10 +226,14 @@ def information_loss(
     ['conditional_entropy', 'marginal_entropy']
     """
     weak, strong = tuples(weak, settings.order), tuples(strong, settings.order)
-    h_y = settings.marginal(weak, strong, log_prior, generator).mean()
+    seen = settings.marginal_view(weak, strong)
+    h_y = settings.marginal(seen, log_prior, generator).mean()
     h_yw = settings.conditional(weak, strong, log_prior).mean()
     total = -settings.information_weight * (settings.alpha_at(progress) * h_y - h_yw)
-    return Loss.of(total, marginal_entropy=h_y, conditional_entropy=h_yw)
+    if not settings.balance:
+        return Loss.of(total, marginal_entropy=h_y, conditional_entropy=h_yw)
+    skew = settings.skew(seen, log_prior)
+    return Loss.of(total + settings.balance * skew, marginal_entropy=h_y, conditional_entropy=h_yw, skew=skew)
 
 
 def reference_prior(

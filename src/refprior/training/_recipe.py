@@ -47,7 +47,7 @@ class Recipe:
     >>> rp.Recipe.from_json(recipe.to_json()).method
     ReferencePrior(order=2, alpha=0.1, final_alpha=None, tau=0.3333333333333333, gamma=None, jensen=True, \
 stop_gradient=True, threshold=None, marginal_views='mixture', marginal_gradient=False, per_item=False, \
-trainable_prior=False, samples=None)
+trainable_prior=False, samples=None, class_prior=None, balance=0.0)
     """
 
     task: Callable[[], Task] | Task  # the data: `FewLabels(…)`, a function that returns a task, or a task

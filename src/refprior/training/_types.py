@@ -60,7 +60,7 @@ def _in_words(choice: Any) -> str:
     if get_origin(choice) is Literal:
         return "one of " + ", ".join(repr(allowed) for allowed in get_args(choice))
     if get_origin(choice) is tuple:
-        return "whole numbers separated by commas"
+        return ("whole " if get_args(choice)[0] is int else "") + "numbers separated by commas"
     names = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "none"}
     named = choice.__name__ if isinstance(choice, type) else "set from Python"
     return names.get(choice, named)
