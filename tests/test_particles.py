@@ -1,6 +1,7 @@
 """Stacked against looped against ordinary modules: outputs, gradients, batch-norm buffers."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -95,6 +96,9 @@ MAKERS: list[Callable[[], nn.Module]] = [
 ]
 
 
+EXECUTIONS: tuple[Execution, Execution] = ("vectorised", "loop")
+
+
 def inputs(count: int = 6) -> Tensor:
     return torch.randn(count, 1, 8, 8, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
 
@@ -102,8 +106,7 @@ def inputs(count: int = 6) -> Tensor:
 @pytest.mark.parametrize("make", MAKERS)
 def test_vectorised_equals_loop(make: Callable[[], nn.Module]) -> None:
     """Outputs, gradients and buffers after two training steps, and outputs in evaluation mode."""
-    executions: tuple[Execution, Execution] = ("vectorised", "loop")
-    one, other = (Particles(make, 3, seed=5, execution=e).double() for e in executions)
+    one, other = (Particles(make, 3, seed=5, execution=e).double() for e in EXECUTIONS)
     for particles in (one, other):
         for _ in range(2):
             particles(inputs()).square().sum().backward()
@@ -112,6 +115,18 @@ def test_vectorised_equals_loop(make: Callable[[], nn.Module]) -> None:
         torch.testing.assert_close(p.grad, q.grad)
     torch.testing.assert_close(dict(one.named_buffers()), dict(other.named_buffers()))
     torch.testing.assert_close(one.eval()(inputs()), other.eval()(inputs()))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_single_linear_layer_is_one_matrix_product(bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = (Particles(partial(nn.Linear, 64, 5, bias=bias), 3, seed=5, execution=e) for e in EXECUTIONS)
+    x = inputs().float().flatten(1)
+    expected = other(x)
+    monkeypatch.setattr(torch, "vmap", None)  # vmap would multiply K times
+    found = one(x)
+    torch.testing.assert_close(found, expected)
+    pairs = (found, one), (expected, other)
+    torch.testing.assert_close(*(torch.autograd.grad(y.square().sum(), [*p.network.parameters()]) for y, p in pairs))
 
 
 @pytest.mark.parametrize("make", MAKERS)

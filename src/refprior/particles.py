@@ -237,6 +237,8 @@ def _fastest(network: nn.Module) -> Execution:
 def _leading_layers(network: nn.Module, x: Tensor) -> tuple[list[nn.Module], nn.Module | None]:
     """The linear layers and activations that a sequence begins with, if its first layer sees flat inputs, and the
     rest of it: None if nothing is left."""
+    if type(network) is nn.Linear and x.dim() == 2 and not _has_hooks(network):
+        return [network], None
     if type(network).forward is not nn.Sequential.forward or _has_hooks(network):
         return [], network
     layers = list(network._modules.items())

@@ -12,6 +12,7 @@ from torch import Tensor
 from refprior.posterior._ensemble import (
     Bins,
     brier_score,
+    change_class_prior,
     expected_calibration_error,
     likelihood_weights,
     negative_log_likelihood,
@@ -34,6 +35,25 @@ def y() -> Tensor:
 
 def uniform(count: int) -> Tensor:
     return torch.zeros(count, dtype=torch.float64).log_softmax(0)
+
+
+def test_another_class_prior_is_bayes_law_on_a_mixture() -> None:
+    """Three normal classes at known places: the prediction under other shares is that of the other mixture."""
+    x, places = torch.linspace(-4, 6, 41, dtype=torch.float64), torch.tensor([-1.0, 0.5, 2.0], dtype=torch.float64)
+    density = torch.distributions.Normal(places, 1.0).log_prob(x.unsqueeze(1))  # (n, C)
+    trained, target = (torch.tensor(q, dtype=torch.float64) for q in ((0.7, 0.25, 0.05), (0.1, 0.3, 0.6)))
+    before, after = ((density.exp() * q) / (density.exp() @ q).unsqueeze(1) for q in (trained, target))
+    torch.testing.assert_close(change_class_prior(before.log(), trained, target).exp(), after)
+    torch.testing.assert_close(change_class_prior(before.log(), 20 * trained, target / 3).exp(), after)
+
+
+def test_impossible_classes_stay_so_under_another_prior() -> None:
+    found = change_class_prior(torch.tensor([[0.0, -math.inf]]), torch.tensor([9.0, 1.0]), torch.tensor([1.0, 9.0]))
+    torch.testing.assert_close(found.exp(), torch.tensor([[1.0, 0.0]]))
+    with pytest.raises(ValueError, match=r"target must be 2 shares above 0, one for each class, got \[1.0, 0.0\]"):
+        change_class_prior(torch.zeros(1, 2), torch.ones(2), torch.tensor([1.0, 0.0]))
+    with pytest.raises(ValueError, match="trained must be 2 shares above 0"):
+        change_class_prior(torch.zeros(1, 2), torch.ones(3), torch.ones(2))
 
 
 def test_likelihood_weights_are_bayes_law(log_p: Tensor, y: Tensor) -> None:

@@ -2,18 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from refprior.data import Task
+from refprior.data import PrincipalComponents, Standardise, Task
 from refprior.methods import Batch, FixMatch, InformationOnly, Needs, ReferencePrior, Supervised
-from refprior.training import Recipe, train
-from refprior.training._draw import part_sizes
+from refprior.training import Recipe, _draw, train
+from refprior.training._draw import part_sizes, prepared
 from refprior.training._loop import State, begin, draw, optimise
-from refprior.views import CTAugment, FlipCrop, Learning, RandAugment, Shift, Unchanged
+from refprior.views import CTAugment, FlipCrop, Learning, Noise, RandAugment, Shift, Unchanged
 from refprior.views._ctaugment import full_bank
 from tests.training.interruption import assert_same_run, final_weights, interrupted_at
 from tests.training.recipes import CPU, Wants, colours, learning_view, pair, perceptron, transferring
@@ -102,6 +104,58 @@ def test_several_views_of_a_kind_are_drawn_one_by_one() -> None:
     for one, other in (("weak", "weak_2"), ("weak_2", "weak_3"), ("strong", "strong_2")):
         assert batch.views[one].shape == batch.views[other].shape == (12, 1, 8, 8)
         assert not batch.views[one].equal(batch.views[other])
+
+
+NORMALISED: dict[str, Any] = {"weak": Unchanged(), "strong": Noise(0.5), "steps": 150}
+
+
+@pytest.mark.parametrize("inputs", [Standardise(), PrincipalComponents(6, unit_length=True)], ids=str)
+def test_inputs_that_no_view_needs_as_they_are_stored_are_normalised_once(
+    inputs: Standardise | PrincipalComponents,
+) -> None:
+    recipe = perceptron(**NORMALISED, inputs=inputs)
+    task = recipe.read_task()
+    normaliser = recipe.inputs.fit(task.training_images)
+    ready, left = prepared(recipe, task, normaliser)
+    assert ready.unlabelled.dtype == torch.float32
+    assert left(ready.unlabelled) is ready.unlabelled
+    torch.testing.assert_close(ready.unlabelled, normaliser(task.unlabelled))
+    torch.testing.assert_close(ready.labelled.images, normaliser(task.labelled.images))
+    assert ready.test is task.test
+
+
+def test_normalising_once_changes_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = perceptron(**NORMALISED)
+    once = trained(recipe)
+    monkeypatch.setattr(_draw, "available_memory", lambda: 0)
+    each = trained(recipe)
+    for one, other in zip(once.particles.parameters(), each.particles.parameters(), strict=True):
+        assert one.equal(other)
+
+
+@pytest.mark.parametrize("change", [{"weak": Shift()}, {"strong": CTAugment()}, {"steps": 2}], ids=str)
+def test_inputs_stay_as_they_are_stored_where_a_view_needs_them_or_few_are_drawn(change: dict[str, Any]) -> None:
+    recipe = perceptron(**{**NORMALISED, **change})
+    task = recipe.read_task()
+    normaliser = recipe.inputs.fit(task.training_images)
+    assert prepared(recipe, task, normaliser) == (task, normaliser)
+
+
+def test_inputs_that_would_fill_the_memory_are_normalised_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = perceptron(**NORMALISED)
+    task = recipe.read_task()
+    normaliser = recipe.inputs.fit(task.training_images)
+    needed = 4 * 64 * (len(task.labelled) + len(task.unlabelled))
+    for free, fits in ((2 * needed, True), (2 * needed - 1, False)):
+        monkeypatch.setattr(_draw, "available_memory", lambda free=free: free)
+        assert (prepared(recipe, task, normaliser)[0] is not task) is fits
+
+
+def test_a_run_normalised_once_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    recipe = perceptron(**NORMALISED, inputs=PrincipalComponents(6), network=partial(nn.Linear, 6, 10))
+    train(recipe, tmp_path / "whole")
+    interrupted_at(recipe, tmp_path / "parts", [20, 70])
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
 def test_views_that_are_not_needed_are_not_drawn() -> None:

@@ -1,12 +1,16 @@
 """Training in memory or in a folder: the same bits, by seed; complete runs are left alone."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from refprior.data import task_from_arrays
+from refprior.methods import FixMatch, Method, ReferencePrior, Transfer
 from refprior.training import Recipe, Record, Run, train
 from refprior.training import _checkpoint as checkpoint
 from tests.training.interruption import metrics
@@ -96,3 +100,29 @@ def test_numbers_of_numpy_are_written_as_any_others(tmp_path: Path) -> None:
     run = train(recipe, tmp_path / "run")
     assert run.result.step == 2
     train(perceptron(steps=2, seed=1, task=replace(DIGITS, labels=20)), tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("method", "labels", "warned"),
+    [
+        (ReferencePrior(), 33, True),
+        (ReferencePrior(), 30, False),
+        (ReferencePrior(class_prior=(10, 1)), 33, False),
+        (Transfer(ReferencePrior(), beta=1), 33, True),
+        (FixMatch(), 33, False),
+    ],
+    ids=str,
+)
+def test_labels_far_from_balanced_are_reported(
+    method: Method, labels: int, warned: bool, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """Only to a method that takes shares of classes and was told none; in memory and in a folder."""
+    inputs = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
+    task = task_from_arrays((inputs[: labels + 3], np.array([0] * labels + [1] * 3)), inputs)
+    recipe = Recipe(task=task, network=partial(nn.Linear, 4, 2), method=method, steps=1, unlabelled_batch=8)
+    for folder in (None, tmp_path / "run"):
+        caplog.clear()
+        train(recipe, folder)
+        said = [record.getMessage() for record in caplog.records]
+        expected = "33 labels of class '0' but 3 of '1', and the method takes all classes to be equally frequent"
+        assert any(expected in line and line.endswith("class_prior") for line in said) is warned, said

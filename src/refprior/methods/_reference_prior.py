@@ -29,8 +29,8 @@ from refprior.methods._supervised import cross_entropy
 
 def mixture_of_views(weak: Tensor, strong: Tensor, tau: float) -> Tensor:
     """log f = log(τ p_g1 + (1-τ) p_g2), the pseudo-code's f: (..., C), (..., C) -> (..., C)."""
-    weights = torch.tensor([tau, 1 - tau], dtype=weak.dtype, device=weak.device).log()
-    return mixture(torch.stack([weak, strong]), weights)
+    first, second = finite(torch.tensor([tau, 1 - tau], dtype=finite(weak).dtype, device=weak.device).log())
+    return torch.logaddexp(finite(weak) + first, finite(strong) + second)
 
 
 def view_entropy(weak: Tensor, strong: Tensor, tau: float) -> Tensor:
@@ -43,8 +43,9 @@ def jensen_entropy(weak: Tensor, strong: Tensor, tau: float) -> Tensor:
 
     Its terms -p_g1 log p_g2 make the two views agree, as FixMatch's loss does.
     """
-    f = mixture_of_views(weak, strong, tau).exp()
-    return -(f * (tau * finite(weak) + (1 - tau) * finite(strong))).sum(-1)
+    weak, strong = finite(weak), finite(strong)
+    f = tau * weak.exp() + (1 - tau) * strong.exp()
+    return -(f * (tau * weak + (1 - tau) * strong)).sum(-1)
 
 
 def confident(weak: Tensor, threshold: float) -> Tensor:

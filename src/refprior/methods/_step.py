@@ -32,7 +32,7 @@ class Needs:
     views: tuple[ViewName, ...] = ()  # one view of every unlabelled input per entry; (): no unlabelled inputs
     tuple_size: int = 1  # a step has a multiple of this many unlabelled inputs
     enumerates: int = 0  # items per tuple whose C^n joint labelings are enumerated
-    classes: int = 0  # classes whose shares the method was told; 0: it was told none
+    classes: int | None = None  # whose shares the method was told; 0: it was told none, None: it takes none
     source: bool = False  # labelled inputs of a source task
     source_tuple_size: int = 0  # source inputs per tuple of unlabelled ones; 0: `source_batch` of them in all
 
@@ -41,7 +41,8 @@ class Needs:
             one_of("a view", view, get_args(ViewName))
         whole_number("tuple_size", self.tuple_size, at_least=1)
         whole_number("enumerates", self.enumerates, at_least=0)
-        whole_number("classes", self.classes, at_least=0)
+        if self.classes is not None:
+            whole_number("classes", self.classes, at_least=0)
         whole_number("source_tuple_size", self.source_tuple_size, at_least=0)
 
     @property

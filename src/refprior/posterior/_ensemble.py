@@ -47,6 +47,27 @@ def predictive(log_p: Tensor, log_posterior: Tensor, average: Average = "probabi
     return mixture(log_p, log_posterior)
 
 
+def change_class_prior(log_p: Tensor, trained: Tensor, target: Tensor) -> Tensor:
+    """log p'(y | x) ∝ log p(y | x) + log q'(y) - log q(y), Bayes' law: (n, C), (C,), (C,) -> (n, C).
+
+    For predictions that learnt from classes of shares q = `trained`, where they will be q' = `target`; what each class
+    looks like stays the same. Shares are without zeros and in any unit: counts do too.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.tensor([[0.9, 0.1]]).log()
+    >>> rp.posterior.change_class_prior(log_p, torch.tensor([9.0, 1.0]), torch.tensor([1.0, 1.0])).exp()
+    tensor([[0.5000, 0.5000]])
+    """
+    for name, shares in {"trained": trained, "target": target}.items():
+        if shares.shape != log_p.shape[-1:] or not bool((shares > 0).all()):
+            raise ValueError(
+                f"{name} must be {log_p.shape[-1]} shares above 0, one for each class, got {shares.tolist()}"
+            )
+    log_p = finite(log_p)
+    return (log_p + target.to(log_p).log() - trained.to(log_p).log()).log_softmax(-1)
+
+
 class Uncertainty(NamedTuple):
     """The split of predictive uncertainty, in nats per example: total = within + between.
 

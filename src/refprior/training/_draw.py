@@ -1,11 +1,17 @@
-"""Drawing batches: indices from endless streams, then views, then normalisation."""
+"""Drawing batches: indices from endless streams, then views, then normalisation.
 
+Where no view looks at inputs as they are stored, all of them are normalised once, before the first step.
+"""
+
+import math
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from refprior._limits import available_memory
 from refprior.data import Examples, Normaliser, Task
 from refprior.data._stream import Stream
 from refprior.information import log_likelihood
@@ -14,6 +20,8 @@ from refprior.methods._step import Views
 from refprior.training._recipe import Recipe
 from refprior.views import Learning, Unchanged, View
 
+_BLOCK = 1024  # inputs that are normalised at a time
+Normalise = Callable[[Tensor], Tensor]  # (n, *shape) -> (n, ...) what the network sees
 Predict = Callable[[Tensor], Tensor]  # (n, *shape) inputs as they are stored -> (n, C) log-probabilities
 
 
@@ -26,7 +34,7 @@ class Sampler:
     weak: View
     strong: View  # own copies: a view may learn
 
-    def draw(self, recipe: Recipe, task: Task, normaliser: Normaliser, predict: Predict) -> Batch:
+    def draw(self, recipe: Recipe, task: Task, normaliser: Normalise, predict: Predict) -> Batch:
         """The next batch. predict: what a view that learns is told about."""
         needs, chosen = recipe.method.needs, self._take(task.labelled, "labelled", recipe.labelled_batch)
         labelled = self._weak(chosen.images, normaliser)
@@ -62,7 +70,7 @@ class Sampler:
                 view.load_state_dict(state[name])
         self.generator.set_state(state["drawing"]["generator"])
 
-    def _unlabelled(self, recipe: Recipe, task: Task, normaliser: Normaliser) -> tuple[Tensor, Views]:
+    def _unlabelled(self, recipe: Recipe, task: Task, normaliser: Normalise) -> tuple[Tensor, Views]:
         """Places in the pool, and the views that the method needs, by name: (n,), (n, ...) each."""
         needs, device = recipe.method.needs, task.unlabelled.device
         if "unlabelled" not in self.streams:
@@ -73,7 +81,7 @@ class Sampler:
         pairs = zip(needs.view_names, needs.views, strict=True)
         return index, Views({name: see(kinds[kind], images, normaliser, self.generator) for name, kind in pairs})
 
-    def _weak(self, images: Tensor, normaliser: Normaliser) -> Tensor:
+    def _weak(self, images: Tensor, normaliser: Normalise) -> Tensor:
         return see(self.weak, images, normaliser, self.generator) if len(images) else normaliser(images)
 
     def _take(self, part: Examples, name: str, count: int) -> Examples:
@@ -83,11 +91,51 @@ class Sampler:
         return part[index.to(part.images.device)]
 
 
-def see(view: View, images: Tensor, normaliser: Normaliser, generator: torch.Generator) -> Tensor:
+def see(view: View, images: Tensor, normaliser: Normalise, generator: torch.Generator) -> Tensor:
     """A view, normalised: of inputs as they are stored, or of what the network sees if the view declares that."""
     if getattr(view, "normalised", False):
         return view(normaliser(images), generator)
     return normaliser(view(images, generator))
+
+
+def prepared(recipe: Recipe, task: Task, normaliser: Normaliser) -> tuple[Task, Normalise]:
+    """The task to draw from, and what is left to do to its inputs: nothing, if they could be normalised already.
+
+    They are not if a view needs them as they are stored, if a run draws fewer inputs than there are, or if they do not
+    fit into half of the free memory.
+    """
+    sizes, drawn = part_sizes(recipe.method.needs, task), recipe.labelled_batch + recipe.source_batch
+    pool = recipe.tuples * recipe.method.needs.tuple_size * max(1, len(recipe.method.needs.views))
+    raw = any(not _takes_normalised(view) for view in (recipe.weak, recipe.strong))
+    if raw or sum(sizes.values()) > recipe.steps * (drawn + pool):
+        return task, normaliser
+    example = normaliser(task.training_images[0][:1] if len(task.labelled) else task.unlabelled[:1])
+    if sum(sizes.values()) * math.prod(example.shape[1:]) * example.element_size() > available_memory() / 2:
+        return task, normaliser
+    ready = copy(task)  # not a checked task: its other parts are as they were
+    for name in ("labelled", "unlabelled", "source"):
+        part = getattr(task, name)
+        if part is not None:
+            object.__setattr__(ready, name, _normalised(part if name in sizes else part[:0], normaliser))
+    return ready, _as_it_is
+
+
+def _takes_normalised(view: View) -> bool:
+    return type(view) is Unchanged or (getattr(view, "normalised", False) and not isinstance(view, Learning))
+
+
+def _normalised(part: Examples | Tensor, normaliser: Normaliser) -> Examples | Tensor:
+    if isinstance(part, Examples):
+        return Examples(_all(part.images, normaliser), part.labels)
+    return _all(part, normaliser)
+
+
+def _all(images: Tensor, normaliser: Normaliser) -> Tensor:
+    return torch.cat([normaliser(block) for block in images.split(_BLOCK)])
+
+
+def _as_it_is(inputs: Tensor) -> Tensor:
+    return inputs
 
 
 def part_sizes(needs: Needs, task: Task) -> dict[str, int]:

@@ -31,7 +31,7 @@ def check_needs(recipe: Recipe, task: Task) -> None:
         raise ValueError(f"{name} needs inputs of a source task, {has} none: see refprior.data.Pair")
     if recipe.readout == "consensus" and len(task.unlabelled) < len(task.classes):
         raise ValueError(f"a consensus needs unlabelled inputs, {has} {len(task.unlabelled)}")
-    if needs.classes not in (0, len(task.classes)):
+    if needs.classes not in (None, 0, len(task.classes)):
         raise ValueError(
             f"class_prior has {needs.classes} numbers, {has} {len(task.classes)} classes: give one for each"
         )

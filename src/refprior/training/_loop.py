@@ -22,7 +22,7 @@ from refprior.data._stream import Stream
 from refprior.methods import Batch, Loss, Step
 from refprior.particles import Particles
 from refprior.posterior import predictive
-from refprior.training._draw import Sampler, part_sizes
+from refprior.training._draw import Normalise, Sampler, part_sizes, prepared
 from refprior.training._evaluate import evaluate_all, log_probabilities
 from refprior.training._fit import check_distinct, check_needs, check_network, check_result, check_views
 from refprior.training._optimiser import update_average
@@ -72,11 +72,12 @@ def begin(recipe: Recipe, task: Task, device: torch.device, start: Particles | N
 
 def optimise(recipe: Recipe, task: Task, state: State) -> Iterator[Record | None]:
     """Train to the last step, giving way after each; a record every few steps, with an evaluation in some of them."""
+    drawn_from, normalise = prepared(recipe, task, state.normaliser)
     while state.step < recipe.steps:
         started = time.perf_counter()
         rate = recipe.optimiser.set_rate(state.optimiser, state.step, recipe.steps)
         with _taken_back(state):
-            batch = draw(recipe, task, state)
+            batch = draw(recipe, drawn_from, state, normalise)
             undo = _undo(state)
             loss = differentiate(recipe, task, batch, state)
             trouble = find_trouble(state.particles, batch, loss, state.step + 1)
@@ -97,14 +98,14 @@ def optimise(recipe: Recipe, task: Task, state: State) -> Iterator[Record | None
         yield record
 
 
-def draw(recipe: Recipe, task: Task, state: State) -> Batch:
-    """The next batch."""
+def draw(recipe: Recipe, task: Task, state: State, normalise: Normalise | None = None) -> Batch:
+    """The next batch. normalise: of inputs that are not as they are stored (`prepared`)."""
 
     def predict(images: Tensor) -> Tensor:
         log_p = log_probabilities(state.teacher, state.normaliser, images, len(task.classes))
         return predictive(log_p, state.teacher.log_prior)
 
-    return state.sampler.draw(recipe, task, state.normaliser, predict)
+    return state.sampler.draw(recipe, task, normalise or state.normaliser, predict)
 
 
 def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Loss:

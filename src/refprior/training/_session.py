@@ -31,6 +31,7 @@ from refprior.training._trouble import NotFiniteError, Trouble, dump
 
 Watcher = Callable[[Record], None]
 log = logging.getLogger("refprior")
+IMBALANCE = 10  # times as many labels of one class as of another, beyond which a warning says so
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ def _train_in_memory(recipe: Recipe, device: torch.device, watch: Watcher | None
     start = _train_in_memory(recipe.start, device, watch).particles if recipe.start is not None else None
     with own_randomness(recipe.seed + 3, device):
         task = recipe.read_task().to(device)
+        _warn_of_imbalance(recipe, task)
         state = begin(recipe, task, device, start)
         history = []
         for record in optimise(recipe, task, state):
@@ -103,6 +105,7 @@ def _train_stage(recipe: Recipe, path: Path, origin: Origin | None, session: Ses
     path.mkdir(exist_ok=True)
     with own_randomness(recipe.seed + 3, session.device):
         task = recipe.read_task().to(session.device)
+        _warn_of_imbalance(recipe, task)
         state, metrics = _restored(recipe, task, path, origin, session)
         history = checkpoint.read_history(path)
         if state.step == recipe.steps:
@@ -114,6 +117,23 @@ def _train_stage(recipe: Recipe, path: Path, origin: Origin | None, session: Ses
         else:
             history += _train_in_folder(recipe, task, state, Saver(path, metrics, session.save_every), session)
     return _run(recipe, task, state, history, path)
+
+
+def _warn_of_imbalance(recipe: Recipe, task: Task) -> None:
+    """Say that labels are far from balanced to a method that takes the shares of classes and was told none."""
+    if recipe.method.needs.classes != 0 or not recipe.method.needs.labels:
+        return
+    counts = torch.bincount(task.labelled.labels, minlength=len(task.classes)).tolist()
+    if max(counts) > IMBALANCE * min(counts):
+        most, fewest = (task.classes[counts.index(count)] for count in (max(counts), min(counts)))
+        log.warning(
+            "%d labels of class %r but %d of %r, and the method takes all classes to be equally frequent in the pool: "
+            "if they are not, give it their shares, class_prior",
+            max(counts),
+            most,
+            min(counts),
+            fewest,
+        )
 
 
 def _restored(
