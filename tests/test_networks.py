@@ -197,4 +197,4 @@ def test_only_heads_move_in_a_run_that_resumes_and_is_read_back(tmp_path: Path) 
     for name, weight in known.state_dict().items():
         assert all(torch.equal(copy, weight) for copy in whole.ema.network.state_dict()[f"body.{name}"])
     images = whole.task.unlabelled[:5]
-    assert (load(tmp_path / "run", network=network).predict(images) == whole.predict(images)).all()
+    assert (load(tmp_path / "run", network=network).predict_proba(images) == whole.predict_proba(images)).all()

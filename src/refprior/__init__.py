@@ -10,7 +10,9 @@ Networks with few labels
     rp.Recipe           your own: data, network, method, optimiser
     rp.train            rp.train(recipe, "runs/mine") -> Run; the same call goes on after an interruption
     rp.load             rp.load("runs/mine") -> Run, without the recipe
-    rp.Run              predict, evaluate, uncertainty, posterior, consensus
+    rp.Run              predict, predict_proba, evaluate, uncertainty, posterior, consensus, predictor
+    rp.Predictor        what one deploys, without data: predict_proba, uncertainty, calibrated, save
+    rp.load_predictor   rp.load_predictor("models/mine") -> Predictor
     rp.Optimiser        SGD as in the paper, or Adam
 
 Methods (all of them in rp.methods)

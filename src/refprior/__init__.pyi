@@ -18,7 +18,7 @@ from . import (
 from .data import Task
 from .methods import FixMatch, Loss, Needs, ReferencePrior, Step, Supervised, Transfer, UnsupervisedTransfer
 from .particles import Particles
-from .training import Optimiser, Recipe, Run, load, train
+from .training import Optimiser, Predictor, Recipe, Run, load, load_predictor, train
 
 __version__: str
 
@@ -28,6 +28,7 @@ __all__ = [
     "Needs",
     "Optimiser",
     "Particles",
+    "Predictor",
     "Recipe",
     "ReferencePrior",
     "Run",
@@ -42,6 +43,7 @@ __all__ = [
     "information",
     "labelling",
     "load",
+    "load_predictor",
     "losses",
     "methods",
     "networks",

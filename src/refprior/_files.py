@@ -57,6 +57,26 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     _sweep_up(path.parent)
 
 
+def write_folder_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a folder to the side and rename it: a reader sees all of the old one, all of the new one, or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    side, lock = _side(path.parent)
+    try:
+        (side / "new").mkdir()
+        write(side / "new")
+        _sync_folder(side / "new")
+        if path.exists():
+            path.rename(side / "old")
+        (side / "new").rename(path)
+    finally:
+        if (side / "old").exists() and not path.exists():
+            (side / "old").rename(path)
+        shutil.rmtree(side, ignore_errors=True)
+        os.close(lock)
+    _sync_folder(path.parent)
+    _sweep_up(path.parent)
+
+
 @contextmanager
 def locked(folder: Path, busy: Callable[[str], object]) -> Iterator[None]:
     """Make the folder and keep other processes out of it; the system drops the lock with the process.

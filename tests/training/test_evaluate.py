@@ -34,7 +34,7 @@ def test_predictions_are_of_the_targets_own_outputs() -> None:
     log_p = run.log_probabilities(run.task.held_out.images[:5], weights="raw")
     assert log_p.shape == (3, 5, 3)
     torch.testing.assert_close(log_p.logsumexp(-1), torch.zeros(3, 5), atol=1e-5, rtol=0)
-    assert run.predict(run.task.held_out.images[:5]).shape == (5, 3)
+    assert run.predict_proba(run.task.held_out.images[:5]).shape == (5, 3)
 
 
 def test_all_parts_are_scored_with_both_kinds_of_weights() -> None:

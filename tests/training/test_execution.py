@@ -53,7 +53,7 @@ def test_an_lstm_trains_with_one_warning_and_resumes_bit_for_bit(
     interrupted_at(recipe(), tmp_path / "run", [5, 10])
     assert_same_run(tmp_path / "whole", tmp_path / "run")
     walks = whole.task.held_out.images
-    assert (load(tmp_path / "run", network=Recurrent).predict(walks) == whole.predict(walks)).all()
+    assert (load(tmp_path / "run", network=Recurrent).predict_proba(walks) == whole.predict_proba(walks)).all()
 
 
 def test_who_asks_for_the_loop_hears_nothing_and_gets_the_same(
@@ -61,12 +61,12 @@ def test_who_asks_for_the_loop_hears_nothing_and_gets_the_same(
 ) -> None:
     asked = train(recipe(execution="loop", steps=5), tmp_path / "run")
     again = load(tmp_path / "run", network=Recurrent)
-    again.predict(asked.task.unlabelled)
+    again.predict_proba(asked.task.unlabelled)
     assert not caplog.records
     assert again.recipe.execution == again.ema.execution == "loop"
     fallen = train(recipe(steps=5))
     assert torch.equal(fallen.particles.prior_logits, asked.particles.prior_logits)
-    assert (fallen.predict(asked.task.unlabelled) == asked.predict(asked.task.unlabelled)).all()
+    assert (fallen.predict_proba(asked.task.unlabelled) == asked.predict_proba(asked.task.unlabelled)).all()
 
 
 def test_who_insists_on_vmap_is_told_that_it_cannot() -> None:

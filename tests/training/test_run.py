@@ -49,8 +49,10 @@ def assert_same_predictions(one: Run, other: Run, images: Tensor) -> None:
             one.log_probabilities(images, weights=weights),
             other.log_probabilities(images, weights=weights),
         )
-    np.testing.assert_array_equal(one.predict(images), other.predict(images))
-    np.testing.assert_array_equal(one.predict(images, average="logits"), other.predict(images, average="logits"))
+    np.testing.assert_array_equal(one.predict_proba(images), other.predict_proba(images))
+    np.testing.assert_array_equal(
+        one.predict_proba(images, average="logits"), other.predict_proba(images, average="logits")
+    )
 
 
 def test_a_loaded_run_is_the_trained_one(run: Run, trained: Run) -> None:
@@ -72,13 +74,13 @@ def test_a_loaded_run_is_the_trained_one(run: Run, trained: Run) -> None:
 def test_predictions_are_the_posterior_predictive(run: Run) -> None:
     images = np.asarray(run.task.held_out.images[:7])
     for weighting in ("prior", "likelihood"):
-        p = run.predict(images, weighting=weighting)
+        p = run.predict_proba(images, weighting=weighting)
         assert p.shape == (7, 10)
         np.testing.assert_allclose(p.sum(1), 1, rtol=1e-5)
     log_p = log_probabilities(run.ema, run.normaliser, run.task.held_out.images[:7], 10)
     expected = predictive(log_p, run.posterior()).exp()
     np.testing.assert_array_equal(p, np.asarray(expected))
-    assert not np.allclose(p, run.predict(images))
+    assert not np.allclose(p, run.predict_proba(images))
 
 
 def test_the_posterior_is_that_of_the_labelled_images(run: Run) -> None:
@@ -91,38 +93,40 @@ def test_the_posterior_is_that_of_the_labelled_images(run: Run) -> None:
 
 def test_images_of_another_kind_are_refused(run: Run) -> None:
     with pytest.raises(ValueError, match=r"given inputs are torch\.float32, those of the training torch\.uint8"):
-        run.predict(np.zeros((2, 1, 8, 8), np.float32))
+        run.predict_proba(np.zeros((2, 1, 8, 8), np.float32))
     with pytest.raises(ValueError, match=r"given inputs are \(8, 8\), those of the training \(1, 8, 8\)"):
-        run.predict(np.zeros((2, 8, 8), np.uint8))
+        run.predict_proba(np.zeros((2, 8, 8), np.uint8))
     with pytest.raises(ValueError, match=r"given inputs are -1 … 256, those of the training 0 … 255"):
-        run.predict(np.array([-1, 256]).repeat(64).reshape(2, 1, 8, 8))
-    for wrong in (["a"], [[1], [2, 3]], [None]):
+        run.predict_proba(np.array([-1, 256]).repeat(64).reshape(2, 1, 8, 8))
+    for wrong in ([[1], [2, 3]], [None], "a"):
         with pytest.raises(ValueError, match="given inputs must be an array, a tensor or a list of numbers") as caught:
-            run.predict(wrong)
+            run.predict_proba(wrong)
         assert "\n" not in str(caught.value)
     with pytest.raises(ValueError, match=r"given inputs are \(\), those of the training \(1, 8, 8\)"):
-        run.predict(3)  # type: ignore[arg-type]
+        run.predict_proba(3)
 
 
 def test_whole_numbers_are_taken_for_bytes(run: Run) -> None:
     images = np.asarray(run.task.held_out.images[:3])
-    expected = run.predict(images)
+    expected = run.predict_proba(images)
     for same in (images.astype(np.int64), images.astype(">u2"), images.tolist(), images[::-1].astype(np.int32)[::-1]):
-        assert (run.predict(same) == expected).all()
+        assert (run.predict_proba(same) == expected).all()
 
 
 def test_any_kind_of_float_is_taken_where_floats_were_trained_on() -> None:
     images, labels = np.random.default_rng(0).normal(size=(30, 5)).astype(np.float16), np.arange(30) % 2
     task = task_from_arrays((images[:6].astype(np.float64), labels[:6]), images[6:])
     run = train(perceptron(task=task, network=partial(MLP, (5,), 2), weak=Unchanged(), strong=Unchanged(), steps=1))
-    expected = run.predict(images.astype(np.float32))
+    expected = run.predict_proba(images.astype(np.float32))
     for same in (images, images.astype(np.float64), images.tolist(), torch.from_numpy(images).double()):
-        assert (run.predict(same) == expected).all()
-    assert run.predict(np.ones((2, 5), int)).shape == run.predict(torch.ones(2, 5, dtype=torch.bfloat16)).shape
+        assert (run.predict_proba(same) == expected).all()
+    assert (
+        run.predict_proba(np.ones((2, 5), int)).shape == run.predict_proba(torch.ones(2, 5, dtype=torch.bfloat16)).shape
+    )
     with pytest.raises(ValueError, match=r"given inputs are torch\.uint8, those of the training torch\.float32"):
-        run.predict(np.ones((2, 5), np.uint8))
+        run.predict_proba(np.ones((2, 5), np.uint8))
     with pytest.raises(ValueError, match=r"given inputs are not finite as torch\.float32"):
-        run.predict(np.full((2, 5), 1e300))
+        run.predict_proba(np.full((2, 5), 1e300))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +140,7 @@ def test_any_kind_of_float_is_taken_where_floats_were_trained_on() -> None:
 def test_a_word_that_is_none_of_the_choices_is_refused(run: Run, setting: dict[str, Any], message: str) -> None:
     images = run.task.held_out.images[:2]
     calls: dict[str, Callable[..., object]] = {
-        "weights, weighting, average": lambda **s: run.predict(images, **s),
+        "weights, weighting, average": lambda **s: run.predict_proba(images, **s),
         "weights, weighting, average: scores": run.evaluate,
         "weights, weighting: split": lambda **s: run.uncertainty(images, **s),
         "weights, weighting: particles": run.posterior,
@@ -195,7 +199,7 @@ def test_a_loaded_run_refuses_data_that_have_changed(file_run: tuple[Run, Path])
 def test_a_loaded_run_does_not_depend_on_defaults_that_have_changed(
     trained: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    images, expected = trained.task.held_out.images, trained.predict(trained.task.held_out.images)
+    images, expected = trained.task.held_out.images, trained.predict_proba(trained.task.held_out.images)
     assert trained.path is not None
     monkeypatch.setattr(SmallCNN.__init__, "__defaults__", (3, 5))  # width, hidden
     monkeypatch.setattr(rp.recipes.digits_ssl, "__defaults__", (20, 7))
@@ -203,7 +207,7 @@ def test_a_loaded_run_does_not_depend_on_defaults_that_have_changed(
     monkeypatch.setattr(Recipe.__init__, "__kwdefaults__", {**defaults, "particles": 9})
     loaded = load(trained.path)
     assert loaded.particles.count == 4
-    np.testing.assert_array_equal(loaded.predict(images), expected)
+    np.testing.assert_array_equal(loaded.predict_proba(images), expected)
 
 
 def test_a_loaded_run_does_not_depend_on_the_defaults_of_its_recipe(
@@ -232,7 +236,7 @@ def test_both_stages_are_loaded_from_their_folders(tmp_path: Path) -> None:
     trained = train(second_stage(), tmp_path / "run")
     assert_same_predictions(load(tmp_path / "run"), trained, trained.task.held_out.images)
     first = load(tmp_path / "run" / "start")
-    assert first.predict(trained.task.held_out.images).shape[-1] == 3
+    assert first.predict_proba(trained.task.held_out.images).shape[-1] == 3
     assert first.recipe.to_dict() == second_stage().to_dict()["start"]
 
 
@@ -321,7 +325,7 @@ def test_images_of_floats_are_taken_as_they_were(tmp_path: Path) -> None:
     assert loaded.data.dtype == "float32"
     assert_same_predictions(loaded, trained, trained.task.held_out.images)
     with pytest.raises(ValueError, match=r"given inputs are torch\.uint8, those of the training torch\.float32"):
-        loaded.predict(np.zeros((2, 1, 8, 8), np.uint8))
+        loaded.predict_proba(np.zeros((2, 1, 8, 8), np.uint8))
 
 
 def test_what_is_no_run_is_refused_in_one_line(tmp_path: Path, trained: Run) -> None:
@@ -343,7 +347,7 @@ def test_a_run_that_stopped_before_its_first_record_has_no_result(tmp_path: Path
     with pytest.raises(ValueError, match="the run has no record yet"):
         _ = run.result
     header = json.loads((tmp_path / "run" / "recipe.json").read_text())
-    assert run.predict(DIGITS().held_out.images[:3]).shape == (3, len(header["data"]["classes"]))
+    assert run.predict_proba(DIGITS().held_out.images[:3]).shape == (3, len(header["data"]["classes"]))
 
 
 def test_a_run_that_diverged_at_its_end_keeps_the_weights_before_it(tmp_path: Path) -> None:
@@ -357,7 +361,7 @@ def test_a_run_that_diverged_at_its_end_keeps_the_weights_before_it(tmp_path: Pa
         train(perceptron(network=unbounded, optimiser=wild, steps=1), tmp_path / "run")
     loaded = load(tmp_path / "run", network=unbounded)
     assert loaded.step == 0
-    assert np.isfinite(loaded.predict(loaded.task.held_out.images)).all()
+    assert np.isfinite(loaded.predict_proba(loaded.task.held_out.images)).all()
 
 
 @pytest.mark.parametrize(

@@ -61,9 +61,9 @@ def test_a_run_on_ids_resumes_bit_for_bit_and_is_read_back(tmp_path: Path) -> No
     ids = whole.task.held_out.images[:9]
     loaded = load(tmp_path / "run", network=Bag)
     for same in (ids, ids.numpy().astype(np.uint16), ids.tolist()):
-        assert (loaded.predict(same) == whole.predict(ids)).all()
+        assert (loaded.predict_proba(same) == whole.predict_proba(ids)).all()
     with pytest.raises(ValueError, match=r"given inputs are torch\.float32, those of the training torch\.int64"):
-        loaded.predict(ids.float())
+        loaded.predict_proba(ids.float())
     assert torch.equal(film(tmp_path / "run").probe.images[0], ids[0])
     assert len(uncertain_figure(whole, count=3).axes) == 3
 

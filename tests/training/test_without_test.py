@@ -59,7 +59,7 @@ def test_without_any_part_to_measure_with_loss_and_terms_are_reported(tmp_path: 
         run.evaluate()
     again = load(tmp_path / "run", task=run.task)
     assert again.history == run.history
-    assert (again.predict(run.task.unlabelled[:3]) == run.predict(run.task.unlabelled[:3])).all()
+    assert (again.predict_proba(run.task.unlabelled[:3]) == run.predict_proba(run.task.unlabelled[:3])).all()
 
 
 @pytest.mark.parametrize("validation", [True, False])

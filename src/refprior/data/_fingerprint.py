@@ -75,7 +75,7 @@ def fingerprint(task: Task) -> TaskRecord:
         source_classes=task.source_classes,
         shape=task.shape,
         dtype=next(name for name, dtype in DTYPES.items() if dtype == task.labelled.images.dtype),
-        parts={name: _part(part) for name, part in parts.items()},
+        parts={name: part_record(part) for name, part in parts.items()},
     )
 
 
@@ -86,7 +86,8 @@ def check_same_data(known: TaskRecord, task: Task, where: str, remedy: str) -> N
         raise ValueError(f"{where} was trained on other data: {'; '.join(changes)} (there → now). {remedy}")
 
 
-def _part(part: Examples | Tensor) -> PartRecord:
+def part_record(part: Examples | Tensor) -> PartRecord:
+    """How many inputs a part has, and a hash of its content."""
     digest = hashlib.sha256()
     for tensor in (part,) if isinstance(part, Tensor) else (part.images, part.labels):
         if tensor.numel():

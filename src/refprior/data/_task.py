@@ -176,9 +176,8 @@ def examples(name: str, images: Array, labels: Array) -> Examples:
 def like_training(inputs: Inputs, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     """Inputs of the shape and type that a network was trained on; other types of number where that loses nothing."""
     given = _tensor(inputs)
-    if tuple(given.shape[1:]) != shape or not given.dim():
-        raise ValueError(f"given inputs are {tuple(given.shape[1:])}, those of the training {shape}")
-    if given.dtype == dtype:
+    check_shape_like(tuple(given.shape), shape)
+    if given.dtype == dtype and not dtype.is_floating_point:
         return given
     if dtype.is_floating_point and given.dtype not in (torch.uint8, *_COMPLEX):
         return _finite(given, dtype)
@@ -188,6 +187,14 @@ def like_training(inputs: Inputs, shape: tuple[int, ...], dtype: torch.dtype) ->
             raise ValueError(f"given inputs are {whole.min()} … {whole.max()}, those of the training 0 … 255")
         return whole.to(dtype)
     raise ValueError(f"given inputs are {given.dtype}, those of the training {dtype}: convert them in the same way")
+
+
+def check_shape_like(given: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    """Refuse inputs of another shape than those of the training: (n, *shape) and (*shape)."""
+    if len(given) == 2 and len(shape) == 1 and given[1:] != shape:
+        raise ValueError(f"given inputs have {given[1]} features, those of the training {shape[0]}")
+    if not given or given[1:] != shape:
+        raise ValueError(f"given inputs are {given[1:]}, those of the training {shape}")
 
 
 def _finite(given: Tensor, dtype: torch.dtype) -> Tensor:
@@ -203,6 +210,8 @@ def _tensor(values: Inputs) -> Tensor:
         return values.detach()
     try:
         array = np.asarray(values)
+        if not array.flags.writeable or min(array.strides, default=0) < 0:  # torch takes neither
+            array = array.copy()
         return torch.from_numpy(np.ascontiguousarray(array, array.dtype.newbyteorder("=")))
     except (TypeError, ValueError) as error:
         raise ValueError(f"given inputs must be an array, a tensor or a list of numbers: {in_short(error)}") from None

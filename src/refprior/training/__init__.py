@@ -3,9 +3,10 @@
 from refprior.training._estimate import Estimate, estimate
 from refprior.training._header import Origin
 from refprior.training._optimiser import Optimiser
+from refprior.training._predictor import Predictor
 from refprior.training._recipe import EPOCH, Head, Recipe
 from refprior.training._records import ConsensusScores, Evaluation, PartScores, Record
-from refprior.training._run import Run, Weighting, Weights, load
+from refprior.training._run import Run, Weighting, Weights, load, load_predictor
 from refprior.training._session import train
 from refprior.training._snapshot import Film, film
 from refprior.training._stopping import Stopped
@@ -22,6 +23,7 @@ __all__ = [
     "Optimiser",
     "Origin",
     "PartScores",
+    "Predictor",
     "Recipe",
     "Record",
     "Run",
@@ -31,5 +33,6 @@ __all__ = [
     "estimate",
     "film",
     "load",
+    "load_predictor",
     "train",
 ]

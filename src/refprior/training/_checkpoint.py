@@ -5,7 +5,6 @@ the rest. Each is written to the side, synced and renamed, the JSON last: it mak
 are kept, so that a damaged one does no harm. Nothing is ever unpickled.
 """
 
-import hashlib
 import logging
 import re
 from collections.abc import Callable
@@ -16,16 +15,14 @@ from typing import TypeVar
 
 import msgspec
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
-from refprior._files import open_file, read_record, write_record
+from refprior._files import read_record, write_record
 from refprior._words import in_short
 from refprior.data import Normaliser
 from refprior.particles import Particles
 from refprior.training import _randomness as randomness
-from refprior.training._folder import METRICS, Written, read_records, write_tensors
+from refprior.training._folder import METRICS, Written, digest, read_records, read_tensors, tensors_of, write_tensors
 from refprior.training._loop import State
 from refprior.training._records import Record
 
@@ -68,7 +65,7 @@ def save(run: Path, state: State, metrics: Written) -> Path:
     folder.mkdir(exist_ok=True)
     path = folder / f"step-{state.step:08}.safetensors"
     write_tensors(path, state_tensors(state))
-    summary = Summary(state.step, path.stat().st_size, _digest(path), metrics, state.seconds, state.skipped)
+    summary = Summary(state.step, path.stat().st_size, digest(path), metrics, state.seconds, state.skipped)
     write_record(path.with_suffix(".json"), FORMAT, asdict(summary))
     _forget_old(folder)
     return path
@@ -91,16 +88,10 @@ def read(run: Path, step: int) -> Checkpoint:
     """One checkpoint, checked; CheckpointError in words if anything about it is wrong."""
     path = run / FOLDER / f"step-{step:08}.safetensors"
     summary = read_summary(run, step)
-    if not path.exists():
-        raise CheckpointError(f"{path} is missing")
-    if path.stat().st_size != summary.size or _digest(path) != summary.sha256:
-        raise CheckpointError(f"{path} is damaged: its checksum is not the one in {path.stem}.json")
     try:
-        # Copies: what safetensors gives is the file itself in memory, and would go with it.
-        tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
-    except (SafetensorError, ValueError, TypeError, KeyError, OverflowError) as error:
-        raise CheckpointError(f"{path} is damaged: {in_short(error)}") from None
-    return Checkpoint(path, summary, tensors)
+        return Checkpoint(path, summary, read_tensors(path, summary.size, summary.sha256, f"{path.stem}.json"))
+    except ValueError as error:
+        raise CheckpointError(str(error)) from None
 
 
 def read_summary(run: Path, step: int) -> Summary:
@@ -144,25 +135,25 @@ def restore(state: State, checkpoint: Checkpoint) -> None:
     summary = checkpoint.summary
     _check_fit(checkpoint, state_tensors(state))
     try:
-        state.particles.load_state_dict(_part(saved, "particles"))
-        state.teacher.load_state_dict(_part(saved, "teacher"))
-        _load_optimiser(state.optimiser, _part(saved, "optimiser"), summary.step > summary.skipped)
-        state.normaliser = Normaliser(**_part(saved, "normaliser"))
-        state.sampler.load_state_dict({name: _part(saved, name) for name in state.sampler.state_dict()})
-        randomness.load_state_dict(_part(saved, "global"), state.sampler.generator.device)
+        state.particles.load_state_dict(tensors_of(saved, "particles"))
+        state.teacher.load_state_dict(tensors_of(saved, "teacher"))
+        _load_optimiser(state.optimiser, tensors_of(saved, "optimiser"), summary.step > summary.skipped)
+        state.normaliser = Normaliser(**tensors_of(saved, "normaliser"))
+        state.sampler.load_state_dict({name: tensors_of(saved, name) for name in state.sampler.state_dict()})
+        randomness.load_state_dict(tensors_of(saved, "global"), state.sampler.generator.device)
     except (RuntimeError, TypeError, ValueError, KeyError) as error:
         raise CheckpointError(f"{checkpoint.path} does not fit this run: {in_short(error)}") from None
     device = state.particles.prior_logits.device
-    state.memory = {name: tensor.to(device) for name, tensor in _part(saved, "memory").items()}
+    state.memory = {name: tensor.to(device) for name, tensor in tensors_of(saved, "memory").items()}
     state.step, state.seconds, state.skipped = summary.step, summary.seconds, summary.skipped
 
 
 def load_weights(checkpoint: Checkpoint, *, raw: Particles, ema: Particles) -> Normaliser:
     """Put the weights of a checkpoint into particles, and give its normaliser: all that predictions need."""
     try:
-        raw.load_state_dict(_part(checkpoint.tensors, "particles"))
-        ema.load_state_dict(_part(checkpoint.tensors, "teacher"))
-        return Normaliser(**_part(checkpoint.tensors, "normaliser"))
+        raw.load_state_dict(tensors_of(checkpoint.tensors, "particles"))
+        ema.load_state_dict(tensors_of(checkpoint.tensors, "teacher"))
+        return Normaliser(**tensors_of(checkpoint.tensors, "normaliser"))
     except (RuntimeError, TypeError, ValueError, KeyError) as error:
         raise CheckpointError(f"{checkpoint.path} does not fit its recipe: {in_short(error)}") from None
 
@@ -233,15 +224,6 @@ def _load_optimiser(optimiser: torch.optim.Optimizer, tensors: Tensors, stepped:
         if index >= len(parameters) or any(v.dim() and v.shape != parameters[index].shape for v in values.values()):
             raise ValueError(f"optimiser memory of parameter {index} has the wrong shape")
     optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
-
-
-def _part(tensors: Tensors, part: str) -> Tensors:
-    return {name.removeprefix(f"{part}."): t for name, t in tensors.items() if name.startswith(f"{part}.")}
-
-
-def _digest(path: Path) -> str:
-    with open_file(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _forget_old(folder: Path) -> None:

@@ -24,8 +24,10 @@ def log_probabilities(
     """log p(y | x, w_k) of the task's classes, in evaluation mode: (n, *shape) -> (K, n, C)."""
     training = particles.training
     particles.eval()
-    outputs = [particles(normaliser(part)) for part in images.split(batch)]
-    particles.train(training)
+    try:
+        outputs = [particles(normaliser(part)) for part in images.split(batch)]
+    finally:
+        particles.train(training)
     return split_heads(torch.cat(outputs, dim=1), classes)[0]
 
 

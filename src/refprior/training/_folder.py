@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 from safetensors import SafetensorError
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from refprior import _files
@@ -66,6 +66,31 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, st
         write_atomically(path, lambda side: save_file(whole, side, metadata))
     except SafetensorError as error:
         raise OSError(str(error)) from None
+
+
+def read_tensors(path: Path, size: int, sha256: str, record: str) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, if it is the one that a record knows by its size and checksum."""
+    check_ordinary(path)
+    if not path.exists():
+        raise ValueError(f"{path} is missing")
+    if path.stat().st_size != size or digest(path) != sha256:
+        raise ValueError(f"{path} is damaged: its checksum is not the one in {record}")
+    try:
+        # Copies: what safetensors gives is the file itself in memory, and would go with it.
+        return {name: tensor.clone() for name, tensor in load_file(path).items()}
+    except (SafetensorError, ValueError, TypeError, KeyError, OverflowError) as error:
+        raise ValueError(f"{path} is damaged: {in_short(error)}") from None
+
+
+def tensors_of(tensors: dict[str, Tensor], part: str) -> dict[str, Tensor]:
+    """Those whose names begin with a part's, by the rest of their names."""
+    return {name.removeprefix(f"{part}."): t for name, t in tensors.items() if name.startswith(f"{part}.")}
+
+
+def digest(path: Path) -> str:
+    """The sha256 of a file."""
+    with open_file(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,7 @@ def environment(origin: Origin | None) -> dict[str, Any]:
     """What made a run: versions, sources, machine, threads, time, and the command to repeat it."""
     return {
         "python": platform.python_version(),
-        "packages": {"refprior": __version__, **{name: version(name) for name in _PACKAGES}},
+        "packages": packages(),
         "sources": _sources(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "instructions": torch.backends.cpu.get_cpu_capability(),
@@ -179,6 +179,11 @@ def environment(origin: Origin | None) -> dict[str, Any]:
         "commit": _commit(),
         "repeat": origin.command if origin is not None else None,
     }
+
+
+def packages() -> dict[str, str]:
+    """The versions of refprior and of what its numbers depend on."""
+    return {"refprior": __version__, **{name: version(name) for name in _PACKAGES}}
 
 
 def warn_of_changes(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:

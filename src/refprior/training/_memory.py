@@ -18,20 +18,20 @@ def check_training_fits(recipe: Recipe) -> None:
     """Refuse networks that cannot fit: weights, gradient, moving average, what the optimiser remembers."""
     stage: Recipe | None = recipe
     while stage is not None:
-        _check(stage, 4 + (stage.optimiser.kind == "adam"))
+        _check(stage.network, stage.particles, 4 + (stage.optimiser.kind == "adam"))
         stage = stage.start
 
 
-def check_loading_fits(recipe: Recipe) -> None:
+def check_loading_fits(network: Callable[[], nn.Module], particles: int) -> None:
     """Refuse networks that cannot fit when they only predict."""
-    _check(recipe, _LOADED)
+    _check(network, particles, _LOADED)
 
 
-def _check(recipe: Recipe, copies: int) -> None:
-    numbers, size = network_size(recipe.network)
+def _check(network: Callable[[], nn.Module], particles: int, copies: int) -> None:
+    numbers, size = network_size(network)
     check_memory(
-        float(copies) * recipe.particles * size,
-        f"particles={recipe.particles:,}, each a network of {numbers:,} numbers,",
+        float(copies) * particles * size,
+        f"particles={particles:,}, each a network of {numbers:,} numbers,",
         "lower particles, or make the network smaller",
     )
 

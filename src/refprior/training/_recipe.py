@@ -194,11 +194,12 @@ def read_recipe(record: Any, parts: Mapping[str, Any], stand_in: StandIn, where:
         elif is_own(value) and (absent := stand_in(name, last)) is not None:
             arguments[name] = absent
         else:
-            arguments[name] = _field(name, value, f"{where}.{name}")
+            arguments[name] = read_field(name, value, f"{where}.{name}")
     return Recipe(**arguments)
 
 
-def _field(name: str, value: Any, where: str) -> Any:
+def read_field(name: str, value: Any, where: str) -> Any:
+    """One field of a recipe from its record; a part of the user's own is an `OwnPartError`."""
     if name not in ROOMS:
         if not isinstance(value, Plain):
             raise ValueError(f"{where} must be a number or a word, got {type(value).__name__}")

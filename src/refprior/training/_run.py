@@ -4,23 +4,23 @@
 
 import logging
 import math
-from collections.abc import Callable
+import platform
+from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from refprior._checks import one_of
-from refprior._limits import check_memory
 from refprior._words import in_short
 from refprior.data import Examples, Normaliser, Task, TaskRecord
 from refprior.data._fingerprint import DTYPES, check_same_data
-from refprior.data._task import Inputs, like_training
 from refprior.methods import Loss, Needs, Step
 from refprior.particles import Particles
 from refprior.posterior import (
@@ -30,17 +30,16 @@ from refprior.posterior import (
     Uncertainty,
     consensus,
     likelihood_weights,
-    predictive,
     scores,
-    uncertainty,
 )
 from refprior.training import _checkpoint as checkpoint
 from refprior.training._device import usable_device
-from refprior.training._evaluate import CONSENSUS_IMAGES, evenly_spaced, log_probabilities
+from refprior.training._evaluate import CONSENSUS_IMAGES, evenly_spaced
 from refprior.training._folder import RECIPE
-from refprior.training._header import Header, check_same_network, read_header
+from refprior.training._header import Header, check_same_network, packages, read_header
 from refprior.training._memory import check_loading_fits
 from refprior.training._parts import take_apart, to_plain
+from refprior.training._predictor import RECORD, Predictor, check_predicts, read_predictor, warn_of_edits
 from refprior.training._recipe import Recipe, check_handed_in, read_recipe
 from refprior.training._records import Record
 from refprior.training._stages import new_particles
@@ -59,8 +58,8 @@ class Run:
 
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
-    >>> run.predict(run.task.test.images[:3]).shape
-    (3, 10)
+    >>> run.predict_proba(run.task.test.images[:3]).shape, run.predict(run.task.test.images[:3]).shape
+    ((3, 10), (3,))
     """
 
     recipe: Recipe
@@ -72,6 +71,7 @@ class Run:
     history: tuple[Record, ...] = ()
     path: Path | None = None  # the run folder
     find_task: Callable[[], Task] = field(repr=False)
+    written: Mapping[str, Any] | None = field(default=None, repr=False)  # the recipe as its folder has it
 
     @cached_property
     def task(self) -> Task:
@@ -85,15 +85,22 @@ class Run:
             raise ValueError("the run has no record yet: it was stopped before its first")
         return self.history[-1]
 
-    def log_probabilities(self, images: Inputs, *, weights: Weights = "ema") -> Tensor:
-        """log p(y | x, w_k) of every particle: (n, *shape) -> (K, n, C)."""
-        particles = self._particles(weights)
-        batch = like_training(images, self.data.shape, DTYPES[self.data.dtype]).to(particles.prior_logits.device)
-        return log_probabilities(particles, self.normaliser, batch, len(self.data.classes))
+    def predictor(self, *, weights: Weights = "ema", weighting: Weighting = "prior") -> Predictor:
+        """What one deploys: these particles and the fitted inputs, without the data."""
+        self._check_named()
+        return replace(
+            self._predictor(weights, weighting),
+            provenance=self._provenance(weights, weighting),
+            network=to_plain(take_apart(self.recipe.network), "network"),
+        )
 
-    def predict(
+    def log_probabilities(self, images: Any, *, weights: Weights = "ema") -> Tensor:
+        """log p(y | x, w_k) of every particle: (n, *shape) -> (K, n, C)."""
+        return self._predictor(weights).log_probabilities(images)
+
+    def predict_proba(
         self,
-        images: Inputs,
+        images: Any,
         *,
         weights: Weights = "ema",
         weighting: Weighting = "prior",
@@ -101,17 +108,25 @@ class Run:
     ) -> np.ndarray:
         """p(y | x, x^n, y^n), eq:bayes_posterior_predictive_distribution: (n, *shape) -> (n, C) probabilities.
 
-        images: an array, tensor or list; any kind of float where floats were trained on, whole numbers of 0 … 255 where
-        bytes were.
+        images: as `Predictor` takes them.
         """
-        log_p = self.log_probabilities(images, weights=weights)
-        posterior = self.posterior(weights=weights, weighting=weighting)
-        return np.asarray(predictive(log_p, posterior, average).exp().cpu())
+        return self._predictor(weights, weighting).predict_proba(images, average=average)
 
-    def uncertainty(self, images: Inputs, *, weights: Weights = "ema", weighting: Weighting = "prior") -> Uncertainty:
+    def predict(
+        self,
+        images: Any,
+        *,
+        weights: Weights = "ema",
+        weighting: Weighting = "prior",
+        average: Average = "probabilities",
+    ) -> np.ndarray:
+        """The name of the most probable class: (n, *shape) -> (n,)."""
+        self._check_named()
+        return self._predictor(weights, weighting).predict(images, average=average)
+
+    def uncertainty(self, images: Any, *, weights: Weights = "ema", weighting: Weighting = "prior") -> Uncertainty:
         """Total = within particles + between particles, in nats per input: (n, *shape) -> (n,) each."""
-        log_p = self.log_probabilities(images, weights=weights)
-        return uncertainty(log_p, self.posterior(weights=weights, weighting=weighting))
+        return self._predictor(weights, weighting).uncertainty(images)
 
     def evaluate(
         self,
@@ -151,6 +166,42 @@ class Run:
         one_of("weights", weights, ("ema", "raw"))
         return self.ema if weights == "ema" else self.particles
 
+    def _predictor(self, weights: Weights, weighting: Weighting = "prior") -> Predictor:
+        return Predictor(
+            particles=self._particles(weights),
+            normaliser=self.normaliser,
+            classes=self.data.classes,
+            shape=self.data.shape,
+            dtype=DTYPES[self.data.dtype],
+            log_posterior=self.posterior(weights=weights, weighting=weighting),
+        )
+
+    def _check_named(self) -> None:
+        """Refuse to call outputs by the names of classes that they do not have."""
+        if self.recipe.readout == "consensus":
+            raise ValueError("the outputs of this run have no names, no label was seen: see consensus and rp.labelling")
+
+    def _provenance(self, weights: Weights, weighting: Weighting) -> dict[str, Any]:
+        """What made a predictor, in plain words and numbers. Scores are those of training, if they are of its kind."""
+        found = self.history[-1].evaluation if self.history else None
+        parts = {"test": found.test, "validation": found.validation} if found and weighting == "prior" else {}
+        scores = {name: getattr(part, weights) for name, part in parts.items() if part is not None}
+        names = ("accuracy", "negative_log_likelihood", "brier", "calibration_error")
+        return {
+            "recipe": self.recipe.to_dict() if self.written is None else dict(self.written),
+            "data": msgspec.to_builtins(self.data),
+            "versions": {"python": platform.python_version(), **packages()},
+            "seed": self.recipe.seed,
+            "step": self.step,
+            "steps": self.recipe.steps,
+            "weights": weights,
+            "weighting": weighting,
+            "scores": {
+                part: {name: value for name in names if math.isfinite(value := getattr(score, name))}
+                for part, score in scores.items()
+            },
+        }
+
 
 def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) -> Run:
     """A run from its folder, as it was at its last checkpoint.
@@ -162,14 +213,15 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
     >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5})
     >>> trained = rp.train(recipe, "runs/mine")
     >>> run = rp.load("runs/mine")
-    >>> bool((run.predict(run.task.test.images) == trained.predict(run.task.test.images)).all())
+    >>> bool((run.predict_proba(run.task.test.images) == trained.predict_proba(run.task.test.images)).all())
     True
     """
     path, device = Path(path), usable_device(device)
     header = read_header(path)
     recipe = recipe_of(path, header, parts)
-    _warn_of_edits(path, header, parts)
-    check_loading_fits(recipe)
+    for name, part in parts.items():
+        warn_of_edits(str(path), header.recipe.get(name), name, part)
+    check_loading_fits(recipe.network, recipe.particles)
     raw = new_particles(recipe)
     check_same_network(header, raw, str(path), "Hand in the network it was trained with, network=…")
     ema = deepcopy(raw).requires_grad_(False).eval()
@@ -191,20 +243,32 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
         history=_history(path, step),
         path=path,
         find_task=partial(same_task, recipe, header, path, device),
+        written=header.recipe,
     )
-    _check_predicts(run)
+    check_predicts(run._predictor("ema"), str(path))
     return run
 
 
-def _check_predicts(run: Run) -> None:
-    """Refuse a folder whose files do not fit each other: an empty input goes through all of them."""
-    check_memory(8.0 * math.prod(run.data.shape), f"{run.path}: an input of {run.data.shape}", "the folder is damaged")
-    try:
-        classes = run.log_probabilities(torch.zeros(1, *run.data.shape, dtype=DTYPES[run.data.dtype])).shape[-1]
-    except (RuntimeError, TypeError, ValueError, IndexError) as error:
-        raise ValueError(f"{run.path}: the weights do not fit inputs of {run.data.shape}: {in_short(error)}") from None
-    if classes != len(run.data.classes):
-        raise ValueError(f"{run.path}: the network gives {classes} outputs for {len(run.data.classes)} classes")
+def load_predictor(
+    path: Path | str, network: Callable[[], nn.Module] | None = None, device: torch.device | str = "cpu"
+) -> Predictor:
+    """A predictor from the folder that `Predictor.save` wrote, or from a run folder.
+
+    network: makes your own network, if it was trained with one: a folder cannot hold it.
+
+    >>> import refprior as rp
+    >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}), "runs/mine")
+    >>> run.predictor().save("models/mine")
+    >>> saved, made = rp.load_predictor("models/mine"), rp.load_predictor("runs/mine")
+    >>> saved.provenance["step"], saved.classes == made.classes
+    (5, True)
+    """
+    folder = Path(path)
+    if (folder / RECORD).exists():
+        return read_predictor(folder, network, device)
+    if not (folder / RECIPE).exists():
+        raise ValueError(f"{folder} is neither a predictor nor a run folder: it has no {RECORD} and no {RECIPE}")
+    return load(folder, device=device, **({} if network is None else {"network": network})).predictor()
 
 
 def _history(path: Path, step: int) -> tuple[Record, ...]:
@@ -252,11 +316,3 @@ def same_task(recipe: Recipe, header: Header, path: Path, device: torch.device) 
     task = recipe.read_task()
     check_same_data(header.data, task, str(path), "Put the old data back, or hand them in, task=…")
     return task.to(device)
-
-
-def _warn_of_edits(path: Path, header: Header, parts: dict[str, Any]) -> None:
-    """Say so if the code of a part that is handed in is no longer what it was."""
-    for name, part in parts.items():
-        before, now = header.recipe.get(name), to_plain(take_apart(part))
-        if isinstance(before, dict) and isinstance(now, dict) and before.get("source") != now.get("source"):
-            log.warning("%s: the code of %s has changed since the training", path, name)

@@ -165,7 +165,7 @@ def read(run: Path, header: Header) -> Film | None:
 
 def from_checkpoints(run: Path, recipe: Recipe, task: Task) -> Film:
     """The start and the checkpoints of a run, for runs that kept no snapshots; a damaged one is left out."""
-    check_loading_fits(recipe)
+    check_loading_fits(recipe.network, recipe.particles)
     raw, ema = (new_particles(recipe) for _ in range(2))
     start = [take(task, 0, raw, recipe.inputs.fit(task.training_images))] if recipe.start is None else []
     taken = []

@@ -1,0 +1,312 @@
+"""A predictor: what one deploys. Particles, their weights in the mixture and the fitted inputs, without any data.
+
+A predictor is saved as a folder of two files: `model.safetensors` holds every tensor, `predictor.json` its checksum and
+the rest. The folder appears as a whole. Nothing is ever unpickled, and only networks that refprior publishes are made
+because a file names them.
+"""
+
+# K particles, n inputs, C classes
+
+import logging
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+from scipy.optimize import minimize_scalar
+from torch import Tensor, nn
+
+from refprior._checks import number
+from refprior._files import check_ordinary, read_record, write_folder_atomically, write_record
+from refprior._limits import check_memory
+from refprior._words import in_short
+from refprior.data import Examples, Normaliser
+from refprior.data._fingerprint import DTYPES, ImageType, part_record
+from refprior.data._task import check_labels
+from refprior.particles import Execution, Particles
+from refprior.posterior import Average, Uncertainty, negative_log_likelihood, predictive, uncertainty
+from refprior.training._device import usable_device
+from refprior.training._evaluate import log_probabilities
+from refprior.training._folder import digest, read_tensors, tensors_of, write_tensors
+from refprior.training._inputs import Like, in_blocks
+from refprior.training._memory import check_loading_fits
+from refprior.training._parts import check_depth, take_apart, to_plain
+from refprior.training._recipe import read_field
+
+FORMAT = 1
+MODEL, RECORD = "model.safetensors", "predictor.json"
+log = logging.getLogger("refprior")
+_ROWS = 1024  # inputs at a time
+_NUMBERS = 1 << 24  # log-probabilities of a block at most
+_COLDEST, _HOTTEST = 0.01, 100.0  # temperatures that are looked at
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Predictor:
+    """K trained networks that predict together: log p(y | x) = log Σ_k π_k p(y | x, w_k), over the temperature, plus
+    the log ratio of class shares, renormalised.
+
+    Inputs are arrays, tensors or lists; any kind of float where floats were trained on, whole numbers of 0 … 255 where
+    bytes were; for vectors also scipy's sparse matrices and frames of pandas or polars; for images of bytes also lists
+    of files or of Pillow images. They are taken in blocks: a million rows are no problem.
+
+    >>> import refprior as rp
+    >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
+    >>> predictor = run.predictor()
+    >>> predictor.save("models/digits")
+    >>> again = rp.load_predictor("models/digits")
+    >>> images = run.task.test.images[:3]
+    >>> again.predict_proba(images).shape, bool((again.predict(images) == predictor.predict(images)).all())
+    ((3, 10), True)
+    """
+
+    particles: Particles  # K networks: the moving average of the weights, or the weights themselves
+    normaliser: Normaliser
+    classes: tuple[str, ...]
+    shape: tuple[int, ...]  # of one input
+    dtype: torch.dtype
+    log_posterior: Tensor  # (K,) how much each particle counts
+    temperature: float = 1.0  # what the mixture's log-probabilities are divided by
+    log_prior_ratio: Tensor | None = None  # (C,) log of the shares of classes where it is used over those of training
+    features: tuple[str, ...] = ()  # names of the columns, where the inputs have such
+    provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)  # what made it, in plain words and numbers
+    network: Mapping[str, Any] = field(default_factory=dict, repr=False)  # how a network is made again, as a record
+
+    def __post_init__(self) -> None:
+        number("temperature", self.temperature, above=0)
+        given = {"log_posterior": (self.log_posterior, self.particles.count)}
+        if self.log_prior_ratio is not None:
+            given["log_prior_ratio"] = (self.log_prior_ratio, len(self.classes))
+        for name, (values, count) in given.items():
+            if tuple(values.shape) != (count,) or not values.is_floating_point() or values.isnan().any():
+                raise ValueError(f"{name} must be {count} numbers, got {tuple(values.shape)} {values.dtype}")
+        if self.features and self.shape != (len(self.features),):
+            raise ValueError(f"{len(self.features)} names of features do not fit inputs of {self.shape}")
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self.particles.prior_logits.device
+
+    @property
+    def like(self) -> Like:
+        """What its inputs are."""
+        return Like(self.shape, self.dtype, self.features)
+
+    def log_probabilities(self, inputs: Any) -> Tensor:
+        """log p(y | x, w_k) of every particle, raw: n inputs -> (K, n, C)."""
+        nothing = torch.empty(self.particles.count, 0, len(self.classes), device=self.device)
+        return torch.cat([*self._blocks(inputs)] or [nothing], dim=1)
+
+    def mix(self, log_p: Tensor, average: Average = "probabilities") -> Tensor:
+        """The log of the predictive distribution from `log_probabilities`: (K, n, C) -> (n, C)."""
+        mixed = predictive(log_p, self.log_posterior.to(log_p.device), average)
+        return _tempered(mixed, self.temperature, self.log_prior_ratio)
+
+    def predict_proba(self, inputs: Any, *, average: Average = "probabilities") -> np.ndarray:
+        """p(y | x, x^n, y^n), eq:bayes_posterior_predictive_distribution: n inputs -> (n, C) probabilities."""
+        parts = [self.mix(log_p, average).exp().cpu().numpy() for log_p in self._blocks(inputs)]
+        return np.concatenate(parts or [np.empty((0, len(self.classes)), np.float32)])
+
+    def predict(self, inputs: Any, *, average: Average = "probabilities") -> np.ndarray:
+        """The name of the most probable class: n inputs -> (n,)."""
+        best = [self.mix(log_p, average).argmax(-1).cpu().numpy() for log_p in self._blocks(inputs)]
+        return np.array(self.classes).take(np.concatenate(best or [np.empty(0, np.int64)]))
+
+    def uncertainty(self, inputs: Any) -> Uncertainty:
+        """Total = within particles + between particles, in nats per input: n inputs -> (n,) each.
+
+        It is that of the mixture of the particles, before temperature and shares of classes.
+        """
+        weights = self.log_posterior.to(self.device)
+        parts = [uncertainty(log_p, weights) for log_p in self._blocks(inputs)]
+        return Uncertainty(*(torch.cat(values) for values in zip(*parts, strict=True))) if parts else _NOTHING
+
+    def calibrated(self, part: Examples) -> "Predictor":
+        """The same particles at the temperature of the least negative log-likelihood on a part with labels.
+
+        Take a part that was not trained on, such as the validation part; `provenance` then says which one it was.
+        """
+        if not len(part):
+            raise ValueError("calibration needs inputs with labels: the part is empty")
+        check_labels("calibration", part.labels, len(self.classes))
+        weights = self.log_posterior.to(self.device)
+        mixed = torch.cat([predictive(log_p, weights).double().cpu() for log_p in self._blocks(part.images)])
+
+        def loss(temperature: float) -> float:
+            log_p = _tempered(mixed, temperature, self.log_prior_ratio)
+            return float(negative_log_likelihood(log_p, part.labels.cpu()).mean())
+
+        bounds = (math.log(_COLDEST), math.log(_HOTTEST))
+        found = minimize_scalar(lambda x: loss(math.exp(x)), bounds=bounds, method="bounded", options={"xatol": 1e-6})
+        temperature = min(math.exp(found.x), self.temperature, key=loss)
+        if not 1.01 * _COLDEST < temperature < 0.99 * _HOTTEST:
+            log.warning("the temperature is at the limit of %g: %d inputs say too little of it", temperature, len(part))
+        record = asdict(part_record(part))
+        calibration = {
+            "part": _name_of(record, self.provenance),
+            **record,
+            "temperature": temperature,
+            "negative_log_likelihood": {"before": loss(self.temperature), "after": loss(temperature)},
+        }
+        provenance = {**self.provenance, "calibration": calibration}
+        return replace(self, temperature=temperature, provenance=provenance)
+
+    def save(self, path: Path | str) -> None:
+        """Write it as a folder, which takes the place of a predictor that is there; `load_predictor` reads it."""
+        folder = Path(path).absolute()
+        _check_replaceable(folder)
+        check_predicts(self, str(folder))  # which also finds out whether vmap can run the network
+        tensors = {
+            **{f"particles.{name}": tensor.clone() for name, tensor in self.particles.state_dict().items()},
+            **{f"normaliser.{name}": tensor for name, tensor in self.normaliser.state_dict().items()},
+            "log_posterior": self.log_posterior,
+            **({} if self.log_prior_ratio is None else {"log_prior_ratio": self.log_prior_ratio}),
+        }
+
+        def write(side: Path) -> None:
+            write_tensors(side / MODEL, tensors)
+            record = _Record(
+                network=dict(self.network),
+                particles=self.particles.count,
+                execution=self.particles.execution,
+                classes=self.classes,
+                shape=self.shape,
+                dtype=next(name for name, dtype in DTYPES.items() if dtype == self.dtype),
+                temperature=self.temperature,
+                features=self.features,
+                provenance=dict(self.provenance),
+                size=(side / MODEL).stat().st_size,
+                sha256=digest(side / MODEL),
+            )
+            write_record(side / RECORD, FORMAT, msgspec.to_builtins(record))
+
+        write_folder_atomically(folder, write)
+
+    def _blocks(self, inputs: Any) -> Iterator[Tensor]:
+        """Raw log-probabilities of so many inputs at a time that memory stays bounded: (K, ≤ rows, C) each."""
+        rows = max(1, min(_ROWS, _NUMBERS // (self.particles.count * len(self.classes))))
+        for block in in_blocks(inputs, self.like, rows):
+            yield self._log_p(block)
+
+    def _log_p(self, block: Tensor) -> Tensor:
+        try:
+            return log_probabilities(self.particles, self.normaliser, block.to(self.device), len(self.classes))
+        except IndexError as error:
+            span = f"given inputs are {block.min()} … {block.max()}"
+            raise ValueError(f"{span}, and the network does not take them all: {in_short(error)}") from None
+
+
+_NOTHING = Uncertainty(torch.empty(0), torch.empty(0), torch.empty(0))
+
+
+@dataclass(frozen=True)
+class _Record:
+    """The content of predictor.json."""
+
+    network: dict[str, Any]
+    particles: int
+    execution: Execution
+    classes: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: ImageType
+    temperature: float
+    features: tuple[str, ...]
+    provenance: dict[str, Any]
+    size: int  # of the file of tensors, in bytes
+    sha256: str  # of that file
+
+
+def read_predictor(folder: Path, network: Callable[[], nn.Module] | None, device: torch.device | str) -> Predictor:
+    """A predictor from its folder. network: makes the user's own network, which no file can hold."""
+    place = usable_device(device)
+    record = _read_record(folder / RECORD)
+    tensors = read_tensors(folder / MODEL, record.size, record.sha256, RECORD)
+    count = tensors["log_posterior"].numel() if "log_posterior" in tensors else 0
+    if record.particles != count:
+        raise ValueError(f"{folder / RECORD} is of {record.particles} particles, {MODEL} of {count}")
+    try:
+        make = network or read_field("network", record.network, "network")
+        check_loading_fits(make, count)
+        particles = Particles(make, count, execution=record.execution)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{folder / RECORD}: {in_short(error)}") from None
+    if network is not None:
+        warn_of_edits(str(folder), record.network, "network", network)
+    try:
+        particles.load_state_dict(tensors_of(tensors, "particles"))
+        predictor = Predictor(
+            particles=particles.requires_grad_(False).eval().to(place),
+            normaliser=Normaliser(**tensors_of(tensors, "normaliser")),
+            classes=record.classes,
+            shape=record.shape,
+            dtype=DTYPES[record.dtype],
+            log_posterior=tensors["log_posterior"],
+            temperature=record.temperature,
+            log_prior_ratio=tensors.get("log_prior_ratio"),
+            features=record.features,
+            provenance=record.provenance,
+            network=record.network,
+        )
+    except (RuntimeError, TypeError, ValueError, KeyError) as error:
+        raise ValueError(f"{folder / MODEL} does not fit {RECORD}: {in_short(error)}") from None
+    check_predicts(predictor, f"{folder}, {RECORD} and {MODEL}")
+    return predictor
+
+
+def check_predicts(predictor: Predictor, where: str) -> None:
+    """Refuse parts that do not fit each other: an empty input goes through all of them."""
+    shape, classes = predictor.shape, len(predictor.classes)
+    check_memory(8.0 * math.prod(shape), f"{where}: an input of {in_short(shape)}", "the folder is damaged")
+    try:
+        found = predictor.log_probabilities(torch.zeros(1, *shape, dtype=predictor.dtype)).shape
+    except (RuntimeError, TypeError, ValueError, IndexError, OverflowError) as error:
+        raise ValueError(f"{where}: the weights do not fit inputs of {in_short(shape)}: {in_short(error)}") from None
+    if len(found) != 3 or found[-1] != classes:
+        raise ValueError(f"{where}: the network gives {found[-1]} outputs for {classes} classes")
+
+
+def warn_of_edits(where: str, before: Any, name: str, part: Any) -> None:
+    """Say so if the code of a part that is handed in is no longer what it was."""
+    now = to_plain(take_apart(part))
+    if isinstance(before, dict) and isinstance(now, dict) and before.get("source") != now.get("source"):
+        log.warning("%s: the code of %s has changed since the training", where, name)
+
+
+def _tempered(log_p: Tensor, temperature: float, log_ratio: Tensor | None) -> Tensor:
+    """log p / T + log ratio, renormalised: (n, C) -> (n, C). What changes nothing leaves every bit as it is."""
+    if temperature == 1 and log_ratio is None:
+        return log_p
+    return (log_p / temperature + (0.0 if log_ratio is None else log_ratio.to(log_p))).log_softmax(-1)
+
+
+def _name_of(record: dict[str, Any], provenance: Mapping[str, Any]) -> str:
+    """What a part of the data is called that the training knew, by its content."""
+    data = provenance.get("data")
+    parts = data.get("parts") if isinstance(data, Mapping) else None
+    known = parts if isinstance(parts, Mapping) else {}
+    return next((name for name, part in known.items() if part == record), "examples")
+
+
+def _check_replaceable(folder: Path) -> None:
+    """Refuse a folder that holds something else than a predictor."""
+    check_ordinary(folder)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file: give the name of a folder")
+    there = sorted(path.name for path in folder.glob("*"))
+    strangers = [name for name in there if name not in (MODEL, RECORD)]
+    if strangers or (there and RECORD not in there):
+        raise ValueError(f"{folder} holds {(strangers or there)[0]} and is no predictor: give a new folder")
+
+
+def _read_record(path: Path) -> _Record:
+    record = read_record(path, FORMAT)
+    try:
+        check_depth(record, "it")
+        return msgspec.convert(record, _Record)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{path} is not the record of a predictor: {in_short(error)}") from None
