@@ -16,10 +16,12 @@ from refprior.cli._data import app as data
 from refprior.cli._embed import embed
 from refprior.cli._ending import in_one_line, listening, warning_in_one_line
 from refprior.cli._exact import app as exact
+from refprior.cli._export import export
 from refprior.cli._labelling import answer, suggest
 from refprior.cli._matrix import transfer_matrix
 from refprior.cli._parameters import whole
 from refprior.cli._paths import check_file, check_folder, check_picture, refuse_empty
+from refprior.cli._predict import predict
 from refprior.cli._recipes import recipe_lines
 from refprior.cli._tables import print_table
 from refprior.cli._words import listed
@@ -41,6 +43,8 @@ app = App(
 app.command(data)
 app.command(exact)
 app.command(embed)
+app.command(predict)
+app.command(export)
 app.command(suggest)
 app.command(answer)
 app.command(transfer_matrix)

@@ -54,6 +54,18 @@ def load_arrays(path: str | Path, needed: tuple[str, ...], optional: tuple[str, 
             raise DataError(f"{path}: not a readable .npz file of plain arrays ({in_short(error)})") from error
 
 
+def array_names(path: str | Path) -> list[str]:
+    """The names of the arrays in a `.npz` file."""
+    if not Path(path).is_file():
+        raise DataError(f"{path}: not a readable .npz file, there is no such file")
+    with _InBlocks(io.FileIO(path)) as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return [name.removesuffix(".npy") for name in archive.namelist()]
+        except _DAMAGE as error:
+            raise DataError(f"{path}: not a readable .npz file of plain arrays ({in_short(error)})") from error
+
+
 class _InBlocks(io.BufferedReader):
     """A file of which no more than a block is read at once, whatever the zip format's headers announce."""
 

@@ -1,6 +1,7 @@
 """Training: recipes, the one loop, run folders, and runs that read back."""
 
 from refprior.training._estimate import Estimate, estimate
+from refprior.training._export import export
 from refprior.training._header import Origin
 from refprior.training._optimiser import Optimiser
 from refprior.training._predictor import Predictor
@@ -31,6 +32,7 @@ __all__ = [
     "Weighting",
     "Weights",
     "estimate",
+    "export",
     "film",
     "load",
     "load_predictor",

@@ -1,0 +1,215 @@
+"""Tables: csv files by the standard library, parquet files by pyarrow, as columns of numbers or of text."""
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from refprior._limits import check_memory
+from refprior._words import counted, in_short
+from refprior.data._error import DataError
+
+SUFFIXES = (".csv", ".parquet")
+Cells = list[tuple[str, ...]]  # of each column
+_TEXT_CELL = 70  # bytes that a cell of text takes in memory, besides its letters
+_CHARACTER = 4  # bytes that a character takes at most
+_PARQUET_COPIES = 3
+_ROWS = 10_000  # of a csv file at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns by name, all of one length: float64, with NaN where a cell is empty, or text, with None.
+
+    >>> import numpy as np
+    >>> from refprior.data._tables import Table
+    >>> table = Table(("age", "name"), {"age": np.array([3.0, 5.0]), "name": np.array(["a", None], object)})
+    >>> len(table), table.matrix(["age"]).tolist()
+    (2, [[3.0], [5.0]])
+    """
+
+    columns: tuple[str, ...]
+    values: dict[str, np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.values[self.columns[0]]) if self.columns else 0
+
+    def matrix(self, columns: Sequence[str] | None = None) -> np.ndarray:
+        """Columns of numbers side by side, all of them by default: (n, columns) float64."""
+        wanted = self.columns if columns is None else columns
+        for name in wanted:
+            if name not in self.values:
+                raise DataError(f"no column {name!r}; there are {in_short(', '.join(self.columns))}")
+            if self.values[name].dtype == object:
+                row, text = next((i, v) for i, v in enumerate(self.values[name]) if v is not None and not _is_number(v))
+                raise DataError(f"column {name!r}, row {row}: {in_short(repr(text))} is not a number")
+        return np.stack([self.values[name] for name in wanted], axis=1) if wanted else np.empty((len(self), 0))
+
+
+def read_table(path: str | Path) -> Table:
+    """A table from a csv or parquet file.
+
+    Of a csv file, the cells are separated by commas, semicolons or tabs, and the first line names the columns, unless
+    all of it are numbers other than 0, 1, 2, …; then they are called 0, 1, 2, … A column is of numbers if all its cells
+    are numbers or empty.
+
+    >>> from pathlib import Path
+    >>> from refprior.data._tables import read_table
+    >>> _ = Path("people.csv").write_text("age,name\\n3,Ann\\n,Bo\\n")
+    >>> table = read_table("people.csv")
+    >>> table.columns, table.values["age"].tolist(), table.values["name"].tolist()
+    (('age', 'name'), [3.0, nan], ['Ann', 'Bo'])
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise DataError(f"{file}: not a readable table, there is no such file")
+    kind = file.suffix.lower()
+    if kind not in SUFFIXES:
+        raise DataError(f"{file}: a table is a .csv or .parquet file")
+    return _read_csv(file) if kind == ".csv" else _read_parquet(file)
+
+
+def _read_csv(file: Path) -> Table:
+    size = file.stat().st_size
+    check_memory((_CHARACTER + 2) * size, f"{file}: reading {size:,} bytes", "cut the table into several files")
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{file}: not UTF-8 text, at byte {error.start:,}") from None
+    if not text.strip():
+        raise DataError(f"{file}: the table is empty")
+    separator = max(",;\t", key=lambda mark: _width(file, text, mark))
+    _, first = next(_rows(file, text, separator))
+    names = _header(first)
+    columns = _names(file, names or [str(number) for number in range(len(first))])
+    blocks = partial(_blocks, file, text, separator, columns, header=names is not None)
+    count, numbers = _numbers(columns, blocks())
+    others = [name for name in columns if name not in numbers]
+    check_memory(float(_TEXT_CELL) * count * len(others), f"{file}: {len(others)} columns of text in {count:,} rows")
+    words = _words(columns, others, count, blocks()) if others else {}
+    return Table(columns, {name: numbers[name] if name in numbers else words[name] for name in columns})
+
+
+def _width(file: Path, text: str, separator: str) -> int:
+    """How many cells the first line has if it is separated so; 0 if it is not."""
+    try:
+        return len(next(_rows(file, text, separator))[1])
+    except DataError:
+        return 0
+
+
+def _numbers(columns: tuple[str, ...], blocks: Iterable[Cells]) -> tuple[int, dict[str, np.ndarray]]:
+    """How many rows there are, and the columns that hold numbers only."""
+    found: dict[str, list[np.ndarray]] = {name: [np.empty(0)] for name in columns}
+    count = 0
+    for cells in blocks:
+        count += len(cells[0])
+        parts = {name: _floats(cells[place]) for place, name in enumerate(columns) if name in found}
+        found = {name: [*found[name], part] for name, part in parts.items() if part is not None}
+    return count, {name: np.concatenate(parts) for name, parts in found.items()}
+
+
+def _words(columns: tuple[str, ...], wanted: list[str], count: int, blocks: Iterable[Cells]) -> dict[str, np.ndarray]:
+    """Some columns as text."""
+    found: dict[str, np.ndarray] = {name: np.empty(count, object) for name in wanted}
+    done = 0
+    for cells in blocks:
+        for name, column in found.items():
+            column[done : done + len(cells[0])] = [cell or None for cell in cells[columns.index(name)]]
+        done += len(cells[0])
+    return found
+
+
+def _blocks(file: Path, text: str, separator: str, columns: tuple[str, ...], header: bool) -> Iterator[Cells]:
+    """The cells of each column, without blanks around them, some thousand rows at a time."""
+    rows = _rows(file, text, separator)
+    if header:
+        next(rows)
+    while block := list(islice(rows, _ROWS)):
+        wrong = next(((line, len(row)) for line, row in block if len(row) != len(columns)), None)
+        if wrong is not None:
+            raise DataError(f"{file}, line {wrong[0]}: {counted(wrong[1], 'cell')}, the first line has {len(columns)}")
+        yield [tuple(map(str.strip, cells)) for cells in zip(*(row for _, row in block), strict=True)]
+
+
+def _rows(file: Path, text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """The line in which each row ends, and its cells; empty lines are left out."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    try:
+        yield from ((reader.line_num, row) for row in reader if row)
+    except csv.Error as error:
+        raise DataError(f"{file}, line {reader.line_num}: {in_short(error)}") from None
+
+
+def _header(first: list[str]) -> list[str] | None:
+    """The names of the columns, if the first line has such."""
+    numbered = [str(number) for number in range(len(first))]
+    plain = [cell.strip() for cell in first]
+    if plain in (numbered, ["", *numbered[:-1]]) and len(plain) > 1:
+        return plain
+    return None if all(not cell or _is_number(cell) for cell in plain) else plain
+
+
+def _names(file: Path, names: list[str]) -> tuple[str, ...]:
+    filled = [name or f"column {number}" for number, name in enumerate(names, start=1)]
+    twice = next((name for name in filled if filled.count(name) > 1), None) if len(set(filled)) < len(filled) else None
+    if twice is not None:
+        raise DataError(f"{file}: two columns are called {in_short(repr(twice))}")
+    return tuple(filled)
+
+
+def _is_number(cell: str) -> bool:
+    return _floats([cell]) is not None
+
+
+def _floats(cells: Sequence[str]) -> np.ndarray | None:
+    """Cells as numbers, NaN where one is empty; None if one is no number. 2020_01 is none, though Python reads it."""
+    try:
+        numbers = np.array([float(cell) if cell else math.nan for cell in cells])
+    except ValueError:
+        return None
+    return None if any("_" in cell for cell in cells) else numbers
+
+
+def _read_parquet(file: Path) -> Table:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        raise ValueError(f"{file}: parquet files need pyarrow: pip install 'refprior[parquet]'") from None
+    try:
+        with parquet.ParquetFile(file) as opened:
+            _check_parquet(file, opened.metadata)
+            content = opened.read()
+        columns = _names(file, [str(name) for name in content.column_names])
+        return Table(columns, {name: _column(content.column(place), name) for place, name in enumerate(columns)})
+    except DataError:
+        raise
+    except (ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError) as error:
+        raise DataError(f"{file}: not a readable parquet file ({in_short(error)})") from None
+
+
+def _check_parquet(file: Path, metadata: Any) -> None:
+    """Refuse a file that announces more than memory holds."""
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    cells = float(metadata.num_rows) * metadata.num_columns
+    needed = _PARQUET_COPIES * (sum(group.total_byte_size for group in groups) + 8.0 * cells)
+    check_memory(needed, f"{file}: a table of {metadata.num_rows:,} rows")
+
+
+def _column(column: Any, name: str) -> np.ndarray:
+    """A column of arrow's: numbers as float64, anything else as text."""
+    from pyarrow import compute, float64, string, types
+
+    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+    if types.is_nested(kind):
+        raise ValueError(f"column {name!r} holds lists or records")
+    plain = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
+    cast = compute.cast(column, float64() if plain else string(), safe=False)
+    return np.array(cast.to_numpy(), np.float64 if plain else object)

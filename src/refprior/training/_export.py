@@ -1,0 +1,128 @@
+"""A predictor as one graph, from stored inputs to probabilities: for ONNX runtimes, or for torch without refprior."""
+
+# K particles, n inputs, C classes
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import torch
+from torch import Tensor, nn
+
+from refprior._checks import one_of
+from refprior._files import write_atomically, write_bytes
+from refprior._words import in_bytes, in_short
+from refprior.methods import split_heads
+from refprior.training._predictor import Predictor
+
+Graph = Literal["onnx", "torch"]
+INPUTS, PROBABILITIES = "inputs", "probabilities"
+_LARGEST = 2**31 - 1  # bytes that one ONNX file can hold
+
+
+def export(predictor: Predictor, path: Path | str, kind: Graph = "onnx") -> None:
+    """Write a predictor as one graph: inputs as they are stored, (n, *shape) -> probabilities, (n, C), for any n.
+
+    Everything is inside: the fitted inputs, all particles one after another, their mixture, temperature and shares of
+    classes. Class names and provenance are metadata. kind: "onnx", or "torch" for `torch.export.load`.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 2}))
+    >>> rp.training.export(run.predictor(), "digits.pt2", "torch")
+    >>> graph = torch.export.load("digits.pt2").module()
+    >>> tuple(graph(run.task.test.images[:5]).shape)
+    (5, 10)
+    """
+    one_of("kind", kind, ("onnx", "torch"))
+    if kind == "onnx":
+        _check_onnx(predictor)
+    file = Path(path)
+    program = _traced(predictor)
+    if kind == "onnx":
+        write_bytes(file, _onnx(program, predictor))
+    else:
+        write_atomically(file, lambda side: _save(program, side, _metadata(predictor)))
+
+
+class _Whole(nn.Module):
+    """The predictor as an ordinary module: K networks one after another, and what becomes of their outputs."""
+
+    def __init__(self, predictor: Predictor) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(predictor.particles.particle(k) for k in range(predictor.particles.count))
+        self.predictor = predictor
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(n, *shape) -> (n, C) probabilities."""
+        seen = self.predictor.normaliser(inputs)
+        logits = torch.stack([network(seen) for network in self.networks])
+        log_p = (logits.float() if logits.element_size() < 4 else logits).log_softmax(-1)
+        return self.predictor.mix(split_heads(log_p, len(self.predictor.classes))[0]).exp()
+
+
+def _traced(predictor: Predictor) -> Any:
+    """The graph that torch traces, with any number of inputs."""
+    whole = _Whole(predictor).to("cpu").eval()
+    inputs = torch.zeros(3, *predictor.shape, dtype=predictor.dtype)
+    with _from_others(), torch.no_grad():
+        return torch.export.export(whole, (inputs,), dynamic_shapes=({0: torch.export.Dim("rows", min=1)},))
+
+
+def _onnx(program: Any, predictor: Predictor) -> bytes:
+    with _from_others():
+        translated = torch.onnx.export(
+            program, dynamo=True, verbose=False, input_names=[INPUTS], output_names=[PROBABILITIES]
+        )
+        model = cast(Any, translated).model_proto
+    for name, text in _metadata(predictor).items():
+        model.metadata_props.add(key=name, value=text)
+    return cast(bytes, model.SerializeToString())
+
+
+def _save(program: Any, side: Path, metadata: dict[str, Any]) -> None:
+    with _from_others():
+        torch.export.save(program, side, extra_files=metadata)
+
+
+def _metadata(predictor: Predictor) -> dict[str, str]:
+    """What the graph itself does not say, as JSON."""
+    known = {
+        "classes": predictor.classes,
+        "features": predictor.features,
+        "provenance": dict(predictor.provenance),
+    }
+    return {name: json.dumps(value, ensure_ascii=False) for name, value in known.items()}
+
+
+def _check_onnx(predictor: Predictor) -> None:
+    missing = [name for name in ("onnx", "onnxscript") if find_spec(name) is None]
+    if missing:
+        raise ValueError(f"ONNX needs {missing[0]}, which is not installed: pip install 'refprior[onnx]'")
+    size = sum(tensor.numel() * tensor.element_size() for tensor in predictor.particles.state_dict().values())
+    if size > _LARGEST:
+        raise ValueError(f"the particles take {in_bytes(size)}, and one ONNX file holds 2 GB: write kind='torch'")
+
+
+@contextmanager
+def _from_others() -> Iterator[None]:
+    """Silence what torch and onnx say of their use of each other; what they cannot write is a ValueError."""
+    log = logging.getLogger("torch.onnx._internal.exporter._registration")  # of packages that are not installed
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            for category in (DeprecationWarning, FutureWarning):
+                warnings.simplefilter("ignore", category)
+            yield
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:  # of any kind, depending on what a user's network does
+        raise ValueError(f"the network cannot be written as a graph: {in_short(error)}") from error
+    finally:
+        log.setLevel(before)
