@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SHOWN = 20  # rows of the table in a terminal
 _ROWS = 256  # inputs at a time: that often the progress is told
 _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm")
-_HEAD = ("name", "class", "probability", "total", "between")
+_HEAD = ("name", "class", "probability", "uncertainty_total", "uncertainty_between")
 
 
 class Row(NamedTuple):
@@ -38,8 +38,12 @@ class Row(NamedTuple):
 class Source(NamedTuple):
     """Inputs of one kind with their names."""
 
+    path: Path
     names: Sequence[str]
-    inputs: Any  # files, or an array
+    inputs: Any  # files, or a tensor
+
+    def part(self, rows: slice) -> "Source":
+        return Source(self.path, self.names[rows], self.inputs[rows])
 
 
 def predict(
@@ -108,25 +112,27 @@ def _sources(paths: list[Path], predictor: "Predictor", refuse: Refuse | None) -
 def _source(path: Path, predictor: "Predictor", several: bool) -> Source:
     from refprior.data._error import naming
     from refprior.data._tables import SUFFIXES, read_table
+    from refprior.data._task import like_training
 
     if path.is_dir():
         files = sorted(f for f in path.rglob("*") if f.suffix.lower() in _PICTURES and f.is_file())
         if not files:
             raise ValueError(f"{path}: no images in this folder ({', '.join(_PICTURES)})")
-        return _pictures(files, predictor)
+        return _pictures(path, files, predictor)
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file or folder")
     if path.suffix.lower() not in (".npz", *SUFFIXES):
-        return _pictures([path], predictor)
+        return _pictures(path, [path], predictor)
     with naming(path):
         values = _array(path, predictor) if path.suffix.lower() == ".npz" else _matrix(read_table(path), predictor)
-    return Source([f"{path}:{row}" if several else str(row) for row in range(len(values))], values)
+        inputs = like_training(values, predictor.shape, predictor.dtype)
+    return Source(path, [f"{path}:{row}" if several else str(row) for row in range(len(inputs))], inputs)
 
 
-def _pictures(files: list[Path], predictor: "Predictor") -> Source:
+def _pictures(path: Path, files: list[Path], predictor: "Predictor") -> Source:
     if not predictor.like.pictures:
         raise ValueError(f"{files[0]}: the model takes inputs of {predictor.shape}, not pictures")
-    return Source([str(file) for file in files], files)
+    return Source(path, [str(file) for file in files], files)
 
 
 def _array(path: Path, predictor: "Predictor") -> Any:
@@ -144,18 +150,26 @@ def _array(path: Path, predictor: "Predictor") -> Any:
 
 def _matrix(table: Any, predictor: "Predictor") -> Any:
     """The columns of a table that the model knows by name, or all."""
+    import numpy as np
+
     from refprior.training._inputs import whole_if_asked
 
-    return whole_if_asked(table.matrix(predictor.features or None), predictor.like)
+    names = predictor.features or table.columns
+    values = table.matrix(names)
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad):
+        row, column = bad[0]
+        raise ValueError(f"column {names[column]!r} is empty or not finite in row {row}")
+    return whole_if_asked(values, predictor.like)
 
 
 def _rows(predictor: "Predictor", sources: list[Source], refuse: Refuse | None, tell: "Tell") -> Iterator[Row]:
     done, total = 0, sum(len(source.names) for source in sources)
     for source in sources:
         for start in range(0, len(source.names), _ROWS):
-            part = slice(start, start + _ROWS)
-            yield from _block(predictor, Source(source.names[part], source.inputs[part]), refuse)
-            done += len(source.names[part])
+            part = source.part(slice(start, start + _ROWS))
+            yield from _block(predictor, part, refuse)
+            done += len(part.names)
             tell("predicting", done, total)
 
 
@@ -169,14 +183,16 @@ def _block(predictor: "Predictor", source: Source, refuse: Refuse | None) -> Ite
         if len(source.inputs) == 1:
             refuse(source.inputs[0], error)
             return
-        for name, file in zip(source.names, source.inputs, strict=True):
-            yield from _block(predictor, Source([name], [file]), refuse)
+        for number in range(len(source.names)):
+            yield from _block(predictor, source.part(slice(number, number + 1)), refuse)
 
 
 def _predicted(predictor: "Predictor", source: Source) -> list[Row]:
+    from refprior.data._error import naming
     from refprior.posterior import uncertainty
 
-    log_p = predictor.log_probabilities(source.inputs)
+    with naming(source.path):
+        log_p = predictor.log_probabilities(source.inputs)
     probability, best = predictor.mix(log_p).exp().max(-1)
     split = uncertainty(log_p, predictor.log_posterior.to(log_p.device))
     numbers = zip(probability.tolist(), split.total.tolist(), split.between.tolist(), strict=True)
@@ -201,5 +217,5 @@ def _conclude(rows: list[Row], total: int, out: Path | None) -> None:
         print(f"{counted(len(rows), 'prediction')}: {out}")
         return
     print_table([_HEAD, *((*row[:2], *(f"{value:.3f}" for value in row[2:])) for row in rows)], keys=2)
-    if total > len(rows):
+    if total > len(rows) == _SHOWN:
         print(f"The first {len(rows)} of {counted(total, 'input')}; --out predictions.csv writes all.")
