@@ -1,0 +1,147 @@
+"""Graphs: the same probabilities without refprior, for any number of inputs."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from torch import Tensor, nn
+
+from refprior.data import Identity, Normaliser, PrincipalComponents, Standardise
+from refprior.networks import MLP, SmallCNN, WideResNet
+from refprior.particles import Particles
+from refprior.training import Predictor, export
+from tests.training.test_tokens import WORDS, Bag
+
+CLASSES = tuple("abcdefghij")
+Model = tuple[Predictor, Tensor]
+
+
+def model(make: Callable[[], nn.Module], fit: Callable[[list[Tensor]], Normaliser], shape: tuple[int, ...]) -> Model:
+    """Three networks that count differently, on bytes; statistics of batch norm are those of the bytes."""
+    images = torch.randint(0, 256, (40, *shape), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    particles, normaliser = Particles(make, 3), fit([images])
+    with torch.no_grad():
+        particles.train()(normaliser(images))
+    predictor = Predictor(
+        particles=particles.eval().requires_grad_(False),
+        normaliser=normaliser,
+        classes=CLASSES,
+        shape=shape,
+        dtype=torch.uint8,
+        log_posterior=torch.tensor([0.5, 0.3, 0.2]).log(),
+        temperature=1.7,
+        log_prior_ratio=torch.linspace(-0.4, 0.4, 10),
+        provenance={"seed": 3},
+    )
+    return predictor, images
+
+
+def perceptron() -> Model:
+    return model(partial(MLP, (1, 8, 8), 10), Standardise().fit, (1, 8, 8))
+
+
+MODELS: dict[str, Callable[[], Model]] = {
+    "MLP": perceptron,
+    "SmallCNN": lambda: model(partial(SmallCNN, (1, 8, 8), 10), Standardise(centre="pixel").fit, (1, 8, 8)),
+    "components": lambda: model(
+        partial(MLP, (12,), 10), PrincipalComponents(12, unit_length=True, scale=3.0).fit, (1, 8, 8)
+    ),
+    "WRN-28-2": lambda: model(partial(WideResNet, (3, 32, 32), 10), Standardise().fit, (3, 32, 32)),
+}
+
+
+def run_onnx(file: Path, inputs: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    (probabilities,) = session.run(["probabilities"], {"inputs": inputs})
+    return np.asarray(probabilities)
+
+
+def run_torch(file: Path, inputs: np.ndarray) -> np.ndarray:
+    return np.asarray(torch.export.load(file).module()(torch.from_numpy(inputs)))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_onnx_graph_gives_the_same_probabilities(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    predictor, images = MODELS[name]()
+    export(predictor, tmp_path / "model.onnx")
+    assert capfd.readouterr() == ("", "")
+    assert [file.name for file in tmp_path.iterdir()] == ["model.onnx"]
+    for count in (1, 2, 7):
+        found = run_onnx(tmp_path / "model.onnx", images[:count].numpy())
+        np.testing.assert_allclose(found, predictor.predict_proba(images[:count]), rtol=1e-5)
+    assert found.std(0).max() > 1e-3  # the inputs make a difference
+
+
+@pytest.mark.parametrize("name", ["MLP", "SmallCNN", "components"])
+def test_a_torch_graph_gives_the_same_probabilities(name: str, tmp_path: Path) -> None:
+    predictor, images = MODELS[name]()
+    export(predictor, tmp_path / "model.pt2", "torch")
+    for count in (1, 2, 7):
+        found = run_torch(tmp_path / "model.pt2", images[:count].numpy())
+        np.testing.assert_allclose(found, predictor.predict_proba(images[:count]), rtol=1e-5)
+
+
+def test_the_names_of_the_classes_and_the_provenance_are_inside(tmp_path: Path) -> None:
+    predictor, _ = perceptron()
+    export(predictor, tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    known = {name: json.loads(text) for name, text in session.get_modelmeta().custom_metadata_map.items()}
+    assert known == {"classes": list(CLASSES), "features": [], "provenance": {"seed": 3}}
+    (inputs,), (outputs,) = session.get_inputs(), session.get_outputs()
+    assert (inputs.type, inputs.shape[1:]) == ("tensor(uint8)", [1, 8, 8])
+    assert isinstance(inputs.shape[0], str)  # any number
+    assert (outputs.name, outputs.shape[1]) == ("probabilities", 10)
+    files = {"classes": "", "provenance": ""}
+    export(predictor, tmp_path / "model.pt2", "torch")
+    torch.export.load(tmp_path / "model.pt2", extra_files=files)
+    assert json.loads(files["classes"]) == list(CLASSES)
+
+
+def test_ids_and_a_head_of_a_source_are_exported(tmp_path: Path) -> None:
+    """A network with more outputs than classes has those of a source, which are cut."""
+    ids = torch.randint(0, WORDS, (7, 5), generator=torch.Generator().manual_seed(0))
+    predictor = Predictor(
+        particles=Particles(Bag, 2).eval().requires_grad_(False),
+        normaliser=Identity().fit([ids]),
+        classes=("one",),
+        shape=(5,),
+        dtype=torch.int64,
+        log_posterior=torch.tensor([0.5, 0.5]).log(),
+    )
+    for found in (predictor, replace(predictor, classes=("one", "two"))):
+        export(found, tmp_path / "model.onnx")
+        np.testing.assert_allclose(run_onnx(tmp_path / "model.onnx", ids.numpy()), found.predict_proba(ids), rtol=1e-5)
+
+
+class Branching(nn.Sequential):
+    """What it does depends on the values."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        outputs: Tensor = super().forward(x)
+        return outputs if outputs.sum() > 0 else outputs + 1
+
+
+@pytest.mark.parametrize("kind", ["onnx", "torch"])
+def test_a_network_that_is_no_graph_is_refused_in_one_line(kind: Any, tmp_path: Path) -> None:
+    predictor, _ = perceptron()
+    branching = Particles(lambda: Branching(nn.Flatten(), nn.Linear(64, 10)), 3, execution="loop")
+    with pytest.raises(ValueError, match=r"\Athe network cannot be written as a graph: [^\n]+\Z"):
+        export(replace(predictor, particles=branching), tmp_path / "model", kind)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_without_onnx_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("refprior.training._export.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"\AONNX needs onnx, .* pip install 'refprior\[onnx\]'\Z"):
+        export(perceptron()[0], tmp_path / "model.onnx")
+    with pytest.raises(ValueError, match="kind must be 'onnx' or 'torch', got 'pickle'"):
+        export(perceptron()[0], tmp_path / "model", "pickle")  # type: ignore[arg-type]
