@@ -9,11 +9,13 @@ import json
 import random
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import torch
 
 from refprior import _files
 from refprior.labelling import Questions, read_questions, write_questions
@@ -21,7 +23,7 @@ from refprior.networks import MLP
 from refprior.particles import Particles
 from refprior.training import _checkpoint as checkpoint
 from refprior.training import _snapshot as snapshot
-from refprior.training import train
+from refprior.training import load_predictor, train
 from refprior.training._folder import read_records
 from refprior.training._header import read_header
 from refprior.training._run import recipe_of
@@ -96,13 +98,22 @@ def read_recipe(path: Path) -> object:
 
 def read_weights(path: Path) -> object:
     """As `load` does; the checksum in the record is that of the damaged file."""
-    record = path.with_suffix(".json")
+    make_right(path, path.with_suffix(".json"))
+    return checkpoint.load_weights(checkpoint.read(path.parents[1], 2), raw=particles(), ema=particles())
+
+
+def read_model(path: Path) -> object:
+    make_right(path, path.with_name("predictor.json"))
+    return load_predictor(path.parent)
+
+
+def make_right(path: Path, record: Path) -> None:
+    """Have a record know the damaged file of tensors by its size and checksum."""
     summary = json.loads(record.read_text())
     summary.pop(_files.SEAL)
     summary["size"] = path.stat().st_size
     summary["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
     record.write_text(json.dumps({**summary, _files.SEAL: _files._checksum(summary)}))
-    return checkpoint.load_weights(checkpoint.read(path.parents[1], 2), raw=particles(), ema=particles())
 
 
 def read_snapshots(path: Path) -> object:
@@ -131,12 +142,16 @@ KINDS = {
         read_snapshots,
         inside_tensors,
     ),
+    "predictor": Kind("model/predictor.json", lambda path: load_predictor(path.parent), inside_record),
+    "model": Kind("model/model.safetensors", read_model, inside_tensors),
 }
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    train(perceptron(network=NETWORK, steps=2, particles=2, snapshots=1), tmp_path / "run")
+    trained = train(perceptron(network=NETWORK, steps=2, particles=2, snapshots=1), tmp_path / "run")
+    found = replace(trained.predictor(), log_prior_ratio=torch.zeros(10))
+    found.save(tmp_path / "run" / "model")
     write_questions(tmp_path / "run", Questions((7, 3, 9), (1, 0)))
     return tmp_path / "run"
 
