@@ -40,6 +40,8 @@ def test_help_is_fast_and_complete() -> None:
         "sweep",
         "suggest",
         "answer",
+        "predict",
+        "export",
         "transfer-matrix",
         "exact",
         "data",
@@ -55,7 +57,8 @@ def test_help_does_not_import_torch() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["train", "evaluate", "report", "sweep", "demo", "suggest", "answer", "transfer-matrix"]
+    "command",
+    ["train", "evaluate", "report", "sweep", "demo", "suggest", "answer", "predict", "export", "transfer-matrix"],
 )
 def test_every_flag_has_help(command: str) -> None:
     text = refprior(command, "--help").stdout

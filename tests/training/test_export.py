@@ -126,7 +126,7 @@ class Branching(nn.Sequential):
     """What it does depends on the values."""
 
     def forward(self, x: Tensor) -> Tensor:
-        outputs: Tensor = super().forward(x)
+        outputs: Tensor = self[1](self[0](x))
         return outputs if outputs.sum() > 0 else outputs + 1
 
 
