@@ -1,9 +1,10 @@
-"""Few labels, asked for where they tell most: which unlabelled images to label, and a classifier from the answers.
+"""Few labels, asked for where they tell most: which unlabelled inputs to label, a classifier from the answers, and
+training that goes on with them.
 
 The questions and answers of a run are kept in its folder, in questions.json.
 """
 
-# n pool images, M clusters
+# K particles, n inputs of the pool, C classes, M clusters
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,22 +17,40 @@ from torch import Tensor
 
 from refprior._files import read_record, write_record
 from refprior._words import in_short
-from refprior.posterior import Consensus
-from refprior.training import Run
+from refprior.data import Answered
+from refprior.information import uniform
+from refprior.posterior import Consensus, predictive, uncertainty
+from refprior.training import Recipe, Run
 from refprior.training._evaluate import CONSENSUS_IMAGES
 from refprior.training._folder import RECIPE
 from refprior.training._header import read_header
+from refprior.training._recipe import Head
 
-__all__ = ["Questions", "answer", "classifier", "classify", "read_questions", "suggest", "write_questions"]
+__all__ = [
+    "Ensemble",
+    "Questions",
+    "answer",
+    "classifier",
+    "classify",
+    "classify_pool",
+    "continued",
+    "most_informative",
+    "read_questions",
+    "suggest",
+    "write_questions",
+]
 
 FILE = "questions.json"
 FORMAT = 1
-_BLOCK = 4096  # images at a time
+_BLOCK = 4096  # inputs at a time
+_CANDIDATES = 2000  # inputs, the most informative ones, among which a batch is chosen
+_PAIRS = 20_000_000  # probabilities of pairs of labels that are looked at for each choice
+_LITTLE = 0.01  # nats: a label that tells less makes no other one superfluous
 
 
 @dataclass(frozen=True)
 class Questions:
-    """Images of the unlabelled pool whose labels are asked for, and the answers so far.
+    """Inputs of the unlabelled pool whose labels are asked for, and the answers so far.
 
     >>> import refprior as rp
     >>> questions = rp.labelling.Questions(asked=(7, 3, 9), answers=(0,))
@@ -43,16 +62,41 @@ class Questions:
     answers: tuple[int, ...] = ()  # classes of the first of them
 
     @property
+    def answered(self) -> tuple[int, ...]:
+        """Those with an answer."""
+        return self.asked[: len(self.answers)]
+
+    @property
     def open(self) -> tuple[int, ...]:
-        """Those without an answer."""
+        """Those without one."""
         return self.asked[len(self.answers) :]
 
 
-def suggest(run: Run, budget: int, before: Questions | None = None) -> Questions:
-    """The images to label next: the most typical one of each cluster, the largest clusters first.
+@dataclass(frozen=True)
+class Ensemble:
+    """The mean of all particles as a classifier.
 
-    There are at most as many clusters as labels in all, or as classes if these are more. Questions that were not
-    answered are withdrawn; clusters with an answered image come last.
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.tensor([[[0.9, 0.1]], [[0.3, 0.7]]]).log()  # two particles, one input
+    >>> rp.labelling.Ensemble(torch.tensor([0.1, 0.9]).log()).predict(log_p)
+    tensor([1])
+    """
+
+    log_prior: Tensor  # (K,)
+
+    def predict(self, log_p: Tensor) -> Tensor:
+        """The class of each input: (K, n, C) -> (n,)."""
+        return predictive(log_p, self.log_prior).argmax(-1)
+
+
+def suggest(run: Run, budget: int, before: Questions | None = None) -> Questions:
+    """The inputs to label next. Questions that were not answered are withdrawn.
+
+    A run that has labels asks where one more tells most: `most_informative`. A run whose outputs have no names, since
+    it has no label or is read by its consensus, asks for the most typical input of each cluster, the largest clusters
+    first and those with a labelled input last. There are then at most as many clusters as labels in all, or as classes
+    if these are more.
 
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
@@ -61,25 +105,95 @@ def suggest(run: Run, budget: int, before: Questions | None = None) -> Questions
     """
     before = before or Questions()
     _check_questions(run, before)
-    known, images = list(before.answers), run.task.unlabelled
-    free = min(len(images), CONSENSUS_IMAGES) - len(known)
+    by_information, pool = _outputs_are_classes(run), len(run.task.unlabelled)
+    most = pool if by_information else min(pool, CONSENSUS_IMAGES)
+    free = most - len(before.answers)
     if not 1 <= budget <= free:
+        limit = "" if most == pool else f", clusters of at most {most}"
         raise ValueError(
-            f"can ask for 1 to {free} labels, got {budget}: {len(images)} unlabelled images, {len(known)} answered, "
-            f"clusters of at most {CONSENSUS_IMAGES}"
+            f"can ask for 1 to {free} labels, got {budget}: {pool} unlabelled inputs, {len(before.answers)} answered"
+            f"{limit}"
         )
-    answered = torch.tensor(before.asked[: len(known)], dtype=torch.int64)
-    found = run.consensus(max(len(run.data.classes), len(known) + budget))
-    distances, home = _places(run, found)
+    if by_information:
+        log_prior = run.posterior(weighting="prior")
+        chosen = most_informative(_pool_log_p(run), budget, log_prior, before.answered).tolist()
+    else:
+        chosen = _typical(run, budget, before.answered)
+    return Questions((*before.answered, *chosen), before.answers)
+
+
+def most_informative(
+    log_p: Tensor, budget: int, log_prior: Tensor | None = None, labelled: Sequence[int] | Tensor | None = None
+) -> Tensor:
+    """Inputs whose labels tell most about the particles, chosen one by one: (K, n, C) -> (budget,) indices.
+
+    The next one has the largest I(w; y | x) - max_s I(y; y_s), over all s chosen before or labelled: what its label
+    tells about the particle w that no single other label tells already. So a batch is not many inputs of one kind.
+    The choice is among the 2,000 inputs of the largest I(w; y | x). Of a single particle, whose I is 0, the inputs of
+    the largest entropy.
+
+    labelled: indices of inputs whose labels are known; they are never chosen.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> sure, torn = [[0.9, 0.1]] * 2, [[0.9, 0.1], [0.1, 0.9]]  # what two particles say
+    >>> log_p = torch.tensor([sure, torn, sure]).transpose(0, 1).log()  # three inputs
+    >>> rp.labelling.most_informative(log_p, budget=1)
+    tensor([1])
+    """
+    known = torch.as_tensor([] if labelled is None else labelled, dtype=torch.int64, device=log_p.device).unique()
+    free = log_p.shape[1] - len(known)
+    if not 1 <= budget <= free:
+        raise ValueError(f"can choose 1 to {free} inputs, got {budget}: {log_p.shape[1]} inputs, {len(known)} labelled")
+    if log_p.isnan().any():
+        raise ValueError("the predictions are not numbers: nothing can be chosen by them")
+    log_prior = uniform(len(log_p), log_p) if log_prior is None else log_prior.detach().to(log_p)
+    total, _, between = uncertainty(log_p, log_prior)
+    gain = total if len(log_p) == 1 else between
+    count = min(free, max(4 * budget, min(_CANDIDATES, _PAIRS // log_p.shape[-1] ** 2)))
+    candidates = gain.index_fill(0, known, -torch.inf).topk(count).indices
+    score, shared, p = gain[candidates], gain.new_zeros(count), log_p[:, candidates].exp()
+    for index in known[between[known] > _LITTLE].tolist():
+        shared = shared.maximum(_shared(p, log_p[:, index].exp(), log_prior))
+    chosen: list[int] = []
+    for _ in range(budget):
+        chosen.append(int((score - shared).argmax()))
+        score[chosen[-1]] = -torch.inf
+        shared = shared.maximum(_shared(p, p[:, chosen[-1]], log_prior))
+    return candidates[chosen]
+
+
+def _shared(p: Tensor, other: Tensor, log_prior: Tensor) -> Tensor:
+    """I(y; y_s), what the label of each input tells about that of another one: (K, m, C), (K, C), (K,) -> (m,)."""
+    weighted = log_prior.exp()[:, None] * other
+    block = max(1, _PAIRS // 10 // other.shape[-1] ** 2)
+    found = []
+    for part in p.split(block, dim=1):
+        joint = torch.einsum("kmc,kd->mcd", part, weighted)
+        apart = joint.sum(2, keepdim=True) * joint.sum(1, keepdim=True)
+        found.append(torch.special.xlogy(joint, joint / apart.clamp_min(torch.finfo(p.dtype).tiny)).sum((1, 2)))
+    return torch.cat(found)
+
+
+def _typical(run: Run, budget: int, answered: Sequence[int]) -> list[int]:
+    """The input nearest to the centre of each cluster, then the second nearest, …"""
+    known, images = torch.tensor(answered, dtype=torch.int64), run.task.unlabelled
+    labelled = run.task.labelled.images
+    most = min(len(images), CONSENSUS_IMAGES)
+    found = run.consensus(min(most, max(len(run.data.classes), len(labelled) + len(known) + budget)))
+    log_p = _pool_log_p(run)
+    distances = torch.cat([found.distances(part) for part in log_p.split(_BLOCK, dim=1)])  # (n, M)
+    home = torch.cat([found.clusters(part) for part in log_p.split(_BLOCK, dim=1)])
     sizes = torch.bincount(home, minlength=distances.shape[-1]).double()
-    sizes[home[answered]] -= len(images)  # last, the larger first among them
-    distances[answered] = torch.inf
+    seen = [home[known], *([found.clusters(run.log_probabilities(labelled))] if len(labelled) else [])]
+    sizes[torch.cat(seen)] -= len(images)  # last, the larger first among them
+    distances[known] = torch.inf
     chosen: list[int] = []
     for cluster in islice(cycle(sizes.argsort(descending=True, stable=True).tolist()), budget):
         own = distances[:, cluster].where(home == cluster, distances[:, cluster] + 2)  # others are after all members
         chosen.append(int(own.argmin()))
         distances[chosen[-1]] = torch.inf
-    return Questions((*answered.tolist(), *chosen), tuple(known))
+    return chosen
 
 
 def answer(questions: Questions, labels: Sequence[int]) -> Questions:
@@ -95,9 +209,13 @@ def answer(questions: Questions, labels: Sequence[int]) -> Questions:
     return replace(questions, answers=(*questions.answers, *labels))
 
 
-def classifier(run: Run, questions: Questions) -> Consensus:
-    """As many clusters as classes, with the names that the answers give them: what one label decides is then a whole
-    class and not a part of it, and further labels mend a wrong one.
+def classifier(run: Run, questions: Questions | None = None) -> Consensus | Ensemble:
+    """What a run says after the answers, without training.
+
+    The outputs of a run that has labels are classes: its ensemble says what it said before, and answers count once
+    training goes on with them (`continued`). Otherwise there are as many clusters as classes, with the names that
+    answers and labels give them: what one label decides is then a whole class and not a part of it, and further labels
+    mend a wrong one.
 
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
@@ -106,24 +224,68 @@ def classifier(run: Run, questions: Questions) -> Consensus:
     >>> rp.labelling.classify(run, named, run.task.test.images).shape
     torch.Size([600])
     """
-    if not questions.answers:
-        raise ValueError("no question has been answered yet")
+    questions, known = questions or Questions(), run.task.labelled
     _check_questions(run, questions)
-    known = torch.tensor(questions.asked[: len(questions.answers)])
-    log_p = run.log_probabilities(run.task.unlabelled[known])
-    return run.consensus().named(log_p, torch.tensor(questions.answers), len(run.data.classes))
+    if _outputs_are_classes(run):
+        return Ensemble(run.posterior(weighting="prior"))
+    images = torch.cat([known.images, run.task.unlabelled[list(questions.answered)]])
+    y = torch.cat([known.labels, known.labels.new_tensor(questions.answers)])
+    if not len(y):
+        raise ValueError("no input has a label: answer a question first")
+    return run.consensus().named(run.log_probabilities(images), y, len(run.data.classes))
 
 
-def classify(run: Run, named: Consensus, images: Tensor) -> Tensor:
-    """The class of each image: (n, *shape) -> (n,); the example is that of `classifier`.
+def classify(run: Run, named: Consensus | Ensemble, images: Tensor) -> Tensor:
+    """The class of each input by a `classifier`: (n, *shape) -> (n,).
 
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
     >>> named = rp.labelling.classifier(run, rp.labelling.Questions((0, 1), (3, 5)))
-    >>> set(rp.labelling.classify(run, named, run.task.test.images).tolist()) <= {3, 5}
-    True
+    >>> rp.labelling.classify(run, named, run.task.test.images[:3]).shape
+    torch.Size([3])
     """
     return torch.cat([named.predict(run.log_probabilities(part)) for part in images.split(_BLOCK)])
+
+
+def classify_pool(run: Run, named: Consensus | Ensemble, questions: Questions) -> Tensor:
+    """The class of each unlabelled input; of those that were asked about, the answer: (n,).
+
+    >>> import refprior as rp
+    >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
+    >>> answered = rp.labelling.Questions((0, 1), (3, 5))
+    >>> named = rp.labelling.classifier(run, answered)
+    >>> rp.labelling.classify_pool(run, named, answered)[:2]
+    tensor([3, 5])
+    """
+    found = classify(run, named, run.task.unlabelled)
+    found[list(questions.answered)] = torch.tensor(questions.answers, device=found.device)
+    return found
+
+
+def continued(run: Run, questions: Questions, recipe: Recipe | None = None) -> Recipe:
+    """The recipe that goes on from the weights of a run, with its labels and the answers.
+
+    Its task is that of the run as `data.Answered`, its first stage the run: `train(recipe, out, start=run)` begins with
+    the run's weights, and the new folder says so. Where the outputs of the run have no names, the output layer is new.
+
+    recipe: settings to go on with, by default those of the run.
+
+    >>> import refprior as rp
+    >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
+    >>> recipe = rp.labelling.continued(run, rp.labelling.Questions((0, 1), (3, 5)))
+    >>> len(rp.train(recipe, start=run).task.labelled)
+    52
+    """
+    if not questions.answers:
+        raise ValueError("no question has been answered yet: there is nothing to go on with")
+    _check_questions(run, questions)
+    recipe = run.recipe if recipe is None else recipe
+    if not recipe.method.needs.labels:
+        method = type(recipe.method).__name__
+        raise ValueError(f"{method} does not learn from labels: go on with a method that does, such as method=Transfer")
+    head: Head = "probe" if recipe.head == "probe" else "same" if _outputs_are_classes(run) else "new"
+    task = Answered(run.recipe.task, questions.answered, questions.answers)
+    return replace(recipe, task=task, start=run.recipe, head=head)
 
 
 def read_questions(folder: Path | str) -> Questions:
@@ -143,8 +305,10 @@ def read_questions(folder: Path | str) -> Questions:
         raise ValueError(f"{path} is damaged: {in_short(error)}") from None
     if len(questions.answers) > len(questions.asked):
         raise ValueError(f"{path} is damaged: {len(questions.answers)} answers to {len(questions.asked)} questions")
+    if len(set(questions.asked)) < len(questions.asked):
+        raise ValueError(f"{path} is damaged: it asks about an input twice")
     if record.get("pool") != _pool(Path(folder)):
-        raise ValueError(f"{path} asks about other images than those of this run: remove it")
+        raise ValueError(f"{path} asks about other inputs than those of this run: remove it")
     return questions
 
 
@@ -163,19 +327,23 @@ def write_questions(folder: Path | str, questions: Questions) -> None:
 
 
 def _pool(folder: Path) -> str | None:
-    """What identifies the images that a run asks about; None in a folder without a run."""
+    """What identifies the inputs that a run asks about; None in a folder without a run."""
     return read_header(folder).data.parts["unlabelled"].sha256 if (folder / RECIPE).exists() else None
+
+
+def _outputs_are_classes(run: Run) -> bool:
+    """Whether labels have given the outputs their names."""
+    return run.recipe.readout == "outputs" and len(run.task.labelled) > 0
 
 
 def _check_questions(run: Run, questions: Questions) -> None:
     """Refuse questions of another run."""
-    images, classes = len(run.task.unlabelled), len(run.data.classes)
-    wrong = [i for i in questions.asked if not 0 <= i < images] + [y for y in questions.answers if not 0 <= y < classes]
+    inputs, classes = len(run.task.unlabelled), len(run.data.classes)
+    wrong = [i for i in questions.asked if not 0 <= i < inputs] + [y for y in questions.answers if not 0 <= y < classes]
     if wrong:
-        raise ValueError(f"{wrong[0]} does not fit {images} images and {classes} classes: questions of another run")
+        raise ValueError(f"{wrong[0]} does not fit {inputs} inputs and {classes} classes: questions of another run")
 
 
-def _places(run: Run, found: Consensus) -> tuple[Tensor, Tensor]:
-    """Distances of all images of the pool to all centres, and their clusters: (n, M), (n,)."""
-    log_p = [run.log_probabilities(part) for part in run.task.unlabelled.split(_BLOCK)]
-    return torch.cat([found.distances(p) for p in log_p]), torch.cat([found.clusters(p) for p in log_p])
+def _pool_log_p(run: Run) -> Tensor:
+    """What the particles say of all inputs of the pool: (K, n, C)."""
+    return torch.cat([run.log_probabilities(part) for part in run.task.unlabelled.split(_BLOCK)], dim=1)

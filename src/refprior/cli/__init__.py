@@ -117,8 +117,11 @@ def evaluate(
     *,
     device: Device = "cpu",
     uncertain: Annotated[
-        Path | None, Parameter(help="Draw the images that the particles disagree about most, with their votes.")
+        Path | None, Parameter(help="Draw the inputs that the particles disagree about most, with their votes.")
     ] = None,
+    per_class: Annotated[
+        bool, Parameter(help="Print precision, recall and F1 of each class, and what it is taken for.", negative=())
+    ] = False,
 ) -> None:
     """Score the weights of a run folder again, with the particles weighted in several ways."""
     from refprior._progress import working
@@ -128,19 +131,23 @@ def evaluate(
     with working(f"reading {folder}") as tell:
         run = load(folder, device=device)
         tables = _consensus_table(run) if run.recipe.readout == "consensus" else _score_tables(run, tell)
+        classes = _class_table(run) if per_class else None
     print(f"{folder}: step {run.step} of {run.recipe.steps}")
     if not tables:
         print("The task has neither a test nor a validation part: there is nothing to score.")
     for title, rows in tables.items():
         print(f"\n{title}")
         print_table(rows, keys=1 if run.recipe.readout == "consensus" else 3)
+    if classes is not None:
+        print("\nEach class: the moving average of the weights, particles by prior.")
+        print_table(classes)
     if uncertain is not None:
         from refprior._files import write_figure
         from refprior.report import uncertain_figure
 
-        with working("drawing the most uncertain images"):
+        with working("drawing the most uncertain inputs"):
             write_figure(uncertain, uncertain_figure(run))
-        print(f"Most uncertain images: {uncertain}")
+        print(f"Most uncertain inputs: {uncertain}")
 
 
 @app.command
@@ -253,6 +260,8 @@ def _train(
 
 def _score_tables(run: "Run", tell: "Tell") -> dict[str, list[list[str]]]:
     """Scores of each part of the data, with the particles weighted in several ways."""
+    from refprior.data._task import noun
+
     head = ["weights", "particles by", "mean of", "accuracy %", "NLL", "Brier", "ECE", "I(w; y) nats"]
     parts = {"test": run.task.test, "validation": run.task.validation}
     tables = {}
@@ -264,8 +273,20 @@ def _score_tables(run: "Run", tell: "Tell") -> dict[str, list[list[str]]]:
             tell(f"scoring the {name} part", len(lines), len(_readouts()))
             scores = run.evaluate(part, weights=weights, weighting=by, average=of)
             lines.append([weights, by, of, *_numbers(scores)])
-        tables[f"{name} part, {counted(len(part), 'image')}"] = [head, *lines]
+        tables[f"{name} part, {counted(len(part), noun(run.task.shape))}"] = [head, *lines]
     return tables
+
+
+def _class_table(run: "Run") -> list[list[str]] | None:
+    """Scores of each class on the test part, or else on the validation part; None without either."""
+    from refprior.report import class_rows
+    from refprior.training._evaluate import evaluate_consensus, output_confusion
+
+    if run.recipe.readout == "consensus":
+        counts = evaluate_consensus(run.ema, run.normaliser, run.task)[1]
+    else:
+        counts = output_confusion(run.ema, run.normaliser, run.task)
+    return None if counts is None else class_rows(counts, run.data.classes)
 
 
 def _consensus_table(run: "Run") -> dict[str, list[list[str]]]:
@@ -273,7 +294,7 @@ def _consensus_table(run: "Run") -> dict[str, list[list[str]]]:
 
     lines = [["weights", "test %", "validation %", "stability %"]]
     for name, particles in {"ema": run.ema, "raw": run.particles}.items():
-        found = evaluate_consensus(particles, run.normaliser, run.task)
+        found, _ = evaluate_consensus(particles, run.normaliser, run.task)
         shown = (None,) * 3 if found is None else (found.test, found.validation, found.stability)
         lines.append([name, *("–" if value is None else f"{100 * value:.1f}" for value in shown)])
     return {"The outputs have no names: clusters of all particles' predictions, matched to the classes.": lines}

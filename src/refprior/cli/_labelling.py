@@ -2,18 +2,24 @@
 
 import csv
 import io
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from refprior._words import counted, printable
+from refprior.cli._cells import settings_of
 from refprior.cli._parameters import whole
-from refprior.cli._paths import check_file, check_picture
+from refprior.cli._paths import check_file, check_folder, check_picture
 
 if TYPE_CHECKING:
-    from refprior.posterior import Consensus
-    from refprior.training import Run
+    from torch import Tensor
+
+    from refprior.labelling import Questions
+    from refprior.training import Origin, Run
 
 Folder = Annotated[Path, Parameter(help="Folder of a finished run.")]
 
@@ -25,16 +31,17 @@ def suggest(
     budget: Annotated[int, Parameter(converter=whole, help="How many labels you can give.")] = 5,
     out: Annotated[Path | None, Parameter(help="The picture to draw. Default: questions.png in the run.")] = None,
 ) -> None:
-    """Choose the unlabelled images whose labels tell most, and draw them; `refprior answer` takes their labels."""
+    """Choose the unlabelled inputs whose labels tell most, and draw them; `refprior answer` takes their labels."""
     from refprior import labelling
     from refprior._files import write_figure
     from refprior._progress import working
+    from refprior.data._task import called
     from refprior.report import questions_figure
     from refprior.training import load
     from refprior.training._folder import locked
 
     check_picture(out)
-    with locked(folder), working(f"looking for images to ask about in {folder}"):
+    with locked(folder), working(f"looking for inputs to ask about in {folder}"):
         run = load(folder)
         questions = labelling.suggest(run, budget, labelling.read_questions(folder))
         out = out or folder / "questions.png"
@@ -42,51 +49,126 @@ def suggest(
         labelling.write_questions(folder, questions)  # last: who reads the questions has their picture
     print(printable(f"Classes: {', '.join(run.data.classes)}"))
     for number, index in enumerate(questions.open, start=1):
-        print(f"{number}. image {index} of the unlabelled pool")
+        print(printable(f"{number}. {called(run.task, index)}" + ("" if run.task.names else " of the unlabelled pool")))
     print(f"Look at {out}, then: refprior answer {folder} LABEL LABEL …")
 
 
 def answer(
     folder: Folder,
-    labels: Annotated[list[str], Parameter(help="The classes of the suggested images, in their order.")],
+    labels: Annotated[
+        list[str] | None, Parameter(help="The classes of the suggested inputs, in their order.", negative=())
+    ] = None,
     /,
     *,
     out: Annotated[
-        Path | None, Parameter(help="Table of the class of every unlabelled image. Default: answers.csv in the run.")
+        Path | None, Parameter(help="Table of the class of every unlabelled input. Default: answers.csv in the run.")
+    ] = None,
+    train: Annotated[
+        Path | None,
+        Parameter(help="New run folder: go on from the weights of the run, with its labels and all answers joined."),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        Parameter(
+            name="--set",
+            consume_multiple=True,
+            negative=(),
+            help="With --train: settings to change, NAME=VALUE …, for example steps=300.",
+        ),
     ] = None,
 ) -> None:
-    """Take the labels of suggested images, and classify everything by them."""
+    """Take the labels of suggested inputs, and classify everything by them.
+
+    With --train, training goes on with them in a new folder. After an interruption, give --train again, without labels.
+    """
+    check_file(out)
+    if train is not None:
+        check_folder(train)
+    elif set_ is not None:
+        raise ValueError("--set changes settings of the training that --train FOLDER begins: give that too")
+    elif not labels:
+        raise ValueError(f"give the labels of the suggested inputs: refprior answer {folder} LABEL LABEL …")
+    settings = settings_of(set_)
+    if labels:
+        _take(folder, labels, None if train is not None else out)
+    if train is not None:
+        _go_on(folder, train, out, settings)
+
+
+def _take(folder: Path, labels: Sequence[str], out: Path | None) -> None:
+    """Keep the answers, and what they say about everything."""
     from refprior import labelling
     from refprior._progress import working
     from refprior.training import load
     from refprior.training._folder import locked
 
-    check_file(out)
-    with locked(folder), working(f"classifying the images of {folder}"):
+    with locked(folder), working(f"classifying the inputs of {folder}"):
         questions = labelling.read_questions(folder)
         if not questions.open:
             raise ValueError(f"{folder} has no open question: refprior suggest {folder} asks some")
         run = load(folder)
         questions = labelling.answer(questions, [_class(label, run.data.classes) for label in labels])
         named = labelling.classifier(run, questions)
-        found = [run.data.classes[y] for y in labelling.classify(run, named, run.task.unlabelled).tolist()]
-        right = _right(run, named)
+        found = labelling.classify_pool(run, named, questions)
+        test = run.task.test
+        right = "" if test is None else _right(run, labelling.classify(run, named, test.images))
         out = out or folder / "answers.csv"
-        _write_csv(out, found)
+        _write_csv(out, run, found)
         labelling.write_questions(folder, questions)  # last: answers that count have been acted on
-    print(f"{counted(len(questions.answers), 'label')}{right}")
-    print(f"The class of every unlabelled image: {out}")
+    before = f" and {counted(len(run.task.labelled), 'label')} before" if len(run.task.labelled) else ""
+    print(f"{counted(len(questions.answers), 'answer')}{before}{right}")
+    print(f"The class of every unlabelled input: {out}")
 
 
-def _right(run: "Run", named: "Consensus") -> str:
-    """How many of the test images are right, where there are any to tell."""
-    from refprior.labelling import classify
+def _go_on(folder: Path, train: Path, out: Path | None, settings: dict[str, str]) -> None:
+    """Train on with all answers in a new run folder."""
+    from refprior import labelling
+    from refprior.cli._progress import watching, working
+    from refprior.recipes import override
+    from refprior.report import write_report
+    from refprior.training import Stopped, load
+    from refprior.training import train as train_recipe
 
-    test = run.task.test
-    if test is None:
-        return ""
-    right = classify(run, named, test.images) == test.labels
-    return f": {100 * right.double().mean().item():.1f} % of the test images are right"
+    questions, run = labelling.read_questions(folder), load(folder)
+    recipe = labelling.continued(run, questions, override(run.recipe, settings) if settings else None)
+    try:
+        with watching(f"{train}", recipe.steps) as watch:
+            after = train_recipe(recipe, train, watch=watch, origin=_origin(folder, questions, settings), start=run)
+    except Stopped as stopped:
+        changed = f" --set {shlex.join(f'{name}={value}' for name, value in settings.items())}" if settings else ""
+        again = f"refprior answer {shlex.quote(str(folder))} --train {shlex.quote(str(train))}{changed}"
+        raise Stopped(f"{str(stopped).partition(';')[0]}; {again} goes on", stopped.signal_number) from None
+    with working("writing the report"):
+        write_report([train], train / "report.html")
+        named, test = labelling.classifier(after), after.task.test
+        right = "" if test is None else _right(after, labelling.classify(after, named, test.images))
+        out = out or train / "answers.csv"
+        found = labelling.classify(after, named, run.task.unlabelled)
+        found[list(questions.answered)] = found.new_tensor(questions.answers)
+        _write_csv(out, run, found)
+    print(f"Trained with {counted(len(after.task.labelled), 'label')}{right}")
+    print(f"The class of every unlabelled input of {folder}: {out}")
+    print(f"Run folder: {train}")
+
+
+def _origin(folder: Path, questions: "Questions", settings: dict[str, str]) -> "Origin":
+    """Where the new run comes from: the recipe of the old one, its folder, and what was changed."""
+    from refprior.training import Origin
+    from refprior.training._header import read_header
+
+    header = read_header(folder)
+    before = header.origin or Origin(str(header.recipe["method"].get("type", "own")).rpartition(".")[2] + "()")
+    answered = {"answers": f"<{len(questions.answers)} more, after {folder}>"}  # no command makes them again
+    return replace(before, settings={**before.settings, **answered, **settings})
+
+
+def _right(run: "Run", found: "Tensor") -> str:
+    """How many inputs of the test part are right."""
+    from refprior.data._task import noun
+
+    part = run.task.held_out
+    share = (found == part.labels).double().mean().item()
+    return f": {100 * share:.1f} % of the test {noun(run.task.shape)}s are right"
 
 
 def _class(label: str, classes: tuple[str, ...]) -> int:
@@ -95,9 +177,12 @@ def _class(label: str, classes: tuple[str, ...]) -> int:
     return classes.index(label)
 
 
-def _write_csv(path: Path, classes: list[str]) -> None:
+def _write_csv(path: Path, run: "Run", classes: "Tensor") -> None:
+    """The class of every unlabelled input, by its name or else its number."""
     from refprior._files import write_text
 
+    names = run.task.names or range(len(classes))
     text = io.StringIO(newline="")
-    csv.writer(text).writerows([("image", "class"), *enumerate(classes)])
+    lines = zip(names, (run.data.classes[y] for y in classes.tolist()), strict=True)
+    csv.writer(text).writerows([("input", "class"), *lines])
     write_text(path, text.getvalue())

@@ -3,6 +3,7 @@
 A recipe names its data by `FewLabels` or `Pair`; your own arrays become a `Task` by `task_from_arrays`.
 """
 
+from refprior.data._answered import Answered
 from refprior.data._arrays import examples_from_dataset, read_npz
 from refprior.data._data_set import DataSet
 from refprior.data._duplicates import duplicates
@@ -17,6 +18,7 @@ from refprior.data._task import Examples, Task, task_from_arrays
 from refprior.data._transfer import transfer_task
 
 __all__ = [
+    "Answered",
     "DataError",
     "DataSet",
     "Examples",

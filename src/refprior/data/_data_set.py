@@ -31,6 +31,7 @@ class DataSet:
     test: Examples
     unlabelled: Tensor | None = None  # further images without labels
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # named sets of classes: superclasses
+    names: tuple[str, ...] = ()  # of the images to train with, then of those without labels: files
 
     def __post_init__(self) -> None:
         for name in self.classes:
@@ -42,6 +43,9 @@ class DataSet:
             if not counts.all():
                 empty = int(counts.argmin())
                 raise DataError(f"{self.name}: class {empty} ({self.classes[empty]}) has no {part} images")
+        images = len(self.train) + (0 if self.unlabelled is None else len(self.unlabelled))
+        if self.names and len(self.names) != images:
+            raise DataError(f"{self.name}: {len(self.names)} names for {images} images")
 
 
 def data_set(name: str, classes: Sequence[str], train: tuple[Array, Array], test: tuple[Array, Array]) -> DataSet:
@@ -49,13 +53,20 @@ def data_set(name: str, classes: Sequence[str], train: tuple[Array, Array], test
     return DataSet(name, tuple(classes), examples(f"{name} train", *train), examples(f"{name} test", *test))
 
 
-def held_out(name: str, classes: Sequence[str], everything: tuple[np.ndarray, np.ndarray], test: int) -> DataSet:
+def held_out(
+    name: str,
+    classes: Sequence[str],
+    everything: tuple[np.ndarray, np.ndarray],
+    test: int,
+    names: Sequence[str] = (),
+) -> DataSet:
     """A data set without a division of its own: `test` images in all, equally many per class and the same for every
     seed, are its test part."""
     images, labels = everything
     chosen = per_class(labels, test, _TEST_SEED, "test")
     rest = without(len(labels), chosen)
-    return data_set(name, classes, (images[rest], labels[rest]), (images[chosen], labels[chosen]))
+    data = data_set(name, classes, (images[rest], labels[rest]), (images[chosen], labels[chosen]))
+    return replace(data, names=tuple(names[i] for i in rest)) if names else data
 
 
 def subset(data: DataSet, members: Sequence[int], name: str | None = None) -> DataSet:
@@ -65,7 +76,9 @@ def subset(data: DataSet, members: Sequence[int], name: str | None = None) -> Da
     classes = tuple(data.classes[m] for m in members)
     train, test = (_subset(part, members) for part in (data.train, data.test))
     title = name or f"{data.name}-{'-'.join(classes)}"
-    return replace(data, name=title, classes=classes, train=train, test=test, groups={})
+    kept = np.flatnonzero(np.isin(data.train.labels.numpy(), list(members)))
+    names = (*(data.names[i] for i in kept), *data.names[len(data.train) :]) if data.names else ()
+    return replace(data, name=title, classes=classes, train=train, test=test, groups={}, names=names)
 
 
 def foreign_images(data: DataSet, members: Sequence[int], count: int, seed: int) -> Tensor:

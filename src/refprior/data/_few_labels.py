@@ -92,6 +92,7 @@ class FewLabels:
         for images in extra:
             _check_alike(images, parts[0])
         validation = self._shrunk(data.train[torch.from_numpy(kept)]) if self.validation else None
+        named = data.names and not self.foreign
         return Task(
             name=data.name,
             classes=data.classes,
@@ -99,6 +100,7 @@ class FewLabels:
             unlabelled=_pooled(torch.cat(parts), self.shrink),
             test=self._shrunk(data.test),
             validation=validation,
+            names=(*(data.names[i] for i in pool), *data.names[len(data.train) :]) if named else (),
         )
 
     def _indices(self, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -67,6 +67,8 @@ class Task:
     validation: Examples | None = None
     source: Examples | None = None  # of another task, to transfer from; labels 0 … source classes - 1
     source_classes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # of the unlabelled inputs, where they have any: files
+    features: tuple[str, ...] = ()  # of the values of a vector, where they have names: columns
 
     def __post_init__(self) -> None:
         kind = self.labelled.images.dtype
@@ -89,6 +91,10 @@ class Task:
             raise ValueError(f"need a label of each class, missing {sorted(missing)} of {len(self.classes)}")
         if len(self.unlabelled):
             self.check_images("unlabelled", self.unlabelled)
+        if self.names and len(self.names) != len(self.unlabelled):
+            raise ValueError(f"{len(self.names)} names for {len(self.unlabelled)} unlabelled inputs")
+        if self.features and self.shape != (len(self.features),):
+            raise ValueError(f"{len(self.features)} names of features for inputs of {self.shape}")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -132,6 +138,8 @@ def task_from_arrays(
     validation: tuple[Array, Array] | None = None,
     classes: Sequence[str] | None = None,
     name: str = "arrays",
+    names: Sequence[str] = (),
+    features: Sequence[str] = (),
 ) -> Task:
     """A task from your own arrays or tensors: inputs and integer labels.
 
@@ -139,7 +147,8 @@ def task_from_arrays(
     any other shape. Whole numbers of vectors are kept as they are, and become floats when they are normalised; with
     `inputs=Identity()` they stay whole, as token ids for an `nn.Embedding`.
 
-    The test and validation parts are only measured with; without them a run reports its loss and its terms.
+    The test and validation parts are only measured with; without them a run reports its loss and its terms. names: of
+    the unlabelled inputs, by which `refprior suggest` asks about them. features: of the values of a vector.
 
     >>> import numpy as np
     >>> import refprior as rp
@@ -160,7 +169,19 @@ def task_from_arrays(
         unlabelled=_images("unlabelled", unlabelled),
         test=examples("test", *test) if test is not None else None,
         validation=examples("validation", *validation) if validation is not None else None,
+        names=tuple(names),
+        features=tuple(features),
     )
+
+
+def noun(shape: tuple[int, ...]) -> str:
+    """What one input is called: an image, where there is something to see."""
+    return "image" if len(shape) == 3 and shape[0] in (1, 3) else "input"
+
+
+def called(task: Task, index: int) -> str:
+    """An input of the pool by its name, or else by its number."""
+    return task.names[index] if task.names else f"{noun(task.shape)} {index}"
 
 
 def examples(name: str, images: Array, labels: Array) -> Examples:

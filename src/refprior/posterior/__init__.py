@@ -19,23 +19,27 @@ from refprior.posterior._ensemble import (
     uncertainty,
 )
 from refprior.posterior._evidence import transferability
+from refprior.posterior._per_class import PerClass, confusion, per_class
 
 __all__ = [
     "Average",
     "Bins",
     "Consensus",
+    "PerClass",
     "Reliability",
     "Scores",
     "Uncertainty",
     "accuracy",
     "brier_score",
     "change_class_prior",
+    "confusion",
     "consensus",
     "expected_calibration_error",
     "likelihood_weights",
     "match",
     "negative_log_likelihood",
     "output_code",
+    "per_class",
     "predictive",
     "reliability",
     "scores",

@@ -1,5 +1,6 @@
 """Reports: run folders → tables, figures and pages."""
 
+from refprior.report._classes import class_rows
 from refprior.report._embed import write_embedding
 from refprior.report._page import write_report
 from refprior.report._pivot import as_latex, as_markdown, pivot
@@ -11,6 +12,7 @@ __all__ = [
     "Summary",
     "as_latex",
     "as_markdown",
+    "class_rows",
     "find_runs",
     "group",
     "pivot",

@@ -13,11 +13,12 @@ from typing import Literal
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from refprior.report._classes import confusion_of, draw_confusion
 from refprior.report._table import Group
 
 _PARTICLE, _ENSEMBLE = "#7fa6cc", "#b03a2e"
 _MARGINAL, _CONDITIONAL = "#1f6f8b", "#d9822b"
-_WIDTH, _HEIGHT = 4.6, 3.4  # of a panel, in inches
+_WIDTH = 4.6  # of a panel, in inches
 _COLUMNS = 4  # of panels on a sheet
 
 
@@ -30,6 +31,8 @@ class Kind:
     draw: Callable[[Axes, Group], None]
     has: Callable[[Group], bool]
     same_range: bool = False
+    height: float = 3.4  # of a panel, in inches
+    margins: tuple[float, float] = (0.75, 0.5)  # left and below
 
 
 def figures(groups: Sequence[Group]) -> dict[Kind, list[Figure]]:
@@ -67,8 +70,8 @@ def _shown(groups: Sequence[Group]) -> dict[Kind, list[Group]]:
 def _small(kind: Kind, groups: Sequence[Group]) -> list[Figure]:
     drawn = []
     for runs in groups:
-        figure = Figure(figsize=(_WIDTH, _HEIGHT))
-        kind.draw(_axes(figure, 1, 1, 1), runs)
+        figure = Figure(figsize=(_WIDTH, kind.height))
+        kind.draw(_axes(figure, kind, 1, 1, 1), runs)
         drawn.append(figure)
     if kind.same_range:
         _same_range([axes for figure in drawn for axes in figure.axes])
@@ -78,19 +81,20 @@ def _small(kind: Kind, groups: Sequence[Group]) -> list[Figure]:
 def _sheet(kind: Kind, groups: Sequence[Group]) -> Figure:
     columns = min(_COLUMNS, len(groups))
     lines = -(-len(groups) // columns)
-    figure = Figure(figsize=(_WIDTH * columns, _HEIGHT * lines))
+    figure = Figure(figsize=(_WIDTH * columns, kind.height * lines))
     for place, runs in enumerate(groups, start=1):
-        kind.draw(_axes(figure, lines, columns, place), runs)
+        kind.draw(_axes(figure, kind, lines, columns, place), runs)
     if kind.same_range:
         _same_range(figure.axes)
     return figure
 
 
-def _axes(figure: Figure, lines: int, columns: int, place: int) -> Axes:
+def _axes(figure: Figure, kind: Kind, lines: int, columns: int, place: int) -> Axes:
     """The axes of a panel, with fixed margins: to measure all labels of many panels takes minutes."""
-    left, bottom = (place - 1) % columns * _WIDTH + 0.75, (lines - 1 - (place - 1) // columns) * _HEIGHT + 0.5
-    width, height = _WIDTH - 0.9, _HEIGHT - 1.1
-    across, down = _WIDTH * columns, _HEIGHT * lines
+    aside, below = kind.margins
+    left, bottom = (place - 1) % columns * _WIDTH + aside, (lines - 1 - (place - 1) // columns) * kind.height + below
+    width, height = _WIDTH - aside - 0.15, kind.height - below - 0.6
+    across, down = _WIDTH * columns, kind.height * lines
     axes = figure.add_axes((left / across, bottom / down, width / across, height / down))
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
@@ -158,6 +162,13 @@ def _reliability(axes: Axes, runs: Group) -> None:
     axes.set(xlabel="confidence of the ensemble", ylabel=f"{part} accuracy", xlim=(0, 1.05), ylim=(0, 1.05))
 
 
+def _confusion(axes: Axes, runs: Group) -> None:
+    counts = confusion_of(runs)
+    assert counts is not None  # only then it is drawn
+    draw_confusion(axes, counts, runs[0].classes)
+    _title(axes, f"{runs[0].label}, {_part(runs)} part")
+
+
 def _same_range(every: Sequence[Axes]) -> None:
     low = min(axes.get_ylim()[0] for axes in every)
     for axes in every:
@@ -185,18 +196,27 @@ KINDS = (
     ),
     Kind(
         "The two entropies",
-        "In nats per tuple of unlabelled images. h_y is the entropy of the mixture of all particles, h_yw the mean "
+        "In nats per tuple of unlabelled inputs. h_y is the entropy of the mixture of all particles, h_yw the mean "
         "entropy of single particles; their difference is the information that labels carry about the particle, which "
         "is never negative. Methods with strong views train on an upper bound of h_yw, which also counts how far the "
-        "weak and the strong view of an image disagree: this is what is drawn, and why h_yw can lie above h_y.",
+        "weak and the strong view of an input disagree: this is what is drawn, and why h_yw can lie above h_y.",
         _entropies,
         lambda runs: "marginal_entropy" in runs[0].result.terms,
     ),
     Kind(
         "Calibration",
         "Accuracy against confidence, all seeds together; the diagonal is perfect calibration, and "
-        "larger circles hold more images.",
+        "larger circles hold more inputs.",
         _reliability,
         _named,
+    ),
+    Kind(
+        "Confusion",
+        "What the inputs of each class (rows) are taken for (columns) by the EMA ensemble or its consensus at the last "
+        "step, all seeds together. The shade is the share of the class.",
+        _confusion,
+        lambda runs: confusion_of(runs) is not None,
+        height=4.6,
+        margins=(1.1, 1.05),
     ),
 )

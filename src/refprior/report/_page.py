@@ -5,8 +5,10 @@ from html import escape
 from pathlib import Path
 
 from refprior._files import write_figure, write_text
+from refprior.report._classes import class_rows, confusion_of, confusion_rows, mistake_rows
 from refprior.report._figures import as_image, figures, sheets
 from refprior.report._pivot import pivot
+from refprior.report._settings import setting_rows
 from refprior.report._table import Group, Tell, find_runs, group, rows, silent, summarise_finished
 
 _STYLE = """
@@ -19,6 +21,9 @@ th, td { padding: .35rem .45rem; text-align: right; vertical-align: bottom }
 th { border-bottom: 2px solid var(--soft) } td { border-bottom: 1px solid var(--line); white-space: nowrap }
 th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 11rem }
 .figures { display: flex; flex-wrap: wrap; gap: .5rem } .figures img { width: 23rem; max-width: 100%; height: auto }
+details { margin: .5rem 0 } summary { cursor: pointer; overflow-wrap: anywhere }
+.words th, .words td { text-align: left; white-space: normal; overflow-wrap: anywhere }
+.high { max-height: 32rem; overflow: auto }
 .note { color: var(--soft); max-width: 48rem } li { overflow-wrap: anywhere }
 code { background: var(--code); padding: 0 .25rem }
 @media (prefers-color-scheme: dark) {
@@ -26,12 +31,19 @@ code { background: var(--code); padding: 0 .25rem }
   img { filter: invert(.88) hue-rotate(180deg) }
 }
 """
+_WHOLE = 20  # classes up to which the whole confusion matrix is a table
+_HIGH = 25  # lines of a table, above which it scrolls
 _DRAWN = 20  # groups; the figures of hundreds would take minutes, and nobody would look at them
 _NOTE = (
     "Test accuracy at the last step, which no choice of the program depends on. Mean ± standard deviation over seeds. "
     "Ensemble: the mean of the particles' probabilities; particle: the mean accuracy of single particles; EMA: moving "
     "average of the weights. NLL (nats) and ECE (15 bins) are of the EMA ensemble. Consensus: clusters of unlabelled "
-    "images in the predictions of all particles, matched to the classes; stability: how far two halves of them agree."
+    "inputs in the predictions of all particles, matched to the classes; stability: how far two halves of them agree."
+)
+
+_NOTHING = (
+    "The tasks have neither a test nor a validation part: there is no accuracy. Losses and their terms are in "
+    "metrics.jsonl of each run."
 )
 
 
@@ -74,8 +86,10 @@ def page(
     """The HTML text."""
     sections = {
         **({f"Accuracy by {column}": _table(pivot(groups, column))} if column else {}),
-        "Results": f"{_table(rows(groups))}{_note(_NOTE)}",
+        "Results": f"{_table(rows(groups))}{_note(_NOTE if _scored(groups) else _NOTHING)}",
         **_drawings(groups, tell),
+        **_classes(groups[:_DRAWN]),
+        "Settings": _folded([(g, _table(setting_rows(g), " words")) for g in groups[:_DRAWN]]),
         "Runs": "<ul>" + "".join(f"<li><code>{escape(str(s))}</code></li>" for s in sources) + "</ul>",
     }
     body = "\n".join(f"<h2>{escape(title)}</h2>\n{content}" for title, content in sections.items())
@@ -103,12 +117,44 @@ def _drawings(groups: Sequence[Group], tell: Tell) -> dict[str, str]:
     return sections
 
 
+def _scored(groups: Sequence[Group]) -> bool:
+    return any(
+        run.evaluation.test or run.evaluation.validation or run.evaluation.consensus for g in groups for run in g
+    )
+
+
+def _classes(groups: Sequence[Group]) -> dict[str, str]:
+    """The section of scores of each class, if a run has them."""
+    tables = []
+    for runs in groups:
+        counts, names = confusion_of(runs), runs[0].classes
+        if counts is not None:
+            pairs = confusion_rows if len(names) <= _WHOLE else mistake_rows
+            tables.append((runs, _table(class_rows(counts, names)) + _table(pairs(counts, names))))
+    if not tables:
+        return {}
+    note = (
+        "Of the test part, or of the validation part where there is none; the EMA ensemble or its consensus at the "
+        "last step, all seeds together. Below: what is taken for what; of more than "
+        f"{_WHOLE} classes, the most frequent mistakes."
+    )
+    return {"Each class": _note(note) + _folded(tables)}
+
+
+def _folded(tables: Sequence[tuple[Group, str]]) -> str:
+    """Tables under the names of their groups, to be opened one by one; a single one is open."""
+    state = " open" if len(tables) == 1 else ""
+    return "".join(
+        f"<details{state}><summary>{escape(runs[0].label)}</summary>{table}</details>" for runs, table in tables
+    )
+
+
 def _note(text: str) -> str:
     return f"<p class='note'>{escape(text)}</p>"
 
 
-def _table(cells: Sequence[Sequence[str]]) -> str:
+def _table(cells: Sequence[Sequence[str]], kind: str = "") -> str:
     head, *body = cells
     lines = ["<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in head) + "</tr>"]
     lines += ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body]
-    return "<div class='wide'><table>" + "\n".join(lines) + "</table></div>"
+    return f"<div class='wide{kind}{' high' if len(cells) > _HIGH else ''}'><table>" + "\n".join(lines) + "</table></div>"

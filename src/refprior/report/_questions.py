@@ -1,18 +1,21 @@
-"""The images whose labels are asked for, on one picture."""
+"""The inputs whose labels are asked for, on one picture."""
 
 import textwrap
 
-import numpy as np
 from matplotlib.figure import Figure
 
+from refprior.data._task import called
 from refprior.labelling import Questions
 from refprior.report._figures import plain
-from refprior.report._uncertain import picture
+from refprior.report._inputs import draw_input
 from refprior.training import Run
+
+_LETTERS = 24  # of a name above its tile
+_CLASSES = 300  # letters of the names of all classes
 
 
 def questions_figure(run: Run, questions: Questions, columns: int = 5) -> Figure:
-    """A numbered tile for each open question, in the order of the answers.
+    """A numbered tile for each open question, in the order of the answers. Images are drawn, other inputs written.
 
     >>> import refprior as rp
     >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
@@ -21,17 +24,20 @@ def questions_figure(run: Run, questions: Questions, columns: int = 5) -> Figure
     2
     """
     chosen = questions.open
+    if not chosen:
+        raise ValueError("there is no open question to draw")
     columns = min(columns, len(chosen))
     lines = -(-len(chosen) // columns)
-    height = 2.0 * lines + 0.6
-    figure = Figure(figsize=(max(4.0, 1.8 * columns), height))
-    figure.subplots_adjust(0.02, 0.1 / height, 0.98, 1 - 0.8 / height, wspace=0.05, hspace=0.25)
-    asked = f"What are these? Classes: {', '.join(run.task.classes)}"
-    figure.suptitle(plain(textwrap.fill(asked, 30 * max(2, columns))), fontsize=10)
+    wide = max(2, columns)
+    asked = f"What are these? Classes: {textwrap.shorten(', '.join(run.task.classes), _CLASSES, placeholder=' …')}"
+    title = textwrap.wrap(asked, 22 * wide)
+    top, height = 0.35 + 0.17 * len(title), 2.0 * lines
+    figure = Figure(figsize=(max(4.0, 1.8 * columns), height + top))
+    figure.subplots_adjust(0.02, 0.1 / (height + top), 0.98, 1 - (top + 0.1) / (height + top), wspace=0.05, hspace=0.25)
+    figure.suptitle(plain("\n".join(title)), fontsize=10)
     for place, index in enumerate(chosen, start=1):
         axes = figure.add_subplot(lines, columns, place)
-        image = np.asarray(run.task.unlabelled[index].cpu())
-        axes.imshow(picture(image), cmap="gray", interpolation="nearest")
-        axes.set_title(f"{place}. image {index}", fontsize=9)
-        axes.set(xticks=[], yticks=[])
+        draw_input(axes, run.task.unlabelled[index], run.task.features)
+        name = called(run.task, index)
+        axes.set_title(plain(f"{place}. {name if len(name) <= _LETTERS else f'…{name[1 - _LETTERS :]}'}"), fontsize=9)
     return figure

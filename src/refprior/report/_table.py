@@ -47,6 +47,7 @@ class Summary:
     key: str  # the same for runs that differ only in their seed
     seed: int
     records: list[Record]
+    classes: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -92,7 +93,11 @@ def summarise(path: Path | str) -> Summary:
         raise UnfinishedError(f"{path} is not finished: step {done} of {header.steps}")
     name, settings, defaults = _origin(header)
     key = json.dumps(_without_seeds(header.recipe))
-    return Summary(path, name, settings, defaults, header.recipe, key, header.seed, records)
+    found = Summary(path, name, settings, defaults, header.recipe, key, header.seed, records, header.data.classes)
+    sizes = {len(e.confusion) for e in found.evaluations.values() if e.confusion is not None} - {len(found.classes)}
+    if sizes:
+        raise ValueError(f"{path} has a confusion matrix of {min(sizes)} classes, its data have {len(found.classes)}")
+    return found
 
 
 def summarise_finished(paths: Sequence[Path], tell: Tell = silent) -> list[Summary]:

@@ -1,18 +1,20 @@
-"""The images that the particles disagree about most, with their votes."""
+"""The inputs that the particles disagree about most, with their votes."""
 
+import textwrap
 from collections import Counter
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from refprior.report._figures import plain
+from refprior.report._inputs import draw_input
 from refprior.training import Run
 
 
 def uncertain_figure(run: Run, count: int = 12, columns: int = 4) -> Figure:
-    """Images of the largest mutual information between label and particle; under each, what particles say.
+    """Inputs of the largest mutual information between label and particle; under each, what particles say.
 
-    They are of the test part; of the validation part or else of the unlabelled pool if the task has none.
+    They are of the test part; of the validation part or else of the unlabelled pool if the task has none, or else
+    labelled ones. Images are drawn; of other inputs, the first values are written.
 
     >>> import refprior as rp
     >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
@@ -20,8 +22,11 @@ def uncertain_figure(run: Run, count: int = 12, columns: int = 4) -> Figure:
     >>> len(rp.report.uncertain_figure(run, count=4).axes)
     4
     """
-    part = run.task.validation if run.task.test is None else run.task.test
-    images = run.task.unlabelled if part is None else part.images
+    task = run.task
+    part = task.validation if task.test is None else task.test
+    if part is None and not len(task.unlabelled):
+        part = task.labelled
+    images = task.unlabelled if part is None else part.images
     log_p = run.log_probabilities(images)  # (K, n, C)
     between = run.uncertainty(images).between
     chosen = between.topk(min(count, len(images))).indices
@@ -29,22 +34,19 @@ def uncertain_figure(run: Run, count: int = 12, columns: int = 4) -> Figure:
     figure = Figure(figsize=(2.3 * columns, 2.6 * lines), layout="constrained")
     for place, index in enumerate(chosen.tolist(), start=1):
         axes = figure.add_subplot(lines, columns, place)
-        axes.imshow(picture(np.asarray(images[index].cpu())), cmap="gray", interpolation="nearest")
-        votes = [run.task.classes[vote] for vote in log_p[:, index].argmax(-1).tolist()]
-        truth = "" if part is None else f"truth {run.task.classes[int(part.labels[index])]}, "
-        axes.set_title(plain(f"{truth}{between[index]:.2f} nats"), fontsize=9)
-        axes.set_xlabel(plain(_counted(votes)), fontsize=8)
-        axes.set(xticks=[], yticks=[])
+        draw_input(axes, images[index], task.features)
+        votes = [_output(run, vote) for vote in log_p[:, index].argmax(-1).tolist()]
+        truth = "" if part is None else f"truth {task.classes[int(part.labels[index])]}, "
+        axes.set_title(plain(textwrap.fill(f"{truth}{between[index]:.2f} nats", 30)), fontsize=9)
+        axes.set_xlabel(plain(textwrap.fill(_counted(votes), 34)), fontsize=8)
     return figure
+
+
+def _output(run: Run, vote: int) -> str:
+    """The name of an output; where clusters are the classes, it has none."""
+    return f"output {vote}" if run.recipe.readout == "consensus" else run.task.classes[vote]
 
 
 def _counted(votes: list[str]) -> str:
     """What the particles say, at most three classes, the most frequent first: `cat (3), dog (1)`."""
     return ", ".join(f"{name} ({number})" for name, number in Counter(votes).most_common(3))
-
-
-def picture(image: np.ndarray) -> np.ndarray:
-    """(channels, height, width) as matplotlib draws it: grey as a matrix, colours last; anything else as one row."""
-    if image.ndim != 3 or len(image) not in (1, 3):
-        return image.reshape(1, -1)
-    return image[0] if len(image) == 1 else image.transpose(1, 2, 0)

@@ -6,11 +6,12 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from refprior.data import Examples, Normaliser, Task
 from refprior.methods import split_heads
 from refprior.particles import Particles
-from refprior.posterior import Scores, consensus, match, scores, stability
+from refprior.posterior import Scores, confusion, consensus, match, predictive, scores, stability
 from refprior.training._recipe import Recipe
 from refprior.training._records import ConsensusScores, Evaluation, PartScores
 
@@ -31,15 +32,23 @@ def log_probabilities(
     return split_heads(torch.cat(outputs, dim=1), classes)[0]
 
 
-def evaluate_all(recipe: Recipe, task: Task, normaliser: Normaliser, *, raw: Particles, ema: Particles) -> Evaluation:
-    """Scores on the test and validation parts that there are, and of the consensus if the recipe reads it."""
+def evaluate_all(
+    recipe: Recipe, task: Task, normaliser: Normaliser, *, raw: Particles, ema: Particles, last: bool = False
+) -> Evaluation:
+    """Scores on the test and validation parts that there are, and of the consensus if the recipe reads it. last: with
+    the confusion matrix."""
     test, validation = (
         None if part is None else PartScores(*(_scores(p, normaliser, task, part) for p in (ema, raw)))
         for part in (task.test, task.validation)
     )
     finite = all(math.isfinite(part.ema.negative_log_likelihood) for part in (test, validation) if part is not None)
-    clustered = recipe.readout == "consensus" and finite
-    return Evaluation(test, validation, evaluate_consensus(ema, normaliser, task) if clustered else None)
+    found, matrix = None, None
+    if recipe.readout == "consensus" and finite:
+        found, matrix = evaluate_consensus(ema, normaliser, task)
+    elif last and recipe.readout == "outputs":
+        matrix = output_confusion(ema, normaliser, task)
+    counts = tuple(map(tuple, matrix.tolist())) if last and matrix is not None else None
+    return Evaluation(test, validation, found, counts)
 
 
 def _scores(particles: Particles, normaliser: Normaliser, task: Task, part: Examples) -> Scores:
@@ -47,23 +56,37 @@ def _scores(particles: Particles, normaliser: Normaliser, task: Task, part: Exam
     return scores(log_p, part.labels, particles.log_prior.detach())
 
 
-def evaluate_consensus(particles: Particles, normaliser: Normaliser, task: Task) -> ConsensusScores | None:
+def output_confusion(particles: Particles, normaliser: Normaliser, task: Task) -> Tensor | None:
+    """Of the ensemble on the test part, or else on the validation part: (C, C)."""
+    part = task.validation if task.test is None else task.test
+    if part is None:
+        return None
+    log_p = log_probabilities(particles, normaliser, part.images, len(task.classes))
+    return confusion(predictive(log_p, particles.log_prior.detach()), part.labels)
+
+
+def evaluate_consensus(
+    particles: Particles, normaliser: Normaliser, task: Task
+) -> tuple[ConsensusScores | None, Tensor | None]:
     """Accuracy of clusters found in the unlabelled pool, matched to the classes of each part for this purpose only; and
-    how far two halves of the particles agree on the pool, which needs no label. None if a prediction is not finite."""
+    how far two halves of the particles agree on the pool, which needs no label. The confusion matrix of the test part,
+    or else of the validation part. None if a prediction is not finite."""
     classes, log_prior = len(task.classes), particles.log_prior.detach()
     images = evenly_spaced(task.unlabelled, CONSENSUS_IMAGES)
     pool = log_probabilities(particles, normaliser, images, classes)
     if pool.isnan().any():
-        return None
+        return None, None
     found = consensus(pool, classes, log_prior)
-    accuracies = {}
+    matrices: dict[str, Tensor] = {}
     for name, part in {"test": task.test, "validation": task.validation}.items():
         if part is not None:
             clusters = found.clusters(log_probabilities(particles, normaliser, part.images, classes))
-            right = match(clusters, part.labels, classes)[clusters] == part.labels
-            accuracies[name] = right.float().mean().item()
+            named = match(clusters, part.labels, classes)[clusters]
+            matrices[name] = confusion(one_hot(named, classes), part.labels)
+    accuracies = {name: (matrix.trace() / matrix.sum()).item() for name, matrix in matrices.items()}
     agree = stability(pool, classes, log_prior) if particles.count >= 4 else None
-    return ConsensusScores(accuracies.get("test"), accuracies.get("validation"), agree)
+    scored = ConsensusScores(accuracies.get("test"), accuracies.get("validation"), agree)
+    return scored, next(iter(matrices.values()), None)
 
 
 def evenly_spaced(images: Tensor, most: int) -> Tensor:

@@ -182,7 +182,8 @@ def _record(recipe: Recipe, task: Task, state: State, loss: Loss, rate: float) -
         return None
     evaluation = None
     if evaluated:
-        evaluation = evaluate_all(recipe, task, state.normaliser, raw=state.particles, ema=state.teacher)
+        last = state.step == recipe.steps
+        evaluation = evaluate_all(recipe, task, state.normaliser, raw=state.particles, ema=state.teacher, last=last)
     return Record(
         step=state.step,
         steps=recipe.steps,
@@ -197,7 +198,7 @@ def _record(recipe: Recipe, task: Task, state: State, loss: Loss, rate: float) -
 
 def last_record(recipe: Recipe, task: Task, state: State) -> Record:
     """What can still be said of the last step when its record is lost: the scores, not the loss."""
-    evaluation = evaluate_all(recipe, task, state.normaliser, raw=state.particles, ema=state.teacher)
+    evaluation = evaluate_all(recipe, task, state.normaliser, raw=state.particles, ema=state.teacher, last=True)
     rate = recipe.optimiser.set_rate(state.optimiser, state.step - 1, recipe.steps)
     return Record(state.step, recipe.steps, rate, None, state.seconds, skipped=state.skipped, evaluation=evaluation)
 

@@ -58,7 +58,7 @@ class OwnPartError(ValueError):
 def published() -> dict[str, Callable[..., Any]]:
     """All parts that a recipe may name, by their public names."""
     rooms = {
-        "data": (data.FewLabels, data.Pair, data.Standardise, data.PrincipalComponents, data.Identity),
+        "data": (data.FewLabels, data.Pair, data.Answered, data.Standardise, data.PrincipalComponents, data.Identity),
         "networks": _those(networks, lambda thing: isinstance(thing, type) and issubclass(thing, nn.Module)),
         "methods": _those(methods, lambda thing: is_dataclass(thing) and hasattr(thing, "needs")),
         "views": _those(views, is_dataclass),
@@ -134,7 +134,11 @@ def to_plain(value: Any, where: str = "recipe") -> Any:
         name = public_name(value.make)
         plain = {key: to_plain(item, f"{where}.{key}") for key, item in value.settings.items()}
         for key, item in plain.items():
-            if name is not None and isinstance(item, dict) and not isinstance(value.settings[key], Part | DataSet):
+            if (
+                name is not None
+                and isinstance(item, dict)
+                and not isinstance(value.settings[key], Part | DataSet | Task)
+            ):
                 kind = type(value.settings[key]).__name__
                 raise ValueError(f"{where}.{key} must be a plain number or word to be written down, got a {kind}")
         return ({"type": name} if name is not None else _own(value.make)) | plain

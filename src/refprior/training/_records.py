@@ -51,6 +51,13 @@ class Evaluation:
     test: PartScores | None = None
     validation: PartScores | None = None
     consensus: ConsensusScores | None = None
+    # At the last step, of the test part or else the validation part: inputs of each class (rows) taken for each class.
+    confusion: tuple[tuple[int, ...], ...] | None = None
+
+    def __post_init__(self) -> None:
+        rows = self.confusion or ()
+        if any(len(row) != len(rows) or min(row) < 0 for row in rows):
+            raise ValueError("the confusion matrix must be square, of counts")
 
     @property
     def accuracy(self) -> float | None:

@@ -54,12 +54,14 @@ def train(
     origin: Origin | None = None,
     fresh: bool = False,
     save_every: float | None = None,
+    start: Run | None = None,
 ) -> Run:
     """Train every stage of a recipe. With `out`, write the run folder on the way, or go on with the one that is there.
 
     watch: called with each record as it is made. origin: what recipe.json says of where the recipe came from.
     fresh: move an existing folder aside and start over. save_every: seconds between checkpoints; by default 30, and
-    longer where saving would take more than 1 % of the time.
+    longer where saving would take more than 1 % of the time. start: the finished run of `recipe.start`, whose weights
+    are taken instead of training that stage again.
 
     >>> import refprior as rp
     >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(labels=50), {"steps": 5})
@@ -73,21 +75,34 @@ def train(
     if save_every is not None:
         number("save_every", save_every, at_least=0)
     check_training_fits(recipe)
+    if start is not None:
+        _check_first_stage(recipe, start)
     _prefer_large_pages(recipe)
     if out is None:
-        return _train_in_memory(recipe, device, watch)
+        return _train_in_memory(recipe, device, watch, start)
     path = Path(out).absolute() if fresh else Path(out)
     folder.check_no_strangers(path)
     if fresh and path.exists():
         with folder.locked(path):
             log.warning("moved the old run to %s", folder.move_aside(path))
     with folder.locked(path), stopping() as stop:
-        return _train_stage(recipe, path, origin, Session(path, device, watch, save_every, stop))
+        return _train_stage(recipe, path, origin, Session(path, device, watch, save_every, stop), start)
 
 
-def _train_in_memory(recipe: Recipe, device: torch.device, watch: Watcher | None) -> Run:
+def _check_first_stage(recipe: Recipe, start: Run) -> None:
+    """Refuse a run that is not the whole first stage of the recipe."""
+    name = start.path or "the run to start from"
+    if recipe.start is None or recipe.start.to_dict() != start.recipe.to_dict():
+        raise ValueError(f"{name} is of another recipe than recipe.start, which it would take the place of")
+    if start.step < start.recipe.steps:
+        raise ValueError(f"{name} is not finished: step {start.step} of {start.recipe.steps}")
+
+
+def _train_in_memory(recipe: Recipe, device: torch.device, watch: Watcher | None, first: Run | None = None) -> Run:
     check_stages(recipe)
-    start = _train_in_memory(recipe.start, device, watch).particles if recipe.start is not None else None
+    if recipe.start is not None and first is None:
+        first = _train_in_memory(recipe.start, device, watch)
+    start = None if first is None else first.particles
     with own_randomness(recipe.seed + 3, device):
         task = recipe.read_task().to(device)
         _warn_of_imbalance(recipe, task)
@@ -100,13 +115,17 @@ def _train_in_memory(recipe: Recipe, device: torch.device, watch: Watcher | None
     return _run(recipe, task, state, history)
 
 
-def _train_stage(recipe: Recipe, path: Path, origin: Origin | None, session: Session) -> Run:
+def _train_stage(recipe: Recipe, path: Path, origin: Origin | None, session: Session, first: Run | None = None) -> Run:
     """Train one stage in its folder, from its last checkpoint, or else from the stage before it or from new weights."""
     path.mkdir(exist_ok=True)
     with own_randomness(recipe.seed + 3, session.device):
         task = recipe.read_task().to(session.device)
+<<<<<<< HEAD
         _warn_of_imbalance(recipe, task)
         state, metrics = _restored(recipe, task, path, origin, session)
+=======
+        state, metrics = _restored(recipe, task, path, origin, session, first)
+>>>>>>> 0938720 (Labelling that goes on: answers join the labels of a run, and training continues from its weights)
         history = checkpoint.read_history(path)
         if state.step == recipe.steps:
             log.warning("%s is complete: all %d steps are done", path, recipe.steps)
@@ -137,7 +156,7 @@ def _warn_of_imbalance(recipe: Recipe, task: Task) -> None:
 
 
 def _restored(
-    recipe: Recipe, task: Task, path: Path, origin: Origin | None, session: Session
+    recipe: Recipe, task: Task, path: Path, origin: Origin | None, session: Session, first: Run | None
 ) -> tuple[State, folder.Metrics]:
     """The state to go on from, and the metrics as they were then; nothing is cut before all was found whole."""
     state = begin(recipe, task, session.device)
@@ -154,7 +173,7 @@ def _restored(
     if state.step < recipe.steps:
         write_header(path, make_header(recipe, task, state.particles, origin))
     if known is None and recipe.start is not None:
-        start = _train_stage(recipe.start, path / "start", None, session)
+        start = first or _train_stage(recipe.start, path / "start", None, session)
         state = begin(recipe, task, session.device, start.particles)
     return state, _metrics(path, state, known or folder.Written())
 
