@@ -1,5 +1,7 @@
-"""Asking for labels: on a run whose particles tell the classes apart, few answers name everything."""
+"""Asking for labels: on a run whose particles tell the classes apart, few answers name everything; a run that has
+labels already goes on from them."""
 
+import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -8,18 +10,32 @@ from typing import Any
 import pytest
 import torch
 
-from refprior.data import Examples, read
-from refprior.labelling import Questions, answer, classifier, classify, read_questions, suggest, write_questions
-from refprior.methods import Supervised
+from refprior.data import Answered, Examples, read
+from refprior.labelling import (
+    Questions,
+    answer,
+    classifier,
+    classify,
+    classify_pool,
+    continued,
+    most_informative,
+    read_questions,
+    suggest,
+    write_questions,
+)
+from refprior.methods import ReferencePrior, Supervised, UnsupervisedTransfer
 from refprior.networks import MLP
-from refprior.training import Recipe, Run, load, train
+from refprior.posterior import uncertainty
+from refprior.training import Optimiser, Recipe, Run, load, train
 from tests.records import seal
-from tests.training.recipes import digits
+from tests.training.recipes import digits, transferring
+
+STILL = Optimiser(learning_rate=1e-12)  # one step changes nothing
 
 
 @pytest.fixture(scope="module")
-def run() -> Run:
-    """Particles that know three digits; nothing below uses the names of their outputs."""
+def labelled() -> Run:
+    """Particles that know three digits."""
     recipe = Recipe(
         task=digits(0, 1, 2, labels=30),
         network=partial(MLP, (1, 8, 8), 3),
@@ -30,6 +46,13 @@ def run() -> Run:
         ema=0.9,
     )
     return train(recipe)
+
+
+@pytest.fixture(scope="module")
+def run(labelled: Run) -> Run:
+    """The same particles, of which nobody knows what their outputs mean."""
+    task = replace(labelled.task, labelled=labelled.task.labelled[torch.arange(0)])
+    return replace(labelled, find_task=lambda: task)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +114,7 @@ def test_questions_of_a_run_with_other_images_are_refused(run: Run, tmp_path: Pa
     write_questions(tmp_path / "one", Questions((5, 7), (1,)))
     assert read_questions(tmp_path / "one").open == (7,)
     (tmp_path / "other" / "questions.json").write_bytes((tmp_path / "one" / "questions.json").read_bytes())
-    with pytest.raises(ValueError, match=r"questions\.json asks about other images than those of this run"):
+    with pytest.raises(ValueError, match=r"questions\.json asks about other inputs than those of this run"):
         read_questions(tmp_path / "other")
 
 
@@ -103,8 +126,10 @@ def test_what_cannot_be_is_refused_with_numbers(run: Run) -> None:
         suggest(run, 0)
     with pytest.raises(ValueError, match="3 labels for 2 open questions"):
         answer(Questions((1, 2), ()), [0, 1, 2])
-    with pytest.raises(ValueError, match="no question has been answered"):
+    with pytest.raises(ValueError, match="no input has a label: answer a question first"):
         classifier(run, Questions((1, 2), ()))
+    with pytest.raises(ValueError, match="no question has been answered yet"):
+        continued(run, Questions((1, 2), ()))
 
 
 def test_questions_of_another_run_are_refused(run: Run) -> None:
@@ -124,6 +149,7 @@ def test_questions_of_another_run_are_refused(run: Run) -> None:
         {"asked": [1.5]},
         {"answers": [None]},
         {"asked": [1], "answers": [0, 1]},
+        {"asked": [1, 1]},
     ],
 )
 def test_questions_that_are_none_are_refused_in_one_line(tmp_path: Path, record: dict[str, Any]) -> None:
@@ -133,7 +159,7 @@ def test_questions_that_are_none_are_refused_in_one_line(tmp_path: Path, record:
 
 
 def test_a_run_that_was_loaded_asks_and_answers_as_the_trained_one(run: Run, truth: list[int], tmp_path: Path) -> None:
-    trained = train(run.recipe, tmp_path / "run")
+    trained = train(replace(run.recipe, readout="consensus"), tmp_path / "run")
     loaded = load(tmp_path / "run")
     asked = suggest(loaded, 4)
     assert asked == suggest(trained, 4)
@@ -141,3 +167,118 @@ def test_a_run_that_was_loaded_asks_and_answers_as_the_trained_one(run: Run, tru
     images = run.task.held_out.images
     predicted = classify(loaded, classifier(loaded, answered), images)
     assert torch.equal(predicted, classify(trained, classifier(trained, answered), images))
+
+
+def test_clusters_with_a_labelled_input_come_last(labelled: Run) -> None:
+    first = [int((labelled.task.labelled.labels == c).nonzero()[0]) for c in range(3)]
+    task = replace(labelled.task, labelled=labelled.task.labelled[torch.tensor(first)])
+    run = replace(labelled, recipe=replace(labelled.recipe, readout="consensus"), find_task=lambda: task)
+    asked = suggest(run, 3).open
+    found = run.consensus(6)  # as many as labels in all
+    known, new = (
+        found.clusters(run.log_probabilities(x)) for x in (task.labelled.images, task.unlabelled[list(asked)])
+    )
+    assert not set(known.tolist()) & set(new.tolist())
+
+
+def test_a_run_with_labels_keeps_what_it_knows(labelled: Run, truth: list[int]) -> None:
+    asked = suggest(labelled, 3)
+    answered = answer(asked, [truth[i] for i in asked.open])
+    assert accuracy(labelled, answered, labelled.task.held_out) == pytest.approx(labelled.evaluate().accuracy)
+    wrong = answer(asked, [(truth[i] + 1) % 3 for i in asked.open])
+    found = classify_pool(labelled, classifier(labelled, wrong), wrong)
+    assert found[list(asked.open)].tolist() == list(wrong.answers)
+    assert (found.numpy() != classify(labelled, classifier(labelled), labelled.task.unlabelled).numpy()).sum() <= 3
+
+
+def test_a_run_with_labels_asks_where_its_particles_disagree(labelled: Run) -> None:
+    first = suggest(labelled, 20)
+    between = labelled.uncertainty(labelled.task.unlabelled).between
+    assert between[list(first.open)].mean() > 2 * between.mean()
+    second = suggest(labelled, 20, Questions(first.asked, (0,) * 20))
+    assert second.asked[:20] == first.asked
+    assert not set(second.open) & set(first.asked)
+
+
+def test_training_goes_on_from_the_weights_with_the_labels_joined(
+    labelled: Run, truth: list[int], tmp_path: Path
+) -> None:
+    before = train(replace(labelled.recipe, steps=20), tmp_path / "first")
+    asked = suggest(before, 4)
+    answered = answer(asked, [truth[i] for i in asked.open])
+    recipe = continued(before, answered, replace(before.recipe, steps=1, optimiser=STILL))
+    after = train(recipe, tmp_path / "second", start=before)
+    assert not (tmp_path / "second" / "start").exists()
+    for mine, theirs in zip(after.particles.parameters(), before.particles.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-6)
+    assert len(after.task.labelled) == len(before.task.labelled) + 4
+    assert len(after.task.unlabelled) == len(before.task.unlabelled) - 4
+    assert after.task.labelled.labels[-4:].tolist() == list(answered.answers)
+    assert torch.equal(after.task.labelled.images[-4:], before.task.unlabelled[list(asked.open)])
+    again = load(tmp_path / "second")
+    assert again.recipe.to_dict() == recipe.to_dict()
+    assert isinstance(again.recipe.task, Answered)
+    assert torch.equal(again.task.labelled.images, after.task.labelled.images)
+    third = continued(again, answer(suggest(again, 2), [0, 1]), replace(before.recipe, steps=2))
+    assert len(train(third, tmp_path / "third", start=again).task.labelled) == len(before.task.labelled) + 6
+    with pytest.raises(ValueError, match=r"first is of another recipe than recipe\.start"):
+        train(third, tmp_path / "fourth", start=load(tmp_path / "first"))
+
+
+def test_a_method_without_labels_does_not_go_on_with_them() -> None:
+    recipe = transferring(method=UnsupervisedTransfer(ReferencePrior()), readout="consensus", steps=2)
+    run = train(recipe)
+    with pytest.raises(ValueError, match="UnsupervisedTransfer does not learn from labels: go on with a method"):
+        continued(run, Questions((0,), (1,)))
+    assert continued(run, Questions((0,), (1,)), transferring()).head == "new"  # no output has a name yet
+
+
+def torn(*pairs: tuple[float, float]) -> torch.Tensor:
+    """What two particles say: the probability of the first of two classes."""
+    p = torch.tensor(pairs, dtype=torch.float64)
+    return torch.stack([p, 1 - p], -1).transpose(0, 1).log()
+
+
+def test_half_of_a_batch_is_where_particles_disagree_and_half_is_anywhere() -> None:
+    log_p = torn(*[(0.999, 0.001)] * 1000, *[(0.9, 0.9)] * 9000)
+    drawn = most_informative(log_p, 400)
+    assert len(set(drawn.tolist())) == 400
+    assert 0.48 < (drawn < 1000).double().mean() < 0.65  # a half, and a tenth of the other half
+    assert drawn[:50].equal(most_informative(log_p, 50))
+    assert not drawn.equal(most_informative(log_p, 400, seed=1))
+
+
+def test_inputs_are_drawn_by_how_much_their_labels_tell() -> None:
+    """Two kinds of disagreement: the shares are those of I + its mean."""
+    log_p = torn(*[(0.99, 0.01)] * 5000, *[(0.7, 0.3)] * 5000)
+    between = uncertainty(log_p, torch.full((2,), 0.5, dtype=torch.float64).log()).between
+    weight = between + between.mean()
+    drawn = most_informative(log_p, 300)
+    assert (drawn < 5000).double().mean().item() == pytest.approx((weight[:5000].sum() / weight.sum()).item(), abs=0.07)
+
+
+def test_inputs_with_a_label_are_not_drawn_and_do_not_count() -> None:
+    log_p = torn(*[(0.999, 0.001)] * 50, *[(0.9, 0.9)] * 50)
+    drawn = most_informative(log_p, 50, labelled=range(50))
+    assert sorted(drawn.tolist()) == list(range(50, 100))
+
+
+def test_a_single_particle_asks_by_entropy() -> None:
+    log_p = torn(*[(0.5, 0.5)] * 100, *[(1.0, 1.0)] * 900)[:1]
+    drawn = torch.stack([most_informative(log_p, 40, seed=seed) for seed in range(10)])
+    assert 0.4 < (drawn < 100).double().mean() < 0.65
+
+
+def test_what_cannot_be_chosen_is_refused_with_numbers() -> None:
+    log_p = torn((0.9, 0.1), (0.5, 0.5), (0.2, 0.4))
+    with pytest.raises(ValueError, match="can choose 1 to 2 inputs, got 3: 3 inputs, 1 labelled"):
+        most_informative(log_p, 3, labelled=[1])
+    with pytest.raises(ValueError, match="the predictions are not numbers"):
+        most_informative(log_p * torch.nan, 1)
+
+
+def test_a_choice_among_many_inputs_is_quick() -> None:
+    log_p = torch.randn(32, 30_000, 10, generator=torch.Generator().manual_seed(0)).mul(3).log_softmax(-1)
+    started = time.process_time()
+    assert len(set(most_informative(log_p, 10).tolist())) == 10
+    assert time.process_time() - started < 2

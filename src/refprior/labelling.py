@@ -43,9 +43,6 @@ __all__ = [
 FILE = "questions.json"
 FORMAT = 1
 _BLOCK = 4096  # inputs at a time
-_CANDIDATES = 2000  # inputs, the most informative ones, among which a batch is chosen
-_PAIRS = 20_000_000  # probabilities of pairs of labels that are looked at for each choice
-_LITTLE = 0.01  # nats: a label that tells less makes no other one superfluous
 
 
 @dataclass(frozen=True)
@@ -93,10 +90,10 @@ class Ensemble:
 def suggest(run: Run, budget: int, before: Questions | None = None) -> Questions:
     """The inputs to label next. Questions that were not answered are withdrawn.
 
-    A run that has labels asks where one more tells most: `most_informative`. A run whose outputs have no names, since
-    it has no label or is read by its consensus, asks for the most typical input of each cluster, the largest clusters
-    first and those with a labelled input last. There are then at most as many clusters as labels in all, or as classes
-    if these are more.
+    A run that has labels asks where one more tells most, and elsewhere too: `most_informative`. A run whose outputs
+    have no names, since it has no label or is read by its consensus, asks for the most typical input of each cluster,
+    the largest clusters first and those with a labelled input last. There are then at most as many clusters as labels
+    in all, or as classes if these are more.
 
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
@@ -123,23 +120,29 @@ def suggest(run: Run, budget: int, before: Questions | None = None) -> Questions
 
 
 def most_informative(
-    log_p: Tensor, budget: int, log_prior: Tensor | None = None, labelled: Sequence[int] | Tensor | None = None
+    log_p: Tensor,
+    budget: int,
+    log_prior: Tensor | None = None,
+    labelled: Sequence[int] | Tensor | None = None,
+    *,
+    seed: int = 0,
 ) -> Tensor:
-    """Inputs whose labels tell most about the particles, chosen one by one: (K, n, C) -> (budget,) indices.
+    """Inputs whose labels tell most about the particles, as a batch: (K, n, C) -> (budget,) different indices.
 
-    The next one has the largest I(w; y | x) - max_s I(y; y_s), over all s chosen before or labelled: what its label
-    tells about the particle w that no single other label tells already. So a batch is not many inputs of one kind.
-    The choice is among the 2,000 inputs of the largest I(w; y | x). Of a single particle, whose I is 0, the inputs of
-    the largest entropy.
+    They are drawn with probabilities proportional to I + Ī: I = I(w; y | x), what the label tells about the particle,
+    and Ī its mean. So half of the batch is where the particles disagree, spread over all such inputs, since the largest
+    I alone are often alike; and half is anywhere, since what all particles are wrong about has no I. Of a single
+    particle, I is the entropy of its prediction. A larger batch begins with the smaller one.
 
-    labelled: indices of inputs whose labels are known; they are never chosen.
+    labelled: indices of inputs whose labels are known; they are never drawn.
 
     >>> import torch
     >>> import refprior as rp
-    >>> sure, torn = [[0.9, 0.1]] * 2, [[0.9, 0.1], [0.1, 0.9]]  # what two particles say
-    >>> log_p = torch.tensor([sure, torn, sure]).transpose(0, 1).log()  # three inputs
-    >>> rp.labelling.most_informative(log_p, budget=1)
-    tensor([1])
+    >>> torn = torch.tensor([[0.9, 0.1], [0.1, 0.9]]).log()  # what two particles say of an input that they disagree on
+    >>> log_p = torch.full((2, 1000, 2), 0.5).log()
+    >>> log_p[:, :9] = torn[:, None]
+    >>> int((rp.labelling.most_informative(log_p, budget=12) < 9).sum())
+    6
     """
     known = torch.as_tensor([] if labelled is None else labelled, dtype=torch.int64, device=log_p.device).unique()
     free = log_p.shape[1] - len(known)
@@ -147,32 +150,12 @@ def most_informative(
         raise ValueError(f"can choose 1 to {free} inputs, got {budget}: {log_p.shape[1]} inputs, {len(known)} labelled")
     if log_p.isnan().any():
         raise ValueError("the predictions are not numbers: nothing can be chosen by them")
-    log_prior = uniform(len(log_p), log_p) if log_prior is None else log_prior.detach().to(log_p)
-    total, _, between = uncertainty(log_p, log_prior)
-    gain = total if len(log_p) == 1 else between
-    count = min(free, max(4 * budget, min(_CANDIDATES, _PAIRS // log_p.shape[-1] ** 2)))
-    candidates = gain.index_fill(0, known, -torch.inf).topk(count).indices
-    score, shared, p = gain[candidates], gain.new_zeros(count), log_p[:, candidates].exp()
-    for index in known[between[known] > _LITTLE].tolist():
-        shared = shared.maximum(_shared(p, log_p[:, index].exp(), log_prior))
-    chosen: list[int] = []
-    for _ in range(budget):
-        chosen.append(int((score - shared).argmax()))
-        score[chosen[-1]] = -torch.inf
-        shared = shared.maximum(_shared(p, p[:, chosen[-1]], log_prior))
-    return candidates[chosen]
-
-
-def _shared(p: Tensor, other: Tensor, log_prior: Tensor) -> Tensor:
-    """I(y; y_s), what the label of each input tells about that of another one: (K, m, C), (K, C), (K,) -> (m,)."""
-    weighted = log_prior.exp()[:, None] * other
-    block = max(1, _PAIRS // 10 // other.shape[-1] ** 2)
-    found = []
-    for part in p.split(block, dim=1):
-        joint = torch.einsum("kmc,kd->mcd", part, weighted)
-        apart = joint.sum(2, keepdim=True) * joint.sum(1, keepdim=True)
-        found.append(torch.special.xlogy(joint, joint / apart.clamp_min(torch.finfo(p.dtype).tiny)).sum((1, 2)))
-    return torch.cat(found)
+    total, _, between = uncertainty(log_p, uniform(len(log_p), log_p) if log_prior is None else log_prior.detach())
+    gain = (total if len(log_p) == 1 else between).double().clamp_min(0).index_fill(0, known, 0)
+    weight = (gain + gain.sum() / free).clamp_min(1e-300)
+    uniforms = torch.rand(len(gain), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    gumbel = -(-uniforms.log()).log().to(gain.device)  # the largest log-weights with such noise are draws by weight
+    return (weight.log() + gumbel).index_fill(0, known, -torch.inf).topk(budget).indices
 
 
 def _typical(run: Run, budget: int, answered: Sequence[int]) -> list[int]:

@@ -195,12 +195,14 @@ def test_train_evaluate_report(tmp_path: Path) -> None:
         refused = refprior("train", "digits_ssl", "--out", folder, "--set", changed, "--seed", "1", cwd=tmp_path)
         assert refused.returncode == 2
         assert said in refused.stderr
-    evaluated = refprior("evaluate", folder, "--uncertain", "most.png", cwd=tmp_path)
+    evaluated = refprior("evaluate", folder, "--uncertain", "most.png", "--per-class", cwd=tmp_path)
     assert evaluated.returncode == 0, evaluated.stderr
     assert "step 4 of 4" in evaluated.stdout
     assert (tmp_path / "most.png").read_bytes().startswith(b"\x89PNG")
     assert re.search(r"^test part, 600 images$", evaluated.stdout, re.MULTILINE)
     assert re.search(r"^validation part, 300 images$", evaluated.stdout, re.MULTILINE)
+    table = evaluated.stdout.partition("Each class")[2]
+    assert len(re.findall(r"^[0-9] +(?:\d+\.\d|–) +\d+\.\d +\d+\.\d +60 ", table, re.MULTILINE)) == 10
     assert len(re.findall(r"(?:ema|raw)\s+(?:prior|likelihood)\s+\w+\s+\d+\.\d", evaluated.stdout)) == 10
     reported = refprior("report", "runs", "--format", "markdown", cwd=tmp_path)
     assert reported.returncode == 0, reported.stderr
@@ -338,11 +340,11 @@ def test_labels_are_suggested_and_answered(tmp_path: Path) -> None:
         assert refused.returncode == 2
     assert (tmp_path / "run" / "questions.json").read_bytes() == before
     one = refprior("answer", "run", "5", cwd=tmp_path)
-    assert re.search(r"^1 label: [\d.]+ % of the test images are right", one.stdout), one.stderr
+    assert re.search(r"^1 answer: [\d.]+ % of the test images are right", one.stdout), one.stderr
     done = refprior("answer", "run", "6", "7", "8", "9", cwd=tmp_path)
-    assert re.search(r"5 labels: [\d.]+ % of the test images are right", done.stdout)
+    assert re.search(r"5 answers: [\d.]+ % of the test images are right", done.stdout)
     lines = (tmp_path / "run" / "answers.csv").read_text().splitlines()
-    assert lines[0] == "image,class"
+    assert lines[0] == "input,class"
     assert {line.partition(",")[2] for line in lines[1:]} == {"5", "6", "7", "8", "9"}
     many = refprior("suggest", "run", "--budget", "100000", cwd=tmp_path)
     assert many.returncode == 2

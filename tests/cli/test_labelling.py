@@ -1,9 +1,10 @@
-"""`suggest` and `answer`, killed at random moments: the questions are the old or the new ones, never without their
-picture or their table."""
+"""`suggest` and `answer`: answers join the labels. Killed at random moments, the questions are the old or the new ones,
+never without their picture or their table."""
 
 import csv
 import multiprocessing
 import random
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +13,11 @@ import pytest
 
 from refprior import labelling
 from refprior.cli._labelling import answer, suggest
+from refprior.data import read
 from refprior.recipes import named
 from refprior.training import load, train
+from refprior.training._header import read_header
+from tests.cli.running import refprior, start
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +78,69 @@ def test_new_answers_have_their_table(run: Path, capfd: pytest.CaptureFixture[st
         questions = labelling.read_questions(run)
         with (run / "answers.csv").open(newline="") as file:
             lines = list(csv.reader(file))
-        assert [number for number, _ in lines] == ["image", *map(str, range(pool))]
+        assert [number for number, _ in lines] == ["input", *map(str, range(pool))]
         newer = (run / "answers.csv").stat().st_mtime_ns > (run / "questions.json").stat().st_mtime_ns
-        found = labelling.classify(loaded, labelling.classifier(loaded, questions), loaded.task.unlabelled)
+        found = labelling.classify_pool(loaded, labelling.classifier(loaded, questions), questions)
         assert newer or [name for _, name in lines[1:]] == [loaded.task.classes[y] for y in found.tolist()]
+
+
+def test_answers_join_the_labels_and_training_goes_on(tmp_path: Path) -> None:
+    recipe, origin = named("digits_ssl", {"steps": "300"}, seed=0)
+    before = train(recipe, tmp_path / "run", origin=origin)
+    suggest(tmp_path / "run", budget=3)
+    data = read("digits").train
+    names = {image.numpy().tobytes(): str(int(y)) for image, y in zip(data.images, data.labels, strict=True)}
+    asked = labelling.read_questions(tmp_path / "run").open
+    labels = [names[before.task.unlabelled[i].numpy().tobytes()] for i in asked]
+    kept = refprior("answer", "run", *labels, cwd=tmp_path)
+    assert re.search(r"^3 answers and 50 labels before: ([\d.]+) % of the test images are right", kept.stdout), (
+        kept.stderr
+    )
+    assert f"{100 * before.evaluate().accuracy:.1f} %" in kept.stdout  # what the run knew is not forgotten
+    early = refprior("answer", "run", "--train", "run2", "--set", "steps=0", cwd=tmp_path)
+    assert early.returncode == 2
+    assert "steps must be" in early.stderr
+    done = refprior("answer", "run", "--train", "run2", "--set", "steps=20", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^Trained with 53 labels: [\d.]+ % of the test images are right", done.stdout), done.stdout
+    after = load(tmp_path / "run2")
+    assert (len(after.task.labelled), after.recipe.steps) == (53, 20)
+    assert after.evaluate().accuracy > before.evaluate().accuracy - 0.05  # twenty steps from new weights: about 0.2
+    assert after.recipe.start is not None
+    assert after.recipe.start.to_dict() == before.recipe.to_dict()
+    header = read_header(tmp_path / "run2")
+    assert header.origin is not None
+    assert header.origin.changes == {"steps": "20", "answers": "<3 more, after run>"}
+    assert header.origin.command is None
+    with (tmp_path / "run2" / "answers.csv").open(newline="") as file:
+        lines = list(csv.reader(file))
+    assert len(lines) == 1 + len(before.task.unlabelled)
+    assert [lines[1 + i][1] for i in asked] == labels
+    again = refprior("suggest", "run2", "--budget", "2", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+
+
+def test_mistakes_are_named(run: Path, tmp_path: Path) -> None:
+    for arguments, said in (
+        (["answer", str(run)], "give the labels of the suggested inputs"),
+        (["answer", str(run), "3", "--set", "steps=3"], "--set changes settings of the training that --train FOLDER"),
+        (["answer", str(run), "--train", str(run / "recipe.json")], "cannot be a folder"),
+    ):
+        done = refprior(*arguments, cwd=tmp_path)
+        assert done.returncode == 2, arguments
+        assert said in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_training_that_was_stopped_says_how_it_goes_on(tmp_path: Path) -> None:
+    train(named("digits_ssl", {"steps": 3, "unlabelled_batch": 8}, seed=0).recipe, tmp_path / "run")
+    suggest(tmp_path / "run", budget=1)
+    process = start("answer", "run", "3", "--train", "run2", "--set", "steps=100000", cwd=tmp_path)
+    while not (tmp_path / "run2" / "metrics.jsonl").exists() or not (tmp_path / "run2" / "metrics.jsonl").read_text():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.terminate()
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert "refprior answer run --train run2 --set steps=100000 goes on" in said
+    assert len(labelling.read_questions(tmp_path / "run").answers) == 1

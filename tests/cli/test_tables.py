@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from refprior.cli._tables import print_table
+from refprior.report import class_rows
 from refprior.report._matrix import Matrix, matrix_rows
 
 SCORES = [
@@ -33,6 +35,7 @@ MATRIX = [
     ["vehicles_1", "–", "-1.234", "-0.123", "-1.609"],
     ["large_natural_outdoor_scenes", "-1.234", "–", "-0.123", "-1.609"],
 ]
+CLASSES = class_rows(torch.tensor([[58, 2, 0], [7, 1043, 0], [0, 0, 0]]), ["cat", "large_natural_scenes", "dog"])
 CONSENSUS = [["weights", "test %", "validation %", "stability %"], ["ema", "95.8", "–", "99.1"]]
 RANKING = [
     ["source", "points from the median of the row", "best source of so many targets"],
@@ -54,7 +57,7 @@ def printed(rows: list[list[str]], width: int, keys: int) -> str:
 
 
 @pytest.mark.parametrize("width", [60, 72, 80, 100, 120, 200])
-@pytest.mark.parametrize(("rows", "keys"), [(SCORES, 3), (RESULTS, 1), (MANY, 1), (MATRIX, 1)])
+@pytest.mark.parametrize(("rows", "keys"), [(SCORES, 3), (RESULTS, 1), (MANY, 1), (MATRIX, 1), (CLASSES, 1)])
 def test_nothing_is_cut_at_any_width(rows: list[list[str]], keys: int, width: int) -> None:
     text = printed(rows, width, keys)
     assert "…" not in text
@@ -69,6 +72,7 @@ def test_nothing_is_cut_at_any_width(rows: list[list[str]], keys: int, width: in
 def test_every_table_at_eighty_columns() -> None:
     """The expected text is tables_80.txt: look at it, and write it again, when a table changes."""
     kinds = {"scores": (SCORES, 3), "consensus": (CONSENSUS, 1), "results": (RESULTS, 1), "many": (MANY, 1)}
+    kinds |= {"classes": (CLASSES, 1)}
     kinds |= {"matrix": (matrix_rows(PAIRS), 1), "ranking": (RANKING, 1), "before": (MATRIX, 1)}
     text = "\n".join(f"{name}\n{printed(rows, 80, keys)}" for name, (rows, keys) in kinds.items())
     lines = [line.rstrip() for line in text.splitlines()]

@@ -1,9 +1,12 @@
 """Labelled data sets, and parts of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from refprior.data import FewLabels
 from refprior.data._data_set import DataSet, data_set, foreign_images, held_out, subset
 from refprior.data._error import DataError
 
@@ -66,3 +69,17 @@ def test_what_cannot_be_is_named_with_its_numbers(data: DataSet) -> None:
         data_set("toy", "abc", (IMAGES, LABELS), (IMAGES, LABELS))
     with pytest.raises(ValueError, match="toy test label -1 at index 0"):
         data_set("toy", "abcd", (IMAGES, LABELS), (IMAGES, LABELS - 1))
+
+
+def test_names_stay_with_their_images_through_every_division() -> None:
+    """Every name is the index that its image knows: in the pool of a task they still are the same."""
+    everything = held_out("toy", "abcd", (IMAGES, LABELS), 8, [str(i) for i in range(400)])
+    assert [int(name) for name in everything.names] == index(everything.train.images)
+    more = replace(everything, unlabelled=everything.test.images, names=(*everything.names, *"abcdefgh"))
+    for few in (FewLabels(more, labels=8, validation=4), FewLabels(more, labels=4, classes=(3, 1), imbalance=3)):
+        task = few()
+        assert [int(name) for name in task.names[:-8]] == index(task.unlabelled[:-8])
+        assert task.names[-8:] == tuple("abcdefgh")
+    assert FewLabels(more, labels=4, classes=(3, 1), foreign=5)().names == ()
+    with pytest.raises(DataError, match="toy: 2 names for 392 images"):
+        replace(everything, names=("a", "b"))

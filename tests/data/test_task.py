@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from refprior.data import Standardise, fingerprint
-from refprior.data._task import Task, task_from_arrays
+from refprior.data._task import Task, called, task_from_arrays
 
 RANDOM = np.random.RandomState(0)
 IMAGES = RANDOM.randint(0, 256, (3000, 3, 5, 4)).astype(np.uint8)
@@ -142,3 +142,14 @@ def test_what_no_run_could_use_is_refused() -> None:
         task(labelled=(IMAGES[:0], LABELS[:0]), unlabelled=IMAGES[:0], classes=["a", "b", "c"])
     with pytest.raises(ValueError, match=r"labels must be a row of numbers, got \(6, 1\)"):
         task(labelled=(IMAGES[:6], LABELS[:6, None]))
+
+
+def test_names_are_as_many_as_what_they_name() -> None:
+    rows = {"labelled": (IMAGES[:6, 0, 0], LABELS[:6]), "unlabelled": IMAGES[6:9, 0, 0], "test": None}
+    made = task(**rows, names=["a", "b", "c"], features=["w", "x", "y", "z"])
+    assert (called(made, 1), called(task(), 7), called(task(**rows), 7)) == ("b", "image 7", "input 7")
+    assert made.to(torch.device("cpu")).names == ("a", "b", "c")
+    with pytest.raises(ValueError, match="2 names for 3 unlabelled inputs"):
+        task(**rows, names=["a", "b"])
+    with pytest.raises(ValueError, match=r"3 names of features for inputs of \(4,\)"):
+        task(**rows, features=["a", "b", "c"])

@@ -150,7 +150,7 @@ def test_without_plotly_nothing_is_computed(tmp_path: Path, monkeypatch: pytest.
 def test_bad_input_is_refused_in_words(tmp_path: Path) -> None:
     one, other = film(tmp_path / "one"), film(tmp_path / "other", seed=1)
     with pytest.raises(
-        ValueError, match=r"one .* and .*other .* are predictions on different images: embed them apart"
+        ValueError, match=r"one .* and .*other .* are predictions on different inputs: embed them apart"
     ):
         write_embedding([one, other], tmp_path / "page.html")
     with pytest.raises(ValueError, match="3 components need at least 4 particles, got 3"):
@@ -179,10 +179,10 @@ def test_numbers_that_are_none_never_reach_the_page(tmp_path: Path) -> None:
         ValueError, match=r"step-00000000\.safetensors has predictions \(60, 30, 3\) and prior weights \(7,\)"
     ):
         Film(tmp_path, one.probe, one.classes, (short,))
-    with pytest.raises(ValueError, match=r"the run \(particles, images, classes\) \(60, 30, 2\)"):
+    with pytest.raises(ValueError, match=r"the run \(particles, inputs, classes\) \(60, 30, 2\)"):
         Film(tmp_path, replace(one.probe, labels=one.probe.labels % 2), ("a", "b"), one.snapshots)
     for labels in (one.probe.labels + 1, one.probe.labels - 1, one.probe.labels.float()):
-        with pytest.raises(ValueError, match="the labels of the images must be whole numbers from 0 to 2"):
+        with pytest.raises(ValueError, match="the labels of the inputs must be whole numbers from 0 to 2"):
             Film(tmp_path, replace(one.probe, labels=labels), one.classes, one.snapshots)
 
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
+import pytest
 import torch
 from torch import nn
 
@@ -11,7 +12,7 @@ from refprior.methods import Supervised
 from refprior.networks import MLP
 from refprior.particles import Particles
 from refprior.posterior import scores
-from refprior.training import Recipe, train
+from refprior.training import Evaluation, Recipe, Record, train
 from refprior.training._evaluate import evaluate_all, evenly_spaced, log_probabilities
 from tests.training.recipes import DIGITS, digits, perceptron, transferring
 
@@ -39,7 +40,7 @@ def test_predictions_are_of_the_targets_own_outputs() -> None:
 
 def test_all_parts_are_scored_with_both_kinds_of_weights() -> None:
     run = train(perceptron())
-    found = evaluate_all(run.recipe, run.task, run.normaliser, raw=run.particles, ema=run.ema)
+    found = evaluate_all(run.recipe, run.task, run.normaliser, raw=run.particles, ema=run.ema, last=True)
     assert found == run.result.evaluation
     for name, part in {"test": run.task.test, "validation": run.task.validation}.items():
         for weights, particles in {"ema": run.ema, "raw": run.particles}.items():
@@ -90,3 +91,21 @@ def test_consensus_of_the_run_is_scored_where_the_recipe_says_so() -> None:
 def test_images_are_taken_at_equal_intervals() -> None:
     assert evenly_spaced(torch.arange(11), 3).tolist() == [0, 5, 10]
     assert evenly_spaced(torch.arange(3), 10).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("readout", ["outputs", "consensus"])
+def test_the_last_record_has_the_confusion_matrix_of_what_is_scored(readout: str) -> None:
+    run = train(perceptron(readout=readout, particles=4))
+    *earlier, last = [record.evaluation for record in run.history if record.evaluation is not None]
+    assert all(evaluation.confusion is None for evaluation in earlier)
+    assert last.confusion is not None
+    counts = torch.tensor(last.confusion)
+    assert counts.sum(1).tolist() == torch.bincount(run.task.held_out.labels).tolist()
+    assert (counts.trace() / counts.sum()).item() == pytest.approx(last.accuracy)
+    assert Record.from_dict(run.result.to_dict()).evaluation == last
+
+
+@pytest.mark.parametrize("confusion", [((1, 2),), ((1, 2), (3,)), ((1, -1), (0, 1))])
+def test_what_is_no_confusion_matrix_is_refused(confusion: tuple[tuple[int, ...], ...]) -> None:
+    with pytest.raises(ValueError, match="the confusion matrix must be square, of counts"):
+        Evaluation(confusion=confusion)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from refprior._words import counted
 from refprior.data._split import without
 from refprior.data._task import Examples, Task, check_labels
 
@@ -29,9 +30,8 @@ class Answered:
         for name in ("asked", "answers"):
             object.__setattr__(self, name, tuple(int(number) for number in getattr(self, name)))
         if len(self.asked) != len(self.answers) or len(set(self.asked)) < len(self.asked):
-            raise ValueError(
-                f"{len(self.answers)} answers for {len(set(self.asked))} different inputs: each needs one answer"
-            )
+            inputs = counted(len(set(self.asked)), "different input")
+            raise ValueError(f"{counted(len(self.answers), 'answer')} for {inputs}: each needs one")
 
     def __call__(self) -> Task:
         """Read the task, and move what was answered."""

@@ -15,6 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from refprior._files import write_text
+from refprior.data._task import noun
 from refprior.report._film import COLOURS, write_animation, write_picture
 from refprior.report._scene import Cloud, Scene, scene
 from refprior.report._table import Tell, silent
@@ -105,13 +106,13 @@ def summary(seen: Scene) -> str:
     cloud = seen.clouds[0]
     whose = f"{cloud.name}: " if len(seen.clouds) > 1 else ""
     trained = f" (trained with {cloud.trained_order}: too many labelings)" if cloud.order < cloud.trained_order else ""
-    kind = "test" if seen.known else "unlabelled"
+    kind, what = "test" if seen.known else "unlabelled", noun(tuple(seen.images.shape[1:]))
     held = ", ".join(f"{100 * share:.1f}" for share in seen.explained)
     return (
         f"{whose}{cloud.coordinates.shape[1]} particles, order {cloud.order}{trained}: "
         f"I = {cloud.information[-1]:.3f} of at most {_largest(cloud, seen):.3f} nats on {len(seen.all_labels)} {kind} "
-        f"images at step {cloud.steps[-1]}, {100 * cloud.constant[-1]:.1f} % constant particles. Distances seen are at "
-        f"most the Hellinger distances: the axes hold {held} % of the variance ({100 * sum(seen.explained):.1f} % "
+        f"{what}s at step {cloud.steps[-1]}, {100 * cloud.constant[-1]:.1f} % constant particles. Distances seen are "
+        f"at most the Hellinger distances: the axes hold {held} % of the variance ({100 * sum(seen.explained):.1f} % "
         "together)."
     )
 
@@ -133,6 +134,7 @@ def _data(seen: Scene) -> dict[str, Any]:
         "outputs": seen.outputs,
         "named": seen.named,
         "known": seen.known,
+        "noun": noun(tuple(seen.images.shape[1:])),
         "landmarks": seen.landmarks,
         "distances": seen.distances,
         "labels": seen.all_labels,

@@ -157,4 +157,6 @@ def _table(cells: Sequence[Sequence[str]], kind: str = "") -> str:
     head, *body = cells
     lines = ["<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in head) + "</tr>"]
     lines += ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body]
-    return f"<div class='wide{kind}{' high' if len(cells) > _HIGH else ''}'><table>" + "\n".join(lines) + "</table></div>"
+    return (
+        f"<div class='wide{kind}{' high' if len(cells) > _HIGH else ''}'><table>" + "\n".join(lines) + "</table></div>"
+    )

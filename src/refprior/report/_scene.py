@@ -1,6 +1,6 @@
 """Runs in the space of predictions: snapshots → coordinates and what is known of every particle, as plain arrays."""
 
-# S snapshots, K particles, n probe images, m shown images, C classes
+# S snapshots, K particles, n probe inputs, m shown inputs, C classes
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from refprior.posterior import accuracy, consensus, match, output_code
 from refprior.report._table import Tell, silent
 from refprior.training._snapshot import UNKNOWN, Film, Snapshot
 
-SHOWN = 8  # images whose predictions are shown for a single particle
+SHOWN = 8  # inputs whose predictions are shown for a single particle
 MOST_PROBABILITIES = 10**8  # of labelings per snapshot; more would take minutes for a number next to the picture
 Array = np.ndarray
 
@@ -26,18 +26,18 @@ Array = np.ndarray
 class Particle:
     """What a colour can show of each particle at each snapshot: (S, K) each."""
 
-    accuracy: Array  # NaN where the images have no labels
-    entropy: Array  # mean over images, as a share of log C
+    accuracy: Array  # NaN where the inputs have no labels
+    entropy: Array  # mean over inputs, as a share of log C
     balance: Array  # entropy of the mean prediction as a share of log C: 0 is a constant particle
 
 
 @dataclass(frozen=True)
 class ImageMap:
-    """The images as all particles together see them, and their clusters."""
+    """The inputs as all particles together see them, and their clusters."""
 
     coordinates: Array  # (S, n, 2) along the axes of the last snapshot
     clusters: Array  # (n,) of the last snapshot, named by the class that they match best, if the labels are known
-    accuracy: float | None  # share of images whose cluster is their class; None if the labels are not known
+    accuracy: float | None  # share of inputs whose cluster is their class; None if the labels are not known
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Cloud:
     steps: list[int]
     coordinates: Array  # (S, K, 3)
     particle: Particle
-    predictions: Array  # (S, K, m, C) probabilities on the shown images
-    information: list[float]  # of tuples of probe images, in nats, one value per snapshot
+    predictions: Array  # (S, K, m, C) probabilities on the shown inputs
+    information: list[float]  # of tuples of probe inputs, in nats, one value per snapshot
     conditional_entropy: list[float]
     constant: list[float]  # share of constant particles
     consensus: ImageMap
@@ -77,22 +77,22 @@ class Scene:
     classes: tuple[str, ...]
     outputs: tuple[str, ...]  # names of the particles' outputs: the classes', or numbers where no label named them
     images: Tensor  # (m, *shape)
-    labels: list[int]  # (m,) of the shown images
-    all_labels: list[int]  # (n,) of the probe images
-    known: bool  # whether the images have labels
-    landmarks: dict[str, list[float]]  # models that are certain: of the truth, and of one class for all images
+    labels: list[int]  # (m,) of the shown inputs
+    all_labels: list[int]  # (n,) of the probe inputs
+    known: bool  # whether the inputs have labels
+    landmarks: dict[str, list[float]]  # models that are certain: of the truth, and of one class for all inputs
     distances: dict[str, float]  # Hellinger distance of each from the space of the axes
 
     @property
     def named(self) -> bool:
-        """Whether outputs are classes and the images have labels, so that a particle can be right."""
+        """Whether outputs are classes and the inputs have labels, so that a particle can be right."""
         return self.known and self.outputs == self.classes
 
 
 def scene(
     films: Sequence[Film], names: Sequence[str], orders: Sequence[int], named: bool = True, tell: Tell = silent
 ) -> Scene:
-    """Films of the same images along common axes. named: the particles' outputs are the classes."""
+    """Films of the same inputs along common axes. named: the particles' outputs are the classes."""
     for one, other in pairwise(films):
         _check_same_images(one, other)
     axes = _common_axes([film.snapshots[-1] for film in films])
@@ -118,15 +118,15 @@ def scene(
 
 
 def _constant(labels: Tensor, outputs: tuple[str, ...]) -> dict[str, Tensor]:
-    """One output for all images: (n,) each."""
+    """One output for all inputs: (n,) each."""
     return {f"always {name}": torch.full_like(labels, c) for c, name in enumerate(outputs)}
 
 
 def _check_same_images(one: Film, other: Film) -> None:
     if one.classes != other.classes or not torch.equal(one.probe.images, other.probe.images):
         raise ValueError(
-            f"{one.path} ({len(one.probe)} images, classes {', '.join(one.classes)}) and {other.path} "
-            f"({len(other.probe)} images, classes {', '.join(other.classes)}) are predictions on different images: "
+            f"{one.path} ({len(one.probe)} inputs, classes {', '.join(one.classes)}) and {other.path} "
+            f"({len(other.probe)} inputs, classes {', '.join(other.classes)}) are predictions on different inputs: "
             "embed them apart"
         )
 
@@ -138,7 +138,7 @@ def _common_axes(snapshots: Sequence[Snapshot]) -> Components:
 
 
 def _shown(labels: Tensor) -> Tensor:
-    """A few images, of all classes in turn."""
+    """A few inputs, of all classes in turn."""
     order = sorted(range(len(labels)), key=lambda i: (int((labels[:i] == labels[i]).sum()), int(labels[i])))
     return torch.tensor(order[:SHOWN])
 
@@ -186,7 +186,7 @@ def affordable_order(order: int, particles: int, images: int, classes: int) -> i
 
 
 def _entropies(shot: Snapshot, order: int) -> tuple[float, float]:
-    """The information of eq:ref_ssl and its second term, on tuples of probe images."""
+    """The information of eq:ref_ssl and its second term, on tuples of probe inputs."""
     information = information_of_tuples(shot.log_p, shot.log_prior, order).mean().item()
     images = shot.log_p.shape[1] // order * order
     conditional = order * average(entropy(shot.log_p[:, :images]).mean(-1), shot.log_prior).item()

@@ -1,10 +1,10 @@
-"""Snapshots: what all particles predict on a few fixed images, now and then while they train.
+"""Snapshots: what all particles predict on a few fixed inputs, now and then while they train.
 
 `snapshots/step-N.safetensors` holds the log-probabilities and the prior's log-weights, `snapshots/probe.safetensors`
-the images and their labels. A run that kept no snapshots is seen through its checkpoints.
+the inputs and their labels. A run that kept no snapshots is seen through its checkpoints.
 """
 
-# K particles, n probe images, C classes
+# K particles, n probe inputs, C classes
 
 import hashlib
 import json
@@ -35,8 +35,8 @@ from refprior.training._run import recipe_of, same_task
 from refprior.training._stages import new_particles
 
 FOLDER, PROBE = "snapshots", "probe.safetensors"
-PROBES = 200  # images
-UNKNOWN = -1  # the label of an unlabelled image
+PROBES = 200  # inputs
+UNKNOWN = -1  # the label of an unlabelled input
 _HEAD = 1 << 20  # bytes of names and shapes in a file, at most
 log = logging.getLogger("refprior")
 
@@ -52,7 +52,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Film:
-    """All snapshots of a run, the first step first, and the images that they are predictions of.
+    """All snapshots of a run, the first step first, and the inputs that they are predictions of.
 
     >>> import refprior as rp
     >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 4, "snapshots": 1})
@@ -68,7 +68,7 @@ class Film:
 
     @property
     def known(self) -> bool:
-        """Whether the images have labels; those of the unlabelled pool have none."""
+        """Whether the inputs have labels; those of the unlabelled pool have none."""
         return bool((self.probe.labels != UNKNOWN).all())
 
     def __post_init__(self) -> None:
@@ -83,15 +83,15 @@ class Film:
 def _check_labels(path: Path, labels: Tensor, classes: int) -> None:
     known = labels if (labels != UNKNOWN).any() else labels[:0]
     if labels.dtype != torch.int64 or ((known < 0) | (known >= classes)).any():
-        raise ValueError(f"{path}: the labels of the images must be whole numbers from 0 to {classes - 1}")
+        raise ValueError(f"{path}: the labels of the inputs must be whole numbers from 0 to {classes - 1}")
 
 
 def _check_snapshot(path: Path, shot: Snapshot, wanted: tuple[int, ...]) -> None:
-    """Of the run's particles, images and classes, and logarithms: -inf is one, NaN is not."""
+    """Of the run's particles, inputs and classes, and logarithms: -inf is one, NaN is not."""
     if shot.log_p.shape != wanted or shot.log_prior.shape != wanted[:1]:
         raise ValueError(
             f"{path} has predictions {tuple(shot.log_p.shape)} and prior weights {tuple(shot.log_prior.shape)}, "
-            f"the run (particles, images, classes) {wanted}: not of one run"
+            f"the run (particles, inputs, classes) {wanted}: not of one run"
         )
     kinds = (shot.log_p, shot.log_prior)
     if not all(values.is_floating_point() and (values < torch.inf).all() for values in kinds):
@@ -104,7 +104,7 @@ def steps(recipe: Recipe) -> set[int]:
 
 
 def probe(task: Task) -> Examples:
-    """Images at equal intervals of the test part; of the unlabelled pool, their labels UNKNOWN, if there is none."""
+    """Inputs at equal intervals of the test part; of the unlabelled pool, their labels UNKNOWN, if there is none."""
     part = task.labelled if task.test is None else task.test
     if task.test is None and len(task.unlabelled):
         part = Examples(task.unlabelled, torch.full((len(task.unlabelled),), UNKNOWN, device=task.unlabelled.device))
@@ -186,7 +186,7 @@ def _file(run: Path, step: int) -> Path:
 
 
 def _read_probe(path: Path, size: int) -> tuple[Examples, tuple[str, ...]]:
-    """The images with their labels, and the names of the classes."""
+    """The inputs with their labels, and the names of the classes."""
     tensors, metadata = _read(path, PROBES * (size + 1), "images", "labels")
     try:
         names = json.loads(metadata.get("classes", "null"))

@@ -1,0 +1,57 @@
+"""Answers move inputs from the pool to the labelled part, and a record of it reads back."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from refprior.data import Answered, FewLabels, fingerprint
+from refprior.training import Recipe
+from tests.training.recipes import perceptron
+
+FEW = FewLabels("digits", labels=20)
+
+
+def test_answers_move_inputs_and_lose_none() -> None:
+    before, now = FEW(), Answered(FEW, (7, 3), (1, 0))()
+    assert torch.equal(now.labelled.images, torch.cat([before.labelled.images, before.unlabelled[[7, 3]]]))
+    assert now.labelled.labels[-2:].tolist() == [1, 0]
+    kept = [i for i in range(len(before.unlabelled)) if i not in (3, 7)]
+    assert torch.equal(now.unlabelled, before.unlabelled[kept])
+    assert now.test is before.test or torch.equal(now.test.images, before.test.images)  # type: ignore[union-attr]
+
+
+def test_names_go_with_their_inputs() -> None:
+    named = replace(FEW(), names=tuple(f"{i}.png" for i in range(len(FEW().unlabelled))))
+    assert Answered(named, (1,), (0,))().names[:3] == ("0.png", "2.png", "3.png")
+
+
+def test_answers_to_answers_read_back() -> None:
+    twice = Answered(Answered(FEW, (7, 3), (1, 0)), (0,), (5,))
+    recipe = perceptron(task=twice)
+    again = Recipe.from_json(recipe.to_json())
+    assert again.task == twice
+    assert fingerprint(again.read_task()) == fingerprint(twice())
+
+
+def test_answers_about_a_task_of_ones_own_are_written_down_as_such() -> None:
+    recipe = perceptron(task=Answered(FEW(), (7,), (1,)))
+    record = recipe.to_dict()["task"]
+    assert (record["task"]["own"], record["asked"]) == ("refprior.data._task.Task", [7])
+    with pytest.raises(ValueError, match="hand it in, task="):
+        Recipe.from_json(recipe.to_json())
+
+
+@pytest.mark.parametrize(
+    ("asked", "answers", "said"),
+    [
+        ((7, 3), (1,), "1 answer for 2 different inputs: each needs one"),
+        ((7, 7), (1, 1), "2 answers for 1 different input: each needs one"),
+        ((5000,), (1,), "input 5000 is not in the pool of 1177"),
+        ((-1,), (1,), "input -1 is not in the pool of 1177"),
+        ((0,), (10,), r"answered label 10 at index 0 is outside 0 … 9"),
+    ],
+)
+def test_answers_that_do_not_fit_are_refused(asked: tuple[int, ...], answers: tuple[int, ...], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Answered(FEW, asked, answers)()
