@@ -19,7 +19,7 @@ def export(
     ] = "onnx",
 ) -> None:
     """Write a trained model as one graph: inputs as they are stored, of any number, to probabilities."""
-    from refprior.cli._progress import working
+    from refprior._progress import working
     from refprior.training import export as write
     from refprior.training import load_predictor
 

@@ -123,7 +123,7 @@ def _take(folder: Path, labels: Sequence[str], out: Path | None) -> None:
 def _go_on(folder: Path, train: Path, out: Path | None, settings: dict[str, str]) -> None:
     """Train on with all answers in a new run folder."""
     from refprior import labelling
-    from refprior.cli._progress import watching, working
+    from refprior._progress import watching, working
     from refprior.recipes import override
     from refprior.report import write_report
     from refprior.training import Stopped, load

@@ -16,7 +16,7 @@ from refprior.cli._tables import print_table
 from refprior.cli._words import one_line
 
 if TYPE_CHECKING:
-    from refprior.cli._progress import Tell
+    from refprior._progress import Tell
     from refprior.training import Predictor
 
 _SHOWN = 20  # rows of the table in a terminal
@@ -67,7 +67,7 @@ def predict(
     The rows of a table or array are called by their number, from 0; those of several files, FILE:NUMBER. Columns are
     found by their names if the model knows names; else all columns are taken in their order.
     """
-    from refprior.cli._progress import working
+    from refprior._progress import working
     from refprior.training import load_predictor
 
     check_file(out)

@@ -120,12 +120,8 @@ def _train_stage(recipe: Recipe, path: Path, origin: Origin | None, session: Ses
     path.mkdir(exist_ok=True)
     with own_randomness(recipe.seed + 3, session.device):
         task = recipe.read_task().to(session.device)
-<<<<<<< HEAD
         _warn_of_imbalance(recipe, task)
-        state, metrics = _restored(recipe, task, path, origin, session)
-=======
         state, metrics = _restored(recipe, task, path, origin, session, first)
->>>>>>> 0938720 (Labelling that goes on: answers join the labels of a run, and training continues from its weights)
         history = checkpoint.read_history(path)
         if state.step == recipe.steps:
             log.warning("%s is complete: all %d steps are done", path, recipe.steps)
