@@ -102,14 +102,14 @@ def prepared(recipe: Recipe, task: Task, normaliser: Normaliser) -> tuple[Task, 
     """The task to draw from, and what is left to do to its inputs: nothing, if they could be normalised already.
 
     They are not if a view needs them as they are stored, if a run draws fewer inputs than there are, or if they do not
-    fit into half of the free memory.
+    fit into half of the free memory (for a moment they are there twice), or if they are on another device.
     """
     sizes, drawn = part_sizes(recipe.method.needs, task), recipe.labelled_batch + recipe.source_batch
     pool = recipe.tuples * recipe.method.needs.tuple_size * max(1, len(recipe.method.needs.views))
     raw = any(not _takes_normalised(view) for view in (recipe.weak, recipe.strong))
-    if raw or sum(sizes.values()) > recipe.steps * (drawn + pool):
+    if raw or task.unlabelled.device.type != "cpu" or sum(sizes.values()) > recipe.steps * (drawn + pool):
         return task, normaliser
-    example = normaliser(task.training_images[0][:1] if len(task.labelled) else task.unlabelled[:1])
+    example = normaliser(next(part for part in task.training_images if len(part))[:1])
     if sum(sizes.values()) * math.prod(example.shape[1:]) * example.element_size() > available_memory() / 2:
         return task, normaliser
     ready = copy(task)  # not a checked task: its other parts are as they were
