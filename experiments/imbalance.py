@@ -72,7 +72,7 @@ def told(shares: Tensor, **more: float) -> ReferencePrior:
 
 def recalls(trained: Run, part: Examples, corrected: Tensor | None) -> Tensor:
     """Of every class, by the EMA ensemble: (C,)."""
-    log_p = torch.from_numpy(trained.predict(part.images)).log()
+    log_p = torch.from_numpy(trained.predict_proba(part.images)).log()
     if corrected is not None:
         log_p = change_class_prior(log_p, corrected, torch.ones(10))
     right = (log_p.argmax(-1) == part.labels).double()
