@@ -201,8 +201,8 @@ def test_train_evaluate_report(tmp_path: Path) -> None:
     assert (tmp_path / "most.png").read_bytes().startswith(b"\x89PNG")
     assert re.search(r"^test part, 600 images$", evaluated.stdout, re.MULTILINE)
     assert re.search(r"^validation part, 300 images$", evaluated.stdout, re.MULTILINE)
-    table = evaluated.stdout.partition("Each class")[2]
-    assert len(re.findall(r"^[0-9] +(?:\d+\.\d|–) +\d+\.\d +\d+\.\d +60 ", table, re.MULTILINE)) == 10
+    each = evaluated.stdout.partition("Each class")[2]
+    assert len(re.findall(r"^[0-9] +(?:\d+\.\d|–) +\d+\.\d +\d+\.\d +60 ", each, re.MULTILINE)) == 10
     assert len(re.findall(r"(?:ema|raw)\s+(?:prior|likelihood)\s+\w+\s+\d+\.\d", evaluated.stdout)) == 10
     reported = refprior("report", "runs", "--format", "markdown", cwd=tmp_path)
     assert reported.returncode == 0, reported.stderr

@@ -1,6 +1,7 @@
 """Run folders made by hand, so that every number in them is known."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ def write_run(
     *,
     entropies: bool = True,
     defaults: dict[str, Any] | None = None,
+    confusion: tuple[tuple[int, ...], ...] | None = None,
 ) -> None:
     """A finished run of 20 steps with two evaluations."""
     settings = settings or {}
@@ -66,7 +68,7 @@ def write_run(
             loss=1.0,
             seconds=step / 10,
             terms=dict(terms),
-            evaluation=evaluation(accuracy),
+            evaluation=replace(evaluation(accuracy), confusion=confusion if step == 20 else None),
         )
         for step in (10, 20)
     ]
