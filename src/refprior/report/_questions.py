@@ -10,7 +10,7 @@ from refprior.report._figures import plain
 from refprior.report._inputs import draw_input
 from refprior.training import Run
 
-_LETTERS = 24  # of a name above its tile
+_LETTERS = 19  # of a name above its tile
 _CLASSES = 300  # letters of the names of all classes
 
 
@@ -39,5 +39,5 @@ def questions_figure(run: Run, questions: Questions, columns: int = 5) -> Figure
         axes = figure.add_subplot(lines, columns, place)
         draw_input(axes, run.task.unlabelled[index], run.task.features)
         name = called(run.task, index)
-        axes.set_title(plain(f"{place}. {name if len(name) <= _LETTERS else f'…{name[1 - _LETTERS :]}'}"), fontsize=9)
+        axes.set_title(plain(f"{place}. {name if len(name) <= _LETTERS else f'…{name[1 - _LETTERS :]}'}"), fontsize=8)
     return figure
