@@ -10,9 +10,9 @@ from refprior.data import read
 from refprior.data._duplicates import duplicates
 from refprior.data._error import DataError
 from refprior.data._sets import (
-    CLASS_COUNTS,
     DATA_SETS,
     FIVE_SUPERCLASSES,
+    KNOWN,
     SUPERCLASSES,
     read_fashion_mnist,
     read_mnist,
@@ -86,9 +86,9 @@ def test_fashion_mnist_has_its_own_classes(tmp_path: Path) -> None:
 def test_the_numbers_of_classes_known_beforehand_are_right(tmp_path: Path) -> None:
     for name in ("mnist", "fashion-mnist"):
         write_mnist(tmp_path / name)
-        assert len(read(name, tmp_path).classes) == CLASS_COUNTS[name]
-    assert len(read("digits").classes) == CLASS_COUNTS["digits"]
-    assert set(CLASS_COUNTS) <= set(DATA_SETS)
+        assert len(read(name, tmp_path).classes) == KNOWN[name].classes
+    assert len(read("digits").classes) == KNOWN["digits"].classes
+    assert set(KNOWN) == set(DATA_SETS)
 
 
 def test_the_paper_names_five_of_twenty_superclasses() -> None:

@@ -14,6 +14,7 @@ from refprior.data._folder import image_folder
 from refprior.data._location import data_folder
 from refprior.data._normalise import Identity, Normaliser, PrincipalComponents, Standardise
 from refprior.data._sets import read
+from refprior.data._survey import FoundFolder, Survey, survey
 from refprior.data._task import Examples, Task, task_from_arrays
 from refprior.data._transfer import transfer_task
 
@@ -23,11 +24,13 @@ __all__ = [
     "DataSet",
     "Examples",
     "FewLabels",
+    "FoundFolder",
     "Identity",
     "Normaliser",
     "Pair",
     "PrincipalComponents",
     "Standardise",
+    "Survey",
     "Task",
     "TaskRecord",
     "data_folder",
@@ -37,6 +40,7 @@ __all__ = [
     "image_folder",
     "read",
     "read_npz",
+    "survey",
     "task_from_arrays",
     "transfer_task",
 ]

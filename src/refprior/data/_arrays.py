@@ -1,5 +1,6 @@
 """The user's own data: numpy `.npz` files and torch data sets."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,18 +9,22 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from refprior._kinds import Kind
 from refprior.data._data_set import DataSet, data_set, held_out
 from refprior.data._error import DataError, naming
 from refprior.data._npz import load_arrays
-from refprior.data._task import Examples, numbered
+from refprior.data._task import Examples, examples, numbered
+
+NO_LABEL = -1
 
 
 def read_npz(path: str | Path, test: int | None = None) -> DataSet:
-    """A data set from arrays `images` and `labels` in a `.npz` file.
+    """A data set from the arrays `labels` and `images`, or `inputs`, in a `.npz` file.
 
-    Images are (n, height, width), channels last or channels first. The array `split` says which are to train (0) and
-    which to test (1); without it, `test` images in all, equally many per class, are drawn. `classes` may name the
-    classes.
+    Images are (n, height, width), channels last or channels first; vectors are (n, features). Label -1 says that there
+    is none, and the array `unlabelled` may hold more inputs without labels. The array `split` says which inputs are to
+    train (0) and which to test (1); without it, `test` of them in all, equally many per class, are drawn, or none.
+    `classes` may name the classes.
 
     >>> import numpy as np
     >>> import refprior as rp
@@ -27,7 +32,7 @@ def read_npz(path: str | Path, test: int | None = None) -> DataSet:
     >>> len(rp.data.read_npz("mine.npz", test=4).train)
     16
     """
-    arrays = load_arrays(path, ("images", "labels"), ("split", "classes"))
+    arrays = load_arrays(path, ("labels",), ("images", "inputs", "unlabelled", "split", "classes"))
     with naming(path):
         return _data_set(Path(path).stem, arrays, test)
 
@@ -82,17 +87,42 @@ def _from_pixels(pixels: np.ndarray) -> Tensor:
 
 
 def _data_set(name: str, arrays: dict[str, np.ndarray], test: int | None) -> DataSet:
-    images, labels = channels_first(arrays["images"]), arrays["labels"]
+    if len({"images", "inputs"} & set(arrays)) != 1:
+        raise DataError("needs an array `images` or `inputs`, one of them")
+    inputs, labels = _inputs(arrays["images" if "images" in arrays else "inputs"]), arrays["labels"]
     for key in ("labels", "split"):
         if key in arrays:
-            check_column(arrays[key], key, len(images))
-    classes = class_names(arrays["classes"]) if "classes" in arrays else numbered("the", labels)
-    if "split" in arrays:
-        train, kept = split_parts(arrays["split"])
-        return data_set(name, classes, (images[train], labels[train]), (images[kept], labels[kept]))
-    if test is None:
-        raise DataError("has no array `split` (0 train, 1 test): give test=, how many test images to draw")
-    return held_out(name, classes, (images, labels), test)
+            check_column(arrays[key], key, len(inputs))
+    train, kept = split_parts(arrays.get("split", np.zeros(len(inputs), np.int64)))
+    if kept.any() and test is not None:
+        raise DataError(f"has a test part of its own, in `split`: leave test out, got test={test}")
+    without = labels == NO_LABEL
+    if (without & kept).any():
+        raise DataError(f"input {np.argmax(without & kept)} is to test and has no label")
+    known = labels[~without]
+    classes = class_names(arrays["classes"]) if "classes" in arrays else numbered("the", known)
+    kind: Kind | None = "vectors" if inputs.ndim == 2 else None
+    if kept.any():
+        there = train & ~without
+        data = data_set(name, classes, (inputs[there], labels[there]), (inputs[kept], labels[kept]), kind=kind)
+    else:
+        data = held_out(name, classes, (inputs[~without], known), test or 0, kind=kind)
+    return replace(data, unlabelled=_pool(name, inputs[train & without], arrays.get("unlabelled")))
+
+
+def _inputs(array: np.ndarray) -> np.ndarray:
+    return array if array.ndim == 2 and array.size else channels_first(array)
+
+
+def _pool(name: str, rows: np.ndarray, more: np.ndarray | None) -> Tensor | None:
+    """Inputs without labels: rows whose label says so, and those of an array of their own."""
+    if more is not None and len(more):
+        more = _inputs(more)
+        if (more.shape[1:], more.dtype) != (rows.shape[1:], rows.dtype):
+            there, here = (f"{array.shape[1:]} {array.dtype}" for array in (rows, more))
+            raise DataError(f"unlabelled inputs are {here}, the others {there}")
+        rows = np.concatenate([rows, more])
+    return examples(f"{name} unlabelled", rows, np.zeros(len(rows), np.int64)).images if len(rows) else None
 
 
 def check_column(values: np.ndarray, key: str, count: int) -> None:

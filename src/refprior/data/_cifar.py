@@ -81,7 +81,7 @@ def read_cifar10(folder: str | Path | None = None) -> DataSet:
     images = np.concatenate([p.images for p in parts])
     labels = np.concatenate([p.labels for p in parts])
     with naming(files.where):
-        return data_set("cifar10", CIFAR10_CLASSES, (images, labels), (test.images, test.labels))
+        return data_set("cifar10", CIFAR10_CLASSES, (images, labels), (test.images, test.labels), kind="photos")
 
 
 def read_cifar100(folder: str | Path | None = None) -> DataSet:
@@ -91,7 +91,7 @@ def read_cifar100(folder: str | Path | None = None) -> DataSet:
     test = _records(files, "test", 10_000, (20, 100))
     fine, coarse = _names(files)
     with naming(files.where):
-        data = data_set("cifar100", fine, (train.images, train.labels), (test.images, test.labels))
+        data = data_set("cifar100", fine, (train.images, train.labels), (test.images, test.labels), kind="photos")
     return replace(data, groups=superclass_members(train.labels, train.coarse, coarse))
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from refprior._kinds import Kind
 from refprior._words import in_short
 from refprior.data._error import DataError
 from refprior.data._split import per_class, without
@@ -28,19 +29,23 @@ class DataSet:
     name: str
     classes: tuple[str, ...]
     train: Examples
-    test: Examples
+    test: Examples | None = None
     unlabelled: Tensor | None = None  # further images without labels
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # named sets of classes: superclasses
     names: tuple[str, ...] = ()  # of the images to train with, then of those without labels: files
+    validation: Examples | None = None  # where the makers have kept one apart
+    kind: Kind | None = None  # what the images show, by which `rp.views.default_views` chooses; None: unknown
 
     def __post_init__(self) -> None:
         for name in self.classes:
             if not isinstance(name, str) or not name.isprintable():
                 raise DataError(f"{self.name}: the name of a class is {in_short(repr(name))}, expected printable text")
-        for part, them in (("train", self.train), ("test", self.test)):
+        for part, them in (("train", self.train), ("test", self.test), ("validation", self.validation)):
+            if them is None:
+                continue
             check_labels(f"{self.name} {part}", them.labels, len(self.classes))
             counts = torch.bincount(them.labels, minlength=len(self.classes))
-            if not counts.all():
+            if not counts.all() and part != "validation":
                 empty = int(counts.argmin())
                 raise DataError(f"{self.name}: class {empty} ({self.classes[empty]}) has no {part} images")
         images = len(self.train) + (0 if self.unlabelled is None else len(self.unlabelled))
@@ -48,9 +53,17 @@ class DataSet:
             raise DataError(f"{self.name}: {len(self.names)} names for {images} images")
 
 
-def data_set(name: str, classes: Sequence[str], train: tuple[Array, Array], test: tuple[Array, Array]) -> DataSet:
-    """From arrays of images (n, channels, height, width) and integer labels."""
-    return DataSet(name, tuple(classes), examples(f"{name} train", *train), examples(f"{name} test", *test))
+def data_set(
+    name: str,
+    classes: Sequence[str],
+    train: tuple[Array, Array],
+    test: tuple[Array, Array] | None,
+    *,
+    kind: Kind | None = None,
+) -> DataSet:
+    """From arrays of inputs, images (n, channels, height, width) or vectors (n, features), and integer labels."""
+    kept = examples(f"{name} test", *test) if test is not None else None
+    return DataSet(name, tuple(classes), examples(f"{name} train", *train), kept, kind=kind)
 
 
 def held_out(
@@ -59,14 +72,22 @@ def held_out(
     everything: tuple[np.ndarray, np.ndarray],
     test: int,
     names: Sequence[str] = (),
+    *,
+    kind: Kind | None = None,
 ) -> DataSet:
-    """A data set without a division of its own: `test` images in all, equally many per class and the same for every
+    """A data set without a division of its own: `test` inputs in all, equally many per class and the same for every
     seed, are its test part."""
-    images, labels = everything
-    chosen = per_class(labels, test, _TEST_SEED, "test")
-    rest = without(len(labels), chosen)
-    data = data_set(name, classes, (images[rest], labels[rest]), (images[chosen], labels[chosen]))
+    inputs, labels = everything
+    rest, chosen = divided(labels, test)
+    kept = (inputs[chosen], labels[chosen]) if test else None
+    data = data_set(name, classes, (inputs[rest], labels[rest]), kept, kind=kind)
     return replace(data, names=tuple(names[i] for i in rest)) if names else data
+
+
+def divided(labels: np.ndarray, test: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of those to train and of the `test` ones to test with, equally many per class and always the same."""
+    chosen = per_class(labels, test, _TEST_SEED, "test")
+    return without(len(labels), chosen), chosen
 
 
 def subset(data: DataSet, members: Sequence[int], name: str | None = None) -> DataSet:
@@ -74,11 +95,12 @@ def subset(data: DataSet, members: Sequence[int], name: str | None = None) -> Da
     if len(set(members)) < len(members) or not set(members) <= set(range(len(data.classes))):
         raise ValueError(f"classes {list(members)} must be different numbers of 0 … {len(data.classes) - 1}")
     classes = tuple(data.classes[m] for m in members)
-    train, test = (_subset(part, members) for part in (data.train, data.test))
+    train = _subset(data.train, members)
+    test, validation = (None if part is None else _subset(part, members) for part in (data.test, data.validation))
     title = name or f"{data.name}-{'-'.join(classes)}"
     kept = np.flatnonzero(np.isin(data.train.labels.numpy(), list(members)))
     names = (*(data.names[i] for i in kept), *data.names[len(data.train) :]) if data.names else ()
-    return replace(data, name=title, classes=classes, train=train, test=test, groups={}, names=names)
+    return replace(data, name=title, classes=classes, train=train, test=test, validation=validation, groups={}, names=names)
 
 
 def foreign_images(data: DataSet, members: Sequence[int], count: int, seed: int) -> Tensor:

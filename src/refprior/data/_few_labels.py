@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
-from refprior._checks import number, whole_number
+from refprior._checks import number, one_of, whole_number
 from refprior.data._data_set import DataSet, foreign_images, subset
-from refprior.data._sets import CLASS_COUNTS, read
+from refprior.data._sets import KNOWN, read
 from refprior.data._split import check_multiple, long_tail, per_class, without
 from refprior.data._task import Examples, Task
 from refprior.data._transfer import transfer_task
@@ -40,14 +40,21 @@ class FewLabels:
     foreign: int = 0  # images of the other classes that are mixed into the pool
     shrink: int = 1  # squares of this many pixels on a side become one pixel
     folder: str | None = None  # where the files are; None: where `refprior data get` puts them
+    test: int | None = None  # of your own data, inputs kept apart to test with; 0: none, None: what `read` does
+    size: int | tuple[int, ...] | None = None  # of a folder's images, (height, width) or one side; None: as the first
+    colour: bool | None = None  # turn a folder's images to colour or to grey; None: as they are
 
     def __post_init__(self) -> None:
         for name in ("data", "folder"):
             if isinstance(getattr(self, name), PathLike):
                 object.__setattr__(self, name, fspath(getattr(self, name)))
-        for name in ("labels", "validation", "foreign"):
+        for name in ("labels", "validation", "foreign", "test"):
             if getattr(self, name) is not None:
                 whole_number(name, getattr(self, name), at_least=0)
+        if self.size is not None:
+            object.__setattr__(self, "size", _two_sides(self.size))
+        if self.colour is not None:
+            one_of("colour", self.colour, (True, False))
         whole_number("shrink", self.shrink, at_least=1)
         whole_number("seed", self.seed, at_least=0)
         number("imbalance", self.imbalance, at_least=1)
@@ -61,7 +68,7 @@ class FewLabels:
 
     def __call__(self) -> Task:
         """Read the data, and divide them."""
-        data = read(self.data, self.folder) if isinstance(self.data, str) else self.data
+        data = self._read()
         members = self._members(data)
         pool = [data.unlabelled] if data.unlabelled is not None else []
         if self.foreign:
@@ -70,11 +77,20 @@ class FewLabels:
             data = subset(data, members, f"{data.name}-{self.classes}" if isinstance(self.classes, str) else None)
         return self._divided(data, pool)
 
+    def _read(self) -> DataSet:
+        if isinstance(self.data, str):
+            size = None if self.size is None else _two_sides(self.size)
+            return read(self.data, self.folder, test=self.test, size=size, colour=self.colour)
+        for name in ("test", "size", "colour"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name} is for data that are read, and {self.data.name!r} is in memory: leave it out")
+        return self.data
+
     def _class_count(self) -> int | None:
         """Where it is known without reading the data."""
         if isinstance(self.classes, tuple):
             return len(self.classes)
-        return CLASS_COUNTS.get(self.data) if isinstance(self.data, str) and self.classes is None else None
+        return KNOWN[self.data].classes if self.data in KNOWN and self.classes is None else None
 
     def _members(self, data: DataSet) -> tuple[int, ...]:
         if self.classes is None:
@@ -91,15 +107,19 @@ class FewLabels:
         parts = [data.train.images[torch.from_numpy(pool)], *extra]
         for images in extra:
             _check_alike(images, parts[0])
-        validation = self._shrunk(data.train[torch.from_numpy(kept)]) if self.validation else None
         named = data.names and not self.foreign
+        if self.validation and data.validation is not None:
+            given = self.validation
+            raise ValueError(f"{data.name} has a validation part of its own: leave validation out, got {given}")
+        validation = data.train[torch.from_numpy(kept)] if self.validation else data.validation
         return Task(
             name=data.name,
             classes=data.classes,
             labelled=self._shrunk(data.train[torch.from_numpy(labelled)]),
             unlabelled=_pooled(torch.cat(parts), self.shrink),
-            test=self._shrunk(data.test),
-            validation=validation,
+            test=self._shrunk(data.test) if data.test is not None else None,
+            validation=self._shrunk(validation) if validation is not None else None,
+            kind=data.kind,
             names=(*(data.names[i] for i in pool), *data.names[len(data.train) :]) if named else (),
         )
 
@@ -135,6 +155,15 @@ class Pair:
     def __call__(self) -> Task:
         """Read both, and join them."""
         return transfer_task(self.source(), self.target())
+
+
+def _two_sides(size: int | tuple[int, ...]) -> tuple[int, int]:
+    """(height, width), of one side or of two."""
+    sides = tuple(size) if isinstance(size, Iterable) else (size, size)
+    if len(sides) != 2:
+        raise ValueError(f"size must be one side or (height, width), got {size!r}")
+    height, width = (whole_number("size", side, at_least=1) for side in sides)
+    return height, width
 
 
 def _pooled(images: Tensor, side: int) -> Tensor:

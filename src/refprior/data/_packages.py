@@ -15,7 +15,7 @@ from PIL import Image
 
 from refprior._words import in_short
 from refprior.data._error import DataError, naming
-from refprior.data._folder import decoded
+from refprior.data._pictures import decoded
 from refprior.data._unpack import content_of, members
 
 _PATIENCE = 1800  # seconds

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from refprior._kinds import Kind
 from refprior.data._arrays import channels_first, check_column, class_names, read_npz, split_parts
 from refprior.data._cifar import read_cifar10, read_cifar100, superclass_members
 from refprior.data._data_set import DataSet, data_set, held_out
@@ -18,7 +20,6 @@ from refprior.data._npz import load_arrays
 from refprior.data._task import check_labels
 
 DIGITS_TEST = 600
-CLASS_COUNTS = dict.fromkeys(("digits", "mnist", "fashion-mnist", "cifar10"), 10)
 FASHION_CLASSES = (
     "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
 )  # fmt: skip
@@ -29,26 +30,63 @@ SUPERCLASSES = (
     "large_natural_outdoor_scenes", "large_omnivores_and_herbivores", "medium_mammals", "non-insect_invertebrates",
     "people", "reptiles", "small_mammals", "trees", "vehicles_1", "vehicles_2",
 )  # fmt: skip
+
+
+class Known(NamedTuple):
+    """What is known of a data set before it is read."""
+
+    classes: int | None
+    shape: tuple[int, int, int]
+    kind: Kind
+
+
+KNOWN = {
+    "digits": Known(10, (1, 8, 8), "digits"),
+    "mnist": Known(10, (1, 28, 28), "digits"),
+    "fashion-mnist": Known(10, (1, 28, 28), "objects"),
+    "cifar10": Known(10, (3, 32, 32), "photos"),
+    "cifar100": Known(None, (3, 32, 32), "photos"),  # five of its twenty superclasses may be all that is there
+}
 _FIVE_FILE = "cifar100_5super.npz"  # the five superclasses alone, as arrays
 _DEBIAN = Path("/usr/share/datasets/fashion-mnist")  # of Debian's package dataset-fashion-mnist
 
 
-def read(data: str, folder: str | Path | None = None) -> DataSet:
+def read(
+    data: str,
+    folder: str | Path | None = None,
+    *,
+    test: int | None = None,
+    size: tuple[int, int] | None = None,
+    colour: bool | None = None,
+) -> DataSet:
     """A data set by its name, from a `.npz` file, or from a folder of images.
 
-    folder: where the files of a named data set are; None: where `refprior data get` puts them.
+    folder: where the files of a named data set are; None: where `refprior data get` puts them. test: how many of your
+    own inputs are kept apart to test with. size and colour: what `image_folder` makes of images.
 
     >>> import refprior as rp
     >>> rp.data.read("digits").classes
     ('0', '1', '2', '3', '4', '5', '6', '7', '8', '9')
     """
     if data in DATA_SETS:
+        if test:
+            raise ValueError(f"{data} has a test part of its own: leave test out, got test={test}")
+        _refuse_pictures(data, size, colour)
         return DATA_SETS[data](folder)
-    if data.endswith(".npz"):
-        return read_npz(data)
     if Path(data).is_dir():
-        return image_folder(data)
-    raise ValueError(f"no data set {data!r}: give {', '.join(DATA_SETS)}, a .npz file or a folder of images")
+        return image_folder(data, test=test, size=size, colour=colour)
+    reader = FILES.get(Path(data).suffix.lower())
+    if reader is None:
+        raise ValueError(
+            f"no data set {data!r}: give {', '.join(DATA_SETS)}, a {' or '.join(FILES)} file or a folder of images"
+        )
+    _refuse_pictures(data, size, colour)
+    return reader(data, test)
+
+
+def _refuse_pictures(data: str, size: tuple[int, int] | None, colour: bool | None) -> None:
+    if size is not None or colour is not None:
+        raise ValueError(f"size and colour are for folders of images, and {data} is none")
 
 
 def read_digits(folder: str | Path | None = None) -> DataSet:
@@ -57,7 +95,7 @@ def read_digits(folder: str | Path | None = None) -> DataSet:
 
     data = load_digits()
     images = np.round(data.images * (255 / 16)).astype(np.uint8)[:, None]
-    return held_out("digits", [str(d) for d in range(10)], (images, data.target), DIGITS_TEST)
+    return held_out("digits", [str(d) for d in range(10)], (images, data.target), DIGITS_TEST, kind="digits")
 
 
 def read_mnist(folder: str | Path | None = None) -> DataSet:
@@ -95,7 +133,11 @@ def _read_five(path: Path) -> DataSet:
         train, test = split_parts(arrays["split"])
         present, fine = np.unique(arrays["fine"], return_inverse=True)
         data = data_set(
-            "cifar100", [names["fine"][i] for i in present], (images[train], fine[train]), (images[test], fine[test])
+            "cifar100",
+            [names["fine"][i] for i in present],
+            (images[train], fine[train]),
+            (images[test], fine[test]),
+            kind="photos",
         )
         return replace(data, groups=superclass_members(fine, arrays["coarse"], names["coarse"]))
 
@@ -113,7 +155,7 @@ def _idx_data_set(name: str, classes: Sequence[str], folders: Sequence[Path]) ->
             raise DataError(f"{labels_file}: label {labels[index]} of image {index} is outside 0 … {len(classes) - 1}")
         parts.append((images[:, None], labels))
     with naming(images_file.parent):
-        return data_set(name, classes, *parts)
+        return data_set(name, classes, *parts, kind=KNOWN[name].kind)
 
 
 def _idx_file(name: str, stem: str, folders: Sequence[Path]) -> Path:
@@ -132,3 +174,4 @@ DATA_SETS: dict[str, Callable[[str | Path | None], DataSet]] = {
     "cifar10": read_cifar10,
     "cifar100": read_superclasses,
 }
+FILES: dict[str, Callable[[str | Path, int | None], DataSet]] = {".npz": read_npz}  # by the end of their names

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from refprior._kinds import Kind
 from refprior._words import in_short
 
 Array = np.ndarray | Tensor
@@ -69,6 +70,7 @@ class Task:
     source_classes: tuple[str, ...] = ()
     names: tuple[str, ...] = ()  # of the unlabelled inputs, where they have any: files
     features: tuple[str, ...] = ()  # of the values of a vector, where they have names: columns
+    kind: Kind | None = None  # what the inputs show, by which `rp.views.default_views` chooses; None: unknown
 
     def __post_init__(self) -> None:
         kind = self.labelled.images.dtype

@@ -4,7 +4,6 @@ A view is any callable (n, *shape), torch.Generator -> (n, *shape); a user's own
 they are stored; one with an attribute `normalised = True` gets what the network would see.
 """
 
-from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -12,12 +11,10 @@ from torch import Tensor
 
 from refprior.views._affine import Distort, Shift, affine, cutout, noise, shift
 from refprior.views._ctaugment import CTAugment
-from refprior.views._defaults import default_views
+from refprior.views._defaults import View, default_views
 from refprior.views._randaugment import RandAugment
 from refprior.views._vectors import Corrupt, Dropout, DropTokens, Noise, SwapNoise
 from refprior.views._weak import FlipCrop, Unchanged
-
-View = Callable[[Tensor, torch.Generator], Tensor]
 
 
 @runtime_checkable

@@ -1,13 +1,13 @@
 """Views of small grey images: shifts, small rotations and scalings, noise and cutout, drawn for every image."""
 
-import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from refprior.views._checks import check_bytes, check_within
+from refprior._checks import number
+from refprior.views._checks import check_bytes, check_hole, check_whole, check_within
 from refprior.views._operations import erase
 
 
@@ -97,7 +97,7 @@ class Shift:
     pixels: int = 1
 
     def __post_init__(self) -> None:
-        check_within(0, math.inf, pixels=self.pixels)
+        check_whole(0, pixels=self.pixels)
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         return shift(images, self.pixels, generator)
@@ -121,14 +121,13 @@ class Distort:
     cutout: int = 2  # pixels
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if not 0 <= value < math.inf:
-                raise ValueError(f"{name} must be at least 0, got {value}")
-        if self.scale >= 1:
-            raise ValueError(f"scale must be below 1, got {self.scale}")
+        check_within(0, degrees=self.degrees, pixels=self.pixels, noise=self.noise)
+        number("scale", self.scale, at_least=0, below=1)
+        check_whole(0, cutout=self.cutout)
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         check_bytes(images)
+        check_hole(self.cutout, images)
         moved = affine(images, self.degrees, self.scale, self.pixels, generator)
         return cutout(noise(moved, self.noise, generator), self.cutout, generator)
 

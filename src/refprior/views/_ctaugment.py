@@ -6,7 +6,6 @@ is always cut out. After each step the rates of the bins that a probe used move 
 
 # n images, D depth, P parameters of an operation (at most 2), V bins (at most 17)
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -16,7 +15,7 @@ from torch import Tensor
 from refprior.views import _operations as operations
 from refprior.views._affine import cutout
 from refprior.views._apply import DRAWS, Table, apply
-from refprior.views._checks import check_bytes, check_within
+from refprior.views._checks import check_bytes, check_hole, check_view, check_whole, check_within
 from refprior.views._motions import rotate, shear_x, shear_y, translate_x, translate_y
 from refprior.views._randaugment import GREY
 from refprior.views._resample import FILTERS, zoom
@@ -109,9 +108,10 @@ class CTAugment:
     rates: Tensor = field(default_factory=full_bank, compare=False, repr=False)  # (operations, P, V)
 
     def __post_init__(self) -> None:
-        check_within(1, math.inf, depth=self.depth)
+        check_view("weak", self.weak)
+        check_whole(1, depth=self.depth)
         check_within(0, 1, threshold=self.threshold, decay=self.decay)
-        check_within(0, math.inf, cutout=self.cutout)
+        check_whole(0, cutout=self.cutout)
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         return self._apply(images, self.draw(len(images), self.weights(), generator), generator)
@@ -172,6 +172,7 @@ class CTAugment:
 
     def _apply(self, images: Tensor, policy: Policy, generator: torch.Generator) -> Tensor:
         check_bytes(images)
+        check_hole(self.cutout, images)
         images = self.weak(images, generator)
         for level in range(self.depth):
             images = apply(images, CTAUGMENT, policy.chosen[:, level], policy.draws[:, level])

@@ -1,6 +1,5 @@
 """RandAugment as in FixMatch: two of 14 operations, each with probability 1/2, then a grey square."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -10,7 +9,7 @@ from torch import Tensor
 from refprior.views import _operations as operations
 from refprior.views._affine import cutout
 from refprior.views._apply import DRAWS, Table, apply
-from refprior.views._checks import check_bytes, check_within
+from refprior.views._checks import check_bytes, check_hole, check_view, check_whole, check_within
 from refprior.views._motions import rotate, shear_x, shear_y, translate_x, translate_y
 from refprior.views._weak import FlipCrop
 
@@ -71,13 +70,15 @@ class RandAugment:
     fill: int = GREY
 
     def __post_init__(self) -> None:
-        check_within(0, math.inf, count=self.count, cutout=self.cutout)
+        check_view("weak", self.weak)
+        check_whole(0, count=self.count, cutout=self.cutout)
         check_within(0, 1, probability=self.probability)
-        check_within(2, math.inf, levels=self.levels)
-        check_within(0, 255, fill=self.fill)
+        check_whole(2, levels=self.levels)
+        check_whole(0, 255, fill=self.fill)
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         check_bytes(images)
+        check_hole(self.cutout, images)
         images = self.weak(images, generator)
         for _ in range(self.count):
             images = apply(images, RANDAUGMENT, *self.draw(len(images), generator))

@@ -4,7 +4,7 @@ import torch
 from PIL import Image, ImageDraw
 from torch import Tensor
 
-from refprior.views._defaults import Strong, Weak
+from refprior.views._defaults import View
 
 WEAK, STRONG = 3, 7  # views of each kind in a row
 ACROSS = 10  # images of a class in a row
@@ -12,7 +12,7 @@ _GAP = 4
 _TITLE = 14  # pixels
 
 
-def view_sheet(images: Tensor, weak: Weak, strong: Strong, seed: int) -> Image.Image:
+def view_sheet(images: Tensor, weak: View, strong: View, seed: int) -> Image.Image:
     """A row for each image, (n, c, h, w) uint8: as it is, weak views, strong views."""
     generator = torch.Generator().manual_seed(seed)
     columns = [images, *(weak(images, generator) for _ in range(WEAK))]

@@ -6,7 +6,6 @@ standard deviation (with `Standardise()`), whatever the units of the data are.
 
 # n inputs
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -53,7 +52,7 @@ class Noise:
     normalised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_within(0, math.inf, scale=self.scale)
+        check_within(0, scale=self.scale)
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         drawn = torch.randn(images.shape, generator=generator, device=images.device)

@@ -1,12 +1,12 @@
 """The weak view of colour images: mirrored or not, and cut out of the image with its border reflected."""
 
-import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from refprior.views._checks import check_within
+from refprior._checks import one_of
+from refprior.views._checks import check_whole
 
 
 def flip_crop(images: Tensor, pad: int, flip: bool, generator: torch.Generator) -> Tensor:
@@ -45,7 +45,8 @@ class FlipCrop:
     flip: bool = True
 
     def __post_init__(self) -> None:
-        check_within(0, math.inf, pad=self.pad)
+        check_whole(0, pad=self.pad)
+        one_of("flip", self.flip, (True, False))
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         return flip_crop(images, self.pad, self.flip, generator)

@@ -1,0 +1,233 @@
+"""Pictures from files: each is decoded upright and at the size that is wanted, several at once, within a memory budget.
+
+Only formats that run nothing are opened, and no more pixels than cameras have.
+"""
+
+import io
+import os
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from refprior._limits import check_memory
+from refprior._words import in_short
+from refprior.data._error import DataError
+
+BUDGET = 256_000_000  # bytes that pictures take together while they are decoded; a larger one is decoded alone
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # Pillow's others run programs, or are rare
+_MOST_PIXELS = 52_000_000  # of one picture
+_MANY_PIXELS, _MOST_PACKED = 4_000_000, 200  # a picture of many pixels has at most so many from each byte of its file
+_LARGEST = 200_000_000  # bytes of one file
+_LARGE_PHOTO = 1_000_000  # pixels; JPEG files of more are decoded at twice the wanted size or a little more
+_DECODING = 8  # bytes for each pixel: what is decoded, and what it is converted to
+_MOST_THREADS = 8
+_ORIENTATION = 0x0112  # the tag of EXIF that says how the camera was held
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_ON_ITS_SIDE = (5, 6, 7, 8)
+
+
+class Look(NamedTuple):
+    """What a picture is once it is read."""
+
+    height: int
+    width: int
+    grey: bool
+
+
+def look(file: Path, colour: bool | None) -> Look:
+    """The size of a picture held upright, and whether it is read as a grey one."""
+    with _quiet(), _picture(file) as picture:
+        height, width = picture.height, picture.width
+        if picture.format != "TIFF" and _orientation(picture) in _ON_ITS_SIDE:  # Pillow turns a TIFF by itself
+            height, width = width, height
+        return Look(height, width, _is_grey(picture, colour))
+
+
+def read_into(images: np.ndarray, files: Sequence[Path], colour: bool | None) -> None:
+    """Fill `images`, (n, 1 or 3, height, width) uint8, in the order of the files; the first bad one is named."""
+    room, grey, size = _Room(BUDGET), images.shape[1] == 1, images.shape[2:]
+
+    def read(index: int) -> None:
+        file = files[index]
+        packed = file.stat().st_size
+        with room.of(packed), _picture(file) as picture:
+            mine, cost = _is_grey(picture, colour), _reduced(picture, size)
+        if mine is not grey:
+            kinds = ("colour", "grey")
+            raise DataError(f"{file} is {kinds[mine]}, {files[0]} {kinds[grey]}; choose colour=True or colour=False")
+        with room.of(packed + cost + 2 * images[index].nbytes), _picture(file) as picture:
+            _reduced(picture, size)
+            images[index] = _pixels(picture, size, grey)
+
+    with _quiet():
+        _in_order(read, len(files))
+
+
+def decoded(content: bytes, colour: bool | None) -> Image.Image:
+    """A grey (L) or colour (RGB) picture; DataError if it is damaged, or larger than a photograph."""
+    with _quiet(), _opened(io.BytesIO(content), len(content)) as picture:
+        return _loaded(picture, _is_grey(picture, colour))
+
+
+class _Room:
+    """Memory that several threads share: each waits until its part is free, or nobody else has any."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._taken = size, 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def of(self, size: int) -> Iterator[None]:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._taken or self._taken + size <= self._size)
+            self._taken += size
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._taken -= size
+                self._changed.notify_all()
+
+
+def _in_order(work: Callable[[int], None], count: int) -> None:
+    """Do work 0 … count - 1 in threads; of several errors, that of the smallest number is raised."""
+    threads = min(_MOST_THREADS, count, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
+    if threads == 1:
+        for number in range(count):
+            work(number)
+        return
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="pictures")
+    try:
+        waiting: deque[Future[None]] = deque()
+        for number in range(count):
+            waiting.append(pool.submit(work, number))
+            if len(waiting) > 2 * threads:
+                waiting.popleft().result()
+        for future in waiting:
+            future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without Pillow's remarks on what it finds beside the pixels. Around threads, not in them: filters are global."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def _picture(file: Path) -> Iterator[Image.Image]:
+    """A picture of which only the header is decoded; errors name the file."""
+    try:
+        size = file.stat().st_size
+        if size > _LARGEST:
+            raise DataError(f"{size:,} bytes, at most {_LARGEST:,} are read")
+        # From memory: asked for more bytes than a file has, as a damaged picture may, a file allocates them first.
+        with _opened(io.BytesIO(file.read_bytes()), size) as picture:
+            yield picture
+    except DataError as error:
+        raise DataError(f"{file}: not a readable image ({error})") from error
+
+
+@contextmanager
+def _opened(stream: IO[bytes], size: int) -> Iterator[Image.Image]:
+    """A picture of which only the header is decoded, and whose errors are ours."""
+    try:
+        with Image.open(stream, formats=_FORMATS) as picture:
+            _check_pixels(picture.width, picture.height, size)
+            yield picture
+    except UnidentifiedImageError as error:
+        raise DataError(f"damaged, or none of {', '.join(_FORMATS)}") from error
+    except (MemoryError, DataError):
+        raise
+    except Exception as error:  # Pillow's decoders raise OSError, SyntaxError, ValueError, struct.error and more
+        raise DataError(in_short(error)) from error
+
+
+def _check_pixels(width: int, height: int, size: int) -> None:
+    """Refuse a picture of more pixels than cameras have, or than belong into a file of its size."""
+    pixels = width * height
+    if pixels > _MOST_PIXELS:
+        raise DataError(f"{width}×{height} pixels, at most {_MOST_PIXELS:,} are read")
+    if pixels > max(_MANY_PIXELS, _MOST_PACKED * size):
+        raise DataError(f"{width}×{height} pixels from {size:,} bytes, more than {_MOST_PACKED} from each byte")
+    check_memory(_DECODING * pixels, "decoding it")
+
+
+def _reduced(picture: Image.Image, size: tuple[int, ...]) -> int:
+    """Have a large photograph decoded smaller, if that is enough; the bytes that decoding takes."""
+    whole = picture.width * picture.height
+    if picture.format == "JPEG" and whole > _LARGE_PHOTO:
+        height, width = size[::-1] if _orientation(picture) in _ON_ITS_SIDE else size
+        picture.draft(None, (2 * width, 2 * height))
+    progressive = "progressive" in picture.info  # its coefficients are all kept until the last is read
+    return _DECODING * (whole if progressive else picture.width * picture.height)
+
+
+def _pixels(picture: Image.Image, size: tuple[int, ...], grey: bool) -> np.ndarray:
+    """Upright, (channels, height, width). It is turned last, when it is small."""
+    shallow = _loaded(picture, grey)
+    orientation = _orientation(picture)
+    height, width = size[::-1] if orientation in _ON_ITS_SIDE else size
+    if (shallow.height, shallow.width) != (height, width):
+        shallow = shallow.resize((width, height), Image.Resampling.BILINEAR)
+    if orientation in _TURNS:
+        shallow = shallow.transpose(_TURNS[orientation])
+    return np.asarray(shallow).reshape(*size, -1).transpose(2, 0, 1)
+
+
+def _orientation(picture: Image.Image) -> int:
+    """How the camera was held, 1 … 8; what cannot be read there says nothing of the pixels."""
+    if picture.format == "PNG":
+        picture.load()  # its EXIF may follow the pixels, whose damage is an error
+    try:
+        found = picture.getexif().get(_ORIENTATION)
+    except MemoryError:
+        raise
+    except Exception:
+        return 1
+    return found if isinstance(found, int) else 1
+
+
+def _is_grey(picture: Image.Image, colour: bool | None) -> bool:
+    if colour is not None:
+        return not colour
+    return picture.mode in ("1", "L", "LA", "I", "F") or picture.mode.startswith("I;16")
+
+
+def _loaded(picture: Image.Image, grey: bool) -> Image.Image:
+    """The pixels as mode L or RGB."""
+    shallow, mode = _eight_bits(picture), "L" if grey else "RGB"
+    shallow.load()
+    return shallow if shallow.mode == mode else shallow.convert(mode)
+
+
+def _eight_bits(picture: Image.Image) -> Image.Image:
+    """Grey levels of 16 bits scaled to 8, which Pillow would clip; what has no fixed scale is refused."""
+    if picture.mode in ("I", "F"):
+        raise DataError(f"pixels of mode {picture.mode} have no scale of grey: save it with 8 or 16 bits per pixel")
+    if not picture.mode.startswith("I;16"):
+        return picture
+    levels = np.array(picture)
+    shallow = np.empty(levels.shape, np.uint8)
+    for row, into in zip(levels, shallow, strict=True):
+        into[:] = (row.astype(np.uint32) + 128) // 257  # 65535 = 257 · 255, rounded to the nearest
+    return Image.fromarray(shallow)
