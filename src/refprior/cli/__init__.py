@@ -12,13 +12,14 @@ from cyclopts import App, Parameter
 from refprior import __version__
 from refprior._words import counted, duration
 from refprior.cli._cells import refuse_failed, settings_of, train_cells, whole_numbers
-from refprior.cli._data import app as data
+from refprior.cli._data import app as data_app
 from refprior.cli._embed import embed
 from refprior.cli._ending import in_one_line, listening, warning_in_one_line
 from refprior.cli._exact import app as exact
 from refprior.cli._export import export
 from refprior.cli._labelling import answer, suggest
 from refprior.cli._matrix import transfer_matrix
+from refprior.cli._own_data import own_data, show_own_data
 from refprior.cli._parameters import whole
 from refprior.cli._paths import check_file, check_folder, check_picture, refuse_empty
 from refprior.cli._predict import predict
@@ -40,7 +41,7 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 
-app.command(data)
+app.command(data_app)
 app.command(exact)
 app.command(embed)
 app.command(predict)
@@ -64,6 +65,24 @@ RecipeName = Annotated[
 Seed = Annotated[
     int, Parameter(converter=whole, help="Seed of the split, the initial weights, the batches and the views.")
 ]
+Data = Annotated[
+    str | None,
+    Parameter(
+        help="Your own data in place of the recipe's: a folder of images, a .npz file, or the name of a data set. "
+        "All its labels are used, or --set labels=N of them."
+    ),
+]
+SourceData = Annotated[
+    str | None,
+    Parameter(
+        help="Your own data to transfer from. Without them, choose from --data: "
+        "--set source_classes=0,1 target_classes=2,3."
+    ),
+]
+KindOfData = Annotated[
+    Literal["digits", "photos", "objects", "vectors"] | None,
+    Parameter(help="What your own data show; digits are never mirrored. Default: what the recipe is for."),
+]
 Device = Annotated[str, Parameter(help="Where to train: cpu, cuda, cuda:1, mps, …")]
 
 
@@ -78,6 +97,9 @@ def train(
     recipe: RecipeName,
     /,
     *,
+    data: Data = None,
+    source_data: SourceData = None,
+    kind: KindOfData = None,
     set_: Set = None,
     seed: Seed = 0,
     out: Annotated[Path | None, Parameter(help="Folder of the run. Default: runs/RECIPE,SETTINGS-SEED.")] = None,
@@ -97,10 +119,14 @@ def train(
     from refprior.report import rows, write_report
 
     settings = settings_of(set_)
-    chosen = named(recipe, settings, seed=seed)
+    own = own_data(data, source_data, kind)
+    chosen = named(recipe, settings, own, seed=seed)
+    if own is not None:
+        show_own_data(own, chosen.recipe)
     if dry_run:
         return _estimate(chosen, device)
-    name = folder_name(dict(sorted(settings.items())), Path(recipe).name.replace(":", "-"))
+    before = [Path(name).name for name in (recipe, data, source_data) if name]
+    name = folder_name(dict(sorted(settings.items())), *(word.replace(":", "-") for word in before))
     folder = out or Path("runs") / f"{name}-{seed}"
     check_folder(folder)
     _train(chosen, folder, f"{recipe} seed {seed}", device, fresh, save_every)
@@ -188,13 +214,19 @@ def sweep(
     *,
     out: Annotated[Path, Parameter(help="Folder of the sweep: one run folder per cell.")],
     seeds: Annotated[str, Parameter(help="Seeds, separated by commas.")] = "0,1,2",
+    data: Data = None,
+    source_data: SourceData = None,
+    kind: KindOfData = None,
     set_: Set = None,
     jobs: Annotated[int, Parameter(converter=whole, help="Cells at a time; the cores are shared between them.")] = 1,
 ) -> None:
     """Train a recipe for every combination of settings (--set labels=50,100 method=FixMatch,Supervised) and seeds."""
     from refprior.recipes._sweep import cells
 
-    chosen = cells(recipe, settings_of(set_), whole_numbers(seeds))
+    own = own_data(data, source_data, kind)
+    chosen = cells(recipe, settings_of(set_), whole_numbers(seeds), own)
+    if own is not None:
+        show_own_data(own, chosen[0].named().recipe)
     failed = train_cells(chosen, out, jobs)
     if failed < len(chosen):
         report([out], out=out / "report.html")

@@ -38,14 +38,12 @@ def whole_numbers(text: str) -> list[int]:
 
 def train_cells(cells: "Sequence[Cell]", out: Path, jobs: int) -> int:
     """Train all cells, one line for each as it ends; how many of them failed."""
-    from refprior.recipes import named
     from refprior.recipes._sweep import run_cells
     from refprior.training._stopping import Stopped, terminable
 
     whole_number("jobs", jobs, at_least=1)
     check_sweep_folder(out)
-    first = cells[0]
-    named(first.recipe, first.settings, seed=first.seed).recipe.read_task()  # no data: one line, not one for each cell
+    cells[0].named().recipe.read_task()  # no data: one line, not one for each cell
     problems = ended = 0
     try:
         with terminable():  # the processes of the cells end with this one

@@ -7,18 +7,21 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from refprior._kinds import Kind
     from refprior.data._download import Report
     from refprior.data._sources import Source
     from refprior.data._task import Task
 
 app = App(name="data", help="Get data sets, verify them, list them, and look at their images and views.")
+
+_LABELS = 50  # of a data set of ours
 
 Folder = Annotated[
     Path | None,
@@ -87,34 +90,52 @@ def show(
     views: Annotated[bool, Parameter(help="Show each image under its weak and strong views.", negative="")] = False,
     out: Annotated[Path, Parameter(help="The PNG file to write; an existing one is replaced.")] = Path("sheet.png"),
     rows: Annotated[int, Parameter(help="How many images.")] = 10,
-    labels: Annotated[int, Parameter(help="Labelled images in all, equally many per class.")] = 50,
+    labels: Annotated[
+        int | None, Parameter(help="Labelled images in all, equally many per class. Default: 50, of your own data all.")
+    ] = None,
     classes: Annotated[
         str | None, Parameter(help="Some classes by number, 3,5; or a superclass of cifar100, fish. Default: all.")
+    ] = None,
+    size: Annotated[
+        int | None, Parameter(help="Side to which a folder's images are resized. Default: as the first.")
+    ] = None,
+    kind: Annotated[
+        Literal["digits", "photos", "objects"] | None,
+        Parameter(help="What your own images show, for --views: digits are never mirrored."),
     ] = None,
     seed: Annotated[int, Parameter(help="Which images are labelled, and which views are drawn.")] = 0,
     data: Folder = None,
 ) -> None:
-    """Describe a task and write a contact sheet of its images, or of their views, as one PNG."""
+    """Describe a task and write a contact sheet of its images, or of their views, as one PNG.
+
+    Of a folder, first say what is in it: the images of each class, and which files are skipped and why.
+    """
     from refprior._files import write_atomically
+    from refprior.data import survey
+    from refprior.data._outline import is_folder
 
     if rows < 1:
         raise ValueError(f"rows must be at least 1, got {rows}")
     if out.suffix.lower() != ".png":
         raise ValueError(f"out must be the name of a .png file, got {str(out)!r}")
-    task = _task(name, labels, seed, classes, data)
+    if is_folder(name):
+        print(survey(name))
+    task = _task(name, labels, seed, classes, data, size)
     _describe(task)
-    picture = _view_sheet(task, rows, seed) if views else _image_sheet(task, rows)
+    picture = _view_sheet(task, rows, seed, kind) if views else _image_sheet(task, rows)
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, lambda side: picture.save(side, "PNG"))
     print(f"wrote {out}, {picture.width}×{picture.height} pixels")
 
 
-def _view_sheet(task: "Task", rows: int, seed: int) -> "Image":
+def _view_sheet(task: "Task", rows: int, seed: int, kind: "Kind | None") -> "Image":
     from refprior.views import default_views
     from refprior.views._sheet import in_turn, view_sheet
 
+    if kind is None and task.kind is None:
+        raise ValueError("say what the images show, --kind digits, photos or objects: digits are never mirrored")
     images = task.labelled.images[in_turn(task.labelled.labels)][:rows]
-    return view_sheet(images, *default_views(task.name, task.shape), seed)
+    return view_sheet(images, *default_views(kind or task.kind, task.shape), seed)
 
 
 def _image_sheet(task: "Task", rows: int) -> "Image":
@@ -123,8 +144,11 @@ def _image_sheet(task: "Task", rows: int) -> "Image":
 
     from refprior.views._sheet import image_sheet
 
-    images = torch.cat([task.labelled.images, task.held_out.images])
-    return image_sheet(images, torch.cat([task.labelled.labels, task.held_out.labels]), rows, task.name)
+    if len(task.shape) != 3:
+        raise ValueError(f"only images can be drawn, and the inputs are {task.shape}")
+    parts = [part for part in (task.labelled, task.test, task.validation) if part is not None]
+    images, labels = torch.cat([part.images for part in parts]), torch.cat([part.labels for part in parts])
+    return image_sheet(images, labels, rows, task.name)
 
 
 def _verify(source: "Source", root: Path) -> None:
@@ -145,6 +169,8 @@ def _count(name: str, root: Path, verdict: str) -> None:
     from refprior.data import duplicates, read
 
     data = read(name, root)
+    if data.test is None:
+        raise ValueError(f"{name} has no test part")
     pairs = duplicates(data.train.images, data.test.images)
     print(f"{len(data.train)} training and {len(data.test)} test images of {len(data.classes)} classes, {verdict}")
     print(f"{_shared(pairs)} in the training part too{_first(pairs)}")
@@ -153,23 +179,31 @@ def _count(name: str, root: Path, verdict: str) -> None:
 def _describe(task: "Task") -> None:
     from refprior.data import Standardise, duplicates
 
-    sizes = {"labelled": len(task.labelled), "unlabelled": len(task.unlabelled), "test": len(task.held_out)}
-    sizes["validation"] = len(task.validation) if task.validation is not None else 0
+    sizes = {"labelled": len(task.labelled), "unlabelled": len(task.unlabelled)}
+    measured = {"test": task.test, "validation": task.validation}
+    sizes |= {name: 0 if part is None else len(part) for name, part in measured.items()}
     print(f"{task.name}: images {task.shape}, classes {', '.join(task.classes)}")
     print(", ".join(f"{count} {part}" for part, count in sizes.items()))
     fitted = Standardise().fit(task.training_images).state_dict()
     mean, std = (_numbers(fitted[name].flatten().tolist()) for name in ("mean", "std"))
     print(f"mean {mean}, standard deviation {std} per channel")
-    pairs = duplicates(task.unlabelled, task.held_out.images)
+    if task.test is None:
+        return
+    pairs = duplicates(task.unlabelled, task.test.images)
     print(f"{_shared(pairs)} in the unlabelled pool too{_first(pairs)}")
 
 
-def _task(name: str, labels: int, seed: int, classes: str | None, folder: Path | None) -> "Task":
+def _task(
+    name: str, labels: int | None, seed: int, classes: str | None, folder: Path | None, size: int | None
+) -> "Task":
     from refprior.data import FewLabels
+    from refprior.data._sets import DATA_SETS
 
     numbers = tuple(map(int, classes.split(","))) if classes and re.fullmatch(r"\d+(,\d+)*", classes) else classes
     place = str(folder) if folder is not None else None
-    return FewLabels(name, labels=labels, seed=seed, classes=numbers, folder=place)()
+    if labels is None and name in DATA_SETS:
+        labels = _LABELS
+    return FewLabels(name, labels=labels, seed=seed, classes=numbers, folder=place, size=size)()
 
 
 def _source(name: str) -> "Source":

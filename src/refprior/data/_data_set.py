@@ -92,8 +92,7 @@ def divided(labels: np.ndarray, test: int) -> tuple[np.ndarray, np.ndarray]:
 
 def subset(data: DataSet, members: Sequence[int], name: str | None = None) -> DataSet:
     """The classes `members`, numbered 0, 1, … in the order given."""
-    if len(set(members)) < len(members) or not set(members) <= set(range(len(data.classes))):
-        raise ValueError(f"classes {list(members)} must be different numbers of 0 … {len(data.classes) - 1}")
+    check_members(members, len(data.classes))
     classes = tuple(data.classes[m] for m in members)
     train = _subset(data.train, members)
     test, validation = (None if part is None else _subset(part, members) for part in (data.test, data.validation))
@@ -101,6 +100,12 @@ def subset(data: DataSet, members: Sequence[int], name: str | None = None) -> Da
     kept = np.flatnonzero(np.isin(data.train.labels.numpy(), list(members)))
     names = (*(data.names[i] for i in kept), *data.names[len(data.train) :]) if data.names else ()
     return replace(data, name=title, classes=classes, train=train, test=test, validation=validation, groups={}, names=names)
+
+
+def check_members(members: Sequence[int], count: int) -> None:
+    """Refuse what are not different numbers of classes."""
+    if len(set(members)) < len(members) or not set(members) <= set(range(count)):
+        raise ValueError(f"classes {list(members)} must be different numbers of 0 … {count - 1}")
 
 
 def foreign_images(data: DataSet, members: Sequence[int], count: int, seed: int) -> Tensor:

@@ -1,6 +1,6 @@
 """The tasks of a recipe: a data set that hides most of its labels, and a pair of them to transfer between."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
 from refprior._checks import number, one_of, whole_number
-from refprior.data._data_set import DataSet, foreign_images, subset
+from refprior.data._data_set import DataSet, check_members, foreign_images, subset
 from refprior.data._sets import KNOWN, read
 from refprior.data._split import check_multiple, long_tail, per_class, without
 from refprior.data._task import Examples, Task
@@ -63,13 +63,13 @@ class FewLabels:
                 raise ValueError(f"classes must be numbers of classes, or a superclass, got {self.classes!r}")
             object.__setattr__(self, "classes", tuple(self.classes))
         for name in ("labels", "validation"):
-            if getattr(self, name) and (known := self._class_count()):
+            if getattr(self, name) and (known := self.class_count()):
                 check_multiple(name, getattr(self, name), known)
 
     def __call__(self) -> Task:
         """Read the data, and divide them."""
-        data = self._read()
-        members = self._members(data)
+        data = self.read()
+        members = self.members(len(data.classes), data.groups, data.name)
         pool = [data.unlabelled] if data.unlabelled is not None else []
         if self.foreign:
             pool.append(foreign_images(data, members, self.foreign, self.seed))
@@ -77,30 +77,37 @@ class FewLabels:
             data = subset(data, members, f"{data.name}-{self.classes}" if isinstance(self.classes, str) else None)
         return self._divided(data, pool)
 
-    def _read(self) -> DataSet:
+    @property
+    def sides(self) -> tuple[int, int] | None:
+        """The height and width that images are resized to."""
+        return None if self.size is None else _two_sides(self.size)
+
+    def read(self) -> DataSet:
+        """The data set with all its labels."""
         if isinstance(self.data, str):
-            size = None if self.size is None else _two_sides(self.size)
-            return read(self.data, self.folder, test=self.test, size=size, colour=self.colour)
+            return read(self.data, self.folder, test=self.test, size=self.sides, colour=self.colour)
         for name in ("test", "size", "colour"):
             if getattr(self, name) is not None:
                 raise ValueError(f"{name} is for data that are read, and {self.data.name!r} is in memory: leave it out")
         return self.data
 
-    def _class_count(self) -> int | None:
+    def class_count(self) -> int | None:
         """Where it is known without reading the data."""
         if isinstance(self.classes, tuple):
             return len(self.classes)
         return KNOWN[self.data].classes if self.data in KNOWN and self.classes is None else None
 
-    def _members(self, data: DataSet) -> tuple[int, ...]:
+    def members(self, count: int, groups: Mapping[str, tuple[int, ...]], name: str) -> tuple[int, ...]:
+        """The chosen ones of `count` classes."""
         if self.classes is None:
-            return tuple(range(len(data.classes)))
+            return tuple(range(count))
         if not isinstance(self.classes, str):
+            check_members(self.classes, count)
             return self.classes
-        if self.classes not in data.groups:
-            known = ", ".join(data.groups) or "none"
-            raise ValueError(f"{data.name} has no superclass {self.classes!r}; there are: {known}")
-        return data.groups[self.classes]
+        if self.classes not in groups:
+            known = ", ".join(groups) or "none"
+            raise ValueError(f"{name} has no superclass {self.classes!r}; there are: {known}")
+        return groups[self.classes]
 
     def _divided(self, data: DataSet, extra: list[Tensor]) -> Task:
         labelled, kept, pool = self._indices(data.train.labels.numpy())

@@ -30,9 +30,9 @@ def image_folder(
     belong to the class. Files that are no images are skipped; `survey` says which. Links are followed. Photographs are
     held upright, as their EXIF data say.
 
-    test: images to test with in all, equally many per class; 0: none; None: the images in `test/`, or without `train/`
-    and `test/`, of each class a fifth of the smallest one. size: (height, width) to which every image is resized; None:
-    that of the first image. colour: turn all images to colour or to grey; None: they must be all colour or all grey.
+    test: images to test with in all, equally many per class; 0: none are drawn; None: of each class a fifth of the
+    smallest one, unless there is `train/`. size: (height, width) to which every image is resized; None: that of the
+    first image. colour: turn all images to colour or to grey; None: they must be all colour or all grey.
 
     >>> from pathlib import Path
     >>> from PIL import Image
@@ -47,9 +47,11 @@ def image_folder(
     """
     found = survey(root)
     files, labels = _flat(found.part("train"))
-    chosen = divided(labels, test_count(found, test))
+    chosen = divided(labels, drawn_to_test(found, test))
     train = [[files[i] for i in part] for part in chosen]
     parts = [*train, *(_flat(found.part(part))[0] for part in ("test", "validation", "unlabelled"))]
+    if size is None:
+        size = look(files[0], colour)[:2]
     images = read_images([file for part in parts for file in part], size, colour).split([len(part) for part in parts])
     rest, kept = (Examples(part, torch.from_numpy(labels[i])) for part, i in zip(images[:2], chosen, strict=True))
     given, validation = (_examples(images[2], found.part("test")), _examples(images[3], found.part("validation")))
@@ -64,10 +66,10 @@ def image_folder(
     )
 
 
-def test_count(found: Survey, test: int | None) -> int:
+def drawn_to_test(found: Survey, test: int | None) -> int:
     """How many of the training images are kept apart to test with."""
     if found.part("test"):
-        if test is not None:
+        if test:
             raise ValueError(f"{found.root} has a test part of its own, test/: leave test out, got test={test}")
         return 0
     if test is not None:

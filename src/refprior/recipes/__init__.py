@@ -6,6 +6,7 @@
 from refprior.recipes._images import cifar10_ssl, cifar10_ssl_small, digits_ssl, fashion_ssl, mnist_ssl
 from refprior.recipes._manifold import mnist_manifold
 from refprior.recipes._named import RECIPES, Named, named
+from refprior.recipes._own_data import OwnData, with_data
 from refprior.recipes._settings import override
 from refprior.recipes._sweep import Cell, Outcome, sweep
 from refprior.recipes._transfer import (
@@ -21,6 +22,7 @@ __all__ = [
     "Cell",
     "Named",
     "Outcome",
+    "OwnData",
     "cifar10_ssl",
     "cifar10_ssl_small",
     "cifar100_transfer",
@@ -35,4 +37,5 @@ __all__ = [
     "named",
     "override",
     "sweep",
+    "with_data",
 ]

@@ -8,7 +8,7 @@ from refprior.data import FewLabels
 from refprior.methods import ReferencePrior
 from refprior.networks import SmallCNN, WideResNet
 from refprior.training import EPOCH, Optimiser, Recipe
-from refprior.views import Distort, FlipCrop, RandAugment, Shift
+from refprior.views import default_views
 
 Preset = Literal["paper", "authors_code"]
 
@@ -23,6 +23,7 @@ def digits_ssl(labels: int = 50, seed: int = 0) -> Recipe:
     >>> rp.recipes.digits_ssl(labels=100).task.labels
     100
     """
+    weak, strong = default_views("digits", (1, 8, 8))
     return Recipe(
         task=FewLabels("digits", labels=labels, seed=seed, validation=300),
         network=partial(SmallCNN, shape=(1, 8, 8), classes=10),
@@ -30,8 +31,8 @@ def digits_ssl(labels: int = 50, seed: int = 0) -> Recipe:
         steps=600,
         labelled_batch=32,
         unlabelled_batch=128,
-        weak=Shift(),
-        strong=Distort(),
+        weak=weak,
+        strong=strong,
         optimiser=Optimiser(learning_rate=0.06),
         ema=0.99,
         evaluate_every=50,
@@ -50,6 +51,7 @@ def mnist_ssl(labels: int = 50, seed: int = 0) -> Recipe:
     >>> rp.recipes.mnist_ssl(labels=50).steps
     1000
     """
+    weak, strong = default_views("digits", (1, 28, 28))
     return Recipe(
         task=FewLabels("mnist", labels=labels, seed=seed, validation=1000),
         network=partial(SmallCNN, shape=(1, 28, 28), classes=10, width=8),
@@ -57,8 +59,8 @@ def mnist_ssl(labels: int = 50, seed: int = 0) -> Recipe:
         steps=1000,
         labelled_batch=32,
         unlabelled_batch=128,
-        weak=Distort(degrees=10, scale=0.1, pixels=2, noise=0, cutout=0),
-        strong=Distort(degrees=15, scale=0.15, pixels=2, noise=16, cutout=8),
+        weak=weak,
+        strong=strong,
         optimiser=Optimiser(learning_rate=0.03),
         ema=0.99,
         evaluate_every=250,
@@ -77,12 +79,12 @@ def fashion_ssl(labels: int = 50, seed: int = 0) -> Recipe:
     >>> rp.recipes.fashion_ssl(labels=50).weak
     FlipCrop(pad=2, flip=True)
     """
-    weak = FlipCrop(pad=2)
+    weak, strong = default_views("objects", (1, 28, 28))
     return replace(
         mnist_ssl(labels, seed),
         task=FewLabels("fashion-mnist", labels=labels, seed=seed, validation=1000),
         weak=weak,
-        strong=RandAugment(weak=weak, cutout=10),
+        strong=strong,
     )
 
 
@@ -97,6 +99,7 @@ def cifar10_ssl_small(labels: int = 250, seed: int = 0) -> Recipe:
     >>> rp.recipes.cifar10_ssl_small().method.threshold
     0.95
     """
+    weak, strong = default_views("photos", (3, 32, 32))
     return Recipe(
         task=FewLabels("cifar10", labels=labels, seed=seed, validation=1000),
         network=partial(SmallCNN, shape=(3, 32, 32), classes=10, width=32, hidden=128),
@@ -104,8 +107,8 @@ def cifar10_ssl_small(labels: int = 250, seed: int = 0) -> Recipe:
         steps=1500,
         labelled_batch=32,
         unlabelled_batch=128,
-        weak=FlipCrop(),
-        strong=RandAugment(),
+        weak=weak,
+        strong=strong,
         optimiser=Optimiser(learning_rate=0.03),
         ema=0.995,
         evaluate_every=500,
@@ -125,14 +128,15 @@ def cifar10_ssl(labels: int = 250, seed: int = 0, preset: Preset = "paper") -> R
     True
     """
     paper = preset == "paper"
+    weak, strong = default_views("photos", (3, 32, 32))
     return Recipe(
         task=FewLabels("cifar10", labels=labels, seed=seed),
         network=partial(WideResNet, shape=(3, 32, 32), classes=10, slope=0.1 if paper else 0.0),
         method=ReferencePrior.paper() if paper else ReferencePrior.authors_code(),
         steps=(200 if paper else 250) * EPOCH,
         unlabelled_unit="images",
-        weak=FlipCrop(),
-        strong=RandAugment(),
+        weak=weak,
+        strong=strong,
         optimiser=Optimiser(warmup=EPOCH) if paper else Optimiser(schedule="seven_sixteenths"),
         precision="bfloat16",
         evaluate_every=10 * EPOCH,

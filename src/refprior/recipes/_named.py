@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from refprior._words import in_short
 from refprior.recipes._images import cifar10_ssl, cifar10_ssl_small, digits_ssl, fashion_ssl, mnist_ssl
 from refprior.recipes._manifold import mnist_manifold
+from refprior.recipes._own_data import Classes, OwnData, adapted, replaced
 from refprior.recipes._settings import check_name, override, parse, paths, refuse
 from refprior.recipes._transfer import (
     cifar100_transfer,
@@ -41,6 +42,8 @@ RECIPES: dict[str, Callable[..., Recipe]] = {
     )
 }
 
+# Settings that choose from the data, with their types: with the user's own data every recipe has them.
+OF_THE_DATA = {"labels": int | None, "source_classes": Classes, "target_classes": Classes}
 _LONGEST_NAME = 100  # bytes; a file system allows 255
 
 
@@ -56,8 +59,10 @@ class Named(NamedTuple):
     origin: Origin
 
 
-def named(recipe: str | Callable[..., Recipe], settings: Mapping[str, Any], **arguments: Any) -> Named:
-    """A recipe by its name, by `file.py:function`, or by its function, with settings changed.
+def named(
+    recipe: str | Callable[..., Recipe], settings: Mapping[str, Any], own: OwnData | None = None, /, **arguments: Any
+) -> Named:
+    """A recipe by its name, by `file.py:function`, or by its function, with settings changed, and for your own data.
 
     A setting that the function takes, such as `labels`, is an argument of it; all others are dotted names inside the
     recipe, such as `method.alpha`.
@@ -68,25 +73,36 @@ def named(recipe: str | Callable[..., Recipe], settings: Mapping[str, Any], **ar
     """
     function = find(recipe) if isinstance(recipe, str) else recipe
     name = recipe if isinstance(recipe, str) else f"{recipe.__name__}()"
-    hints = signature_hints(function)
-    own = {n: parse(v, hints[n], n) if isinstance(v, str) else v for n, v in settings.items() if n in hints}
+    hints = signature_hints(function) | (OF_THE_DATA if own is not None else {})
+    given = {n: parse(v, hints[n], n) if isinstance(v, str) else v for n, v in settings.items() if n in hints}
     inner = {path: value for path, value in settings.items() if path not in hints}
-    if both := set(own) & set(arguments):
+    if both := set(given) & set(arguments):
         raise ValueError(f"{', '.join(sorted(both))} has an option of its own: give --{min(both)} instead of --set")
     if "seed" in arguments and "seed" not in hints:
         inner["seed"] = arguments.pop("seed")
-    arguments = {**arguments, **own}
+    arguments = {**arguments, **given}
     for argument in arguments:
         check_name(argument, hints, f"recipe {name} has no argument")
+    ours = {n: arguments[n] for n in OF_THE_DATA if n in arguments and own is not None}
     with _mistakes_in(name):
-        base = function(**arguments)
+        base = function(**{n: value for n, value in arguments.items() if n not in ours})
     known = [*hints, *paths(take_apart(base))]
     for path in inner:
         if path.partition(".")[0] not in known:
             refuse(path, known, f"recipe {name} has no setting {path!r}")
     left = {n: p.default for n, p in inspect.signature(function).parameters.items() if n not in arguments}
     left = {n: value for n, value in left.items() if value is not inspect.Parameter.empty}
-    return Named(override(base, inner), Origin(name, _plain(arguments), _plain(inner), _plain(left)))
+    changed = override(base, inner) if own is None else _for_own_data(base, inner, own, ours)
+    options = {} if own is None else {n: value for n, value in own._asdict().items() if value is not None}
+    return Named(changed, Origin(name, _plain(arguments), _plain(inner), _plain(left), options))
+
+
+def _for_own_data(base: Recipe, settings: Mapping[str, Any], own: OwnData, ours: Mapping[str, Any]) -> Recipe:
+    """First the data with their settings, then what has to fit them, then all other settings."""
+    of_data = {path: value for path, value in settings.items() if path.startswith(("task.", "start.task."))}
+    with_tasks = replaced(base, own, **ours)
+    fitted = adapted(override(with_tasks, of_data), base, own.kind)
+    return override(fitted, {path: value for path, value in settings.items() if path not in of_data})
 
 
 def folder_name(settings: Mapping[str, Any], *before: str) -> str:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from refprior._checks import whole_number
 from refprior._words import in_short
-from refprior.recipes._named import folder_name, named
+from refprior.recipes._named import Named, folder_name, named
+from refprior.recipes._own_data import OwnData
 from refprior.training import Recipe, train
 
 _TO_SAVE = 10.0  # seconds that a process without its parent has for its last checkpoint
@@ -33,11 +34,16 @@ class Cell:
     recipe: Function
     settings: dict[str, str]
     seed: int
+    own: OwnData | None = None
 
     @property
     def name(self) -> str:
         """Where the cell is in the sweep's folder: `labels=50,method=FixMatch/seed-0`."""
         return f"{folder_name(self.settings) or 'default'}/seed-{self.seed}"
+
+    def named(self) -> Named:
+        """Its recipe."""
+        return named(self.recipe, self.settings, self.own, seed=self.seed)
 
 
 @dataclass(frozen=True)
@@ -60,11 +66,12 @@ def sweep(
     settings: Mapping[str, str] | None = None,
     seeds: Sequence[int] = (0, 1, 2),
     jobs: int = 1,
+    own: OwnData | None = None,
 ) -> list[Outcome]:
     """Train a recipe for every combination of the comma-separated values of settings, and every seed.
 
     recipe: a name, `file.py:function`, or a function that returns a recipe and takes a seed. Cells that are done are
-    not trained again, so that the same call goes on after an interruption.
+    not trained again, so that the same call goes on after an interruption. own: your own data for all of them.
 
     >>> import refprior as rp
     >>> settings = {"steps": "2", "method": "FixMatch,Supervised"}
@@ -72,13 +79,15 @@ def sweep(
     >>> sorted(outcome.cell.name for outcome in outcomes)
     ['steps=2,method=FixMatch/seed-0', 'steps=2,method=Supervised/seed-0']
     """
-    return list(run_cells(cells(recipe, settings or {}, seeds), Path(out), jobs))
+    return list(run_cells(cells(recipe, settings or {}, seeds, own), Path(out), jobs))
 
 
-def cells(recipe: Function, settings: Mapping[str, str], seeds: Sequence[int]) -> list[Cell]:
+def cells(
+    recipe: Function, settings: Mapping[str, str], seeds: Sequence[int], own: OwnData | None = None
+) -> list[Cell]:
     """All combinations of the comma-separated values, each checked before anything is trained."""
     values = [[(name, value) for value in _values(str(text))] for name, text in settings.items()]
-    return _checked([Cell(recipe, dict(chosen), seed) for chosen in product(*values) for seed in seeds])
+    return _checked([Cell(recipe, dict(chosen), seed, own) for chosen in product(*values) for seed in seeds])
 
 
 def _values(text: str) -> list[str]:
@@ -105,7 +114,7 @@ def _checked(chosen: list[Cell]) -> list[Cell]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"{twice} is asked for twice: repeat no seed and no value")
     for cell in chosen:
-        named(cell.recipe, cell.settings, seed=cell.seed)
+        cell.named()
     return chosen
 
 
@@ -130,7 +139,7 @@ def _run_cell(cell: Cell, out: Path, threads: int, parent: int) -> Outcome:
     if parent not in (os.getpid(), os.getppid()):
         os._exit(128 + signal.SIGTERM)
     torch.set_num_threads(threads)
-    recipe, origin = named(cell.recipe, cell.settings, seed=cell.seed)
+    recipe, origin = cell.named()
     try:
         train(recipe, out / cell.name, origin=origin)
     except Exception as error:  # whatever it is, the other cells go on

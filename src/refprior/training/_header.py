@@ -30,6 +30,7 @@ FORMAT = 3
 log = logging.getLogger("refprior")
 REMEDY = "Give another folder, or say --fresh (in Python fresh=True) to move it aside and start over"
 _DECISIVE = ("python", "sources", "instructions", "threads")  # with the packages, what the last bits depend on
+_OPTIONS = {"data": "data", "source": "source-data", "kind": "kind"}  # of the command line
 _PACKAGES = ("torch", "numpy", "scikit-learn", "safetensors")
 
 
@@ -46,11 +47,12 @@ class Origin:
     arguments: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     defaults: dict[str, Any] = field(default_factory=dict)  # arguments of the function that were not given
+    own: dict[str, str] = field(default_factory=dict)  # the user's own data: data, source, kind
 
     @property
     def changes(self) -> dict[str, str]:
         """Everything that was set by hand, without the seed."""
-        changed = {**self.arguments, **self.settings}
+        changed = {**self.arguments, **self.settings, **{_OPTIONS[name]: value for name, value in self.own.items()}}
         return {name: str(value) for name, value in changed.items() if name != "seed"}
 
     @property
@@ -58,11 +60,11 @@ class Origin:
         """The command line that trains it again; None for a function of Python, `recipe()`."""
         if self.recipe.endswith("()") or any(value.startswith("<") for value in self.changes.values()):
             return None
-        settings = [f"{name}={value}" for name, value in self.changes.items()]
-        seed = str(self.arguments.get("seed", 0))
-        return shlex.join(
-            ["refprior", "train", self.recipe, "--seed", seed, *(["--set", *settings] if settings else [])]
-        )
+        changed = {**self.arguments, **self.settings}
+        settings = [f"{name}={value}" for name, value in changed.items() if name != "seed"]
+        words = ["refprior", "train", self.recipe, "--seed", str(self.arguments.get("seed", 0))]
+        words += [word for name, value in self.own.items() for word in (f"--{_OPTIONS[name]}", value)]
+        return shlex.join([*words, *(["--set", *settings] if settings else [])])
 
 
 @dataclass(frozen=True)

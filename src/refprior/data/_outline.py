@@ -1,0 +1,69 @@
+"""What a task will be, without decoding the pictures of a folder: its classes, shape, and the sizes of its parts."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from refprior._kinds import Kind
+from refprior.data._few_labels import FewLabels
+from refprior.data._folder import drawn_to_test
+from refprior.data._pictures import look
+from refprior.data._sets import DATA_SETS
+from refprior.data._survey import survey
+
+
+class Outline(NamedTuple):
+    """What a network, its views and its batches have to fit."""
+
+    classes: int
+    shape: tuple[int, ...]  # of one input
+    kind: Kind | None
+    labelled: int
+    pool: int
+    measured: bool  # whether there is a test or validation part
+
+
+def outline(few: FewLabels) -> Outline:
+    """The outline of what `few()` gives."""
+    return _of_folder(few) if is_folder(few.data) else _of_data(few)
+
+
+def is_folder(data: object) -> bool:
+    """Whether these data are a folder of images."""
+    return isinstance(data, str) and data not in DATA_SETS and Path(data).is_dir()
+
+
+def _of_folder(few: FewLabels) -> Outline:
+    found = survey(str(few.data))
+    counts = [len(folder.files) for folder in found.part("train")]
+    first = look(found.part("train")[0].files[0], few.colour)
+    members = few.members(len(counts), {}, found.root.name)
+    drawn = drawn_to_test(found, few.test)
+    each = drawn // len(counts)
+    height, width = few.sides or (first.height, first.width)
+    shape = (1 if first.grey else 3, height // few.shrink, width // few.shrink)
+    pool = sum(len(folder.files) for folder in found.part("unlabelled"))
+    measured = bool(drawn or found.part("test") or found.part("validation"))
+    return _counted(few, [counts[m] - each for m in members], pool, shape, None, measured)
+
+
+def _of_data(few: FewLabels) -> Outline:
+    data = few.read()
+    counts = torch.bincount(data.train.labels, minlength=len(data.classes)).tolist()
+    members = few.members(len(counts), data.groups, data.name)
+    first, *sides = data.train.images.shape[1:]
+    shape = (first, *(side // few.shrink for side in sides))
+    pool = len(data.unlabelled) if data.unlabelled is not None else 0
+    measured = data.test is not None or data.validation is not None
+    return _counted(few, [counts[m] for m in members], pool, shape, data.kind, measured)
+
+
+def _counted(
+    few: FewLabels, counts: Sequence[int], pool: int, shape: tuple[int, ...], kind: Kind | None, measured: bool
+) -> Outline:
+    known = sum(counts) - few.validation
+    labelled = known if few.labels is None else few.labels
+    rest = known if few.labelled_in_pool else known - labelled
+    return Outline(len(counts), shape, kind, labelled, rest + pool, measured or few.validation > 0)

@@ -1,0 +1,217 @@
+"""A recipe for the user's own data: what it was made for is replaced, and its network, views and batches follow."""
+
+import math
+import os
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from refprior._kinds import Kind
+from refprior.data import FewLabels, Pair, PrincipalComponents
+from refprior.data._outline import Outline, is_folder, outline
+from refprior.data._sets import DATA_SETS, KNOWN
+from refprior.networks import MLP, SmallCNN, WideResNet
+from refprior.training import Recipe
+from refprior.training._parts import Part, put_together, take_apart
+from refprior.views import Unchanged, default_views
+from refprior.views._defaults import resized
+
+_HIDDEN = 64  # units of the MLP that stands for a convolutional network where inputs are vectors
+
+Classes = tuple[int, ...] | None
+
+
+class OwnData(NamedTuple):
+    """The user's own data for a recipe: paths or names, as `rp.data.read` takes them.
+
+    >>> import refprior as rp
+    >>> own = rp.recipes.OwnData("digits", kind="digits")
+    >>> rp.recipes.named("mnist_ssl", {"labels": "50"}, own).recipe.network.keywords["shape"]
+    (1, 8, 8)
+    """
+
+    data: str
+    source: str | None = None  # to transfer from
+    kind: Kind | None = None  # what they show; None: what the data set says, or else what the recipe was made for
+
+
+def with_data(
+    recipe: Recipe,
+    data: str,
+    *,
+    source: str | None = None,
+    labels: int | None = None,
+    source_classes: Classes = None,
+    target_classes: Classes = None,
+    kind: Kind | None = None,
+) -> Recipe:
+    """The recipe with other data: a folder of images, a `.npz` file, or a data set of refprior by its name.
+
+    source: the data to transfer from, for a recipe that transfers; or `source_classes` and `target_classes` are chosen
+    from the same data. labels: how many of the labels are used; None: all that there are. kind: what the inputs show,
+    as in `rp.views.default_views`; None: what the data set says, or else what the recipe was made for.
+
+    The network gets the shape and the classes of the data (an MLP, if they are vectors), views keep their lengths
+    relative to the image, and batches are no larger than the pool. The images of a folder are resized to the size that
+    the recipe was made for. Where every image is labelled, the labelled ones are the pool too.
+
+    >>> import numpy as np
+    >>> import refprior as rp
+    >>> np.savez("mine.npz", images=np.zeros((60, 16, 16, 3), np.uint8), labels=np.arange(60) % 4)
+    >>> recipe = rp.recipes.with_data(rp.recipes.mnist_ssl(), "mine.npz", labels=8)
+    >>> recipe.network.keywords["shape"], recipe.network.keywords["classes"], recipe.strong.cutout
+    ((3, 16, 16), 4, 5)
+    """
+    own = OwnData(data, source, kind)
+    return adapted(replaced(recipe, own, labels, source_classes, target_classes), recipe, kind)
+
+
+def replaced(
+    recipe: Recipe,
+    own: OwnData,
+    labels: int | None = None,
+    source_classes: Classes = None,
+    target_classes: Classes = None,
+) -> Recipe:
+    """The recipe with other tasks; all else still fits those before."""
+    old, teacher = recipe.task, recipe.start.task if recipe.start is not None else None
+    if isinstance(old, FewLabels) and teacher is None:
+        if own.source is not None or source_classes is not None:
+            raise ValueError("this recipe has no source to transfer from: leave the source out")
+        return replace(recipe, task=_few(old, recipe, own.data, labels, target_classes))
+    if own.source is None and (source_classes is None or target_classes is None):
+        raise ValueError(
+            "this recipe transfers: give a source (--source-data, in Python source=), "
+            "or choose source_classes and target_classes of the same data"
+        )
+    source = own.data if own.source is None else own.source
+    if isinstance(old, Pair):
+        pair = Pair(
+            source=_few(old.source, recipe, source, None, source_classes),
+            target=_few(old.target, recipe, own.data, labels, target_classes),
+        )
+        return replace(recipe, task=pair)
+    if isinstance(old, FewLabels) and isinstance(teacher, FewLabels) and recipe.start is not None:
+        start = replace(recipe.start, task=_few(teacher, recipe, source, None, source_classes))
+        return replace(recipe, task=_few(old, recipe, own.data, labels, target_classes), start=start)
+    raise ValueError("the recipe's task is neither FewLabels nor Pair: its data cannot be replaced")
+
+
+def adapted(recipe: Recipe, before: Recipe, kind: Kind | None = None) -> Recipe:
+    """The recipe whose tasks are new, with a network, views and batches for them; `before`: with its former tasks."""
+    start = recipe.start
+    if start is not None and before.start is not None:
+        start = adapted(start, before.start, kind)
+    few, source = _target(recipe), recipe.task.source if isinstance(recipe.task, Pair) else None
+    found = outline(few)
+    if not found.pool and few.labels is None:
+        few = replace(few, labelled_in_pool=True)
+        found = outline(few)
+    taught = outline(source) if source is not None else None
+    if taught is not None and taught.shape != found.shape:
+        raise ValueError(f"inputs of the source are {taught.shape}, those of the target {found.shape}: make them alike")
+    weak, strong = _views(before, found, kind)
+    inputs, shape = recipe.inputs, found.shape
+    if isinstance(inputs, PrincipalComponents):
+        inputs = replace(inputs, count=min(inputs.count, math.prod(shape)))
+        shape = (inputs.count,)
+    return replace(
+        recipe,
+        task=Pair(source=source, target=few) if source is not None else few,
+        network=_network(recipe.network, shape, _outputs(before, found, taught)),
+        inputs=inputs,
+        weak=weak,
+        strong=strong,
+        unlabelled_batch=_unlabelled_batch(recipe, found.pool),
+        start=start,
+    )
+
+
+def described(recipe: Recipe) -> list[str]:
+    """What became of a recipe with the user's own data, for a person to check."""
+    found = outline(_target(recipe))
+    network = take_apart(recipe.network)
+    lines = [
+        f"{found.classes} classes, inputs {found.shape}, {found.labelled:,} labelled, {found.pool:,} in the pool",
+        f"network {network.make.__name__}, weak view {recipe.weak}, strong view {recipe.strong}",
+    ]
+    if _target(recipe).labelled_in_pool:
+        lines.append("the labelled inputs are in the pool too")
+    if not found.measured:
+        name = "task.target.test" if isinstance(recipe.task, Pair) else "task.test"
+        lines.append(f"nothing to test with: --set {name}=N keeps N labelled inputs apart")
+    return lines
+
+
+def _target(recipe: Recipe) -> FewLabels:
+    few = recipe.task.target if isinstance(recipe.task, Pair) else recipe.task
+    assert isinstance(few, FewLabels)
+    return few
+
+
+def _few(old: FewLabels, recipe: Recipe, data: str, labels: int | None, classes: Classes) -> FewLabels:
+    """Other data in the place of some, with nothing kept apart; a recipe without labels of the target stays one."""
+    if old.labels == 0 and labels is not None:
+        raise ValueError(f"this recipe uses no labels of its target: leave labels out, got {labels}")
+    place = data if data in DATA_SETS else os.path.abspath(data)
+    return FewLabels(
+        place,
+        labels=0 if old.labels == 0 else labels,
+        seed=old.seed,
+        classes=classes,
+        labelled_in_pool=old.labelled_in_pool,
+        folder=old.folder if data in DATA_SETS else None,
+        test=None if data in DATA_SETS else 0,
+        size=_size(old, recipe) if is_folder(place) else None,
+    )
+
+
+def _size(few: FewLabels, recipe: Recipe) -> tuple[int, ...] | None:
+    """The height and width of the images that a recipe was made for."""
+    known, network = KNOWN.get(str(few.data)), take_apart(recipe.network)
+    shape = known.shape if known is not None else _settings(network).get("shape", ())
+    return tuple(side // few.shrink for side in shape[1:]) if len(shape) == 3 else None
+
+
+def _settings(part: Any) -> dict[str, Any]:
+    return part.settings if isinstance(part, Part) else {}
+
+
+def _views(before: Recipe, found: Outline, kind: Kind | None) -> tuple[Any, Any]:
+    """Those of the recipe, with lengths for images of another size; default ones for another kind of inputs."""
+    few = _target(before)
+    known, size = KNOWN.get(str(few.data)), _size(few, before)
+    made_for = known.kind if known is not None else None
+    wanted = kind or found.kind or ("vectors" if len(found.shape) == 1 else made_for)
+    views = before.weak, before.strong
+    if wanted == "tokens":
+        raise ValueError("no recipe has a network for tokens: docs/own.md shows one of your own")
+    if wanted != made_for and wanted is not None:
+        chosen = default_views(wanted, found.shape)
+        weak, strong = (old if isinstance(old, Unchanged) else new for old, new in zip(views, chosen, strict=True))
+        return weak, strong
+    ratio = min(found.shape[1:]) / min(size) if size is not None and len(found.shape) == 3 else 1.0
+    return resized(before.weak, ratio), resized(before.strong, ratio)
+
+
+def _outputs(before: Recipe, found: Outline, taught: Outline | None) -> int:
+    """As many as classes, shared with a source of as many; or of both together, if the recipe keeps them apart."""
+    if taught is None:
+        return found.classes
+    outputs, classes = _settings(take_apart(before.network)).get("classes"), _target(before).class_count()
+    separate = outputs is not None and classes is not None and outputs > classes
+    return found.classes if taught.classes == found.classes and not separate else found.classes + taught.classes
+
+
+def _network(network: Any, shape: tuple[int, ...], classes: int) -> Any:
+    """The same network for other inputs and classes; an MLP where it convolves and the inputs are vectors."""
+    part = take_apart(network)
+    if len(shape) == 1 and part.make in (SmallCNN, WideResNet):
+        return partial(MLP, shape=shape, classes=classes, hidden=_HIDDEN)
+    new = {name: value for name, value in (("shape", shape), ("classes", classes)) if name in part.hints}
+    return put_together(Part(part.make, {**part.settings, **new}, factory=True)) if new else network
+
+
+def _unlabelled_batch(recipe: Recipe, pool: int) -> int:
+    size = recipe.method.needs.tuple_size if recipe.unlabelled_unit == "tuples" else 1
+    return max(1, min(recipe.unlabelled_batch, pool // max(1, size)))
