@@ -1,6 +1,8 @@
 """Folders of images."""
 
 import struct
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
+from refprior.data import Examples, FewLabels
 from refprior.data._data_set import DataSet
 from refprior.data._error import DataError
 from refprior.data._folder import image_folder, read_images
@@ -17,6 +20,11 @@ from tests.fuzz._mutations import bounded_memory
 
 def picture(level: int, mode: str = "RGB", size: tuple[int, int] = (6, 4)) -> Image.Image:
     return Image.new(mode, size, level if mode == "L" else (level, 0, 255 - level))
+
+
+def held(data: DataSet) -> Examples:
+    assert data.test is not None
+    return data.test
 
 
 def shape(data: DataSet) -> tuple[int, ...]:
@@ -40,8 +48,8 @@ def test_a_folder_becomes_a_data_set(root: Path) -> None:
     assert data.name == root.name
     assert data.classes == ("ape", "bee", "cat")
     assert data.train.images.shape[1:] == (3, 4, 6)
-    assert [len(p) for p in (data.train, data.test)] == [9, 6]
-    for part in (data.train, data.test):
+    assert [len(p) for p in (data.train, held(data))] == [9, 6]
+    for part in (data.train, held(data)):
         assert torch.equal(part.images[:, 0, 0, 0] // 50, part.labels)
     assert data.unlabelled is not None
     assert data.unlabelled[:, 0, 0, 0].tolist() == list(range(200, 207))
@@ -49,7 +57,7 @@ def test_a_folder_becomes_a_data_set(root: Path) -> None:
 
 def test_without_a_number_one_image_per_class_is_to_test(root: Path) -> None:
     data = image_folder(root)
-    assert torch.bincount(data.test.labels).tolist() == [1, 1, 1]
+    assert torch.bincount(held(data).labels).tolist() == [1, 1, 1]
     assert len(data.train) == 12
 
 
@@ -145,22 +153,40 @@ def test_train_and_test_folders_are_the_parts(tmp_path: Path) -> None:
     data = image_folder(tmp_path)
     assert data.classes == ("ape", "bee")
     assert sorted(data.train.images[:, 0, 0, 0].tolist()) == [0, 1, 2, 3, 50, 51, 52, 53]
-    assert sorted(data.test.images[:, 0, 0, 0].tolist()) == [100, 101, 102, 103, 150, 151, 152, 153]
-    assert torch.equal(data.test.images[:, 0, 0, 0] // 150, data.test.labels)
+    assert sorted(held(data).images[:, 0, 0, 0].tolist()) == [100, 101, 102, 103, 150, 151, 152, 153]
+    assert torch.equal(held(data).images[:, 0, 0, 0] // 150, held(data).labels)
     with pytest.raises(ValueError, match="has a test part of its own, test/: leave test out, got test=2"):
         image_folder(tmp_path, test=2)
     (tmp_path / "test" / "bee").rename(tmp_path / "test" / "wasp")
     with pytest.raises(
-        DataError, match=r"the classes of train/ are \['ape', 'bee'\], those of test/ \['ape', 'wasp'\]"
+        DataError, match=r"classes of the training part are \('ape', 'bee'\), those of the test part \('ape', 'wasp'\)"
     ):
         image_folder(tmp_path)
 
 
-@pytest.mark.parametrize("parts", [("train", "val"), ("train", "test", "val"), ("train",)])
-def test_other_parts_are_named_with_what_to_do(tmp_path: Path, parts: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("parts", [("train", "val"), ("train", "test", "Validation"), ("Train",)])
+def test_a_validation_part_is_read_and_a_test_part_is_optional(tmp_path: Path, parts: tuple[str, ...]) -> None:
     divided(tmp_path, *parts)
-    found = " and ".join(f"{part}/" for part in parts)
-    with pytest.raises(DataError, match=rf"looks like {found}, each with its classes: train/ and test/ are read"):
+    data = image_folder(tmp_path)
+    assert (len(data.train), data.classes) == (8, ("ape", "bee"))
+    assert (data.test is not None) is ("test" in parts)
+    assert (data.validation is not None) is (len(parts) > 1 and parts[-1] != "test")
+    if data.validation is not None:
+        task = FewLabels(data, labels=2)()
+        assert task.validation is not None
+        assert torch.equal(task.validation.labels, data.validation.labels)
+        with pytest.raises(ValueError, match="has a validation part of its own: leave validation out, got 2"):
+            FewLabels(data, labels=2, validation=2)()
+    if "test" not in parts:
+        assert len(held(image_folder(tmp_path, test=2))) == 2
+
+
+def test_parts_that_are_ambiguous_are_named(tmp_path: Path) -> None:
+    divided(tmp_path, "train", "val", "valid")
+    with pytest.raises(DataError, match="has val/ and valid/ as validation part: keep one of them"):
+        image_folder(tmp_path)
+    (tmp_path / "valid").rename(tmp_path / "more")
+    with pytest.raises(DataError, match="has train/, val/ and more/: move it"):
         image_folder(tmp_path)
 
 
@@ -180,7 +206,7 @@ def test_links_to_files_and_folders_are_followed(root: Path, tmp_path_factory: p
     (root / "ape" / "linked.png").symlink_to(root / "unlabelled" / "0.png")
     data = image_folder(root)
     assert data.classes == ("ape", "bee", "cat", "dog")
-    assert len(data.train) + len(data.test) == 21
+    assert len(data.train) + len(held(data)) == 21
 
 
 @pytest.mark.parametrize(
@@ -188,11 +214,12 @@ def test_links_to_files_and_folders_are_followed(root: Path, tmp_path_factory: p
     [
         ("ape/itself.png", "itself.png", "ape/itself.png is a link that leads nowhere"),
         ("ape/gone.png", "gone", "ape/gone.png is a link that leads nowhere"),
-        ("ape/up", "..", "ape/up is a folder"),
-        ("again", ".", "class folder .*again is a link to"),
-        ("bees", "bee", "class folder .*bees is a link to .*bee"),
+        ("ape/up", "..", "ape/up is a link to"),
+        ("again", ".", "again is a link to"),
+        ("bees", "bee", "bees is a link to .*bee"),
         ("zoo", "zoo", "zoo is a link that leads nowhere"),
-        ("unlabelled/up", "..", "unlabelled/up is a folder"),
+        ("unlabelled/up", "../..", "unlabelled/up is a link to"),
+        ("ape/others", "../bee", "ape/others is a link to .*bee"),
     ],
 )
 def test_links_that_lead_back_or_nowhere_are_named(root: Path, link: str, target: str, message: str) -> None:
@@ -214,6 +241,9 @@ def test_a_picture_that_unpacks_too_far_is_not_unpacked(root: Path, side: int) -
 def test_formats_that_run_programs_are_not_opened(root: Path) -> None:
     (root / "ape" / "page.eps").write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n")
     with pytest.raises(DataError, match=r"page.eps: not a readable image \(damaged, or none of PNG, JPEG"):
+        read_images([root / "ape" / "page.eps"])
+    (root / "ape" / "page.eps").rename(root / "ape" / "page.png")
+    with pytest.raises(DataError, match=r"page.png: not a readable image \(damaged, or none of PNG, JPEG"):
         image_folder(root)
 
 
@@ -230,3 +260,74 @@ def test_a_small_file_of_many_pixels_is_refused_and_a_large_one_is_not(tmp_path:
     noise = np.random.RandomState(0).randint(0, 2, (2100, 2100)).astype(np.uint8) * 255  # as a scanned page
     Image.fromarray(noise).save(tmp_path / "a" / "1.png")
     assert read_images([tmp_path / "a" / "1.png"], (8, 8), None).shape == (1, 1, 8, 8)
+
+
+def test_images_are_in_the_order_of_their_names_whatever_the_threads_do(tmp_path: Path) -> None:
+    files = [tmp_path / f"{i:03}.png" for i in range(60)]
+    for number, file in enumerate(files):
+        picture(number, size=(6, 4) if number % 3 else (700, 500)).save(file)  # some take longer
+    read = read_images(files, (4, 6))
+    assert read[:, 0, 0, 0].tolist() == list(range(60))
+    for number in (50, 20, 40):
+        files[number].write_bytes(b"damaged")
+    for _ in range(5):
+        with pytest.raises(DataError, match=r"020.png: not a readable image"):
+            read_images(files, (4, 6))
+
+
+def photograph(height: int, width: int) -> np.ndarray:
+    """A picture whose corners and edges can be told apart: red grows to the right, green downwards."""
+    rows, columns = np.mgrid[:height, :width]
+    return np.stack([255 * columns // width, 255 * rows // height, 0 * rows], -1).astype(np.uint8)
+
+
+@pytest.mark.parametrize("size", [None, (40, 60), (64, 64)])
+@pytest.mark.parametrize("kind", ["jpg", "png", "webp", "tif"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_photographs_are_held_upright(
+    tmp_path: Path, kind: str, orientation: int, size: tuple[int, int] | None
+) -> None:
+    upright = Image.fromarray(photograph(800, 1400) if kind == "jpg" else photograph(80, 140))
+    turned = {2: 0, 3: 3, 4: 1, 5: 5, 6: 2, 7: 6, 8: 4}  # what the camera did, undone by the orientation
+    stored = upright if orientation == 1 else upright.transpose(Image.Transpose(turned[orientation]))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    stored.save(tmp_path / f"photo.{kind}", exif=exif)
+    (read,) = read_images([tmp_path / f"photo.{kind}"], size)
+    height, width = size or (upright.height, upright.width)
+    assert read.shape == (3, height, width)
+    expected = np.array(upright.resize((width, height), Image.Resampling.BILINEAR)).transpose(2, 0, 1)
+    assert np.abs(read.numpy().astype(int) - expected)[:2].mean() < 4
+
+
+def test_an_unreadable_orientation_says_nothing_of_the_picture(tmp_path: Path) -> None:
+    for number, exif in enumerate([b"Exif\0\0rubbish", b"Exif\0\0II*\0\xff\xff\xff\xff", b""]):
+        picture(9).save(tmp_path / f"{number}.jpg", exif=exif)
+    wrong = Image.Exif()
+    wrong[0x0112] = 77
+    picture(9).save(tmp_path / "3.jpg", exif=wrong)
+    assert read_images([tmp_path / f"{n}.jpg" for n in range(4)]).shape == (4, 3, 4, 6)
+
+
+MEASURE = """
+import resource, sys
+from pathlib import Path
+from refprior.data._folder import read_images
+files = sorted(Path(sys.argv[1]).iterdir())
+read_images(files[:1], (32, 32))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+read_images(files, eval(sys.argv[2]))
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+@pytest.mark.parametrize(("kind", "most"), [("jpg", 40), ("png", 300)])
+def test_large_photographs_take_little_memory(tmp_path: Path, kind: str, most: int) -> None:
+    """Eight of 12 megapixels are 288 MB as bytes; JPEG files are decoded small, others few at a time."""
+    noise = Image.fromarray(np.random.RandomState(0).randint(0, 256, (30, 40, 3)).astype(np.uint8))
+    noise.resize((4000, 3000), Image.Resampling.BICUBIC).save(tmp_path / f"0.{kind}", quality=90, compress_level=1)
+    for number in range(1, 8):
+        (tmp_path / f"{number}.{kind}").symlink_to(tmp_path / f"0.{kind}")
+    command = [sys.executable, "-c", MEASURE, str(tmp_path), "(64, 64)"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert int(done.stdout) < most

@@ -94,7 +94,7 @@ def _data_set(name: str, arrays: dict[str, np.ndarray], test: int | None) -> Dat
         if key in arrays:
             check_column(arrays[key], key, len(inputs))
     train, kept = split_parts(arrays.get("split", np.zeros(len(inputs), np.int64)))
-    if kept.any() and test is not None:
+    if kept.any() and test:
         raise DataError(f"has a test part of its own, in `split`: leave test out, got test={test}")
     without = labels == NO_LABEL
     if (without & kept).any():

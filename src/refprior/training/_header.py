@@ -30,7 +30,7 @@ FORMAT = 3
 log = logging.getLogger("refprior")
 REMEDY = "Give another folder, or say --fresh (in Python fresh=True) to move it aside and start over"
 _DECISIVE = ("python", "sources", "instructions", "threads")  # with the packages, what the last bits depend on
-_OPTIONS = {"data": "data", "source": "source-data", "kind": "kind"}  # of the command line
+_OPTIONS = {"data": "--data", "source": "--source-data", "kind": "--kind"}  # of the command line
 _PACKAGES = ("torch", "numpy", "scikit-learn", "safetensors")
 
 
@@ -53,18 +53,22 @@ class Origin:
     def changes(self) -> dict[str, str]:
         """Everything that was set by hand, without the seed."""
         changed = {**self.arguments, **self.settings, **{_OPTIONS[name]: value for name, value in self.own.items()}}
-        return {name: str(value) for name, value in changed.items() if name != "seed"}
+        return {name: _in_text(value) for name, value in changed.items() if name != "seed"}
 
     @property
     def command(self) -> str | None:
         """The command line that trains it again; None for a function of Python, `recipe()`."""
         if self.recipe.endswith("()") or any(value.startswith("<") for value in self.changes.values()):
             return None
-        changed = {**self.arguments, **self.settings}
-        settings = [f"{name}={value}" for name, value in changed.items() if name != "seed"]
+        settings = [f"{name}={value}" for name, value in self.changes.items() if not name.startswith("--")]
         words = ["refprior", "train", self.recipe, "--seed", str(self.arguments.get("seed", 0))]
-        words += [word for name, value in self.own.items() for word in (f"--{_OPTIONS[name]}", value)]
+        words += [word for name, value in self.own.items() for word in (_OPTIONS[name], value)]
         return shlex.join([*words, *(["--set", *settings] if settings else [])])
+
+
+def _in_text(value: Any) -> str:
+    """A setting as the command line takes it."""
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 @dataclass(frozen=True)
