@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.utils.data import Dataset, TensorDataset
 
+from refprior.data import FewLabels
 from refprior.data._arrays import examples_from_dataset, read_npz
 from refprior.data._error import DataError
 from refprior.data._npz import load_arrays
@@ -34,6 +35,7 @@ def save(path: Path, **arrays: Any) -> Path:
 def test_channels_last_and_first_are_read_alike(tmp_path: Path, images: np.ndarray) -> None:
     data = read_npz(save(tmp_path / "toy.npz", images=images, labels=LABELS, split=(np.arange(12) > 8).astype(int)))
     assert torch.equal(data.train.images, torch.from_numpy(IMAGES[:9].transpose(0, 3, 1, 2).copy()))
+    assert data.test is not None
     assert data.test.labels.tolist() == [0, 1, 2]
     assert data.name == "toy"
 
@@ -42,14 +44,18 @@ def test_grey_images_get_a_channel_and_a_test_part_is_drawn(tmp_path: Path) -> N
     path = save(tmp_path / "toy.npz", images=IMAGES[..., 0], labels=LABELS, classes=["a", "b", "c"])
     data = read_npz(path, test=3)
     assert (data.classes, data.train.images.shape) == (("a", "b", "c"), (9, 1, 5, 4))
-    with pytest.raises(DataError, match="no array `split`"):
-        read_npz(path)
+    assert (read_npz(path).test, len(read_npz(path).train)) == (None, 12)
 
 
 def test_bad_files_are_named(tmp_path: Path) -> None:
     path = save(tmp_path / "toy.npz", pictures=IMAGES)
-    with pytest.raises(DataError, match=r"toy.npz: no arrays \['images', 'labels'\] among \['pictures'\]"):
+    with pytest.raises(DataError, match=r"toy.npz: no arrays \['labels'\] among \['pictures'\]"):
         read_npz(path)
+    with pytest.raises(DataError, match=r"toy.npz: needs an array `images` or `inputs`, one of them"):
+        read_npz(save(path, labels=LABELS))
+    with pytest.raises(DataError, match=r"toy.npz: needs an array `images` or `inputs`, one of them"):
+        read_npz(save(path, images=IMAGES, inputs=IMAGES, labels=LABELS))
+    save(path, pictures=IMAGES)
     whole = path.read_bytes()
     for content in (b"", b"nothing", whole[:-30], whole[:400] + b"\0\1\2" + whole[403:]):
         path.write_bytes(content)
@@ -140,6 +146,41 @@ def test_nan_is_named_with_its_index(tmp_path: Path) -> None:
     images[4, 0, 0, 0] = np.nan
     with pytest.raises(ValueError, match="toy train input 4 is not finite"):
         read_npz(save(tmp_path / "toy.npz", images=images, labels=LABELS, split=(np.arange(12) > 8).astype(int)))
+
+
+def test_labels_of_minus_one_and_an_array_of_their_own_are_the_pool(tmp_path: Path) -> None:
+    labels = np.where(np.arange(12) < 6, LABELS, -1)
+    path = save(tmp_path / "toy.npz", images=IMAGES, labels=labels, unlabelled=IMAGES[:2])
+    data = read_npz(path)
+    assert data.train.labels.tolist() == [0, 1, 2, 0, 1, 2]
+    assert data.classes == ("0", "1", "2")
+    assert data.unlabelled is not None
+    assert torch.equal(data.unlabelled, torch.from_numpy(IMAGES[[*range(6, 12), 0, 1]].transpose(0, 3, 1, 2).copy()))
+    task = FewLabels(str(path), labels=None)()
+    assert (len(task.labelled), len(task.unlabelled), task.test) == (6, 8, None)
+
+
+def test_vectors_are_read_by_either_name(tmp_path: Path) -> None:
+    rows = np.arange(60.0).reshape(12, 5)
+    for name in ("images", "inputs"):
+        data = read_npz(save(tmp_path / "toy.npz", labels=LABELS, **{name: rows}), test=3)
+        assert (data.train.images.shape, data.train.images.dtype, data.kind) == ((9, 5), torch.float32, "vectors")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"labels": np.full(12, -2)}, "label -2 at index 0 is outside"),
+        ({"labels": np.full(12, -1)}, "none of 12 inputs has a label: each class needs one"),
+        ({"labels": np.where(np.arange(12) < 11, LABELS, -1), "split": np.arange(12) // 6}, "input 11 is to test and"),
+        ({"unlabelled": IMAGES[:2, 1:]}, r"unlabelled inputs are \(3, 4, 4\) uint8, the others \(3, 5, 4\) uint8"),
+        ({"unlabelled": IMAGES[:2] / 2}, r"unlabelled inputs are \(3, 5, 4\) float64, the others \(3, 5, 4\) uint8"),
+    ],
+)
+def test_wrong_labels_and_pools_are_named(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        read_npz(save(tmp_path / "toy.npz", **{"images": IMAGES, "labels": LABELS, **arrays}))
+    assert "toy.npz" in str(error.value)
 
 
 class Pictures(Dataset[tuple[Image.Image, int]]):
@@ -233,6 +274,6 @@ def test_a_header_of_many_digits_takes_no_time(tmp_path: Path) -> None:
         for name in ("images.npy", "labels.npy"):
             archive.writestr(name, b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
     begin = time.perf_counter()
-    with pytest.raises(DataError, match=r"toy.npz, images: not an array of numbers or text"):
+    with pytest.raises(DataError, match=r"toy.npz, labels: not an array of numbers or text"):
         read_npz(path)
     assert time.perf_counter() - begin < 1

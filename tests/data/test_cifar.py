@@ -102,6 +102,7 @@ def test_cifar10_from_every_official_form(tmp_path: Path, form: str, packed: boo
         for name, content in official_cifar10(form).items():
             (tmp_path / inside / name).write_bytes(content)
     data = read_cifar10(tmp_path)
+    assert data.test is not None
     assert (len(data.train), len(data.test)) == (50_000, 10_000)
     assert torch.equal(data.train.images[:, 0, 0, 0].long(), data.train.labels)
     assert data.train.images[::10_000, 2, 31, 31].tolist() == [0, 1, 2, 3, 4]

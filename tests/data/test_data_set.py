@@ -31,6 +31,7 @@ def test_a_subset_renumbers_in_the_order_given(data: DataSet) -> None:
     assert part.classes == ("d", "b")
     assert part.train.images[:, 0, 1, 0].unique().tolist() == [1, 3]
     assert torch.equal(part.train.labels == 0, part.train.images[:, 0, 1, 0] == 3)
+    assert part.test is not None
     assert torch.equal(part.test.labels == 0, part.test.images[:, 0, 1, 0] == 3)
 
 
@@ -50,6 +51,7 @@ def test_foreign_images_are_of_the_other_classes(data: DataSet) -> None:
 
 def test_a_held_out_part_is_the_same_for_everyone() -> None:
     made = held_out("toy", "abcd", (IMAGES, LABELS), test=8)
+    assert made.test is not None
     assert index(made.test.images) == HELD_OUT
     assert len(made.train) == 392
 

@@ -13,6 +13,7 @@ from PIL import Image
 from refprior.data import DataSet, FewLabels, Pair, Task, transfer_task
 from refprior.data._data_set import data_set, foreign_images
 from refprior.data._location import data_folder
+from refprior.data._outline import outline
 from refprior.data._sets import FIVE_SUPERCLASSES
 from tests.data.files import write_mnist
 
@@ -282,3 +283,64 @@ def test_a_pair_that_overlaps_is_refused() -> None:
     low, high = (FewLabels("digits", labels=40, classes=classes) for classes in ((1, 2), (2, 3)))
     with pytest.raises(ValueError, match=r"overlap: \d+ of 40 source inputs are in both"):
         Pair(source=low, target=high)()
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> str:
+    for number in range(24):
+        place = tmp_path / "photos" / ("cat", "dog", "unlabelled")[number % 3]
+        place.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (9, 6), (number, 0, 0)).save(place / f"{number:02}.png")
+    return str(tmp_path / "photos")
+
+
+def test_a_folder_is_read_as_the_settings_say(photos: str) -> None:
+    task = FewLabels(photos, labels=None, test=0, size=5, colour=False)()
+    assert (task.shape, len(task.labelled), len(task.unlabelled), task.test) == ((1, 5, 5), 16, 8, None)
+    task = FewLabels(photos, labels=4, test=6, size=(4, 7))()
+    assert (task.shape, len(task.labelled), len(task.unlabelled)) == ((3, 4, 7), 4, 14)
+    assert len(task.held_out) == 6
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"size": (4, 5, 6)}, r"size must be one side or \(height, width\), got \(4, 5, 6\)"),
+        ({"size": 0}, "size must be a whole number of at least 1, got 0"),
+        ({"colour": "yes"}, "colour must be True or False, got 'yes'"),
+        ({"test": -1}, "test must be a whole number of at least 0, got -1"),
+    ],
+)
+def test_settings_of_a_folder_are_checked(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        FewLabels("photos", **settings)
+
+
+def test_data_in_memory_are_as_they_are(data: DataSet) -> None:
+    with pytest.raises(ValueError, match="size is for data that are read, and 'toy' is in memory: leave it out"):
+        FewLabels(data, labels=4, size=3)()
+
+
+def test_a_task_knows_its_kind() -> None:
+    assert FewLabels("digits", classes=(1, 7), labels=4)().kind == "digits"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"labels": None, "test": 0},
+        {"labels": 4},
+        {"labels": None, "test": 6, "labelled_in_pool": True},
+        {"labels": 0, "test": 0, "size": 3, "colour": False},
+        {"labels": 2, "test": 0, "classes": (1, 0), "validation": 4, "size": 4, "shrink": 2},
+    ],
+)
+def test_the_outline_is_that_of_the_task(photos: str, settings: dict[str, Any]) -> None:
+    np.savez(f"{photos}.npz", images=np.zeros((20, 6, 9), np.uint8), labels=np.arange(20) % 2)
+    for place in (photos, f"{photos}.npz"):
+        own = {k: v for k, v in settings.items() if place == photos or k not in ("size", "colour", "shrink")}
+        few = FewLabels(place, **own)
+        task, found = few(), outline(few)
+        assert (found.classes, found.shape) == (len(task.classes), task.shape)
+        assert (found.labelled, found.pool) == (len(task.labelled), len(task.unlabelled))
+        assert found.measured is (task.test is not None or task.validation is not None)

@@ -33,6 +33,7 @@ def root(tmp_path: Path) -> Path:
 def test_mnist_is_read_by_its_name(root: Path) -> None:
     data = read("mnist", root)
     assert (data.name, "".join(data.classes)) == ("mnist", "0123456789")
+    assert data.test is not None
     assert (len(data.train), len(data.test)) == (300, 50)
     for part in (data.train, data.test):
         assert torch.equal(part.images[:, 0, 0, 0].long(), part.labels)
@@ -40,6 +41,7 @@ def test_mnist_is_read_by_its_name(root: Path) -> None:
 
 def test_digits_have_sixty_test_images_per_class() -> None:
     data = read("digits")
+    assert data.test is not None
     assert torch.bincount(data.test.labels).tolist() == [60] * 10
     assert len(data.train) + len(data.test) == 1797
     assert int(data.train.images.max()) == 255
@@ -91,6 +93,24 @@ def test_the_numbers_of_classes_known_beforehand_are_right(tmp_path: Path) -> No
     assert set(KNOWN) == set(DATA_SETS)
 
 
+def test_what_is_known_beforehand_is_what_is_read(tmp_path: Path) -> None:
+    for name in ("mnist", "fashion-mnist"):
+        write_mnist(tmp_path / name)
+    for name in ("mnist", "fashion-mnist", "digits"):
+        data = read(name, tmp_path)
+        assert (data.kind, data.train.images.dim()) == (KNOWN[name].kind, 4)
+    assert read("digits").train.images.shape[1:] == KNOWN["digits"].shape
+
+
+def test_settings_of_folders_are_refused_for_other_data(tmp_path: Path) -> None:
+    np.savez(tmp_path / "mine.npz", images=np.zeros((4, 8, 8), np.uint8), labels=np.arange(4) % 2)
+    for name in ("digits", str(tmp_path / "mine.npz")):
+        with pytest.raises(ValueError, match=r"size and colour are for folders of images, and .* is none"):
+            read(name, size=(8, 8))
+    with pytest.raises(ValueError, match="digits has a test part of its own: leave test out, got test=10"):
+        read("digits", test=10)
+
+
 def test_the_paper_names_five_of_twenty_superclasses() -> None:
     assert len(SUPERCLASSES) == 20
     assert set(FIVE_SUPERCLASSES) <= set(SUPERCLASSES)
@@ -101,4 +121,5 @@ def test_nine_images_are_in_both_parts_of_the_five_superclasses() -> None:
     data = read_superclasses(FIVE.parent)
     assert sorted(data.groups) == sorted(FIVE_SUPERCLASSES)
     assert [data.classes[c] for c in data.groups["fish"]] == ["aquarium_fish", "flatfish", "ray", "shark", "trout"]
+    assert data.test is not None
     assert len({j for _, j in duplicates(data.train.images, data.test.images)}) == 9

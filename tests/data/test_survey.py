@@ -88,7 +88,7 @@ def test_links_in_circles_far_below_are_named(root: Path, tmp_path_factory: pyte
     (root / "dog" / "linked").symlink_to(elsewhere)
     assert len(survey(root).folders[1].files) == 3
     (elsewhere / "more" / "round").symlink_to(elsewhere)
-    with pytest.raises(DataError, match="round is a link to .*linked: remove it"):
+    with pytest.raises(DataError, match=r"round is a link to .*linked: remove it"):
         survey(root)
 
 

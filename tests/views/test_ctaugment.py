@@ -67,7 +67,7 @@ def test_bins_are_drawn_by_weight_and_numbers_within_their_bin() -> None:
 
 
 def test_a_probe_draws_all_bins_whatever_the_bank_says() -> None:
-    view = CTAugment()
+    view = CTAugment(cutout=8)
     view.rates[:, :, 1:] = 0
     _, policy = view.probe(torch.zeros(5000, 1, 8, 8, dtype=torch.uint8), generator())
     mine = policy.chosen == CTAUGMENT.names.index("solarize")

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from refprior.views import Distort, FlipCrop, RandAugment, Shift, default_views
+from refprior.views import Distort, Shift
 from refprior.views._sheet import STRONG, WEAK, image_sheet, in_turn, view_sheet
 
 
@@ -34,11 +34,3 @@ def test_an_image_sheet_has_a_row_for_each_class() -> None:
 
 def test_classes_come_in_turn() -> None:
     assert in_turn(torch.tensor([1, 1, 0, 2, 0, 1])).tolist() == [2, 0, 3, 4, 1, 5]
-
-
-def test_digits_are_never_mirrored_and_photographs_are() -> None:
-    assert isinstance(default_views("mnist-3-5", (1, 28, 28))[0], Shift)
-    assert isinstance(default_views("digits", (1, 8, 8))[1], Distort)
-    weak, strong = default_views("cifar10", (3, 32, 32))
-    assert weak == FlipCrop(pad=4, flip=True)
-    assert strong == RandAugment(cutout=16)

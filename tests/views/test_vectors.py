@@ -11,7 +11,7 @@ from refprior.data import Standardise, task_from_arrays
 from refprior.networks import MLP
 from refprior.training import train
 from refprior.training._draw import see
-from refprior.views import Corrupt, Dropout, Noise, SwapNoise, default_views
+from refprior.views import Corrupt, Dropout, Noise, SwapNoise
 from tests.training.recipes import perceptron
 
 VIEWS = [Dropout(0.3), Noise(0.3), Corrupt(0.3, 0.3), SwapNoise(0.3)]
@@ -85,10 +85,10 @@ def test_swapped_numbers_are_those_of_the_same_feature_of_all_other_rows_alike()
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Dropout(1.1), r"rate must be within 0 … 1, got 1\.1"),
-        (lambda: SwapNoise(-0.1), r"rate must be within 0 … 1, got -0\.1"),
+        (lambda: Dropout(1.1), r"rate must be at least 0 and at most 1, got 1\.1"),
+        (lambda: SwapNoise(-0.1), r"rate must be at least 0 and at most 1, got -0\.1"),
         (lambda: Noise(-1), "scale must be at least 0, got -1"),
-        (lambda: default_views("mine", (7,)), r"default views are for images .* got \(7,\)"),
+        (lambda: Noise("0.1"), "scale must be at least 0, got '0.1'"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_settings_are_refused(make: Any, message: str) -> None:

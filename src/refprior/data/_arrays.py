@@ -100,6 +100,8 @@ def _data_set(name: str, arrays: dict[str, np.ndarray], test: int | None) -> Dat
     if (without & kept).any():
         raise DataError(f"input {np.argmax(without & kept)} is to test and has no label")
     known = labels[~without]
+    if not len(known):
+        raise DataError(f"none of {len(labels)} inputs has a label: each class needs one")
     classes = class_names(arrays["classes"]) if "classes" in arrays else numbered("the", known)
     kind: Kind | None = "vectors" if inputs.ndim == 2 else None
     if kept.any():

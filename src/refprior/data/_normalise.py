@@ -75,12 +75,12 @@ class Standardise:
     def fit(self, parts: Sequence[Tensor]) -> Normaliser:
         """The statistics of all parts together: (n, channels, ...) each."""
         mean, std = _statistics(parts)
-        if self.centre == "pixel":
+        if self.centre == "pixel" and parts[0].dim() > 2:  # of a vector, each number is a channel
             mean = _mean_image(parts).to(mean.dtype)
             within = std.square() - mean.flatten(1).var(1, correction=0)  # of the total, what is not between pixels
             std = torch.where(within > 1e-12, within, torch.ones_like(within)).sqrt()
         lead = (-1, *[1] * (parts[0].dim() - 2))
-        return Normaliser(mean if self.centre == "pixel" else mean.reshape(lead), (std / self.scale).reshape(lead))
+        return Normaliser(mean.reshape(lead) if mean.dim() == 1 else mean, (std / self.scale).reshape(lead))
 
 
 @dataclass(frozen=True)

@@ -74,27 +74,25 @@ def replaced(
     target_classes: Classes = None,
 ) -> Recipe:
     """The recipe with other tasks; all else still fits those before."""
-    old, teacher = recipe.task, recipe.start.task if recipe.start is not None else None
-    if isinstance(old, FewLabels) and teacher is None:
-        if own.source is not None or source_classes is not None:
-            raise ValueError("this recipe has no source to transfer from: leave the source out")
-        return replace(recipe, task=_few(old, recipe, own.data, labels, target_classes))
-    if own.source is None and (source_classes is None or target_classes is None):
+    old, start = recipe.task, recipe.start
+    teacher = start.task if start is not None else None
+    if not isinstance(old, FewLabels | Pair) or not isinstance(teacher, FewLabels | None):
+        raise ValueError("the recipe's task is neither FewLabels nor Pair: its data cannot be replaced")
+    transfers = isinstance(old, Pair) or teacher is not None
+    if not transfers and (own.source is not None or source_classes is not None):
+        raise ValueError("this recipe has no source to transfer from: leave the source out")
+    if transfers and own.source is None and (source_classes is None or target_classes is None):
         raise ValueError(
             "this recipe transfers: give a source (--source-data, in Python source=), "
             "or choose source_classes and target_classes of the same data"
         )
     source = own.data if own.source is None else own.source
     if isinstance(old, Pair):
-        pair = Pair(
-            source=_few(old.source, recipe, source, None, source_classes),
-            target=_few(old.target, recipe, own.data, labels, target_classes),
-        )
-        return replace(recipe, task=pair)
-    if isinstance(old, FewLabels) and isinstance(teacher, FewLabels) and recipe.start is not None:
-        start = replace(recipe.start, task=_few(teacher, recipe, source, None, source_classes))
-        return replace(recipe, task=_few(old, recipe, own.data, labels, target_classes), start=start)
-    raise ValueError("the recipe's task is neither FewLabels nor Pair: its data cannot be replaced")
+        taught = _few(old.source, recipe, source, None, source_classes)
+        return replace(recipe, task=Pair(taught, _few(old.target, recipe, own.data, labels, target_classes)))
+    if start is not None and teacher is not None:
+        start = replace(start, task=_few(teacher, start, source, None, source_classes))
+    return replace(recipe, task=_few(old, recipe, own.data, labels, target_classes), start=start)
 
 
 def adapted(recipe: Recipe, before: Recipe, kind: Kind | None = None) -> Recipe:
