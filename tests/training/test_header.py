@@ -49,7 +49,7 @@ def test_a_run_folder_can_be_read_without_the_program(finished: Path) -> None:
     assert header.keys() == {"format", "recipe", "data", "tensors", "origin", "environments", "checksum"}
     assert header["format"] == 3
     arguments = {"seed": 3, "labels": 60}
-    origin = {"recipe": "digits_ssl", "arguments": arguments, "settings": SHORT, "defaults": {}}
+    origin = {"recipe": "digits_ssl", "arguments": arguments, "settings": SHORT, "defaults": {}, "own": {}}
     assert header["origin"] == origin
     assert header["recipe"]["method"]["type"] == "refprior.methods.ReferencePrior"
     task = header["recipe"]["task"]

@@ -22,7 +22,16 @@ _BEGINNINGS = (b"\x89PNG", b"\xff\xd8\xff", b"BM", b"GIF8", b"RIFF", b"II*\0", b
 
 @dataclass(frozen=True)
 class FoundFolder:
-    """One class of one part, or images without labels: its pictures in the order in which they are read."""
+    """One class of one part, or images without labels: its pictures in the order in which they are read.
+
+    >>> from pathlib import Path
+    >>> from PIL import Image
+    >>> import refprior as rp
+    >>> Path("photos/cat").mkdir(parents=True)
+    >>> Image.new("RGB", (8, 8)).save("photos/cat/0.png")
+    >>> [(folder.name, len(folder.files)) for folder in rp.data.survey("photos").part("train")]
+    [('cat', 1)]
+    """
 
     part: str  # "train", "test", "validation" or "unlabelled"
     name: str
