@@ -77,6 +77,7 @@ def test_names_stay_with_their_images_through_every_division() -> None:
     """Every name is the index that its image knows: in the pool of a task they still are the same."""
     everything = held_out("toy", "abcd", (IMAGES, LABELS), 8, [str(i) for i in range(400)])
     assert [int(name) for name in everything.names] == index(everything.train.images)
+    assert everything.test is not None
     more = replace(everything, unlabelled=everything.test.images, names=(*everything.names, *"abcdefgh"))
     for few in (FewLabels(more, labels=8, validation=4), FewLabels(more, labels=4, classes=(3, 1), imbalance=3)):
         task = few()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from refprior.data import image_folder, survey
+from refprior.data import FewLabels, image_folder, survey
 from refprior.data._error import DataError
 
 
@@ -42,6 +42,16 @@ def test_nested_folders_belong_to_their_class_in_the_order_of_names(root: Path) 
     data = image_folder(root, test=0)
     assert data.train.images[:, 0, 0, 0].tolist() == [0, 1, 2, 3, 4]
     assert data.train.labels.tolist() == [0, 0, 0, 1, 1]
+
+
+def test_images_are_known_by_their_files(root: Path) -> None:
+    save(root / "unlabelled" / "9.png", 9)
+    data = image_folder(root, test=2)
+    assert len(data.names) == 4
+    assert data.names[-1] == "unlabelled/9.png"
+    levels = {"cat/1.png": 0, "cat/2026/may/2.png": 1, "cat/3.png": 2, "dog/1.png": 3, "dog/2.png": 4}
+    assert [levels[name] for name in data.names[:3]] == data.train.images[:, 0, 0, 0].tolist()
+    assert FewLabels(data, labels=2)().names[-1] == "unlabelled/9.png"
 
 
 def test_what_is_no_image_is_skipped_and_counted(root: Path) -> None:

@@ -99,7 +99,9 @@ def subset(data: DataSet, members: Sequence[int], name: str | None = None) -> Da
     title = name or f"{data.name}-{'-'.join(classes)}"
     kept = np.flatnonzero(np.isin(data.train.labels.numpy(), list(members)))
     names = (*(data.names[i] for i in kept), *data.names[len(data.train) :]) if data.names else ()
-    return replace(data, name=title, classes=classes, train=train, test=test, validation=validation, groups={}, names=names)
+    return replace(
+        data, name=title, classes=classes, train=train, test=test, validation=validation, groups={}, names=names
+    )
 
 
 def check_members(members: Sequence[int], count: int) -> None:

@@ -63,6 +63,7 @@ def image_folder(
         test=given if given is not None else kept if len(kept) else None,
         unlabelled=images[4] if len(images[4]) else None,
         validation=validation,
+        names=tuple(str(file.relative_to(found.root)) for part in (parts[0], parts[4]) for file in part),
     )
 
 

@@ -76,7 +76,7 @@ class Corrupt:
 
     def __post_init__(self) -> None:
         check_within(0, 1, dropout=self.dropout)
-        check_within(0, math.inf, noise=self.noise)
+        check_within(0, noise=self.noise)
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         return Noise(self.noise)(Dropout(self.dropout)(images, generator), generator)
