@@ -31,11 +31,10 @@ class Like(NamedTuple):
 Cut = Callable[[slice], Tensor]
 
 
-def in_blocks(inputs: Any, like: Like, rows: int) -> Iterator[Tensor]:
-    """Inputs like those of the training, so many at a time: any of the kinds above -> (≤ rows, *shape) each."""
+def in_blocks(inputs: Any, like: Like, rows: int) -> tuple[int, Iterator[Tensor]]:
+    """How many inputs there are, and they themselves like those of the training: (≤ rows, *shape) at a time."""
     count, cut = _reader(inputs, like)
-    for start in range(0, count, rows):
-        yield cut(slice(start, min(count, start + rows)))
+    return count, (cut(slice(start, min(count, start + rows))) for start in range(0, count, rows))
 
 
 def _reader(inputs: Any, like: Like) -> tuple[int, Cut]:

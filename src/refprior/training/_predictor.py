@@ -100,7 +100,8 @@ class Predictor:
     def log_probabilities(self, inputs: Any) -> Tensor:
         """log p(y | x, w_k) of every particle, raw: n inputs -> (K, n, C)."""
         nothing = torch.empty(self.particles.count, 0, len(self.classes), device=self.device)
-        return torch.cat([*self._blocks(inputs)] or [nothing], dim=1)
+        _, blocks = self._blocks(inputs)
+        return torch.cat([*blocks] or [nothing], dim=1)
 
     def mix(self, log_p: Tensor, average: Average = "probabilities") -> Tensor:
         """The log of the predictive distribution from `log_probabilities`: (K, n, C) -> (n, C)."""
@@ -109,13 +110,13 @@ class Predictor:
 
     def predict_proba(self, inputs: Any, *, average: Average = "probabilities") -> np.ndarray:
         """p(y | x, x^n, y^n), eq:bayes_posterior_predictive_distribution: n inputs -> (n, C) probabilities."""
-        parts = [self.mix(log_p, average).exp().cpu().numpy() for log_p in self._blocks(inputs)]
-        return np.concatenate(parts or [np.empty((0, len(self.classes)), np.float32)])
+        probabilities = self._of_each(inputs, lambda log_p: self.mix(log_p, average).exp().cpu(), len(self.classes))
+        return np.asarray(probabilities)
 
     def predict(self, inputs: Any, *, average: Average = "probabilities") -> np.ndarray:
         """The name of the most probable class: n inputs -> (n,)."""
-        best = [self.mix(log_p, average).argmax(-1).cpu().numpy() for log_p in self._blocks(inputs)]
-        return np.array(self.classes).take(np.concatenate(best or [np.empty(0, np.int64)]))
+        best = self._of_each(inputs, lambda log_p: self.mix(log_p, average).argmax(-1, keepdim=True).cpu(), 1)
+        return np.array(self.classes).take(best[:, 0].long().numpy())
 
     def uncertainty(self, inputs: Any) -> Uncertainty:
         """Total = within particles + between particles, in nats per input: n inputs -> (n,) each.
@@ -123,8 +124,9 @@ class Predictor:
         It is that of the mixture of the particles, before temperature and shares of classes.
         """
         weights = self.log_posterior.to(self.device)
-        parts = [uncertainty(log_p, weights) for log_p in self._blocks(inputs)]
-        return Uncertainty(*(torch.cat(values) for values in zip(*parts, strict=True))) if parts else _NOTHING
+        return Uncertainty(
+            *self._of_each(inputs, lambda log_p: torch.stack(uncertainty(log_p, weights), 1), 3).unbind(1)
+        )
 
     def calibrated(self, part: Examples) -> "Predictor":
         """The same particles at the temperature of the least negative log-likelihood on a part with labels.
@@ -134,8 +136,8 @@ class Predictor:
         if not len(part):
             raise ValueError("calibration needs inputs with labels: the part is empty")
         check_labels("calibration", part.labels, len(self.classes))
-        weights = self.log_posterior.to(self.device)
-        mixed = torch.cat([predictive(log_p, weights).double().cpu() for log_p in self._blocks(part.images)])
+        weights, classes = self.log_posterior.to(self.device), len(self.classes)
+        mixed = self._of_each(part.images, lambda log_p: predictive(log_p, weights).double().cpu(), classes)
 
         def loss(temperature: float) -> float:
             log_p = _tempered(mixed, temperature, self.log_prior_ratio)
@@ -187,11 +189,26 @@ class Predictor:
 
         write_folder_atomically(folder, write)
 
-    def _blocks(self, inputs: Any) -> Iterator[Tensor]:
-        """Raw log-probabilities of so many inputs at a time that memory stays bounded: (K, ≤ rows, C) each."""
+    def _of_each(self, inputs: Any, reduce: Callable[[Tensor], Tensor], columns: int) -> Tensor:
+        """What is made of each input's raw log-probabilities, block by block: (K, rows, C) -> (rows, columns).
+
+        Into one tensor that is made first: many small ones between the large ones of the blocks tear memory to pieces.
+        """
+        count, blocks = self._blocks(inputs)
+        whole, done = torch.empty(0, columns), 0
+        for log_p in blocks:
+            part = reduce(log_p)
+            if not done:
+                whole = part.new_empty(count, columns)
+            whole[done : done + len(part)] = part
+            done += len(part)
+        return whole
+
+    def _blocks(self, inputs: Any) -> tuple[int, Iterator[Tensor]]:
+        """How many inputs there are, and raw log-probabilities of so many at a time that memory stays bounded."""
         rows = max(1, min(_ROWS, _NUMBERS // (self.particles.count * len(self.classes))))
-        for block in in_blocks(inputs, self.like, rows):
-            yield self._log_p(block)
+        count, blocks = in_blocks(inputs, self.like, rows)
+        return count, map(self._log_p, blocks)
 
     def _log_p(self, block: Tensor) -> Tensor:
         try:
@@ -199,9 +216,6 @@ class Predictor:
         except IndexError as error:
             span = f"given inputs are {block.min()} … {block.max()}"
             raise ValueError(f"{span}, and the network does not take them all: {in_short(error)}") from None
-
-
-_NOTHING = Uncertainty(torch.empty(0), torch.empty(0), torch.empty(0))
 
 
 @dataclass(frozen=True)
