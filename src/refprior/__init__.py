@@ -5,6 +5,10 @@
 Small models, with a certificate (numpy and scipy only)
     rp.exact            reference_prior(Coin(10)), two_stage_prior, your own likelihood
 
+Arrays with few labels, in the manner of scikit-learn
+    rp.ReferencePriorClassifier     fit(X, y) with -1 for no label; predict_proba, uncertainty, suggest
+    rp.ReferencePriorClusterer      fit(X) without any label, or with those of a source
+
 Networks with few labels
     rp.recipes          mnist_ssl(labels=50), …: recipes by name; override, sweep
     rp.Recipe           your own: data, network, method, optimiser

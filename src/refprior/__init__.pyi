@@ -2,6 +2,7 @@
 
 from . import (
     data,
+    estimators,
     exact,
     geometry,
     information,
@@ -16,6 +17,7 @@ from . import (
     views,
 )
 from .data import Task
+from .estimators import ReferencePriorClassifier, ReferencePriorClusterer
 from .methods import FixMatch, Loss, Needs, ReferencePrior, Step, Supervised, Transfer, UnsupervisedTransfer
 from .particles import Particles
 from .training import Optimiser, Predictor, Recipe, Run, load, load_predictor, train
@@ -31,6 +33,8 @@ __all__ = [
     "Predictor",
     "Recipe",
     "ReferencePrior",
+    "ReferencePriorClassifier",
+    "ReferencePriorClusterer",
     "Run",
     "Step",
     "Supervised",
@@ -38,6 +42,7 @@ __all__ = [
     "Transfer",
     "UnsupervisedTransfer",
     "data",
+    "estimators",
     "exact",
     "geometry",
     "information",

@@ -1,0 +1,212 @@
+"""Clusters that many particles agree on, without any label or with those of a source, in the manner of scikit-learn."""
+
+# n inputs, K particles, M clusters
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from torch import Tensor
+
+from refprior._checks import whole_number
+from refprior._progress import watching
+from refprior.data import Examples, Task
+from refprior.estimators._inputs import Inputs, as_numbers, checked, default_views, network_maker, prepared, seed_of
+from refprior.estimators._labels import encoded
+from refprior.labelling import Questions, classifier, classify, suggest
+from refprior.methods import ReferencePrior, UnsupervisedTransfer
+from refprior.networks import MLP
+from refprior.posterior import Consensus, stability
+from refprior.training import Optimiser, Recipe, Run, train
+from refprior.training._evaluate import CONSENSUS_IMAGES, evenly_spaced
+from refprior.views import View
+
+_BLOCK = 4096  # inputs at a time
+METHOD = ReferencePrior(alpha=1.0, gamma=1.0)
+
+
+class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """Clusters of inputs without labels: particles that are confident and disagree, and what they agree on.
+
+    Each particle divides the inputs in its own way. Two inputs belong together if most particles give them like
+    predictions. A source task with labels, `fit(X, source=(X_source, y_source))`, teaches the particles what to look
+    at: transfer without any target label.
+
+    Parameters
+    ----------
+    n_clusters : int
+        How many clusters to find; fewer may come out.
+    network, views, inputs, particles, steps, unlabelled_batch, learning_rate, ema, device, verbose, random_state :
+        As in ``ReferencePriorClassifier``. network None: an ``MLP`` for vectors.
+    method : UnsupervisedTransfer
+        None: ``UnsupervisedTransfer`` with α = γ = 1, the plain information.
+    source_batch : int
+        Inputs of the source per step.
+
+    Attributes
+    ----------
+    labels_ : array (n,)
+        The cluster of each row of X.
+    stability_ : float
+        Share of the rows on which two halves of the particles agree, after matching: no label is needed to know it.
+    run_ : refprior.Run
+        The training with its history.
+    classes_ : array
+        After `answer`: the names that clusters have.
+
+    Examples
+    --------
+    >>> import refprior as rp
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> clusters = rp.ReferencePriorClusterer(10, random_state=0).fit(X)
+    >>> ask = clusters.suggest(budget=10)  # rows of X: one for each cluster
+    >>> named = clusters.answer(ask, y[ask])
+    >>> bool((named.classify(X) == y).mean() > 0.5)
+    True
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        method: UnsupervisedTransfer | None = None,
+        network: Callable[..., Any] | None = None,
+        views: tuple[View, View] | None = None,
+        inputs: Inputs | None = None,
+        particles: int = 32,
+        steps: int = 500,
+        unlabelled_batch: int = 256,
+        source_batch: int = 64,
+        learning_rate: float = 0.01,
+        ema: float = 0.99,
+        device: str = "cpu",
+        verbose: int = 0,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.method = method
+        self.network = network
+        self.views = views
+        self.inputs = inputs
+        self.particles = particles
+        self.steps = steps
+        self.unlabelled_batch = unlabelled_batch
+        self.source_batch = source_batch
+        self.learning_rate = learning_rate
+        self.ema = ema
+        self.device = device
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: object = None, *, source: tuple[ArrayLike, ArrayLike] | None = None) -> Self:
+        """Find the clusters of all rows of X; y is not looked at. source: inputs and labels of a related task."""
+        recipe = self.recipe(X, source=source)
+        with watching("clusters", recipe.steps, shown=self.verbose > 0) as watch:
+            self.run_: Run = train(recipe, device=self.device, watch=watch)
+        self._consensus: Consensus = self.run_.consensus(self.n_clusters)
+        self.labels_ = self._clusters(self.run_.task.unlabelled)
+        self.stability_ = _stability(self.run_, self.n_clusters)
+        self._questions = Questions()
+        return self
+
+    def recipe(self, X: ArrayLike, *, source: tuple[ArrayLike, ArrayLike] | None = None) -> Recipe:
+        """What `fit` trains, as a recipe of your own to change."""
+        rows = checked(self, X, reset=True)
+        whole_number("n_clusters", self.n_clusters, at_least=1)
+        if self.n_clusters > rows.shape[0]:
+            raise ValueError(f"n_clusters={self.n_clusters} must be at most n_samples={rows.shape[0]}")
+        seed = seed_of(self.random_state)
+        values, inputs, projection = prepared(rows, self.inputs, seed)
+        if projection is not None:
+            raise ValueError(f"sparse X of {rows.shape} is too large: give it to TruncatedSVD first")
+        pool, given = torch.from_numpy(values), None if source is None else self._source(source, values)
+        task = Task(
+            name="X",
+            classes=tuple(str(cluster) for cluster in range(self.n_clusters)),
+            labelled=Examples(pool[:0], torch.zeros(0, dtype=torch.int64)),
+            unlabelled=pool,
+            source=None if given is None else given[0],
+            source_classes=() if given is None else given[1],
+        )
+        outputs = self.n_clusters + (len(task.source_classes) if len(task.source_classes) != self.n_clusters else 0)
+        weak, strong = default_views(task.shape) if self.views is None else self.views
+        network = MLP if self.network is None and values.ndim == 2 else self.network
+        return Recipe(
+            task=task,
+            network=network_maker(network, inputs, task.shape, outputs),
+            method=self.method or UnsupervisedTransfer(METHOD, beta=1.0 if source is None else 0.5),
+            inputs=inputs,
+            particles=self.particles,
+            steps=self.steps,
+            unlabelled_batch=min(self.unlabelled_batch, len(values)),
+            source_batch=min(self.source_batch, len(task.source)) if task.source is not None else 1,
+            weak=weak,
+            strong=strong,
+            optimiser=Optimiser(kind="adam", learning_rate=self.learning_rate, decay=0.0),
+            ema=self.ema,
+            evaluate_every=self.steps,
+            readout="consensus",
+            seed=seed,
+        )
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """The cluster of each row: (n, *shape) -> (n,)."""
+        return self._clusters(self._given(X))
+
+    def suggest(self, budget: int = 10) -> np.ndarray:
+        """Rows of the X of `fit` whose classes would tell most, as indices: (budget,)."""
+        check_is_fitted(self)
+        return np.array(suggest(self.run_, budget, self._questions).open)
+
+    def answer(self, rows: ArrayLike, labels: ArrayLike) -> Self:
+        """Name the clusters by the classes of a few rows of the X of `fit`; answers of before count too."""
+        check_is_fitted(self)
+        asked = (*self._questions.asked, *np.asarray(rows, dtype=np.int64).tolist())
+        names = [*getattr(self, "_answers", ()), *np.asarray(labels).tolist()]
+        classes, codes = encoded(np.array(names))
+        if len(asked) != len(codes) or (codes < 0).any():
+            raise ValueError(f"{len(names)} labels for {len(asked)} rows: every row needs one")
+        if len(classes) > self.n_clusters:
+            raise ValueError(f"{len(classes)} classes among the labels, {self.n_clusters} clusters")
+        self._questions, self._answers = Questions(asked, tuple(codes.tolist())), names
+        self._named = classifier(self.run_, self._questions)
+        self.classes_ = classes
+        return self
+
+    def classify(self, X: ArrayLike) -> np.ndarray:
+        """The class of each row, after `answer`: (n, *shape) -> (n,)."""
+        check_is_fitted(self, "classes_", msg="the clusters have no names yet: label a few rows and call answer")
+        return np.asarray(self.classes_[classify(self.run_, self._named, self._given(X)).cpu()])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _source(self, source: tuple[ArrayLike, ArrayLike], like: np.ndarray) -> tuple[Examples, tuple[str, ...]]:
+        """The source task as examples of the same kind as X, and its classes."""
+        rows, (classes, codes) = checked(self, source[0], reset=False), encoded(source[1])
+        check_consistent_length(rows, codes)
+        if (codes < 0).any():
+            raise ValueError(f"every row of the source needs a label, {(codes < 0).sum()} have none")
+        values = as_numbers(rows, tokens=like.dtype == np.int64).astype(like.dtype)
+        return Examples(torch.from_numpy(values), torch.from_numpy(codes)), tuple(str(name) for name in classes)
+
+    def _given(self, X: ArrayLike) -> Tensor:
+        check_is_fitted(self)
+        dtype = self.run_.task.unlabelled.numpy().dtype
+        return torch.from_numpy(as_numbers(checked(self, X, reset=False), tokens=dtype == np.int64).astype(dtype))
+
+    def _clusters(self, inputs: Tensor) -> np.ndarray:
+        blocks = (self.run_.log_probabilities(part) for part in inputs.split(_BLOCK))
+        return np.concatenate([self._consensus.clusters(log_p).cpu().numpy() for log_p in blocks])
+
+
+def _stability(run: Run, clusters: int) -> float:
+    log_p = run.log_probabilities(evenly_spaced(run.task.unlabelled, CONSENSUS_IMAGES))
+    return stability(log_p, clusters) if len(log_p) >= 4 else float("nan")

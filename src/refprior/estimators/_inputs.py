@@ -1,0 +1,131 @@
+"""What the estimators make of inputs: arrays that scikit-learn has checked, and parts of a recipe that suit them."""
+
+# n inputs of D numbers, J components
+
+import inspect
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn.decomposition import PCA
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+from torch import Tensor, nn
+
+from refprior.data import Identity, Normaliser, PrincipalComponents, Standardise
+from refprior.networks import Linear, SmallCNN
+from refprior.views import Corrupt, Distort, Noise, Shift, View
+
+log = logging.getLogger("refprior")
+Inputs = Standardise | PrincipalComponents | Identity
+COMPONENTS = 128
+_DENSE = 2**28  # bytes; sparse rows that need no more are made dense
+_UNITS = 1000.0  # how many times the spread of one feature may be that of another before we say so
+
+
+def checked(estimator: Any, X: ArrayLike, *, reset: bool) -> Any:
+    """X as scikit-learn checks it, names and number of features too: an array (n, *shape) or sparse rows (n, D)."""
+    found = validate_data(
+        estimator, X, reset=reset, accept_sparse="csr", allow_nd=True, ensure_min_samples=2 if reset else 1
+    )
+    if found.ndim == 3:
+        raise ValueError(f"X is {found.shape}, expected (n, features) or (n, channels, height, width): use X[:, None]")
+    return found
+
+
+def prepared(rows: Any, inputs: Inputs | None, seed: int) -> tuple[np.ndarray, Inputs, Normaliser | None]:
+    """Values to train on, how a network sees them, and how large sparse rows were projected before, if they were."""
+    if is_sparse(rows) and 4 * rows.shape[0] * rows.shape[1] > _DENSE:
+        values, projection = projected(rows, inputs or components(rows.shape[1:]), seed)
+        return values, Identity(), projection
+    values = as_numbers(rows, tokens=isinstance(inputs, Identity))
+    if inputs is None and values.ndim > 2:
+        return values, Standardise(), None
+    if inputs is None:
+        warn_of_units(values)
+        inputs = components(values.shape[1:])
+    return values, inputs, None
+
+
+def is_sparse(rows: Any) -> bool:
+    return bool(sparse.issparse(rows))
+
+
+def components(shape: tuple[int, ...]) -> PrincipalComponents:
+    """What networks see of vectors: the first principal components, with one scale for all."""
+    return PrincipalComponents(min(COMPONENTS, *shape), whitening=0, scaled="all")
+
+
+def as_numbers(rows: Any, tokens: bool) -> np.ndarray:
+    """Whole numbers for token ids and pixels of bytes, 32-bit floats for all else: (n, *shape) -> (n, *shape)."""
+    dense: np.ndarray = rows.toarray() if is_sparse(rows) else np.asarray(rows)
+    if tokens and dense.dtype.kind in "iu":
+        return dense.astype(np.int64)
+    if dense.ndim > 2 and dense.dtype == np.uint8:
+        return dense
+    with np.errstate(over="ignore"):
+        floats = dense.astype(np.float32)
+    if not np.isfinite(floats).all():
+        raise ValueError(f"Input X contains a value too large for float32: {np.abs(dense).max():.3g}")
+    return floats
+
+
+def projected(rows: Any, wanted: Inputs, seed: int) -> tuple[np.ndarray, Normaliser]:
+    """The components of sparse rows, and what takes rows there: (n, D) -> (n, J). The rows are never dense at once."""
+    if not isinstance(wanted, PrincipalComponents) or wanted.unit_length or wanted.whitening:
+        raise ValueError("so many sparse rows take inputs=PrincipalComponents(…, whitening=0, unit_length=False) only")
+    count = min(wanted.count, *(size - 1 for size in rows.shape))
+    found = PCA(count, svd_solver="arpack", random_state=seed % 2**31).fit(rows)
+    variance = found.explained_variance_.mean() if wanted.scaled == "all" else found.explained_variance_[0]
+    axes = found.components_.T * (wanted.scale / np.sqrt(variance))  # (D, J)
+    values = rows @ axes - found.mean_ @ axes
+    return values.astype(np.float32), Normaliser(_floats(found.mean_), axes=_floats(axes))
+
+
+def default_views(shape: tuple[int, ...]) -> tuple[View, View]:
+    """The weak and the strong view: noise for vectors; small motions, and no mirror image, for pictures."""
+    if len(shape) != 3:
+        return Noise(0.75), Corrupt(dropout=0.3, noise=0.75)
+    side = min(shape[1:])
+    pixels = max(1, side // 14)
+    return Shift(pixels), Distort(degrees=15, scale=0.15, pixels=pixels, noise=16, cutout=side // 4)
+
+
+def network_maker(network: Any, inputs: Inputs, shape: tuple[int, ...], classes: int) -> Callable[[], nn.Module]:
+    """What makes a network: the user's own, which may take `shape` and `classes`, or what suits the inputs."""
+    shape = (inputs.count,) if isinstance(inputs, PrincipalComponents) else shape  # of what the network sees
+    if network is None:
+        network = Linear if len(shape) == 1 else SmallCNN
+    if not callable(network) or isinstance(network, nn.Module):
+        raise ValueError(f"network must be a function that makes a network, got {network!r}: see refprior.networks")
+    names = inspect.signature(network).parameters
+    if "shape" in names and "classes" in names:
+        return partial(network, shape=shape, classes=classes)
+    return network  # type: ignore[no-any-return]
+
+
+def seed_of(random_state: int | np.random.RandomState | None) -> int:
+    """The seed of a recipe, as scikit-learn draws it."""
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def warn_of_units(X: np.ndarray) -> None:
+    """Say so where features have such different spreads that the small ones would not count."""
+    spread = X.std(0)
+    spread = spread[spread > 0]
+    if X.ndim == 2 and len(spread) and spread.max() > _UNITS * spread.min():
+        log.warning(
+            "the spread of features of X goes from %.2g to %.2g, and small ones hardly count: if they have different "
+            "units, put a StandardScaler before the estimator",
+            spread.min(),
+            spread.max(),
+        )
+
+
+def _floats(values: np.ndarray) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values, np.float32))

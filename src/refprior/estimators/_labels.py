@@ -1,0 +1,84 @@
+"""Labels as users have them: numbers or names, and −1, None or NaN where there is none."""
+
+import logging
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+UNLABELLED = -1
+log = logging.getLogger("refprior")
+
+
+def encoded(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """The classes in order, and the number of each row's class, −1 for a row without a label: (n,) -> (C,), (n,)."""
+    values = column_or_1d(np.asarray(_plain(y)), warn=True)
+    known = labelled(values)
+    if _signs(values, known):
+        log.warning(
+            "y has no values but -1 and %s: both are taken for classes; −1 is a row without a label only where two "
+            "other classes have labels",
+            values[known][0],
+        )
+        known = np.ones(len(values), dtype=bool)
+    if values.dtype.kind == "U" and (values == str(UNLABELLED)).any():
+        raise ValueError("y has the text '-1' among its labels: say None for a row without a label")
+    if values.dtype.kind == "f" and np.isinf(values).any():
+        raise ValueError("Input y contains infinity.")
+    if known.any():
+        check_classification_targets(_of_one_kind(values[known]))
+    classes, codes = np.unique(_of_one_kind(values[known]), return_inverse=True)
+    numbers = np.full(len(values), UNLABELLED, np.int64)
+    numbers[known] = codes
+    return classes, numbers
+
+
+def labelled(values: np.ndarray) -> np.ndarray:
+    """Which rows have a label: (n,) -> (n,) bool."""
+    if values.dtype.kind == "O":
+        return np.array([not _missing(value) for value in values], dtype=bool)
+    if values.dtype.kind == "f":
+        return np.asarray(~np.isnan(values) & (values != UNLABELLED))
+    if values.dtype.kind == "i":
+        return np.asarray(values != UNLABELLED, dtype=bool)
+    return np.ones(len(values), dtype=bool)
+
+
+def _signs(values: np.ndarray, known: np.ndarray) -> bool:
+    """Whether −1 must be a class: beside it there is only one other."""
+    return values.dtype.kind == "i" and not known.all() and len(np.unique(values[known])) == 1
+
+
+def _missing(value: Any) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # of pandas
+        return True
+    if isinstance(value, float | np.floating) and np.isnan(value):
+        return True
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value == UNLABELLED
+
+
+def _of_one_kind(values: np.ndarray) -> np.ndarray:
+    """Labels that can be ordered; objects become what they are: names, numbers or truth values."""
+    if values.dtype.kind != "O":
+        return values
+    kinds = {_kind(value) for value in values}
+    if len(kinds) > 1:
+        raise ValueError(f"labels must be all names or all numbers, got {' and '.join(sorted(kinds))}")
+    return values if kinds == {"str"} else np.array(values.tolist())
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, str):
+        return "str"
+    return "number" if isinstance(value, bool | int | float | np.number | np.bool_) else type(value).__name__
+
+
+def _plain(y: ArrayLike) -> Any:
+    """Series of pandas and polars as arrays in which what is missing stays so; mixed lists stay as they are."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    if isinstance(y, list | tuple) and any(isinstance(value, str) for value in y):
+        return np.array(y, dtype=object)
+    return y.to_numpy() if hasattr(y, "to_numpy") else y
