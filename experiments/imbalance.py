@@ -102,13 +102,15 @@ def both_imbalanced(seed: int, steps: int) -> Iterator[tuple[str, Row]]:
 
 def skewed_pool(seed: int, steps: int) -> Iterator[tuple[str, Row]]:
     found = case(False, seed)
-    yield "reference prior", measure(run(found, ReferencePrior(), seed, steps), found)
-    yield "FixMatch", measure(run(found, FixMatch(), seed, steps), found)
+    for name, method in {"reference prior": ReferencePrior(), "FixMatch": FixMatch()}.items():
+        plain = run(found, method, seed, steps)
+        yield name, measure(plain, found)
+        yield f"{name}, corrected", measure(plain, found, found.pool)
     known = run(found, told(found.pool), seed, steps)
     yield "class_prior = pool's shares", measure(known, found)
     yield "class_prior = pool's shares, corrected", measure(known, found, found.pool)
     half = run(found, ReferencePrior(), seed, steps // 2)
-    guess = torch.from_numpy(half.predict(found.task.unlabelled)).double().mean(0)
+    guess = torch.from_numpy(half.predict_proba(found.task.unlabelled)).double().mean(0)
     yield "class_prior = shares predicted after half the steps", measure(run(found, told(guess), seed, steps), found)
     yield (
         "class_prior = pool's shares, balance = 1",
