@@ -102,7 +102,8 @@ def both_imbalanced(seed: int, steps: int) -> Iterator[tuple[str, Row]]:
 
 def skewed_pool(seed: int, steps: int) -> Iterator[tuple[str, Row]]:
     found = case(False, seed)
-    for name, method in {"reference prior": ReferencePrior(), "FixMatch": FixMatch()}.items():
+    methods: dict[str, Method] = {"reference prior": ReferencePrior(), "FixMatch": FixMatch()}
+    for name, method in methods.items():
         plain = run(found, method, seed, steps)
         yield name, measure(plain, found)
         yield f"{name}, corrected", measure(plain, found, found.pool)
