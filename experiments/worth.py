@@ -105,7 +105,7 @@ def _accuracy(name: str, data: Vectors, rows: Any, y: np.ndarray) -> float:
 
 
 def _stacked(first: Any, second: Any) -> Any:
-    return sparse.vstack([first, second]).tocsr() if sparse.issparse(first) else np.vstack([first, second])
+    return sparse.vstack([first, second]).tocsr() if hasattr(first, "tocsr") else np.vstack([first, second])
 
 
 def _mistaken(y: np.ndarray, seed: int) -> np.ndarray:
