@@ -112,7 +112,7 @@ def test_recipes_are_listed_one_per_line_and_fast() -> None:
         (["train", "digits_ssl", "--set", "labels=5000"], "labels must be at most"),
         (["train", "digits_ssl", "--set", "labels=7"], "labels must be a multiple of the 10 classes"),
         (["train", "digits_ssl", "--device", "meta"], "device 'meta' cannot be used here"),
-        (["train", "digits_ssl", "--set", "weak.pixels=-1"], "pixels must be at least 0, got -1"),
+        (["train", "digits_ssl", "--set", "weak.pixels=-1"], "pixels must be a whole number of at least 0, got -1"),
         (["train", "digits_ssl", "--set", "network.width=0"], "width must be a whole number of at least 1, got 0"),
         (["train", "digits_ssl", "--set", "optimiser.learning_rate=1e400"], "learning_rate must be a number"),
         (
