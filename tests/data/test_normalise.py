@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load, save
 from sklearn.decomposition import PCA
+from sklearn.preprocessing import StandardScaler
 
 from refprior.data import Identity, Normaliser, PrincipalComponents, Standardise, Task, task_from_arrays, transfer_task
 from refprior.data._normalise import principal_axes
@@ -129,6 +130,21 @@ def test_all_components_together_have_the_scale(whitening: float) -> None:
     first = PrincipalComponents(8, whitening=whitening).fit([vectors])(vectors)
     assert inputs.square().mean().sqrt().item() == pytest.approx(2.0, rel=1e-4)
     torch.testing.assert_close(inputs / inputs[:, :1], first / first[:, :1])  # one factor for all
+
+
+def test_standardised_features_have_no_units() -> None:
+    torch.manual_seed(0)
+    vectors = torch.randn(500, 6) @ torch.randn(6, 6)
+    vectors[:, 5] = 3.0  # constant
+    units = torch.tensor([1.0, 1e-3, 1e3, 10.0, 1.0, 1.0])
+    inputs = PrincipalComponents(5, whitening=0, standardise=True)
+    one, other = (inputs.fit([v])(v) for v in (vectors, vectors * units))
+    torch.testing.assert_close(one, other, atol=1e-3, rtol=1e-3)
+    known = PCA(5).fit_transform(StandardScaler().fit_transform(vectors.numpy()))
+    scaled = np.abs(known / known[:, 0].std())
+    assert np.allclose(np.abs(one.numpy()), scaled, atol=1e-3)
+    with pytest.raises(ValueError, match="one of standardise and unit_length"):
+        PrincipalComponents(standardise=True, unit_length=True)
 
 
 def test_what_does_not_vary_stays_zero() -> None:

@@ -93,7 +93,8 @@ class PrincipalComponents:
 
     `PrincipalComponents(64, whitening=0, scaled="all")` is for vectors such as the features of a pretrained network:
     their mean is taken away, they are projected, and all have one scale, so that a number of theirs has the standard
-    deviation 1 on average. `unit_length=True` compares them by their angles.
+    deviation 1 on average. `unit_length=True` compares them by their angles, `standardise=True` is for features of
+    different units, the columns of a table.
 
     >>> import torch
     >>> from refprior.data import PrincipalComponents
@@ -108,17 +109,20 @@ class PrincipalComponents:
     scale: float = 1.0  # standard deviation of what is `scaled`
     unit_length: bool = False  # every input is divided by its length first
     scaled: Literal["first", "all"] = "first"  # the first component, or all of them on average
+    standardise: bool = False  # every feature is divided by its standard deviation first
 
     def __post_init__(self) -> None:
         whole_number("count", self.count, at_least=1)
         number("whitening", self.whitening, at_least=0, at_most=1)
         number("scale", self.scale, above=0)
         one_of("scaled", self.scaled, ("first", "all"))
+        if self.standardise and self.unit_length:
+            raise ValueError("choose one of standardise and unit_length: the length of features in units of their own")
 
     def fit(self, parts: Sequence[Tensor]) -> Normaliser:
         """The axes of all parts together: (n, *shape) each."""
         shortest = _SHORTEST if self.unit_length else None
-        mean, axes, spread = principal_axes(parts, self.count, self.whitening, shortest)
+        mean, axes, spread = principal_axes(parts, self.count, self.whitening, shortest, self.standardise)
         size = spread.square().mean().sqrt().item() if self.scaled == "all" else 1.0  # 0 where nothing varies
         kept = None if shortest is None else torch.tensor(shortest, dtype=mean.dtype)
         return Normaliser(mean, axes=axes * (self.scale / (size or 1.0)), shortest=kept)
@@ -142,7 +146,11 @@ class Identity:
 
 
 def principal_axes(
-    parts: Sequence[Tensor], count: int, whitening: float, shortest: float | None = None
+    parts: Sequence[Tensor],
+    count: int,
+    whitening: float,
+    shortest: float | None = None,
+    standardise: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The mean image, the axes of the first components, and the inputs' spread along them: (n, *shape) -> (*shape),
     (D, J), (J,).
@@ -159,7 +167,10 @@ def principal_axes(
     for block in _blocks(parts, shortest):
         centred = block.flatten(1).double() - mean
         second += centred.T @ centred
-    variances, axes = (value.flip(-1)[..., :count] for value in torch.linalg.eigh(second / total))
+    second /= total
+    spread = second.diagonal().sqrt()
+    unit = torch.where(spread > 0, 1 / spread, 0) if standardise else torch.ones_like(spread)
+    variances, axes = (value.flip(-1)[..., :count] for value in torch.linalg.eigh(unit[:, None] * second * unit))
     axes = axes * axes.gather(0, axes.abs().argmax(0, keepdim=True)).sign()  # the same on every machine: a run may move
     relative = variances / variances[0] if variances[0] > 0 else torch.zeros_like(variances)
     # To standard deviations of relative^((1 - whitening) / 2). A component that does not vary is rounding, which no
@@ -167,8 +178,8 @@ def principal_axes(
     factor = torch.where(relative > _NOTHING, relative ** (-whitening / 2) / variances[0].sqrt(), 0)
     kind = _float_type(parts)
     # In the order in which files keep it: a product with the same numbers in another order may round otherwise.
-    spread = variances.clamp(min=0).sqrt() * factor
-    return mean.reshape(parts[0].shape[1:]).to(kind), (axes * factor).to(kind).contiguous(), spread
+    axes = unit[:, None] * axes * factor
+    return mean.reshape(parts[0].shape[1:]).to(kind), axes.to(kind).contiguous(), variances.clamp(min=0).sqrt() * factor
 
 
 def _statistics(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:

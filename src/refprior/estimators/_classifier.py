@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from refprior._checks import one_of
 from refprior._progress import watching
 from refprior.data import Normaliser, Task, task_from_arrays
-from refprior.estimators._inputs import Inputs, checked, default_views, network_maker, prepared, seed_of
+from refprior.estimators._inputs import Inputs, checked, network_maker, prepared, seed_of, views_of
 from refprior.estimators._labels import encoded, labelled
 from refprior.labelling import most_informative
 from refprior.methods import Method, ReferencePrior
@@ -202,7 +202,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         )
         shares = np.bincount(codes[known], minlength=len(classes)) / known.sum()
         self._log_ratio, method = self._class_prior(shares)
-        weak, strong = default_views(task.shape) if self.views is None else self.views
+        weak, strong = views_of(task.shape) if self.views is None else self.views
         recipe = Recipe(
             task=task,
             network=network_maker(self.network, inputs, task.shape, len(classes)),

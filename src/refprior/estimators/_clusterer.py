@@ -15,7 +15,7 @@ from torch import Tensor
 from refprior._checks import whole_number
 from refprior._progress import watching
 from refprior.data import Examples, Task
-from refprior.estimators._inputs import Inputs, as_numbers, checked, default_views, network_maker, prepared, seed_of
+from refprior.estimators._inputs import Inputs, as_numbers, checked, network_maker, prepared, seed_of, views_of
 from refprior.estimators._labels import encoded
 from refprior.labelling import Questions, classifier, classify, suggest
 from refprior.methods import ReferencePrior, UnsupervisedTransfer
@@ -134,7 +134,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
             source_classes=() if given is None else given[1],
         )
         outputs = self.n_clusters + (len(task.source_classes) if len(task.source_classes) != self.n_clusters else 0)
-        weak, strong = default_views(task.shape) if self.views is None else self.views
+        weak, strong = views_of(task.shape) if self.views is None else self.views
         network = MLP if self.network is None and values.ndim == 2 else self.network
         return Recipe(
             task=task,

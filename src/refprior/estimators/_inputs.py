@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from refprior.data import Identity, Normaliser, PrincipalComponents, Standardise
 from refprior.networks import Linear, SmallCNN
-from refprior.views import Corrupt, Distort, Noise, Shift, View
+from refprior.views import View, default_views
 
 log = logging.getLogger("refprior")
 Inputs = Standardise | PrincipalComponents | Identity
@@ -87,13 +87,9 @@ def projected(rows: Any, wanted: Inputs, seed: int) -> tuple[np.ndarray, Normali
     return values.astype(np.float32), Normaliser(_floats(found.mean_), axes=_floats(axes))
 
 
-def default_views(shape: tuple[int, ...]) -> tuple[View, View]:
+def views_of(shape: tuple[int, ...]) -> tuple[View, View]:
     """The weak and the strong view: noise for vectors; small motions, and no mirror image, for pictures."""
-    if len(shape) != 3:
-        return Noise(0.75), Corrupt(dropout=0.3, noise=0.75)
-    side = min(shape[1:])
-    pixels = max(1, side // 14)
-    return Shift(pixels), Distort(degrees=15, scale=0.15, pixels=pixels, noise=16, cutout=side // 4)
+    return default_views("digits" if len(shape) == 3 else "vectors", shape)
 
 
 def network_maker(network: Any, inputs: Inputs, shape: tuple[int, ...], classes: int) -> Callable[[], nn.Module]:

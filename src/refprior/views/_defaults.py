@@ -33,7 +33,7 @@ def default_views(kind: Kind | None, shape: tuple[int, ...]) -> tuple[View, View
     """
     one_of("kind", kind, KINDS)
     if kind in ("vectors", "tokens"):
-        return (Noise(0.1), Corrupt()) if kind == "vectors" else (DropTokens(0.05), DropTokens(0.2))
+        return (Noise(0.75), Corrupt()) if kind == "vectors" else (DropTokens(0.05), DropTokens(0.2))
     if len(shape) != 3:
         raise ValueError(f"{kind} are images (channels, height, width), got {shape}: say kind='vectors'")
     side = min(shape[-2:])

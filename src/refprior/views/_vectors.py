@@ -71,7 +71,7 @@ class Corrupt:
     """
 
     dropout: float = 0.3  # probability that a number is set to zero
-    noise: float = 0.5  # standard deviation
+    noise: float = 0.75  # standard deviation
     normalised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
