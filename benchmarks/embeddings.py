@@ -7,6 +7,7 @@ class, `--draws` how often. What is not on this machine is left out, with a line
 
 import argparse
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -57,7 +58,7 @@ def compare(name: str, data: Vectors, labels: int, draws: int) -> None:
             started = time.process_time()
             model = fit(data.pool if raw else rows, y)
             seconds = time.process_time() - started
-            p = torch.from_numpy(model.predict_proba(data.test if raw else test)).clamp(min=1e-12).log()
+            p = _log_probabilities(model, data.test if raw else test)
             truth = torch.from_numpy(data.test_labels)
             found.append(
                 [
@@ -72,12 +73,18 @@ def compare(name: str, data: Vectors, labels: int, draws: int) -> None:
         print(f"| {name} | {labels} | {method} | {cells} |", flush=True)
 
 
+def _log_probabilities(model: Any, rows: Any) -> torch.Tensor:
+    """Of any model, at least 1e-12; equal ones where label spreading reaches a row from no label: (n, D) -> (n, C)."""
+    p = torch.from_numpy(model.predict_proba(rows))
+    return torch.where(p.isnan(), 1 / p.shape[1], p).clamp(min=1e-12).log()
+
+
 def methods() -> dict[str, tuple[Fit, bool]]:
     """How each is fitted to rows and labels (−1: none), and whether it takes the rows as they are."""
     return {
         "logistic regression": (supervised(_logistic), False),
         "nearest neighbours": (supervised(_neighbours), False),
-        "label spreading": (lambda X, y: LabelSpreading("knn", n_neighbors=10).fit(X, y), False),
+        "label spreading": (_spread, False),
         "self-training": (lambda X, y: SelfTrainingClassifier(LogisticRegression(max_iter=500)).fit(X, y), False),
         "FixMatch": (lambda X, y: rp.ReferencePriorClassifier(rp.FixMatch(), random_state=0).fit(X, y), True),
         "α = 0": (without_disagreement, True),
@@ -98,6 +105,12 @@ def supervised(search: Callable[[int], Any]) -> Fit:
 def without_disagreement(X: Any, y: np.ndarray) -> Any:
     """The reference prior's estimator with α = 0: particles are confident, and nothing makes them differ."""
     return rp.ReferencePriorClassifier(replace(METHOD, alpha=0.0), random_state=0).fit(X, y)
+
+
+def _spread(X: np.ndarray, y: np.ndarray) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of rows that no label reaches
+        return LabelSpreading("knn", n_neighbors=10).fit(X, y)
 
 
 def _logistic(fewest: int) -> Any:
