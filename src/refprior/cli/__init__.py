@@ -17,6 +17,7 @@ from refprior.cli._embed import embed
 from refprior.cli._ending import in_one_line, listening, warning_in_one_line
 from refprior.cli._exact import app as exact
 from refprior.cli._export import export
+from refprior.cli._fit import fit
 from refprior.cli._labelling import answer, suggest
 from refprior.cli._matrix import transfer_matrix
 from refprior.cli._own_data import own_data, show_own_data
@@ -44,6 +45,7 @@ app = App(
 app.command(data_app)
 app.command(exact)
 app.command(embed)
+app.command(fit)
 app.command(predict)
 app.command(export)
 app.command(suggest)

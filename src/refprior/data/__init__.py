@@ -13,6 +13,7 @@ from refprior.data._fingerprint import TaskRecord, fingerprint
 from refprior.data._folder import image_folder
 from refprior.data._location import data_folder
 from refprior.data._normalise import Identity, Normaliser, PrincipalComponents, Standardise
+from refprior.data._rows import read_rows
 from refprior.data._sets import read
 from refprior.data._survey import FoundFolder, Survey, survey
 from refprior.data._task import Examples, Task, task_from_arrays
@@ -40,6 +41,7 @@ __all__ = [
     "image_folder",
     "read",
     "read_npz",
+    "read_rows",
     "survey",
     "task_from_arrays",
     "transfer_task",

@@ -34,6 +34,7 @@ class DataSet:
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # named sets of classes: superclasses
     names: tuple[str, ...] = ()  # of the images to train with, then of those without labels: files
     validation: Examples | None = None  # where the makers have kept one apart
+    features: tuple[str, ...] = ()  # of the values of a vector, where they have names: columns
     kind: Kind | None = None  # what the images show, by which `rp.views.default_views` chooses; None: unknown
 
     def __post_init__(self) -> None:

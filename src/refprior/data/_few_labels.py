@@ -30,7 +30,7 @@ class FewLabels:
     (50, 847, 300, 600)
     """
 
-    data: str | DataSet = "digits"  # a name such as "mnist", the path of a .npz file or image folder, or a data set
+    data: str | DataSet = "digits"  # a name such as "mnist", the path of a file or image folder, or a data set
     labels: int | None = 50  # labelled images; None: all, 0: none
     seed: int = 0  # chooses the images of every part
     validation: int = 0  # images kept apart to choose settings by
@@ -42,6 +42,7 @@ class FewLabels:
     folder: str | None = None  # where the files are; None: where `refprior data get` puts them
     test: int | None = None  # of your own data, inputs kept apart to test with; 0: none, None: what `read` does
     size: int | tuple[int, ...] | None = None  # of a folder's images, (height, width) or one side; None: as the first
+    target: str | None = None  # of a table, the column of labels; None: "label"
     colour: bool | None = None  # turn a folder's images to colour or to grey; None: as they are
 
     def __post_init__(self) -> None:
@@ -85,8 +86,8 @@ class FewLabels:
     def read(self) -> DataSet:
         """The data set with all its labels."""
         if isinstance(self.data, str):
-            return read(self.data, self.folder, test=self.test, size=self.sides, colour=self.colour)
-        for name in ("test", "size", "colour"):
+            return read(self.data, self.folder, test=self.test, size=self.sides, colour=self.colour, target=self.target)
+        for name in ("test", "size", "colour", "target"):
             if getattr(self, name) is not None:
                 raise ValueError(f"{name} is for data that are read, and {self.data.name!r} is in memory: leave it out")
         return self.data
@@ -127,6 +128,7 @@ class FewLabels:
             test=self._shrunk(data.test) if data.test is not None else None,
             validation=self._shrunk(validation) if validation is not None else None,
             kind=data.kind,
+            features=data.features,
             names=(*(data.names[i] for i in pool), *data.names[len(data.train) :]) if named else (),
         )
 

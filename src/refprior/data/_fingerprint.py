@@ -48,10 +48,11 @@ class TaskRecord:
     shape: tuple[int, ...]  # of one input
     dtype: ImageType
     parts: dict[str, PartRecord]
+    features: tuple[str, ...] = ()  # names of the columns, where the inputs have such
 
     def differences(self, other: "TaskRecord") -> list[str]:
         """In words, how other data differ from these."""
-        fields = ("classes", "source_classes", "shape", "dtype")
+        fields = ("classes", "source_classes", "shape", "dtype", "features")
         changes = [
             f"{name}: {getattr(self, name)} → {getattr(other, name)}"
             for name in fields
@@ -76,6 +77,7 @@ def fingerprint(task: Task) -> TaskRecord:
         shape=task.shape,
         dtype=next(name for name, dtype in DTYPES.items() if dtype == task.labelled.images.dtype),
         parts={name: part_record(part) for name, part in parts.items()},
+        features=task.features,
     )
 
 

@@ -17,6 +17,8 @@ from refprior.data._folder import image_folder
 from refprior.data._idx import read_idx
 from refprior.data._location import places
 from refprior.data._npz import load_arrays
+from refprior.data._rows import read_rows
+from refprior.data._tables import SUFFIXES
 from refprior.data._task import check_labels
 
 DIGITS_TEST = 600
@@ -58,16 +60,21 @@ def read(
     test: int | None = None,
     size: tuple[int, int] | None = None,
     colour: bool | None = None,
+    target: str | None = None,
 ) -> DataSet:
-    """A data set by its name, from a `.npz` file, or from a folder of images.
+    """A data set by its name, from a `.npz`, `.csv` or `.parquet` file, or from a folder of images.
 
     folder: where the files of a named data set are; None: where `refprior data get` puts them. test: how many of your
-    own inputs are kept apart to test with. size and colour: what `image_folder` makes of images.
+    own inputs are kept apart to test with. size and colour: what `image_folder` makes of images. target: the column of
+    labels in a table; None: "label".
 
     >>> import refprior as rp
     >>> rp.data.read("digits").classes
     ('0', '1', '2', '3', '4', '5', '6', '7', '8', '9')
     """
+    suffix = Path(data).suffix.lower()
+    if target is not None and suffix not in SUFFIXES:
+        raise ValueError(f"target is the column of labels in a {' or '.join(SUFFIXES)} file, and {data} is none")
     if data in DATA_SETS:
         if test:
             raise ValueError(f"{data} has a test part of its own: leave test out, got test={test}")
@@ -75,13 +82,12 @@ def read(
         return DATA_SETS[data](folder)
     if Path(data).is_dir():
         return image_folder(data, test=test, size=size, colour=colour)
-    reader = FILES.get(Path(data).suffix.lower())
-    if reader is None:
+    if suffix not in (".npz", *SUFFIXES):
         raise ValueError(
-            f"no data set {data!r}: give {', '.join(DATA_SETS)}, a {' or '.join(FILES)} file or a folder of images"
+            f"no data set {data!r}: give {', '.join(DATA_SETS)}, a .npz, .csv or .parquet file or a folder of images"
         )
     _refuse_pictures(data, size, colour)
-    return reader(data, test)
+    return read_npz(data, test) if suffix == ".npz" else read_rows(data, test, target=target or "label")
 
 
 def _refuse_pictures(data: str, size: tuple[int, int] | None, colour: bool | None) -> None:
@@ -174,4 +180,3 @@ DATA_SETS: dict[str, Callable[[str | Path | None], DataSet]] = {
     "cifar10": read_cifar10,
     "cifar100": read_superclasses,
 }
-FILES: dict[str, Callable[[str | Path, int | None], DataSet]] = {".npz": read_npz}  # by the end of their names

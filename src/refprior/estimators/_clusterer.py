@@ -103,7 +103,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: object = None, *, source: tuple[ArrayLike, ArrayLike] | None = None) -> Self:
+    def fit(self, X: Any, y: object = None, *, source: tuple[ArrayLike, ArrayLike] | None = None) -> Self:
         """Find the clusters of all rows of X; y is not looked at. source: inputs and labels of a related task."""
         recipe = self.recipe(X, source=source)
         with watching("clusters", recipe.steps, shown=self.verbose > 0) as watch:
@@ -114,7 +114,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         self._questions = Questions()
         return self
 
-    def recipe(self, X: ArrayLike, *, source: tuple[ArrayLike, ArrayLike] | None = None) -> Recipe:
+    def recipe(self, X: Any, *, source: tuple[ArrayLike, ArrayLike] | None = None) -> Recipe:
         """What `fit` trains, as a recipe of your own to change."""
         rows = checked(self, X, reset=True)
         whole_number("n_clusters", self.n_clusters, at_least=1)
@@ -154,7 +154,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
             seed=seed,
         )
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:
         """The cluster of each row: (n, *shape) -> (n,)."""
         return self._clusters(self._given(X))
 
@@ -178,7 +178,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         self.classes_ = classes
         return self
 
-    def classify(self, X: ArrayLike) -> np.ndarray:
+    def classify(self, X: Any) -> np.ndarray:
         """The class of each row, after `answer`: (n, *shape) -> (n,)."""
         check_is_fitted(self, "classes_", msg="the clusters have no names yet: label a few rows and call answer")
         return np.asarray(self.classes_[classify(self.run_, self._named, self._given(X)).cpu()])
@@ -197,7 +197,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         values = as_numbers(rows, tokens=like.dtype == np.int64).astype(like.dtype)
         return Examples(torch.from_numpy(values), torch.from_numpy(codes)), tuple(str(name) for name in classes)
 
-    def _given(self, X: ArrayLike) -> Tensor:
+    def _given(self, X: Any) -> Tensor:
         check_is_fitted(self)
         dtype = self.run_.task.unlabelled.numpy().dtype
         return torch.from_numpy(as_numbers(checked(self, X, reset=False), tokens=dtype == np.int64).astype(dtype))

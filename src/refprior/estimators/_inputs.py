@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.decomposition import PCA
 from sklearn.utils import check_random_state
@@ -28,7 +27,7 @@ _DENSE = 2**28  # bytes; sparse rows that need no more are made dense
 _UNITS = 1000.0  # how many times the spread of one feature may be that of another before we say so
 
 
-def checked(estimator: Any, X: ArrayLike, *, reset: bool) -> Any:
+def checked(estimator: Any, X: Any, *, reset: bool) -> Any:
     """X as scikit-learn checks it, names and number of features too: an array (n, *shape) or sparse rows (n, D)."""
     found = validate_data(
         estimator, X, reset=reset, accept_sparse="csr", allow_nd=True, ensure_min_samples=2 if reset else 1

@@ -174,6 +174,7 @@ class Run:
             shape=self.data.shape,
             dtype=DTYPES[self.data.dtype],
             log_posterior=self.posterior(weights=weights, weighting=weighting),
+            features=self.data.features,
         )
 
     def _check_named(self) -> None:

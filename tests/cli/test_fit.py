@@ -1,0 +1,100 @@
+"""`refprior fit`: from a table, arrays or a folder to a model that `refprior predict` takes."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import refprior as rp
+from tests.cli.running import refprior
+
+COLOURS = {"red": (200, 30, 30), "blue": (30, 30, 200)}
+FEW = ("--set", "steps=60", "particles=4")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Three groups, of which 30 rows have names; the columns have different units."""
+    random = np.random.RandomState(0)
+    kinds = np.arange(300) % 3
+    values = (random.randn(300, 3) + 4 * np.eye(3)[kinds]) * [1, 1000, 0.001]
+    names = np.array(["cat", "dog", "owl"])[kinds]
+    with (tmp_path / "animals.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["weight", "height", "age", "kind"])
+        writer.writerows(
+            [*row, name if i < 30 else ""] for i, (row, name) in enumerate(zip(values, names, strict=True))
+        )
+    with (tmp_path / "new.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["age", "height", "weight"])  # in another order
+        writer.writerows([age, height, weight] for weight, height, age in values)
+    (tmp_path / "truth.txt").write_text("\n".join(names))
+    return tmp_path
+
+
+def test_a_table_becomes_a_model_that_finds_columns_by_name(table: Path) -> None:
+    done = refprior("fit", "animals.csv", "--target", "kind", "--test", "6", "--out", "run", *FEW, cwd=table)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[2:6] == [["cat", "8"], ["dog", "8"], ["owl", "8"], ["without", "a", "label", "270"]]
+    assert "Model: run/model" in done.stdout
+    for model in ("run/model", "run"):
+        predicted = refprior("predict", model, "new.csv", "--out", "out.csv", cwd=table)
+        assert predicted.returncode == 0, predicted.stderr
+        with (table / "out.csv").open() as file:
+            found = [row["class"] for row in csv.DictReader(file)]
+        right = np.array(found) == np.array((table / "truth.txt").read_text().split())
+        assert right.mean() > 0.9
+
+
+def test_the_same_command_goes_on_and_ends_with_the_same_model(table: Path) -> None:
+    command = ("fit", "animals.csv", "--target", "kind", "--out", "run", *FEW)
+    assert refprior(*command, cwd=table).returncode == 0
+    rows = np.ones((2, 3))
+    before = rp.load_predictor(table / "run/model").predict_proba(rows)
+    again = refprior(*command, cwd=table)
+    assert again.returncode == 0, again.stderr
+    assert (rp.load_predictor(table / "run/model").predict_proba(rows) == before).all()
+
+
+def test_a_folder_of_images(tmp_path: Path) -> None:
+    random = np.random.RandomState(0)
+    for name, colour in {**COLOURS, "Unlabeled": (100, 100, 100)}.items():
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(6):
+            pixels = np.clip(random.randn(12, 16, 3) * 20 + colour, 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.png")
+    done = refprior("fit", "photos", "--size", "8", "--set", "steps=20", "particles=2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[2:9] == ["─" * 25, "blue", "6", "red", "6", "without", "a"]
+    predicted = refprior("predict", "runs/photos-0/model", "photos/red", cwd=tmp_path)
+    assert predicted.stdout.count(" red ") == 6, predicted.stdout + predicted.stderr
+
+
+def test_arrays(tmp_path: Path) -> None:
+    random = np.random.RandomState(0)
+    truth = np.arange(90) % 3
+    labels = np.where(np.arange(90) < 12, truth, -1)
+    np.savez(tmp_path / "mine.npz", inputs=random.randn(90, 5) + 3 * np.eye(3, 5)[truth], labels=labels)
+    done = refprior("fit", "mine.npz", *FEW, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "without a label        78" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.csv"], "missing.csv: not a readable table, there is no such file"),
+        (["animals.csv"], "no column 'label' with labels; there are weight, height, age, kind"),
+        (["animals.csv", "--target", "kind", "--set", "stepz=3"], "stepz"),
+        (["animals.csv", "--target", "kind", "--test", "7"], "test"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(table: Path, arguments: list[str], message: str) -> None:
+    done = refprior("fit", *arguments, cwd=table)
+    assert done.returncode == 2
+    assert message in done.stderr.strip().splitlines()[-1]
+    assert "Traceback" not in done.stderr
