@@ -41,7 +41,7 @@ class Usual(NamedTuple):
 
 # Of vectors, chosen on validation rows of four kinds of data, one setting for all of them: docs/embeddings.md.
 METHOD = ReferencePrior(alpha=0.4, gamma=1.0, threshold=0.8, balance=1.0)
-VECTORS = Usual(METHOD, 32, 300, 64, 512, 0.03)
+VECTORS = Usual(METHOD, 32, 300, 64, 256, 0.03)
 IMAGES = Usual(ReferencePrior(), 4, 1000, 32, 128, 0.01)
 
 
@@ -69,7 +69,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     steps : int
         Updates of the weights. None: 300 for vectors, 1,000 for images.
     labelled_batch, unlabelled_batch : int
-        Inputs per step, at most as many as there are. None: 64 and 512 for vectors, 32 and 128 for images.
+        Inputs per step, at most as many as there are. None: 64 and 256 for vectors, 32 and 128 for images.
     learning_rate : float
         Of Adam, with a cosine schedule. None: 0.03 for vectors, 0.01 for images.
     decay : float
