@@ -2,7 +2,7 @@
 
     python -m experiments.vector_defaults
 
-Validation rows are a third of the pool of experiments/vectors.py (5,000 at most); test rows are not touched. Accuracy in
+Validation rows are a third of the pool of experiments/vectors.py (5,000 at most); no test row is touched. Accuracy in
 per cent over two draws of the labels, 4 and 25 per class, on each kind of data that is on this machine.
 """
 
