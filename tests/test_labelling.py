@@ -271,6 +271,8 @@ def test_a_single_particle_asks_by_entropy() -> None:
 
 def test_what_cannot_be_chosen_is_refused_with_numbers() -> None:
     log_p = torn((0.9, 0.1), (0.5, 0.5), (0.2, 0.4))
+    with pytest.raises(ValueError, match="budget must be a whole number of at least 1, got 'a'"):
+        most_informative(log_p, "a")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="can choose 1 to 2 inputs, got 3: 3 inputs, 1 labelled"):
         most_informative(log_p, 3, labelled=[1])
     with pytest.raises(ValueError, match="the predictions are not numbers"):

@@ -15,6 +15,7 @@ import msgspec
 import torch
 from torch import Tensor
 
+from refprior._checks import whole_number
 from refprior._files import read_record, write_record
 from refprior._words import in_short
 from refprior.data import Answered
@@ -105,7 +106,7 @@ def suggest(run: Run, budget: int, before: Questions | None = None) -> Questions
     by_information, pool = _outputs_are_classes(run), len(run.task.unlabelled)
     most = pool if by_information else min(pool, CONSENSUS_IMAGES)
     free = most - len(before.answers)
-    if not 1 <= budget <= free:
+    if whole_number("budget", budget, at_least=1) > free:
         limit = "" if most == pool else f", clusters of at most {most}"
         raise ValueError(
             f"can ask for 1 to {free} labels, got {budget}: {pool} unlabelled inputs, {len(before.answers)} answered"
@@ -146,7 +147,7 @@ def most_informative(
     """
     known = torch.as_tensor([] if labelled is None else labelled, dtype=torch.int64, device=log_p.device).unique()
     free = log_p.shape[1] - len(known)
-    if not 1 <= budget <= free:
+    if whole_number("budget", budget, at_least=1) > free:
         raise ValueError(f"can choose 1 to {free} inputs, got {budget}: {log_p.shape[1]} inputs, {len(known)} labelled")
     if log_p.isnan().any():
         raise ValueError("the predictions are not numbers: nothing can be chosen by them")

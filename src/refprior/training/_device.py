@@ -10,6 +10,6 @@ def usable_device(name: torch.device | str) -> torch.device:
     try:
         device = torch.device(name)
         torch.ones(1, device=device).cpu()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
         raise ValueError(f"device {str(name)!r} cannot be used here: {in_short(error)}") from None
     return device
