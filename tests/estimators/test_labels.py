@@ -22,6 +22,8 @@ CASES: dict[str, tuple[Any, list[Any], list[int]]] = {
     "pandas with missing names": (pd.Series(["b", None, "a"]), ["a", "b"], [1, -1, 0]),
     "pandas nullable integers": (pd.Series([3, None, 1], dtype="Int64"), [1, 3], [1, -1, 0]),
     "pandas categories": (pd.Series(["b", None, "a"], dtype="category"), ["a", "b"], [1, -1, 0]),
+    "polars whole numbers": (pl.Series([3, None, 1]), [1, 3], [1, -1, 0]),
+    "-1 as a float among objects": (np.array([3.0, -1.0, 1.0], dtype=object), [1, 3], [1, -1, 0]),
     "polars": (pl.Series(["b", None, "a"]), ["a", "b"], [1, -1, 0]),
     "integers as objects": (np.array([3, None, 1], dtype=object), [1, 3], [1, -1, 0]),
     "none labelled": (np.array([-1, -1]), [], [-1, -1]),
@@ -37,10 +39,20 @@ def test_classes_in_order_and_the_number_of_each_row(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "y", [pd.Series([3, None, 1], dtype="Int64"), pl.Series([3, None, 1])], ids=["pandas", "polars"]
+)
+def test_whole_numbers_of_which_some_are_missing_stay_whole(y: Any) -> None:
+    assert encoded(y)[0].dtype == np.int64
+
+
+@pytest.mark.parametrize(
     ("y", "message"),
     [
         (np.array([0.5, 1.5, 2.25]), "Unknown label type: continuous"),
         (np.array([np.inf, 1.0]), "y contains infinity"),
+        (["a", "-1"], "the text '-1'"),
+        (np.array(["a", np.nan]), "the text 'nan'"),
+        (pd.Series(["a", ""]), "the text ''"),
         (np.array(["a", "-1"]), "say None for a row without a label"),
         (np.array(["a", 3, None], dtype=object), "all names or all numbers, got number and str"),
         (np.array([[0, 1], [1, 0]]), r"y should be a 1d array"),

@@ -10,15 +10,26 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.metrics import accuracy_score
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length
+from torch import Tensor
 
 from refprior._checks import one_of
 from refprior._progress import watching
+from refprior._words import in_short
 from refprior.data import Normaliser, Task, task_from_arrays
-from refprior.estimators._inputs import Inputs, checked, network_maker, prepared, seed_of, views_of
-from refprior.estimators._labels import encoded, labelled
+from refprior.estimators._inputs import (
+    Inputs,
+    as_trained,
+    batch_size,
+    checked,
+    network_maker,
+    prepared,
+    seed_of,
+    suitable_views,
+)
+from refprior.estimators._labels import encoded, labels_of
 from refprior.labelling import most_informative
 from refprior.methods import Method, ReferencePrior
 from refprior.posterior import Uncertainty
@@ -152,17 +163,20 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Learn from all rows of X and the labels that y has: (n, *shape), (n,)."""
-        recipe, projection = self._recipe(X, y)
-        before = self._before(recipe) if self.warm_start else None
-        recipe = recipe if before is None else replace(recipe, start=before.recipe)
-        with watching("classifier", recipe.steps, shown=self.verbose > 0) as watch:
-            self.run_: Run = train(recipe, device=self.device, watch=watch, start=before)
-        self.predictor_: Predictor = self._deployed(self.run_, projection)
+        plan = self._plan(X, y)
+        before = self._before(plan) if self.warm_start and hasattr(self, "run_") else None
+        recipe = plan.recipe if before is None else replace(plan.recipe, start=before.recipe)
+        with watching("classifier", recipe.steps, shown=bool(self.verbose)) as watch:
+            run = train(recipe, device=self.device, watch=watch, start=before)
+        self.classes_ = plan.classes
+        self.run_: Run = run
+        self.predictor_: Predictor = plan.deployed(run)
         return self
 
     def recipe(self, X: Any, y: ArrayLike) -> Recipe:
         """What `fit` trains, as a recipe of your own to change: `rp.train(clf.recipe(X, y), "runs/mine")`."""
-        return self._recipe(X, y)[0]
+        copy: Self = clone(self)
+        return copy._plan(X, y).recipe
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row: (n, *shape) -> (n,)."""
@@ -171,26 +185,29 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The posterior predictive, in the order of `classes_`: (n, *shape) -> (n, C)."""
-        given = self._given(X)
+        given = as_trained(self, X)
         return self.predictor_.predict_proba(given)
 
     def uncertainty(self, X: Any) -> Uncertainty:
         """Total = within particles + between particles, in nats per row: (n, *shape) -> (n,) each."""
-        given = self._given(X)
+        given = as_trained(self, X)
         return self.predictor_.uncertainty(given)
 
     def suggest(self, X: Any, budget: int = 10) -> np.ndarray:
         """The rows whose labels would tell most, as indices: (n, *shape) -> (budget,)."""
-        given = self._given(X)
+        given = as_trained(self, X)
         log_p = self.predictor_.log_probabilities(given)
         return np.asarray(most_informative(log_p, budget, self.predictor_.log_posterior))
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """The accuracy on the rows that have a label, so that searches over settings may hold out any rows."""
-        values = np.asarray(y)
-        known = labelled(values) | np.isin(values, self.classes_)
+        predicted = self.predict(X)
+        labels, known = labels_of(y, self.classes_)
+        check_consistent_length(predicted, known, sample_weight)
+        if not len(labels):
+            raise ValueError(f"y has no label in {len(known)} rows: there is nothing to compare predictions with")
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(accuracy_score(values[known], self.predict(X)[known], sample_weight=weight))
+        return float(accuracy_score(labels, predicted[known], sample_weight=weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -202,97 +219,86 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """What is pickled: without the data of the training, which would make it as large as they are."""
         state = dict(super().__getstate__())
         if "run_" in state:
-            run: Run = state["run_"]
-            state["run_"] = replace(run, recipe=replace(run.recipe, task=_not_kept, start=None), find_task=_not_kept)
+            state["run_"] = _without_data(state["run_"])
         return state
 
-    def _before(self, recipe: Recipe) -> Run | None:
-        """The last fit as the first stage of a recipe, if it was of such inputs, classes and networks."""
-        run: Run | None = getattr(self, "run_", None)
-        if run is None or run.step < run.recipe.steps or not isinstance(recipe.task, Task):
-            return None
-        same = (run.data.shape, run.data.classes) == (recipe.task.shape, recipe.task.classes)
-        if not same or run.recipe.particles != recipe.particles:
-            log.warning("warm_start: inputs, classes or particles are others than before, so new networks are drawn")
-            return None
-        return replace(run, recipe=replace(run.recipe, start=None))
-
-    def _recipe(self, X: Any, y: ArrayLike) -> tuple[Recipe, Normaliser | None]:
-        """The recipe, and how large sparse rows were projected before it, if they were."""
+    def _plan(self, X: Any, y: ArrayLike) -> "_Plan":
         rows = checked(self, X, reset=True)
         classes, codes = encoded(y)
         check_consistent_length(rows, codes)
         _check_classes(classes, codes)
-        self.classes_ = classes
-        seed = seed_of(self.random_state)
+        seed, known = seed_of(self.random_state), codes >= 0
         values, inputs, projection = prepared(rows, self.inputs, seed)
-        known = codes >= 0
-        names = getattr(self, "feature_names_in_", ()) if projection is None else ()
+        names = tuple(str(name) for name in getattr(self, "feature_names_in_", ()))
         task = task_from_arrays(
             labelled=(values[known], codes[known]),
             unlabelled=values,
             classes=[str(name) for name in classes],
             name="X",
-            features=[str(name) for name in names],
+            features=names if projection is None else (),
         )
-        return self.recipe_of(task, inputs, seed), projection
+        shares = shares_of(task)
+        target = _target(self.class_prior, shares)
+        return _Plan(
+            recipe=self.recipe_of(task, inputs, seed),
+            classes=classes,
+            log_ratio=None if target is None else torch.from_numpy(np.log(target / shares)).float(),
+            projection=projection,
+            shape=rows.shape[1:],
+            features=names,
+        )
 
     def recipe_of(self, task: Task, inputs: Inputs, seed: int) -> Recipe:
         """The recipe of a task with these settings. inputs: what networks see."""
         usual = VECTORS if len(task.shape) == 1 else IMAGES
-        chosen = {name: getattr(self, name) for name in ("particles", "steps", "labelled_batch", "unlabelled_batch")}
-        numbers = {name: getattr(usual, name) if value is None else value for name, value in chosen.items()}
-        rate = usual.learning_rate if self.learning_rate is None else self.learning_rate
-        weak, strong = views_of(task.shape) if self.views is None else self.views
+        given = {name: getattr(self, name) for name in Usual._fields}
+        chosen = usual._replace(**{name: value for name, value in given.items() if value is not None})
+        target, method = _target(self.class_prior, shares_of(task)), chosen.method
+        if target is not None and isinstance(method, ReferencePrior):
+            method = replace(method, class_prior=tuple(target.tolist()))
+        weak, strong = suitable_views(self.views, task)
         return Recipe(
             task=task,
             network=network_maker(self.network, inputs, task.shape, len(task.classes)),
-            method=self._method(usual.method, task),
+            method=method,
             inputs=inputs,
-            particles=numbers["particles"],
-            steps=numbers["steps"],
-            labelled_batch=min(numbers["labelled_batch"], len(task.labelled)),
-            unlabelled_batch=min(numbers["unlabelled_batch"], len(task.unlabelled)),
+            particles=chosen.particles,
+            steps=chosen.steps,
+            labelled_batch=batch_size("labelled_batch", chosen.labelled_batch, len(task.labelled)),
+            unlabelled_batch=batch_size("unlabelled_batch", chosen.unlabelled_batch, len(task.unlabelled)),
             weak=weak,
             strong=strong,
-            optimiser=Optimiser(kind="adam", learning_rate=rate, decay=self.decay),
+            optimiser=Optimiser(kind="adam", learning_rate=chosen.learning_rate, decay=self.decay),
             ema=self.ema,
-            evaluate_every=numbers["steps"],
+            evaluate_every=chosen.steps,
             seed=seed,
         )
 
-    def _method(self, usual: Method, task: Task) -> Method:
-        """The method; a reference prior with the shares of the classes as its target, if there are such."""
-        method = usual if self.method is None else self.method
-        target = self._target(shares_of(task))
-        if target is None or not isinstance(method, ReferencePrior):
-            return method
-        return replace(method, class_prior=tuple(target.tolist()))
-
-    def _target(self, shares: np.ndarray) -> np.ndarray | None:
-        """The shares of the classes where predictions are made; None: nothing is said of them: (C,) -> (C,)."""
-        if self.class_prior is None:
+    def _before(self, plan: "_Plan") -> Run | None:
+        """The run to begin with, if it was of the same features and classes."""
+        there = (self.predictor_.shape, self.predictor_.features, self.classes_.tolist())
+        if there != (plan.shape, plan.features, plan.classes.tolist()):
+            log.warning("features or classes are not those of the fit before: warm_start begins with new particles")
             return None
-        if not isinstance(self.class_prior, str):
-            return _checked_shares(np.asarray(self.class_prior, dtype=float), len(shares))
-        one_of("class_prior", self.class_prior, ("labels", "uniform"))
-        return shares if self.class_prior == "labels" else np.full(len(shares), 1 / len(shares))
+        return _without_data(self.run_)
 
-    def _deployed(self, run: Run, projection: Normaliser | None) -> Predictor:
-        """The predictor of a run, with the correction of the classes and the projection that came before it."""
-        shares = shares_of(run.task)
-        target = self._target(shares)
-        found = run.predictor()
-        if target is not None:
-            found = replace(found, log_prior_ratio=torch.from_numpy(np.log(target / shares)).float())
-        if projection is None:
-            return found
-        names = tuple(str(name) for name in getattr(self, "feature_names_in_", ()))
-        return replace(found, normaliser=projection, shape=(self.n_features_in_,), features=names)
 
-    def _given(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return checked(self, X, reset=False)
+class _Plan(NamedTuple):
+    """What `fit` will do, and what it must remember for the predictor."""
+
+    recipe: Recipe
+    classes: np.ndarray  # (C,)
+    log_ratio: Tensor | None  # (C,) what the log-probabilities of the classes are corrected by
+    projection: Normaliser | None  # of large sparse rows, before the recipe
+    shape: tuple[int, ...]  # of a row of X
+    features: tuple[str, ...]  # its names
+
+    def deployed(self, run: Run) -> Predictor:
+        """The predictor of a run, for rows of X."""
+        found = replace(run.predictor(), log_prior_ratio=self.log_ratio)
+        if self.projection is not None:
+            found = replace(found, normaliser=self.projection, shape=self.shape)
+        return replace(found, features=self.features)
 
 
 def shares_of(task: Task) -> np.ndarray:
@@ -307,13 +313,32 @@ def _check_classes(classes: np.ndarray, codes: np.ndarray) -> None:
             f"y has no label in {len(codes)} rows: for groups without any label there is ReferencePriorClusterer"
         )
     if len(classes) == 1:
-        raise ValueError(f"y has only one class, {classes[0]!r}: a classifier needs at least two classes")
+        name = classes.tolist()[0]
+        raise ValueError(f"y has only one class, {name!r}: a classifier needs at least two classes")
 
 
-def _checked_shares(target: np.ndarray, classes: int) -> np.ndarray:
-    if target.shape != (classes,) or not (target > 0).all() or not np.isfinite(target).all():
-        raise ValueError(f"class_prior must be {classes} shares above 0, one per class, got {target}")
+def _target(class_prior: str | ArrayLike | None, shares: np.ndarray) -> np.ndarray | None:
+    """The shares of classes that are asked for, if any are; `shares`: those of the labels: (C,) -> (C,)."""
+    if class_prior is None:
+        return None
+    if isinstance(class_prior, str):
+        named = {"labels": shares, "uniform": np.full(len(shares), 1 / len(shares))}
+        one_of("class_prior", class_prior, named)
+        return named[class_prior]
+    try:
+        target = np.asarray(class_prior, dtype=float)
+    except (TypeError, ValueError):
+        target = np.empty(0)
+    if target.shape != shares.shape or not (target > 0).all() or not np.isfinite(target).all():
+        raise ValueError(
+            f"class_prior must be {len(shares)} shares above 0, one per class, got {in_short(class_prior)}"
+        )
     return np.asarray(target / target.sum())
+
+
+def _without_data(run: Run) -> Run:
+    """A run that does not hold the data of its training, nor of those before it."""
+    return replace(run, recipe=replace(run.recipe, task=_not_kept, start=None), find_task=_not_kept)
 
 
 def _not_kept() -> Task:

@@ -8,16 +8,27 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
-from torch import Tensor
 
 from refprior._checks import whole_number
 from refprior._progress import watching
+from refprior._words import in_short
 from refprior.data import Examples, Task
-from refprior.estimators._inputs import Inputs, as_numbers, checked, network_maker, prepared, seed_of, views_of
+from refprior.estimators._inputs import (
+    Inputs,
+    as_numbers,
+    as_trained,
+    batch_size,
+    checked,
+    network_maker,
+    prepared,
+    seed_of,
+    suitable_views,
+    too_large,
+)
 from refprior.estimators._labels import encoded
-from refprior.labelling import Questions, classifier, classify, suggest
+from refprior.labelling import Questions, suggest
 from refprior.methods import ReferencePrior, UnsupervisedTransfer
 from refprior.networks import MLP
 from refprior.posterior import Consensus, stability
@@ -105,25 +116,71 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
 
     def fit(self, X: Any, y: object = None, *, source: tuple[ArrayLike, ArrayLike] | None = None) -> Self:
         """Find the clusters of all rows of X; y is not looked at. source: inputs and labels of a related task."""
-        recipe = self.recipe(X, source=source)
-        with watching("clusters", recipe.steps, shown=self.verbose > 0) as watch:
+        recipe = self._recipe(X, source)
+        with watching("clusters", recipe.steps, shown=bool(self.verbose)) as watch:
             self.run_: Run = train(recipe, device=self.device, watch=watch)
         self._consensus: Consensus = self.run_.consensus(self.n_clusters)
         self.labels_ = self._clusters(self.run_.task.unlabelled)
         self.stability_ = _stability(self.run_, self.n_clusters)
-        self._questions = Questions()
+        self._answers: dict[int, Any] = {}  # the class of each row that has one
+        self._questions = Questions()  # the same, with the numbers of the classes
+        self.__dict__.pop("classes_", None)
         return self
 
     def recipe(self, X: Any, *, source: tuple[ArrayLike, ArrayLike] | None = None) -> Recipe:
         """What `fit` trains, as a recipe of your own to change."""
+        copy: Self = clone(self)
+        return copy._recipe(X, source)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The cluster of each row: (n, *shape) -> (n,)."""
+        return self._clusters(as_trained(self, X))
+
+    def suggest(self, budget: int = 10) -> np.ndarray:
+        """Rows of the X of `fit` whose classes would tell most, as indices: (budget,)."""
+        check_is_fitted(self, "run_")
+        return np.array(suggest(self.run_, budget, self._questions).open)
+
+    def answer(self, rows: ArrayLike, labels: ArrayLike) -> Self:
+        """Name the clusters by the classes of a few rows of the X of `fit`.
+
+        Answers of before count too; a row that is answered again has its last answer.
+        """
+        check_is_fitted(self, "run_")
+        asked, (names, codes) = _row_numbers(rows, len(self.labels_)), encoded(labels)
+        if len(asked) != len(codes) or (codes < 0).any():
+            raise ValueError(f"{(codes >= 0).sum()} labels for {len(asked)} rows: every row needs one")
+        answers = {**self._answers, **dict(zip(asked, names[codes].tolist(), strict=True))}
+        classes, y = encoded(list(answers.values()))
+        clusters = len(self.run_.data.classes)
+        if len(classes) > clusters:
+            raise ValueError(f"{len(classes)} classes among the labels, {clusters} clusters")
+        log_p = self.run_.log_probabilities(self.run_.task.unlabelled[list(answers)])
+        self._consensus = self._consensus.named(log_p, torch.from_numpy(y).to(log_p.device), len(classes))
+        self._answers, self._questions, self.classes_ = answers, Questions(tuple(answers), tuple(y.tolist())), classes
+        return self
+
+    def classify(self, X: Any) -> np.ndarray:
+        """The class of each row, after `answer`: (n, *shape) -> (n,)."""
+        check_is_fitted(self, "run_")
+        check_is_fitted(self, "classes_", msg="the clusters have no names yet: label a few rows and call answer")
+        of_cluster = torch.as_tensor(self._consensus.classes).cpu().numpy()
+        return np.asarray(self.classes_[of_cluster[self.predict(X)]])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _recipe(self, X: Any, source: tuple[ArrayLike, ArrayLike] | None) -> Recipe:
         rows = checked(self, X, reset=True)
         whole_number("n_clusters", self.n_clusters, at_least=1)
         if self.n_clusters > rows.shape[0]:
             raise ValueError(f"n_clusters={self.n_clusters} must be at most n_samples={rows.shape[0]}")
-        seed = seed_of(self.random_state)
-        values, inputs, projection = prepared(rows, self.inputs, seed)
-        if projection is not None:
+        if too_large(rows):
             raise ValueError(f"sparse X of {rows.shape} is too large: give it to TruncatedSVD first")
+        seed = seed_of(self.random_state)
+        values, inputs, _ = prepared(rows, self.inputs, seed)
         pool, given = torch.from_numpy(values), None if source is None else self._source(source, values)
         task = Task(
             name="X",
@@ -134,7 +191,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
             source_classes=() if given is None else given[1],
         )
         outputs = self.n_clusters + (len(task.source_classes) if len(task.source_classes) != self.n_clusters else 0)
-        weak, strong = views_of(task.shape) if self.views is None else self.views
+        weak, strong = suitable_views(self.views, task)
         network = MLP if self.network is None and values.ndim == 2 else self.network
         return Recipe(
             task=task,
@@ -143,8 +200,8 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
             inputs=inputs,
             particles=self.particles,
             steps=self.steps,
-            unlabelled_batch=min(self.unlabelled_batch, len(values)),
-            source_batch=min(self.source_batch, len(task.source)) if task.source is not None else 1,
+            unlabelled_batch=batch_size("unlabelled_batch", self.unlabelled_batch, len(values)),
+            source_batch=batch_size("source_batch", self.source_batch, len(task.source or [0])),
             weak=weak,
             strong=strong,
             optimiser=Optimiser(kind="adam", learning_rate=self.learning_rate, decay=0.0),
@@ -154,59 +211,32 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
             seed=seed,
         )
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The cluster of each row: (n, *shape) -> (n,)."""
-        return self._clusters(self._given(X))
-
-    def suggest(self, budget: int = 10) -> np.ndarray:
-        """Rows of the X of `fit` whose classes would tell most, as indices: (budget,)."""
-        check_is_fitted(self)
-        return np.array(suggest(self.run_, budget, self._questions).open)
-
-    def answer(self, rows: ArrayLike, labels: ArrayLike) -> Self:
-        """Name the clusters by the classes of a few rows of the X of `fit`; answers of before count too."""
-        check_is_fitted(self)
-        asked = (*self._questions.asked, *np.asarray(rows, dtype=np.int64).tolist())
-        names = [*getattr(self, "_answers", ()), *np.asarray(labels).tolist()]
-        classes, codes = encoded(np.array(names))
-        if len(asked) != len(codes) or (codes < 0).any():
-            raise ValueError(f"{len(names)} labels for {len(asked)} rows: every row needs one")
-        if len(classes) > self.n_clusters:
-            raise ValueError(f"{len(classes)} classes among the labels, {self.n_clusters} clusters")
-        self._questions, self._answers = Questions(asked, tuple(codes.tolist())), names
-        self._named = classifier(self.run_, self._questions)
-        self.classes_ = classes
-        return self
-
-    def classify(self, X: Any) -> np.ndarray:
-        """The class of each row, after `answer`: (n, *shape) -> (n,)."""
-        check_is_fitted(self, "classes_", msg="the clusters have no names yet: label a few rows and call answer")
-        return np.asarray(self.classes_[classify(self.run_, self._named, self._given(X)).cpu()])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     def _source(self, source: tuple[ArrayLike, ArrayLike], like: np.ndarray) -> tuple[Examples, tuple[str, ...]]:
         """The source task as examples of the same kind as X, and its classes."""
+        if not isinstance(source, tuple | list) or len(source) != 2:
+            raise ValueError(f"source must be (X_source, y_source), got {in_short(source)}")
         rows, (classes, codes) = checked(self, source[0], reset=False), encoded(source[1])
         check_consistent_length(rows, codes)
         if (codes < 0).any():
             raise ValueError(f"every row of the source needs a label, {(codes < 0).sum()} have none")
-        values = as_numbers(rows, tokens=like.dtype == np.int64).astype(like.dtype)
+        values = as_numbers(rows, tokens=like.dtype == np.int64)
+        if values.dtype != like.dtype:
+            raise ValueError(f"inputs of the source are {rows.dtype}, X is {like.dtype}: convert them in the same way")
         return Examples(torch.from_numpy(values), torch.from_numpy(codes)), tuple(str(name) for name in classes)
 
-    def _given(self, X: Any) -> Tensor:
-        check_is_fitted(self)
-        dtype = self.run_.task.unlabelled.numpy().dtype
-        return torch.from_numpy(as_numbers(checked(self, X, reset=False), tokens=dtype == np.int64).astype(dtype))
-
-    def _clusters(self, inputs: Tensor) -> np.ndarray:
-        blocks = (self.run_.log_probabilities(part) for part in inputs.split(_BLOCK))
+    def _clusters(self, inputs: Any) -> np.ndarray:
+        starts = range(0, inputs.shape[0], _BLOCK)
+        blocks = (self.run_.log_probabilities(inputs[start : start + _BLOCK]) for start in starts)
         return np.concatenate([self._consensus.clusters(log_p).cpu().numpy() for log_p in blocks])
 
 
 def _stability(run: Run, clusters: int) -> float:
     log_p = run.log_probabilities(evenly_spaced(run.task.unlabelled, CONSENSUS_IMAGES))
     return stability(log_p, clusters) if len(log_p) >= 4 else float("nan")
+
+
+def _row_numbers(rows: ArrayLike, count: int) -> list[int]:
+    found = np.asarray(rows)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or not ((found >= 0) & (found < count)).all():
+        raise ValueError(f"rows must be a list of whole numbers of 0 … {count - 1}, rows of X, got {in_short(rows)}")
+    return [int(row) for row in found]

@@ -13,10 +13,12 @@ import torch
 from scipy import sparse
 from sklearn.decomposition import PCA
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from refprior.data import Identity, Normaliser, PrincipalComponents, Standardise
+from refprior._checks import whole_number
+from refprior._words import in_short
+from refprior.data import Identity, Normaliser, PrincipalComponents, Standardise, Task
 from refprior.networks import Linear, SmallCNN
 from refprior.views import View, default_views
 
@@ -24,31 +26,50 @@ log = logging.getLogger("refprior")
 Inputs = Standardise | PrincipalComponents | Identity
 COMPONENTS = 128
 _DENSE = 2**28  # bytes; sparse rows that need no more are made dense
+_LOOKED_AT = 10_000  # rows whose scales are looked at
 _UNITS = 1000.0  # how many times the spread of one feature may be that of another before we say so
 
 
 def checked(estimator: Any, X: Any, *, reset: bool) -> Any:
     """X as scikit-learn checks it, names and number of features too: an array (n, *shape) or sparse rows (n, D)."""
-    found = validate_data(
-        estimator, X, reset=reset, accept_sparse="csr", allow_nd=True, ensure_min_samples=2 if reset else 1
-    )
-    if found.ndim == 3:
-        raise ValueError(f"X is {found.shape}, expected (n, features) or (n, channels, height, width): use X[:, None]")
+    try:
+        found = validate_data(
+            estimator, X, reset=reset, accept_sparse="csr", allow_nd=True, ensure_min_samples=2 if reset else 1
+        )
+    except (np.exceptions.DTypePromotionError, RuntimeError) as error:  # of dates, and of tensors with gradients
+        raise ValueError(f"X cannot be taken for numbers: {in_short(error)}") from None
+    if found.ndim not in (2, 4):
+        remedy = ": use X[:, None]" if found.ndim == 3 else ""
+        raise ValueError(f"X is {found.shape}, expected (n, features) or (n, channels, height, width){remedy}")
     return found
+
+
+def as_trained(estimator: Any, X: Any) -> Any:
+    """X for an estimator that is fitted, of the kind of numbers that its networks were trained on."""
+    check_is_fitted(estimator, "run_")
+    rows = checked(estimator, X, reset=False)
+    if rows.ndim > 2 or estimator.run_.data.dtype == "int64":
+        return rows
+    return rows.astype(np.float32) if is_sparse(rows) else as_numbers(rows, tokens=False)
 
 
 def prepared(rows: Any, inputs: Inputs | None, seed: int) -> tuple[np.ndarray, Inputs, Normaliser | None]:
     """Values to train on, how a network sees them, and how large sparse rows were projected before, if they were."""
-    if is_sparse(rows) and 4 * rows.shape[0] * rows.shape[1] > _DENSE:
+    if not isinstance(inputs, Inputs | None):
+        raise ValueError(f"inputs must be Standardise(), PrincipalComponents(…) or Identity(), got {inputs!r}")
+    if too_large(rows):
         values, projection = projected(rows, inputs or components(rows.shape[1:]), seed)
         return values, Identity(), projection
     values = as_numbers(rows, tokens=isinstance(inputs, Identity))
-    if inputs is None and values.ndim > 2:
-        return values, Standardise(), None
-    if inputs is None:
-        warn_of_units(values)
-        inputs = components(values.shape[1:])
-    return values, inputs, None
+    if values.ndim == 2 and values.dtype == np.float32:
+        warn_of_scales(rows.toarray() if is_sparse(rows) else rows, units=inputs is None)
+    default = Standardise() if values.ndim > 2 else components(values.shape[1:])
+    return values, inputs or default, None
+
+
+def too_large(rows: Any) -> bool:
+    """Whether rows are sparse and would take too much memory as an array."""
+    return is_sparse(rows) and 4 * rows.shape[0] * rows.shape[1] > _DENSE
 
 
 def is_sparse(rows: Any) -> bool:
@@ -86,9 +107,23 @@ def projected(rows: Any, wanted: Inputs, seed: int) -> tuple[np.ndarray, Normali
     return values.astype(np.float32), Normaliser(_floats(found.mean_), axes=_floats(axes))
 
 
-def views_of(shape: tuple[int, ...]) -> tuple[View, View]:
-    """The weak and the strong view: noise for vectors; small motions, and no mirror image, for pictures."""
-    return default_views("digits" if len(shape) == 3 else "vectors", shape)
+def suitable_views(views: Any, task: Task) -> tuple[View, View]:
+    """The weak and the strong view: the user's own; or noise for vectors, tokens left out, and small motions, with no
+    mirror image, for pictures. Those of floats have no known range, so that no grey level can be drawn."""
+    if views is not None:
+        if not isinstance(views, tuple | list) or len(views) != 2:
+            raise ValueError(f"views must be (weak, strong), got {in_short(views)}")
+        return views[0], views[1]
+    dtype = task.unlabelled.dtype
+    if len(task.shape) != 3:
+        return default_views("tokens" if dtype == torch.int64 else "vectors", task.shape)
+    weak, strong = default_views("digits", task.shape)
+    return weak, strong if dtype == torch.uint8 else default_views("vectors", task.shape)[1]
+
+
+def batch_size(name: str, wanted: Any, there: int) -> int:
+    """As many inputs per step as are wanted, at most all."""
+    return min(whole_number(name, wanted, at_least=1), there)
 
 
 def network_maker(network: Any, inputs: Inputs, shape: tuple[int, ...], classes: int) -> Callable[[], nn.Module]:
@@ -109,16 +144,27 @@ def seed_of(random_state: int | np.random.RandomState | None) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def warn_of_units(X: np.ndarray) -> None:
-    """Say so where features have such different spreads that the small ones would not count."""
-    spread = X.std(0)
-    spread = spread[spread > 0]
-    if X.ndim == 2 and len(spread) and spread.max() > _UNITS * spread.min():
+def warn_of_scales(X: np.ndarray, units: bool) -> None:
+    """Say so where 32 bits cannot tell the values of a feature apart; and, by units, where small ones hardly count."""
+    some = X[:: 1 + len(X) // _LOOKED_AT].astype(np.float64)
+    centre, spread = np.abs(some.mean(0)), some.std(0)
+    varies = spread > 1e-12 * centre  # less is rounding
+    lost = varies & (spread < 2.0**-20 * centre)
+    if lost.any():
+        feature = int(np.argmax(lost))
+        log.warning(
+            "feature %d of X is near %.3g with a spread of %.2g, which 32-bit floats do not tell apart: put a "
+            "StandardScaler before the estimator",
+            feature,
+            centre[feature],
+            spread[feature],
+        )
+    elif units and varies.any() and spread[varies].max() > _UNITS * spread[varies].min():
         log.warning(
             "the spread of features of X goes from %.2g to %.2g, and small ones hardly count: if they have different "
             "units, put a StandardScaler before the estimator",
-            spread.min(),
-            spread.max(),
+            spread[varies].min(),
+            spread[varies].max(),
         )
 
 

@@ -9,13 +9,14 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 UNLABELLED = -1
+_DOUBTFUL = ("-1", "nan", "<NA>", "")  # texts that were something else before they became texts
 log = logging.getLogger("refprior")
 
 
 def encoded(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """The classes in order, and the number of each row's class, −1 for a row without a label: (n,) -> (C,), (n,)."""
-    values = column_or_1d(np.asarray(_plain(y)), warn=True)
-    known = labelled(values)
+    values = _array(y)
+    known = _labelled(values)
     if _signs(values, known):
         log.warning(
             "y has no values but -1 and %s: both are taken for classes; −1 is a row without a label only where two "
@@ -23,8 +24,11 @@ def encoded(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
             values[known][0],
         )
         known = np.ones(len(values), dtype=bool)
-    if values.dtype.kind == "U" and (values == str(UNLABELLED)).any():
-        raise ValueError("y has the text '-1' among its labels: say None for a row without a label")
+    doubtful = [text for text in _DOUBTFUL if values.dtype.kind in "OU" and (values[known] == text).any()]
+    if doubtful:
+        raise ValueError(
+            f"y has the text {doubtful[0]!r} among its labels: say None for a row without a label, or rename the class"
+        )
     if values.dtype.kind == "f" and np.isinf(values).any():
         raise ValueError("Input y contains infinity.")
     if known.any():
@@ -35,7 +39,16 @@ def encoded(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     return classes, numbers
 
 
-def labelled(values: np.ndarray) -> np.ndarray:
+def labels_of(y: ArrayLike, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The labels that y has, and which rows have one; −1 is a label if it is a class: (n,), (C,) -> (m,), (n,) bool."""
+    values = _array(y)
+    rows = _labelled(values)
+    if values.dtype.kind == "i":
+        rows |= np.isin(values, classes)
+    return _of_one_kind(values[rows]), rows
+
+
+def _labelled(values: np.ndarray) -> np.ndarray:
     """Which rows have a label: (n,) -> (n,) bool."""
     if values.dtype.kind == "O":
         return np.array([not _missing(value) for value in values], dtype=bool)
@@ -56,7 +69,7 @@ def _missing(value: Any) -> bool:
         return True
     if isinstance(value, float | np.floating) and np.isnan(value):
         return True
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value == UNLABELLED
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(value == UNLABELLED)
 
 
 def _of_one_kind(values: np.ndarray) -> np.ndarray:
@@ -66,7 +79,7 @@ def _of_one_kind(values: np.ndarray) -> np.ndarray:
     kinds = {_kind(value) for value in values}
     if len(kinds) > 1:
         raise ValueError(f"labels must be all names or all numbers, got {' and '.join(sorted(kinds))}")
-    return values if kinds == {"str"} else np.array(values.tolist())
+    return np.array(values.tolist())
 
 
 def _kind(value: Any) -> str:
@@ -75,10 +88,13 @@ def _kind(value: Any) -> str:
     return "number" if isinstance(value, bool | int | float | np.number | np.bool_) else type(value).__name__
 
 
-def _plain(y: ArrayLike) -> Any:
-    """Series of pandas and polars as arrays in which what is missing stays so; mixed lists stay as they are."""
+def _array(y: ArrayLike) -> np.ndarray:
+    """Labels in a row: mixed lists, and series of pandas and polars, in which what is missing stays so: (n,)."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     if isinstance(y, list | tuple) and any(isinstance(value, str) for value in y):
         return np.array(y, dtype=object)
-    return y.to_numpy() if hasattr(y, "to_numpy") else y
+    values = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    if values.dtype.kind == "f" and "int" in str(getattr(y, "dtype", "")).lower():
+        values = np.array(list(y), dtype=object)  # type: ignore[arg-type]  # whole numbers of which some are missing
+    return np.asarray(column_or_1d(values, warn=True))
