@@ -2,7 +2,6 @@
 
 from . import (
     data,
-    estimators,
     exact,
     geometry,
     information,
@@ -42,7 +41,6 @@ __all__ = [
     "Transfer",
     "UnsupervisedTransfer",
     "data",
-    "estimators",
     "exact",
     "geometry",
     "information",
