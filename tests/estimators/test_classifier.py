@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from torch import nn
@@ -81,9 +82,10 @@ def test_any_kind_of_number_is_fitted_and_predicted(kind: Any, container: Any) -
     assert classifier().fit(rows, FEW).predict(rows).shape == (90,)
 
 
-def test_images_of_floats_have_views() -> None:
-    labels = np.arange(20) % 2
-    assert classifier().fit(IMAGES / 255, labels).predict(IMAGES / 255).shape == (20,)
+@pytest.mark.parametrize("times", [1, 3])
+def test_images_of_floats_have_views(times: int) -> None:
+    labels, images = np.arange(20) % 2, np.tile(IMAGES, (1, 1, times, times)) / 255
+    assert classifier().fit(images, labels).predict(images).shape == (20,)
     with pytest.raises(ValueError, match="convert them in the same way"):
         classifier().fit(IMAGES / 255, labels).predict(IMAGES)
 
@@ -103,6 +105,14 @@ def test_token_ids_have_views() -> None:
     assert fitted.predict(ids).shape == (20,)
     with pytest.raises(ValueError, match="index out of range"):
         classifier(network=Words, inputs=rp.data.Identity()).fit(ids - 1, labels)
+
+
+def test_whole_numbers_are_tokens_only_as_they_are() -> None:
+    rows = np.arange(8).reshape(4, 2)
+    task = rp.data.task_from_arrays((rows, np.array([0, 1, 0, 1])), unlabelled=rows)
+    assert task.unlabelled.dtype == torch.int64
+    recipe = classifier().recipe_of(task, rp.data.Standardise(), seed=0)
+    assert isinstance(recipe.weak, rp.views.Noise)
 
 
 @pytest.mark.parametrize(

@@ -256,7 +256,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         target, method = _target(self.class_prior, shares_of(task)), chosen.method
         if target is not None and isinstance(method, ReferencePrior):
             method = replace(method, class_prior=tuple(target.tolist()))
-        weak, strong = suitable_views(self.views, task)
+        weak, strong = suitable_views(self.views, task, inputs)
         return Recipe(
             task=task,
             network=network_maker(self.network, inputs, task.shape, len(task.classes)),

@@ -191,7 +191,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
             source_classes=() if given is None else given[1],
         )
         outputs = self.n_clusters + (len(task.source_classes) if len(task.source_classes) != self.n_clusters else 0)
-        weak, strong = suitable_views(self.views, task)
+        weak, strong = suitable_views(self.views, task, inputs)
         network = MLP if self.network is None and values.ndim == 2 else self.network
         return Recipe(
             task=task,

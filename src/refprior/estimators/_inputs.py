@@ -20,7 +20,7 @@ from refprior._checks import whole_number
 from refprior._words import in_short
 from refprior.data import Identity, Normaliser, PrincipalComponents, Standardise, Task
 from refprior.networks import Linear, SmallCNN
-from refprior.views import View, default_views
+from refprior.views import Shift, View, default_views
 
 log = logging.getLogger("refprior")
 Inputs = Standardise | PrincipalComponents | Identity
@@ -107,18 +107,19 @@ def projected(rows: Any, wanted: Inputs, seed: int) -> tuple[np.ndarray, Normali
     return values.astype(np.float32), Normaliser(_floats(found.mean_), axes=_floats(axes))
 
 
-def suitable_views(views: Any, task: Task) -> tuple[View, View]:
+def suitable_views(views: Any, task: Task, inputs: Inputs) -> tuple[View, View]:
     """The weak and the strong view: the user's own; or noise for vectors, tokens left out, and small motions, with no
-    mirror image, for pictures. Those of floats have no known range, so that no grey level can be drawn."""
+    mirror image, for pictures. Those of floats have no known range, so that they are moved, and have noise."""
     if views is not None:
         if not isinstance(views, tuple | list) or len(views) != 2:
             raise ValueError(f"views must be (weak, strong), got {in_short(views)}")
         return views[0], views[1]
-    dtype = task.unlabelled.dtype
-    if len(task.shape) != 3:
-        return default_views("tokens" if dtype == torch.int64 else "vectors", task.shape)
-    weak, strong = default_views("digits", task.shape)
-    return weak, strong if dtype == torch.uint8 else default_views("vectors", task.shape)[1]
+    dtype, shape = task.unlabelled.dtype, task.shape
+    if len(shape) != 3:
+        return default_views("tokens" if dtype == torch.int64 and isinstance(inputs, Identity) else "vectors", shape)
+    if dtype == torch.uint8:
+        return default_views("digits", shape)
+    return Shift(max(1, min(shape[1:]) // 14)), default_views("vectors", shape)[1]
 
 
 def batch_size(name: str, wanted: Any, there: int) -> int:
