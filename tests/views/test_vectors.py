@@ -11,10 +11,10 @@ from refprior.data import Standardise, task_from_arrays
 from refprior.networks import MLP
 from refprior.training import train
 from refprior.training._draw import see
-from refprior.views import Corrupt, Dropout, Noise, SwapNoise
+from refprior.views import Corrupt, Dropout, MixFeatures, Noise, SwapNoise
 from tests.training.recipes import perceptron
 
-VIEWS = [Dropout(0.3), Noise(0.3), Corrupt(0.3, 0.3), SwapNoise(0.3)]
+VIEWS = [Dropout(0.3), Noise(0.3), Corrupt(0.3, 0.3), MixFeatures(0.3), SwapNoise(0.3)]
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -56,6 +56,21 @@ def test_numbers_are_changed_at_the_rate_in_every_row_and_feature(view: Any) -> 
 def test_corrupt_is_dropout_and_then_noise() -> None:
     inputs, drawn = vectors(100, 20), generator()
     assert torch.equal(Corrupt(0.3, 0.5)(inputs, generator()), Noise(0.5)(Dropout(0.3)(inputs, drawn), drawn))
+
+
+def test_mixed_inputs_lie_between_two_of_the_batch_nearer_to_themselves() -> None:
+    inputs = vectors(50, 6)
+    seen = MixFeatures(0.4)(inputs, generator())
+    shares = []
+    for x, mixed in zip(inputs, seen, strict=True):
+        along = inputs - x
+        share = ((mixed - x) * along).sum(1) / along.square().sum(1).clamp_min(1e-12)  # towards each of the others
+        away = (mixed - x - share[:, None] * along).norm(dim=1)
+        shares.append(share[away.argmin()].item())
+        assert away.min() < 1e-5
+    assert max(shares) <= 0.4
+    assert np.mean(shares) == pytest.approx(0.2, abs=0.06)
+    assert torch.equal(MixFeatures(0.0)(inputs, generator()), inputs)
 
 
 def test_dropped_numbers_are_zero() -> None:

@@ -13,7 +13,7 @@ from refprior.views._affine import Distort, Shift, affine, cutout, noise, shift
 from refprior.views._ctaugment import CTAugment
 from refprior.views._defaults import View, default_views
 from refprior.views._randaugment import RandAugment
-from refprior.views._vectors import Corrupt, Dropout, DropTokens, Noise, SwapNoise
+from refprior.views._vectors import Corrupt, Dropout, DropTokens, MixFeatures, Noise, SwapNoise
 from refprior.views._weak import FlipCrop, Unchanged
 
 
@@ -45,6 +45,7 @@ __all__ = [
     "Dropout",
     "FlipCrop",
     "Learning",
+    "MixFeatures",
     "Noise",
     "RandAugment",
     "Shift",

@@ -83,6 +83,36 @@ class Corrupt:
 
 
 @dataclass(frozen=True)
+class MixFeatures:
+    """Each input mixed with another of the batch: (1 - λ) x + λ x', λ drawn evenly from 0 … `share` for each.
+
+    The other one stands for noise that looks like the data; a share below 1/2 leaves the input the larger part.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> inputs, generator = torch.tensor([[0.0], [1.0]]), torch.Generator().manual_seed(0)
+    >>> mixed = rp.views.MixFeatures(0.4)(inputs, generator)
+    >>> bool((mixed - inputs).abs().max() <= 0.4)
+    True
+    """
+
+    share: float = 0.4
+    normalised: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_within(0, 1, share=self.share)
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        n = len(images)
+        if n < 2:
+            return images
+        further = torch.randint(1, n, (n,), generator=generator, device=images.device)
+        other = images[(torch.arange(n, device=images.device) + further) % n]
+        drawn = torch.rand((n, *[1] * (images.dim() - 1)), generator=generator, device=images.device)
+        return images.lerp(other, (self.share * drawn).to(images.dtype))
+
+
+@dataclass(frozen=True)
 class SwapNoise:
     """Each number replaced, with probability `rate`, by the same feature of another row of the batch: for tables.
 
