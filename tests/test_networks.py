@@ -131,6 +131,7 @@ def test_mlp_is_one_hidden_layer_of_hardtanh() -> None:
     [
         (lambda: MLP((1, 8, 8), 5, hidden=0), "hidden must be a whole number of at least 1, got 0"),
         (lambda: MLP((1, 8, 8), 0), "classes must be a whole number of at least 1, got 0"),
+        (lambda: SmallCNN((6,), 5), r"SmallCNN takes images .*, got \(6,\): MLP takes vectors"),
         (lambda: SmallCNN((1, 8, 8), 5, width=0), "width must be a whole number of at least 1, got 0"),
         (lambda: WideResNet((0, 32, 32), 10), "channels must be a whole number of at least 1, got 0"),
     ],

@@ -71,6 +71,8 @@ class SmallCNN(nn.Sequential):
     """
 
     def __init__(self, shape: Shape, classes: int, width: int = 16, hidden: int = 64) -> None:
+        if len(shape) != 3:
+            raise ValueError(f"SmallCNN takes images (channels, height, width), got {tuple(shape)}: MLP takes vectors")
         channels, height, columns = shape
         _positive(channels=channels, height=height, width=width, hidden=hidden, classes=classes)
         flat = 2 * width * math.ceil(height / 4) * math.ceil(columns / 4)

@@ -153,6 +153,16 @@ def test_a_bad_file_is_named_or_skipped(model: Path, here: Path, capsys: pytest.
     assert_rows(read(here / "found.csv"), load_predictor(model), images, ["p/a.png", "p/c.png"])
 
 
+def test_a_folder_as_it_comes_from_a_phone(model: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    photos(here, "p/a.JPG", "p/b.png")
+    (here / "p" / "a.JPG").rename(here / "p" / "a.jfif")
+    (here / "p" / "._a.jfif").write_bytes(b"what a Mac leaves behind")
+    (here / "p" / "c.heic").write_bytes(b"\0\0\0\x18ftypheic")
+    succeed("predict", str(model), "p", "--out", "found.csv")
+    assert "p: left out 1 hidden, 1 not an image that is read (.heic)" in capsys.readouterr().err
+    assert [row["name"] for row in read(here / "found.csv")] == ["p/a.jfif", "p/b.png"]
+
+
 def test_the_first_rows_are_shown(model: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = [f"p/{number:02}.png" for number in range(25)]
     photos(here, *names)
@@ -171,10 +181,12 @@ def test_mistakes_are_one_line(model: Path, here: Path, capsys: pytest.CaptureFi
     (here / "empty").mkdir()
     vectors().save("vectors")
     assert "found.txt" in refused(capsys, "predict", str(model), "a.png", "--out", "found.txt")
-    assert "no images in this folder" in refused(capsys, "predict", str(model), "empty")
+    assert "no images in this folder, which is empty" in refused(capsys, "predict", str(model), "empty")
     for arguments in (("predict", "empty", "a.png"), ("export", "empty", "--out", "model.onnx")):
         assert "empty is neither a predictor nor a run folder" in refused(capsys, *arguments)
-    assert "a.png: the model takes inputs of (6,), not pictures" in refused(capsys, "predict", "vectors", "a.png")
+    assert "a.png: the model takes inputs of (6,), not pictures: give a .csv" in refused(
+        capsys, "predict", "vectors", "a.png"
+    )
     np.savez("a.npz", images=np.zeros((2, 9, 9, 3), np.uint8))
     assert "a.npz: given inputs are (3, 9, 9), those of the training (3, 8, 8)" in refused(
         capsys, "predict", str(model), "a.npz"

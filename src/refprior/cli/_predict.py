@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from refprior._progress import Tell
     from refprior.training import Predictor
 
+log = logging.getLogger("refprior")
 _SHOWN = 20  # rows of the table in a terminal
 _ROWS = 256  # inputs at a time: that often the progress is told
-_PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm")
 _HEAD = ("name", "class", "probability", "uncertainty_total", "uncertainty_between")
 
 
@@ -111,13 +112,17 @@ def _sources(paths: list[Path], predictor: "Predictor", refuse: Refuse | None) -
 
 def _source(path: Path, predictor: "Predictor", several: bool) -> Source:
     from refprior.data._error import naming
+    from refprior.data._survey import in_words, pictures_in
     from refprior.data._tables import SUFFIXES, read_table
     from refprior.data._task import like_training
 
     if path.is_dir():
-        files = sorted(f for f in path.rglob("*") if f.suffix.lower() in _PICTURES and f.is_file())
+        files, others = pictures_in(path)
         if not files:
-            raise ValueError(f"{path}: no images in this folder ({', '.join(_PICTURES)})")
+            there = f": {in_words(others)}" if others else ", which is empty"
+            raise ValueError(f"{path}: no images in this folder{there}")
+        if others:
+            log.warning("%s: left out %s", path, in_words(others))
         return _pictures(path, files, predictor)
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file or folder")
@@ -131,7 +136,9 @@ def _source(path: Path, predictor: "Predictor", several: bool) -> Source:
 
 def _pictures(path: Path, files: list[Path], predictor: "Predictor") -> Source:
     if not predictor.like.pictures:
-        raise ValueError(f"{files[0]}: the model takes inputs of {predictor.shape}, not pictures")
+        raise ValueError(
+            f"{files[0]}: the model takes inputs of {predictor.shape}, not pictures: give a .csv, .parquet or .npz file"
+        )
     return Source(path, [str(file) for file in files], files)
 
 

@@ -199,6 +199,12 @@ class _Walk:
             raise DataError(f"{folder} is a link to {other}: remove it")
 
 
+def pictures_in(folder: Path) -> tuple[list[Path], Counter[str]]:
+    """The pictures in a folder and below it, by name, and how many other files there are and why they are none."""
+    others: Counter[str] = Counter()
+    return list(_Walk(folder, []).pictures(folder, others)), others
+
+
 def _why_skipped(file: Path) -> str | None:
     """Why a file is no picture; None for one that is, or says so by its name and is then read or refused."""
     if not file.is_file():
