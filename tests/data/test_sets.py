@@ -56,7 +56,7 @@ def test_a_npz_file_and_a_folder_are_read_by_their_paths(tmp_path: Path) -> None
 
 
 def test_other_names_are_refused_with_what_there_is() -> None:
-    message = rf"no data set 'emnist': give {', '.join(DATA_SETS)}, a \.npz file or a folder"
+    message = rf"no data set 'emnist': give {', '.join(DATA_SETS)}, a \.npz, \.csv or \.parquet file or a folder"
     with pytest.raises(ValueError, match=message):
         read("emnist")
 
