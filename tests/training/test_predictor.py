@@ -465,6 +465,17 @@ def test_what_is_no_picture_is_refused_by_its_name(coloured: Predictor, tmp_path
         vectors().predict(["nowhere.png"])
 
 
+@pytest.mark.parametrize("one", ["a.png", Path("a.png"), Image.new("RGB", (8, 8))], ids=["name", "path", "picture"])
+def test_one_picture_is_a_list_too(coloured: Predictor, one: Any) -> None:
+    with pytest.raises(ValueError, match="must be a list, of one file or picture too"):
+        coloured.predict(one)
+
+
+def test_text_is_no_number(predictor: Predictor) -> None:
+    with pytest.raises(ValueError, match="a list of numbers: got text"):
+        predictor.predict(np.array([["1", "2"]]))
+
+
 @pytest.mark.parametrize("execution", ["vectorised", "loop"])
 def test_an_id_beyond_the_embedding_is_refused_in_one_line(execution: Any) -> None:
     run = train(tokens(steps=2, execution=execution))

@@ -97,7 +97,7 @@ def test_images_of_another_kind_are_refused(run: Run) -> None:
         run.predict_proba(np.zeros((2, 8, 8), np.uint8))
     with pytest.raises(ValueError, match=r"given inputs are -1 … 256, those of the training 0 … 255"):
         run.predict_proba(np.array([-1, 256]).repeat(64).reshape(2, 1, 8, 8))
-    for wrong in ([[1], [2, 3]], [None], "a"):
+    for wrong in ([[1], [2, 3]], [None], [["a"]]):
         with pytest.raises(ValueError, match="given inputs must be an array, a tensor or a list of numbers") as caught:
             run.predict_proba(wrong)
         assert "\n" not in str(caught.value)

@@ -233,6 +233,8 @@ def _tensor(values: Inputs) -> Tensor:
         return values.detach()
     try:
         array = np.asarray(values)
+        if array.dtype.kind not in "biufc":
+            raise TypeError(f"got {'text' if array.dtype.kind == 'U' else array.dtype}")
         if not array.flags.writeable or min(array.strides, default=0) < 0:  # torch takes neither
             array = array.copy()
         return torch.from_numpy(np.ascontiguousarray(array, array.dtype.newbyteorder("=")))

@@ -39,6 +39,8 @@ def in_blocks(inputs: Any, like: Like, rows: int) -> tuple[int, Iterator[Tensor]
 
 def _reader(inputs: Any, like: Like) -> tuple[int, Cut]:
     """How many inputs there are, and a function that gives some of them. What can be checked of all is checked."""
+    if like.pictures and _is_picture(inputs):
+        raise ValueError("given inputs must be a list, of one file or picture too: predict([file])")
     if isinstance(inputs, list | tuple):
         some = like.pictures and any(_is_picture(item) for item in inputs[:1])
         return len(inputs), lambda part: _pictures(inputs[part], like) if some else _like(inputs[part], like)
