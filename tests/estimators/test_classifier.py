@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from torch import nn
 
 import refprior as rp
+from refprior.estimators import _inputs
 
 GENERATOR = np.random.default_rng(0)
 X = np.concatenate([GENERATOR.normal(size=(30, 5)) + 3 * number for number in range(3)])
@@ -188,3 +189,19 @@ def test_scales_that_do_harm_are_said(rows: np.ndarray, said: str, caplog: pytes
         classifier(steps=1).fit(rows, FEW)
     assert len(caplog.records) == bool(said)
     assert re.search(said, caplog.text)
+
+
+@pytest.mark.parametrize("changed", [{"standardise": True}, {"unit_length": True}, {"whitening": 0.5}], ids=str)
+def test_large_sparse_rows_are_projected_plainly_or_not_at_all(
+    changed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_inputs, "_DENSE", 0)
+    inputs = rp.data.PrincipalComponents(**{"count": 3, "whitening": 0, **changed})
+    with pytest.raises(ValueError, match=r"take inputs=PrincipalComponents\(…, whitening=0\) only, got"):
+        classifier(inputs=inputs).fit(sparse.csr_array(X), FEW)
+
+
+def test_large_sparse_rows_that_are_all_the_same_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_inputs, "_DENSE", 0)
+    with pytest.raises(ValueError, match="are they all the same"):
+        classifier().fit(sparse.csr_array((90, 5)), FEW)

@@ -60,9 +60,10 @@ def prepared(rows: Any, inputs: Inputs | None, seed: int) -> tuple[np.ndarray, I
     if too_large(rows):
         values, projection = projected(rows, inputs or components(rows.shape[1:]), seed)
         return values, Identity(), projection
+    rows = rows.toarray() if is_sparse(rows) else rows
     values = as_numbers(rows, tokens=isinstance(inputs, Identity))
     if values.ndim == 2 and values.dtype == np.float32:
-        warn_of_scales(rows.toarray() if is_sparse(rows) else rows, units=inputs is None)
+        warn_of_scales(rows, units=inputs is None)
     default = Standardise() if values.ndim > 2 else components(values.shape[1:])
     return values, inputs or default, None
 
@@ -97,10 +98,15 @@ def as_numbers(rows: Any, tokens: bool) -> np.ndarray:
 
 def projected(rows: Any, wanted: Inputs, seed: int) -> tuple[np.ndarray, Normaliser]:
     """The components of sparse rows, and what takes rows there: (n, D) -> (n, J). The rows are never dense at once."""
-    if not isinstance(wanted, PrincipalComponents) or wanted.unit_length or wanted.whitening:
-        raise ValueError("so many sparse rows take inputs=PrincipalComponents(…, whitening=0, unit_length=False) only")
+    if not isinstance(wanted, PrincipalComponents) or wanted.whitening or wanted.unit_length or wanted.standardise:
+        raise ValueError(f"so many sparse rows take inputs=PrincipalComponents(…, whitening=0) only, got {wanted}")
     count = min(wanted.count, *(size - 1 for size in rows.shape))
-    found = PCA(count, svd_solver="arpack", random_state=seed % 2**31).fit(rows)
+    try:
+        found = PCA(count, svd_solver="arpack", random_state=seed % 2**31).fit(rows)
+    except RuntimeError as error:
+        raise ValueError(
+            f"the sparse rows of X have no components, are they all the same? ({in_short(error)})"
+        ) from None
     variance = found.explained_variance_.mean() if wanted.scaled == "all" else found.explained_variance_[0]
     axes = found.components_.T * (wanted.scale / np.sqrt(variance))  # (D, J)
     values = rows @ axes - found.mean_ @ axes
