@@ -12,6 +12,7 @@ for the dtype: it is then below 1e-37 in float32 and 1e-307 in float64.
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
@@ -218,6 +219,11 @@ def sampled_marginal_entropy(
     return (values + average(score, log_prior.detach())).mean(0)
 
 
+def _in_full(device: str) -> AbstractContextManager[object]:
+    """Without autocast, on devices that have it."""
+    return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
+
+
 def _entropy_of_labelings(log_p: Tensor, before: Tensor, log_prior: Tensor) -> Tensor:
     """-Σ p_π log p_π over labelings whose first items have log-probability `before`: (K, b, N, C), (K, b) -> (b,).
 
@@ -229,7 +235,7 @@ def _entropy_of_labelings(log_p: Tensor, before: Tensor, log_prior: Tensor) -> T
     weights = (before + _each(log_prior, before)).exp().unsqueeze(-1)
     half = p.shape[2] // 2
     first, second = _labelings(p[:, :, :half], torch.mul) * weights, _labelings(p[:, :, half:], torch.mul)
-    with torch.autocast(p.device.type, enabled=False):
+    with _in_full(p.device.type):
         p_mixture = first.permute(1, 2, 0) @ second.transpose(0, 1)  # (b, C^half, C^(N - half))
     # Where it underflows, x log x is 0 and its slope that of the smallest normal number.
     return -(p_mixture * p_mixture.clamp_min(torch.finfo(p.dtype).tiny).log()).sum((1, 2))

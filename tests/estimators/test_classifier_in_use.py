@@ -172,7 +172,7 @@ def test_a_pickle_predicts_the_same_and_holds_no_data() -> None:
     assert len(kept) < X.nbytes / 4
     again = pickle.loads(kept)
     assert np.array_equal(again.predict_proba(X), clf.predict_proba(X))
-    with pytest.raises(ValueError, match="not kept in a pickle"):
+    with pytest.raises(ValueError, match="are not kept"):
         _ = again.run_.task
 
 

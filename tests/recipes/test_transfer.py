@@ -139,4 +139,4 @@ def test_three_particles_have_no_halves_and_the_table_says_nothing_of_them(tmp_p
     assert "consensus, EMA %" in head
     assert "stability %" not in head
     assert len(head) == len(line)
-    assert list(sheets(group([summarise(tmp_path / "run")]))) == ["The two entropies"]
+    assert list(sheets(group([summarise(tmp_path / "run")]))) == ["The two entropies", "Confusion"]

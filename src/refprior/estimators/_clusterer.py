@@ -190,7 +190,8 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
             source=None if given is None else given[0],
             source_classes=() if given is None else given[1],
         )
-        outputs = self.n_clusters + (len(task.source_classes) if len(task.source_classes) != self.n_clusters else 0)
+        sources = len(task.source_classes)
+        outputs = self.n_clusters + sources * (sources != self.n_clusters)
         weak, strong = suitable_views(self.views, task, inputs)
         network = MLP if self.network is None and values.ndim == 2 else self.network
         return Recipe(
