@@ -57,9 +57,9 @@ def foreign(data: Vectors, labels: int, draws: int) -> None:
 
 
 def ask(data: Vectors, labels: int, draws: int) -> None:
-    """Labels asked for in rounds, by `suggest`, at random, and where the ensemble's entropy is largest."""
+    """Labels asked for in rounds: at random, where entropy or disagreement is large, and by `suggest`."""
     del labels
-    for name, choose in {"random": _random, "entropy": _entropy, "suggest": _suggested}.items():
+    for name, choose in CHOICES.items():
         curves = []
         for seed in range(draws):
             y, random = data.few(FIRST, seed), np.random.RandomState(seed)
@@ -125,8 +125,15 @@ def _entropy(model: Any, rows: Any, random: np.random.RandomState) -> np.ndarray
     return np.asarray(model.uncertainty(rows).total.topk(MORE).indices)
 
 
+def _informative(model: Any, rows: Any, random: np.random.RandomState) -> np.ndarray:
+    return np.asarray(rp.labelling.most_informative(model.predictor_.log_probabilities(rows), MORE))
+
+
 def _suggested(model: Any, rows: Any, random: np.random.RandomState) -> np.ndarray:
     return np.asarray(model.suggest(rows, MORE))
+
+
+CHOICES = {"random": _random, "entropy": _entropy, "disagreement": _informative, "suggest": _suggested}
 
 
 def _line(what: str, labels: int, name: str, found: list[float]) -> None:

@@ -19,6 +19,7 @@ from refprior.labelling import (
     classify_pool,
     continued,
     most_informative,
+    most_typical,
     read_questions,
     suggest,
     write_questions,
@@ -284,3 +285,25 @@ def test_a_choice_among_many_inputs_is_quick() -> None:
     started = time.process_time()
     assert len(set(most_informative(log_p, 10).tolist())) == 10
     assert time.process_time() - started < 2
+
+
+def test_typical_inputs_are_of_the_largest_groups_without_a_label_first() -> None:
+    torch.manual_seed(0)
+    centres = 20 * torch.eye(6)
+    sizes = [50, 40, 30, 20, 10, 5]
+    inputs = torch.cat([centre + torch.randn(size, 6) for centre, size in zip(centres, sizes, strict=True)])
+    group = torch.repeat_interleave(torch.arange(6), torch.tensor(sizes))
+    chosen = most_typical(inputs, 4, labelled=centres[:1] + 0.1)
+    assert group[chosen[0]] == 1
+    assert 0 not in group[chosen[:3]].tolist()  # it has a label
+    distances = (inputs - centres[group]).norm(dim=1)
+    assert (distances[chosen[:3]] < distances.median()).all()
+
+
+def test_typical_inputs_are_different_even_if_rows_are_not() -> None:
+    same = torch.ones(8, 3)
+    assert sorted(most_typical(same, 8, labelled=same[:1]).tolist()) == list(range(8))
+    many = torch.randn(10_000, 2)
+    assert len(set(most_typical(many, 50, labelled=many[:5]).tolist())) == 50
+    with pytest.raises(ValueError, match="can choose 1 to 8 inputs, got 9"):
+        most_typical(same, 9, labelled=same[:1])

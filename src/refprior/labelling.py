@@ -12,7 +12,9 @@ from itertools import cycle, islice
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import torch
+from sklearn.cluster import KMeans
 from torch import Tensor
 
 from refprior._checks import whole_number
@@ -36,6 +38,7 @@ __all__ = [
     "classify_pool",
     "continued",
     "most_informative",
+    "most_typical",
     "read_questions",
     "suggest",
     "write_questions",
@@ -44,6 +47,7 @@ __all__ = [
 FILE = "questions.json"
 FORMAT = 1
 _BLOCK = 4096  # inputs at a time
+_LOOKED_AT = 4000  # inputs that groups are made of
 
 
 @dataclass(frozen=True)
@@ -157,6 +161,40 @@ def most_informative(
     uniforms = torch.rand(len(gain), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     gumbel = -(-uniforms.log()).log().to(gain.device)  # the largest log-weights with such noise are draws by weight
     return (weight.log() + gumbel).index_fill(0, known, -torch.inf).topk(budget).indices
+
+
+def most_typical(inputs: Tensor, budget: int, labelled: Tensor, *, seed: int = 0) -> Tensor:
+    """Inputs that stand for many others without a label: (n, D), (m, D) labelled ones -> (budget,) different indices.
+
+    k-means divides all of them into m + budget groups. The largest groups without a label come first, and of each the
+    input nearest to its centre. Among more than 4,000 inputs, 4,000 at equal intervals are looked at.
+
+    With few labels this is better than asking where particles disagree: docs/embeddings.md.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> inputs = torch.tensor([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2], [9.0]])  # three groups
+    >>> rp.labelling.most_typical(inputs, budget=1, labelled=torch.tensor([[0.05], [9.0]]))
+    tensor([4])
+    """
+    count = whole_number("budget", budget, at_least=1)
+    places = torch.linspace(0, len(inputs) - 1, min(len(inputs), max(_LOOKED_AT, count))).round().long()
+    if count > len(inputs):
+        raise ValueError(f"can choose 1 to {len(inputs)} inputs, got {budget}")
+    looked_at = inputs[places].flatten(1).double().cpu().numpy()
+    known = labelled.flatten(1).double().cpu().numpy()
+    groups = min(len(known) + count, len(np.unique(looked_at, axis=0)))
+    found = KMeans(groups, n_init=1, random_state=seed).fit(np.concatenate([known, looked_at]))
+    home = torch.from_numpy(found.labels_[len(known) :]).long()
+    distance = torch.from_numpy(np.linalg.norm(looked_at - found.cluster_centers_[home], axis=1))
+    sizes = torch.bincount(home, minlength=groups)
+    sizes[torch.from_numpy(np.unique(found.labels_[: len(known)])).long()] -= len(looked_at)  # last
+    rank = sizes.argsort(descending=True, stable=True).argsort()[home]  # of each input's group
+    nearest = torch.from_numpy(np.lexsort((distance.numpy(), home.numpy())))  # group by group, the nearest first
+    within = torch.empty_like(home)
+    within[nearest] = torch.cat([torch.arange(int(size)) for size in torch.bincount(home, minlength=groups)])
+    order = np.lexsort((rank.numpy(), within.numpy()))  # the nearest of each group, then the second of each
+    return places[torch.from_numpy(order[:count].copy())]
 
 
 def _typical(run: Run, budget: int, answered: Sequence[int]) -> list[int]:

@@ -30,7 +30,7 @@ from refprior.estimators._inputs import (
     suitable_views,
 )
 from refprior.estimators._labels import encoded, labels_of
-from refprior.labelling import most_informative
+from refprior.labelling import most_informative, most_typical
 from refprior.methods import Method, ReferencePrior
 from refprior.posterior import Uncertainty
 from refprior.training import Optimiser, Predictor, Recipe, Run, train
@@ -52,6 +52,7 @@ class Usual(NamedTuple):
 
 # Of vectors, chosen on validation rows of four kinds of data, one setting for all of them: docs/embeddings.md.
 METHOD = ReferencePrior(alpha=0.4, gamma=1.0, threshold=0.8, balance=1.0)
+FEW_LABELS = 300  # up to which typical rows are suggested
 VECTORS = Usual(METHOD, 32, 300, 64, 256, 0.03)
 IMAGES = Usual(ReferencePrior(), 4, 1000, 32, 128, 0.01)
 
@@ -171,6 +172,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.classes_ = plan.classes
         self.run_: Run = run
         self.predictor_: Predictor = plan.deployed(run)
+        self._labelled: Tensor = run.normaliser(run.task.labelled.images).cpu()  # as networks see them
         return self
 
     def recipe(self, X: Any, y: ArrayLike) -> Recipe:
@@ -194,10 +196,15 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         return self.predictor_.uncertainty(given)
 
     def suggest(self, X: Any, budget: int = 10) -> np.ndarray:
-        """The rows whose labels would tell most, as indices: (n, *shape) -> (budget,)."""
-        given = as_trained(self, X)
-        log_p = self.predictor_.log_probabilities(given)
-        return np.asarray(most_informative(log_p, budget, self.predictor_.log_posterior))
+        """The rows whose labels would tell most, as indices: (n, *shape) -> (budget,).
+
+        Of vectors with few labels, typical rows of groups that have no label yet, `labelling.most_typical`; of images,
+        or with more than 300 labels, rows on which the particles disagree, `labelling.most_informative`.
+        """
+        given, predictor = as_trained(self, X), self.predictor_
+        if len(predictor.shape) == 1 and len(self._labelled) <= FEW_LABELS:
+            return np.asarray(most_typical(predictor.inputs(given), budget, self._labelled))
+        return np.asarray(most_informative(predictor.log_probabilities(given), budget, predictor.log_posterior))
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """The accuracy on the rows that have a label, so that searches over settings may hold out any rows."""

@@ -25,7 +25,7 @@ from refprior.views import Shift, View, default_views
 log = logging.getLogger("refprior")
 Inputs = Standardise | PrincipalComponents | Identity
 COMPONENTS = 128
-_DENSE = 2**28  # bytes; sparse rows that need no more are made dense
+_DENSE = 2**26  # bytes; sparse rows that need no more are made dense
 _LOOKED_AT = 10_000  # rows whose scales are looked at
 _UNITS = 1000.0  # how many times the spread of one feature may be that of another before we say so
 

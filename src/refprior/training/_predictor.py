@@ -108,6 +108,10 @@ class Predictor:
         mixed = predictive(log_p, self.log_posterior.to(log_p.device), average)
         return _tempered(mixed, self.temperature, self.log_prior_ratio)
 
+    def inputs(self, inputs: Any) -> Tensor:
+        """What the networks see of inputs, on the CPU: (n, *shape) -> (n, ...)."""
+        return torch.cat([self.normaliser(block).cpu() for block in in_blocks(inputs, self.like, _ROWS)[1]])
+
     def predict_proba(self, inputs: Any, *, average: Average = "probabilities") -> np.ndarray:
         """p(y | x, x^n, y^n), eq:bayes_posterior_predictive_distribution: n inputs -> (n, C) probabilities."""
         probabilities = self._of_each(inputs, lambda log_p: self.mix(log_p, average).exp().cpu(), len(self.classes))
