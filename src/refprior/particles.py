@@ -78,8 +78,22 @@ class Particles(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """log p(y | x, w_k) of every particle: (B, ...) -> (K, B, C)."""
-        logits = self._call(self.network, x)
-        return logits.float().log_softmax(-1) if logits.element_size() < 4 else logits.log_softmax(-1)
+        return self._log_p(self._call(self.network, x))
+
+    def aside(self, x: Tensor, *, as_in: "Particles | None" = None) -> Tensor:
+        """The same in a pass that leaves no trace: batch norm's statistics stay as they are.
+
+        as_in: particles of the same kind, whose layers say whether they are in training; None: these particles.
+        """
+        return self._log_p(self._call(_without_trace(self.network, (as_in or self).network), x))
+
+    def each(self, x: Tensor) -> Tensor:
+        """log p(y | x_k, w_k) of inputs that every particle has for itself, no trace left: (K, B, ...) -> (K, B, C)."""
+        network = _without_trace(self.network, self.network)
+        if self.execution == "loop":
+            return self._log_p(_loop(network, x.unbind()))
+        call = torch.vmap(lambda state, x: _call(network, state, x), randomness="different")
+        return self._log_p(call(dict(_tensors(network)), x))
 
     def features(self, x: Tensor) -> Tensor:
         """What the output layer of every particle sees: (B, ...) -> (K, B, F)."""
@@ -91,12 +105,16 @@ class Particles(nn.Module):
         _replace_tensors(alone, lambda name: self._state()[name][k].clone())
         return alone
 
+    @staticmethod
+    def _log_p(logits: Tensor) -> Tensor:
+        return logits.float().log_softmax(-1) if logits.element_size() < 4 else logits.log_softmax(-1)
+
     def _call(self, network: nn.Module, x: Tensor) -> Tensor:
         """All particles of a stacked network: (B, ...) -> (K, B, outputs)."""
         # vmap needs weights to vectorise over; the layers before a single linear one have none.
         weights = next(_tensors(network), None) is not None
         if self.execution == "loop" or not weights:
-            return _loop(network, x, self.count)
+            return _loop(network, [x] * self.count)
         return self._try_vectorised(network, x) if self.training in self._untried else _vectorised(network, x)
 
     def _try_vectorised(self, network: nn.Module, x: Tensor) -> Tensor:
@@ -106,7 +124,7 @@ class Particles(nn.Module):
             outputs = _vectorised(network, x)
         except (RuntimeError, NotImplementedError) as error:
             torch.set_rng_state(drawn)
-            outputs = _loop(network, x, self.count)  # what is wrong with the network itself is said here
+            outputs = _loop(network, [x] * self.count)  # what is wrong with the network itself is said here
             self.execution = "loop"
             log.warning(
                 "particles run one after another, because torch.vmap cannot run their network (%s); "
@@ -145,11 +163,12 @@ def convolves(network: nn.Module) -> bool:
     return any(isinstance(module, _CONVOLUTIONS) for module in network.modules())
 
 
-def _loop(network: nn.Module, x: Tensor, count: int) -> Tensor:
+def _loop(network: nn.Module, inputs: Sequence[Tensor]) -> Tensor:
+    """One network after another, each on its own inputs: K of (B, ...) -> (K, B, outputs)."""
     # One unbind has one gradient, where K slices would have K of the size of all particles. What it gives are
     # views: batch norm's in-place updates of its statistics reach the stacked buffers.
     state = {name: tensor.unbind() for name, tensor in _tensors(network)}
-    return torch.stack([_call(network, {n: t[k] for n, t in state.items()}, x) for k in range(count)])
+    return torch.stack([_call(network, {n: t[k] for n, t in state.items()}, x) for k, x in enumerate(inputs)])
 
 
 def _vectorised(network: nn.Module, x: Tensor) -> Tensor:
@@ -169,6 +188,18 @@ def _without_layer(network: nn.Module, path: Sequence[str]) -> nn.Module:
         return nn.Identity()
     copied = copy(network)
     copied._modules = {**network._modules, path[0]: _without_layer(network.get_submodule(path[0]), path[1:])}
+    return copied
+
+
+def _without_trace(network: nn.Module, as_in: nn.Module) -> nn.Module:
+    """The same network, its parameters shared, with buffers of its own: what a pass writes there is gone after it."""
+    copied = copy(network)
+    copied._buffers = {name: None if b is None else b.clone() for name, b in network._buffers.items()}
+    copied._modules = {
+        name: None if module is None else _without_trace(module, as_in.get_submodule(name))
+        for name, module in network._modules.items()
+    }
+    copied.training = as_in.training
     return copied
 
 

@@ -176,7 +176,7 @@ def test_values_are_read_by_type(text: str, hint: Any, expected: object) -> None
         ("lables", "50", "no setting 'lables'; did you mean 'labels'"),
         ("alpha", "1", "no setting 'alpha'; did you mean 'method.alpha'"),
         ("width", "1", "no setting 'width'; did you mean 'network.width'"),
-        ("nothing", "1", "known are: labels, seed, task, network, method"),
+        ("nothing", "1", "known are: labels, seed, pretraining, task, network, method"),
         ("labels", "x", "labels must be a whole number"),
         ("optimiser.schedule", "linear", "schedule must be one of 'constant', 'cosine', 'seven_sixteenths'"),
     ],

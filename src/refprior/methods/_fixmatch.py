@@ -8,10 +8,10 @@ from typing import ClassVar
 from torch import Tensor
 
 from refprior._checks import number
-from refprior.information import average, log_likelihood, uniform
+from refprior.information import finite, log_likelihood, uniform
 from refprior.methods._reference_prior import confident
 from refprior.methods._step import Loss, Needs, Step
-from refprior.methods._supervised import cross_entropy
+from refprior.methods._targets import with_pseudo_labels
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,9 @@ class FixMatch:
         return fixmatch(labelled, step.batch.labels, weak, strong, step.log_prior.detach(), self)
 
 
-def pseudo_label_loss(weak: Tensor, strong: Tensor, threshold: float) -> Tensor:
-    """1[max p(weak) ≥ threshold] · CE(argmax p(weak), p(strong)): (K, n, C), (K, n, C) -> (K, n)."""
-    label = weak.detach().argmax(-1)  # (K, n): each particle teaches itself
-    return -log_likelihood(strong, label) * confident(weak, threshold)
+def pseudo_label_loss(weak: Tensor, strong: Tensor) -> Tensor:
+    """CE(argmax p(weak), p(strong)), each particle its own teacher: (K, n, C), (K, n, C) -> (K, n)."""
+    return -log_likelihood(finite(strong), weak.detach().argmax(-1))
 
 
 _DEFAULT = FixMatch()
@@ -54,7 +53,8 @@ def fixmatch(
     log_prior: Tensor | None = None,
     settings: FixMatch = _DEFAULT,
 ) -> Loss:
-    """FixMatch from log-probabilities: (K, b, C), (b,), (K, n, C), (K, n, C), (K,).
+    """CE(x) + weight · mean of 1[max p(weak) ≥ threshold] · CE(argmax p(weak), p(strong)):
+    (K, b, C), (b,), (K, n, C), (K, n, C), (K,).
 
     >>> import torch
     >>> import refprior as rp
@@ -63,8 +63,5 @@ def fixmatch(
     ['confident', 'cross_entropy', 'pseudo_label']
     """
     log_prior = uniform(len(labelled), labelled) if log_prior is None else log_prior
-    likelihood = cross_entropy(labelled, y, log_prior).mean()
-    unlabelled = average(pseudo_label_loss(weak, strong, settings.threshold), log_prior).mean()
-    mask = confident(weak, settings.threshold).mean()
-    total = likelihood + settings.weight * unlabelled
-    return Loss.of(total, cross_entropy=likelihood, pseudo_label=unlabelled, confident=mask)
+    used = confident(weak, settings.threshold)
+    return with_pseudo_labels(labelled, y, pseudo_label_loss(weak, strong), used, log_prior, settings.weight)

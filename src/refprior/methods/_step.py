@@ -35,6 +35,7 @@ class Needs:
     classes: int | None = None  # whose shares the method was told; 0: it was told none, None: it takes none
     source: bool = False  # labelled inputs of a source task
     source_tuple_size: int = 0  # source inputs per tuple of unlabelled ones; 0: `source_batch` of them in all
+    projection: int = 0  # outputs of a head of two layers that takes the output layer's place; 0: outputs are classes
 
     def __post_init__(self) -> None:
         for view in self.views if isinstance(self.views, tuple) else [self.views]:
@@ -44,6 +45,7 @@ class Needs:
         if self.classes is not None:
             whole_number("classes", self.classes, at_least=0)
         whole_number("source_tuple_size", self.source_tuple_size, at_least=0)
+        whole_number("projection", self.projection, at_least=0)
 
     @property
     def view_names(self) -> tuple[str, ...]:
@@ -109,6 +111,10 @@ class Step:
     pool_size: int = 0  # unlabelled inputs in all
     classes: int | None = None  # C of the task; the outputs after them are the source's own
     independent: bool = False  # the networks have no batch norm: a prediction depends on its own input alone
+    aside: Model | None = None  # the student in a pass that leaves batch norm's statistics as they are
+    each: Model | None = None  # the same for inputs that every particle has for itself: (K, n, ...) -> (K, n, C)
+    batch_teacher: Model | None = None  # the teacher with batch norm and dropout as in training
+    ema: float = 0.999  # decay of the teacher's moving average
 
     def predict(self, *inputs: Tensor, frozen: Sequence[Tensor] = ()) -> list[Tensor]:
         """The student's log-probabilities of several inputs, (n, ...) -> (K, n, C) each; `frozen` ones come last and
@@ -123,6 +129,11 @@ class Step:
                 return [*outputs, *self._together(frozen)]
         outputs = self._together([*inputs, *frozen])
         return [*outputs[: len(inputs)], *(p.detach() for p in outputs[len(inputs) :])]
+
+    @torch.no_grad()
+    def guess(self, *inputs: Tensor) -> list[Tensor]:
+        """The student's log-probabilities in a pass of their own, without gradient and without a trace."""
+        return list((self.aside or self.student)(torch.cat(inputs)).split([len(x) for x in inputs], dim=1))
 
     def _together(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         if not inputs:

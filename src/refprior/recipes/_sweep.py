@@ -1,22 +1,28 @@
 """Many runs of one recipe: every combination of settings and seeds, one folder per cell, several at once."""
 
+import inspect
 import os
 import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
 
+from refprior import methods
 from refprior._checks import whole_number
 from refprior._words import in_short
-from refprior.recipes._named import Named, folder_name, named
+from refprior.recipes._images import ADAM
+from refprior.recipes._named import Named, find, folder_name, named
 from refprior.recipes._own_data import OwnData
 from refprior.training import Recipe, train
 
+# Mixup and MixMatch have Adam as published; their weights are far too large for the learning rates of SGD.
+_WITH_ADAM = ("MixMatch", "Mixup")
+_ADAM = {f"optimiser.{name}": str(getattr(ADAM, name)) for name in ("kind", "learning_rate", "decay", "schedule")}
 _TO_SAVE = 10.0  # seconds that a process without its parent has for its last checkpoint
 
 Function = str | Callable[..., Recipe]
@@ -72,6 +78,8 @@ def sweep(
 
     recipe: a name, `file.py:function`, or a function that returns a recipe and takes a seed. Cells that are done are
     not trained again, so that the same call goes on after an interruption. own: your own data for all of them.
+    `method=all` is every method that learns from few labels, with Adam where its original has it, and SelfMatch where
+    the recipe knows `pretraining`.
 
     >>> import refprior as rp
     >>> settings = {"steps": "2", "method": "FixMatch,Supervised"}
@@ -86,8 +94,29 @@ def cells(
     recipe: Function, settings: Mapping[str, str], seeds: Sequence[int], own: OwnData | None = None
 ) -> list[Cell]:
     """All combinations of the comma-separated values, each checked before anything is trained."""
-    values = [[(name, value) for value in _values(str(text))] for name, text in settings.items()]
-    return _checked([Cell(recipe, dict(chosen), seed, own) for chosen in product(*values) for seed in seeds])
+    values = [_choices(recipe, name, str(text)) for name, text in settings.items()]
+    return _checked([Cell(recipe, _joined(chosen), seed, own) for chosen in product(*values) for seed in seeds])
+
+
+def _choices(recipe: Function, name: str, text: str) -> list[dict[str, str]]:
+    """What one setting is to be, one after another; `method=all` is every method that learns from few labels."""
+    if (name, text) != ("method", "all"):
+        return [{name: value} for value in _values(text)]
+    alone = [{"method": method, **(_ADAM if method in _WITH_ADAM else {})} for method in few_label_methods()]
+    takes = inspect.signature(find(recipe) if isinstance(recipe, str) else recipe).parameters
+    self_match = [{"method": "FixMatch", "pretraining": "contrastive"}]
+    return alone + (self_match if "pretraining" in takes else [])
+
+
+def few_label_methods() -> list[str]:
+    """The names of the methods that need labels of the task and no source."""
+    made = {name: getattr(methods, name) for name in methods.__all__ if hasattr(getattr(methods, name), "needs")}
+    needs = {name: make().needs for name, make in made.items() if name not in ("Method",)}
+    return [name for name, need in needs.items() if need.labels and not need.source]
+
+
+def _joined(chosen: Iterable[dict[str, str]]) -> dict[str, str]:
+    return {name: value for choice in chosen for name, value in choice.items()}
 
 
 def _values(text: str) -> list[str]:

@@ -37,6 +37,8 @@ def evaluate_all(
 ) -> Evaluation:
     """Scores on the test and validation parts that there are, and of the consensus if the recipe reads it. last: with
     the confusion matrix."""
+    if recipe.method.needs.projection:
+        return Evaluation()  # outputs are no classes
     test, validation = (
         None if part is None else PartScores(*(_scores(p, normaliser, task, part) for p in (ema, raw)))
         for part in (task.test, task.validation)

@@ -112,6 +112,8 @@ def _remedy(particles: Particles, inputs: Tensor) -> str:
 
 def _check_outputs(recipe: Recipe, task: Task, outputs: int) -> None:
     """As many as classes, shared with the source if that has as many; or as many as target and source have together."""
+    if recipe.method.needs.projection:
+        return  # outputs are no classes
     classes, source = len(task.classes), len(task.source_classes) if recipe.method.needs.source else 0
     if outputs == classes and source in (0, classes):
         return

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -125,6 +126,10 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
         pool_size=len(task.unlabelled),
         classes=len(task.classes),
         independent=not any(isinstance(module, _BatchNorm) for module in state.particles.modules()),
+        aside=state.particles.aside,
+        each=state.particles.each,
+        batch_teacher=partial(state.teacher.aside, as_in=state.particles),
+        ema=recipe.ema,
     )
     half = recipe.precision == "bfloat16"
     with torch.autocast(state.particles.prior_logits.device.type, torch.bfloat16) if half else nullcontext():

@@ -18,7 +18,7 @@ def check_training_fits(recipe: Recipe) -> None:
     """Refuse networks that cannot fit: weights, gradient, moving average, what the optimiser remembers."""
     stage: Recipe | None = recipe
     while stage is not None:
-        _check(stage.network, stage.particles, 4 + (stage.optimiser.kind == "adam"))
+        _check(stage.network, stage.particles, 4 + (stage.optimiser.kind != "sgd"))
         stage = stage.start
 
 

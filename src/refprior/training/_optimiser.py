@@ -15,18 +15,18 @@ _NORMS = (nn.modules.batchnorm._BatchNorm, nn.GroupNorm, nn.LayerNorm)
 
 @dataclass(frozen=True, kw_only=True)
 class Optimiser:
-    """SGD with Nesterov momentum as in the paper, or Adam.
+    """SGD with Nesterov momentum as in the paper, Adam, or Adam with decoupled decay (AdamW).
 
     The objective averages over the K particles, so the gradient of each is 1/K of its own: SGD's learning rate is
     multiplied by K and the weight decay divided by K. With equal prior weights a particle then learns as it would
-    alone. Adam does not depend on the scale of the gradient: its learning rate stays.
+    alone. Adam does not depend on the scale of the gradient: its learning rate stays, and so does a decoupled decay.
 
     >>> import refprior as rp
     >>> rp.Optimiser(learning_rate=0.06).factor(step=300, steps=600)  # halfway down a cosine
     0.5
     """
 
-    kind: Literal["sgd", "adam"] = "sgd"
+    kind: Literal["sgd", "adam", "adamw"] = "sgd"
     learning_rate: float = 0.03
     decay: float = 5e-4
     momentum: float = 0.9
@@ -34,7 +34,7 @@ class Optimiser:
     warmup: int = 0  # steps of linear warm-up
 
     def __post_init__(self) -> None:
-        one_of("kind", self.kind, ("sgd", "adam"))
+        one_of("kind", self.kind, ("sgd", "adam", "adamw"))
         one_of("schedule", self.schedule, ("constant", "cosine", "seven_sixteenths"))
         number("learning_rate", self.learning_rate, above=0)
         number("decay", self.decay, at_least=0)
@@ -43,10 +43,11 @@ class Optimiser:
 
     def build(self, particles: Particles) -> torch.optim.Optimizer:
         """The optimiser of all particles at once. Fused: one pass over memory, many times faster for large stacks."""
-        groups = parameter_groups(particles, self.decay / particles.count)
+        groups = parameter_groups(particles, self.decay if self.kind == "adamw" else self.decay / particles.count)
         fused = particles.prior_logits.device.type in ("cpu", "cuda", "mps")  # where torch has it
-        if self.kind == "adam":
-            return torch.optim.Adam(groups, lr=self.learning_rate, fused=fused)
+        if self.kind != "sgd":
+            make = torch.optim.Adam if self.kind == "adam" else torch.optim.AdamW
+            return make(groups, lr=self.learning_rate, fused=fused)
         rate = self.learning_rate * particles.count
         return torch.optim.SGD(groups, lr=rate, momentum=self.momentum, nesterov=self.momentum > 0, fused=fused)
 

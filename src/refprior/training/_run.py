@@ -167,6 +167,10 @@ class Run:
         return self.ema if weights == "ema" else self.particles
 
     def _predictor(self, weights: Weights, weighting: Weighting = "prior") -> Predictor:
+        if self.recipe.method.needs.projection:
+            raise ValueError(
+                "this run is a first stage without classes: train another on it with start= and head='new'"
+            )
         return Predictor(
             particles=self._particles(weights),
             normaliser=self.normaliser,

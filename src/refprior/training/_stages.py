@@ -1,15 +1,30 @@
 """From one stage to the next: the weights go on, with the same output layer or with a new one."""
 
+from dataclasses import replace
+from typing import cast
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from refprior.particles import Particles, output_layer
 from refprior.training._recipe import Recipe
 
 
 def new_particles(recipe: Recipe) -> Particles:
-    """The particles of a recipe with newly drawn weights."""
-    return Particles(recipe.network, recipe.particles, seed=recipe.seed, execution=recipe.execution)
+    """The particles of a recipe with newly drawn weights, under a projection head if the method wants that."""
+    outputs, make = recipe.method.needs.projection, recipe.network
+    network = (lambda: projected(make(), outputs)) if outputs else make
+    return Particles(network, recipe.particles, seed=recipe.seed, execution=recipe.execution)
+
+
+def projected(network: nn.Module, outputs: int) -> nn.Module:
+    """The network with a head of two layers in the place of its output layer, which a later stage draws anew."""
+    name = output_layer(network)
+    features = cast(nn.Linear, network.get_submodule(name)).in_features
+    head = nn.Sequential(nn.Linear(features, features), nn.ReLU(), nn.Linear(features, outputs))
+    parent, _, last = name.rpartition(".")
+    setattr(network.get_submodule(parent), last, head)
+    return network
 
 
 def first_weights(recipe: Recipe, start: Particles | None) -> Particles:
@@ -30,7 +45,7 @@ def check_stages(recipe: Recipe) -> None:
     """Refuse stages whose networks do not fit each other, before the first of them is trained."""
     if recipe.start is None:
         return
-    old, new = (Particles(stage.network, 1) for stage in (recipe.start, recipe))
+    old, new = (new_particles(replace(stage, particles=1, start=None, head="same")) for stage in (recipe.start, recipe))
     if recipe.head != "same":
         transplant(old, new)
         return
