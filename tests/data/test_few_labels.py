@@ -95,6 +95,16 @@ def test_none_need_be_labelled(data: DataSet) -> None:
     assert (len(task.labelled), len(task.unlabelled), task.shape) == (0, 320, (1, 2, 2))
 
 
+def test_mistakes_change_labels_and_nothing_else(data: DataSet) -> None:
+    right, wrong = (FewLabels(data, labels=20, validation=20, mistakes=share)() for share in (0.0, 0.25))
+    assert right.validation is not None
+    assert wrong.validation is not None
+    assert right.labelled.images.equal(wrong.labelled.images)
+    assert (right.labelled.labels != wrong.labelled.labels).sum() == 5
+    assert right.unlabelled.equal(wrong.unlabelled)
+    assert right.validation.labels.equal(wrong.validation.labels)
+
+
 def test_an_imbalanced_pool_leaves_the_labels_balanced(data: DataSet) -> None:
     task = FewLabels(data, labels=20, imbalance=15)()
     assert np.bincount(task.labelled.labels).tolist() == [5] * 4
@@ -164,6 +174,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"foreign": -1}, "foreign must be a whole number of at least 0, got -1"),
     ({"shrink": 0}, "shrink must be a whole number of at least 1, got 0"),
     ({"imbalance": 0.5}, "imbalance must be at least 1, got 0.5"),
+    ({"mistakes": 1.5}, "mistakes must be at least 0 and at most 1, got 1.5"),
     ({"imbalance": float("nan")}, "imbalance must be at least 1, got nan"),
     ({"labels": 4, "classes": (1, 4)}, r"\[1, 4\] must be different numbers of 0 … 3"),
     (

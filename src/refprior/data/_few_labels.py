@@ -12,7 +12,7 @@ from torch.nn.functional import avg_pool2d
 from refprior._checks import number, one_of, whole_number
 from refprior.data._data_set import DataSet, check_members, foreign_images, subset
 from refprior.data._sets import KNOWN, read
-from refprior.data._split import check_multiple, long_tail, per_class, without
+from refprior.data._split import check_multiple, long_tail, mistaken, per_class, without
 from refprior.data._task import Examples, Task
 from refprior.data._transfer import transfer_task
 
@@ -38,6 +38,7 @@ class FewLabels:
     labelled_in_pool: bool = False  # labelled images are in the unlabelled pool too, as in FixMatch; not in the paper
     imbalance: float = 1.0  # how many times more often the first class is in the pool than the last
     foreign: int = 0  # images of the other classes that are mixed into the pool
+    mistakes: float = 0.0  # share of the labels that are wrong, to see what mistakes cost
     shrink: int = 1  # squares of this many pixels on a side become one pixel
     folder: str | None = None  # where the files are; None: where `refprior data get` puts them
     test: int | None = None  # of your own data, inputs kept apart to test with; 0: none, None: what `read` does
@@ -59,6 +60,7 @@ class FewLabels:
         whole_number("shrink", self.shrink, at_least=1)
         whole_number("seed", self.seed, at_least=0)
         number("imbalance", self.imbalance, at_least=1)
+        number("mistakes", self.mistakes, at_least=0, at_most=1)
         if self.classes is not None and not isinstance(self.classes, str):
             if not isinstance(self.classes, Iterable) or not tuple(self.classes):
                 raise ValueError(f"classes must be numbers of classes, or a superclass, got {self.classes!r}")
@@ -123,7 +125,7 @@ class FewLabels:
         return Task(
             name=data.name,
             classes=data.classes,
-            labelled=self._shrunk(data.train[torch.from_numpy(labelled)]),
+            labelled=self._mistaken(self._shrunk(data.train[torch.from_numpy(labelled)]), len(data.classes)),
             unlabelled=_pooled(torch.cat(parts), self.shrink),
             test=self._shrunk(data.test) if data.test is not None else None,
             validation=self._shrunk(validation) if validation is not None else None,
@@ -144,6 +146,12 @@ class FewLabels:
 
     def _shrunk(self, part: Examples) -> Examples:
         return Examples(_pooled(part.images, self.shrink), part.labels)
+
+    def _mistaken(self, part: Examples, classes: int) -> Examples:
+        if not self.mistakes:
+            return part
+        wrong = mistaken(part.labels.numpy(), self.mistakes, classes, self.seed + 3)
+        return Examples(part.images, torch.from_numpy(wrong))
 
 
 @dataclass(frozen=True)

@@ -45,3 +45,12 @@ def without(size: int, *taken: np.ndarray) -> np.ndarray:
     for indices in taken:
         free[indices] = False
     return np.flatnonzero(free)
+
+
+def mistaken(labels: np.ndarray, share: float, classes: int, seed: int) -> np.ndarray:
+    """The labels with a share of them replaced, each by another class drawn at random: (n,) -> (n,)."""
+    random = np.random.RandomState(seed)
+    chosen = random.permutation(len(labels))[: round(share * len(labels))]
+    wrong = labels.copy()
+    wrong[chosen] = (labels[chosen] + random.randint(1, classes, len(chosen))) % classes
+    return wrong
