@@ -226,6 +226,16 @@ def test_training_goes_on_from_the_weights_with_the_labels_joined(
         train(third, tmp_path / "fourth", start=load(tmp_path / "first"))
 
 
+def test_a_batch_as_large_as_the_pool_follows_it(labelled: Run, truth: list[int]) -> None:
+    pool = len(labelled.task.unlabelled)
+    whole = train(replace(labelled.recipe, steps=1, method=ReferencePrior(), unlabelled_batch=pool))
+    recipe = continued(whole, Questions((0, 1, 2), tuple(truth[:3])))
+    assert recipe.unlabelled_batch == pool - 3
+    assert len(train(recipe, start=whole).task.unlabelled) == pool - 3
+    few = continued(whole, Questions((0,), (truth[0],)), replace(whole.recipe, unlabelled_batch=8))
+    assert few.unlabelled_batch == 8
+
+
 def test_a_method_without_labels_does_not_go_on_with_them() -> None:
     recipe = transferring(method=UnsupervisedTransfer(ReferencePrior()), readout="consensus", steps=2)
     run = train(recipe)

@@ -25,6 +25,7 @@ from refprior.information import uniform
 from refprior.posterior import Consensus, predictive, uncertainty
 from refprior.training import Recipe, Run
 from refprior.training._evaluate import CONSENSUS_IMAGES
+from refprior.training._fit import fitting_batch
 from refprior.training._folder import RECIPE
 from refprior.training._header import read_header
 from refprior.training._recipe import Head
@@ -290,7 +291,8 @@ def continued(run: Run, questions: Questions, recipe: Recipe | None = None) -> R
     Its task is that of the run as `data.Answered`, its first stage the run: `train(recipe, out, start=run)` begins with
     the run's weights, and the new folder says so. Where the outputs of the run have no names, the output layer is new.
 
-    recipe: settings to go on with, by default those of the run.
+    recipe: settings to go on with, by default those of the run. What was answered leaves the pool, and batches are no
+    larger than what is left.
 
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
@@ -307,7 +309,8 @@ def continued(run: Run, questions: Questions, recipe: Recipe | None = None) -> R
         raise ValueError(f"{method} does not learn from labels: go on with a method that does, such as method=Transfer")
     head: Head = "probe" if recipe.head == "probe" else "same" if _outputs_are_classes(run) else "new"
     task = Answered(run.recipe.task, questions.answered, questions.answers)
-    return replace(recipe, task=task, start=run.recipe, head=head)
+    batch = fitting_batch(recipe, len(run.task.unlabelled) - len(questions.answers))
+    return replace(recipe, task=task, start=run.recipe, head=head, unlabelled_batch=batch)
 
 
 def read_questions(folder: Path | str) -> Questions:

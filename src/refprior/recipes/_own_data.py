@@ -12,6 +12,7 @@ from refprior.data._outline import Outline, is_folder, outline
 from refprior.data._sets import DATA_SETS, KNOWN
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.training import Recipe
+from refprior.training._fit import fitting_batch
 from refprior.training._parts import Part, put_together, take_apart
 from refprior.views import Unchanged, default_views
 from refprior.views._defaults import resized
@@ -120,7 +121,7 @@ def adapted(recipe: Recipe, before: Recipe, kind: Kind | None = None) -> Recipe:
         inputs=inputs,
         weak=weak,
         strong=strong,
-        unlabelled_batch=_unlabelled_batch(recipe, found.pool),
+        unlabelled_batch=fitting_batch(recipe, found.pool),
         start=start,
     )
 
@@ -208,8 +209,3 @@ def _network(network: Any, shape: tuple[int, ...], classes: int) -> Any:
         return partial(MLP, shape=shape, classes=classes, hidden=_HIDDEN)
     new = {name: value for name, value in (("shape", shape), ("classes", classes)) if name in part.hints}
     return put_together(Part(part.make, {**part.settings, **new}, factory=True)) if new else network
-
-
-def _unlabelled_batch(recipe: Recipe, pool: int) -> int:
-    size = recipe.method.needs.tuple_size if recipe.unlabelled_unit == "tuples" else 1
-    return max(1, min(recipe.unlabelled_batch, pool // max(1, size)))

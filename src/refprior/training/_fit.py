@@ -15,6 +15,12 @@ from refprior.training._recipe import Recipe
 from refprior.training._stages import check_head
 
 
+def fitting_batch(recipe: Recipe, pool: int) -> int:
+    """The recipe's `unlabelled_batch`, or as much of it as a pool of so many inputs has."""
+    size = recipe.method.needs.tuple_size if recipe.unlabelled_unit == "tuples" else 1
+    return max(1, min(recipe.unlabelled_batch, pool // max(1, size)))
+
+
 def check_needs(recipe: Recipe, task: Task) -> None:
     """Refuse a task that lacks what the method declares to need."""
     name, needs, has = type(recipe.method).__name__, recipe.method.needs, f"task {task.name!r} has"
