@@ -69,6 +69,9 @@ def test_reports_and_figures_are_drawn_of_what_there_is(tmp_path: Path, validati
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert ("Particles and ensemble" in text) == ("Calibration" in text) == validation
     assert "The two entropies" in text
+    assert "Test accuracy" not in text
+    assert ("accuracy at the last step on the validation part" in text) == validation
+    assert ("there is no accuracy" in text) != validation
     assert pivot(groups, "particles")[1][1] == "–"
     titles = [axes.get_title() for axes in uncertain_figure(run, count=3).axes]
     assert all(title.startswith("truth") == validation for title in titles)

@@ -34,8 +34,10 @@ code { background: var(--code); padding: 0 .25rem }
 _WHOLE = 20  # classes up to which the whole confusion matrix is a table
 _HIGH = 25  # lines of a table, above which it scrolls
 _DRAWN = 20  # groups; the figures of hundreds would take minutes, and nobody would look at them
-_NOTE = (
-    "Test accuracy at the last step, which no choice of the program depends on. Mean ± standard deviation over seeds. "
+_TEST = "Test accuracy at the last step, which no choice of the program depends on. "
+_VALIDATION = "There is no test part: accuracy at the last step on the validation part, by which settings are chosen. "
+_MEANINGS = (
+    "Mean ± standard deviation over seeds. "
     "Ensemble: the mean of the particles' probabilities; particle: the mean accuracy of single particles; EMA: moving "
     "average of the weights. NLL (nats) and ECE (15 bins) are of the EMA ensemble. Consensus: clusters of unlabelled "
     "inputs in the predictions of all particles, matched to the classes; stability: how far two halves of them agree."
@@ -43,7 +45,7 @@ _NOTE = (
 
 _NOTHING = (
     "The tasks have neither a test nor a validation part: there is no accuracy. Losses and their terms are in "
-    "metrics.jsonl of each run."
+    "metrics.jsonl of each run. "
 )
 
 
@@ -86,7 +88,7 @@ def page(
     """The HTML text."""
     sections = {
         **({f"Accuracy by {column}": _table(pivot(groups, column))} if column else {}),
-        "Results": f"{_table(rows(groups))}{_note(_NOTE if _scored(groups) else _NOTHING)}",
+        "Results": f"{_table(rows(groups))}{_note(_meaning(groups))}",
         **_drawings(groups, tell),
         **_classes(groups[:_DRAWN]),
         "Settings": _folded([(g, _table(setting_rows(g), " words")) for g in groups[:_DRAWN]]),
@@ -117,10 +119,14 @@ def _drawings(groups: Sequence[Group], tell: Tell) -> dict[str, str]:
     return sections
 
 
-def _scored(groups: Sequence[Group]) -> bool:
-    return any(
-        run.evaluation.test or run.evaluation.validation or run.evaluation.consensus for g in groups for run in g
-    )
+def _meaning(groups: Sequence[Group]) -> str:
+    """What the numbers of the table are, and of which part."""
+    found = [run.evaluation for runs in groups for run in runs]
+    if any(e.test is not None for e in found):
+        return _TEST + _MEANINGS
+    if any(e.validation is not None for e in found):
+        return _VALIDATION + _MEANINGS
+    return _NOTHING + (_MEANINGS if any(e.consensus is not None for e in found) else "")
 
 
 def _classes(groups: Sequence[Group]) -> dict[str, str]:
