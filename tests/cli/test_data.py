@@ -41,6 +41,18 @@ def test_show_describes_a_task_and_writes_a_sheet(tmp_path: Path, capsys: pytest
         assert picture.size == (752, 222)
 
 
+def test_show_describes_rows_and_draws_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = np.random.default_rng(0).normal(size=(20, 12))
+    np.savez(tmp_path / "rows.npz", inputs=rows, labels=np.arange(20) % 2)
+    run("show", tmp_path / "rows.npz", "--out", tmp_path / "sheet.png")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "rows: inputs (12,), classes 0, 1"
+    assert lines[2].startswith(f"mean {rows[:, 0].mean():.2f} ")
+    assert lines[2].endswith("… per feature")
+    assert lines[3] == "inputs of (12,) are no images: nothing is drawn"
+    assert not (tmp_path / "sheet.png").exists()
+
+
 def test_show_reads_an_npz_file_and_reports_duplicates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     images = np.random.RandomState(0).randint(0, 256, (40, 8, 8)).astype(np.uint8)
     images[39] = images[0]

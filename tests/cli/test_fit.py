@@ -1,6 +1,7 @@
 """`refprior fit`: from a table, arrays or a folder to a model that `refprior predict` takes."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 from PIL import Image
 
 import refprior as rp
+from refprior.data import FewLabels
+from refprior.estimators._files import classifier_recipe
 from tests.cli.running import refprior
 
 COLOURS = {"red": (200, 30, 30), "blue": (30, 30, 200)}
@@ -67,11 +70,26 @@ def test_a_folder_of_images(tmp_path: Path) -> None:
         for number in range(6):
             pixels = np.clip(random.randn(12, 16, 3) * 20 + colour, 0, 255).astype(np.uint8)
             Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.png")
+    (tmp_path / "photos/Unlabeled/notes.txt").touch()
     done = refprior("fit", "photos", "--size", "8", "--set", "steps=20", "particles=2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split()[2:9] == ["─" * 25, "blue", "6", "red", "6", "without", "a"]
+    assert done.stdout.split()[2:9] == ["─" * 27, "blue", "6", "red", "6", "without", "a"]
+    assert "size of an image  3 × 8 × 8" in done.stdout
+    assert "Unlabeled  6       1 not an image that is read (.txt)" in done.stderr  # what was skipped is said
     predicted = refprior("predict", "runs/photos-0/model", "photos/red", cwd=tmp_path)
     assert predicted.stdout.count(" red ") == 6, predicted.stdout + predicted.stderr
+
+
+def test_photographs_become_small_unless_a_size_is_given(tmp_path: Path) -> None:
+    for name, colour in COLOURS.items():
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(3):
+            Image.new("RGB", (80, 60), colour).save(tmp_path / "photos" / name / f"{number}.jpg")
+    photos = FewLabels(str(tmp_path / "photos"), labels=None, test=0)
+    assert classifier_recipe(photos)[1].shape == (3, 32, 32)
+    assert classifier_recipe(replace(photos, size=(60, 80)))[1].shape == (3, 60, 80)
+    Image.new("RGB", (20, 16), COLOURS["blue"]).save(tmp_path / "photos/blue/0.jpg")
+    assert classifier_recipe(photos)[1].shape == (3, 16, 20)  # as the first
 
 
 def test_arrays(tmp_path: Path) -> None:
@@ -81,14 +99,17 @@ def test_arrays(tmp_path: Path) -> None:
     np.savez(tmp_path / "mine.npz", inputs=random.randn(90, 5) + 3 * np.eye(3, 5)[truth], labels=labels)
     done = refprior("fit", "mine.npz", *FEW, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "without a label        78" in done.stdout
+    assert "without a label         78" in done.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["missing.csv"], "missing.csv: not a readable table, there is no such file"),
-        (["animals.csv"], "no column 'label' with labels; there are weight, height, age, kind"),
+        (
+            ["animals.csv"],
+            "no column 'label' with labels: name yours as the target; there are weight, height, age",
+        ),
         (["animals.csv", "--target", "kind", "--set", "stepz=3"], "stepz"),
         (["animals.csv", "--target", "kind", "--test", "7"], "test"),
     ],

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 app = App(name="data", help="Get data sets, verify them, list them, and look at their images and views.")
 
+_SHOWN = 8  # numbers of a row
 _LABELS = 50  # of a data set of ours
 
 Folder = Annotated[
@@ -122,6 +123,9 @@ def show(
         print(survey(name))
     task = _task(name, labels, seed, classes, data, size)
     _describe(task)
+    if len(task.shape) != 3:
+        print(f"inputs of {task.shape} are no images: nothing is drawn")
+        return
     picture = _view_sheet(task, rows, seed, kind) if views else _image_sheet(task, rows)
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, lambda side: picture.save(side, "PNG"))
@@ -144,8 +148,6 @@ def _image_sheet(task: "Task", rows: int) -> "Image":
 
     from refprior.views._sheet import image_sheet
 
-    if len(task.shape) != 3:
-        raise ValueError(f"only images can be drawn, and the inputs are {task.shape}")
     parts = [part for part in (task.labelled, task.test, task.validation) if part is not None]
     images, labels = torch.cat([part.images for part in parts]), torch.cat([part.labels for part in parts])
     return image_sheet(images, labels, rows, task.name)
@@ -178,19 +180,20 @@ def _count(name: str, root: Path, verdict: str) -> None:
 
 def _describe(task: "Task") -> None:
     from refprior.data import Standardise, duplicates
+    from refprior.data._task import noun
 
     sizes = {"labelled": len(task.labelled), "unlabelled": len(task.unlabelled)}
     measured = {"test": task.test, "validation": task.validation}
     sizes |= {name: 0 if part is None else len(part) for name, part in measured.items()}
-    print(f"{task.name}: images {task.shape}, classes {', '.join(task.classes)}")
+    print(f"{task.name}: {noun(task.shape)}s {task.shape}, classes {', '.join(task.classes)}")
     print(", ".join(f"{count} {part}" for part, count in sizes.items()))
     fitted = Standardise().fit(task.training_images).state_dict()
     mean, std = (_numbers(fitted[name].flatten().tolist()) for name in ("mean", "std"))
-    print(f"mean {mean}, standard deviation {std} per channel")
+    print(f"mean {mean}, standard deviation {std} per {'channel' if len(task.shape) == 3 else 'feature'}")
     if task.test is None:
         return
     pairs = duplicates(task.unlabelled, task.test.images)
-    print(f"{_shared(pairs)} in the unlabelled pool too{_first(pairs)}")
+    print(f"{_shared(pairs, noun(task.shape))} in the unlabelled pool too{_first(pairs)}")
 
 
 def _task(
@@ -223,9 +226,9 @@ def _root(folder: Path | None) -> Path:
     return folder.expanduser() if folder is not None else data_folder()
 
 
-def _shared(pairs: list[tuple[int, int]]) -> str:
+def _shared(pairs: list[tuple[int, int]], what: str = "image") -> str:
     count = len({j for _, j in pairs})
-    return f"{count} test image{' occurs' if count == 1 else 's occur'}"
+    return f"{count} test {what}{' occurs' if count == 1 else 's occur'}"
 
 
 def _first(pairs: list[tuple[int, int]], count: int = 5) -> str:
@@ -234,7 +237,8 @@ def _first(pairs: list[tuple[int, int]], count: int = 5) -> str:
 
 
 def _numbers(values: list[float]) -> str:
-    return " ".join(f"{v:.2f}" for v in values)
+    shown = " ".join(f"{v:.2f}" for v in values[:_SHOWN])
+    return f"{shown} …" if len(values) > _SHOWN else shown
 
 
 @contextmanager

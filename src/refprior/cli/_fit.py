@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from refprior.cli._cells import settings_of
+from refprior.cli._own_data import show_folder
 from refprior.cli._parameters import whole
 from refprior.cli._paths import check_folder
 from refprior.cli._tables import print_table
@@ -27,7 +28,13 @@ def fit(
     test: Annotated[
         int, Parameter(converter=whole, help="Labelled inputs kept apart to test with, in all, equally many per class.")
     ] = 0,
-    size: Annotated[int | None, Parameter(converter=whole, help="Pixels of a side that images are resized to.")] = None,
+    size: Annotated[
+        int | None,
+        Parameter(
+            converter=whole,
+            help="Side that a folder's images are resized to. Default: theirs, at most 32.",
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         Parameter(
@@ -61,6 +68,7 @@ def fit(
     with working(f"reading {data}"):
         recipe, task = classifier_recipe(few, seed=seed)
         recipe = override(recipe, settings)
+    show_folder(str(data))
     print_table(_found(task))
     with watching(f"fitting {data.name}", recipe.steps) as watch:
         run = train(recipe, folder, device=device, watch=watch)
@@ -70,9 +78,13 @@ def fit(
 
 def _found(task: "Task") -> list[list[str]]:
     """What was found: labelled inputs of each class, those without labels, and what an input is."""
+    from refprior.data._task import noun
+
     counts = task.labelled.labels.bincount(minlength=len(task.classes)).tolist()
     rows = [["class", "labelled"], *([name, f"{count:,}"] for name, count in zip(task.classes, counts, strict=True))]
-    return [*rows, ["without a label", f"{len(task.unlabelled) - len(task.labelled):,}"]]
+    size = " × ".join(map(str, task.shape))
+    rest = f"{len(task.unlabelled) - len(task.labelled):,}"
+    return [*rows, ["without a label", rest], [f"size of an {noun(task.shape)}", size]]
 
 
 def _conclude(run: "Run", folder: Path) -> None:

@@ -22,14 +22,20 @@ def own_data(data: str | None, source: str | None, kind: "Kind | None") -> "OwnD
 
 def show_own_data(own: "OwnData", recipe: "Recipe") -> None:
     """Say what was found, and what became of the recipe, before anything long begins."""
-    from refprior.data import survey
-    from refprior.data._outline import is_folder
     from refprior.recipes._own_data import described
 
     for place in filter(None, (own.data, own.source)):
-        if is_folder(place):
-            _say(f"{place}:", *str(survey(place)).splitlines())
+        show_folder(place)
     _say(*described(recipe))
+
+
+def show_folder(place: str) -> None:
+    """What is in a folder of images, and what is skipped there; nothing of other data."""
+    from refprior.data import survey
+    from refprior.data._outline import is_folder
+
+    if is_folder(place):
+        _say(f"{place}:", *str(survey(place)).splitlines())
 
 
 def _say(*lines: str) -> None:
