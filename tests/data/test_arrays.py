@@ -61,7 +61,7 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(DataError, match=r"toy.npz: not a readable"):
             load_arrays(path, ("pictures",))
-    with pytest.raises(DataError, match=r"labels must be one number for each image, shape \(12,\), got \(11,\)"):
+    with pytest.raises(DataError, match=r"labels must be one number for each input, shape \(12,\), got \(11,\)"):
         read_npz(save(path, images=IMAGES, labels=LABELS[1:], split=LABELS))
     with pytest.raises(DataError, match="split must be integers, got float64"):
         read_npz(save(path, images=IMAGES, labels=LABELS, split=LABELS / 2))

@@ -67,7 +67,7 @@ def test_rows_to_test_with_are_equally_many_per_class(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a,b\n1,2\n", "no column 'label' with labels; there are a, b"),
+        ("a,b\n1,2\n", "no column 'label' with labels: name yours as the target; there are a, b"),
         ("a,label\n1,\n2,\n", "column 'label' has no label in 2 rows"),
         ("a,label\n1,0.5\n2,1\n", "column 'label' holds 0.5: labels are names or whole numbers"),
         ("a,b,label\n1,2,x\n,4,y\n", r"column 'a' is empty or not finite in row 1 \(1 row with such cells\)"),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_matrix
 
 from refprior.data import Standardise, fingerprint
 from refprior.data._task import Task, called, task_from_arrays
@@ -56,7 +57,7 @@ BAD: dict[str, dict[str, object]] = {
     r"missing \[1\] of 3": {"labelled": (IMAGES[:3], np.array([0, 2, 2]))},
     "as many labels as inputs are needed: 5 for 6": {"labelled": (IMAGES[:6], LABELS[:5])},
     r"unlabelled inputs are \(1, 5, 4\), labelled \(3, 5, 4\)": {"unlabelled": IMAGES[6:20, :1]},
-    "labelled labels must be integers, got float64": {"labelled": (IMAGES[:6], LABELS[:6] / 2)},
+    "labelled labels must be whole numbers or names, got float64": {"labelled": (IMAGES[:6], LABELS[:6] / 2)},
     "labelled label 1099511627776 at index 2 needs 1099511627777 classes, of 3 examples": {
         "labelled": (IMAGES[:3], np.array([0, 1, 2**40]))
     },
@@ -99,6 +100,37 @@ def test_vectors_may_be_any_numbers(kind: type, kept: torch.dtype) -> None:
     assert fingerprint(made) == fingerprint(vectors(kind))
 
 
+NAMES = np.array(["dog", "cat", "owl"])
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_labels_may_be_names_and_those_that_are_none_belong_to_the_pool(named: bool) -> None:
+    numbers = np.array([0, 1, 2, 0, -1, 1])
+    labels = np.where(numbers < 0, None, NAMES[numbers]) if named else numbers
+    test = NAMES[LABELS[90:99]] if named else LABELS[90:99]
+    made = task(labelled=(VECTORS[:6], labels), unlabelled=VECTORS[6:9], test=(VECTORS[90:99], test))
+    assert made.classes == (("cat", "dog", "owl") if named else ("0", "1", "2"))
+    order = np.array([1, 0, 2]) if named else np.arange(3)
+    assert made.labelled.labels.tolist() == order[[0, 1, 2, 0, 1]].tolist()
+    assert made.held_out.labels.tolist() == order[LABELS[90:99]].tolist()
+    assert np.array_equal(made.labelled.images, VECTORS[[0, 1, 2, 3, 5]])
+    assert np.array_equal(made.unlabelled, VECTORS[[6, 7, 8, 4]])
+
+
+def test_names_are_counted_as_the_classes_say_and_others_are_refused() -> None:
+    given = VECTORS[:3], NAMES
+    made = task(labelled=given, unlabelled=VECTORS, test=None, classes=list(NAMES))
+    assert made.labelled.labels.tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="test label 'hen' is none of the classes cat, dog, owl"):
+        task(labelled=given, unlabelled=VECTORS, test=(VECTORS[:1], np.array(["hen"])))
+
+
+def test_sparse_rows_become_dense() -> None:
+    rows = csr_matrix(VECTORS.astype(np.float64))
+    made = task(labelled=(rows[:6], LABELS[:6]), unlabelled=rows[6:90], test=None)
+    assert np.array_equal(made.unlabelled, VECTORS[6:90])
+
+
 SEQUENCES = RANDOM.rand(6, 9, 4)
 
 
@@ -112,6 +144,7 @@ SHAPES: dict[str, np.ndarray] = {
     r"\(6, 9, 4\), images are \(n, channels, height, width\): use x\[:, None\]": np.zeros((6, 9, 4), np.uint8),
     r"\(6, 32, 30, 3\), images are .* use np\.moveaxis\(x, -1, 1\)": np.zeros((6, 32, 30, 3), np.uint8),
     r"\(6, 28, 28, 1\), images are .* use np\.moveaxis\(x, -1, 1\)": np.zeros((6, 28, 28, 1)),
+    r"\(6, 32, 30, 4\), images are .* use np\.moveaxis\(x, -1, 1\)": np.zeros((6, 32, 30, 4), np.uint8),
     r"\(6,\), expected \(n, features\)": np.zeros(6),
     r"\(6, 0\), expected \(n, features\)": np.zeros((6, 0)),
 }

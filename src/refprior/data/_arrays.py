@@ -12,10 +12,9 @@ from torch.utils.data import Dataset
 from refprior._kinds import Kind
 from refprior.data._data_set import DataSet, data_set, held_out
 from refprior.data._error import DataError, naming
+from refprior.data._names import NO_LABEL
 from refprior.data._npz import load_arrays
 from refprior.data._task import Examples, examples, numbered
-
-NO_LABEL = -1
 
 
 def read_npz(path: str | Path, test: int | None = None) -> DataSet:
@@ -132,7 +131,7 @@ def check_column(values: np.ndarray, key: str, count: int) -> None:
     if not np.issubdtype(values.dtype, np.integer):
         raise DataError(f"{key} must be integers, got {values.dtype}")
     if values.shape != (count,):
-        raise DataError(f"{key} must be one number for each image, shape ({count},), got {values.shape}")
+        raise DataError(f"{key} must be one number for each input, shape ({count},), got {values.shape}")
 
 
 def split_parts(split: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from refprior._words import counted, in_short
-from refprior.data._arrays import NO_LABEL
 from refprior.data._data_set import DataSet, held_out
 from refprior.data._error import DataError, naming
+from refprior.data._names import NO_LABEL
 from refprior.data._tables import Table, read_table
 from refprior.data._task import examples
 
@@ -34,7 +34,8 @@ def read_rows(path: str | Path, test: int | None = None, *, target: str = "label
     table = read_table(path)
     with naming(path):
         if target not in table.columns:
-            raise DataError(f"no column {target!r} with labels; there are {in_short(', '.join(table.columns))}")
+            there = in_short(", ".join(table.columns))
+            raise DataError(f"no column {target!r} with labels: name yours as the target; there are {there}")
         classes, labels = _labels(table.values[target], target)
         columns = [name for name in table.columns if name != target]
         features = [name for name in columns if table.values[name].dtype != object]

@@ -4,6 +4,7 @@ An input is an image, a row of a table, the features of another network, a seque
 called images in names.
 """
 
+import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ import torch
 from torch import Tensor
 
 from refprior._kinds import Kind
+from refprior._limits import check_memory
 from refprior._words import in_short
+from refprior.data._names import NO_LABEL, named_classes, whole_labels
 
 Array = np.ndarray | Tensor
 Inputs = Array | Sequence[Any]
@@ -143,11 +146,12 @@ def task_from_arrays(
     names: Sequence[str] = (),
     features: Sequence[str] = (),
 ) -> Task:
-    """A task from your own arrays or tensors: inputs and integer labels.
+    """A task from your own arrays or tensors: inputs, and labels that are whole numbers 0, 1, … or names.
 
     Inputs are images (n, channels, height, width), uint8 or float; vectors (n, features) of any numbers; or floats of
     any other shape. Whole numbers of vectors are kept as they are, and become floats when they are normalised; with
-    `inputs=Identity()` they stay whole, as token ids for an `nn.Embedding`.
+    `inputs=Identity()` they stay whole, as token ids for an `nn.Embedding`. Sparse matrices become dense. Labelled
+    inputs whose label is -1, or None among names, have none: they are the last of the pool.
 
     The test and validation parts are only measured with; without them a run reports its loss and its terms. names: of
     the unlabelled inputs, by which `refprior suggest` asks about them. features: of the values of a vector.
@@ -162,15 +166,17 @@ def task_from_arrays(
     >>> len(task.labelled), len(task.unlabelled)
     (9, 31)
     """
-    known = examples("labelled", *labelled)
+    found = named_classes(_array(labelled[1])) if classes is None else tuple(classes)
+    known, pool = _with_labels(examples("labelled", *labelled, found), _images("unlabelled", unlabelled))
     _check_shape(known.images)
+    known_as = found if found is not None else numbered("labelled", known.labels.numpy())
     return Task(
         name=name,
-        classes=tuple(classes) if classes is not None else numbered("labelled", known.labels.numpy()),
+        classes=known_as,
         labelled=known,
-        unlabelled=_images("unlabelled", unlabelled),
-        test=examples("test", *test) if test is not None else None,
-        validation=examples("validation", *validation) if validation is not None else None,
+        unlabelled=pool,
+        test=examples("test", *test, known_as) if test is not None else None,
+        validation=examples("validation", *validation, known_as) if validation is not None else None,
         names=tuple(names),
         features=tuple(features),
     )
@@ -186,14 +192,17 @@ def called(task: Task, index: int) -> str:
     return task.names[index] if task.names else f"{noun(task.shape)} {index}"
 
 
-def examples(name: str, images: Array, labels: Array) -> Examples:
-    """Checked inputs and labels; `name` is what an error calls them."""
-    values = _array(labels)
-    if not np.issubdtype(values.dtype, np.integer):
-        raise ValueError(f"{name} labels must be integers, got {values.dtype}")
-    if values.ndim != 1:
-        raise ValueError(f"{name} labels must be a row of numbers, got {values.shape}")
-    return Examples(_images(name, images), torch.from_numpy(values.astype(np.int64)))
+def examples(name: str, images: Array, labels: Array, classes: Sequence[str] | None = None) -> Examples:
+    """Checked inputs and labels; `name` is what an error calls them. classes: those of labels that are names."""
+    return Examples(_images(name, images), whole_labels(name, _array(labels), classes))
+
+
+def _with_labels(given: Examples, pool: Tensor) -> tuple[Examples, Tensor]:
+    """The inputs that have a label, and the pool with those that have none."""
+    without = given.labels == NO_LABEL
+    if not without.any():
+        return given, pool
+    return given[~without], torch.cat([pool, given.images[without]]) if len(pool) else given.images[without]
 
 
 def like_training(inputs: Inputs, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
@@ -268,11 +277,15 @@ def _check_shape(inputs: Tensor) -> None:
             f"labelled inputs are {shape}, {remedy} x[:, None]; sequences with as many steps as features "
             "are a refprior.data.Task of your own"
         )
-    if len(shape) == 4 and shape[3] in (1, 3) and min(shape[1:3]) > 3:
+    last = (1, 3, 4) if inputs.dtype == torch.uint8 else (1, 3)  # 4: with transparency
+    if len(shape) == 4 and shape[3] in last and min(shape[1:3]) > max(3, shape[3]):
         raise ValueError(f"labelled inputs are {shape}, {remedy} np.moveaxis(x, -1, 1)")
 
 
-def _array(values: Array) -> np.ndarray:
+def _array(values: Any) -> np.ndarray:
+    if hasattr(values, "toarray"):  # a sparse matrix
+        check_memory(values.dtype.itemsize * math.prod(values.shape), f"a sparse matrix of {values.shape} made dense")
+        return np.asarray(values.toarray())
     return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
 
 
