@@ -31,6 +31,18 @@ class Pair(Recurrent):
         return super().forward(x), x  # type: ignore[return-value]
 
 
+class Deciding(Recurrent):
+    """Decides by what it sees; no vmap can do that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        outputs: Tensor = self.head(x[:, -1])
+        return 2 * outputs if outputs.mean() > 0 else outputs
+
+
 def sequences() -> Task:
     """Walks (n, steps, features) that drift up or down."""
     random, labels = np.random.default_rng(0), np.arange(200) % 2
@@ -54,6 +66,14 @@ def test_an_lstm_trains_with_one_warning_and_resumes_bit_for_bit(
     assert_same_run(tmp_path / "whole", tmp_path / "run")
     walks = whole.task.held_out.images
     assert (load(tmp_path / "run", network=Recurrent).predict_proba(walks) == whole.predict_proba(walks)).all()
+
+
+def test_a_network_that_decides_by_the_data_trains_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    run = train(recipe(network=Deciding, steps=60))
+    assert run.evaluate().accuracy > 0.9
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert said.startswith("particles run one after another, because torch.vmap cannot run their network (vmap: ")
+    assert run.ema.execution == "loop"
 
 
 def test_who_asks_for_the_loop_hears_nothing_and_gets_the_same(
