@@ -197,5 +197,5 @@ def test_bad_input_is_refused_in_words() -> None:
         principal_components(points, count=2).project(points[:, :20])
     with pytest.raises(ValueError, match="resolution must be above 0, got 0"):
         cover(points, 0)
-    with pytest.raises(ValueError, match="order 8 needs 8 images, got 7"):
+    with pytest.raises(ValueError, match="order 8 needs 8 inputs, got 7"):
         effective_number(predictions(), uniform(5, points), 8)

@@ -156,7 +156,7 @@ def information_of_tuples(log_p: Tensor, log_prior: Tensor, order: int) -> Tenso
     """
     tuples = log_p.shape[1] // order
     if not tuples:
-        raise ValueError(f"a tuple of order {order} needs {order} images, got {log_p.shape[1]}")
+        raise ValueError(f"a tuple of order {order} needs {order} inputs, got {log_p.shape[1]}")
     return mutual_information(log_p[:, : tuples * order].unflatten(1, (tuples, order)), log_prior)
 
 

@@ -61,11 +61,11 @@ def test_what_cannot_be_is_named_with_its_numbers(data: DataSet) -> None:
         subset(data, [1, 4])
     with pytest.raises(ValueError, match=r"\[1, 1\] must be different numbers of 0 … 3"):
         subset(data, [1, 1])
-    with pytest.raises(ValueError, match="foreign must be at most 160, the images of the other classes, got 161"):
+    with pytest.raises(ValueError, match="foreign must be at most 160, the inputs of the other classes, got 161"):
         foreign_images(data, [0, 1], 161, seed=0)
     with pytest.raises(ValueError, match="test must be a multiple of the 4 classes, equally many of each, got 6"):
         held_out("toy", "abcd", (IMAGES, LABELS), test=6)
-    with pytest.raises(DataError, match=r"toy: class 4 \(e\) has no train images"):
+    with pytest.raises(DataError, match=r"toy: class 4 \(e\) has no train inputs"):
         data_set("toy", "abcde", (IMAGES, LABELS), (IMAGES, LABELS))
     with pytest.raises(ValueError, match="toy train label 3 at index 3 is outside 0 … 2"):
         data_set("toy", "abc", (IMAGES, LABELS), (IMAGES, LABELS))
@@ -84,5 +84,5 @@ def test_names_stay_with_their_images_through_every_division() -> None:
         assert [int(name) for name in task.names[:-8]] == index(task.unlabelled[:-8])
         assert task.names[-8:] == tuple("abcdefgh")
     assert FewLabels(more, labels=4, classes=(3, 1), foreign=5)().names == ()
-    with pytest.raises(DataError, match="toy: 2 names for 392 images"):
+    with pytest.raises(DataError, match="toy: 2 names for 392 inputs"):
         replace(everything, names=("a", "b"))

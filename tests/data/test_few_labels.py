@@ -179,7 +179,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"labels": 4, "classes": (1, 4)}, r"\[1, 4\] must be different numbers of 0 … 3"),
     (
         {"labels": 4, "classes": (0, 1), "foreign": 161},
-        "foreign must be at most 160, the images of the other classes, got 161",
+        "foreign must be at most 160, the inputs of the other classes, got 161",
     ),
 ]
 
@@ -197,7 +197,7 @@ def test_labels_that_do_not_divide_are_refused_before_anything_is_read(tmp_path:
 
 def test_images_of_another_shape_do_not_join_the_pool(data: DataSet) -> None:
     other = replace(data, unlabelled=torch.zeros(1, 1, 3, 2, dtype=torch.uint8))
-    message = r"images for the pool are \(1, 3, 2\) torch.uint8, the others \(1, 2, 2\) torch.uint8"
+    message = r"inputs for the pool are \(1, 3, 2\) torch.uint8, the others \(1, 2, 2\) torch.uint8"
     with pytest.raises(ValueError, match=message):
         FewLabels(other, labels=4)()
 

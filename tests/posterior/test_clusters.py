@@ -151,13 +151,13 @@ def test_clusters_are_those_of_a_pivoted_qr_decomposition(clusters: int) -> None
 
 def test_what_cannot_be_is_refused_with_numbers() -> None:
     log_p = merged_predictions(4, 10)
-    with pytest.raises(ValueError, match="cannot make 11 clusters of 10 images"):
+    with pytest.raises(ValueError, match="cannot make 11 clusters of 10 inputs"):
         consensus(log_p, 11)
     with pytest.raises(ValueError, match="cannot make 0 clusters"):
         consensus(log_p, 0)
     with pytest.raises(ValueError, match="no names yet"):
         consensus(log_p, 2).predict(log_p)
-    with pytest.raises(ValueError, match="at least one labelled image"):
+    with pytest.raises(ValueError, match="at least one labelled input"):
         consensus(log_p, 2).named(log_p[:, :0], truth(0), CLASSES)
     with pytest.raises(ValueError, match="two halves of 3 particles"):
         stability(log_p[:3], 2)

@@ -70,8 +70,9 @@ Seed = Annotated[
 Data = Annotated[
     str | None,
     Parameter(
-        help="Your own data in place of the recipe's: a folder of images, a .npz file, or the name of a data set. "
-        "All its labels are used, or --set labels=N of them."
+        help="Your own data in place of the recipe's: a folder of images, a .npz file, a .csv or .parquet table "
+        "(--set task.target=COLUMN names its labels), or the name of a data set. All labels are used, or --set "
+        "labels=N of them."
     ),
 ]
 SourceData = Annotated[

@@ -48,10 +48,10 @@ class DataSet:
             counts = torch.bincount(them.labels, minlength=len(self.classes))
             if not counts.all() and part != "validation":
                 empty = int(counts.argmin())
-                raise DataError(f"{self.name}: class {empty} ({self.classes[empty]}) has no {part} images")
+                raise DataError(f"{self.name}: class {empty} ({self.classes[empty]}) has no {part} inputs")
         images = len(self.train) + (0 if self.unlabelled is None else len(self.unlabelled))
         if self.names and len(self.names) != images:
-            raise DataError(f"{self.name}: {len(self.names)} names for {images} images")
+            raise DataError(f"{self.name}: {len(self.names)} names for {images} inputs")
 
 
 def data_set(
@@ -115,7 +115,7 @@ def foreign_images(data: DataSet, members: Sequence[int], count: int, seed: int)
     """`count` training images of the classes that are not `members`, chosen by seed."""
     foreign = np.flatnonzero(~np.isin(data.train.labels.numpy(), list(members)))
     if not 0 <= count <= len(foreign):
-        raise ValueError(f"foreign must be at most {len(foreign)}, the images of the other classes, got {count}")
+        raise ValueError(f"foreign must be at most {len(foreign)}, the inputs of the other classes, got {count}")
     chosen = np.random.RandomState(seed + 3).permutation(foreign)[:count]
     return data.train.images[torch.from_numpy(np.sort(chosen))]
 

@@ -196,6 +196,6 @@ def _pooled(images: Tensor, side: int) -> Tensor:
 def _check_alike(images: Tensor, others: Tensor) -> None:
     if images.shape[1:] != others.shape[1:] or images.dtype != others.dtype:
         raise ValueError(
-            f"images for the pool are {tuple(images.shape[1:])} {images.dtype}, "
+            f"inputs for the pool are {tuple(images.shape[1:])} {images.dtype}, "
             f"the others {tuple(others.shape[1:])} {others.dtype}"
         )

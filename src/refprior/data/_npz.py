@@ -86,7 +86,7 @@ def _check_sizes(path: str | Path, members: list[zipfile.ZipInfo]) -> None:
                 f"{_MOST_PACKED} times as many; if that is right, save it with numpy.savez, unpacked"
             )
     total = sum(member.file_size for member in members)
-    check_memory(_COPIES * total, f"{path}: reading {total:,} bytes of arrays", "use fewer or smaller images")
+    check_memory(_COPIES * total, f"{path}: reading {total:,} bytes of arrays", "use fewer or smaller inputs")
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> np.ndarray:

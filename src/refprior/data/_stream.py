@@ -39,6 +39,6 @@ class Stream:
         """Go on exactly where `state_dict` was called."""
         waiting = state["waiting"]
         if len(waiting) and not 0 <= int(waiting.min()) <= int(waiting.max()) < self.size:
-            raise ValueError(f"the saved stream reaches index {int(waiting.max())}, this pool has {self.size} images")
+            raise ValueError(f"the saved stream reaches index {int(waiting.max())}, this pool has {self.size} inputs")
         self.waiting = waiting.to(self.generator.device, copy=True)
         self.generator.set_state(state["generator"])

@@ -81,7 +81,7 @@ class Consensus:
     def predict(self, log_p: Tensor) -> Tensor:
         """The class of each image: (K, n, C) -> (n,)."""
         if self.classes is None:
-            raise ValueError("the clusters have no names yet: label a few images and call `named`")
+            raise ValueError("the clusters have no names yet: label a few inputs and call `named`")
         return self.classes[self.clusters(log_p)]
 
     def named(self, log_p: Tensor, y: Tensor, classes: int) -> "Consensus":
@@ -92,7 +92,7 @@ class Consensus:
         it if it has none.
         """
         if not len(y):
-            raise ValueError("need at least one labelled image to name the clusters")
+            raise ValueError("need at least one labelled input to name the clusters")
         distances = self.distances(log_p)  # (m, M)
         clusters = distances.shape[-1]
         votes = _count(self.clusters(log_p), y, clusters, classes)
@@ -119,7 +119,7 @@ def consensus(log_p: Tensor, clusters: int, log_prior: Tensor | None = None) -> 
     [2, 2]
     """
     if not 1 <= clusters <= log_p.shape[1]:
-        raise ValueError(f"cannot make {clusters} clusters of {log_p.shape[1]} images")
+        raise ValueError(f"cannot make {clusters} clusters of {log_p.shape[1]} inputs")
     log_prior = uniform(len(log_p), log_p) if log_prior is None else log_prior.detach()
     code = output_code(log_p, log_prior).detach()
     members = _spectral(_affinity(code.double().cpu().numpy()), clusters)
