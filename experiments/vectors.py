@@ -1,7 +1,7 @@
 """Four kinds of vectors with labels, each with a pool to train on and a part to test with: what can be had without a
 download, and a way to get the rest.
 
-embeddings   features of a pretrained network for CIFAR-10, 60,000 × 128 (docs/embeddings.md makes them)
+embeddings   features of a pretrained network for CIFAR-10, 60,000 × 128 (docs/embeddings.md says how they are made)
 digits       scikit-learn's 8×8 digits as rows of 64 numbers, 1,797 rows
 satellite    a table: spectral values of 3×3 pixels, 6 kinds of soil, 6,435 rows (Debian's package r-cran-mlbench, and
              `pip install rdata` to read it)
@@ -61,7 +61,7 @@ def for_validation(data: Vectors) -> Vectors:
 def _embeddings() -> Vectors:
     found = [place / EMBEDDINGS for place in _PLACES if (place / EMBEDDINGS).exists()]
     if not found:
-        raise FileNotFoundError(f"{EMBEDDINGS} is not in {_PLACES[0]}: docs/embeddings.md makes it")
+        raise FileNotFoundError(f"{EMBEDDINGS} is not in {_PLACES[0]}: docs/embeddings.md says what it has")
     with np.load(found[0]) as arrays:
         chosen = np.random.RandomState(0).permutation(len(arrays["train"]))[:_POOL]
         return Vectors(

@@ -235,8 +235,10 @@ def _entropy_of_labelings(log_p: Tensor, before: Tensor, log_prior: Tensor) -> T
     weights = (before + _each(log_prior, before)).exp().unsqueeze(-1)
     half = p.shape[2] // 2
     first, second = _labelings(p[:, :, :half], torch.mul) * weights, _labelings(p[:, :, half:], torch.mul)
+    # (b, C^half, K) and (b, K, C^(N - half)), in this order in memory: else each tuple would be a product of its own
+    rows, columns = first.permute(1, 2, 0).contiguous(), second.transpose(0, 1).contiguous()
     with _in_full(p.device.type):
-        p_mixture = first.permute(1, 2, 0) @ second.transpose(0, 1)  # (b, C^half, C^(N - half))
+        p_mixture = rows @ columns
     # Where it underflows, x log x is 0 and its slope that of the smallest normal number.
     return -(p_mixture * p_mixture.clamp_min(torch.finfo(p.dtype).tiny).log()).sum((1, 2))
 

@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from torch import nn
 
 import refprior as rp
-from refprior.estimators import _inputs
+from refprior.estimators import _classifier, _inputs
 
 GENERATOR = np.random.default_rng(0)
 X = np.concatenate([GENERATOR.normal(size=(30, 5)) + 3 * number for number in range(3)])
@@ -45,6 +45,48 @@ def test_warm_start_begins_anew_with_other_features_or_classes(
     warm = classifier(warm_start=True).fit(X, FEW).fit(inputs, labels)
     assert "begins with new particles" in caplog.text
     assert np.array_equal(warm.predict_proba(inputs), classifier().fit(inputs, labels).predict_proba(inputs))
+
+
+def test_warm_start_sees_rows_that_arrive_later_as_it_learnt_to_see(monkeypatch: pytest.MonkeyPatch) -> None:
+    far = np.concatenate([X[:60], 50 * X[:60, ::-1]])  # the components of all rows are others than those of the first
+    labels = np.concatenate([FEW[:60], np.full(60, -1)])
+    for container in (np.asarray, sparse.csr_array):
+        rows = container(far)
+        before = classifier(warm_start=True, steps=100, ema=0.0).fit(rows[:60], labels[:60])
+        probabilities = before.predict_proba(rows[:60])
+        after = before.set_params(steps=1, learning_rate=1e-6).fit(rows, labels)
+        assert np.allclose(after.predict_proba(rows[:60]), probabilities, atol=1e-2)
+        monkeypatch.setattr(_inputs, "_DENSE", 0)  # sparse rows are projected
+
+
+def test_the_rows_beside_a_row_do_not_matter() -> None:
+    rows = GENERATOR.normal(size=(500, 40))
+    fitted = classifier(particles=32).fit(rows, np.arange(500) % 3)
+    probabilities, order = fitted.predict_proba(rows), GENERATOR.permutation(500)
+    assert np.allclose(fitted.predict_proba(rows[order]), probabilities[order], rtol=1e-12, atol=0)
+    assert np.allclose(fitted.predict_proba(rows[:1]), probabilities[:1], rtol=1e-12, atol=0)
+    assert np.allclose(fitted.predictor_.predict_proba(rows), probabilities, rtol=1e-5)
+
+
+@pytest.mark.parametrize("few", [0, 300], ids=["by disagreement", "typical"])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_rows_with_labels_are_not_asked_for(few: int, container: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_classifier, "FEW_LABELS", few)
+    labels = np.where(np.arange(90) % 2 == 0, Y, -1)
+    fitted = classifier().fit(container(X), labels)
+    asked = fitted.suggest(container(X.astype(np.float32)), 45)
+    assert sorted(asked) == list(range(1, 90, 2))
+    with pytest.raises(ValueError, match="1 to 45 inputs, got 46"):
+        fitted.suggest(X, 46)
+    with pytest.raises(ValueError, match="all 45 rows of X have labels"):
+        fitted.suggest(X[::2])
+
+
+def test_vectors_are_not_images() -> None:
+    with pytest.raises(ValueError, match=r"X is \(90, 5\), and the training had inputs of \(1, 8, 8\)"):
+        classifier().fit(IMAGES, np.arange(20) % 2).predict(X)
+    with pytest.raises(ValueError, match=r"X is \(20, 1, 8, 8\), and the training had inputs of \(5,\)"):
+        classifier().fit(X, FEW).predict(IMAGES)
 
 
 @pytest.mark.parametrize("fits", [1, 2])

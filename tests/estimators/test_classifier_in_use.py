@@ -223,7 +223,7 @@ def test_the_recipe_can_be_trained_by_itself(tmp_path: Any) -> None:
     X, y, _ = groups()
     clf = Classifier()
     run = rp.train(clf.recipe(X, y), tmp_path / "run")
-    assert np.array_equal(run.predict_proba(X), clf.fit(X, y).predict_proba(X))
+    assert np.array_equal(run.predict_proba(X), clf.fit(X, y).predictor_.predict_proba(X))
     assert COMPONENTS >= run.recipe.inputs.count == 5  # type: ignore[union-attr]
 
 
@@ -236,10 +236,12 @@ X, Y, TRUTH = groups()
         (np.where(X > 3, np.nan, X), Y, "contains NaN"),
         (np.where(X > 3, np.inf, X), Y, "contains infinity"),
         (X[:0], Y[:0], "0 sample"),
-        (X, np.where(Y == 0, 0, np.where(Y > 0, 0, -1)).astype(object), "only one class"),
+        (X, np.where(Y == 2, 2, -1), "only one class, 2"),
+        (X, np.array([None if label else "a" for label in Y]), "only one class, 'a'"),
         (X, np.full(300, -1), "no label in 300 rows"),
         (X, Y[:-1], "inconsistent numbers of samples"),
         (np.full((300, 5), "a"), Y, "could not convert string|dtype='numeric'"),
+        (np.full((300, 5), np.datetime64("2026")), Y, "cannot be taken for numbers: it is datetime64"),
         (X * 1e300, Y, "too large for float32"),
         (X, X[:, 0], "Unknown label type"),
         (X[:, :, None], Y, r"X\[:, None\]"),

@@ -26,6 +26,8 @@ CASES: dict[str, tuple[Any, list[Any], list[int]]] = {
     "-1 as a float among objects": (np.array([3.0, -1.0, 1.0], dtype=object), [1, 3], [1, -1, 0]),
     "polars": (pl.Series(["b", None, "a"]), ["a", "b"], [1, -1, 0]),
     "integers as objects": (np.array([3, None, 1], dtype=object), [1, 3], [1, -1, 0]),
+    "signs": (np.array([-1, 1]), [-1, 1], [0, 1]),
+    "one class": (np.array([-1, 2]), [2], [-1, 0]),
     "none labelled": (np.array([-1, -1]), [], [-1, -1]),
 }
 

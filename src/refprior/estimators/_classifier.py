@@ -4,6 +4,7 @@
 
 import logging
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -20,10 +21,12 @@ from refprior._progress import watching
 from refprior._words import in_short
 from refprior.data import Normaliser, Task, task_from_arrays
 from refprior.estimators._inputs import (
+    AsFitted,
     Inputs,
     as_trained,
     batch_size,
     checked,
+    digests,
     network_maker,
     prepared,
     seed_of,
@@ -92,7 +95,8 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         How often classes are in the pool and where predictions are made. None: as in training, balanced in the
         objective. "labels": as often as in the labels. "uniform" undoes an imbalance of the labels.
     warm_start : bool
-        Begin with the particles of the fit before, where features and classes are the same: labels that arrive later.
+        Begin with the particles of the fit before, and with its inputs as they were fitted, where features and classes
+        are the same: labels and rows that arrive later.
     device : str
         Of torch.
     verbose : int
@@ -165,14 +169,13 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Learn from all rows of X and the labels that y has: (n, *shape), (n,)."""
         plan = self._plan(X, y)
-        before = self._before(plan) if self.warm_start and hasattr(self, "run_") else None
-        recipe = plan.recipe if before is None else replace(plan.recipe, start=before.recipe)
-        with watching("classifier", recipe.steps, shown=bool(self.verbose)) as watch:
-            run = train(recipe, device=self.device, watch=watch, start=before)
+        with watching("classifier", plan.recipe.steps, shown=bool(self.verbose)) as watch:
+            run = train(plan.recipe, device=self.device, watch=watch, start=plan.start)
         self.classes_ = plan.classes
         self.run_: Run = run
         self.predictor_: Predictor = plan.deployed(run)
         self._labelled: Tensor = run.normaliser(run.task.labelled.images).cpu()  # as networks see them
+        self._known = plan.known
         return self
 
     def recipe(self, X: Any, y: ArrayLike) -> Recipe:
@@ -188,23 +191,30 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def predict_proba(self, X: Any) -> np.ndarray:
         """The posterior predictive, in the order of `classes_`: (n, *shape) -> (n, C)."""
         given = as_trained(self, X)
-        return self.predictor_.predict_proba(given)
+        return self._precise().predict_proba(given)
 
     def uncertainty(self, X: Any) -> Uncertainty:
         """Total = within particles + between particles, in nats per row: (n, *shape) -> (n,) each."""
         given = as_trained(self, X)
-        return self.predictor_.uncertainty(given)
+        return self._precise().uncertainty(given)
 
     def suggest(self, X: Any, budget: int = 10) -> np.ndarray:
         """The rows whose labels would tell most, as indices: (n, *shape) -> (budget,).
 
+        Rows that have a label, and their equals, are left out.
         Of vectors with few labels, typical rows of groups that have no label yet, `labelling.most_typical`; of images,
         or with more than 300 labels, rows on which the particles disagree, `labelling.most_informative`.
         """
         given, predictor = as_trained(self, X), self.predictor_
+        free = np.flatnonzero([row not in self._known for row in digests(given)])
+        if not len(free):
+            raise ValueError(f"all {given.shape[0]} rows of X have labels: there is nothing to ask for")
+        given = given[free]
         if len(predictor.shape) == 1 and len(self._labelled) <= FEW_LABELS:
-            return np.asarray(most_typical(predictor.inputs(given), budget, self._labelled))
-        return np.asarray(most_informative(predictor.log_probabilities(given), budget, predictor.log_posterior))
+            chosen = most_typical(predictor.inputs(given), budget, self._labelled)
+        else:
+            chosen = most_informative(predictor.log_probabilities(given), budget, predictor.log_posterior)
+        return np.asarray(free[chosen.cpu().numpy()])
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """The accuracy on the rows that have a label, so that searches over settings may hold out any rows."""
@@ -235,8 +245,10 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         check_consistent_length(rows, codes)
         _check_classes(classes, codes)
         seed, known = seed_of(self.random_state), codes >= 0
-        values, inputs, projection = prepared(rows, self.inputs, seed)
         names = tuple(str(name) for name in getattr(self, "feature_names_in_", ()))
+        start = self._before(rows.shape[1:], names, classes) if self.warm_start and hasattr(self, "run_") else None
+        fitted = None if start is None else self.predictor_.normaliser
+        values, inputs, projection = prepared(rows, self.inputs, seed, fitted)
         task = task_from_arrays(
             labelled=(values[known], codes[known]),
             unlabelled=values,
@@ -246,8 +258,14 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         )
         shares = shares_of(task)
         target = _target(self.class_prior, shares)
+        recipe = self.recipe_of(task, inputs, seed)
+        if start is not None:
+            recipe = replace(recipe, start=start.recipe)
+            recipe = replace(recipe, inputs=AsFitted(fitted)) if projection is None else recipe  # type: ignore[arg-type]
         return _Plan(
-            recipe=self.recipe_of(task, inputs, seed),
+            recipe=recipe,
+            start=start,
+            known=frozenset(digests(rows[known])),
             classes=classes,
             log_ratio=None if target is None else torch.from_numpy(np.log(target / shares)).float(),
             projection=projection,
@@ -281,19 +299,29 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             seed=seed,
         )
 
-    def _before(self, plan: "_Plan") -> Run | None:
+    def _before(self, shape: tuple[int, ...], features: tuple[str, ...], classes: np.ndarray) -> Run | None:
         """The run to begin with, if it was of the same features and classes."""
         there = (self.predictor_.shape, self.predictor_.features, self.classes_.tolist())
-        if there != (plan.shape, plan.features, plan.classes.tolist()):
+        if there != (shape, features, classes.tolist()):
             log.warning("features or classes are not those of the fit before: warm_start begins with new particles")
             return None
         return _without_data(self.run_)
+
+    def _precise(self) -> Predictor:
+        """The predictor; of our own network for vectors in 64 bits, so that the rows beside a row do not matter."""
+        found = self.predictor_
+        if self.network is not None or len(found.shape) > 1 or found.dtype != torch.float32:
+            return found
+        numbers = {name: tensor.double() for name, tensor in found.normaliser.state_dict().items()}
+        return replace(found, particles=deepcopy(found.particles).double(), normaliser=Normaliser(**numbers))
 
 
 class _Plan(NamedTuple):
     """What `fit` will do, and what it must remember for the predictor."""
 
     recipe: Recipe
+    start: Run | None  # the run that it begins with
+    known: frozenset[bytes]  # which rows have labels
     classes: np.ndarray  # (C,)
     log_ratio: Tensor | None  # (C,) what the log-probabilities of the classes are corrected by
     projection: Normaliser | None  # of large sparse rows, before the recipe

@@ -4,8 +4,10 @@
 
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ log = logging.getLogger("refprior")
 Inputs = Standardise | PrincipalComponents | Identity
 COMPONENTS = 128
 _DENSE = 2**26  # bytes; sparse rows that need no more are made dense
+_BLOCK = 1024  # rows that are dense at a time
 _LOOKED_AT = 10_000  # rows whose scales are looked at
 _UNITS = 1000.0  # how many times the spread of one feature may be that of another before we say so
 
@@ -38,6 +41,8 @@ def checked(estimator: Any, X: Any, *, reset: bool) -> Any:
         )
     except (np.exceptions.DTypePromotionError, RuntimeError) as error:  # of dates, and of tensors with gradients
         raise ValueError(f"X cannot be taken for numbers: {in_short(error)}") from None
+    if found.dtype.kind not in "biuf":
+        raise ValueError(f"X cannot be taken for numbers: it is {found.dtype}")
     if found.ndim not in (2, 4):
         remedy = ": use X[:, None]" if found.ndim == 3 else ""
         raise ValueError(f"X is {found.shape}, expected (n, features) or (n, channels, height, width){remedy}")
@@ -47,25 +52,55 @@ def checked(estimator: Any, X: Any, *, reset: bool) -> Any:
 def as_trained(estimator: Any, X: Any) -> Any:
     """X for an estimator that is fitted, of the kind of numbers that its networks were trained on."""
     check_is_fitted(estimator, "run_")
+    shape, trained = getattr(X, "shape", ()), estimator.run_.data.shape
+    if 4 in (len(shape), len(trained) + 1) and len(shape) != len(trained) + 1:
+        expected = trained if len(trained) > 1 else (estimator.n_features_in_,)
+        raise ValueError(f"X is {tuple(shape)}, and the training had inputs of {tuple(expected)}")
     rows = checked(estimator, X, reset=False)
     if rows.ndim > 2 or estimator.run_.data.dtype == "int64":
         return rows
     return rows.astype(np.float32) if is_sparse(rows) else as_numbers(rows, tokens=False)
 
 
-def prepared(rows: Any, inputs: Inputs | None, seed: int) -> tuple[np.ndarray, Inputs, Normaliser | None]:
-    """Values to train on, how a network sees them, and how large sparse rows were projected before, if they were."""
+@dataclass(frozen=True)
+class AsFitted:
+    """Inputs as they were fitted before: particles that go on must see what they learnt to see."""
+
+    normaliser: Normaliser
+
+    def fit(self, parts: Sequence[Tensor]) -> Normaliser:
+        """What is known already."""
+        return self.normaliser
+
+
+def prepared(
+    rows: Any, inputs: Inputs | None, seed: int, fitted: Normaliser | None = None
+) -> tuple[np.ndarray, Inputs, Normaliser | None]:
+    """Values to train on, how a network sees them, and how large sparse rows were projected before, if they were.
+
+    fitted: the projection of large sparse rows, where it is known.
+    """
     if not isinstance(inputs, Inputs | None):
         raise ValueError(f"inputs must be Standardise(), PrincipalComponents(…) or Identity(), got {inputs!r}")
     if too_large(rows):
-        values, projection = projected(rows, inputs or components(rows.shape[1:]), seed)
-        return values, Identity(), projection
+        projection = fitted or fitted_projection(rows, inputs or components(rows.shape[1:]), seed)
+        return projected(rows, projection), Identity(), projection
     rows = rows.toarray() if is_sparse(rows) else rows
     values = as_numbers(rows, tokens=isinstance(inputs, Identity))
     if values.ndim == 2 and values.dtype == np.float32:
         warn_of_scales(rows, units=inputs is None)
     default = Standardise() if values.ndim > 2 else components(values.shape[1:])
     return values, inputs or default, None
+
+
+def digests(rows: Any) -> list[bytes]:
+    """What identifies each row by its numbers, of whatever type they are: (n, *shape) -> n digests."""
+    found = []
+    for start in range(0, rows.shape[0], _BLOCK):
+        block = rows[start : start + _BLOCK]
+        dense = np.ascontiguousarray(block.toarray() if is_sparse(block) else block, np.float32)
+        found += [blake2b(row.tobytes(), digest_size=16).digest() for row in dense]
+    return found
 
 
 def too_large(rows: Any) -> bool:
@@ -96,8 +131,8 @@ def as_numbers(rows: Any, tokens: bool) -> np.ndarray:
     return floats
 
 
-def projected(rows: Any, wanted: Inputs, seed: int) -> tuple[np.ndarray, Normaliser]:
-    """The components of sparse rows, and what takes rows there: (n, D) -> (n, J). The rows are never dense at once."""
+def fitted_projection(rows: Any, wanted: Inputs, seed: int) -> Normaliser:
+    """What takes sparse rows to their components: of (n, D), axes (D, J). The rows are never dense at once."""
     if not isinstance(wanted, PrincipalComponents) or wanted.whitening or wanted.unit_length or wanted.standardise:
         raise ValueError(f"so many sparse rows take inputs=PrincipalComponents(…, whitening=0) only, got {wanted}")
     count = min(wanted.count, *(size - 1 for size in rows.shape))
@@ -109,8 +144,15 @@ def projected(rows: Any, wanted: Inputs, seed: int) -> tuple[np.ndarray, Normali
         ) from None
     variance = found.explained_variance_.mean() if wanted.scaled == "all" else found.explained_variance_[0]
     axes = found.components_.T * (wanted.scale / np.sqrt(variance))  # (D, J)
-    values = rows @ axes - found.mean_ @ axes
-    return values.astype(np.float32), Normaliser(_floats(found.mean_), axes=_floats(axes))
+    return Normaliser(_floats(found.mean_), axes=_floats(axes))
+
+
+def projected(rows: Any, projection: Normaliser) -> np.ndarray:
+    """The components of sparse rows: (n, D) -> (n, J)."""
+    if projection.axes is None or projection.shortest is not None:
+        raise ValueError("so many sparse rows need principal components, and the fit before had none: warm_start=False")
+    mean, axes = projection.mean.double().numpy(), projection.axes.double().numpy()
+    return np.asarray(rows @ axes - mean @ axes, np.float32)
 
 
 def suitable_views(views: Any, task: Task, inputs: Inputs) -> tuple[View, View]:

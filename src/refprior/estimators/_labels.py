@@ -19,9 +19,8 @@ def encoded(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     known = _labelled(values)
     if _signs(values, known):
         log.warning(
-            "y has no values but -1 and %s: both are taken for classes; −1 is a row without a label only where two "
-            "other classes have labels",
-            values[known][0],
+            "y has no values but -1 and 1: both are taken for classes; "
+            "−1 is a row without a label only where there are other labels"
         )
         known = np.ones(len(values), dtype=bool)
     doubtful = [text for text in _DOUBTFUL if values.dtype.kind in "OU" and (values[known] == text).any()]
@@ -60,8 +59,8 @@ def _labelled(values: np.ndarray) -> np.ndarray:
 
 
 def _signs(values: np.ndarray, known: np.ndarray) -> bool:
-    """Whether −1 must be a class: beside it there is only one other."""
-    return values.dtype.kind == "i" and not known.all() and len(np.unique(values[known])) == 1
+    """Whether −1 must be a class: there is nothing but it and 1."""
+    return values.dtype.kind == "i" and not known.all() and set(values[known].tolist()) == {1}
 
 
 def _missing(value: Any) -> bool:
