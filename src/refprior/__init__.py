@@ -2,8 +2,9 @@
 
     import refprior as rp
 
-Small models, with a certificate (numpy and scipy only)
+Small models: with a certificate (numpy and scipy only), or by a bound
     rp.exact            reference_prior(Coin(10)), two_stage_prior, your own likelihood
+    rp.variational      a sampler that learns the prior of one parameter from a bound, for comparison (torch)
 
 Arrays with few labels, in the manner of scikit-learn
     rp.ReferencePriorClassifier     fit(X, y) with -1 for no label; predict_proba, uncertainty, suggest

@@ -13,6 +13,7 @@ from . import (
     recipes,
     report,
     training,
+    variational,
     views,
 )
 from .data import Task
@@ -55,5 +56,6 @@ __all__ = [
     "report",
     "train",
     "training",
+    "variational",
     "views",
 ]

@@ -1,0 +1,180 @@
+"""The variational reference prior of Nalisnick and Smyth (Learning approximately objective priors, 2017).
+
+A prior is a sampler: noise goes in, a parameter comes out. The sampler learns to maximise the information
+I(w; z) = E_w E_{z|w} [log p(z|w) - log p(z)], in which log p(z) is replaced by a Rényi bound L(z) of further draws.
+Here the parameter is one number in an interval, and the expectation over z is a sum over all outcomes.
+
+The direction of the bound. Over the whole prior L_α(z) ≥ log p(z) for α < 0, with equality at α = 0, so the objective
+is a lower bound of the information. The maximum (α = -∞, the choice of the source) is the loosest: its bound is never
+above 0, and a prior on a single parameter attains that. From S draws, L is biased downwards: with S = 1 the objective
+is an upper bound for every α, it falls as S grows, and at a finite S it can lie on either side. So it is not a
+measure of the information: `discretise` the prior and compute that.
+"""
+
+# B draws w whose information is maximised, S further draws for the marginal, Z outcomes
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from refprior._checks import number, whole_number
+from refprior.information import divergence, finite
+
+__all__ = ["Implicit", "LogitNormal", "bound", "discretise", "fit", "log_marginal"]
+
+STEEPEST = 20.0  # logits stay within ±20, so w keeps a share of 2e-9 of the interval away from its ends
+VR_MAX = -math.inf
+
+
+def log_marginal(log_p: Tensor, alpha: float = VR_MAX) -> Tensor:
+    """L_α(z) = log(1/S Σ_s p(z|w_s)^(1-α)) / (1-α), the Rényi bound with the prior as proposal: (S, Z) -> (Z,).
+
+    α = 0 is the plain estimate of log p(z), α = -∞ the maximum over the draws (VR-max; Li and Turner, 2016).
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.tensor([[0.9, 0.1], [0.3, 0.7]]).log()  # two draws, two outcomes
+    >>> rp.variational.log_marginal(log_p).exp(), rp.variational.log_marginal(log_p, alpha=0).exp()
+    (tensor([0.9000, 0.7000]), tensor([0.6000, 0.4000]))
+    """
+    if math.isnan(alpha) or alpha > 0:
+        raise ValueError(f"alpha must be at most 0, where the marginal is bounded from above, got {alpha!r}")
+    log_p = finite(log_p)
+    if alpha == VR_MAX:
+        return log_p.amax(0)
+    return (((1 - alpha) * log_p).logsumexp(0) - math.log(len(log_p))) / (1 - alpha)
+
+
+def bound(log_p: Tensor, others: Tensor, alpha: float = VR_MAX, coupled: bool = False) -> Tensor:
+    """E_{z|w} [log p(z|w) - L_α(z)], with L_α of other draws: (B, Z), (S, Z) -> (B,).
+
+    Its mean over w estimates the bound of the information. Unless `coupled`, the other draws have no gradient. At the
+    exact marginal nothing is lost by that, because E_z ∇log p(z) = 0. At the maximum it matters: with the gradient,
+    the other draws come to where w is, and the prior can shrink to a point; without, w leaves them.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.tensor([[0.9, 0.1], [0.3, 0.7]]).log()
+    >>> rp.variational.bound(log_p, log_p, alpha=0).mean()  # these two are the whole prior: its information
+    tensor(0.2050)
+    >>> rp.variational.bound(log_p, log_p).mean()  # never above 0
+    tensor(-0.2621)
+    """
+    return divergence(log_p, log_marginal(others if coupled else others.detach(), alpha))
+
+
+class LogitNormal(nn.Module):
+    """An explicit family: low + (high - low) · sigmoid(mean + scale · noise), for standard normal noise.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> family = rp.variational.LogitNormal(0.0, 1.0)
+    >>> family(torch.tensor([-1.0, 0.0, 1.0], dtype=torch.float64)).detach().round(decimals=3)
+    tensor([0.2690, 0.5000, 0.7310], dtype=torch.float64)
+    """
+
+    def __init__(self, low: float, high: float) -> None:
+        super().__init__()
+        self.low, self.high = _interval(low, high)
+        self.mean = nn.Parameter(torch.zeros((), dtype=torch.float64))
+        self.log_scale = nn.Parameter(torch.zeros((), dtype=torch.float64))
+
+    def forward(self, noise: Tensor) -> Tensor:
+        """Draws of w: (n,) -> (n,)."""
+        return _inside(self.mean + self.log_scale.exp() * noise, self.low, self.high)
+
+
+class Implicit(nn.Module):
+    """An implicit family: a network of two hidden layers turns the noise into w, and nobody knows its density.
+
+    The noise is one number, which suffices for every distribution on an interval.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> rp.variational.Implicit(-5.0, 5.0)(torch.randn(3, dtype=torch.float64)).shape
+    torch.Size([3])
+    """
+
+    def __init__(self, low: float, high: float, hidden: int = 64, seed: int = 0) -> None:
+        super().__init__()
+        self.low, self.high = _interval(low, high)
+        whole_number("hidden", hidden, at_least=1)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            layers = [nn.Linear(1, hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.Tanh(), nn.Linear(hidden, 1)]
+        self.network = nn.Sequential(*layers).double()
+
+    def forward(self, noise: Tensor) -> Tensor:
+        """Draws of w: (n,) -> (n,)."""
+        return _inside(self.network(noise.unsqueeze(-1)).squeeze(-1), self.low, self.high)
+
+
+def _interval(low: float, high: float) -> tuple[float, float]:
+    return number("low", low), number("high", high, above=low)
+
+
+def _inside(logit: Tensor, low: float, high: float) -> Tensor:
+    """From the real line into the interval; in double precision no end is reached."""
+    return low + (high - low) * (STEEPEST * (logit / STEEPEST).tanh()).sigmoid()
+
+
+def discretise(family: nn.Module, count: int = 4000) -> Tensor:
+    """Equally probable draws at the midpoints of `count` quantiles of the noise: -> (count,).
+
+    Their information is that of a prior, so it never exceeds the capacity, and converges to the family's.
+
+    >>> import refprior as rp
+    >>> rp.variational.discretise(rp.variational.LogitNormal(0.0, 1.0), count=3).round(decimals=3)
+    tensor([0.2760, 0.5000, 0.7240], dtype=torch.float64)
+    """
+    whole_number("count", count, at_least=1)
+    quantiles = (torch.arange(count, dtype=torch.float64) + 0.5) / count
+    with torch.no_grad():
+        return torch.Tensor(family(torch.special.ndtri(quantiles)))
+
+
+def fit(
+    log_likelihood: Callable[[Tensor], Tensor],
+    family: nn.Module,
+    *,
+    alpha: float = VR_MAX,
+    samples: int = 10,
+    batch: int = 64,
+    steps: int = 2000,
+    learning_rate: float = 0.01,
+    coupled: bool = False,
+    seed: int = 0,
+) -> Tensor:
+    """Train the family in place to maximise `bound`, by reparametrised gradients; the bound of each step: -> (steps,).
+
+    `log_likelihood` maps parameters to the log-probabilities of all outcomes, (n,) -> (n, Z), as for
+    `exact.Channel.from_function`. `samples` is S. The optimiser is Adam, its rate falls linearly to 0.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> toss = lambda w: torch.stack([1 - w, w], -1).log()  # one toss of a coin: the best prior is at 0 and 1
+    >>> family = rp.variational.LogitNormal(0.0, 1.0)
+    >>> before = rp.variational.discretise(family, 4)
+    >>> history = rp.variational.fit(toss, family, steps=100)
+    >>> bool((rp.variational.discretise(family, 4)[0] < before[0] / 2).item())  # it has moved outwards
+    True
+    """
+    for name, count in {"samples": samples, "batch": batch, "steps": steps}.items():
+        whole_number(name, count, at_least=1)
+    number("learning_rate", learning_rate, above=0)
+    generator = torch.Generator().manual_seed(seed)
+    optimiser = torch.optim.Adam(family.parameters(), lr=learning_rate)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, total_iters=steps)
+    history = []
+    for _ in range(steps):
+        noise = torch.randn(batch + samples, dtype=torch.float64, generator=generator)
+        log_p = log_likelihood(family(noise))
+        value = bound(log_p[:batch], log_p[batch:], alpha, coupled).mean()
+        optimiser.zero_grad()
+        (-value).backward()
+        optimiser.step()
+        schedule.step()
+        history.append(value.detach())
+    return torch.stack(history)
