@@ -4,9 +4,11 @@
     python -m experiments.worth foreign --data embeddings
     python -m experiments.worth ask --data embeddings
     python -m experiments.worth abstain --data embeddings
+    python -m experiments.worth calibrate --data embeddings --labels 25
 
 Each prints a table over several draws of the labels: the reference prior beside an ensemble of as many networks trained
-by FixMatch in the same estimator, and logistic regression. Accuracies are of a test part that nothing was chosen by.
+by FixMatch in the same estimator, and logistic regression; `calibrate` is about what a temperature mends. Accuracies
+are of a test part that nothing was chosen by.
 """
 
 import argparse
@@ -20,9 +22,11 @@ from scipy import sparse
 
 import refprior as rp
 from experiments.vectors import Vectors, read
+from refprior.data import Examples
 
 MISTAKES = 0.2  # share of the labels
 COMPARED = ("logistic regression", "FixMatch", "α = 0", "reference prior")
+HELD_OUT = 200  # rows with labels that only set a temperature
 COVERAGE = (0.5, 0.7, 0.9, 1.0)
 FIRST, MORE, ROUNDS = 2, 10, 4  # labels per class to begin with, then so many at a time
 
@@ -94,6 +98,27 @@ def abstain(data: Vectors, labels: int, draws: int) -> None:
             print(f"| {labels} | {name}, by {order} | {cells} |", flush=True)
 
 
+def calibrate(data: Vectors, labels: int, draws: int) -> None:
+    """Negative log-likelihood and calibration error before and after a temperature from rows held out for it."""
+    for name in ("FixMatch", "reference prior"):
+        found = []
+        for seed in range(draws):
+            y = data.few(labels, seed)
+            held = np.random.RandomState(seed + 200).permutation(np.flatnonzero(y < 0))[:HELD_OUT]
+            rest = np.setdiff1d(np.arange(len(y)), held)
+            predictor = methods()[name][0](data.pool[rest], y[rest]).predictor_
+            part = Examples(torch.as_tensor(data.pool[held]), torch.from_numpy(data.pool_labels[held]))
+            found.append([value for p in (predictor, predictor.calibrated(part)) for value in _calibration(p, data)])
+        cells = " | ".join(f"{value:.3f}" for value in np.mean(found, 0))
+        print(f"| {labels} | {name} | {cells} |", flush=True)
+
+
+def _calibration(predictor: rp.Predictor, data: Vectors) -> tuple[float, float]:
+    log_p, truth = torch.from_numpy(predictor.predict_proba(data.test)).log(), torch.from_numpy(data.test_labels)
+    loss = rp.posterior.negative_log_likelihood(log_p, truth).mean().item()
+    return loss, rp.posterior.expected_calibration_error(log_p, truth).item()
+
+
 def _accuracy(name: str, data: Vectors, rows: Any, y: np.ndarray) -> float:
     """Of a method on the test part; logistic regression sees the labelled rows only."""
     fit, raw = methods()[name]
@@ -145,6 +170,7 @@ EXPERIMENTS: dict[str, Callable[[Vectors, int, int], None]] = {
     "foreign": foreign,
     "ask": ask,
     "abstain": abstain,
+    "calibrate": calibrate,
 }
 
 
