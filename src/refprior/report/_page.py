@@ -8,8 +8,9 @@ from refprior._files import write_figure, write_text
 from refprior.report._classes import class_rows, confusion_of, confusion_rows, mistake_rows
 from refprior.report._figures import as_image, figures, sheets
 from refprior.report._pivot import pivot
+from refprior.report._rows import rows
 from refprior.report._settings import setting_rows
-from refprior.report._table import Group, Tell, find_runs, group, rows, silent, summarise_finished
+from refprior.report._table import Group, Tell, find_runs, group, silent, summarise_finished
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #222; --soft: #555; --line: #ddd; --back: #fff; --code: #f3f3f3 }
