@@ -163,7 +163,7 @@ def class_surprise(log_p: Tensor, log_prior: Tensor, log_q: Tensor) -> Tensor:
 
 
 def mutual_information(log_p: Tensor, log_prior: Tensor, memory: int = MEMORY_BUDGET) -> Tensor:
-    """I_π(w; y^n | x^n), eq:ref_ssl: (K, B, N, C), (K,) -> (B,).
+    """I_π(w; y^n | x^n), eq:ref_ssl, which is H(w) - H(w | y^n), eq:ref_defn: (K, B, N, C), (K,) -> (B,).
 
     >>> import torch
     >>> import refprior as rp

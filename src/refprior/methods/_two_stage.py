@@ -62,7 +62,7 @@ class UnlabelledSource:
     """Case 1, eq:ref_pi_transfer_1: the source is unlabelled too. Maximises I(w; target and source) - β I(w; source).
 
     Its labels are averaged over, n + m of them at once: C^(n+m) labelings. β = 1 is eq:ref_transfer_mi; β = 0 is the
-    reference prior of both tasks together.
+    reference prior of both tasks together; in between it weighs forgetting as eq:pib does.
 
     >>> from refprior.methods import UnlabelledSource
     >>> UnlabelledSource(order=2, source_order=1).needs.enumerates

@@ -160,8 +160,9 @@ def cifar10_ssl(
     The paper, EMA: 85.45 ± 2.12 (50 labels), 88.53 ± 0.67 (100), 92.13 ± 0.39 (250), 92.94 ± 0.22 (500), 93.48 ± 0.24
     (1000). The authors' released log, their configuration with 250 labels, seed 0, 250 epochs, by the mean of logits:
     EMA 93.36, raw 92.58, raw particles 85.65, 86.82, 84.60, 69.47: the target for `authors_code`. `refprior report`
-    prints these beside runs of this recipe, from `PUBLISHED`.
-    Not run to the end here: it takes days on a CPU (`--dry-run`).
+    prints these beside runs of this recipe, from `rp.report.PUBLISHED`, and its other tables for the settings that make
+    them: without EMA (tab:app:ema), method.order (tab:app:order), particles (tab:app:particles), method.jensen and
+    others (tab:app:ablation2). Not run to the end here: it takes days on a CPU (`--dry-run`).
 
     >>> import refprior as rp
     >>> rp.recipes.cifar10_ssl(preset="authors_code").steps == 250 * 1024
