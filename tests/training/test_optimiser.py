@@ -113,7 +113,7 @@ def test_the_average_moves_weights_and_copies_statistics() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"kind": "sgdd"}, "kind must be 'sgd' or 'adam', got 'sgdd'"),
+        ({"kind": "sgdd"}, "kind must be 'sgd', 'adam' or 'adamw', got 'sgdd'"),
         ({"schedule": "step"}, "schedule must be 'constant', 'cosine' or 'seven_sixteenths', got 'step'"),
         ({"learning_rate": 0.0}, "learning_rate must be above 0, got 0.0"),
         ({"learning_rate": float("nan")}, "learning_rate must be above 0, got nan"),
