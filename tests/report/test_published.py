@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from refprior.recipes import named
-from refprior.report import PUBLISHED, Published, Summary, group, rows, summarise
+from refprior.report import PUBLISHED, Published, Summary, group, rows, summarise, write_report
 from refprior.report._published import find_published
 from tests.report.folders import write_run
 
@@ -92,6 +92,15 @@ def test_paper_and_log_have_columns_of_their_own(tmp_path: Path) -> None:
     assert cells["authors' log: particle, raw %"] == "85.65 / 86.82 / 84.60 / 69.47"
     assert "paper: particle, raw %" not in cells  # nobody printed one
     assert head.index("paper: ensemble, EMA %") == head.index("ensemble, EMA %") + 1
+
+
+def test_the_page_says_what_was_not_measured_here(tmp_path: Path) -> None:
+    run_of(tmp_path / "a")
+    write_report([tmp_path / "a"], tmp_path / "a.html")
+    assert "nothing of it was measured here" in (tmp_path / "a.html").read_text()
+    run_of(tmp_path / "b", labels="75")
+    write_report([tmp_path / "b"], tmp_path / "b.html")
+    assert "measured here" not in (tmp_path / "b.html").read_text()
 
 
 def test_the_log_is_for_its_own_configuration(tmp_path: Path) -> None:
