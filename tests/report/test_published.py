@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from refprior.recipes import named
-from refprior.report import PUBLISHED, Published, Summary, group, rows, summarise, write_report
+from refprior.report import PUBLISHED, Published, Summary, group, pivot, rows, summarise, write_report
 from refprior.report._published import find_published
 from tests.report.folders import write_run
 
@@ -101,6 +101,15 @@ def test_the_page_says_what_was_not_measured_here(tmp_path: Path) -> None:
     run_of(tmp_path / "b", labels="75")
     write_report([tmp_path / "b"], tmp_path / "b.html")
     assert "measured here" not in (tmp_path / "b.html").read_text()
+
+
+def test_a_pivot_has_them_in_columns_of_their_own(tmp_path: Path) -> None:
+    runs = [run_of(tmp_path / n, preset="authors_code", labels=n) for n in ("50", "250")]
+    head, line, *rest = pivot(group(runs), "labels")
+    cells = dict(zip(head, line, strict=True))
+    assert head[1:] == ["50", "50, paper", "250", "250, paper", "250, authors' log"]
+    assert (cells["250"], cells["250, paper"], cells["250, authors' log"]) == ("50.00 (1)", "92.13 ± 0.39", "93.36")
+    assert all(row[1] == row[3] == row[5] == "–" for row in rest)  # what was not run has no number of ours
 
 
 def test_the_log_is_for_its_own_configuration(tmp_path: Path) -> None:

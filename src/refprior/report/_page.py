@@ -47,8 +47,8 @@ _MEANINGS = (
 )
 
 _PRINTED = (
-    " Columns of the paper and of the authors' log are what these printed; nothing of it was measured here. *: evaluated"
-    " by the paper's authors; (40): with 40 labels."
+    " Columns of the paper and of the authors' log are what these printed; nothing of it was measured here. "
+    "*: evaluated by the paper's authors; (40): with 40 labels."
 )
 
 _NOTHING = (

@@ -4,8 +4,10 @@ import re
 import statistics
 from collections.abc import Sequence
 
-from refprior.report._published import PUBLISHED, find_published
+from refprior.report._published import PUBLISHED, Source, find_published
 from refprior.report._table import EMPTY, Group, accuracies
+
+_Cells = dict[tuple[str, str], str]  # by row and by value of the setting
 
 
 def pivot(groups: Sequence[Group], column: str) -> list[list[str]]:
@@ -19,8 +21,7 @@ def pivot(groups: Sequence[Group], column: str) -> list[list[str]]:
     >>> rp.report.pivot(rp.report.group([rp.report.summarise("runs/a")]), "steps")[0]
     ['accuracy, % (steps →)', '5']
     """
-    ours: dict[str, dict[str, str]] = {}
-    theirs: dict[str, dict[str, str]] = {}
+    ours, paper, released = _Cells(), _Cells(), _Cells()
     first: dict[tuple[str, str], Group] = {}
     for runs in groups:
         row, value = _place(runs, column)
@@ -30,35 +31,38 @@ def pivot(groups: Sequence[Group], column: str) -> list[list[str]]:
                 f"{other[0].path} and {runs[0].path} are both {row} {column}={value}, but their recipes differ "
                 "(made by different versions?): leave one out"
             )
-        ours.setdefault(row, {})[value] = _cell(runs)
-        found = find_published(runs[0], "paper")
-        theirs.setdefault(row, {})[value] = found.ensemble if found else ""
-    values = sorted({value for line in ours.values() for value in line}, key=_order)
+        ours[row, value] = _cell(runs)
+        paper[row, value] = _printed(runs, "paper")
+        released[row, value] = _printed(runs, "authors' log")
+    values = sorted({value for _, value in ours}, key=_order)
     if column == "labels":
-        theirs |= _not_run(groups)
-    columns = [
-        (title, [_or_empty(table.get(row, {}).get(value)) for row in theirs])
+        paper |= _not_run(groups)
+    lines = dict.fromkeys(row for row, _ in [*ours, *paper])
+    titles = {"": ours, ", paper": paper, ", authors' log": released}
+    columns = {
+        f"{value}{title}": [table.get((row, value), EMPTY) for row in lines]
         for value in values
-        for title, table in ((value, ours), (f"{value}, paper", theirs))
-    ]
-    shown = [(title, cells) for title, cells in columns if title in values or any(cell != EMPTY for cell in cells)]
-    body = [[row, *(cells[i] for _, cells in shown)] for i, row in enumerate(theirs)]
-    return [[f"accuracy, % ({column} →)", *(title for title, _ in shown)], *body]
+        for title, table in titles.items()
+        if table is ours or any(table.get((row, value), EMPTY) != EMPTY for row in lines)
+    }
+    body = [[row, *(cells[i] for cells in columns.values())] for i, row in enumerate(lines)]
+    return [[f"accuracy, % ({column} →)", *columns], *body]
 
 
-def _not_run(groups: Sequence[Group]) -> dict[str, dict[str, str]]:
+def _printed(runs: Group, source: Source) -> str:
+    found = find_published(runs[0], source)
+    return (found.ensemble or EMPTY) if found is not None else EMPTY
+
+
+def _not_run(groups: Sequence[Group]) -> _Cells:
     """Methods of the paper's table that no run here is for, by the number of labels."""
     run = {found.name for runs in groups if (found := find_published(runs[0], "paper"))}
-    lines: dict[str, dict[str, str]] = {}
-    for recipe in dict.fromkeys(runs[0].recipe for runs in groups):
-        for row in PUBLISHED.get(recipe, ()):
-            if row.source == "paper" and not row.ablation and row.name not in run:
-                lines.setdefault(f"{row.table}: {row.name}", {})[str(row.labels)] = row.ensemble
-    return lines
-
-
-def _or_empty(text: str | None) -> str:
-    return text or EMPTY
+    return {
+        (f"{row.table}: {row.name}", str(row.labels)): row.ensemble
+        for recipe in dict.fromkeys(runs[0].recipe for runs in groups)
+        for row in PUBLISHED.get(recipe, ())
+        if row.source == "paper" and not row.ablation and row.name not in run
+    }
 
 
 def as_markdown(rows: Sequence[Sequence[str]]) -> str:
