@@ -326,7 +326,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2, help="paired steps")
     arguments = parser.parse_args()
     task = random_task()
-    paper = replace(cifar10_ssl(), task=lambda: task, precision="float32")
+    paper = replace(cifar10_ssl(), task=lambda: task, precision="float32", unlabelled_unit="images")
     recipe = replace(paper, labelled_batch=64 // arguments.fraction, unlabelled_batch=448 // arguments.fraction)
     state = begin(recipe, task, torch.device("cpu"))
     versions: dict[str, Version] = {"ours": (ours := Ours(recipe, task, state)), "plain": Plain(recipe, state)}

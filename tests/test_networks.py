@@ -36,6 +36,28 @@ def test_wide_resnet_initialisation_and_momentum() -> None:
     assert last.weight.std().item() == pytest.approx((2 / (9 * 128)) ** 0.5, rel=0.02)  # Kaiming, fan-out
 
 
+def test_the_head_begins_as_xavier_or_torch_says() -> None:
+    """The authors leave it as torch draws it, uniform within ±1/√128; others draw it more than twice as wide."""
+    torch.manual_seed(0)
+    heads = {name: WideResNet((3, 32, 32), 10, depth=10, head_init=name).head for name in ("xavier", "torch")}
+    assert heads["xavier"].weight.std().item() == pytest.approx((2 / (128 + 10)) ** 0.5, rel=0.08)  # 0.120
+    assert heads["torch"].weight.std().item() == pytest.approx((1 / (3 * 128)) ** 0.5, rel=0.04)  # 0.051
+    assert heads["torch"].weight.abs().max() <= 128**-0.5
+    assert all(head.bias.abs().max() == 0 for head in heads.values())
+    with pytest.raises(ValueError, match="head_init must be 'xavier' or 'torch', got 'kaiming'"):
+        WideResNet((3, 32, 32), 10, head_init="kaiming")  # type: ignore[arg-type]
+
+
+def test_spare_shortcuts_are_counted_and_never_used() -> None:
+    network = WideResNet((3, 32, 32), 10, spare_shortcuts=True)
+    assert count(network) == 1_532_122  # of the authors' network
+    assert count(network) - 1_467_610 == 64_512
+    network(torch.randn(2, 3, 32, 32)).square().sum().backward()
+    unused = [p for name, p in network.named_parameters() if "spare" in name]
+    assert sum(p.numel() for p in unused) == 64_512
+    assert all(p.grad is None for p in unused)
+
+
 def test_raw_transitions_ignore_their_first_norm() -> None:
     """The first blocks of stages 2 and 3 (blocks 4 and 8) see their raw input; that of stage 1 does not."""
     blocks = [m for m in WideResNet((3, 32, 32), 10).modules() if isinstance(m, Block)]

@@ -163,7 +163,7 @@ def class_surprise(log_p: Tensor, log_prior: Tensor, log_q: Tensor) -> Tensor:
 
 
 def mutual_information(log_p: Tensor, log_prior: Tensor, memory: int = MEMORY_BUDGET) -> Tensor:
-    """I_π(w; y^n | x^n), eq:ref_ssl: (K, B, N, C), (K,) -> (B,).
+    """I_π(w; y^n | x^n), eq:ref_ssl, which is H(w) - H(w | y^n), eq:ref_defn: (K, B, N, C), (K,) -> (B,).
 
     >>> import torch
     >>> import refprior as rp
@@ -175,7 +175,7 @@ def mutual_information(log_p: Tensor, log_prior: Tensor, memory: int = MEMORY_BU
 
 
 def average(values: Tensor, log_prior: Tensor) -> Tensor:
-    """E_{w ~ π} of one value per particle: (K, ...), (K,) -> (...).
+    """E_{w ~ π} of one value per particle: (K, ...), (K,) -> (...). What has weight 0 counts 0, even if it is infinite.
 
     >>> import torch
     >>> import refprior as rp
@@ -183,7 +183,8 @@ def average(values: Tensor, log_prior: Tensor) -> Tensor:
     tensor(1.7500)
     """
     # A product and a sum, not an einsum: autocast would compute that in half precision.
-    return (_each(log_prior.exp(), values) * values).sum(0)
+    weights = _each(log_prior.exp(), values)
+    return (weights * values.where(weights > 0, 0.0)).sum(0)
 
 
 def sampled_marginal_entropy(

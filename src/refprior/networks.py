@@ -3,16 +3,18 @@
 import math
 from collections.abc import Iterable
 from copy import deepcopy
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from refprior._checks import number, whole_number
+from refprior._checks import number, one_of, whole_number
 
 __all__ = ["MLP", "Linear", "Pretrained", "SmallCNN", "WideResNet"]
 
 Shape = tuple[int, ...]
+HeadInit = Literal["xavier", "torch"]
 
 
 class Linear(nn.Sequential):
@@ -98,6 +100,10 @@ class WideResNet(nn.Module):
     and activations are leaky. The paper names both LeakyReLU 0.1 (`slope`) and ReLU; the authors' code has ReLU in
     the blocks (slope=0) and LeakyReLU 0.1 before the pooling (`final_slope`).
 
+    head_init: weights of the head are drawn by Xavier's rule, or by torch's own as in the authors' code, less than half
+    as wide. spare_shortcuts: every block has the weights of a shortcut, as in the authors' code; where the number of
+    channels stays, nothing uses them.
+
     >>> import refprior as rp
     >>> sum(p.numel() for p in rp.networks.WideResNet((3, 32, 32), classes=10).parameters())
     1467610
@@ -113,9 +119,12 @@ class WideResNet(nn.Module):
         final_slope: float = 0.1,
         momentum: float = 0.001,
         raw_transitions: bool = True,
+        head_init: HeadInit = "xavier",
+        spare_shortcuts: bool = False,
     ) -> None:
         super().__init__()
         _positive(channels=shape[0], width=width, classes=classes)
+        one_of("head_init", head_init, ("xavier", "torch"))
         if depth < 10 or (depth - 4) % 6:
             raise ValueError(f"depth must be 6·blocks + 4, got {depth}; take 10, 16, 22 or 28")
         blocks = (depth - 4) // 6
@@ -129,7 +138,9 @@ class WideResNet(nn.Module):
         )
         self.norm = nn.BatchNorm2d(widths[3], momentum=momentum)
         self.head = nn.Linear(widths[3], classes)
-        _initialise(self.modules())
+        if spare_shortcuts:
+            _add_spare_shortcuts(self.modules())
+        _initialise(self.modules(), head_init)
 
     def forward(self, x: Tensor) -> Tensor:
         # All that follows keeps this layout: CPUs convolve faster with the channels last (benchmarks/step.py).
@@ -218,13 +229,21 @@ def _stage(
     return [first, *(Block(outputs, outputs, 1, slope, momentum, raw=False) for _ in range(blocks - 1))]
 
 
-def _initialise(modules: Iterable[nn.Module]) -> None:
-    """Kaiming normal by fan-out for convolutions, Xavier normal for the head, biases zero."""
+def _add_spare_shortcuts(modules: Iterable[nn.Module]) -> None:
+    """Weights of 1×1 convolutions that no block calls."""
+    for block in list(modules):
+        if isinstance(block, Block) and block.shortcut is None:
+            block.spare = nn.Conv2d(block.conv1.in_channels, block.conv1.out_channels, 1, bias=False)
+
+
+def _initialise(modules: Iterable[nn.Module], head: HeadInit) -> None:
+    """Kaiming normal by fan-out for convolutions; Xavier normal for the head, or as torch left it; biases zero."""
     for module in modules:
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
         elif isinstance(module, nn.Linear):
-            nn.init.xavier_normal_(module.weight)
+            if head == "xavier":
+                nn.init.xavier_normal_(module.weight)
             nn.init.zeros_(module.bias)
 
 

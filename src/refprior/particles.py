@@ -44,7 +44,7 @@ class NotLogitsError(ValueError):
 
 
 class Particles(nn.Module):
-    """K independently initialised copies of a network that maps inputs (B, ...) to logits (B, C).
+    """K independently initialised copies of a network that maps inputs (B, ...) to logits (B, C): rem:ba_particles.
 
     make: a function that returns a new network each time it is called; `seed` makes its initialisations repeatable
     without touching the global generator's state. execution: "loop" runs one network after another, "vectorised" all at

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from refprior.data._stream import Stream
 
 
-def stream(size: int, seed: int = 0) -> Stream:
-    return Stream(size, torch.Generator().manual_seed(seed))
+def stream(size: int, seed: int = 0, copies: int = 1) -> Stream:
+    return Stream(size, torch.Generator().manual_seed(seed), copies)
 
 
 @given(size=st.integers(1, 50), tuples=st.integers(1, 40), order=st.integers(1, 7), steps=st.integers(1, 6))
@@ -65,3 +65,25 @@ def test_a_state_of_another_pool_is_refused() -> None:
 def test_an_empty_pool_is_refused() -> None:
     with pytest.raises(ValueError, match="empty pool"):
         stream(0)
+
+
+@pytest.mark.parametrize("copies", [1, 3, 1311])
+def test_copies_are_shuffled_together(copies: int) -> None:
+    drawn = stream(50, copies=copies)
+    one_pass = drawn.take(50 * copies)
+    assert torch.bincount(one_pass, minlength=50).tolist() == [copies] * 50
+    other = stream(50, seed=1, copies=copies)
+    other.take(7)
+    other.load_state_dict(drawn.state_dict())
+    assert torch.equal(other.take(64), drawn.take(64))
+
+
+def test_many_copies_repeat_within_a_batch_as_draws_with_replacement_do() -> None:
+    """64 of 50 labels: the authors' batches hold 36.3 different ones, 50 (1 - (49/50)^64)."""
+
+    def different(copies: int) -> float:
+        drawn = stream(50, copies=copies)
+        return sum(len(drawn.take(64).unique()) for _ in range(1000)) / 1000
+
+    assert different(1311) == pytest.approx(50 * (1 - 0.98**64), abs=0.3)
+    assert different(1) > 45

@@ -1,5 +1,7 @@
 """Cross-entropy of K particles."""
 
+import math
+
 import torch
 from torch import nn
 
@@ -28,3 +30,18 @@ def test_an_ensemble_learns_as_its_particles_would_alone() -> None:
         nn.functional.cross_entropy(alone(x), y).backward()
         torch.testing.assert_close(4 * together[k], alone.get_parameter("weight").grad)
     assert particles.prior_logits.grad is None
+
+
+def test_a_particle_without_weight_counts_nothing_even_where_it_excludes_the_label() -> None:
+    """0 · log 0 = 0, in value and in all gradients; with any weight it is infinite, as it should be."""
+    logits = torch.tensor([[[0.3, -0.2]], [[0.0, -math.inf]]], requires_grad=True)
+    log_prior = torch.tensor([0.0, -math.inf], requires_grad=True)
+    y = torch.tensor([1])
+    loss = cross_entropy(logits.log_softmax(-1), y, log_prior)
+    expected = nn.functional.cross_entropy(logits[0], y, reduction="none")
+    torch.testing.assert_close(loss, expected)
+    of_logits, of_prior = torch.autograd.grad(loss.sum(), [logits, log_prior])
+    (alone,) = torch.autograd.grad(expected.sum(), [logits])
+    torch.testing.assert_close(of_logits, alone)
+    assert bool(of_prior.isfinite().all())
+    assert cross_entropy(logits.log_softmax(-1), y, torch.tensor([0.5, 0.5]).log()).isposinf().all()

@@ -1,5 +1,6 @@
 """Transfer against plain sums over particles, and its two ends: β = 1 ignores the source, β = 0 counts it in full."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -7,14 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from refprior.methods import Batch, Method, ReferencePrior, Step, Transfer, UnsupervisedTransfer, split_heads
-from refprior.networks import MLP
+from refprior.networks import MLP, WideResNet
 from refprior.particles import Particles
 
 
-def setting(outputs: int = 3, classes: int | None = None) -> tuple[Particles, Step]:
-    particles = Particles(lambda: MLP((1, 4, 4), outputs), 3, seed=1)
+def setting(
+    outputs: int = 3, classes: int | None = None, network: Callable[[int], nn.Module] | None = None
+) -> tuple[Particles, Step]:
+    particles = Particles(lambda: MLP((1, 4, 4), outputs) if network is None else network(outputs), 3, seed=1)
     generator = torch.Generator().manual_seed(0)
-    x, weak, strong, source = (5 * torch.randn(n, 1, 4, 4, generator=generator) for n in (6, 18, 18, 7))
+    shape = (1, 4, 4) if network is None else (3, 8, 8)
+    x, weak, strong, source = (5 * torch.randn(n, *shape, generator=generator) for n in (6, 18, 18, 7))
     batch = Batch(
         labelled=x,
         labels=torch.tensor([0, 1, 2, 0, 1, 2]),
@@ -27,7 +31,7 @@ def setting(outputs: int = 3, classes: int | None = None) -> tuple[Particles, St
         student=particles,
         teacher=particles,
         log_prior=particles.log_prior,
-        independent=True,
+        independent=network is None,
         classes=classes,
     )
     return particles, step
@@ -53,6 +57,34 @@ def test_beta_one_is_semi_supervised_learning_in_value_and_gradient() -> None:
     torch.testing.assert_close(
         gradient(particles, step, Transfer(beta=1)), gradient(particles, step, ReferencePrior()), rtol=1e-5, atol=1e-6
     )
+
+
+def wide(outputs: int) -> nn.Module:
+    """Batch norm, so that a prediction depends on all images that go through the network with it."""
+    return WideResNet((3, 8, 8), outputs, depth=10, width=1)
+
+
+def test_beta_one_is_semi_supervised_learning_with_batch_norm_too() -> None:
+    """The source does not enter the statistics either: gradients and running means are the same to the last bit."""
+    results = []
+    for method in (Transfer(beta=1), ReferencePrior()):
+        particles, step = setting(network=wide)
+        results.append((gradient(particles, step, method), dict(particles.named_buffers())))
+    torch.testing.assert_close(results[0], results[1], rtol=0, atol=0)
+    particles, step = setting(network=wide)
+    gradient(particles, step, Transfer(beta=0.999))
+    assert not torch.equal(
+        particles.get_buffer("network.norm.running_mean"), results[0][1]["network.norm.running_mean"]
+    )
+
+
+def test_at_beta_one_the_targets_own_head_is_all_that_learns() -> None:
+    particles, step = setting(outputs=3 + 4, classes=3)
+    loss, _ = gradient(particles, step, Transfer(beta=1))
+    head = particles.network.get_parameter("3.bias").grad
+    assert head is not None
+    assert head[:, 3:].abs().max() < 1e-7
+    torch.testing.assert_close(loss, Transfer(beta=0.5)(step).total - 0.5 * Transfer(beta=0.5)(step).terms["source"])
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.25, 1.0])

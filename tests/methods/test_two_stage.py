@@ -2,14 +2,15 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
-from refprior.information import mutual_information, uniform
+from refprior.information import mutual_information, tuples, uniform
 from refprior.methods import Batch, LabelledSource, Step, UnlabelledSource
-from refprior.methods._two_stage import joint_information, source_posterior
+from refprior.methods._two_stage import joint_information, labelled_source, source_posterior
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -84,6 +85,69 @@ def test_case_two_at_beta_one_forgets_the_source() -> None:
     torch.testing.assert_close(-LabelledSource(beta=1)(step_of(log_p, 4, 5)).total, alone)
 
 
+@pytest.mark.parametrize("order", [1, 2])
+def test_labels_may_be_averaged_by_the_prior(order: int) -> None:
+    """Σ_y p_π(y) KL(p(w | y, z) ‖ p(w | z)), labeling by labeling."""
+    log_p, prior = draw(3, 4 + 5, 2), [0.2, 0.3, 0.5]
+    log_prior = torch.tensor(prior, dtype=torch.float64).log()
+    y = torch.tensor([0, 1, 0, 1, 0])
+    source = log_p[:, 4:]
+    loss = labelled_source(log_p[:, :4], source, y, log_prior, LabelledSource(order, labels_from="prior"))
+    posterior = source_posterior(source, y, log_prior, 0.0).exp().tolist()
+    items, total = log_p[:, :4].exp().reshape(3, -1, order, 2), 0.0
+    for b, labels in itertools.product(range(4 // order), itertools.product(range(2), repeat=order)):
+        given = [math.prod(items[k, b, j, label].item() for j, label in enumerate(labels)) for k in range(3)]
+        after = [q * p for q, p in zip(posterior, given, strict=True)]
+        after = [value / sum(after) for value in after]
+        gain = sum(a * math.log(a / q) for a, q in zip(after, posterior, strict=True))
+        total += sum(p * q for p, q in zip(prior, given, strict=True)) * gain / (4 // order)
+    assert -loss.total.item() == pytest.approx(total, rel=1e-12)
+    other = labelled_source(log_p[:, :4], source, y, log_prior, LabelledSource(order))
+    assert abs(other.total.item() - loss.total.item()) > 0.001
+    same = labelled_source(log_p[:, :4], source, y, log_prior, LabelledSource(order, beta=1, labels_from="prior"))
+    torch.testing.assert_close(-same.total, mutual_information(tuples(log_p[:, :4], order), log_prior).mean())
+
+
+def test_labels_averaged_by_the_prior_are_finite_at_saturated_predictions() -> None:
+    logits = torch.tensor([[[900.0, 0.0]] * 4, [[0.0, 900.0]] * 4, [[0.0, 0.0]] * 4], requires_grad=True)
+    log_p = logits.log_softmax(-1)
+    loss = labelled_source(log_p[:, :2], log_p[:, 2:], torch.tensor([0, 1]), None, LabelledSource(labels_from="prior"))
+    loss.total.backward()
+    assert loss.total.isfinite()
+    assert logits.grad is not None
+    assert logits.grad.isfinite().all()
+
+
+def test_labelings_that_do_not_fit_into_memory_are_refused() -> None:
+    target, source = torch.zeros(2, 8, 10).log_softmax(-1), torch.zeros(2, 1, 10).log_softmax(-1)
+    target = target.expand(2, 8, 10).repeat(1, 2_000, 1)
+    with pytest.raises(ValueError, match=r"the labelings of 2000 tuples of 8 items.*lower order or unlabelled_batch"):
+        labelled_source(target, source, torch.tensor([0]), None, LabelledSource(8, labels_from="prior"))
+
+
+def test_particles_of_the_posterior_are_declared_as_such() -> None:
+    log_p = draw(3, 9, 2)
+    loss = LabelledSource()(step_of(log_p, 4, 5))
+    expected = source_posterior(log_p[:, 4:], torch.arange(5) % 2, uniform(3, log_p), 0.0).exp()
+    assert loss.weights is not None
+    torch.testing.assert_close(loss.weights, expected)
+
+
+def test_at_beta_one_batch_norm_sees_no_source() -> None:
+    """A model that subtracts the mean of the whole batch: the source must not be part of it."""
+    log_p = draw(3, 9, 2)
+    step = step_of(log_p, 4, 5)
+    seen = []
+
+    def student(x: Tensor) -> Tensor:
+        seen.append(len(x))
+        return log_p[:, x[:, 0].long()]
+
+    LabelledSource(beta=1)(replace(step, student=student))
+    LabelledSource(beta=0.5)(replace(step, student=student))
+    assert seen == [4, 9]
+
+
 def test_the_posterior_is_kept_finite_where_a_particle_excludes_the_data() -> None:
     log_p = torch.tensor([[[0.0, -math.inf]], [[math.log(0.5), math.log(0.5)]]])
     weights = source_posterior(log_p, torch.tensor([1]), uniform(2, log_p), 0.0)
@@ -108,6 +172,8 @@ def test_bad_settings_are_refused_with_their_numbers() -> None:
         UnlabelledSource(order=0)
     with pytest.raises(ValueError, match="order must be a whole number of at least 1, got 0"):
         LabelledSource(order=0)
+    with pytest.raises(ValueError, match="labels_from must be 'posterior' or 'prior', got 'both'"):
+        LabelledSource(labels_from="both")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="5 items do not make tuples of 2"):
         UnlabelledSource()(step_of(draw(3, 9, 2), 4, 5))
     with pytest.raises(ValueError, match="2 target tuples but 3 source tuples: need as many of both"):

@@ -5,15 +5,19 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 
 from refprior.data import FewLabels, Identity
+from refprior.information import conditional_entropy, marginal_entropy, tuples, uniform
+from refprior.losses import information_loss
 from refprior.methods import ReferencePrior, Supervised, Transfer, UnsupervisedTransfer
 from refprior.networks import MLP
 from refprior.recipes import named
 from refprior.recipes._sweep import matrix_cells
 from refprior.report import group, rows, summarise
 from refprior.report._figures import sheets
-from refprior.training import train
+from refprior.training import Optimiser, train
+from refprior.views import RandAugment, Unchanged
 
 
 def test_label_free_transfer_runs_and_tells_classes_apart() -> None:
@@ -76,12 +80,50 @@ def test_fine_tuning_learns_the_target(baseline: str, tmp_path: Path) -> None:
 def test_full_size_cells_have_the_papers_numbers() -> None:
     recipe = named("cifar100_transfer", {}, seed=0).recipe
     assert (recipe.particles, recipe.steps, recipe.labelled_batch, recipe.unlabelled_batch) == (4, 200 * 1024, 64, 448)
-    assert recipe.method == Transfer(ReferencePrior(), beta=0.5)
+    assert recipe.method == Transfer(ReferencePrior(gamma=0.5, threshold=0.95), beta=0.5)
+    assert (recipe.unlabelled_unit, recipe.tuples) == ("tuples", 448)
+    alone = named("cifar100_transfer", {"approach": "semi_supervised"}, seed=0).recipe
+    assert alone.method == recipe.method.target
+    small = named("cifar100_transfer_small", {}, seed=0).recipe  # what was measured
+    assert (small.method, small.tuples) == (Transfer(ReferencePrior(), beta=0.5), 32)
+    assert small.strong == RandAugment()
     tuned = named("cifar100_transfer", {"approach": "fine_tuning"}, seed=0).recipe
     assert tuned.start is not None
     assert (tuned.head, tuned.method, tuned.start.method) == ("new", Supervised(), Supervised())
     only = named("cifar100_transfer_small", {"approach": "source_only"}, seed=0).recipe
     assert only.method == UnsupervisedTransfer(ReferencePrior(gamma=0), beta=0)
+
+
+def test_the_faithful_recipe_has_the_papers_settings(tmp_path: Path) -> None:
+    """Appendix: Setup, and Unsupervised transfer learning on MNIST. It runs; a real run has a million steps."""
+    recipe = named("label_free_transfer", {"faithful": "true"}, seed=0).recipe
+    assert (recipe.particles, recipe.steps, recipe.method.needs.tuple_size) == (50, 1024 * 1024, 2)
+    assert recipe.network.keywords == {"shape": (1, 28, 28), "classes": 5, "hidden": 32}  # type: ignore[attr-defined]
+    assert recipe.weak == recipe.strong == Unchanged()
+    assert recipe.optimiser == Optimiser(learning_rate=0.001, decay=1e-5, schedule="constant", momentum=0.9)
+    assert (recipe.ema, recipe.labelled_batch, recipe.tuples) == (0, 64, 448)
+    assert isinstance(recipe.method, UnsupervisedTransfer)
+    assert (recipe.method.beta, recipe.method.target.alpha, recipe.method.target.information_weight) == (0.5, 0.1, 0.5)
+    settings = {"faithful": "true", "data": "digits", "steps": "3", "evaluate_every": "3", "unlabelled_batch": "32"}
+    run = train(named("label_free_transfer", settings, seed=0).recipe)
+    assert run.step == 3
+    assert run.result.evaluation is not None
+    assert run.result.evaluation.consensus is not None
+
+
+def test_without_views_the_bound_is_the_entropy_itself() -> None:
+    """τ = 0 and equal views: γ (α h_y - h_yw) of the predictions, with their full gradient."""
+    recipe = named("label_free_transfer", {"faithful": "true"}, seed=0).recipe
+    assert isinstance(recipe.method, UnsupervisedTransfer)
+    logits = torch.randn(3, 8, 5, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    log_p = logits.log_softmax(-1)
+    prior, grouped = uniform(3, log_p), tuples(log_p, 2)
+    loss = information_loss(log_p.detach(), log_p, prior, recipe.method.target).total
+    expected = -0.5 * (0.1 * marginal_entropy(grouped, prior) - conditional_entropy(grouped, prior)).mean()
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(loss, logits, retain_graph=True), torch.autograd.grad(expected, logits)
+    )
 
 
 def test_a_matrix_has_every_ordered_pair_and_every_task_alone() -> None:

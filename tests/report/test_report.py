@@ -94,15 +94,20 @@ def test_a_line_that_is_no_record_is_named(runs: Path, line: str) -> None:
 def test_a_pivot_has_the_papers_layout_and_numbers(tmp_path: Path) -> None:
     for labels, accuracy in (("250", 0.60), ("50", 0.40)):
         for seed in (0, 1):
-            path = tmp_path / f"{labels}-{seed}"
-            write_run(path, "cifar10_ssl_small", seed, accuracy + 0.02 * seed, {"labels": labels, "method": "FixMatch"})
+            settings = {"labels": labels, "method": "FixMatch", "strong": "RandAugment"}
+            write_run(tmp_path / f"{labels}-{seed}", "cifar10_ssl", seed, accuracy + 0.02 * seed, settings)
     groups = group([summarise(path) for path in find_runs([tmp_path])])
     head, ours, *paper = pivot(groups, "labels")
-    assert head == ["accuracy, % (labels →)", "50", "250"]
-    assert ours == ["cifar10_ssl_small method=FixMatch", "41.00 ± 1.41 (2)", "61.00 ± 1.41 (2)"]
-    assert ["paper, tab:cifar10_ssl: Deep Reference Prior", "85.45 ± 2.12", "92.13 ± 0.39"] in paper
-    assert r"41.00 $\pm$ 1.41 (2) & 61.00 $\pm$ 1.41 (2) \\" in as_latex([head, ours])
-    assert "cifar10\\_ssl\\_small" in as_latex([head, ours])
+    assert head == ["accuracy, % (labels →)", "50", "50, paper", "250", "250, paper"]
+    assert ours == [
+        *("cifar10_ssl method=FixMatch strong=RandAugment", "41.00 ± 1.41 (2)", "86.19 ± 3.37 (40)"),
+        *("61.00 ± 1.41 (2)", "94.93 ± 0.65"),
+    ]
+    assert ["tab:cifar10_ssl: Deep Reference Prior", "–", "85.45 ± 2.12", "–", "92.13 ± 0.39"] in paper
+    assert ["tab:cifar10_ssl: Mixup", "–", "–", "–", "52.57"] in paper
+    assert len(paper) == 10  # of the eleven rows, those that were not run here
+    assert r"41.00 $\pm$ 1.41 (2) & 86.19 $\pm$ 3.37 (40) & 61.00" in as_latex([head, ours])
+    assert "cifar10\\_ssl" in as_latex([head, ours])
     write_report([tmp_path], tmp_path / "report.html", column="labels")
     assert "85.45 ± 2.12" in (tmp_path / "report.html").read_text()
     with pytest.raises(ValueError, match="has no setting 'order': --columns takes labels, method"):

@@ -1,6 +1,6 @@
 """The loop on the digits: it learns, repeats by seed, and gives methods all that they may look at."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from refprior.methods import Loss, Needs, Step, Supervised
-from refprior.training import train
+from refprior.methods._supervised import supervised
+from refprior.training import Optimiser, train
 from refprior.training._loop import begin, optimise
 from refprior.views import Unchanged
 from tests.training.interruption import assert_same_run, final_weights, interrupted_at, stop
@@ -73,6 +74,51 @@ def test_a_method_sees_student_teacher_progress_and_its_memory() -> None:
     task = recipe.read_task()
     list(optimise(recipe, task, begin(recipe, task, CPU)))
     assert seen == [(0, 0, 0, True, 847), (1, 1, 0.25, True, 847), (2, 2, 0.5, True, 847), (3, 3, 0.75, True, 847)]
+
+
+@pytest.mark.parametrize(("kind", "error"), [("sgd", 2e-6), ("adam", 2e-4)])  # Adam's epsilon sees the scale
+@pytest.mark.parametrize("k", [0, 2])
+def test_a_particle_learns_as_it_would_alone_whatever_its_weight(kind: str, error: float, k: int) -> None:
+    """Five steps of the loop with weights 0.990, 0.002, 0.007: each particle moves as it does by itself."""
+    optimiser = Optimiser(kind=kind, learning_rate=0.01, schedule="constant")  # type: ignore[arg-type]
+    recipe = perceptron(method=Supervised(), particles=3, steps=5, optimiser=optimiser)
+    task = recipe.read_task()
+    together, alone = (begin(replace(recipe, particles=count), task, CPU) for count in (3, 1))
+    with torch.no_grad():
+        together.particles.prior_logits.copy_(torch.tensor([6.0, 0.0, 1.0]))
+        for single, many in zip(
+            alone.particles.network.parameters(), together.particles.network.parameters(), strict=True
+        ):
+            single.copy_(many[k : k + 1])
+    start = [p.detach().clone() for p in alone.particles.network.parameters()]
+    for state in (together, alone):
+        list(optimise(replace(recipe, particles=state.particles.count), task, state))
+    for single, many, before in zip(
+        alone.particles.network.parameters(), together.particles.network.parameters(), start, strict=True
+    ):
+        torch.testing.assert_close(many[k], single[0], rtol=1e-4, atol=error)
+        assert (single - before).abs().max() > 0.001
+
+
+def test_a_loss_may_say_which_weights_it_averages_by() -> None:
+    """A method of weights 0.9 and 0.1: its particles move as those of one with equal weights."""
+
+    @dataclass(frozen=True)
+    class Weighted:
+        weights: tuple[float, float]
+        needs: ClassVar[Needs] = Needs()
+
+        def __call__(self, step: Step) -> Loss:
+            weights = torch.tensor(self.weights)
+            return supervised(step.student(step.batch.labelled), step.batch.labels, weights.log())._replace(
+                weights=weights
+            )
+
+    one, other = (
+        train(perceptron(method=Weighted(weights), steps=4, ema=0)).particles for weights in ((0.9, 0.1), (0.5, 0.5))
+    )
+    for uneven, even in zip(one.network.parameters(), other.network.parameters(), strict=True):
+        torch.testing.assert_close(uneven, even, rtol=1e-4, atol=1e-6)
 
 
 def test_parameters_are_those_of_the_student() -> None:

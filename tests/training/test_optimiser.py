@@ -9,7 +9,7 @@ from torch import nn
 from refprior.networks import WideResNet
 from refprior.particles import Particles
 from refprior.training import Optimiser
-from refprior.training._optimiser import parameter_groups, update_average
+from refprior.training._optimiser import equalise, parameter_groups, update_average
 
 
 def test_the_schedules() -> None:
@@ -17,6 +17,8 @@ def test_the_schedules() -> None:
     assert [cosine.factor(t, 100) for t in (0, 50, 100)] == pytest.approx([1, 0.5, 0])
     assert [cut.factor(t, 100) for t in (0, 50, 100)] == pytest.approx([1, math.cos(7 * math.pi / 32), 0.1950903])
     assert Optimiser(schedule="constant").factor(77, 100) == 1
+    zero = Optimiser(warmup=10, warmup_from_zero=True)
+    assert [zero.factor(t, 110) for t in (0, 4, 9, 10, 60)] == pytest.approx([0, 0.4, 0.9, 1, 0.5])
     warm = Optimiser(warmup=10)
     assert [warm.factor(t, 110) for t in (0, 4, 9, 10, 60)] == pytest.approx([0.1, 0.5, 1, 1, 0.5])
 
@@ -61,6 +63,43 @@ def test_norms_and_prior_are_not_decayed_but_the_bias_of_the_head_is() -> None:
     assert (decayed["weight_decay"], free["weight_decay"]) == (0.1, 0.0)
 
 
+def test_biases_may_be_left_out_of_the_decay() -> None:
+    particles = Particles(lambda: WideResNet((3, 32, 32), 10, depth=10), 2)
+    groups = Optimiser(decay_biases=False).build(particles).param_groups
+    names = {id(p): n for n, p in particles.named_parameters()}
+    free = {names[id(p)] for p in groups[1]["params"]}
+    assert "network.head.bias" in free
+    assert "network.head.weight" in {names[id(p)] for p in groups[0]["params"]}
+    assert len(free) == 1 + 2 * 7 + 1
+    assert groups[1]["weight_decay"] == 0
+
+
+def uneven(seed: int = 0) -> Particles:
+    """Four particles of which one has almost all the weight."""
+    particles = Particles(lambda: nn.Linear(3, 2), 4, seed=seed)
+    with torch.no_grad():
+        particles.prior_logits.copy_(torch.tensor([6.0, 0.0, 0.0, -1.0]))
+    return particles
+
+
+def test_equal_weights_leave_gradients_alone_to_the_last_bit() -> None:
+    particles = Particles(lambda: nn.Linear(3, 2), 3)
+    particles(torch.randn(5, 3)).square().sum().backward()
+    before = [p.grad.clone() for p in particles.network.parameters() if p.grad is not None]
+    for weights in (torch.full((3,), 1 / 3), torch.full((3,), 0.7)):
+        equalise(particles, weights)
+        assert all(torch.equal(p.grad, b) for p, b in zip(particles.network.parameters(), before, strict=True))  # type: ignore[arg-type]
+
+
+def test_a_particle_without_weight_keeps_a_finite_gradient() -> None:
+    particles = uneven()
+    particles(torch.randn(5, 3)).square().sum().backward()
+    equalise(particles, torch.tensor([1.0, 0.0, 1e-40, 0.5]))
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in particles.network.parameters())
+    with pytest.raises(ValueError, match=r"weights of \(3,\) in the loss: 4 particles have one each"):
+        equalise(particles, torch.ones(3))
+
+
 def test_the_average_moves_weights_and_copies_statistics() -> None:
     student, teacher = (Particles(lambda: nn.BatchNorm1d(2), 2) for _ in range(2))
     with torch.no_grad():
@@ -74,7 +113,7 @@ def test_the_average_moves_weights_and_copies_statistics() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"kind": "sgdd"}, "kind must be 'sgd' or 'adam', got 'sgdd'"),
+        ({"kind": "sgdd"}, "kind must be 'sgd', 'adam' or 'adamw', got 'sgdd'"),
         ({"schedule": "step"}, "schedule must be 'constant', 'cosine' or 'seven_sixteenths', got 'step'"),
         ({"learning_rate": 0.0}, "learning_rate must be above 0, got 0.0"),
         ({"learning_rate": float("nan")}, "learning_rate must be above 0, got nan"),

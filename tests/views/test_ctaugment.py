@@ -2,10 +2,12 @@
 
 import pytest
 import torch
+from PIL.Image import Transform
+from torch import Tensor
 
 from refprior.views import CTAugment
 from refprior.views._apply import apply
-from refprior.views._ctaugment import BINS, CTAUGMENT, SIZES, full_bank
+from refprior.views._ctaugment import BINS, CTAUGMENT, SIZES, TABLES, full_bank
 from tests.views.oracle import difference, from_picture, pictures, to_picture
 
 
@@ -87,6 +89,53 @@ def test_a_restored_bank_draws_the_same_views() -> None:
     assert not torch.equal(other.rates, view.rates)  # the saved bank is a copy
     with pytest.raises(ValueError, match=r"a bank of shape \(3,\)"):
         other.load_state_dict({"rates": torch.zeros(3)})
+
+
+def test_only_views_are_cut_out_unless_probes_are_asked_for() -> None:
+    """Operations leave a white image white or change all of it alike, but for motions and their own cutout."""
+    images = torch.full((400, 1, 32, 32), 200, dtype=torch.uint8)
+
+    def grey(view: CTAugment, probe: bool) -> float:
+        policy = view.draw(len(images), full_bank(), generator())
+        still = (policy.chosen == CTAUGMENT.names.index("identity")).all(1)  # nothing but the cutout changes these
+        seen = view.probe(images, generator())[0] if probe else view(images, generator())
+        assert still.sum() > 0
+        return float((seen[still] == 127).double().mean())
+
+    assert grey(CTAugment(weak=_drawless, depth=1), probe=True) == 0
+    assert grey(CTAugment(weak=_drawless, depth=1, probe_cutout=True), probe=True) > 0.1
+    assert grey(CTAugment(weak=_drawless, depth=1), probe=False) > 0.1
+
+
+def _drawless(images: Tensor, generator: torch.Generator) -> Tensor:
+    """A weak view that draws nothing, so that the policy comes first from the generator."""
+    return images
+
+
+@pytest.mark.parametrize("axis", ["x", "y"])
+@pytest.mark.parametrize("level", [0.0, 0.2, 0.5, 0.99])
+def test_a_translation_is_of_a_pixel_or_of_the_side(axis: str, level: float) -> None:
+    images = pictures(3)
+    draws = torch.tensor([level, 0, 0, 0], dtype=torch.float64).expand(len(images), 4)
+    chosen = torch.full((len(images),), CTAUGMENT.names.index(f"translate_{axis}"))
+    amount = (2 * level - 1) * 0.3
+    shares = int(amount * images.shape[3 if axis == "x" else 2])
+    for unit, moved in (("pixels", amount), ("shares", shares)):
+        row = (1, 0, moved, 0, 1, 0) if axis == "x" else (1, 0, 0, 0, 1, moved)
+        pillow = [from_picture(p.transform(p.size, Transform.AFFINE, row)) for p in map(to_picture, images)]
+        ours = apply(images, TABLES[unit], chosen, draws)
+        assert difference(ours, torch.stack(pillow)) == 0
+        assert torch.equal(ours, images) == (unit == "pixels" or shares == 0)  # 0.3 of a pixel moves none
+
+
+@pytest.mark.parametrize("level", [0.0, 0.07, 0.5, 0.99])
+def test_the_operation_cutout_has_an_even_side(level: float) -> None:
+    images = torch.full((1, 1, 32, 32), 200, dtype=torch.uint8)
+    draws = torch.tensor([[level, 0, 0.5, 0.5]], dtype=torch.float64)
+    found = apply(images, CTAUGMENT, torch.tensor([CTAUGMENT.names.index("cutout")]), draws)
+    size = 1 + int(level * 32 * 0.499)
+    assert int((found == 127).sum()) == (2 * (size // 2)) ** 2
+    assert not (found[0, 0] == 127)[: 16 - size // 2].any()  # size // 2 to either side
 
 
 def test_views_keep_shape_and_type_for_grey_and_colour() -> None:

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from refprior.views import FlipCrop, RandAugment, cutout
 from refprior.views._apply import apply
+from refprior.views._operations import rectangle
 from refprior.views._randaugment import RANDAUGMENT
 from tests.views.oracle import difference, from_picture, pictures, to_picture
 from tests.views.pillow_randaugment import OPERATIONS
@@ -68,6 +69,33 @@ def test_the_strong_view_is_the_weak_one_then_operations_then_a_grey_square() ->
     assert set(plain.unique().tolist()) == {127, 200}
     assert int(grey.sum((1, 2)).max()) == 16 * 16
     assert int(grey.sum((1, 2)).min()) >= 8 * 8  # cut at the border, a quarter at least remains
+
+
+@pytest.mark.parametrize("size", [16, 7])
+def test_a_rectangle_is_that_of_pillow(size: int) -> None:
+    """Every place of the centre, drawn by Pillow itself: both ends painted, pushed inside at the upper left."""
+    from PIL import Image, ImageDraw
+
+    places = torch.cartesian_prod(torch.arange(0, 32, 0.7), torch.arange(0, 32, 0.9)).double()
+    images = torch.full((len(places), 1, 32, 32), 200, dtype=torch.uint8)
+    found = rectangle(images, size, places[:, 0], places[:, 1])
+    for (y, x), ours in zip(places.tolist(), found, strict=True):
+        picture = Image.new("L", (32, 32), 200)
+        left, top = int(max(0.0, x - size / 2)), int(max(0.0, y - size / 2))
+        ImageDraw.Draw(picture).rectangle((left, top, min(32, left + size), min(32, top + size)), 127)
+        assert torch.equal(ours, from_picture(picture)), (y, x)
+
+
+def test_a_rectangle_covers_a_quarter_and_a_square_a_fifth() -> None:
+    images = torch.full((20_000, 1, 32, 32), 200, dtype=torch.uint8)
+    share = {
+        hole: float((RandAugment(count=0, hole=hole)(images, generator()) == 127).double().mean())
+        for hole in ("square", "rectangle")
+    }
+    assert share["rectangle"] == pytest.approx(0.246, abs=0.002)  # measured with the authors' function
+    assert share["square"] == pytest.approx(0.192, abs=0.002)
+    with pytest.raises(ValueError, match="hole must be 'square' or 'rectangle', got 'round'"):
+        RandAugment(hole="round")  # type: ignore[arg-type]
 
 
 def test_without_cutout_and_operations_the_weak_view_remains() -> None:

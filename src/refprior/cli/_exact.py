@@ -194,7 +194,9 @@ def blahut_arimoto(
 
 @app.command
 def figures(*, out: Annotated[Path, Parameter(help="Folder for the figures.")], json: Json = False) -> None:
-    """Draw the paper's figures: coins, two-stage coins, convergence to Jeffreys."""
+    """Draw the paper's figures: coins that converge to Jeffreys (fig:coin_convergence_jeffreys), two-stage coins
+    (fig:app:coin_two_stage1, fig:app:coin_two_stage2).
+    """
     from refprior.exact._figures import save_figures
 
     check_folder(out)

@@ -28,7 +28,7 @@ def transfer_matrix(
     ] = None,
     jobs: Annotated[int, Parameter(converter=whole, help="Cells at a time; the cores are shared between them.")] = 1,
 ) -> None:
-    """Train transfer and fine-tuning for every ordered pair of tasks, and each task alone; draw the paper's figure.
+    """Train transfer and fine-tuning for every ordered pair of tasks, and each task alone; draw the paper's fig:matrix.
 
     Cells that are done are not trained again: the same command goes on after an interruption.
     """

@@ -1,16 +1,21 @@
-"""Endless batches of indices: each pass over a pool is a new permutation of it."""
+"""Endless batches of indices: each pass over a pool, or over copies of it, is a new permutation."""
 
 import torch
 from torch import Tensor
 
 
 class Stream:
-    """Indices 0 … size - 1 in random order, forever. The generator owns the randomness."""
+    """Indices 0 … size - 1 in random order, forever. The generator owns the randomness.
 
-    def __init__(self, size: int, generator: torch.Generator) -> None:
+    copies: that many of each index are shuffled together in a pass. With one, the indices of a small pool hardly repeat
+    within a batch; with many they do almost as in draws with replacement.
+    """
+
+    def __init__(self, size: int, generator: torch.Generator, copies: int = 1) -> None:
         if size < 1:
             raise ValueError("cannot draw from an empty pool")
         self.size = size
+        self.copies = copies
         self.generator = generator
         self.waiting = torch.empty(0, dtype=torch.int64, device=generator.device)  # the rest of the current pass
 
@@ -22,8 +27,10 @@ class Stream:
         count = torch.Size(shape).numel()
         parts, ready = [self.waiting], len(self.waiting)
         while ready < count:
-            parts.append(torch.randperm(self.size, generator=self.generator, device=self.generator.device))
-            ready += self.size
+            length = self.size * self.copies
+            shuffled = torch.randperm(length, generator=self.generator, device=self.generator.device)
+            parts.append(shuffled % self.size if self.copies > 1 else shuffled)
+            ready += length
         together = torch.cat(parts)
         taken, self.waiting = together[:count], together[count:]
         return taken.reshape(shape)

@@ -20,7 +20,7 @@ from refprior.exact._solver import check_cost, solve
 
 
 def reference_prior(channel: Channel, *, tolerance: float = 1e-12) -> Solution:
-    """π*_n = argmax_π I_π(w; zⁿ), eq:ref_pin, to a gap of `tolerance` nats over all w, with its certificate.
+    """π*_n = argmax_π I_π(w; zⁿ), eq:ref_pin and eq:ref_defn, to a gap of `tolerance` nats over all w, certified.
 
     >>> from refprior.exact import Coin, reference_prior
     >>> prior = reference_prior(Coin(10))
@@ -35,9 +35,10 @@ def reference_prior(channel: Channel, *, tolerance: float = 1e-12) -> Solution:
 def two_stage_prior(
     channel_of_n: Callable[[int], Channel], *, m: int, n: int, beta: float = 1.0, tolerance: float = 1e-12
 ) -> Solution:
-    """argmax_π I_π(w; z^{m+n}) − β I_π(w; z^m), eq:ref_pinm_avg; with m = 0 the one-stage prior.
+    """argmax_π I_π(w; z^{m+n}) − β I_π(w; z^m), eq:ref_pinm_avg, with the β of eq:pib; with m = 0 the one-stage prior.
 
-    `channel_of_n(k)` is the channel of k samples, for example `Coin`; m samples come first, then n.
+    `channel_of_n(k)` is the channel of k samples, for example `Coin`; m samples come first, then n. The predictive
+    information bottleneck eq:pib has I(w; z^n) in place of the first term, and a map from z^m to w in place of π.
 
     >>> from refprior.exact import Coin, two_stage_prior
     >>> prior = two_stage_prior(Coin, m=1, n=1)

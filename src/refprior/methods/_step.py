@@ -169,6 +169,7 @@ class Loss(NamedTuple):
 
     total: Tensor
     terms: dict[str, Tensor]  # without gradient
+    weights: Tensor | None = None  # (K,) by which the total averages over particles, if not those of the prior
 
     @classmethod
     def of(cls, total: Tensor, **terms: Tensor | float) -> "Loss":

@@ -48,18 +48,16 @@ class Transfer:
         return replace(self.target.needs, source=self.beta < 1)
 
     def __call__(self, step: Step) -> Loss:
-        if self.beta == 1:
-            return self.target(step)
-        outputs = self.target.predict(step, step.batch.source, step.batch.labelled)
-        source = split_heads(outputs[0], step.classes)[1]
-        labelled, strong, weak = (split_heads(log_p, step.classes)[0] for log_p in outputs[1:])
+        past = [step.batch.source] if self.beta < 1 else []  # batch norm would see what the loss ignores
+        outputs = self.target.predict(step, *past, step.batch.labelled)
+        labelled, strong, weak = (split_heads(log_p, step.classes)[0] for log_p in outputs[len(past) :])
         return transfer(
             labelled,
             step.batch.labels,
             weak,
             strong,
-            source,
-            step.batch.source_labels,
+            split_heads(outputs[0], step.classes)[1] if past else None,
+            step.batch.source_labels if past else None,
             self.target.log_prior(step),
             self,
             progress=step.progress,
@@ -115,15 +113,15 @@ def transfer(
     y: Tensor,
     weak: Tensor,
     strong: Tensor,
-    source: Tensor,
-    source_y: Tensor,
+    source: Tensor | None = None,
+    source_y: Tensor | None = None,
     log_prior: Tensor | None = None,
     settings: Transfer = _TRANSFER,
     *,
     progress: float = 0.0,
     generator: torch.Generator | None = None,
 ) -> Loss:
-    """eq:transfer_expt_obj from log-probabilities: (K, b, C), (b,), (K, n, C), (K, n, C), (K, s, C'), (s,), (K,).
+    """eq:transfer_expt_obj, with or without a source: (K, b, C), (b,), (K, n, C), (K, n, C), (K, s, C'), (s,), (K,).
 
     >>> import torch
     >>> import refprior as rp
@@ -136,6 +134,8 @@ def transfer(
     target = reference_prior(
         labelled, y, weak, strong, log_prior, settings.target, progress=progress, generator=generator
     )
+    if source is None or source_y is None:
+        return target
     past = cross_entropy(source, source_y, log_prior).mean()
     return Loss.of(target.total + (1 - settings.beta) * past, source=past, **target.terms)
 

@@ -4,15 +4,28 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from refprior._checks import whole_number
-from refprior.information import entropy, finite, log_likelihood, mutual_information, tuples, uniform
+from refprior._checks import one_of, whole_number
+from refprior._limits import check_memory
+from refprior.information import (
+    entropy,
+    finite,
+    joint,
+    log_likelihood,
+    mixture,
+    mutual_information,
+    tuples,
+    uniform,
+)
 from refprior.methods._step import Loss, Needs, Step, split_heads
 from refprior.methods._transfer import check_beta
+
+_COPIES = 6  # of all labelings' probabilities, alive at the peak of the backward pass
 
 
 def joint_information(target: Tensor, source: Tensor, log_prior: Tensor) -> Tensor:
@@ -31,12 +44,25 @@ def source_posterior(log_p: Tensor, y: Tensor, log_prior: Tensor, beta: float) -
     return (log_prior + (1 - beta) * finite(log_likelihood(log_p, y)).sum(-1)).log_softmax(0)
 
 
+def divergence_from_posterior(log_p: Tensor, log_posterior: Tensor, log_prior: Tensor) -> Tensor:
+    """Σ_y p_π(y^n) KL(p(w | y^n, z^m) ‖ p(w | z^m)), eq:ref_pi_transfer_2 with labels averaged by the prior π, as its
+    last line reads: (K, B, N, C), (K,), (K,) -> (B,). With the posterior in place of π it is the mutual information.
+    """
+    particles, count, order, classes = log_p.shape
+    needed = _COPIES * particles * count * float(classes) ** order * log_p.element_size()
+    check_memory(needed, f"the labelings of {count} tuples of {order} items", "lower order or unlabelled_batch")
+    labelings = joint(log_p)  # (K, B, C^N)
+    surplus = labelings - mixture(labelings, log_posterior)  # log p(y | w_k) / p(y | z^m)
+    updated = (surplus + finite(log_posterior).to(surplus)[:, None, None]).exp()  # p(w_k | y, z^m)
+    return (mixture(labelings, log_prior).exp() * (updated * surplus).sum(0)).sum(-1)
+
+
 @dataclass(frozen=True)
 class UnlabelledSource:
     """Case 1, eq:ref_pi_transfer_1: the source is unlabelled too. Maximises I(w; target and source) - β I(w; source).
 
     Its labels are averaged over, n + m of them at once: C^(n+m) labelings. β = 1 is eq:ref_transfer_mi; β = 0 is the
-    reference prior of both tasks together.
+    reference prior of both tasks together; in between it weighs forgetting as eq:pib does.
 
     >>> from refprior.methods import UnlabelledSource
     >>> UnlabelledSource(order=2, source_order=1).needs.enumerates
@@ -74,29 +100,40 @@ class LabelledSource:
     """Case 2, eq:ref_pi_transfer_2: the source's labels are known. Maximises the information of the target under the
     source's posterior p(w | z^m) ∝ π(w) p(z^m | w)^(1-β), for the m source images of the step.
 
-    β = 1 forgets the source: eq:ref_ssl. A particle that explains the source worse than others by some nats hardly
-    counts, so that only particles that agree on the source are asked to disagree on the target.
+    β = 1 forgets the source and needs none: eq:ref_ssl. A particle that explains the source worse than others by some
+    nats hardly counts, so that only particles that agree on the source are asked to disagree on the target.
+
+    labels_from: the target's labels are averaged over as the `posterior` predicts them, which makes the divergence a
+    mutual information; or as the `prior` does, p_π(y | x) in the line below the paper's equation.
 
     >>> from refprior.methods import LabelledSource
-    >>> LabelledSource().needs.source
-    True
+    >>> LabelledSource().needs.source, LabelledSource(beta=1).needs.source
+    (True, False)
     """
 
     order: int = 2
     beta: float = 0.0
+    labels_from: Literal["posterior", "prior"] = "posterior"
 
     def __post_init__(self) -> None:
         check_beta(self.beta)
         whole_number("order", self.order, at_least=1)
+        one_of("labels_from", self.labels_from, ("posterior", "prior"))
 
     @property
     def needs(self) -> Needs:
-        return Needs(labels=False, views=("weak",), tuple_size=self.order, enumerates=self.order, source=True)
+        return Needs(labels=False, views=("weak",), tuple_size=self.order, enumerates=self.order, source=self.beta < 1)
 
     def __call__(self, step: Step) -> Loss:
-        target, source = step.predict(step.batch.views["weak"], step.batch.source)
-        target, source = split_heads(target, step.classes)[0], split_heads(source, step.classes)[1]
-        return labelled_source(target, source, step.batch.source_labels, step.log_prior.detach(), self)
+        past = [step.batch.source] if self.beta < 1 else []  # batch norm would see what the loss ignores
+        outputs = step.predict(step.batch.views["weak"], *past)
+        return labelled_source(
+            split_heads(outputs[0], step.classes)[0],
+            split_heads(outputs[1], step.classes)[1] if past else None,
+            step.batch.source_labels if past else None,
+            step.log_prior.detach(),
+            self,
+        )
 
 
 _UNLABELLED, _LABELLED = UnlabelledSource(), LabelledSource()
@@ -124,12 +161,14 @@ def unlabelled_source(
 
 def labelled_source(
     target: Tensor,
-    source: Tensor,
-    source_y: Tensor,
+    source: Tensor | None = None,
+    source_y: Tensor | None = None,
     log_prior: Tensor | None = None,
     settings: LabelledSource = _LABELLED,
 ) -> Loss:
     """-I(w; target) under the source's posterior, eq:ref_pi_transfer_2: (K, n, C), (K, s, C'), (s,), (K,).
+
+    Without a source the posterior is the prior. With `labels_from="prior"` it is a divergence, not an information.
 
     >>> import torch
     >>> import refprior as rp
@@ -138,6 +177,13 @@ def labelled_source(
     ['information', 'source_weights']
     """
     log_prior = uniform(len(target), target) if log_prior is None else log_prior
-    posterior = source_posterior(source, source_y, log_prior, settings.beta)
-    information = mutual_information(tuples(target, settings.order), posterior).mean()
-    return Loss.of(-information, information=information, source_weights=entropy(posterior).exp())
+    posterior = log_prior
+    if source is not None and source_y is not None:
+        posterior = source_posterior(source, source_y, log_prior, settings.beta)
+    grouped = tuples(target, settings.order)
+    if settings.labels_from == "posterior":
+        information = mutual_information(grouped, posterior).mean()
+    else:
+        information = divergence_from_posterior(grouped, posterior, log_prior).mean()
+    loss = Loss.of(-information, information=information, source_weights=entropy(posterior).exp())
+    return loss._replace(weights=posterior.detach().exp())

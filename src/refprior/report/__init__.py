@@ -4,11 +4,15 @@ from refprior.report._classes import class_rows
 from refprior.report._embed import write_embedding
 from refprior.report._page import write_report
 from refprior.report._pivot import as_latex, as_markdown, pivot
+from refprior.report._published import PUBLISHED, Published
 from refprior.report._questions import questions_figure
-from refprior.report._table import Summary, find_runs, group, rows, summarise
+from refprior.report._rows import rows
+from refprior.report._table import Summary, find_runs, group, summarise
 from refprior.report._uncertain import uncertain_figure
 
 __all__ = [
+    "PUBLISHED",
+    "Published",
     "Summary",
     "as_latex",
     "as_markdown",

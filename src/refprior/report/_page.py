@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+from typing import get_args
 
 from refprior._files import write_figure, write_text
 from refprior.report._classes import class_rows, confusion_of, confusion_rows, mistake_rows
 from refprior.report._figures import as_image, figures, sheets
 from refprior.report._pivot import pivot
+from refprior.report._published import Source, find_published
+from refprior.report._rows import rows
 from refprior.report._settings import setting_rows
-from refprior.report._table import Group, Tell, find_runs, group, rows, silent, summarise_finished
+from refprior.report._table import Group, Tell, find_runs, group, silent, summarise_finished
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #222; --soft: #555; --line: #ddd; --back: #fff; --code: #f3f3f3 }
@@ -41,6 +44,11 @@ _MEANINGS = (
     "Ensemble: the mean of the particles' probabilities; particle: the mean accuracy of single particles; EMA: moving "
     "average of the weights. NLL (nats) and ECE (15 bins) are of the EMA ensemble. Consensus: clusters of unlabelled "
     "inputs in the predictions of all particles, matched to the classes; stability: how far two halves of them agree."
+)
+
+_PRINTED = (
+    " Columns of the paper and of the authors' log are what these printed; nothing of it was measured here. "
+    "*: evaluated by the paper's authors; (40): with 40 labels."
 )
 
 _NOTHING = (
@@ -88,7 +96,7 @@ def page(
     """The HTML text."""
     sections = {
         **({f"Accuracy by {column}": _table(pivot(groups, column))} if column else {}),
-        "Results": f"{_table(rows(groups))}{_note(_meaning(groups))}",
+        "Results": f"{_table(rows(groups))}{_note(_meaning(groups) + (_PRINTED if _has_printed(groups) else ''))}",
         **_drawings(groups, tell),
         **_classes(groups[:_DRAWN]),
         "Settings": _folded([(g, _table(setting_rows(g), " words")) for g in groups[:_DRAWN]]),
@@ -117,6 +125,10 @@ def _drawings(groups: Sequence[Group], tell: Tell) -> dict[str, str]:
         note = _note(kind.note + (limit if len(groups) > _DRAWN else ""))
         sections[kind.title] = f"{note}<div class='figures'>{''.join(images)}</div>"
     return sections
+
+
+def _has_printed(groups: Sequence[Group]) -> bool:
+    return any(find_published(runs[0], source) for runs in groups for source in get_args(Source))
 
 
 def _meaning(groups: Sequence[Group]) -> str:

@@ -4,34 +4,16 @@ import re
 import statistics
 from collections.abc import Sequence
 
+from refprior.report._published import PUBLISHED, Source, find_published
 from refprior.report._table import EMPTY, Group, accuracies
 
-# tab:cifar10_ssl, accuracy in per cent by the number of labels; * evaluated by its authors, (40) with 40 labels.
-PAPER_CIFAR10 = {
-    "Mixup": {"250": "52.57", "500": "63.86", "1000": "74.28"},
-    "VAT": {"250": "63.97", "500": "73.89", "1000": "81.32"},
-    "Mean Teacher": {"250": "52.68", "500": "57.99", "1000": "82.68"},
-    "MixMatch": {"50": "64.21*", "100": "80.29*", "250": "88.91*", "500": "90.35*", "1000": "92.25*"},
-    "FixMatch (RA)": {
-        "50": "86.19 ± 3.37 (40)",
-        "100": "90.12*",
-        "250": "94.93 ± 0.65",
-        "500": "93.91*",
-        "1000": "94.3*",
-    },
-    "Deep Reference Prior": {
-        "50": "85.45 ± 2.12",
-        "100": "88.53 ± 0.67",
-        "250": "92.13 ± 0.39",
-        "500": "92.94 ± 0.22",
-        "1000": "93.48 ± 0.24",
-    },
-}
+_Cells = dict[tuple[str, str], str]  # by row and by value of the setting
 
 
 def pivot(groups: Sequence[Group], column: str) -> list[list[str]]:
     """Accuracy of the EMA ensemble or of its consensus at the last step, mean ± standard deviation (seeds); the header
-    first.
+    first. What the paper printed for the same has columns of its own, and by labels the methods that were not run here
+    have rows of their own.
 
     >>> import refprior as rp
     >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
@@ -39,7 +21,7 @@ def pivot(groups: Sequence[Group], column: str) -> list[list[str]]:
     >>> rp.report.pivot(rp.report.group([rp.report.summarise("runs/a")]), "steps")[0]
     ['accuracy, % (steps →)', '5']
     """
-    cells: dict[str, dict[str, str]] = {}
+    ours, paper, released = _Cells(), _Cells(), _Cells()
     first: dict[tuple[str, str], Group] = {}
     for runs in groups:
         row, value = _place(runs, column)
@@ -49,12 +31,38 @@ def pivot(groups: Sequence[Group], column: str) -> list[list[str]]:
                 f"{other[0].path} and {runs[0].path} are both {row} {column}={value}, but their recipes differ "
                 "(made by different versions?): leave one out"
             )
-        cells.setdefault(row, {})[value] = _cell(runs)
-    values = sorted({value for line in cells.values() for value in line}, key=_order)
-    if column == "labels" and any(row.startswith("cifar10") for row in cells):
-        cells |= {f"paper, tab:cifar10_ssl: {method}": numbers for method, numbers in PAPER_CIFAR10.items()}
-    body = [[row, *(line.get(value, EMPTY) for value in values)] for row, line in cells.items()]
-    return [[f"accuracy, % ({column} →)", *values], *body]
+        ours[row, value] = _cell(runs)
+        paper[row, value] = _printed(runs, "paper")
+        released[row, value] = _printed(runs, "authors' log")
+    values = sorted({value for _, value in ours}, key=_order)
+    if column == "labels":
+        paper |= _not_run(groups)
+    lines = dict.fromkeys(row for row, _ in [*ours, *paper])
+    titles = {"": ours, ", paper": paper, ", authors' log": released}
+    columns = {
+        f"{value}{title}": [table.get((row, value), EMPTY) for row in lines]
+        for value in values
+        for title, table in titles.items()
+        if table is ours or any(table.get((row, value), EMPTY) != EMPTY for row in lines)
+    }
+    body = [[row, *(cells[i] for cells in columns.values())] for i, row in enumerate(lines)]
+    return [[f"accuracy, % ({column} →)", *columns], *body]
+
+
+def _printed(runs: Group, source: Source) -> str:
+    found = find_published(runs[0], source)
+    return (found.ensemble or EMPTY) if found is not None else EMPTY
+
+
+def _not_run(groups: Sequence[Group]) -> _Cells:
+    """Methods of the paper's table that no run here is for, by the number of labels."""
+    run = {found.name for runs in groups if (found := find_published(runs[0], "paper"))}
+    return {
+        (f"{row.table}: {row.name}", str(row.labels)): row.ensemble
+        for recipe in dict.fromkeys(runs[0].recipe for runs in groups)
+        for row in PUBLISHED.get(recipe, ())
+        if row.source == "paper" and not row.ablation and row.name not in run
+    }
 
 
 def as_markdown(rows: Sequence[Sequence[str]]) -> str:

@@ -167,7 +167,6 @@ COLUMNS: dict[str, Callable[[Summary], float | None]] = {
     "ECE": lambda run: _outputs(run, "ema", lambda s: s.calibration_error),
     "seconds": lambda run: run.result.seconds,
 }
-_DIGITS = {"NLL": 3, "ECE": 3}
 EMPTY = "–"
 
 
@@ -188,30 +187,6 @@ def _outputs(
 def accuracies(runs: Group) -> list[float]:
     """Test accuracies in per cent, of the runs that have a test part."""
     return [100 * found for run in runs if (found := run.evaluation.accuracy) is not None]
-
-
-def rows(groups: Sequence[Group]) -> list[list[str]]:
-    """The cells of the table, the header first; a column that no run has a number for is left out.
-
-    >>> import refprior as rp
-    >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
-    >>> run = rp.train(recipe, "runs/a", origin=origin)
-    >>> rp.report.rows(rp.report.group([rp.report.summarise("runs/a")]))[0][:3]
-    ['recipe', 'seeds', 'ensemble, EMA %']
-    """
-    columns = {name: [_cell(name, g) for g in groups] for name in COLUMNS}
-    columns = {name: cells for name, cells in columns.items() if any(cell != EMPTY for cell in cells)}
-    head = ["recipe", "seeds", *columns]
-    return [head, *([g[0].label, str(len(g)), *(c[i] for c in columns.values())] for i, g in enumerate(groups))]
-
-
-def _cell(name: str, runs: Group) -> str:
-    values = [value for run in runs if (value := COLUMNS[name](run)) is not None]
-    digits = _DIGITS.get(name, 1)
-    if len(values) < len(runs):
-        return EMPTY
-    mean = f"{statistics.mean(values):.{digits}f}"
-    return f"{mean} ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else mean
 
 
 def _looked_up(description: Any, path: str) -> str | None:

@@ -26,7 +26,7 @@ from refprior.posterior import predictive
 from refprior.training._draw import Normalise, Sampler, part_sizes, prepared
 from refprior.training._evaluate import evaluate_all, log_probabilities
 from refprior.training._fit import check_distinct, check_needs, check_network, check_result, check_views
-from refprior.training._optimiser import update_average
+from refprior.training._optimiser import equalise, update_average
 from refprior.training._randomness import kept
 from refprior.training._recipe import Recipe
 from refprior.training._records import Record
@@ -62,7 +62,10 @@ def begin(recipe: Recipe, task: Task, device: torch.device, start: Particles | N
     check_network(recipe, particles, normaliser, task)
     batches = torch.Generator().manual_seed(recipe.seed + 1)
     sampler = Sampler(
-        streams={name: Stream(size, batches) for name, size in part_sizes(recipe.method.needs, task).items()},
+        streams={
+            name: Stream(size, batches, copies=recipe.labelled_copies if name == "labelled" else 1)
+            for name, size in part_sizes(recipe.method.needs, task).items()
+        },
         generator=torch.Generator(device).manual_seed(recipe.seed + 2),
         weak=deepcopy(recipe.weak),
         strong=deepcopy(recipe.strong),
@@ -110,7 +113,7 @@ def draw(recipe: Recipe, task: Task, state: State, normalise: Normalise | None =
 
 
 def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Loss:
-    """The method's loss on a batch, its gradient left in the particles."""
+    """The method's loss on a batch; the gradient is left in the particles, each at the scale of equal weights."""
     state.particles.train(recipe.head != "probe")  # the features under a probe stay as they are
     step = Step(
         batch=batch,
@@ -137,6 +140,7 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
     check_result(recipe.method, loss, state.memory)
     state.optimiser.zero_grad(set_to_none=True)
     torch.autograd.backward(loss.total)
+    equalise(state.particles, step.log_prior.detach().exp() if loss.weights is None else loss.weights)
     return Loss(loss.total.detach(), loss.terms)
 
 

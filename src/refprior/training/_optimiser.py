@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from refprior._checks import number, one_of, whole_number
 from refprior.particles import Particles
 
 _NORMS = (nn.modules.batchnorm._BatchNorm, nn.GroupNorm, nn.LayerNorm)
+_LEAST = 1e-6  # weight of a particle below which what is left of its gradient may be rounding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,8 +19,11 @@ class Optimiser:
     """SGD with Nesterov momentum as in the paper, Adam, or Adam with decoupled decay (AdamW).
 
     The objective averages over the K particles, so the gradient of each is 1/K of its own: SGD's learning rate is
-    multiplied by K and the weight decay divided by K. With equal prior weights a particle then learns as it would
-    alone. Adam does not depend on the scale of the gradient: its learning rate stays, and so does a decoupled decay.
+    multiplied by K and the weight decay divided by K. A particle then learns as it would alone. So it does where
+    particles have weights π_k of their own: its gradient is divided by K π_k first. Adam does not depend on the scale
+    of the gradient: its learning rate stays, and so does a decoupled decay.
+
+    warmup: the rate of step t = 0, 1, … is (t + 1) / warmup of the full one, or t / warmup with `warmup_from_zero`.
 
     >>> import refprior as rp
     >>> rp.Optimiser(learning_rate=0.06).factor(step=300, steps=600)  # halfway down a cosine
@@ -32,6 +36,8 @@ class Optimiser:
     momentum: float = 0.9
     schedule: Literal["constant", "cosine", "seven_sixteenths"] = "cosine"
     warmup: int = 0  # steps of linear warm-up
+    warmup_from_zero: bool = False  # its first step has a rate of 0 and changes nothing
+    decay_biases: bool = True  # those of linear layers and convolutions too
 
     def __post_init__(self) -> None:
         one_of("kind", self.kind, ("sgd", "adam", "adamw"))
@@ -40,10 +46,13 @@ class Optimiser:
         number("decay", self.decay, at_least=0)
         number("momentum", self.momentum, at_least=0, below=1)
         whole_number("warmup", self.warmup, at_least=0)
+        one_of("warmup_from_zero", self.warmup_from_zero, (True, False))
+        one_of("decay_biases", self.decay_biases, (True, False))
 
     def build(self, particles: Particles) -> torch.optim.Optimizer:
         """The optimiser of all particles at once. Fused: one pass over memory, many times faster for large stacks."""
-        groups = parameter_groups(particles, self.decay if self.kind == "adamw" else self.decay / particles.count)
+        decay = self.decay if self.kind == "adamw" else self.decay / particles.count
+        groups = parameter_groups(particles, decay, biases=self.decay_biases)
         fused = particles.prior_logits.device.type in ("cpu", "cuda", "mps")  # where torch has it
         if self.kind != "sgd":
             make = torch.optim.Adam if self.kind == "adam" else torch.optim.AdamW
@@ -54,7 +63,7 @@ class Optimiser:
     def factor(self, step: int, steps: int) -> float:
         """What the learning rate is multiplied by at `step` of `steps`."""
         if step < self.warmup:
-            return (step + 1) / self.warmup
+            return (step + (not self.warmup_from_zero)) / self.warmup
         progress = (step - self.warmup) / max(1, steps - self.warmup)
         if self.schedule == "cosine":
             return 0.5 * (1 + math.cos(math.pi * progress))
@@ -70,15 +79,32 @@ class Optimiser:
         return float(rate)
 
 
-def parameter_groups(particles: Particles, decay: float) -> list[dict[str, object]]:
-    """Weights and biases that learn are decayed; parameters of normalisation layers and the prior's weights are not."""
+def parameter_groups(particles: Particles, decay: float, biases: bool = True) -> list[dict[str, object]]:
+    """Weights that learn are decayed, and biases if wanted; normalisation layers and the prior's weights are not."""
     norms = {id(p) for m in particles.modules() if isinstance(m, _NORMS) for p in m.parameters(recurse=False)}
-    free = norms | {id(particles.prior_logits)}
+    added = {id(p) for name, p in particles.named_parameters() if name.endswith("bias") and not biases}
+    free = norms | added | {id(particles.prior_logits)}
     learning = [p for p in particles.parameters() if p.requires_grad]
     return [
         {"params": [p for p in learning if id(p) not in free], "weight_decay": decay},
         {"params": [p for p in learning if id(p) in free], "weight_decay": 0.0},
     ]
+
+
+@torch.no_grad()
+def equalise(particles: Particles, weights: Tensor) -> None:
+    """Divide the gradient of each particle by K π_k: all then have the scale that equal weights give. weights: π, (K,).
+
+    A loss Σ_k π_k ℓ(w_k) has the gradient π_k ∇ℓ(w_k): a particle would be the slower the less it counts. Steps along
+    ∇ℓ(w_k) are the gradient flow of the prior's atoms, whatever they weigh. If all are equal, nothing is changed.
+    """
+    if weights.shape != (particles.count,):
+        raise ValueError(f"weights of {tuple(weights.shape)} in the loss: {particles.count} particles have one each")
+    if bool((weights == weights[0]).all()):
+        return
+    factor = 1 / (particles.count * weights.clamp(min=_LEAST))
+    for gradient in (p.grad for p in particles.network.parameters() if p.grad is not None):
+        gradient.mul_(factor.to(gradient).reshape(-1, *[1] * (gradient.dim() - 1)))
 
 
 @torch.no_grad()

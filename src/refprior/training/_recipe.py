@@ -59,6 +59,7 @@ trainable_prior=False, samples=None, class_prior=None, balance=0.0)
     particles: int = 4
     steps: int = 200 * EPOCH
     labelled_batch: int = 64  # labelled inputs per step
+    labelled_copies: int = 1  # of the labelled inputs, shuffled together: many are almost draws with replacement
     unlabelled_batch: int = 448  # unlabelled inputs or tuples per step
     source_batch: int = 64  # labelled inputs of the source task per step, where the method wants them
     unlabelled_unit: Literal["images", "tuples"] = "images"  # the paper says tuples, the authors' code cuts images
@@ -94,6 +95,7 @@ trainable_prior=False, samples=None, class_prior=None, balance=0.0)
         sizes = ("particles", "steps", "labelled_batch", "unlabelled_batch", "source_batch", "evaluate_every")
         numbers: dict[str, float] = {name: whole_number(name, getattr(self, name), at_least=1) for name in sizes}
         whole_number("steps", self.steps, at_least=1, at_most=10**15)
+        numbers["labelled_copies"] = whole_number("labelled_copies", self.labelled_copies, at_least=1, at_most=10**6)
         for name in ("snapshots", "skip_not_finite"):
             numbers[name] = whole_number(name, getattr(self, name), at_least=0)
         whole_number("snapshots", self.snapshots, at_least=0, at_most=10_000)

@@ -108,7 +108,8 @@ class Run:
     ) -> np.ndarray:
         """p(y | x, x^n, y^n), eq:bayes_posterior_predictive_distribution: (n, *shape) -> (n, C) probabilities.
 
-        images: as `Predictor` takes them.
+        images: as `Predictor` takes them. weighting="likelihood": by the labels that trained the particles, see
+        `evaluate`.
         """
         return self._predictor(weights, weighting).predict_proba(images, average=average)
 
@@ -136,7 +137,11 @@ class Run:
         weighting: Weighting = "prior",
         average: Average = "probabilities",
     ) -> Scores:
-        """Scores on another part, or on the task's test part; on its validation part if it has no test part."""
+        """Scores on another part, or on the task's test part; on its validation part if it has no test part.
+
+        weighting="likelihood" weighs the particles by the labels that trained them, a second use of the same labels:
+        it is not the paper's posterior, whose prior has not seen them, and favours particles that overfit.
+        """
         part = self.task.held_out if part is None else part
         log_p = self.log_probabilities(part.images, weights=weights)
         return scores(log_p, part.labels, self.posterior(weights=weights, weighting=weighting), average)
@@ -144,7 +149,8 @@ class Run:
     def posterior(self, *, weights: Weights = "ema", weighting: Weighting = "likelihood") -> Tensor:
         """log p(w_k | x^n, y^n) given the labelled inputs, or the prior, which is uniform unless it was learnt: (K,).
 
-        The labelled inputs have trained the particles too, so that their likelihood is too sure of itself.
+        The labelled inputs have trained the particles already (eq:ref_mi_ce has their likelihood), so that by Bayes'
+        law they should not count again: this posterior is too sure of itself.
         """
         one_of("weighting", weighting, ("prior", "likelihood"))
         log_prior = self._particles(weights).log_prior.detach()

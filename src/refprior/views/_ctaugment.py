@@ -1,20 +1,23 @@
 """CTAugment: a bank of magnitudes learns from labelled probes which of them leave the class recognisable.
 
 Two of 19 operations are drawn for an image, then a magnitude for each from the bins whose rate is high; a grey square
-is always cut out. After each step the rates of the bins that a probe used move towards how well it was recognised.
+is always cut out, but not of probes. After each step the rates of the bins that a probe used move towards how well it
+was recognised.
 """
 
 # n images, D depth, P parameters of an operation (at most 2), V bins (at most 17)
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from refprior._checks import one_of
 from refprior.views import _operations as operations
 from refprior.views._affine import cutout
-from refprior.views._apply import DRAWS, Table, apply
+from refprior.views._apply import DRAWS, Motion, Table, apply
 from refprior.views._checks import check_bytes, check_hole, check_view, check_whole, check_within
 from refprior.views._motions import rotate, shear_x, shear_y, translate_x, translate_y
 from refprior.views._randaugment import GREY
@@ -22,6 +25,7 @@ from refprior.views._resample import FILTERS, zoom
 from refprior.views._weak import FlipCrop
 
 PARAMETERS, BINS = 2, 17
+Unit = Literal["pixels", "shares"]
 
 
 def _enhance(draws: Tensor) -> Tensor:
@@ -36,7 +40,7 @@ def _either_way(draws: Tensor, largest: float) -> Tensor:
 def _cutout(images: Tensor, draws: Tensor) -> Tensor:
     height, width = images.shape[2:]
     size = 1 + (draws[:, 0] * min(height, width) * 0.499).long()
-    return operations.erase(images, size, (draws[:, 2] * height).long(), (draws[:, 3] * width).long(), GREY)
+    return operations.erase(images, size - size % 2, (draws[:, 2] * height).long(), (draws[:, 3] * width).long(), GREY)
 
 
 CTAUGMENT = Table(
@@ -60,10 +64,15 @@ CTAUGMENT = Table(
         "rotate": lambda d, h, w: rotate(_either_way(d, 45).round(), h, w),
         "shear_x": lambda d, h, w: shear_x(_either_way(d, 0.3)),
         "shear_y": lambda d, h, w: shear_y(_either_way(d, 0.3)),
-        "translate_x": lambda d, h, w: translate_x((_either_way(d, 0.3) * w).trunc()),
-        "translate_y": lambda d, h, w: translate_y((_either_way(d, 0.3) * h).trunc()),
+        "translate_x": lambda d, h, w: translate_x(_either_way(d, 0.3)),
+        "translate_y": lambda d, h, w: translate_y(_either_way(d, 0.3)),
     },
 )
+_BY_SHARES: dict[str, Motion] = {
+    "translate_x": lambda d, h, w: translate_x((_either_way(d, 0.3) * w).trunc()),
+    "translate_y": lambda d, h, w: translate_y((_either_way(d, 0.3) * h).trunc()),
+}
+TABLES = {"pixels": CTAUGMENT, "shares": replace(CTAUGMENT, motions=CTAUGMENT.motions | _BY_SHARES)}
 # How many bins each parameter has; 17 for one parameter unless said here.
 _FEWER = {"identity": (0, 0), "posterize": (8, 0), "rescale": (17, 6)}
 SIZES = torch.tensor([_FEWER.get(name, (17, 0)) for name in CTAUGMENT.names])  # (operations, P)
@@ -90,6 +99,9 @@ class CTAugment:
     A step: `probe` labelled images, predict them, `update` with the policy and the proximity 1 - ½‖p - onehot‖₁,
     and call the view for the unlabelled images. `state_dict` belongs in the checkpoint.
 
+    The defaults are those of FixMatch's code. There an image is translated by up to 0.3 of a pixel, which moves none of
+    them, where RandAugment has 0.3 of the image's side: translation="shares" moves it as far. Probes are not cut out.
+
     >>> import torch
     >>> import refprior as rp
     >>> images, generator = torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.Generator().manual_seed(0)
@@ -105,6 +117,8 @@ class CTAugment:
     threshold: float = 0.80
     decay: float = 0.99
     cutout: int = 16  # pixels, 0: none
+    probe_cutout: bool = False  # probes are cut out too
+    translation: Unit = "pixels"  # by up to 0.3 of one, or of the image's side
     rates: Tensor = field(default_factory=full_bank, compare=False, repr=False)  # (operations, P, V)
 
     def __post_init__(self) -> None:
@@ -112,14 +126,19 @@ class CTAugment:
         check_whole(1, depth=self.depth)
         check_within(0, 1, threshold=self.threshold, decay=self.decay)
         check_whole(0, cutout=self.cutout)
+        one_of("probe_cutout", self.probe_cutout, (True, False))
+        one_of("translation", self.translation, ("pixels", "shares"))
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        return self._apply(images, self.draw(len(images), self.weights(), generator), generator)
+        check_hole(self.cutout, images)
+        changed = self._apply(images, self.draw(len(images), self.weights(), generator), generator)
+        return self._cut(changed, generator)
 
     def probe(self, images: Tensor, generator: torch.Generator) -> tuple[Tensor, Policy]:
         """Views with uniform bins, and what was drawn for them."""
         policy = self.draw(len(images), full_bank(), generator)
-        return self._apply(images, policy, generator), policy
+        changed = self._apply(images, policy, generator)
+        return self._cut(changed, generator) if self.probe_cutout else changed, policy
 
     def update(self, policy: Policy, proximity: Tensor) -> None:
         """rate ← decay·rate + (1 - decay)·proximity for every bin that a probe used, image after image.
@@ -172,8 +191,10 @@ class CTAugment:
 
     def _apply(self, images: Tensor, policy: Policy, generator: torch.Generator) -> Tensor:
         check_bytes(images)
-        check_hole(self.cutout, images)
-        images = self.weak(images, generator)
+        images, table = self.weak(images, generator), TABLES[self.translation]
         for level in range(self.depth):
-            images = apply(images, CTAUGMENT, policy.chosen[:, level], policy.draws[:, level])
+            images = apply(images, table, policy.chosen[:, level], policy.draws[:, level])
+        return images
+
+    def _cut(self, images: Tensor, generator: torch.Generator) -> Tensor:
         return cutout(images, self.cutout, generator, GREY) if self.cutout else images

@@ -1,0 +1,47 @@
+"""cifar10_ssl: each preset is the paper's text or the authors' code, setting by setting."""
+
+import torch
+
+from refprior.data._stream import Stream
+from refprior.methods import ReferencePrior
+from refprior.networks import WideResNet
+from refprior.recipes import named
+from refprior.training import Optimiser, Recipe
+from refprior.views import FlipCrop, RandAugment
+
+
+def preset(name: str, **settings: str) -> Recipe:
+    return named("cifar10_ssl", {"preset": name, **settings}, seed=0).recipe
+
+
+def test_the_paper_has_all_three_tricks_and_counts_tuples() -> None:
+    recipe = preset("paper")
+    assert recipe.method == ReferencePrior(jensen=True, stop_gradient=True, threshold=0.95)
+    assert (recipe.unlabelled_unit, recipe.tuples, recipe.labelled_batch) == ("tuples", 448, 64)
+    assert (recipe.particles, recipe.steps, recipe.ema) == (4, 200 * 1024, 0.999)
+    assert recipe.optimiser == Optimiser(learning_rate=0.03, decay=5e-4, schedule="cosine", warmup=1024)
+
+
+def test_the_authors_code_cuts_images_into_tuples_and_has_no_warm_up() -> None:
+    recipe = preset("authors_code")
+    assert recipe.method == ReferencePrior.authors_code()
+    assert (recipe.unlabelled_unit, recipe.tuples, recipe.steps) == ("images", 224, 250 * 1024)
+    assert recipe.optimiser == Optimiser(learning_rate=0.03, decay=5e-4, schedule="seven_sixteenths", warmup=0)
+
+
+def test_where_the_text_is_silent_both_are_as_the_code() -> None:
+    for name, slope in (("paper", 0.1), ("authors_code", 0.0)):
+        recipe = preset(name)
+        assert recipe.strong == RandAugment(FlipCrop(pad=4), cutout=16, hole="rectangle")
+        network = recipe.network()
+        assert isinstance(network, WideResNet)
+        assert network.head.weight.abs().max() <= 128**-0.5  # torch's own; Xavier's rule draws normal numbers
+        assert {block.slope for block in network.stages} == {slope}
+
+
+def test_labelled_images_are_drawn_from_an_epoch_of_copies() -> None:
+    recipe = preset("authors_code", labels="50")
+    assert recipe.labelled_copies == 1311  # ⌈64 · 1024 / 50⌉
+    drawn = Stream(50, torch.Generator().manual_seed(0), recipe.labelled_copies)
+    different = [len(drawn.take(64).unique()) for _ in range(300)]
+    assert 35.8 < sum(different) / 300 < 36.8
