@@ -89,11 +89,7 @@ class Particles(nn.Module):
 
     def each(self, x: Tensor) -> Tensor:
         """log p(y | x_k, w_k) of inputs that every particle has for itself, no trace left: (K, B, ...) -> (K, B, C)."""
-        network = _without_trace(self.network, self.network)
-        if self.execution == "loop":
-            return self._log_p(_loop(network, x.unbind()))
-        call = torch.vmap(lambda state, x: _call(network, state, x), randomness="different")
-        return self._log_p(call(dict(_tensors(network)), x))
+        return self._log_p(self._call(_without_trace(self.network, self.network), x, own=True))
 
     def features(self, x: Tensor) -> Tensor:
         """What the output layer of every particle sees: (B, ...) -> (K, B, F)."""
@@ -109,22 +105,24 @@ class Particles(nn.Module):
     def _log_p(logits: Tensor) -> Tensor:
         return logits.float().log_softmax(-1) if logits.element_size() < 4 else logits.log_softmax(-1)
 
-    def _call(self, network: nn.Module, x: Tensor) -> Tensor:
-        """All particles of a stacked network: (B, ...) -> (K, B, outputs)."""
+    def _call(self, network: nn.Module, x: Tensor, own: bool = False) -> Tensor:
+        """All particles of a stacked network: (B, ...) -> (K, B, outputs). own: each has its inputs, (K, B, ...)."""
         # vmap needs weights to vectorise over; the layers before a single linear one have none.
         weights = next(_tensors(network), None) is not None
         if self.execution == "loop" or not weights:
-            return _loop(network, [x] * self.count)
-        return self._try_vectorised(network, x) if self.training in self._untried else _vectorised(network, x)
+            return _loop(network, x.unbind() if own else [x] * self.count)
+        run = self._try_vectorised if self.training in self._untried else _vectorised
+        return run(network, x, own)
 
-    def _try_vectorised(self, network: nn.Module, x: Tensor) -> Tensor:
+    def _try_vectorised(self, network: nn.Module, x: Tensor, own: bool) -> Tensor:
         """The first vectorised call, or the loop from then on if vmap cannot run the network: an LSTM, an `if`."""
         drawn = torch.get_rng_state()
         try:
-            outputs = _vectorised(network, x)
+            outputs = _vectorised(network, x, own)
         except (RuntimeError, NotImplementedError) as error:
             torch.set_rng_state(drawn)
-            outputs = _loop(network, [x] * self.count)  # what is wrong with the network itself is said here
+            # What is wrong with the network itself is said here.
+            outputs = _loop(network, x.unbind() if own else [x] * self.count)
             self.execution = "loop"
             log.warning(
                 "particles run one after another, because torch.vmap cannot run their network (%s); "
@@ -171,13 +169,13 @@ def _loop(network: nn.Module, inputs: Sequence[Tensor]) -> Tensor:
     return torch.stack([_call(network, {n: t[k] for n, t in state.items()}, x) for k, x in enumerate(inputs)])
 
 
-def _vectorised(network: nn.Module, x: Tensor) -> Tensor:
-    layers, rest = _leading_layers(network, x)
+def _vectorised(network: nn.Module, x: Tensor, own: bool) -> Tensor:
+    layers, rest = ([], network) if own else _leading_layers(network, x)
     if layers:
         x = _batch_last(layers, x)
     if rest is None:
         return x
-    dims = (0, 0 if layers else None)
+    dims = (0, 0 if layers or own else None)
     call = torch.vmap(lambda state, x: _call(rest, state, x), in_dims=dims, randomness="different")
     return call(dict(_tensors(rest)), x)
 
