@@ -474,18 +474,6 @@ def test_each_of_the_same_inputs_is_the_usual_pass(make: Callable[[], nn.Module]
     torch.testing.assert_close(gradients(found, particles), gradients(expected, particles))
 
 
-class Recurrent(nn.Module):
-    """What vmap cannot run."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body, self.head = nn.LSTM(8, 4, batch_first=True), nn.Linear(4, 5)
-
-    def forward(self, x: Tensor) -> Tensor:
-        outputs: Tensor = self.head(self.body(x.flatten(0, 1))[0][:, -1])
-        return outputs
-
-
 def test_each_falls_back_to_the_loop_as_the_usual_pass_does(caplog: pytest.LogCaptureFixture) -> None:
     particles = Particles(Recurrent, 2).double()
     own = torch.stack([inputs(), inputs().flip(0)])
@@ -493,3 +481,12 @@ def test_each_falls_back_to_the_loop_as_the_usual_pass_does(caplog: pytest.LogCa
     assert particles.execution == "loop"
     assert caplog.messages[0].startswith("particles run one after another, because torch.vmap cannot run")
     torch.testing.assert_close(found[1], particles.particle(1)(own[1]).log_softmax(-1))
+
+
+def test_a_pass_as_in_training_falls_back_though_evaluation_was_vectorised() -> None:
+    """The teacher was tried in evaluation only; its pass as in training meets the `if`."""
+    teacher, student = (Particles(partial(Undecided, late=True), 2, seed=1).double() for _ in range(2))
+    teacher.eval()(inputs())
+    before = teacher.execution
+    assert teacher.aside(inputs(), as_in=student).shape == (2, 6, 5)
+    assert (before, teacher.execution) == ("vectorised", "loop")

@@ -117,7 +117,7 @@ class Particles(nn.Module):
         # Convolutions of inputs that are not shared gain nothing by it, and vmap cannot lay such inputs out anew.
         if self.execution == "loop" or not weights or (own and convolves(network)):
             return _loop(network, x.unbind() if own else [x] * self.count, trace)
-        run = self._try_vectorised if self.training in self._untried else _vectorised
+        run = self._try_vectorised if network.training in self._untried else _vectorised
         return run(network, x, own, trace)
 
     def _try_vectorised(self, network: nn.Module, x: Tensor, own: bool, trace: bool) -> Tensor:
@@ -135,7 +135,7 @@ class Particles(nn.Module):
                 "execution='loop' says that it is meant",
                 in_short(error),
             )
-        self._untried.discard(self.training)
+        self._untried.discard(network.training)
         return outputs
 
     def _state(self) -> dict[str, Tensor]:

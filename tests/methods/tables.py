@@ -31,7 +31,9 @@ class Table:
         noise = torch.randn(count, rows, C, generator=generator, dtype=torch.float64)
         scale = {"random": 1.0, "confident": 4.0}
         # Saturated: the most probable class is 2000 above the next, which is 2000 above the last.
-        self.logits = (2000 * noise.argsort(-1).double() if kind == "saturated" else scale[kind] * noise).requires_grad_()
+        self.logits = (
+            2000 * noise.argsort(-1).double() if kind == "saturated" else scale[kind] * noise
+        ).requires_grad_()
         self.seen: list[Tensor] = []
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -42,7 +44,8 @@ class Table:
         """The log-probabilities of the labelled inputs or of a view, (K, n, C), with gradient."""
         places = [LABELLED] + [UNLABELLED] * len(self.names)
         parts = dict(zip(["labelled", *self.names], self.logits.log_softmax(-1).split(places, 1), strict=True))
-        return parts[name]
+        found: Tensor = parts[name]
+        return found
 
     def step(self, **more: Any) -> Step:
         rows = torch.eye(self.logits.shape[1], dtype=torch.float64)

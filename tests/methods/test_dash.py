@@ -9,9 +9,9 @@ from torch import Tensor
 from refprior.losses import dash, fixmatch
 from refprior.methods import Dash, FixMatch
 from tests.methods.tables import (
+    UNLABELLED,
     C,
     K,
-    UNLABELLED,
     Table,
     assert_same,
     each_input,
@@ -37,7 +37,8 @@ class Plain:
 
     def own(self, weak: Tensor, hard: bool) -> float:
         """CE(target, p(w))."""
-        return -sum(q * p.item() for q, p in zip(self.target(weak, hard), weak, strict=True) if q)
+        loss: float = -sum(q * p for q, p in zip(self.target(weak, hard), weak.tolist(), strict=True) if q)
+        return loss
 
     def loss(self, table: Table, number: int) -> tuple[Tensor, float]:
         settings, weak, strong = self.settings, table.part("weak"), table.part("strong")

@@ -130,9 +130,7 @@ def on_ids(name: str) -> Step:
         views={view: torch.zeros(3, 7, dtype=torch.int64) for view in method.needs.view_names},
     )
     particles = Particles(lambda: nn.Linear(7, 2), 2)
-    return Step(
-        batch=batch, student=particles, teacher=particles, log_prior=particles.log_prior, each=particles.each
-    )
+    return Step(batch=batch, student=particles, teacher=particles, log_prior=particles.log_prior, each=particles.each)
 
 
 @pytest.mark.parametrize("name", NOT_FOR_TOKENS)

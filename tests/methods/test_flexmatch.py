@@ -7,7 +7,7 @@ from torch import Tensor
 from refprior.losses import fixmatch, flexmatch
 from refprior.methods import FixMatch, FlexMatch
 from refprior.methods._flexmatch import convex, learning_effect
-from tests.methods.tables import C, K, UNLABELLED, Table, assert_same, each_input, kinds, plain_cross_entropy, share
+from tests.methods.tables import UNLABELLED, C, K, Table, assert_same, each_input, kinds, plain_cross_entropy, share
 
 POOL = 9
 
@@ -65,11 +65,11 @@ def test_an_unsure_input_keeps_its_last_label() -> None:
 @kinds
 def test_equal_thresholds_are_fixmatch(kind: str) -> None:
     table = Table(FixMatch(), kind)
-    parts = [table.part(name) for name in ("labelled", "weak", "strong")]
+    labelled, weak, strong = (table.part(name) for name in ("labelled", "weak", "strong"))
     y = torch.tensor([0, 2, 1, 1])
     equal = torch.full((K, C), 0.7, dtype=torch.float64)
-    expected = fixmatch(parts[0], y, *parts[1:], settings=FixMatch(threshold=0.7, weight=0.3))
-    assert_same(flexmatch(parts[0], y, *parts[1:], equal, settings=FlexMatch(weight=0.3)), expected.total, table)
+    expected = fixmatch(labelled, y, weak, strong, settings=FixMatch(threshold=0.7, weight=0.3))
+    assert_same(flexmatch(labelled, y, weak, strong, equal, settings=FlexMatch(weight=0.3)), expected.total, table)
 
 
 def test_classes_that_are_learnt_alike_have_the_threshold_of_fixmatch() -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from refprior.losses import Beliefs, fixmatch, freematch
 from refprior.methods import FixMatch, FreeMatch
-from tests.methods.tables import C, K, UNLABELLED, Table, assert_same, each_input, kinds, nothing, plain_cross_entropy
+from tests.methods.tables import UNLABELLED, C, K, Table, assert_same, each_input, kinds, nothing, plain_cross_entropy
 
 DECAY = 0.8
 
@@ -86,8 +86,8 @@ def test_fairness_is_higher_where_strong_views_are_unfair() -> None:
 def test_a_particle_that_uses_nothing_has_no_fairness_term() -> None:
     table = Table(FreeMatch(), "random")
     sure = Beliefs(torch.ones(K), torch.full((K, C), 1 / C), torch.full((K, C), 1 / C))
-    parts = [table.part(name) for name in ("labelled", "weak", "strong")]
-    loss = freematch(parts[0], torch.tensor([0, 2, 1, 1]), *parts[1:], Beliefs(*(b.double() for b in sure)))
+    labelled, weak, strong = (table.part(name) for name in ("labelled", "weak", "strong"))
+    loss = freematch(labelled, torch.tensor([0, 2, 1, 1]), weak, strong, Beliefs(*(b.double() for b in sure)))
     assert loss.terms["confident"] == 0
     assert loss.terms["fairness"] == 0
     assert_same(loss, plain_cross_entropy(table), table)
@@ -96,14 +96,14 @@ def test_a_particle_that_uses_nothing_has_no_fairness_term() -> None:
 @kinds
 def test_without_fairness_and_with_constant_beliefs_it_is_fixmatch(kind: str) -> None:
     table = Table(FixMatch(), kind)
-    parts = [table.part(name) for name in ("labelled", "weak", "strong")]
+    labelled, weak, strong = (table.part(name) for name in ("labelled", "weak", "strong"))
     y = torch.tensor([0, 2, 1, 1])
     beliefs = Beliefs(*(torch.full(shape, value, dtype=torch.float64) for shape, value in (
         ((K,), 0.7), ((K, C), 1 / C), ((K, C), 1 / C)
     )))  # fmt: skip
-    expected = fixmatch(parts[0], y, *parts[1:], settings=FixMatch(threshold=0.7, weight=0.3))
+    expected = fixmatch(labelled, y, weak, strong, settings=FixMatch(threshold=0.7, weight=0.3))
     settings = FreeMatch(fairness=0.0, weight=0.3)
-    assert_same(freematch(parts[0], y, *parts[1:], beliefs, settings=settings), expected.total, table)
+    assert_same(freematch(labelled, y, weak, strong, beliefs, settings=settings), expected.total, table)
 
 
 def test_the_momentum_is_that_of_the_weights_unless_given() -> None:

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from refprior.methods import MeanTeacher
-from tests.methods.tables import C, K, UNLABELLED, Table, assert_same, each_input, kinds, plain_cross_entropy, seeds
+from tests.methods.tables import UNLABELLED, C, K, Table, assert_same, each_input, kinds, plain_cross_entropy, seeds
 
 
 def plain(student: Table, teacher: Table, weight: float) -> Tensor:
@@ -38,7 +38,10 @@ def test_without_statistics_of_batches_the_plain_teacher_is_asked() -> None:
 
 @pytest.mark.parametrize(
     ("fields", "message"),
-    [({"weight": -1.0}, r"weight must be at least 0, got -1\.0"), ({"ramp": 1.5}, r"ramp must be .*at most 1, got 1\.5")],
+    [
+        ({"weight": -1.0}, r"weight must be at least 0, got -1\.0"),
+        ({"ramp": 1.5}, r"ramp must be .*at most 1, got 1\.5"),
+    ],
 )
 def test_bad_settings_are_refused(fields: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -7,7 +7,7 @@ from torch import Tensor
 from refprior.methods import MixMatch
 from refprior.methods._mixmatch import guessed, squared_error
 from refprior.methods._targets import sharpen
-from tests.methods.tables import C, K, LABELLED, UNLABELLED, Y, Table, assert_same, each_input, kinds, nothing, seeds
+from tests.methods.tables import LABELLED, UNLABELLED, C, K, Table, Y, assert_same, each_input, kinds, nothing, seeds
 
 ROWS = LABELLED + 2 * UNLABELLED
 
@@ -32,7 +32,9 @@ def plain(table: Table, mixed: Tensor, weight: float, temperature: float = 0.5) 
         target = torch.zeros(C, dtype=torch.float64)
         for j, share in enumerate(mixed[i].tolist()):
             if share:
-                label = torch.eye(C)[Y[j]] if j < LABELLED else guess(table, k, (j - LABELLED) % UNLABELLED, temperature)
+                label = (
+                    torch.eye(C)[Y[j]] if j < LABELLED else guess(table, k, (j - LABELLED) % UNLABELLED, temperature)
+                )
                 target = target + share * label
         if i < LABELLED:
             total = total - sum((target[c] * log_p[k, i, c] for c in range(C) if target[c]), nothing()) / (K * LABELLED)

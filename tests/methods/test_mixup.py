@@ -9,12 +9,12 @@ from refprior.methods import Mixup
 from refprior.methods._mixup import mixed_targets
 from refprior.methods._targets import mix, shares_of_mixing
 from tests.methods.tables import (
-    C,
-    K,
     LABELLED,
     UNLABELLED,
-    Y,
+    C,
+    K,
     Table,
+    Y,
     assert_same,
     each_input,
     kinds,

@@ -11,7 +11,7 @@ from refprior.losses import fixmatch, softmatch
 from refprior.methods import FixMatch, SoftMatch
 from refprior.methods._reference_prior import confident
 from refprior.methods._softmatch import aligned, truncated_gaussian
-from tests.methods.tables import C, K, UNLABELLED, Table, assert_same, each_input, kinds, plain_cross_entropy, share
+from tests.methods.tables import UNLABELLED, C, K, Table, assert_same, each_input, kinds, plain_cross_entropy, share
 
 DECAY = 0.8
 

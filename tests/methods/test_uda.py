@@ -12,8 +12,8 @@ from refprior.methods import UDA, FixMatch
 from refprior.methods._uda import Annealing
 from tests.methods.tables import (
     LABELLED,
-    Y,
     Table,
+    Y,
     assert_same,
     each_input,
     kinds,

@@ -11,7 +11,7 @@ from refprior.methods import VAT, Batch, Loss, Step
 from refprior.methods._vat import unit, worst_direction
 from refprior.networks import MLP
 from refprior.particles import Particles
-from tests.methods.tables import C, K, UNLABELLED, Table, assert_same, each_input, kinds, nothing, plain_cross_entropy
+from tests.methods.tables import UNLABELLED, C, K, Table, assert_same, each_input, kinds, nothing, plain_cross_entropy
 
 D, N = 5, 3
 
@@ -157,10 +157,12 @@ def test_it_finds_what_random_perturbations_of_that_length_do_not() -> None:
     found, random = (draw(K, 20, D, seed=seed) for seed in (3, 4))
     for _ in range(3):
         found = worst_direction(particles.each, each, found)
-    change = lambda r: (  # noqa: E731
-        particles(u).exp() * (particles(u) - particles.each(each + 0.3 * unit(r)))
-    ).sum(-1)
-    assert change(found).mean() > 2 * change(random).mean()
+
+    def change(r: Tensor) -> Tensor:
+        before: Tensor = particles(u)
+        return (before.exp() * (before - particles.each(each + 0.3 * unit(r)))).sum(-1).mean()
+
+    assert change(found) > 2 * change(random)
 
 
 def normalised() -> torch.nn.Module:

@@ -14,7 +14,6 @@ from refprior.methods._fixmatch import pseudo_label_loss
 from refprior.methods._step import Loss, Needs, Step
 from refprior.methods._targets import moved, with_pseudo_labels
 
-
 _RARE = 1e-6  # added to the mean probability of every class
 
 
