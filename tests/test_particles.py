@@ -393,3 +393,100 @@ def test_bad_makers_are_refused_in_words() -> None:
         Particles(lambda: nn.Linear(2, next(sizes)), 2)
     with pytest.raises(ValueError, match=r"execution must be .* got 'vectorized'"):
         Particles(lambda: nn.Linear(2, 2), 2, execution="vectorized")  # type: ignore[arg-type]
+
+
+def moved_statistics(make: Callable[[], nn.Module], execution: Execution = "auto") -> Particles:
+    """Particles in training whose batch norm has seen something else."""
+    particles = Particles(make, 3, seed=5, execution=execution).double()
+    particles(3 * inputs(4) + 1)
+    return particles
+
+
+def copied(particles: Particles) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in particles.state_dict().items()}
+
+
+def gradients(outputs: Tensor, particles: Particles) -> tuple[Tensor | None, ...]:
+    learning = [p for p in particles.network.parameters() if p.requires_grad]
+    return torch.autograd.grad(outputs.square().sum(), learning, allow_unused=True)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("make", MAKERS)
+def test_aside_equals_the_usual_pass_and_leaves_no_trace(
+    make: Callable[[], nn.Module], training: bool, execution: Execution
+) -> None:
+    particles = moved_statistics(make, execution).train(training)
+    before, modules = copied(particles), list(particles.modules())
+    found = particles.aside(inputs())
+    assert all(tensor.equal(before[name]) for name, tensor in particles.state_dict().items())
+    assert list(particles.modules()) == modules
+    expected = particles(inputs())
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(gradients(found, particles), gradients(expected, particles))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("make", [norm_network, norm_first])
+def test_aside_as_in_other_particles(make: Callable[[], nn.Module], execution: Execution) -> None:
+    """The teacher, which is in evaluation, with batch norm as in training; it stays in evaluation."""
+    teacher, student = moved_statistics(make, execution).eval(), Particles(make, 3, execution=execution).double()
+    before = copied(teacher)
+    found = teacher.aside(inputs(), as_in=student)
+    assert not any(module.training for module in teacher.modules())
+    assert all(tensor.equal(before[name]) for name, tensor in teacher.state_dict().items())
+    assert not torch.allclose(found, teacher(inputs()))
+    torch.testing.assert_close(teacher.aside(inputs(), as_in=student.eval()), teacher(inputs()))
+    torch.testing.assert_close(found, teacher.train()(inputs()))
+
+
+def test_aside_as_in_particles_whose_layers_differ() -> None:
+    """One frozen layer is frozen in the other's pass too."""
+    student, teacher = (Particles(norm_network, 2).double() for _ in range(2))
+    student.network.get_submodule("1").eval()
+    teacher.eval()
+    torch.testing.assert_close(teacher.aside(inputs(), as_in=student), teacher(inputs()))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("make", MAKERS)
+def test_each_equals_every_particle_on_its_own_inputs(
+    make: Callable[[], nn.Module], training: bool, execution: Execution
+) -> None:
+    particles = moved_statistics(make, execution).train(training)
+    own = torch.stack([inputs(), 2 * inputs() - 1, inputs().flip(0)])
+    before = copied(particles)
+    found = particles.each(own)
+    assert all(tensor.equal(before[name]) for name, tensor in particles.state_dict().items())
+    alone = [particles.particle(k).train(training)(own[k]).log_softmax(-1) for k in range(3)]
+    torch.testing.assert_close(found, torch.stack(alone))
+    (own_gradient,) = torch.autograd.grad(particles.each(own.requires_grad_()).square().sum(), own)
+    assert own_gradient.abs().amax((1, 2, 3, 4)).min() > 0
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_each_of_the_same_inputs_is_the_usual_pass(make: Callable[[], nn.Module]) -> None:
+    particles = moved_statistics(make)
+    found, expected = particles.each(inputs().expand(3, -1, -1, -1, -1)), particles(inputs())
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(gradients(found, particles), gradients(expected, particles))
+
+
+def test_each_falls_back_to_the_loop_as_the_usual_pass_does(caplog: pytest.LogCaptureFixture) -> None:
+    particles = Particles(Recurrent, 2).double()
+    own = torch.stack([inputs(), inputs().flip(0)])
+    found = particles.each(own)
+    assert particles.execution == "loop"
+    assert caplog.messages[0].startswith("particles run one after another, because torch.vmap cannot run")
+    torch.testing.assert_close(found[1], particles.particle(1)(own[1]).log_softmax(-1))
+
+
+def test_a_pass_as_in_training_falls_back_though_evaluation_was_vectorised() -> None:
+    """The teacher was tried in evaluation only; its pass as in training meets the `if`."""
+    teacher, student = (Particles(partial(Undecided, late=True), 2, seed=1).double() for _ in range(2))
+    teacher.eval()(inputs())
+    before = teacher.execution
+    assert teacher.aside(inputs(), as_in=student).shape == (2, 6, 5)
+    assert (before, teacher.execution) == ("vectorised", "loop")

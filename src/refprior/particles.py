@@ -15,6 +15,7 @@ copies or transposes. That is what makes thousands of particles affordable.
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy, deepcopy
 from typing import Literal, cast
 
@@ -85,15 +86,12 @@ class Particles(nn.Module):
 
         as_in: particles of the same kind, whose layers say whether they are in training; None: these particles.
         """
-        return self._log_p(self._call(_without_trace(self.network, (as_in or self).network), x))
+        with _modes_of(self.network, (as_in or self).network):
+            return self._log_p(self._call(self.network, x, trace=False))
 
     def each(self, x: Tensor) -> Tensor:
         """log p(y | x_k, w_k) of inputs that every particle has for itself, no trace left: (K, B, ...) -> (K, B, C)."""
-        network = _without_trace(self.network, self.network)
-        if self.execution == "loop":
-            return self._log_p(_loop(network, x.unbind()))
-        call = torch.vmap(lambda state, x: _call(network, state, x), randomness="different")
-        return self._log_p(call(dict(_tensors(network)), x))
+        return self._log_p(self._call(self.network, x, own=True, trace=False))
 
     def features(self, x: Tensor) -> Tensor:
         """What the output layer of every particle sees: (B, ...) -> (K, B, F)."""
@@ -111,29 +109,35 @@ class Particles(nn.Module):
         logits = logits.float() if logits.element_size() < 4 else logits
         return logits.mT.log_softmax(-2).mT
 
-    def _call(self, network: nn.Module, x: Tensor) -> Tensor:
-        """All particles of a stacked network: (B, ...) -> (K, B, outputs)."""
+    def _call(self, network: nn.Module, x: Tensor, own: bool = False, trace: bool = True) -> Tensor:
+        """All particles of a stacked network: (B, ...) -> (K, B, outputs).
+
+        own: each particle has its own inputs, (K, B, ...). trace: what the pass writes into buffers stays there.
+        """
         # vmap needs weights to vectorise over; the layers before a single linear one have none.
         weights = next(_tensors(network), None) is not None
-        if self.execution == "loop" or not weights:
-            return _loop(network, [x] * self.count)
-        return self._try_vectorised(network, x) if self.training in self._untried else _vectorised(network, x)
+        # Convolutions of inputs that are not shared gain nothing by it, and vmap cannot lay such inputs out anew.
+        if self.execution == "loop" or not weights or (own and convolves(network)):
+            return _loop(network, x.unbind() if own else [x] * self.count, trace)
+        run = self._try_vectorised if network.training in self._untried else _vectorised
+        return run(network, x, own, trace)
 
-    def _try_vectorised(self, network: nn.Module, x: Tensor) -> Tensor:
+    def _try_vectorised(self, network: nn.Module, x: Tensor, own: bool, trace: bool) -> Tensor:
         """The first vectorised call, or the loop from then on if vmap cannot run the network: an LSTM, an `if`."""
         drawn = torch.get_rng_state()
         try:
-            outputs = _vectorised(network, x)
+            outputs = _vectorised(network, x, own, trace)
         except (RuntimeError, NotImplementedError) as error:
             torch.set_rng_state(drawn)
-            outputs = _loop(network, [x] * self.count)  # what is wrong with the network itself is said here
+            # What is wrong with the network itself is said here.
+            outputs = _loop(network, x.unbind() if own else [x] * self.count, trace)
             self.execution = "loop"
             log.warning(
                 "particles run one after another, because torch.vmap cannot run their network (%s); "
                 "execution='loop' says that it is meant",
                 in_short(error),
             )
-        self._untried.discard(self.training)
+        self._untried.discard(network.training)
         return outputs
 
     def _state(self) -> dict[str, Tensor]:
@@ -165,23 +169,41 @@ def convolves(network: nn.Module) -> bool:
     return any(isinstance(module, _CONVOLUTIONS) for module in network.modules())
 
 
-def _loop(network: nn.Module, inputs: Sequence[Tensor]) -> Tensor:
+def _loop(network: nn.Module, inputs: Sequence[Tensor], trace: bool) -> Tensor:
     """One network after another, each on its own inputs: K of (B, ...) -> (K, B, outputs)."""
     # One unbind has one gradient, where K slices would have K of the size of all particles. What it gives are
     # views: batch norm's in-place updates of its statistics reach the stacked buffers.
-    state = {name: tensor.unbind() for name, tensor in _tensors(network)}
+    state = {name: tensor.unbind() for name, tensor in _passed(network, trace).items()}
     return torch.stack([_call(network, {n: t[k] for n, t in state.items()}, x) for k, x in enumerate(inputs)])
 
 
-def _vectorised(network: nn.Module, x: Tensor) -> Tensor:
-    layers, rest = _leading_layers(network, x)
+def _vectorised(network: nn.Module, x: Tensor, own: bool, trace: bool) -> Tensor:
+    layers, rest = ([], network) if own else _leading_layers(network, x)
     if layers:
         x = _batch_last(layers, x)
     if rest is None:
         return x
-    dims = (0, 0 if layers else None)
+    dims = (0, 0 if layers or own else None)
     call = torch.vmap(lambda state, x: _call(rest, state, x), in_dims=dims, randomness="different")
-    return call(dict(_tensors(rest)), x)
+    return call(_passed(rest, trace), x)
+
+
+def _passed(network: nn.Module, trace: bool) -> dict[str, Tensor]:
+    """What a pass is given, by place; without a trace it writes into copies of the buffers."""
+    return {n: t if trace or isinstance(t, nn.Parameter) else t.clone() for n, t in _tensors(network)}
+
+
+@contextmanager
+def _modes_of(network: nn.Module, other: nn.Module) -> Iterator[None]:
+    """Every layer in training or in evaluation as that of another network of the same kind, for a while."""
+    before = [(module, module.training) for module in network.modules()]
+    try:
+        for (module, _), like in zip(before, other.modules(), strict=True):
+            module.training = like.training
+        yield
+    finally:
+        for module, training in before:
+            module.training = training
 
 
 def _without_layer(network: nn.Module, path: Sequence[str]) -> nn.Module:
@@ -190,18 +212,6 @@ def _without_layer(network: nn.Module, path: Sequence[str]) -> nn.Module:
         return nn.Identity()
     copied = copy(network)
     copied._modules = {**network._modules, path[0]: _without_layer(network.get_submodule(path[0]), path[1:])}
-    return copied
-
-
-def _without_trace(network: nn.Module, as_in: nn.Module) -> nn.Module:
-    """The same network, its parameters shared, with buffers of its own: what a pass writes there is gone after it."""
-    copied = copy(network)
-    copied._buffers = {name: None if b is None else b.clone() for name, b in network._buffers.items()}
-    copied._modules = {
-        name: None if module is None else _without_trace(module, as_in.get_submodule(name))
-        for name, module in network._modules.items()
-    }
-    copied.training = as_in.training
     return copied
 
 

@@ -1,14 +1,20 @@
-"""Many runs at once: their processes end with the one that started them."""
+"""Many runs at once: their processes end with the one that started them; and what `method=all` is."""
 
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from refprior.methods import Contrastive, FixMatch, MixMatch, Mixup
+from refprior.recipes import digits_ssl
+from refprior.recipes._sweep import cells
+from refprior.training import Recipe, load
 from refprior.training import _folder as folder
-from refprior.training import load
 
 
 def processes_of(session: int) -> list[int]:
@@ -47,3 +53,50 @@ def test_the_workers_of_a_killed_sweep_save_their_cells_and_end(tmp_path: Path) 
         assert load(cell).step > 0  # saved on the way out: no checkpoint was due yet
         with folder.locked(cell):
             pass
+
+
+FEW_LABELS = ["Dash", "FixMatch", "FlexMatch", "FreeMatch", "MeanTeacher", "MixMatch", "Mixup", "ReferencePrior"]
+FEW_LABELS += ["SoftMatch", "Supervised", "UDA", "VAT"]
+
+
+def all_methods(**settings: str) -> list[Recipe]:
+    return [cell.named().recipe for cell in cells("digits_ssl", {"steps": "2", **settings, "method": "all"}, [0])]
+
+
+def test_all_methods_are_those_of_few_labels_and_self_match() -> None:
+    recipes = all_methods()
+    assert sorted(type(r.method).__name__ for r in recipes if r.start is None) == FEW_LABELS
+    (self_match,) = [r for r in recipes if r.start is not None]
+    assert (self_match.method, self_match.head) == (FixMatch(), "new")
+    assert self_match.start is not None
+    assert self_match.start.method == Contrastive()
+
+
+def test_mixup_and_mixmatch_have_adam_as_published_and_the_others_what_the_recipe_has() -> None:
+    usual = digits_ssl().optimiser
+    for recipe in all_methods():
+        adam = isinstance(recipe.method, Mixup | MixMatch)
+        expected = replace(usual, kind="adamw", learning_rate=0.002, decay=0.02, schedule="constant")
+        assert recipe.optimiser == (expected if adam else usual)
+
+
+@pytest.mark.parametrize("order", [("optimiser.learning_rate", "method"), ("method", "optimiser.learning_rate")])
+def test_what_is_set_by_name_holds_for_all_methods(order: tuple[str, ...]) -> None:
+    values = {"method": "all", "optimiser.learning_rate": "0.007"}
+    chosen = cells("digits_ssl", {name: values[name] for name in order}, [0])
+    assert {cell.named().recipe.optimiser.learning_rate for cell in chosen} == {0.007}
+    assert {cell.named().recipe.optimiser.kind for cell in chosen} == {"sgd", "adamw"}
+
+
+def test_all_methods_after_pretraining() -> None:
+    recipes = all_methods(pretraining="contrastive")
+    assert len(recipes) == len(FEW_LABELS)
+    assert all(r.start is not None and r.start.method == Contrastive() for r in recipes)
+
+
+def own(seed: int = 0) -> Recipe:
+    return replace(digits_ssl(seed=seed), particles=2)
+
+
+def test_a_recipe_without_pretraining_has_no_self_match() -> None:
+    assert len(cells(own, {"method": "all"}, [0])) == len(FEW_LABELS)

@@ -34,7 +34,7 @@ def test_sgd_scales_rate_and_decay_by_the_particles() -> None:
     assert optimiser.param_groups[1]["lr"] == pytest.approx(0.06)
 
 
-@pytest.mark.parametrize("kind", ["sgd", "adam"])
+@pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
 def test_particles_learn_as_they_would_alone(kind: str) -> None:
     """Three steps of the mean loss of K particles move each as three steps of its own loss."""
     together = Particles(lambda: nn.Linear(3, 2), 4, seed=1)
@@ -50,6 +50,21 @@ def test_particles_learn_as_they_would_alone(kind: str) -> None:
             optimiser.step()
     one, other = (p.network.get_parameter("weight") for p in (together, wrapped))
     torch.testing.assert_close(one[2], other[0], atol=2e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_step_of_adam_with_decoupled_decay_by_hand(count: int) -> None:
+    """The first step of Adam is the sign of the gradient; weights also shrink by rate · decay, whatever K is."""
+    particles = Particles(lambda: nn.Linear(3, 2), count, seed=1)
+    weight = particles.network.get_parameter("weight")
+    before, optimiser = weight.detach().clone(), Optimiser(kind="adamw", learning_rate=0.01, decay=0.3).build(particles)
+    assert isinstance(optimiser, torch.optim.AdamW)
+    particles(torch.randn(5, 3, generator=torch.Generator().manual_seed(0)))[:, :, 0].mean().backward()
+    assert weight.grad is not None
+    optimiser.step()
+    expected = before * (1 - 0.01 * 0.3) - 0.01 * weight.grad.sign()
+    torch.testing.assert_close(weight.detach(), expected, atol=1e-6, rtol=0)
+    assert optimiser.param_groups[0]["lr"] == 0.01
 
 
 def test_norms_and_prior_are_not_decayed_but_the_bias_of_the_head_is() -> None:

@@ -19,7 +19,7 @@ class Contrastive:
 
     The network's output layer is replaced by a projection head of two layers, which the next stage drops: give that
     stage `start=` this recipe and `head="new"`. `rp.recipes.pretrained` does it. SelfMatch published no code: the
-    constants are SimCLR's.
+    temperature is SimCLR's for CIFAR-10, the size of the head our own choice.
 
     >>> import refprior as rp
     >>> rp.methods.Contrastive().needs.view_names

@@ -22,7 +22,8 @@ class Dash:
     """Dash (Xu et al. 2021), any number of particles, each with a limit of its own.
 
     The original's lengths, a supervised warm-up of 2,048 steps and a decay every 10 of 1,024 epochs, are shares of
-    training here. The first limit is the mean loss of unlabelled inputs after the warm-up; no held-out part is used.
+    training here. The first limit is the mean loss of the first unlabelled batch after the warm-up; no held-out part
+    is used.
 
     >>> import refprior as rp
     >>> rp.methods.Dash().needs.views

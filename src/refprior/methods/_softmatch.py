@@ -14,6 +14,8 @@ from refprior.methods._fixmatch import pseudo_label_loss
 from refprior.methods._step import Loss, Needs, Step
 from refprior.methods._targets import moved, with_pseudo_labels
 
+_RARE = 1e-6  # added to the mean probability of every class
+
 
 @dataclass(frozen=True)
 class SoftMatch:
@@ -61,14 +63,17 @@ def first_moments(weak: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def aligned(log_p: Tensor, marginal: Tensor) -> Tensor:
-    """log of p(y) / p̄(y), normalised: uniform alignment, SoftMatch eq. 10: (K, n, C), (K, C) -> (K, n, C)."""
-    return (finite(log_p) - finite(marginal.log()).unsqueeze(1)).log_softmax(-1)
+    """log of p(y) / p̄(y), normalised: uniform alignment, SoftMatch eq. 10: (K, n, C), (K, C) -> (K, n, C).
+
+    p̄ is a little above 0 as in the original, so that a class that nothing has does not take over.
+    """
+    return (finite(log_p) - (marginal.unsqueeze(1) + _RARE).log()).log_softmax(-1)
 
 
 def truncated_gaussian(confidence: Tensor, centre: Tensor, variance: Tensor, widths: float) -> Tensor:
-    """exp(-(min(p - μ, 0))² / (2 σ² / widths²)), SoftMatch eq. 7: (K, n), (K,), (K,) -> (K, n)."""
-    below = (confidence - centre.unsqueeze(1)).clamp_max(0)
-    return torch.exp(-below.square() * widths**2 / (2 * variance.unsqueeze(1)))
+    """exp(-(min(p - μ, 0))² / (2 σ² / widths²)), SoftMatch eq. 7, a step if σ = 0: (K, n), (K,), (K,) -> (K, n)."""
+    below = confidence - centre.unsqueeze(1)
+    return torch.where(below < 0, torch.exp(-below.square() * widths**2 / (2 * variance.unsqueeze(1))), 1)
 
 
 _DEFAULT = SoftMatch()

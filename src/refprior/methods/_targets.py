@@ -37,6 +37,7 @@ def moved(before: Tensor, seen: Tensor, decay: float) -> Tensor:
 
 def shares_of_mixing(count: int, beta: float, like: Tensor, generator: torch.Generator | None) -> Tensor:
     """max(λ, 1 - λ) of λ ~ Beta(β, β), one per input, MixMatch eq. 8 and 9: (n,)."""
+    # torch.distributions takes no generator.
     concentration = torch.full((count, 2), beta, dtype=like.dtype, device=like.device)
     return torch._sample_dirichlet(concentration, generator=generator).amax(-1)
 

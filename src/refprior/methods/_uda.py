@@ -59,9 +59,10 @@ class UDA:
 
 
 def annealed_cross_entropy(log_p: Tensor, y: Tensor, limit: float) -> Tensor:
-    """-log p(y) of labels with p(y) ≤ η_t, 0 of the others: (K, b, C), (b,) -> (K, b)."""
+    """The mean of -log p(y) over the labels with p(y) ≤ η_t, 0 without any: (K, b, C), (b,) -> (K,)."""
     log_y = log_likelihood(log_p, y)
-    return -torch.where(log_y.detach() <= math.log(limit), log_y, 0)
+    teaches = log_y.detach() <= math.log(limit)
+    return -torch.where(teaches, log_y, 0).sum(1) / teaches.sum(1).clamp_min(1)
 
 
 _DEFAULT = UDA()
@@ -88,7 +89,7 @@ def uda(
     """
     log_prior = uniform(len(labelled), labelled) if log_prior is None else log_prior
     limit = settings.limit(progress, labelled.shape[-1])
-    likelihood = average(annealed_cross_entropy(labelled, y, limit), log_prior).mean()
+    likelihood = average(annealed_cross_entropy(labelled, y, limit), log_prior)
     used = confident(weak, settings.threshold)
     targets = sharpen(weak.detach(), settings.temperature).exp()
     unlabelled = average(soft_divergence(targets, strong) * used, log_prior).mean()

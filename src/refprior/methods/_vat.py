@@ -50,7 +50,8 @@ class VAT:
         start = torch.randn(own.shape[1:], dtype=u.dtype, device=u.device, generator=step.generator).expand_as(own)
         length = self.radius * u.flatten(1).square().sum(1).mean().sqrt()
         perturbed = step.each(own + length * worst_direction(step.each, own, start))
-        labelled, clean = step.predict(step.batch.labelled, u)
+        (labelled,) = step.predict(step.batch.labelled)
+        clean = (step.aside or step.student)(u)  # alone, as what it is compared with: batch norm sees the others
         log_prior = step.log_prior.detach()
         return vat(labelled, step.batch.labels, clean, perturbed, log_prior, self, progress=step.progress)
 

@@ -79,7 +79,7 @@ def sweep(
     recipe: a name, `file.py:function`, or a function that returns a recipe and takes a seed. Cells that are done are
     not trained again, so that the same call goes on after an interruption. own: your own data for all of them.
     `method=all` is every method that learns from few labels, with Adam where its original has it, and SelfMatch where
-    the recipe knows `pretraining`.
+    the recipe knows `pretraining`; settings of the optimiser or `pretraining` that you give hold for all of them.
 
     >>> import refprior as rp
     >>> settings = {"steps": "2", "method": "FixMatch,Supervised"}
@@ -94,24 +94,26 @@ def cells(
     recipe: Function, settings: Mapping[str, str], seeds: Sequence[int], own: OwnData | None = None
 ) -> list[Cell]:
     """All combinations of the comma-separated values, each checked before anything is trained."""
-    values = [_choices(recipe, name, str(text)) for name, text in settings.items()]
+    values = [_choices(recipe, name, settings) for name in settings]
     return _checked([Cell(recipe, _joined(chosen), seed, own) for chosen in product(*values) for seed in seeds])
 
 
-def _choices(recipe: Function, name: str, text: str) -> list[dict[str, str]]:
-    """What one setting is to be, one after another; `method=all` is every method that learns from few labels."""
-    if (name, text) != ("method", "all"):
-        return [{name: value} for value in _values(text)]
-    alone = [{"method": method, **(_ADAM if method in _WITH_ADAM else {})} for method in few_label_methods()]
+def _choices(recipe: Function, name: str, settings: Mapping[str, str]) -> list[dict[str, str]]:
+    """What one setting is to be, one after another; `method=all` is every method that learns from few labels, with
+    what belongs to it unless that is set as well."""
+    if (name, settings[name]) != ("method", "all"):
+        return [{name: value} for value in _values(str(settings[name]))]
+    adam = {key: value for key, value in _ADAM.items() if key not in settings}
+    alone = [{"method": method, **(adam if method in _WITH_ADAM else {})} for method in few_label_methods()]
     takes = inspect.signature(find(recipe) if isinstance(recipe, str) else recipe).parameters
     self_match = [{"method": "FixMatch", "pretraining": "contrastive"}]
-    return alone + (self_match if "pretraining" in takes else [])
+    return alone + (self_match if "pretraining" in takes and "pretraining" not in settings else [])
 
 
 def few_label_methods() -> list[str]:
     """The names of the methods that need labels of the task and no source."""
     made = {name: getattr(methods, name) for name in methods.__all__ if hasattr(getattr(methods, name), "needs")}
-    needs = {name: make().needs for name, make in made.items() if name not in ("Method",)}
+    needs = {name: make().needs for name, make in made.items() if name != "Method"}
     return [name for name, need in needs.items() if need.labels and not need.source]
 
 
