@@ -30,7 +30,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from refprior.data import Task, task_from_arrays
 from refprior.methods import Batch, Loss, ReferencePrior, Step
-from refprior.recipes._images import cifar10_ssl
+from refprior.recipes import cifar10_ssl
 from refprior.training import Recipe
 from refprior.training._loop import State, begin, differentiate, draw, update
 

@@ -3,7 +3,8 @@
 `override` changes settings of a recipe by their dotted names, `sweep` trains all combinations of some.
 """
 
-from refprior.recipes._images import cifar10_ssl, cifar10_ssl_small, digits_ssl, fashion_ssl, mnist_ssl, pretrained
+from refprior.recipes._cifar10 import cifar10_ssl
+from refprior.recipes._images import cifar10_ssl_small, digits_ssl, fashion_ssl, mnist_ssl, pretrained
 from refprior.recipes._manifold import mnist_manifold
 from refprior.recipes._named import RECIPES, Named, named
 from refprior.recipes._own_data import OwnData, with_data

@@ -1,6 +1,5 @@
-"""Semi-supervised recipes on image data sets: the paper's main application, full size and in small."""
+"""Semi-supervised recipes on image data sets, small enough for a CPU."""
 
-import math
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -8,13 +7,11 @@ from typing import Literal
 from refprior._checks import one_of
 from refprior.data import FewLabels
 from refprior.methods import Contrastive, Method, ReferencePrior
-from refprior.networks import SmallCNN, WideResNet
-from refprior.training import EPOCH, Optimiser, Recipe
-from refprior.views import FlipCrop, RandAugment, default_views
+from refprior.networks import SmallCNN
+from refprior.training import Optimiser, Recipe
+from refprior.views import default_views
 
-Preset = Literal["paper", "authors_code"]
 Pretraining = Literal["none", "contrastive"]
-ADAM = Optimiser(kind="adamw", learning_rate=0.002, decay=0.02, schedule="constant")  # of Mixup and MixMatch
 
 
 def pretrained(recipe: Recipe, method: Method | None = None, steps: int | None = None) -> Recipe:
@@ -36,7 +33,8 @@ def pretrained(recipe: Recipe, method: Method | None = None, steps: int | None =
     return replace(recipe, start=first, head="new")
 
 
-def _after(pretraining: Pretraining, recipe: Recipe) -> Recipe:
+def after(pretraining: Pretraining, recipe: Recipe) -> Recipe:
+    """The recipe alone, or after contrastive pretraining."""
     one_of("pretraining", pretraining, ("none", "contrastive"))
     return recipe if pretraining == "none" else pretrained(recipe)
 
@@ -66,7 +64,7 @@ def digits_ssl(labels: int = 50, seed: int = 0, pretraining: Pretraining = "none
         evaluate_every=50,
         seed=seed,
     )
-    return _after(pretraining, recipe)
+    return after(pretraining, recipe)
 
 
 def mnist_ssl(labels: int = 50, seed: int = 0, pretraining: Pretraining = "none") -> Recipe:
@@ -95,7 +93,7 @@ def mnist_ssl(labels: int = 50, seed: int = 0, pretraining: Pretraining = "none"
         evaluate_every=250,
         seed=seed,
     )
-    return _after(pretraining, recipe)
+    return after(pretraining, recipe)
 
 
 def fashion_ssl(labels: int = 50, seed: int = 0, pretraining: Pretraining = "none") -> Recipe:
@@ -116,7 +114,7 @@ def fashion_ssl(labels: int = 50, seed: int = 0, pretraining: Pretraining = "non
         weak=weak,
         strong=strong,
     )
-    return _after(pretraining, recipe)
+    return after(pretraining, recipe)
 
 
 def cifar10_ssl_small(labels: int = 250, seed: int = 0, pretraining: Pretraining = "none") -> Recipe:
@@ -145,42 +143,4 @@ def cifar10_ssl_small(labels: int = 250, seed: int = 0, pretraining: Pretraining
         evaluate_every=500,
         seed=seed,
     )
-    return _after(pretraining, recipe)
-
-
-def cifar10_ssl(
-    labels: int = 250, seed: int = 0, preset: Preset = "paper", pretraining: Pretraining = "none"
-) -> Recipe:
-    """The paper's main experiment, tab:cifar10_ssl: WRN-28-2, K = 4, order 2, batches of 64 + 448.
-
-    preset: `paper`, its text: 200 epochs, 448 tuples, all three tricks of tab:app:ablation2, cosine with warm-up (its
-    length, an epoch, is our choice), LeakyReLU. `authors_code`: 250 epochs, 448 images in tuples, 7/16 of a cosine,
-    ReLU in the blocks. Where the text is silent (initial head, cutout, draws of labelled images) both are as the code.
-
-    The paper, EMA: 85.45 ± 2.12 (50 labels), 88.53 ± 0.67 (100), 92.13 ± 0.39 (250), 92.94 ± 0.22 (500), 93.48 ± 0.24
-    (1000). The authors' released log, their configuration with 250 labels, seed 0, 250 epochs, by the mean of logits:
-    EMA 93.36, raw 92.58, raw particles 85.65, 86.82, 84.60, 69.47: the target for `authors_code`. `refprior report`
-    prints these beside runs of this recipe, from `rp.report.PUBLISHED`, and its other tables for the settings that make
-    them: without EMA (tab:app:ema), method.order (tab:app:order), particles (tab:app:particles), method.jensen and
-    others (tab:app:ablation2). Not run to the end here: it takes days on a CPU (`--dry-run`).
-
-    >>> import refprior as rp
-    >>> rp.recipes.cifar10_ssl(preset="authors_code").steps == 250 * 1024
-    True
-    """
-    paper, weak = preset == "paper", FlipCrop()
-    recipe = Recipe(
-        task=FewLabels("cifar10", labels=labels, seed=seed),
-        network=partial(WideResNet, shape=(3, 32, 32), classes=10, slope=0.1 if paper else 0.0, head_init="torch"),
-        method=ReferencePrior(threshold=0.95) if paper else ReferencePrior.authors_code(),
-        steps=(200 if paper else 250) * EPOCH,
-        labelled_copies=math.ceil(64 * EPOCH / max(1, labels)),  # an epoch of them is shuffled
-        unlabelled_unit="tuples" if paper else "images",
-        weak=weak,
-        strong=RandAugment(weak, hole="rectangle"),
-        optimiser=Optimiser(warmup=EPOCH) if paper else Optimiser(schedule="seven_sixteenths"),
-        precision="bfloat16",
-        evaluate_every=10 * EPOCH,
-        seed=seed,
-    )
-    return _after(pretraining, recipe)
+    return after(pretraining, recipe)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from refprior._words import in_short
-from refprior.recipes._images import cifar10_ssl, cifar10_ssl_small, digits_ssl, fashion_ssl, mnist_ssl
+from refprior.recipes._cifar10 import cifar10_ssl
+from refprior.recipes._images import cifar10_ssl_small, digits_ssl, fashion_ssl, mnist_ssl
 from refprior.recipes._manifold import mnist_manifold
 from refprior.recipes._own_data import Classes, OwnData, adapted, replaced
 from refprior.recipes._settings import check_name, override, parse, paths, refuse

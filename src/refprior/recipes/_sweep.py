@@ -15,13 +15,11 @@ from pathlib import Path
 from refprior import methods
 from refprior._checks import whole_number
 from refprior._words import in_short
-from refprior.recipes._images import ADAM
+from refprior.recipes._cifar10 import ADAM, ADAM_METHODS
 from refprior.recipes._named import Named, find, folder_name, named
 from refprior.recipes._own_data import OwnData
 from refprior.training import Recipe, train
 
-# Mixup and MixMatch have Adam as published; their weights are far too large for the learning rates of SGD.
-_WITH_ADAM = ("MixMatch", "Mixup")
 _ADAM = {f"optimiser.{name}": str(getattr(ADAM, name)) for name in ("kind", "learning_rate", "decay", "schedule")}
 _TO_SAVE = 10.0  # seconds that a process without its parent has for its last checkpoint
 
@@ -104,7 +102,7 @@ def _choices(recipe: Function, name: str, settings: Mapping[str, str]) -> list[d
     if (name, settings[name]) != ("method", "all"):
         return [{name: value} for value in _values(str(settings[name]))]
     adam = {key: value for key, value in _ADAM.items() if key not in settings}
-    alone = [{"method": method, **(adam if method in _WITH_ADAM else {})} for method in few_label_methods()]
+    alone = [{"method": method, **(adam if method in ADAM_METHODS else {})} for method in few_label_methods()]
     takes = inspect.signature(find(recipe) if isinstance(recipe, str) else recipe).parameters
     self_match = [{"method": "FixMatch", "pretraining": "contrastive"}]
     return alone + (self_match if "pretraining" in takes and "pretraining" not in settings else [])

@@ -1,11 +1,13 @@
-"""cifar10_ssl: each preset is the paper's text or the authors' code, setting by setting."""
+"""cifar10_ssl: each preset is the paper's text or the authors' code, setting by setting, or a row of its table."""
 
+import pytest
 import torch
 
 from refprior.data._stream import Stream
 from refprior.methods import ReferencePrior
 from refprior.networks import WideResNet
 from refprior.recipes import named
+from refprior.report import PUBLISHED
 from refprior.training import Optimiser, Recipe
 from refprior.views import FlipCrop, RandAugment
 
@@ -45,3 +47,42 @@ def test_labelled_images_are_drawn_from_an_epoch_of_copies() -> None:
     drawn = Stream(50, torch.Generator().manual_seed(0), recipe.labelled_copies)
     different = [len(drawn.take(64).unique()) for _ in range(300)]
     assert 35.8 < sum(different) / 300 < 36.8
+
+
+ROWS = {
+    "mixup": "Mixup",
+    "vat": "VAT",
+    "mean_teacher": "Mean Teacher",
+    "mixmatch": "MixMatch",
+    "fixmatch": "FixMatch (RA)",
+    "fixmatch_cta": "FixMatch (CTA)",
+    "dash": "DASH (RA)",
+    "dash_cta": "DASH (CTA)",
+    "selfmatch": "SelfMatch",
+    "flexmatch": "FlexMatch",
+}
+
+
+def test_every_other_row_of_the_table_is_a_preset() -> None:
+    printed = [row.name for row in PUBLISHED["cifar10_ssl"] if row.table == "tab:cifar10_ssl"]
+    assert set(ROWS.values()) | {"Deep Reference Prior"} == set(printed)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_has_the_settings_that_its_method_was_published_with(name: str) -> None:
+    recipe = preset(name, labels="1000")
+    wanted = next(row.settings for row in PUBLISHED["cifar10_ssl"] if row.name == ROWS[name])
+    assert type(recipe.method).__name__ == wanted["method"]
+    assert type(recipe.strong).__name__ == wanted.get("strong", "RandAugment")
+    assert (recipe.particles, recipe.steps, recipe.ema, recipe.labelled_batch) == (1, 2**20, 0.999, 64)
+    assert recipe.task.labelled_in_pool  # type: ignore[union-attr]
+    adam = name in ("mixup", "vat", "mean_teacher", "mixmatch")
+    assert recipe.unlabelled_batch == (64 if adam else 448)
+    assert recipe.optimiser.kind == ("adamw" if adam else "sgd")
+    assert not recipe.optimiser.decay_biases
+    assert (recipe.start is not None) == (name == "selfmatch")
+
+
+def test_a_preset_that_does_not_exist_is_refused_in_words() -> None:
+    with pytest.raises(ValueError, match=r"preset must be .*'fixmatch_cta'.*, got 'fixmatch_ra'"):
+        preset("fixmatch_ra")
