@@ -196,6 +196,7 @@ def test_arguments_of_the_recipe_and_settings_inside_it() -> None:
         recipe="digits_ssl",
         arguments={"seed": 2, "labels": 70},
         settings={"method.alpha": "0.3", "network.width": "4"},
+        defaults={"pretraining": "none"},
     )
 
 

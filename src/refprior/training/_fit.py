@@ -98,7 +98,9 @@ def check_distinct(particles: Particles) -> None:
     weights = [p.detach() for p in particles.network.parameters()]
     if particles.count == 1 or not weights:
         return
-    same = torch.stack([(w[1:] == w[0]).reshape(len(w) - 1, -1).all(1) for w in weights]).all(0)  # as the first: (K - 1,)
+    same = torch.stack([(w[1:] == w[0]).reshape(len(w) - 1, -1).all(1) for w in weights]).all(
+        0
+    )  # as the first: (K - 1,)
     if same.any():
         raise ValueError(
             f"{int(same.sum()) + 1} of {particles.count} particles begin with the same weights and stay equal: "
