@@ -188,23 +188,42 @@ ARGUMENTS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", few_label_methods())
-def test_impossible_classes_have_finite_losses_and_gradients(name: str) -> None:
-    function, logits, arguments = loss_function(name), [], {}
-    for number, parameter in enumerate(inspect.signature(function).parameters.values()):
+def given(name: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """What a loss function is called with, by name, and the logits that it depends on."""
+    arguments: dict[str, Any] = {}
+    logits: dict[str, Tensor] = {}
+    for number, (key, parameter) in enumerate(inspect.signature(loss_function(name)).parameters.items()):
         if parameter.default is not inspect.Parameter.empty:
             continue
-        if parameter.name in ARGUMENTS:
-            arguments[parameter.name] = ARGUMENTS[parameter.name]()
-            continue
-        logits.append(impossible(number, LABELLED if parameter.name == "labelled" else UNLABELLED))
-        arguments[parameter.name] = logits[-1].log_softmax(-1)
-    if name == "ReferencePrior":
-        arguments["log_prior"] = torch.full((K,), -math.log(K), dtype=torch.float64)
-    total = function(**arguments).total
+        if key in ARGUMENTS:
+            arguments[key] = ARGUMENTS[key]()
+        else:
+            logits[key] = impossible(number, LABELLED if key == "labelled" else UNLABELLED)
+            arguments[key] = logits[key].log_softmax(-1)
+    return arguments, logits
+
+
+@pytest.mark.parametrize("name", few_label_methods())
+def test_impossible_classes_have_finite_losses_and_gradients(name: str) -> None:
+    arguments, logits = given(name)
+    total = loss_function(name)(**arguments).total
     assert total.isfinite()
-    for gradient in torch.autograd.grad(total, logits, allow_unused=True):
+    for gradient in torch.autograd.grad(total, list(logits.values()), allow_unused=True):
         assert gradient is None or gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("name", few_label_methods())
+def test_no_gradient_goes_through_what_teaches(name: str) -> None:
+    """Weak views, guesses, the teacher, and weights made of them."""
+    arguments, logits = given(name)
+    teaching = {key: tensor for key, tensor in logits.items() if key in ("weak", "teacher")}
+    for key in ("guesses", "weights"):
+        if key in arguments:
+            teaching[key] = arguments[key] = arguments[key].requires_grad_()
+    total = loss_function(name)(**arguments).total
+    assert teaching or name in ("Supervised", "VAT")
+    for gradient in torch.autograd.grad(total, [logits["labelled"], *teaching.values()], allow_unused=True)[1:]:
+        assert gradient is None or gradient.abs().max() == 0
 
 
 def test_contrastive_needs_nothing_of_the_labels() -> None:

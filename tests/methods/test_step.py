@@ -1,5 +1,6 @@
 """The contract: names of views, predictions of several inputs at once, heads, terms without gradient."""
 
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -102,6 +103,19 @@ def test_batch_norm_sees_inputs_and_frozen_ones_as_one_batch() -> None:
     make = lambda: nn.Sequential(nn.Flatten(), nn.BatchNorm1d(16), nn.Linear(16, 3))  # noqa: E731
     outputs = step_of(Particles(make, 2), independent=False).predict(first, second, frozen=frozen)
     torch.testing.assert_close(torch.cat(outputs, 1), Particles(make, 2)(torch.cat([first, second, *frozen])))
+
+
+def test_guesses_are_a_pass_of_their_own_without_gradient_and_without_a_trace() -> None:
+    first, second, *_ = inputs()
+    make = lambda: nn.Sequential(nn.Flatten(), nn.BatchNorm1d(16), nn.Linear(16, 3))  # noqa: E731
+    particles, other = Particles(make, 2), Particles(make, 2)
+    step = replace(step_of(particles, independent=False), aside=particles.aside)
+    guesses = step.guess(first, second)
+    assert [tuple(p.shape) for p in guesses] == [(2, 3, 3), (2, 5, 3)]
+    assert not any(p.requires_grad for p in guesses)
+    assert particles.network.get_buffer("1.running_mean").abs().max() == 0
+    torch.testing.assert_close(torch.cat(guesses, 1), other(torch.cat([first, second])))
+    assert step_of(Noted(), independent=True).guess(first)[0].shape == (1, 3, 3)
 
 
 def test_a_batch_is_empty_where_nothing_is_needed() -> None:

@@ -18,7 +18,14 @@ from refprior.methods._targets import moved, with_pseudo_labels
 
 
 class Beliefs(NamedTuple):
-    """What FreeMatch keeps track of: moving averages over batches of weak views."""
+    """What FreeMatch keeps track of: moving averages over batches of weak views.
+
+    >>> import torch
+    >>> import refprior as rp
+    >>> equal = torch.full((4, 10), 0.1)  # four particles, ten classes, before the first batch
+    >>> rp.losses.Beliefs(equal[:, 0], marginal=equal, histogram=equal).confidence
+    tensor([0.1000, 0.1000, 0.1000, 0.1000])
+    """
 
     confidence: Tensor  # (K,) τ_t, of the most probable class
     marginal: Tensor  # (K, C) p̃_t, of the predictions
@@ -29,7 +36,7 @@ class Beliefs(NamedTuple):
 class FreeMatch:
     """FreeMatch (Wang et al. 2023), any number of particles, each with beliefs of its own, kept in the checkpoint.
 
-    fairness is small and chosen by data set in the original: 0.001 is CIFAR-10's.
+    fairness is small and chosen by data set in the original: 0.001 is that of its configuration for CIFAR-10.
 
     >>> import refprior as rp
     >>> rp.methods.FreeMatch()
