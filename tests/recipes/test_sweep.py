@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from refprior.methods import Contrastive, FixMatch, MixMatch, Mixup
+from refprior.methods import VAT, Contrastive, FixMatch, MeanTeacher, MixMatch, Mixup
 from refprior.recipes import digits_ssl
 from refprior.recipes._sweep import cells
 from refprior.training import Recipe, load
@@ -72,10 +72,10 @@ def test_all_methods_are_those_of_few_labels_and_self_match() -> None:
     assert self_match.start.method == Contrastive()
 
 
-def test_mixup_and_mixmatch_have_adam_as_published_and_the_others_what_the_recipe_has() -> None:
+def test_four_methods_have_adam_as_published_and_the_others_what_the_recipe_has() -> None:
     usual = digits_ssl().optimiser
     for recipe in all_methods():
-        adam = isinstance(recipe.method, Mixup | MixMatch)
+        adam = isinstance(recipe.method, Mixup | MixMatch | MeanTeacher | VAT)
         expected = replace(usual, kind="adamw", learning_rate=0.002, decay=0.02, schedule="constant")
         assert recipe.optimiser == (expected if adam else usual)
 
