@@ -56,9 +56,9 @@ def timed(function: Callable[[], Any], repeats: int = 1) -> tuple[Any, float]:
 def row(name: str, solution: Solution, seconds: float, gap: float, limit: float) -> None:
     """One line of the table with its goal."""
     met = "met" if solution.gap <= gap and seconds <= limit else "MISSED"
-    kind = "certified" if solution.atoms_certified else "used"
+    kind = solution.evidence
     print(
-        f"{name:28s} {len(solution.weights):5d} {kind:9s} {solution.information:.12f} "
+        f"{name:28s} {len(solution.weights):5d} {kind:10s} {solution.information:.12f} "
         f"{solution.gap:8.1e} {gap:8.0e} {seconds:9.3f} {limit:7.1f}  {met}",
         flush=True,
     )

@@ -28,8 +28,9 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_coin_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, "coin", "-n", "2")
-    assert out.startswith("3 atoms (certified), information 0.753771802376 nats")
+    assert out.startswith("certified: 3 atoms, information 0.753771802376 nats, gap below 1e-14\n")
     assert "0.441176470588" in out
+    assert out.endswith("number of atoms certified\n")
 
 
 def test_coin_prints_json_and_draws(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -71,12 +72,12 @@ def test_jeffreys_is_below_the_reference_prior(capsys: pytest.CaptureFixture[str
 
 def test_blahut_arimoto_shows_its_slowness(capsys: pytest.CaptureFixture[str]) -> None:
     lines = run(capsys, "blahut-arimoto", "-n", "10", "--points", "101", "--iterations", "100").splitlines()
-    assert lines[0].startswith("not certified: the gap over the grid is 0.00")
+    assert lines[0].startswith("searched: the gap is over the grid")
     assert [int(line.split()[0]) for line in lines[2:]] == [1, 10, 100]
     assert all(len(line.split()[1]) <= 6 for line in lines[2:])  # a gap of 0.005 supports two decimals
     plain = json.loads(run(capsys, "blahut-arimoto", "-n", "2", "--points", "11", "--iterations", "5", "--json"))
     assert len(plain["gap"]) == 5
-    assert plain["certified"] is False
+    assert next(iter(plain.items())) == ("evidence", "searched")
     with pytest.raises(SystemExit, match="3"):
         run(capsys, "blahut-arimoto", "-n", "10", "--points", "101", "--iterations", "100", "--tolerance", "1e-6")
 
@@ -105,7 +106,7 @@ def test_bad_input_is_a_value_error(capsys: pytest.CaptureFixture[str]) -> None:
             run(capsys, *arguments)
 
 
-UNCERTIFIED = [
+UNFINISHED = [
     ("coin", "-n", "3", "--tolerance", "1e-18"),
     ("two-stage", "-m", "3", "-n", "4", "--tolerance", "1e-18"),
     ("poisson", "--amplitude", "9", "--tolerance", "1e-18"),
@@ -113,27 +114,25 @@ UNCERTIFIED = [
 ]
 
 
-@pytest.mark.parametrize("arguments", UNCERTIFIED)
-def test_what_is_not_certified_is_said_first_and_in_the_exit_code(
+@pytest.mark.parametrize("arguments", UNFINISHED)
+def test_what_is_unfinished_is_said_first_and_in_the_exit_code(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         run(capsys, *arguments)
     assert ended.value.code == 3
     first = capsys.readouterr().out.splitlines()[0]
-    assert re.match(r"not certified: the gap is \S+ nats, above the tolerance 1e-18: ", first)
+    assert re.match(r"unfinished: the gap is \S+ nats, above the tolerance 1e-18: ", first)
 
 
-@pytest.mark.parametrize("arguments", UNCERTIFIED)
-def test_json_says_what_is_not_certified_and_why(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize("arguments", UNFINISHED)
+def test_json_says_what_is_unfinished_and_why(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
     with pytest.raises(SystemExit) as ended:
         run(capsys, *arguments, "--json")
     shown = capsys.readouterr()
     plain = json.loads(shown.out)
     assert ended.value.code == 3
-    assert plain["certified"] is False
+    assert next(iter(plain.items())) == ("evidence", "unfinished")
     assert plain["reason"] in shown.err
     assert not re.search(r"\d\.\d{13}", shown.out)  # never more digits than the gap supports
 
@@ -152,18 +151,18 @@ def test_an_infinite_gap_is_valid_json_without_digits(
     with pytest.raises(SystemExit, match="3"):
         run(capsys, "coin", "-n", "3", "--json")
     plain = json.loads(capsys.readouterr().out)
-    assert (plain["certified"], plain["gap"], plain["atoms"]) == (False, None, None)
+    assert (plain["evidence"], plain["gap"], plain["atoms"]) == ("unfinished", None, None)
     assert "infinite" in plain["reason"]
     with pytest.raises(SystemExit, match="3"):
         run(capsys, "coin", "-n", "3")
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("not certified: the gap is infinite")
-    assert len(lines) == 3  # no table of digits that mean nothing
+    assert lines[0].startswith("unfinished: the gap is infinite")
+    assert len(lines) == 4  # no table of digits that mean nothing
 
 
 def test_a_long_two_stage_coin_is_certified_and_symmetric(capsys: pytest.CaptureFixture[str]) -> None:
     plain = json.loads(run(capsys, "two-stage", "-m", "300", "-n", "300", "--json"))
-    assert plain["certified"] is True
+    assert plain["evidence"] == "certified"
     assert plain["information"] == pytest.approx(0.344620917159, abs=1e-11)
     assert plain["weights"] == plain["weights"][::-1]
 

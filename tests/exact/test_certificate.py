@@ -138,7 +138,7 @@ def test_the_gap_is_true_where_atoms_appear_and_split(channel: Channel) -> None:
     assert fine_gap(channel, solution) <= solution.gap + 2e-15
 
 
-@pytest.mark.filterwarnings("ignore:not certified")
+@pytest.mark.filterwarnings("ignore:unfinished")
 def test_the_gap_is_true_where_the_tolerance_is_missed() -> None:
     solution = reference_prior(Gaussian(20.0))
     assert fine_gap(Gaussian(20.0), solution) <= solution.gap + 5e-15

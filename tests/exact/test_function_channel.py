@@ -129,7 +129,7 @@ def test_sums_are_checked_everywhere_not_only_at_the_bounds() -> None:
         reference_prior(Channel.from_function(unnormalised, bounds=(0.0, 1.0), outcomes=[0.0, 1.0]))
 
 
-@pytest.mark.filterwarnings("ignore:not certified")
+@pytest.mark.filterwarnings("ignore:unfinished")
 @pytest.mark.parametrize(
     "p",
     [

@@ -21,7 +21,7 @@ def test_capacity_is_proven_to_1e12(n: int) -> None:
     assert solution.proof is not None
     assert solution.proof.upper - solution.proof.lower <= 1.01e-12
     assert solution.proof.lower - 1e-13 <= solution.information <= solution.proof.upper
-    assert "proven by ball arithmetic" in str(solution)
+    assert "proved by ball arithmetic" in str(solution)
 
 
 def test_the_proven_interval_contains_closed_forms() -> None:

@@ -154,7 +154,7 @@ def test_textbook_channels() -> None:
 def test_a_useless_channel_carries_nothing() -> None:
     solution = reference_prior(Categorical([[0.3, 0.7], [0.3, 0.7]]))
     assert solution.information == pytest.approx(0.0, abs=1e-15)
-    assert solution.gap <= 1e-15
+    assert solution.gap <= 2e-15  # what rounding can hide
 
 
 @settings(max_examples=40, deadline=None)

@@ -136,7 +136,7 @@ def jeffreys(*, tosses: Tosses, json: Json = False) -> None:
     """Information of the coin's Jeffreys prior next to that of its reference prior."""
     from refprior.exact import Coin, reference_prior
     from refprior.exact import jeffreys as jeffreys_prior
-    from refprior.exact._solution import decimals_within
+    from refprior.exact._solution import decimals_within, gap_in_words
 
     with _solving(f"coin of {tosses} tosses"):
         channel = Coin(tosses)
@@ -144,13 +144,16 @@ def jeffreys(*, tosses: Tosses, json: Json = False) -> None:
         best = reference_prior(channel)
     if json:
         plain = best.to_dict()
-        shown = {name: plain[name] for name in ("certified", "reason", "gap")}
+        shown = {name: plain[name] for name in ("evidence", "reason", "gap")}
         _print_json({**shown, "jeffreys": smooth, "reference": plain["information"]})
     else:
-        first = [] if best.certified else [f"not certified: {best.shortfall}"]
         digits = decimals_within(best.gap)
-        print(*first, f"Jeffreys prior   {smooth:.{digits}f} nats", sep="\n")
-        print(f"reference prior  {best.information:.{digits}f} nats")
+        print(f"{best.evidence}: {best.shortfall or gap_in_words(best.gap)}")
+        print(
+            f"Jeffreys prior   {smooth:.{digits}f} nats",
+            f"reference prior  {best.information:.{digits}f} nats",
+            sep="\n",
+        )
     _refuse(best.shortfall, json)
 
 
@@ -171,25 +174,23 @@ def blahut_arimoto(
     with _solving(f"Blahut-Arimoto, at most {iterations} iterations"):
         result = run(Coin(tosses), points, iterations=iterations, tolerance=tolerance)
     reason = None
-    if result.gap[-1] > tolerance:
+    if result.gap[-1] > tolerance > 0:  # without a tolerance nothing was asked for
         after = f"after {len(result.gap)} iterations"
         reason = f"the gap over the grid is {result.gap[-1]:.2g} nats {after}, above the tolerance {tolerance:.2g}"
     digits = [decimals_within(gap) for gap in result.gap]
     if json:
         rounded = [round(float(value), keep) for value, keep in zip(result.information, digits, strict=True)]
         gap = [float(f"{value:.4g}") for value in result.gap]
-        weights = result.weights.round(digits[-1]).tolist() if reason else result.weights.tolist()
-        head = {"certified": reason is None, "reason": reason}
+        weights = result.weights.round(digits[-1]).tolist()
+        head = {"evidence": "unfinished" if reason else "searched", "reason": reason}
         _print_json({**head, "grid": result.grid.tolist(), "weights": weights, "information": rounded, "gap": gap})
     else:
-        if reason:
-            print(f"not certified: {reason}")
+        print(f"unfinished: {reason}" if reason else "searched: the gap is over the grid, not over all w")
         print("iterations  information     gap over the grid")
         for number in sorted({*(10**k for k in range(9) if 10**k < len(digits)), len(digits)}):
             information = f"{result.information[number - 1]:.{digits[number - 1]}f}"
             print(f"{number:10d}  {information:14}  {result.gap[number - 1]:.3e}")
-    if tolerance > 0:  # without one nothing was asked for
-        _refuse(reason, json)
+    _refuse(reason, json)
 
 
 @app.command
@@ -222,11 +223,11 @@ def _proved(solution: Solution) -> Solution:
     try:
         return certify(solution, proof=True)
     except ArithmeticError as error:  # the proof does not go through
-        _end_uncertified(str(error), to_stderr=True)
+        _end_unfinished(str(error), to_stderr=True)
 
 
 def _show(what: str, solve: Callable[[], Solution], output: Output) -> None:
-    """Solve, then draw and print: the body of every command that gives a prior. Exit code 3: it is not certified."""
+    """Solve, then draw and print: the body of every command that gives a prior. Exit code 3: it is unfinished."""
     check_picture(output.plot)
     with _solving(what):
         solution = solve()
@@ -236,6 +237,8 @@ def _show(what: str, solve: Callable[[], Solution], output: Output) -> None:
         _print_json(solution.to_dict())
     else:
         print(solution)
+        number = "certified" if solution.atoms_certified else "not certified: other numbers may do as well"
+        print(f"number of atoms {number}")
     _refuse(solution.shortfall, output.json)
 
 
@@ -252,19 +255,19 @@ def _solving(what: str) -> Iterator[None]:
         except MemoryError:
             raise ValueError(f"{what}: out of memory; take fewer samples, points or outcomes") from None
     for warning in caught:
-        if not str(warning.message).startswith("not certified"):  # the result says so itself
+        if not str(warning.message).startswith("unfinished"):  # the result says so itself
             print(f"warning: {warning.message}", file=sys.stderr)
 
 
 def _refuse(reason: str | None, to_stderr: bool) -> None:
     """End with exit code 3 if there is a reason; where stdout is JSON, stderr says it too."""
     if reason is not None:
-        _end_uncertified(reason, to_stderr)
+        _end_unfinished(reason, to_stderr)
 
 
-def _end_uncertified(reason: str, to_stderr: bool) -> NoReturn:
+def _end_unfinished(reason: str, to_stderr: bool) -> NoReturn:
     if to_stderr:
-        print(f"refprior: not certified: {reason}", file=sys.stderr)
+        print(f"refprior: unfinished: {reason}", file=sys.stderr)
     sys.exit(3)
 
 

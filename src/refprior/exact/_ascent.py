@@ -45,9 +45,12 @@ class Problem(NamedTuple):
         return point.residual(self.bounds, self.trust)
 
 
-def ascend(problem: Problem, u: Array, weights: Array, steps: int = 150) -> Point:
-    """Newton from (u, weights) until the predicted increase is below rounding: (K, d), (K,) -> Point."""
-    point = evaluate(problem.make_table, u, weights)
+def ascend(problem: Problem, u: Array, weights: Array, steps: int = 150, patience: int = 150) -> Point:
+    """Newton from (u, weights) until the predicted increase is below rounding: (K, d), (K,) -> Point.
+
+    `patience` is the number of steps that may leave J as it is.
+    """
+    point, stalled = evaluate(problem.make_table, u, weights), 0
     for number in range(steps):
         LOG.info("ascent of %d atoms, step %d, information %.9f", len(point.u), number, point.information)
         step_weights, step_u, predicted = newton_step(point, problem.bounds)
@@ -59,7 +62,10 @@ def ascend(problem: Problem, u: Array, weights: Array, steps: int = 150) -> Poin
         better = _line_search(problem, point, scale * step_weights, scale * step_u)
         if better is None:
             break
+        stalled = stalled + 1 if better.information < point.information + ROUNDING else 0
         point = better
+        if stalled == patience:
+            break
         if predicted < SMALLEST_RISE and scale == 1.0:
             break
     return point

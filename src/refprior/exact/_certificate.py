@@ -4,6 +4,10 @@ Where J is concave in π, J* − J ≤ max_w G(w) − J, with the maximum over a
 on a grid even in Fisher length that is finer than the solver's. Around every peak of the grid and around every
 atom, a polynomial through more values looks for what the grid missed, and parabolas refine the result. Only
 values of G are used: no derivative, and no step of the solver.
+
+The gap also holds what can make G and J differ from the truth: outcomes left out, the quadrature of continuous
+outcomes (compared with a finer one), and rounding. Of a likelihood that was only sampled, the highest points are
+approached until G no longer changes between neighbours; what still changes is a part of the gap.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from numpy.polynomial.chebyshev import chebvander
 from scipy.ndimage import label, maximum_filter, minimum_filter
 
 from refprior.exact._arrays import Array, Index
+from refprior.exact._bound import stays_below
 from refprior.exact._channels import Channel
 from refprior.exact._objective import Objective, Table
 from refprior.exact._optimality import Point, evaluate, sensitivity
@@ -29,9 +34,15 @@ LEAST_POINTS_2D = 41
 NODES = 9  # Chebyshev nodes per axis within one cell: a polynomial of degree 8 errs by 1e-16 at 0.11
 SUBDIVISIONS = 16  # of a cell, at which that polynomial is evaluated
 CURVATURE_MARGIN = 4.0  # times the error of the gain: how much its second derivative may err, in standard deviations
-INDEPENDENT = 1e-10  # smallest curvature in the weights at which rows of a table count as independent
+INDEPENDENT = 1e-10  # smallest curvature at which the rows of the atoms count as independent
+SAME_PLACE = 1e-6  # standard deviations between a summit and its atom, as far as parabolas find it
 MOST_ATOMS = 150  # with more, spacings are so narrow that doubles cannot tell the number
-ROUNDING = 4 * np.finfo(float).eps  # relative error of one evaluation of the gain
+EPSILON = float(np.finfo(float).eps)
+ROUNDING = 4 * EPSILON  # relative error of one evaluation of the gain
+FLOOR = 8 * EPSILON  # of 1 + J: a gap is never below
+SLACK, SLACK_SHARE = 1e-14, 0.05  # above the largest gain: of 1 + J, and of the tolerance, what a proof may leave
+ZOOMS = 60  # halvings of a cell around a summit
+MOST_SUMMITS = 400  # points off the grid that are looked at more closely
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -40,38 +51,75 @@ class Certificate:
 
     information: float
     gap: float
+    error: float  # the part of the gap that rounding, quadrature and outcomes left out may hide
+    proved: bool  # whether the gap bounds the gain on whole cells, and not on a grid that was looked at closely
     spread: float  # about how far atoms and weights are from those of the optimum
     worst: Array  # (d,) coordinates of the largest gain
     atoms_certified: bool
     evaluations: int
 
 
-def judge(objective: Objective, u: Array, weights: Array) -> Certificate:
-    """Certificate of a prior given by coordinates (K, d) and weights (K,)."""
-    case = _Case.of(objective, u, weights)
+def judge(objective: Objective, u: Array, weights: Array, tolerance: float = 1e-12) -> Certificate:
+    """Certificate of a prior given by coordinates (K, d) and weights (K,).
+
+    A gap within the tolerance is proved where that is possible, to a bound slightly above it.
+    """
+    case, proved = _Case.of(objective, u, weights), False
     if np.all(np.isfinite(case.values)):
         top, height, count = _maxima(case)
-        gap = _gap(case, height)
-        certified, spread = _judge_atoms(case, gap)
+        worst = top[int(np.argmax(height))]
+        error = _error(case, worst)
+        residual = max(0.0, float(height.max()) - case.information)
+        gap = _capped(case, residual + error)
+        certified, spread = _judge_atoms(case, residual)
+        bound = residual + max(SLACK * (1 + abs(case.information)), SLACK_SHARE * tolerance)
+        if bound + error <= tolerance and _proved(case, bound):
+            proved, gap = True, bound + error
     else:  # some w allows an outcome that the prior excludes
-        top, height, count, gap = case.grid.points, case.values, 0, math.inf
+        worst, count, gap, error = case.grid.points[int(np.argmax(case.values))], 0, math.inf, math.inf
         certified, spread = False, math.inf
     return Certificate(
         information=case.information,
         gap=gap,
+        error=error,
+        proved=proved,
         spread=spread,
-        worst=top[int(np.argmax(height))],
+        worst=worst,
         atoms_certified=certified,
         evaluations=len(case.values) + len(u) + count,
     )
 
 
-def _gap(case: _Case, height: Array) -> float:
-    """max G − J, or the distance to log of the number of outcomes if no grid is fine enough."""
-    gap = max(0.0, float(height.max()) - case.information)
-    if case.objective.resolved:
+def _proved(case: _Case, bound: float) -> bool:
+    """Whether the gain is proved to stay below J + bound: for one channel with Gaussian noise."""
+    channel = case.objective.channel
+    if len(case.objective.channels) > 1 or channel.means_on(case.u, case.u) is None:
+        return False
+    return stays_below(channel, case.logs[0], case.information + bound)
+
+
+def _error(case: _Case, worst: Array) -> float:
+    """By how much G − J may err: rounding, outcomes left out, and the quadrature, compared with a finer one."""
+    objective = case.objective
+    error = FLOOR * (1 + abs(case.information))
+    error += sum(abs(b) * c.tail for b, c in zip(objective.signs, objective.channels, strict=True))
+    finer = [channel.finer() for channel in objective.channels]
+    if all(channel is None for channel in finer):
+        return error
+    pairs = zip(finer, objective.channels, strict=True)
+    other = Objective(tuple(c if f is None else f for f, c in pairs), objective.signs)
+    places = np.vstack([case.u, worst])
+    ours, theirs = objective.gain(places, case.logs), other.gain(places, other.log_marginals(case.u, case.weights))
+    return error + 2 * float(np.abs(ours - theirs).max())
+
+
+def _capped(case: _Case, gap: float) -> float:
+    """The gap, never above the distance to the log of the number of outcomes, and that if no grid is fine enough."""
+    channel = case.objective.channel
+    if channel.finer() is not None:  # continuous outcomes: their number is that of the nodes
         return gap
-    return max(gap, math.log(len(case.objective.channel.outcomes)) - case.information)
+    most = math.log(len(channel.outcomes)) - case.information + FLOOR
+    return max(0.0, min(gap, most)) if case.objective.resolved else most
 
 
 class Grid(NamedTuple):
@@ -101,12 +149,16 @@ class _Case(NamedTuple):
     at_atoms: Array  # (K,)
     grid: Grid
     values: Array  # (G,) on the grid
+    more: Array  # (M, d) points off the grid, where the likelihood had to be followed more closely
+    more_widths: Array  # (M, d)
+    more_values: Array  # (M,)
 
     @classmethod
     def of(cls, objective: Objective, u: Array, weights: Array) -> _Case:
         """Evaluate the gain of a prior."""
         logs = objective.log_marginals(u, weights)
         grid = Grid.of(objective.channel)
+        more, widths = objective.channel.certificate_points()
         return cls(
             objective=objective,
             u=u,
@@ -115,6 +167,9 @@ class _Case(NamedTuple):
             at_atoms=objective.gain(u, logs),
             grid=grid,
             values=objective.gain(grid.points, logs),
+            more=more,
+            more_widths=widths,
+            more_values=objective.gain(more, logs) if len(more) else np.empty(0),
         )
 
     @property
@@ -125,19 +180,64 @@ class _Case(NamedTuple):
 
 def _maxima(case: _Case) -> tuple[Array, Array, int]:
     """Highest points of G around the grid's peaks and around the atoms: (M, d), (M,), evaluations."""
-    grid, values = case.grid, case.values
-    centre, height = np.vstack([grid.points, case.u]), np.concatenate([values, case.at_atoms])
+    everywhere = np.vstack([case.grid.points, case.u]), np.concatenate([case.values, case.at_atoms])
     if not case.objective.channel.continuous:
-        return centre, height, 0
+        return *everywhere, 0
+    top, height, width, count = _summits(case, float(everywhere[1].max()))
+    if case.objective.channel.measured:
+        top, height, more = _zoom(case.objective, top, height, width, case.logs)
+        count += more
+    return np.vstack([top, everywhere[0]]), np.concatenate([height, everywhere[1]]), count
+
+
+def _summits(case: _Case, level: float) -> tuple[Array, Array, Array, int]:
+    """Local maxima of G that may reach a level, polished: (M, d), (M,), widths of their cells (M, d), evaluations."""
+    grid, values = case.grid, case.values
+    centre = np.vstack([grid.points, case.u])
     table = values.reshape(grid.shape)
     peak = (table >= maximum_filter(table, size=3, mode="nearest")).ravel()
     fall = (table - minimum_filter(table, size=5, mode="nearest")).ravel()
-    high = peak & (values + fall >= height.max())  # a rise between grid points is less than the fall around it
+    high = peak & (values + fall >= level)  # a rise between grid points is less than the fall around it
     chosen = np.flatnonzero(np.concatenate([high, np.ones(len(case.u), dtype=bool)]))
     width = _cells(grid, case.u)[chosen]
-    summit, top, count = _best_in_cells(case.objective, centre[chosen], width, case.logs)
-    refined, best, more = _refine(case.objective, summit, top, width / SUBDIVISIONS, case.logs)
-    return np.vstack([refined, centre]), np.concatenate([best, height]), count + more
+    best = np.argsort(-case.more_values)[:MOST_SUMMITS]
+    places, width = np.vstack([centre[chosen], case.more[best]]), np.vstack([width, case.more_widths[best]])
+    summit, top, count = _best_in_cells(case.objective, places, width, case.logs)
+    refined, height, more = _refine(case.objective, summit, top, width / SUBDIVISIONS, case.logs, level)
+    return refined, height, width, count + more
+
+
+def _zoom(
+    objective: Objective, best: Array, height: Array, width: Array, logs: list[Array]
+) -> tuple[Array, Array, int]:
+    """Approach the summits until G no longer falls on both sides of them: (M, d), the heights they may have (M,).
+
+    What a cell hides is at most about the fall from its middle to both sides; a smooth summit's fall vanishes with
+    the square of the width, a cusp's more slowly, and that of a jump, on its higher side, like a slope's.
+    """
+    bounds, dimension = objective.channel.bounds, best.shape[1]
+    steps = np.array([s for s in itertools.product((-1.0, 0.0, 1.0), repeat=dimension) if s > (0.0,) * dimension])
+    best, height, width, hidden = best.copy(), height.copy(), width.copy(), np.full(len(best), np.inf)
+    floor, count, active = FLOOR * (1 + abs(height.max())), 0, np.arange(len(best))
+    for _ in range(ZOOMS):
+        sides = np.concatenate([steps, -steps]) * width[active, None]
+        points = np.clip(best[active, None] + sides, bounds[:, 0], bounds[:, 1])
+        values = objective.gain(points.reshape(-1, dimension), logs).reshape(len(active), 2, -1)
+        count += values.size
+        fall = height[active] - values.max(axis=1).min(axis=1)
+        rows, first = np.arange(len(active)), values.reshape(len(active), -1).argmax(axis=1)
+        higher = values.reshape(len(active), -1)[rows, first]
+        moved = higher > height[active]
+        best[active[moved]] = points[rows, first][moved]
+        height[active] = np.maximum(height[active], higher)
+        hidden[active] = np.where(moved, np.maximum(hidden[active], 0.0), np.maximum(fall, 0.0))
+        width[active[~moved]] /= 2
+        small = np.all(width <= 2 * np.spacing(np.maximum(np.abs(best), 1e-300)), axis=1)
+        open_ = (hidden > floor) & ~small & (height + 4 * hidden > height.max())
+        active = np.flatnonzero(open_)
+        if not len(active):
+            break
+    return best, height + np.where(np.isfinite(hidden), hidden, 0.0), count
 
 
 def _cells(grid: Grid, u: Array) -> Array:
@@ -182,7 +282,7 @@ def _best_in_cells(objective: Objective, centre: Array, width: Array, logs: list
 
 
 def _refine(
-    objective: Objective, best: Array, height: Array, width: Array, logs: list[Array], rounds: int = 6
+    objective: Objective, best: Array, height: Array, width: Array, logs: list[Array], level: float, rounds: int = 6
 ) -> tuple[Array, Array, int]:
     """Maxima of G near the given points, by parabolas on shrinking stencils: (M, d), (M,), evaluations."""
     bounds = objective.channel.bounds
@@ -198,8 +298,8 @@ def _refine(
         centre[active], width[active] = summit, half / 4
         rise = predicted - height[active]
         rounding = ROUNDING * (1 + abs(height.max())) / 4
-        # a parabola that predicts no rise, or too little to reach the largest gain, is not followed
-        active = active[(rise > rounding) & (height[active] + 2 * rise > height.max())]
+        # a parabola that predicts no rise, or too little to reach the level, is not followed
+        active = active[(rise > rounding) & (height[active] + 2 * rise > level)]
         if not len(active):
             break
     return best, height, count
@@ -241,9 +341,10 @@ def _judge_atoms(case: _Case, gap: float) -> tuple[bool, float]:
     These atoms satisfy the conditions of the optimum up to a residual. Solving the linearised conditions for
     it moves the marginal, and with it the gain, by at most the residual times a factor that grows where the
     gain is flat. The optimum's atoms lie where our gain is within that tolerance of J. The number is certified
-    if that set, or a larger one of the same form, has as many connected components as there are atoms, one in
-    each, and the gain is so concave at every atom that no component holds two maxima. The same equations say how
-    far the atoms move; where they cannot, a change by √gap costs about the gap.
+    if every summit that high is an atom, the atoms' rows are independent (else other weights do as well), that set,
+    or a larger one of the same form, has as many connected components as there are atoms, one in each, and the gain
+    is so concave at every atom that no component holds two maxima. The same equations say how far the atoms move;
+    where they cannot, a change by √gap costs about the gap.
     """
     objective, u, weights, channel = case.objective, case.u, case.weights, case.objective.channel
     residual = gap + ROUNDING * (1 + abs(case.information))
@@ -253,14 +354,26 @@ def _judge_atoms(case: _Case, gap: float) -> tuple[bool, float]:
         return False, math.sqrt(residual)
     unit = (channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axis_lengths(), 1e-3)
     point = evaluate(objective.table, u, weights)
-    factor = sensitivity(point, channel.bounds, unit)
-    spread = min(residual * factor**2, math.sqrt(residual))
+    smallest, factor = sensitivity(point, channel.bounds, unit)
+    spread = min((residual + channel.slope_error) * factor**2, math.sqrt(residual))
     # Σ_z p(z|w)²/p(z) is at most 1/π at an atom
     tolerance = residual * factor / math.sqrt(weights.min())
-    if not weights.min() > tolerance or not _strictly_concave(objective, point, unit, tolerance):
+    if smallest < INDEPENDENT or not weights.min() > tolerance:
+        return False, spread
+    radius = _certain_radius(objective, point, unit, tolerance)
+    if radius is None or not _only_atoms(case, radius, tolerance):
         return False, spread
     levels = case.information - np.geomspace(tolerance, 1.0, 25)
     return any(_one_atom_per_component(case, level) for level in levels), spread
+
+
+def _only_atoms(case: _Case, radius: Array, tolerance: float) -> bool:
+    """Whether every summit of the gain within the tolerance of J lies within the radius (K, d) of an atom."""
+    channel, level = case.objective.channel, case.information - tolerance
+    top, height, _, _ = _summits(case, level)
+    reached = channel.canonical(top[height >= level])
+    apart = np.abs(reached[:, None] - channel.canonical(case.u)) <= radius
+    return bool(np.all(np.any(np.all(apart, axis=2), axis=1)))
 
 
 def _judge_rows(case: _Case, residual: float) -> tuple[bool, float]:
@@ -276,12 +389,12 @@ def _judge_rows(case: _Case, residual: float) -> tuple[bool, float]:
     return bool(case.weights.min() > tolerance and np.all(unused < case.information - tolerance)), spread
 
 
-def _strictly_concave(objective: Objective, point: Point, unit: Array, tolerance: float) -> bool:
-    """Whether the gain is concave, by a margin, around every atom where it is within the tolerance of J.
+def _certain_radius(objective: Objective, point: Point, unit: Array, tolerance: float) -> Array | None:
+    """How far from its atom a summit within the tolerance of J can be, (K, d); None if the gain is not concave there.
 
     An atom's place is uncertain by √(2 tolerance/|G''|). Where the optimum's gain differs by the tolerance, its
     second derivative in standard deviations differs by a little more. Axes on which an atom is fixed at a bound are
-    left out.
+    left out; there the slope takes the place of the curvature.
     """
     bounds = objective.channel.bounds
     free = point.free(bounds)
@@ -298,10 +411,12 @@ def _strictly_concave(objective: Objective, point: Point, unit: Array, tolerance
     margin = -CURVATURE_MARGIN * tolerance
     curvature = largest_curvature(point.u)
     if not np.all(curvature < margin):
-        return False
+        return None
     radius = 2 * np.sqrt(2 * tolerance / -curvature)[:, None] * unit  # twice, as the curvature weakens outward
     moves = [sign * axis * radius for axis in np.eye(len(unit)) for sign in (-1.0, 1.0)]
-    return all(bool(np.all(largest_curvature(point.u + move) < margin)) for move in moves)
+    if not all(bool(np.all(largest_curvature(point.u + move) < margin)) for move in moves):
+        return None
+    return np.maximum(radius, SAME_PLACE * unit)
 
 
 def _one_atom_per_component(case: _Case, level: float) -> bool:

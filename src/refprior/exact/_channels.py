@@ -17,14 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact._lengths import MeasuredAxis, measure_axis
+from refprior.exact._bound import Cells
+from refprior.exact._charts import Chart, Scan, measure, scan_plane
 from refprior.exact._proof import Proof
 
 SMALLEST_LOG = -745.0  # replaces log 0 where it meets a factor of zero: exp of anything less is zero
 ROW_SUM_TOLERANCE = 1e-9  # a likelihood that misses one by more than this is a mistake, not rounding
-EVEN_POINTS = 4099  # extra points of the certificate on an axis whose Fisher length was measured
-EVEN_POINTS_2D = 83  # the same, on each of two axes
-SHIFT = 0.618  # of a spacing, so that the extra points are not those on which lengths were measured
 
 
 class Rows(NamedTuple):
@@ -84,7 +82,9 @@ class Channel(ABC):
     - grids: `known_lengths` if Fisher lengths are known (else they are measured), `axis_points` and
       `certificate_axis`; `continuous = False` for a finite set of parameters, none of which can move;
     - speed: `coarse`, `log_marginal`, `divergence`, `solve_fast`;
-    - other outcomes than the quadrature's: `log_likelihood_of`; proofs: `prove`.
+    - errors, which the certificate adds to the gap: `finer` for a quadrature, `tail` for outcomes left out;
+    - other outcomes than the quadrature's: `log_likelihood_of`;
+    - proofs: `prove`; `means_on` and `gain_of_means` for Gaussian noise, whose gain can be bounded on whole cells.
 
     The certificate judges every channel in the same way, however its prior was found.
 
@@ -105,6 +105,7 @@ class Channel(ABC):
     bounds: Array  # (d, 2), of the coordinates u
     outcomes: Array  # (Z,) or (Z, t)
     continuous: ClassVar[bool] = True  # if not, `axis_points` gives all parameters there are
+    tail: float = 0.0  # nats by which outcomes that were left out may change the gain
 
     @abstractmethod
     def log_likelihood(self, u: Array) -> Array:
@@ -207,39 +208,67 @@ class Channel(ABC):
     def axis_lengths(self) -> Array:
         """Fisher length of each axis in standard deviations, the longest over the other axes: (d,)."""
         known = self.known_lengths()
-        return np.array([axis.length[-1] for axis in self._measured_axes]) if known is None else known
+        return self._chart.lengths if known is None else known
 
     def axis_points(self, axis: int, count: int) -> Array:
         """`count` points of an axis, both ends included, even in Fisher length: (count,)."""
         if self.known_lengths() is None:
-            return self._measured_axes[axis].even_points(count)
+            x = np.tile(np.linspace(0, 1, count)[:, None], (1, self.dimension))
+            return np.asarray(self._chart.to_box(x)[:, axis])
         return np.linspace(self.bounds[axis, 0], self.bounds[axis, 1], count)
 
     def certificate_axis(self, axis: int, count: int) -> Array:
-        """Points of an axis on which the certificate looks: `axis_points`, and more where lengths were measured."""
+        """Points of an axis on which the certificate looks: `axis_points`, and the nodes of a measured axis."""
         points = self.axis_points(axis, count)
-        if self.known_lengths() is not None:
+        if self.known_lengths() is not None or self.dimension > 1:
             return points
-        low, high = self.bounds[axis]
-        extra = EVEN_POINTS if self.dimension == 1 else EVEN_POINTS_2D
-        return np.unique(np.concatenate([points, low + (high - low) * (np.arange(extra) + SHIFT) / extra]))
+        return np.union1d(points, self._chart.axes[axis].nodes)
+
+    def certificate_points(self) -> tuple[Array, Array]:
+        """More points at which the certificate looks, off its grid, and their widths: (M, d), (M, d)."""
+        if self.known_lengths() is not None or self.dimension == 1:
+            return np.empty((0, self.dimension)), np.empty((0, self.dimension))
+        points, widths = self._scan.points, self._scan.widths
+        return self._chart.to_box(points), self._chart.slopes(points) * widths
+
+    @property
+    def measured(self) -> bool:
+        """Whether what is known of the likelihood's scales was sampled: the certificate then looks more closely."""
+        return self.continuous and self.known_lengths() is None
+
+    @property
+    def slope_error(self) -> float:
+        """By how much slopes of the gain may err, in nats per standard deviation: atoms err with them."""
+        return 0.0
 
     @property
     def resolved(self) -> bool:
         """Whether Fisher lengths are known or could be measured: if not, no grid can be trusted."""
-        return self.known_lengths() is not None or all(axis.resolved for axis in self._measured_axes)
+        return not self.measured or (self._chart.resolved and self._scan.resolved)
 
     @cached_property
-    def _measured_axes(self) -> list[MeasuredAxis]:
-        return [
-            measure_axis(self.log_likelihood, self.bounds, len(self.outcomes), axis) for axis in range(self.dimension)
-        ]
+    def _chart(self) -> Chart:
+        return measure(self.log_likelihood, self.bounds, len(self.outcomes))
+
+    @cached_property
+    def _scan(self) -> Scan:
+        if self.dimension == 1:
+            return Scan(np.empty((0, 1)), np.empty((0, 1)), True)
+        return scan_plane(lambda x: self.log_likelihood(self._chart.to_box(x)), self._chart.lengths, len(self.outcomes))
+
+    def sharing(self, other: Channel) -> Channel:
+        """The same channel in the coordinates of another of the same parameter, for objectives of both."""
+        return self
 
     # speed and proofs
 
     def coarse(self) -> Channel:
         """A cheaper channel for the first part of the search: fewer outcomes, the same parameters."""
         return self
+
+    def finer(self) -> Channel | None:
+        """The same channel with a finer quadrature of its continuous outcomes; None if outcomes are what they are."""
+        return None
 
     def log_marginal(self, u: Array, weights: Array) -> Array:
         """log p(z) = log Σ_k π_k p(z | w_k): (K, d), (K,) -> (Z,)."""
@@ -252,6 +281,14 @@ class Channel(ABC):
         check_row_sums(p.sum(axis=1), lambda row: f"at w = {self.parameter(u[row : row + 1])[0].tolist()} it")
         with np.errstate(invalid="ignore"):
             return np.asarray(np.sum(np.where(p > 0, p * (log_p - log_marginal), 0.0), axis=1))
+
+    def means_on(self, low: Array, high: Array) -> Cells | None:
+        """Gaussian noise: the means on cells of coordinates (N, d), in standard deviations; None for other noise."""
+        return None
+
+    def gain_of_means(self, mean: Array, log_marginal: Array) -> tuple[Array, Array]:
+        """Gaussian noise: KL(p(z | m), p(z)) and its gradient in the mean m: (N, T), (Z,) -> (N,), (N, T)."""
+        raise NotImplementedError("only channels with Gaussian noise have means")
 
     def solve_fast(self, tolerance: float) -> tuple[Array, Array] | None:
         """Atoms (K, d) in coordinates and weights (K,) by a method of this channel's own; None: use the general one."""

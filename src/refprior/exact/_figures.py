@@ -17,7 +17,7 @@ from refprior._files import write_figure
 from refprior.exact._jeffreys import jeffreys
 from refprior.exact._models import Coin
 from refprior.exact._priors import reference_prior, two_stage_prior
-from refprior.exact._solution import Solution
+from refprior.exact._solution import Solution, gap_in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,8 +38,8 @@ def plot_solution(solution: Solution, ax: Axes | None = None) -> Axes:
     if ax is None:
         ax = Figure(figsize=(4.2, 3.0), layout="constrained").subplots()
     ax = _plot_line(solution, ax) if solution.channel.dimension == 1 else _plot_map(solution, ax)
-    if not solution.certified:
-        ax.set_xlabel(f"{ax.get_xlabel()} (not certified: gap {solution.gap:.1e} nats)")
+    title = f"{solution.evidence}: {solution.information:.4g} nats, {gap_in_words(solution.gap)}"
+    ax.set_title(title, fontsize=8, loc="left")
     return ax
 
 
@@ -102,7 +102,7 @@ def _row(panels: list[tuple[str, Solution]]) -> Figure:
     for ax in axes.flat[len(panels) :]:
         ax.set_visible(False)
     for (title, solution), ax in zip(panels, axes.flat, strict=False):
-        plot_solution(solution, ax).set_title(title, fontsize=10)
+        plot_solution(solution, ax).set_title(f"{solution.evidence}: {title}", fontsize=10, loc="left")
     return figure
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,7 @@ from refprior._checks import number, whole_number
 from refprior._limits import check_memory
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._binomial import log_binomial, normaliser, score
+from refprior.exact._bound import Cells
 from refprior.exact._channels import Channel, Rows
 from refprior.exact._cost import say_time
 from refprior.exact._large import LARGE_FROM, SHORT_TOSSES, solve_long_coin
@@ -24,6 +25,7 @@ NODES = 8  # quadrature nodes per standard deviation; twice as many change the g
 BYTES_PER_TOSS = 120.0  # arrays over all outcomes, with those that their computation takes
 SECONDS_PER_TOSS = 4e-5  # of the search and its certificate together, from a million tosses on
 SHORTEST = 1e-6  # standard deviations from end to end: of less, the information is lost in rounding
+TAIL_GAIN = 1e-16  # nats that outcomes beyond TAIL can add: a mass of 1e-19 times a log ratio of at most some hundred
 EDGE = 1e-9  # derivatives of the coin and of Poisson are taken this far from where p vanishes
 
 
@@ -109,8 +111,11 @@ class Gaussian(Channel):
     ([-1.0, 1.0], 0.336831)
     """
 
+    tail = TAIL_GAIN
+
     amplitude: float
     sigma: float = 1.0
+    nodes: int = field(default=NODES, kw_only=True)  # of the quadrature, per standard deviation
     outcomes: Array = field(init=False, repr=False, compare=False)
     bounds: Array = field(init=False, repr=False, compare=False)
 
@@ -122,12 +127,26 @@ class Gaussian(Channel):
             raise ValueError(
                 f"amplitude / sigma = {amplitude / sigma:g}; at least {SHORTEST:g} and at most 500 is supported"
             )
-        reach = math.ceil((amplitude / sigma + TAIL) * NODES)
-        outcomes = sigma * np.arange(-reach, reach + 1.0) / NODES
+        whole_number("nodes", self.nodes, at_least=1)
+        reach = math.ceil((amplitude / sigma + TAIL) * self.nodes)
+        outcomes = sigma * np.arange(-reach, reach + 1.0) / self.nodes
         self._derive(outcomes=outcomes, bounds=np.array([[-amplitude, amplitude]]))
 
     def log_likelihood(self, u: Array) -> Array:
-        return log_normal_nodes((self.outcomes - u) / self.sigma, NODES)
+        return log_normal_nodes((self.outcomes - u) / self.sigma, self.nodes)
+
+    def means_on(self, low: Array, high: Array) -> Cells:
+        mean = (low + high) / 2 / self.sigma
+        return Cells(mean, np.full((len(low), 1, 1), 1 / self.sigma), np.zeros_like(mean))
+
+    def gain_of_means(self, mean: Array, log_marginal: Array) -> tuple[Array, Array]:
+        x = self.outcomes / self.sigma - mean
+        p = np.exp(log_normal_nodes(x, self.nodes))
+        entropy = 0.5 * math.log(2 * math.pi * math.e) + math.log(self.nodes)
+        return -entropy - p @ log_marginal, -((p * x) @ log_marginal)[:, None]
+
+    def finer(self) -> Gaussian:
+        return replace(self, nodes=2 * self.nodes)
 
     def rows(self, u: Array) -> Rows:
         first = (self.outcomes - u) / self.sigma**2
@@ -155,6 +174,8 @@ class Poisson(Channel):
     >>> prior.atoms.round(6).tolist(), round(prior.information, 6)
     ([0.0, 2.0], 0.489968)
     """
+
+    tail = TAIL_GAIN
 
     amplitude: float
     dark: float = 0.0

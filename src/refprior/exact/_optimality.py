@@ -71,8 +71,8 @@ def information_matrix(table: Table, weights: Array, dimension: int) -> Any:
     return total
 
 
-def sensitivity(point: Point, bounds: Array, unit: Array) -> float:
-    """How far a residual of one can move the marginal: √(variables / smallest curvature), or infinity."""
+def sensitivity(point: Point, bounds: Array, unit: Array) -> tuple[float, float]:
+    """The smallest curvature, and how far a residual of one can move the marginal: √(variables / it), or infinity."""
     count, dimension = point.u.shape
     block = np.zeros((count, 1 + dimension, count, 1 + dimension))
     block[np.arange(count), 1:, np.arange(count), 1:] = -point.hessians / point.weights[:, None, None]
@@ -82,4 +82,4 @@ def sensitivity(point: Point, bounds: Array, unit: Array) -> float:
     kept = point.variables(bounds)
     matrix = (matrix * scale * scale[:, None] + np.outer(ones, ones))[np.ix_(kept, kept)]
     smallest = float(np.linalg.eigvalsh(matrix)[0])
-    return float(np.sqrt(len(kept) / smallest)) if smallest > 0 else np.inf
+    return smallest, float(np.sqrt(len(kept) / smallest)) if smallest > 0 else np.inf

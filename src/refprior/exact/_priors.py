@@ -54,6 +54,7 @@ def two_stage_prior(
         return reference_prior(channel_of_n(m + n), tolerance=tolerance)
     number("tolerance", tolerance, above=0)
     channels = tuple(check_channel(channel_of_n(k), f"channel_of_n({k})") for k in (m + n, m))
+    channels = (channels[0], channels[1].sharing(channels[0]))
     objective = Objective(channels, signs)
     boxes = [channel.bounds for channel in channels]
     if boxes[0].shape != boxes[1].shape or not np.allclose(boxes[0], boxes[1]):
@@ -84,13 +85,15 @@ def certify(prior: Solution, *, proof: bool = False, tolerance: float = 1e-12) -
     if len(solution.objective.channels) > 1:
         raise ValueError("proofs are for the one-stage prior of a coin; two-stage priors carry the gap only")
     number("tolerance", tolerance, above=0)
-    return replace(solution, proof=solution.channel.prove(solution.atoms, solution.weights, tolerance=tolerance))
+    enclosed = solution.channel.prove(solution.atoms, solution.weights, tolerance=tolerance)
+    gap = enclosed.upper - enclosed.lower
+    return replace(solution, proof=enclosed, gap=gap, tolerance=max(gap, solution.tolerance))
 
 
 def _with_warning(solution: Solution) -> Solution:
-    """The same solution, after a warning if it is not certified."""
+    """The same solution, after a warning if it is unfinished."""
     if solution.shortfall is not None:
-        warnings.warn(f"not certified: {solution.shortfall}", stacklevel=3)
+        warnings.warn(f"unfinished: {solution.shortfall}", stacklevel=3)
     return solution
 
 

@@ -52,6 +52,23 @@ def climb(objective: Objective, u: Array, logs: list[Array], reach: Array, steps
     return best, value
 
 
+def approach(objective: Objective, u: Array, logs: list[Array], width: Array, rounds: int = 60) -> tuple[Array, Array]:
+    """Maxima of G near each point without derivatives: move to the best neighbour, else halve the width (M, d)."""
+    bounds, dimension = objective.channel.bounds, u.shape[1]
+    steps = np.array([s for s in itertools.product((-1.0, 0.0, 1.0), repeat=dimension) if any(s)])
+    best, value, width = u.copy(), objective.gain(u, logs), width.copy()
+    rows = np.arange(len(u))
+    for _ in range(rounds):
+        points = np.clip(best[:, None] + steps * width[:, None], bounds[:, 0], bounds[:, 1])
+        values = objective.gain(points.reshape(-1, dimension), logs).reshape(len(u), -1)
+        first = values.argmax(axis=1)
+        higher = values[rows, first] > value
+        best = np.where(higher[:, None], points[rows, first], best)
+        value = np.maximum(value, values[rows, first])
+        width = np.where(higher[:, None], width, width / 2)
+    return best, value
+
+
 def search_logs(objective: Objective, u: Array, weights: Array) -> list[Array]:
     """log p_c(z), finite everywhere, for the solver's searches."""
     return [safe_log(np.exp(log)) if np.any(np.isinf(log)) else log for log in objective.log_marginals(u, weights)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,18 +18,31 @@ from refprior.exact._proof import Proof
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Evidence = Literal["proved", "certified", "searched", "unfinished"]
+
+NEAR_ROUNDING = 1e-13  # gaps below are printed as a power of ten: their digits depend on the machine
 MOST_DECIMALS = 12  # that are printed
 SHOWN = 24  # atoms in the printed table; of more, the middle is left out
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Solution:
     """A discrete prior with its certificate: capacity − information lies in [0, gap], in nats.
+
+    `evidence` says how that is known:
+
+    - "proved": the gain is bounded on cells that cover all parameters, or the capacity by ball arithmetic;
+    - "certified": the gain's maximum was looked for on a grid finer than any structure the likelihood can have, or,
+      for a model of your own, than any that was met, and around every peak of it;
+    - "searched": the maximum was looked for from many starts; nothing says that it is the largest;
+    - "unfinished": the gap is above the tolerance.
 
     >>> from refprior.exact import Coin, reference_prior
     >>> prior = reference_prior(Coin(1))
     >>> prior.atoms.tolist(), prior.weights.round(6).tolist(), round(prior.information, 6)
     ([0.0, 1.0], [0.5, 0.5], 0.693147)
+    >>> prior.evidence
+    'certified'
     """
 
     objective: Objective = field(repr=False)
@@ -40,7 +53,24 @@ class Solution:
     tolerance: float  # the gap that was asked for, in nats
     atoms_certified: bool  # whether the optimum has exactly this many atoms
     spread: float  # about how far atoms and weights are from those of the optimum
+    bounded: bool = False  # whether the gain is bounded on cells that cover all parameters
     proof: Proof | None = None  # an interval for the capacity by ball arithmetic, from `certify(…, proof=True)`
+
+    @property
+    def evidence(self) -> Evidence:
+        """How the gap is known.
+
+        >>> from refprior.exact import Coin, Gaussian, reference_prior
+        >>> reference_prior(Coin(2)).evidence, reference_prior(Gaussian(1.0)).evidence
+        ('certified', 'proved')
+        >>> import warnings
+        >>> with warnings.catch_warnings(action="ignore"):
+        ...     reference_prior(Coin(2), tolerance=1e-18).evidence  # below what doubles can tell
+        'unfinished'
+        """
+        if self.shortfall is not None:
+            return "unfinished"
+        return "proved" if self.bounded or self.proof is not None else "certified"
 
     @property
     def certified(self) -> bool:
@@ -54,7 +84,7 @@ class Solution:
 
     @property
     def shortfall(self) -> str | None:
-        """Why the prior is not certified, in one line; None if it is.
+        """Why the prior is unfinished, in one line; None if it is not.
 
         >>> from refprior.exact import Coin, reference_prior
         >>> reference_prior(Coin(2)).shortfall is None
@@ -136,16 +166,16 @@ class Solution:
         return plot_solution(self, ax)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON. A prior that is not certified keeps only the digits that its gap supports.
+        """Plain numbers, for JSON. An unfinished prior keeps only the digits that its gap supports.
 
         >>> from refprior.exact import Coin, reference_prior
-        >>> sorted(reference_prior(Coin(2)).to_dict())
-        ['atoms', 'atoms_certified', 'certified', 'gap', 'information', 'reason', 'weights']
+        >>> list(reference_prior(Coin(2)).to_dict())
+        ['evidence', 'reason', 'gap', 'information', 'atoms', 'weights', 'atoms_certified']
         """
         rough = not self.certified
         shown = self.decimals > 0 or not rough
         plain = {
-            "certified": self.certified,
+            "evidence": self.evidence,
             "reason": self.shortfall,
             "gap": (float(f"{self.gap:.2g}") if rough else self.gap) if math.isfinite(self.gap) else None,
             "information": round(self.information, decimals_within(self.gap)) if rough else self.information,
@@ -162,16 +192,26 @@ class Solution:
         """How many decimals of atoms and weights mean anything; 0 if none does."""
         return decimals_within(self.spread)
 
+    def __repr__(self) -> str:
+        words = f"{self.evidence}: {len(self.weights)} atoms, information {self._information} nats, {self._gap}"
+        return f"Solution({words})"
+
     def __str__(self) -> str:
-        lines = [] if self.certified else [f"not certified: {self.shortfall}"]
-        kind = "certified" if self.atoms_certified and self.certified else "used"
-        information = f"{self.information + 0.0:.{decimals_within(self.gap)}f}"
-        lines.append(f"{len(self.weights)} atoms ({kind}), information {information} nats, gap {self.gap:.1e}")
+        found = f"{len(self.weights)} atoms, information {self._information} nats, {self._gap}"
+        first = [f"{self.evidence}: {found}"] if self.certified else [f"{self.evidence}: {self.shortfall}", found]
         if self.proof is not None:
-            lines.append(f"proven by ball arithmetic: capacity in [{self.proof.lower:.15g}, {self.proof.upper:.15g}]")
+            first.append(f"proved by ball arithmetic: capacity in [{self.proof.lower:.15g}, {self.proof.upper:.15g}]")
         if self.decimals == 0:
-            return "\n".join([*lines, "atoms and weights are not shown: the gap supports no digit of them"])
-        return "\n".join([*lines, *self._table()])
+            return "\n".join([*first, "atoms and weights are not shown: the gap supports no digit of them"])
+        return "\n".join([*first, *self._table()])
+
+    @property
+    def _information(self) -> str:
+        return f"{self.information + 0.0:.{decimals_within(self.gap)}f}"
+
+    @property
+    def _gap(self) -> str:
+        return gap_in_words(self.gap)
 
     def _table(self) -> list[str]:
         """A heading, and a line for each atom."""
@@ -189,6 +229,13 @@ class Solution:
         return [f"{'atom':{self.channel.dimension * (width + 2)}}weight", *lines]
 
 
+def gap_in_words(gap: float) -> str:
+    """The gap, or, near rounding, the power of ten above it: "gap 3.1e-05", "gap below 1e-14"."""
+    if 0 < gap < NEAR_ROUNDING:
+        return f"gap below {10.0 ** math.ceil(math.log10(gap)):.0e}"
+    return f"gap {gap:.1e}"
+
+
 def decimals_within(error: float) -> int:
     """Decimals that an error of this size leaves, at most 12: 3e-5 leaves 4, 2 leaves none."""
     if error <= 0:
@@ -200,7 +247,7 @@ def with_certificate(objective: Objective, u: Array, weights: Array, tolerance: 
     """A prior in coordinates, sorted, with its certificate."""
     order = np.lexsort(u.T[::-1])
     u, weights = u[order], weights[order]
-    certificate = judge(objective, u, weights)
+    certificate = judge(objective, u, weights, tolerance)
     return Solution(
         objective=objective,
         coordinates=u,
@@ -210,4 +257,5 @@ def with_certificate(objective: Objective, u: Array, weights: Array, tolerance: 
         tolerance=tolerance,
         atoms_certified=certificate.atoms_certified,
         spread=certificate.spread,
+        bounded=certificate.proved,
     )

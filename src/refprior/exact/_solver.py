@@ -17,10 +17,11 @@ from scipy.spatial import cKDTree
 
 from refprior.exact._arrays import Array, Index
 from refprior.exact._ascent import MIRRORINGS, Problem, ascend, average_with_mirror_image, equalise
+from refprior.exact._channels import Channel
 from refprior.exact._cost import LOG, check_search
 from refprior.exact._objective import Objective, Table
-from refprior.exact._optimality import Point
-from refprior.exact._search import Grid, climb, fisher_grid, peaks, search_logs
+from refprior.exact._optimality import Point, evaluate
+from refprior.exact._search import Grid, approach, climb, fisher_grid, peaks, search_logs
 from refprior.exact._weights import optimal_weights
 
 CANDIDATE_SPACING = 0.25  # standard deviations between candidates, one parameter
@@ -28,14 +29,21 @@ CANDIDATE_SPACING_2D = 0.8  # two parameters: the number of candidates grows wit
 UNCOVERED = 0.1  # of J above J: somewhere the candidates' weights had no peaks, so that no atom is near
 EVEN_SPACING = 1.75  # standard deviations between the first atoms if the weights have no peaks
 MOST_CANDIDATES = 2000  # of one parameter: the cost of a step grows with the cube
+CANDIDATES_PER_OUTCOME = 60  # no prior needs more atoms than there are outcomes
 SEARCH_SPACING = 0.25
 COARSE_TOLERANCE = 1e-6  # of a search on fewer outcomes
 UNUSED_WEIGHT = 1e-8  # rows of a table with less weight are left out if that costs nothing
 ROUNDS = 25
-FEW_MISSING = 2  # with more missing atoms than this in one dimension, the others are shifted as well
+SAMPLED_PATIENCE = 25  # steps without a rise of J, where kinks and plateaus of a sampled likelihood stop Newton
+EXCHANGES = 30  # rounds in which atoms of a sampled likelihood are exchanged without derivatives,
+EXCHANGED = 8  # so many at a time,
+MOST_EXCHANGED = 500  # out of the highest points
+FEW_MISSING = 2  # with more missing atoms than this in one dimension, the others are shifted as well,
+DENSE_FROM = 8  # if there are this many
 PATIENCE = 4  # rounds without halving the excess: what is left is rounding
 MERGE_AFTER_ASCENT = 0.02  # standard deviations between atoms that have become one in an ascent
 MERGE_BEFORE_ASCENT = (0.3, 0.1, 0.01, 1e-3)  # the same before an ascent, by rounds without progress
+SYMMETRY_POINTS = 211  # at which the gain is compared with its mirror image, at least
 SYMMETRIC = 1e-9  # nats by which the gain of a symmetric prior may differ from its mirror image
 SPLIT_OFFSET = 0.02  # standard deviations to either side of an atom that may split, from where to climb
 
@@ -58,6 +66,8 @@ def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
         return _solve_finite(objective, tolerance)
     unit = _unit(objective)
     point = _add_missing_atoms(objective, _first_atoms(objective, unit), unit, tolerance)
+    if objective.channel.measured:
+        point = _exchanged(objective, point, unit, tolerance)
     if objective.channel.dimension == 1:
         point = _symmetric(objective, point, unit, tolerance)
     return objective.channel.canonical(point.u), point.weights
@@ -70,10 +80,14 @@ def check_cost(objective: Objective) -> None:
         return check_search(len(channel.axis_points(0, 0)), [0.0], outcomes, SEARCH_SPACING)
     lengths = [float(length) for length in channel.axis_lengths()]
     if channel.dimension == 1:
-        candidates = max(9, min(MOST_CANDIDATES, math.ceil(lengths[0] / CANDIDATE_SPACING)) + 1)
+        candidates = max(9, min(_most_candidates(channel), math.ceil(lengths[0] / CANDIDATE_SPACING)) + 1)
     else:
         candidates = math.prod(max(9, math.ceil(length / CANDIDATE_SPACING_2D) + 1) for length in lengths)
     return check_search(candidates, lengths, outcomes, SEARCH_SPACING / 2)
+
+
+def _most_candidates(channel: Channel) -> int:
+    return min(MOST_CANDIDATES, CANDIDATES_PER_OUTCOME * len(channel.outcomes))
 
 
 def _symmetric(objective: Objective, point: Point, unit: Array, tolerance: float) -> Point:
@@ -83,7 +97,7 @@ def _symmetric(objective: Objective, point: Point, unit: Array, tolerance: float
     costs the square of that, so evening out and averaging again converges. Where it does not, the mixture of the
     prior and its mirror image is symmetric, and by concavity no worse, with twice the atoms.
     """
-    grid = fisher_grid(objective.channel, SEARCH_SPACING)
+    grid = fisher_grid(objective.channel, SEARCH_SPACING, least=SYMMETRY_POINTS)
     problem = Problem(objective.table, objective.channel.bounds, 0.5 * unit)
     before = _missing(objective, point, grid, unit, tolerance).excess
     trial, attempts = point, []
@@ -97,6 +111,8 @@ def _symmetric(objective: Objective, point: Point, unit: Array, tolerance: float
             break
         trial = equalise(problem, mirrored)
     least, best = min(attempts, key=lambda pair: pair[0])
+    if best.information < point.information - tolerance:
+        return point
     return best if least <= max(before, tolerance / 3) else _mixed_with_mirror_image(problem, point)
 
 
@@ -131,11 +147,55 @@ def _add_missing_atoms(objective: Objective, point: Point, unit: Array, toleranc
 
 def _with_missing(objective: Objective, point: Point, missing: Missing, grid: Grid, unit: Array, stale: int) -> Point:
     """One attempt: put the missing atoms in, or, where atoms are dense, fewer of them and shift the neighbours."""
-    if len(missing.places) <= FEW_MISSING or objective.channel.dimension > 1:
+    few = len(missing.places) <= FEW_MISSING or len(point.u) < DENSE_FROM
+    if few or objective.channel.dimension > 1:
         return _insert(objective, point, missing.places, unit, MERGE_BEFORE_ASCENT[stale])
     more = 1 + len(missing.places) // 16 + stale
     u, weights = insert_and_shift(point, grid.points[:, 0], missing.surplus, more)
     return _ascend(objective, u, optimal_weights(Table.of_values(objective, u), 1e-12, weights), unit)
+
+
+def _exchanged(objective: Objective, point: Point, unit: Array, tolerance: float) -> Point:
+    """Where a sampled likelihood has kinks, jumps or narrow ridges, Newton steps fail: exchange atoms one by one.
+
+    All points at which the certificate will look are candidates. The highest ones are approached without
+    derivatives and join the atoms; weights decide which of them stay.
+    """
+    channel = objective.channel
+    more, widths = channel.certificate_points()
+    axes = [
+        channel.certificate_axis(i, math.ceil(n / SEARCH_SPACING) + 9) for i, n in enumerate(channel.axis_lengths())
+    ]
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+    points = np.vstack([grid, more])
+    widths = np.vstack([np.tile(SEARCH_SPACING * unit, (len(grid), 1)), widths])
+    best, least = point, math.inf
+    for number in range(EXCHANGES):
+        logs = search_logs(objective, point.u, point.weights)
+        values, level = objective.gain(points, logs), float(point.weights @ objective.gain(point.u, logs))
+        order = np.argsort(-values)[:MOST_EXCHANGED]
+        chosen = order[_spread_out(points[order] / unit, EXCHANGED)]
+        top, height = approach(objective, points[chosen], logs, widths[chosen])
+        excess = float(height.max()) - level
+        if excess < least:
+            best, least = point, excess
+        if excess <= tolerance / 3 or number == EXCHANGES - 1:
+            break
+        LOG.info("exchange %d: excess %.0e nats", number, excess)
+        u = channel.canonical(np.vstack([point.u, top[height > level]]))
+        weights = optimal_weights(Table.of_values(objective, u), 1e-13)
+        used = weights > UNUSED_WEIGHT
+        point = evaluate(objective.table, u[used], weights[used] / weights[used].sum())
+    return best
+
+
+def _spread_out(u: Array, count: int) -> list[int]:
+    """The first `count` of the points, in their order, of which no two are within half a standard deviation."""
+    chosen: list[int] = []
+    for k, place in enumerate(u):
+        if len(chosen) < count and all(np.linalg.norm(place - u[j]) > 0.5 for j in chosen):
+            chosen.append(k)
+    return chosen
 
 
 def _solve_finite(objective: Objective, tolerance: float) -> tuple[Array, Array]:
@@ -178,13 +238,13 @@ def _start(objective: Objective, unit: Array) -> Point:
         weights = optimal_weights(Table.of_values(objective, u), 1e-7)
         top = np.flatnonzero(weights > 1e-4 * weights.max())
     else:
-        narrowest = float(channel.axis_lengths().max()) / MOST_CANDIDATES
+        narrowest = float(channel.axis_lengths().max()) / _most_candidates(channel)
         u, shape = fisher_grid(channel, max(CANDIDATE_SPACING, narrowest))
         weights = optimal_weights(Table.of_values(objective, u), 1e-7)
         top = _heavy_peaks(weights, shape)
     u, weights = merge_to_centres(u, weights, u[top])
     if channel.dimension == 1 and _uncovered(objective, u, weights):
-        u = fisher_grid(channel, EVEN_SPACING).points
+        u = fisher_grid(channel, max(EVEN_SPACING, narrowest)).points
         weights = optimal_weights(Table.of_values(objective, u), 1e-12)
     return _ascend(objective, u, weights, unit)
 
@@ -226,8 +286,9 @@ def _representatives(u: Array, weights: Array, distance: float) -> Array:
 def _ascend(objective: Objective, u: Array, weights: Array, unit: Array, distance: float = MERGE_AFTER_ASCENT) -> Point:
     """Joint ascent, repeated if atoms came closer than `distance` on the way and were merged."""
     problem = Problem(objective.table, objective.channel.bounds, 0.5 * unit)
+    sampled = objective.channel.measured
     for _ in range(3):
-        point = equalise(problem, ascend(problem, u, weights))
+        point = equalise(problem, ascend(problem, u, weights, patience=SAMPLED_PATIENCE if sampled else 150))
         u, weights = merge_close(objective.channel.canonical(point.u), point.weights, unit, distance)
         if len(u) == len(point.u):
             break

@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 from refprior._checks import number, whole_number
 from refprior._limits import check_memory
 from refprior.exact._arrays import Array, as_numbers
+from refprior.exact._bound import Cells
 from refprior.exact._channels import Channel, Rows
-from refprior.exact._models import EDGE, TAIL, Coin, log_normal_nodes
+from refprior.exact._models import EDGE, TAIL, TAIL_GAIN, Coin, log_normal_nodes
 
 NODES = 4  # quadrature nodes per standard deviation; twice as many change the gain by less than 5e-13
 COARSE_NODES = 2  # good to about 1e-7: enough to find where the atoms are
@@ -127,6 +128,8 @@ class ExponentialDecay(Channel):
     (4, 0.756316)
     """
 
+    tail = TAIL_GAIN
+
     times: tuple[float, float] = (1.0, 2.0)
     sigma: float = 0.1
     nodes: int = field(default=NODES, kw_only=True)  # of the quadrature, per standard deviation
@@ -148,6 +151,31 @@ class ExponentialDecay(Channel):
         axis = sigma * reach / self.nodes
         outcomes = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
         self._derive(times=times, axis=axis, outcomes=outcomes, bounds=np.array([[0.0, 1.0], [0.0, 1.0]]))
+
+    def means_on(self, low: Array, high: Array) -> Cells:
+        centre = (low + high) / 2
+        mean, slope, remainder = [], [], []
+        for power in self.powers:
+            value, steepness = centre**power, power * centre ** (power - 1)
+            ends = [end**power - value - steepness * (end - centre) for end in (low, high)]  # convex: largest there
+            mean.append(value.sum(axis=1))
+            slope.append(steepness)
+            remainder.append(np.maximum(*ends).sum(axis=1))
+        scale = 2 * self.sigma
+        return Cells(np.stack(mean, 1) / scale, np.stack(slope, 1) / scale, np.stack(remainder, 1) / scale)
+
+    def gain_of_means(self, mean: Array, log_marginal: Array) -> tuple[Array, Array]:
+        table = log_marginal.reshape(len(self.axis), -1)
+        x = [self.axis / self.sigma - mean[:, [t]] for t in (0, 1)]
+        p = [np.exp(log_normal_nodes(part, self.nodes)) for part in x]
+        entropy = math.log(2 * math.pi * math.e) + 2 * math.log(self.nodes)
+        left, right = p[0] @ table, p[1] * x[1]
+        first = np.einsum("ny,ny->n", (p[0] * x[0]) @ table, p[1])
+        gradient = -np.stack([first, np.einsum("ny,ny->n", left, right)], axis=1)
+        return -entropy - np.einsum("ny,ny->n", left, p[1]), gradient
+
+    def finer(self) -> ExponentialDecay:
+        return replace(self, nodes=2 * self.nodes)
 
     def coarse(self) -> ExponentialDecay:
         return self if self.nodes <= COARSE_NODES else replace(self, nodes=COARSE_NODES)

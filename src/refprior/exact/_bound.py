@@ -1,0 +1,101 @@
+"""A bound of the gain that cannot miss anything: branch and bound for Gaussian noise.
+
+Let z = m + noise of unit variance, with m the mean in standard deviations. As a function of m, the Hessian of the gain
+G(m) = KL(p(z | m), p(z)) is 1 − E[Cov(m | z)], at most the identity, whatever the prior. On a cell of parameters with
+centre c and half widths h, let m = m_c + S δ + r with |δ| ≤ h and |r| ≤ R. Then
+
+    G ≤ G(m_c) + Σ_i |Sᵀ∇G|_i h_i + Σ_t |∇G|_t R_t + ½ Σ_t (Σ_i |S_ti| h_i + R_t)².
+
+Cells on which this exceeds the level are halved. Around a maximum their number grows with the log of the precision.
+Doubles are used: the bound is proved up to rounding, which the certificate's error covers.
+
+Shapes: N cells, d parameters, T means.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from refprior.exact._arrays import SLICE_ENTRIES, Array
+from refprior.exact._cost import LOG
+
+MOST_CELLS = 400_000  # that may be evaluated
+MOST_ENTRIES = 4e8  # probabilities that all of them may take
+PRODUCTS = 20  # as many products of a matrix take the time of one probability
+FIRST_CELLS = 2.0  # standard deviations per axis
+
+
+class Cells(NamedTuple):
+    """Means at the centres, their slopes, and what is not linear, all in standard deviations of the noise."""
+
+    mean: Array  # (N, T)
+    slope: Array  # (N, T, d) ∂m/∂u at the centres
+    remainder: Array  # (N, T) largest |m − m_c − S δ| on the cell
+
+
+class GaussianMeans(Protocol):
+    """What a channel with Gaussian noise tells of its means; `Channel.means_on` and `Channel.gain_of_means`."""
+
+    @property
+    def bounds(self) -> Array: ...
+    @property
+    def outcomes(self) -> Array: ...
+    def axis_lengths(self) -> Array: ...
+    def means_on(self, low: Array, high: Array) -> Cells | None: ...
+    def gain_of_means(self, mean: Array, log_marginal: Array) -> tuple[Array, Array]: ...
+
+
+def stays_below(channel: GaussianMeans, log_marginal: Array, level: float) -> bool:
+    """Whether the gain is proved to be at most `level` on the whole box; False if not within the allowed work."""
+    low, high = _first_cells(channel)
+    entries = len(channel.outcomes) / (1 if channel.outcomes.ndim == 1 else PRODUCTS)
+    work, most = 0, min(MOST_CELLS, int(MOST_ENTRIES / entries))
+    while len(low):
+        work += len(low)
+        if work > most:
+            return False
+        LOG.info("branch and bound: %d open cells", len(low))
+        size = max(64, SLICE_ENTRIES // len(channel.outcomes))
+        kept: list[tuple[Array, Array]] = []
+        for i in range(0, len(low), size):
+            part = low[i : i + size], high[i : i + size]
+            values, bound, longest = _bounds(channel, log_marginal, *part)
+            if np.any(values > level):
+                return False
+            open_ = bound > level
+            kept.append(_halved(part[0][open_], part[1][open_], longest[open_]))
+        low, high = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+    return True
+
+
+def _first_cells(channel: GaussianMeans) -> tuple[Array, Array]:
+    """Cells of about FIRST_CELLS standard deviations that cover the box: (N, d), (N, d)."""
+    counts = [max(1, math.ceil(length / FIRST_CELLS)) for length in channel.axis_lengths()]
+    edges = [np.linspace(b[0], b[1], count + 1) for b, count in zip(channel.bounds, counts, strict=True)]
+    low = np.array(list(itertools.product(*(edge[:-1] for edge in edges))))
+    return low, np.array(list(itertools.product(*(edge[1:] for edge in edges))))
+
+
+def _bounds(channel: GaussianMeans, log_marginal: Array, low: Array, high: Array) -> tuple[Array, Array, Array]:
+    """G at the centres (their means are the model's), its bound on the cells, and the axis to halve: (N,) each."""
+    cells = channel.means_on(low, high)
+    assert cells is not None
+    gain, gradient = channel.gain_of_means(cells.mean, log_marginal)
+    half = (high - low) / 2
+    linear = np.abs(np.einsum("ntd,nt->nd", cells.slope, gradient)) * half
+    reach = np.einsum("ntd,nd->nt", np.abs(cells.slope), half) + cells.remainder
+    bent = np.sum(np.abs(gradient) * cells.remainder, axis=1) + 0.5 * np.sum(reach**2, axis=1)
+    longest = np.argmax(np.sum(cells.slope**2, axis=1) * half**2, axis=1)
+    return gain, gain + linear.sum(axis=1) + bent, longest
+
+
+def _halved(low: Array, high: Array, axis: Array) -> tuple[Array, Array]:
+    """Both halves of every cell along its own axis: (N, d) -> (2 N, d)."""
+    rows = np.arange(len(low))
+    left, right = high.copy(), low.copy()
+    left[rows, axis] = right[rows, axis] = (low[rows, axis] + high[rows, axis]) / 2
+    return np.concatenate([low, right]), np.concatenate([left, high])

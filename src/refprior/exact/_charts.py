@@ -1,0 +1,241 @@
+"""Charts: coordinates of a box in which Fisher length is spread evenly, measured from the likelihood alone.
+
+√p(z | w) moves on a sphere, and a chord of it is half a Fisher length. Along a line, a node is followed more closely
+where its two neighbours are far away, or where the two chords at it differ in direction or length: there something
+happens between nodes. Halving goes on until chords agree, until they are too short to matter, or down to
+neighbouring doubles (a jump). If it does not end, the likelihood is not resolved, and no grid can be trusted.
+
+What no sample touches cannot be seen: structure narrower than the first grid, with nothing around it, is missed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+
+from refprior.exact._arrays import SLICE_ENTRIES, Array, Mask
+
+Likelihood = Callable[[Array], Array]  # log p(z | w): (K, d) -> (K, Z)
+
+LINE_NODES = 4097  # first nodes on the axis of one parameter
+LINE_NODES_2D = 513  # on each axis of two parameters, at PLACES places of the other
+PLACES = 5
+PLANE_NODES = 129  # first nodes on each axis of the scan of two parameters, fewer if there are many outcomes
+PLANE_SPACING = 0.22  # standard deviations between its nodes, if that is closer
+PLANE_ENTRIES = 4e7  # probabilities that the first nodes of a scan may take
+LARGEST_CHORD = 0.35  # 0.7 standard deviations
+SMALLEST_CHORD = 0.002  # below this a turn does not matter
+SMALLEST_CHORD_2D = 0.02  # the same, while two parameters are followed: there are many more points
+TURN = 0.3  # of two chords, |b − a| / (|a| + |b|): 0 on a straight line, 1 where the direction is reversed
+MOST_NODES = 60_000  # that halving may add
+MOST_NODES_2D = 300_000  # that it may evaluate with two parameters, fewer if there are many outcomes
+CLOSEST = 1e-14  # distance of two nodes in the new coordinate
+EVEN_SHARE, EVEN_SHARE_2D = 1e-3, 0.5  # of the coordinate that is even in w, so that no part of the box is left out
+
+
+class Axis(NamedTuple):
+    """Nodes (N,) of an axis, the Fisher length up to each (N,), and whether halving came to an end."""
+
+    nodes: Array
+    length: Array
+    resolved: bool
+
+
+class Chart:
+    """A monotone map, axis by axis, from [0, 1]^d onto the box, with Fisher length nearly even in x."""
+
+    def __init__(self, axes: list[Axis], share: float) -> None:
+        axes = [_thinned(axis, share) for axis in axes]
+        self.axes, self.bounds = axes, np.array([[axis.nodes[0], axis.nodes[-1]] for axis in axes])
+        self.resolved = all(axis.resolved for axis in axes)
+        self.knots = [_knots(axis, share) for axis in axes]
+        self.lengths = np.array([_steepest(axis, x) for axis, x in zip(axes, self.knots, strict=True)])
+        self._maps = [PchipInterpolator(x, axis.nodes) for axis, x in zip(axes, self.knots, strict=True)]
+
+    def to_box(self, x: Array) -> Array:
+        """(K, d) -> (K, d), the ends exactly."""
+        columns = [
+            np.where(c >= 1, hi, curve(c)) for c, (_, hi), curve in zip(x.T, self.bounds, self._maps, strict=True)
+        ]
+        return np.asarray(np.clip(np.stack(columns, axis=1), self.bounds[:, 0], self.bounds[:, 1]))
+
+    def slopes(self, x: Array, order: int = 1) -> Array:
+        """Derivatives of the map, axis by axis: (K, d) -> (K, d)."""
+        return np.stack([np.asarray(f(column, order)) for column, f in zip(x.T, self._maps, strict=True)], axis=1)
+
+    def from_box(self, w: Array) -> Array:
+        """The inverse, by bisection between knots; beyond the box it continues, so that a check can refuse it."""
+        columns = [self._invert(axis, w[:, axis]) for axis in range(w.shape[1])]
+        return np.stack(columns, axis=1)
+
+    def _invert(self, axis: int, w: Array) -> Array:
+        nodes, knots, (low, high) = self.axes[axis].nodes, self.knots[axis], self.bounds[axis]
+        right = np.clip(np.searchsorted(nodes, w), 1, len(nodes) - 1)
+        below, above = knots[right - 1], knots[right]
+        for _ in range(60):
+            middle = (below + above) / 2
+            less = self._maps[axis](middle) < w
+            below, above = np.where(less, middle, below), np.where(less, above, middle)
+        inside = np.where(w >= high, 1.0, np.where(w <= low, 0.0, (below + above) / 2))
+        beyond = np.maximum(w - high, 0.0) + np.minimum(w - low, 0.0)
+        return np.where(np.isnan(w), np.nan, inside + beyond / (high - low))
+
+
+def _thinned(axis: Axis, share: float) -> Axis:
+    """The axis without nodes that doubles cannot tell apart in the new coordinate."""
+    x = _knots(axis, share)
+    kept = np.concatenate([[True], np.diff(x) > CLOSEST])
+    kept[np.flatnonzero(kept)[-1]] = len(np.flatnonzero(kept)) == 1  # the last one gives way to the end of the axis
+    kept[-1] = True
+    return Axis(axis.nodes[kept], axis.length[kept], axis.resolved)
+
+
+def _knots(axis: Axis, share: float) -> Array:
+    """The coordinate of every node: mostly Fisher length, for a share even: (N,)."""
+    even = (axis.nodes - axis.nodes[0]) / (axis.nodes[-1] - axis.nodes[0])
+    total = axis.length[-1]
+    x = even if total == 0 else (1 - share) * axis.length / total + share * even
+    return np.asarray(x / x[-1])
+
+
+def _steepest(axis: Axis, x: Array) -> float:
+    """The length of the axis if all of it were as steep as its steepest tenth of a standard deviation, at most."""
+    total = float(axis.length[-1])
+    places = np.linspace(0, 1, 2 + math.ceil(10 * total))
+    steps = np.diff(np.interp(places, x, axis.length))
+    return max(total, float(steps.max()) * (len(places) - 1))
+
+
+def measure(likelihood: Likelihood, bounds: Array, outcomes: int) -> Chart:
+    """The chart of a likelihood on a box: (d, 2) -> Chart."""
+    if len(bounds) == 1:
+        return Chart([_measure_axis(likelihood, bounds, outcomes, 0, LINE_NODES)], EVEN_SHARE)
+    axes = [_measure_axis(likelihood, bounds, outcomes, axis, LINE_NODES_2D) for axis in range(len(bounds))]
+    return Chart(axes, EVEN_SHARE_2D)
+
+
+def _measure_axis(likelihood: Likelihood, bounds: Array, outcomes: int, axis: int, count: int) -> Axis:
+    """Nodes of one axis, and the Fisher length between them, the longest over the places of the other axes."""
+    low, high = bounds[axis]
+    others = [np.linspace(b[0], b[1], PLACES) for i, b in enumerate(bounds) if i != axis]
+    lines = [np.insert(np.array(place), axis, 0.0) for place in itertools.product(*others)]
+
+    def roots(w: Array, line: Array) -> Array:
+        points = np.tile(line, (len(w), 1))
+        points[:, axis] = w
+        return np.exp(0.5 * likelihood(points))
+
+    size = max(16, SLICE_ENTRIES // outcomes)
+    nodes, resolved = np.linspace(low, high, count), True
+    for line in lines:
+        added, ended = _follow(lambda w, line=line: roots(w, line), np.linspace(low, high, count), size)  # type: ignore[misc]
+        nodes, resolved = np.union1d(nodes, added), resolved and ended
+    chords = np.zeros(len(nodes) - 1)
+    for line in lines:
+        chords = np.maximum(chords, _chords(lambda w, line=line: roots(w, line), nodes, size))  # type: ignore[misc]
+    angles = 4 * np.arcsin(np.minimum(chords / 2, 1.0))  # twice the angle between two points of the sphere
+    return Axis(nodes, np.concatenate([[0.0], np.cumsum(angles)]), resolved)
+
+
+def _chords(roots: Callable[[Array], Array], nodes: Array, size: int) -> Array:
+    """|√p − √q| of neighbouring nodes: (N,) -> (N − 1,)."""
+    parts = [roots(nodes[i : i + size + 1]) for i in range(0, len(nodes) - 1, size)]
+    return np.concatenate([np.linalg.norm(np.diff(part, axis=0), axis=1) for part in parts])
+
+
+def _follow(roots: Callable[[Array], Array], nodes: Array, size: int) -> tuple[Array, bool]:
+    """Nodes to add to an even line, and whether halving ended: (N,) -> (M,)."""
+    width = nodes[1] - nodes[0]
+    finest = 4 * np.spacing(np.abs(nodes).max())
+    active, added = nodes[1:-1], []
+    while len(active):
+        flags = [_unclear(roots, active[i : i + size], width) for i in range(0, len(active), size)]
+        unclear = active[np.concatenate(flags)]
+        width /= 2
+        if width < finest:
+            break
+        active = np.unique(np.concatenate([unclear - width, unclear, unclear + width]))
+        added.append(active)
+        if sum(map(len, added)) > MOST_NODES:
+            return np.concatenate(added), False
+    return np.concatenate(added) if added else nodes[:0], True
+
+
+def _unclear(roots: Callable[[Array], Array], nodes: Array, width: float) -> Mask:
+    """Whether something may happen within `width` of each node: (N,) -> (N,)."""
+    stacked = roots(np.concatenate([nodes - width, nodes, nodes + width])).reshape(3, len(nodes), -1)
+    return unclear_between(stacked[1] - stacked[0], stacked[2] - stacked[1])
+
+
+def unclear_between(before: Array, after: Array, smallest: float = SMALLEST_CHORD) -> Mask:
+    """Whether two successive chords (…, Z) are long, or differ by more than a smooth curve's would: -> (…)."""
+    first, second = np.linalg.norm(before, axis=-1), np.linalg.norm(after, axis=-1)
+    longest = np.maximum(first, second)
+    turned = np.linalg.norm(after - before, axis=-1) > TURN * (first + second)
+    return np.asarray((longest > LARGEST_CHORD) | (turned & (longest > smallest)))
+
+
+class Scan(NamedTuple):
+    """Points (M, d) in [0, 1]^d where two parameters had to be followed, their widths (M, d), and whether it ended."""
+
+    points: Array
+    widths: Array
+    resolved: bool
+
+
+def scan_plane(likelihood: Likelihood, lengths: Array, outcomes: int) -> Scan:
+    """Look at a likelihood on [0, 1]² between the lines on which its axes were measured."""
+    most = max(33, int(math.sqrt(PLANE_ENTRIES / outcomes)))
+    counts = [min(most, max(PLANE_NODES, math.ceil(length / PLANE_SPACING) + 1)) for length in lengths]
+    axes = [np.linspace(0, 1, count) for count in counts]
+    active, width = _unclear_on_grid(likelihood, axes, outcomes), np.array([axis[1] for axis in axes])
+    found, widths, total = [np.empty((0, 2))], [np.empty((0, 2))], 0
+    size, budget = max(8, SLICE_ENTRIES // (9 * outcomes)), min(MOST_NODES_2D, int(5 * PLANE_ENTRIES / outcomes))
+    while len(active):
+        total += 9 * len(active)
+        if total > budget or width.max() < 1e-12:
+            return Scan(np.concatenate(found), np.concatenate(widths), False)
+        width = width / 2
+        steps = np.array(list(itertools.product((-1, 0, 1), repeat=2))) * width
+        children = np.clip(active[:, None] + steps, 0, 1).reshape(-1, 2)
+        children = width * np.unique(np.round(children / width), axis=0)
+        found.append(children)
+        widths.append(np.tile(width, (len(children), 1)))
+        flags = [_unclear_stencil(likelihood, children[i : i + size], width) for i in range(0, len(children), size)]
+        active = children[np.concatenate(flags)]
+    return Scan(np.concatenate(found), np.concatenate(widths), True)
+
+
+def _unclear_on_grid(likelihood: Likelihood, axes: list[Array], outcomes: int) -> Array:
+    """Nodes of the first grid at which something may happen, a few lines at a time: -> (M, 2)."""
+    rows = max(1, SLICE_ENTRIES // (outcomes * len(axes[1])))
+    found = [np.empty((0, 2))]
+    for start in range(0, len(axes[0]), rows):
+        first, last = max(start - 1, 0), min(start + rows + 1, len(axes[0]))
+        points = np.stack(np.meshgrid(axes[0][first:last], axes[1], indexing="ij"), axis=-1)
+        roots = np.exp(0.5 * likelihood(points.reshape(-1, 2))).reshape(*points.shape[:2], -1)
+        flags = np.zeros(points.shape[:2], dtype=bool)
+        along, across = np.diff(roots, axis=0), np.diff(roots, axis=1)
+        flags[1:-1] |= unclear_between(along[:-1], along[1:])
+        flags[:, 1:-1] |= unclear_between(across[:, :-1], across[:, 1:])
+        found.append(points[flags])
+    return np.unique(np.concatenate(found), axis=0)
+
+
+def _unclear_stencil(likelihood: Likelihood, points: Array, width: Array) -> Mask:
+    """Whether something may happen around each point, along both axes and both diagonals: (M, 2) -> (M,)."""
+    flags = np.zeros(len(points), dtype=bool)
+    middle = np.exp(0.5 * likelihood(points))
+    for direction in ((1, 0), (0, 1), (1, 1), (1, -1)):
+        step = np.array(direction) * width
+        before, after = (np.exp(0.5 * likelihood(np.clip(points + sign * step, 0, 1))) for sign in (-1, 1))
+        inside = np.all(
+            (points - step >= 0) & (points + step <= 1) & (points + step >= 0) & (points - step <= 1), axis=1
+        )
+        flags |= inside & unclear_between(middle - before, after - middle, SMALLEST_CHORD_2D)
+    return flags
