@@ -14,13 +14,14 @@ from refprior.exact import Channel, Jeffreys, Solution
 CHANNEL_METHODS = (
     "coordinate",
     "from_function",
+    "from_mean",
     "log_likelihood",
     "log_likelihood_of",
     "parameter",
     "rows",
     "to_coordinates",
 )
-SOLUTION_METHODS = ("atoms", "gain", "plot", "posterior", "predictive", "to_dict")
+SOLUTION_METHODS = ("atoms", "evidence", "gain", "plot", "posterior", "predictive", "to_dict")
 
 
 def public() -> Iterator[tuple[str, Any]]:

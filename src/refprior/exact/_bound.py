@@ -21,11 +21,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from refprior.exact._arrays import SLICE_ENTRIES, Array
-from refprior.exact._cost import LOG
+from refprior.exact._cost import LOG, PRODUCTS
 
 MOST_CELLS = 400_000  # that may be evaluated
-MOST_ENTRIES = 4e8  # probabilities that all of them may take
-PRODUCTS = 20  # as many products of a matrix take the time of one probability
+MOST_ENTRIES = {1: 4e8, 2: 4e8, 3: 2e9}  # probabilities that all of them may take, by the number of parameters
 FIRST_CELLS = 2.0  # standard deviations per axis
 
 
@@ -33,8 +32,9 @@ class Cells(NamedTuple):
     """Means at the centres, their slopes, and what is not linear, all in standard deviations of the noise."""
 
     mean: Array  # (N, T)
-    slope: Array  # (N, T, d) ∂m/∂u at the centres
-    remainder: Array  # (N, T) largest |m − m_c − S δ| on the cell
+    slope: Array  # (N, T, d) S, at the centres
+    half: Array  # (N, d) h, in the coordinates of the slopes
+    remainder: Array  # (N, T) R, the largest |m − m_c − S δ| on the cell
 
 
 class GaussianMeans(Protocol):
@@ -53,7 +53,7 @@ def stays_below(channel: GaussianMeans, log_marginal: Array, level: float) -> bo
     """Whether the gain is proved to be at most `level` on the whole box; False if not within the allowed work."""
     low, high = _first_cells(channel)
     entries = len(channel.outcomes) / (1 if channel.outcomes.ndim == 1 else PRODUCTS)
-    work, most = 0, min(MOST_CELLS, int(MOST_ENTRIES / entries))
+    work, most = 0, min(MOST_CELLS, int(MOST_ENTRIES[low.shape[1]] / entries))
     while len(low):
         work += len(low)
         if work > most:
@@ -85,7 +85,7 @@ def _bounds(channel: GaussianMeans, log_marginal: Array, low: Array, high: Array
     cells = channel.means_on(low, high)
     assert cells is not None
     gain, gradient = channel.gain_of_means(cells.mean, log_marginal)
-    half = (high - low) / 2
+    half = cells.half
     linear = np.abs(np.einsum("ntd,nt->nd", cells.slope, gradient)) * half
     reach = np.einsum("ntd,nd->nt", np.abs(cells.slope), half) + cells.remainder
     bent = np.sum(np.abs(gradient) * cells.remainder, axis=1) + 0.5 * np.sum(reach**2, axis=1)

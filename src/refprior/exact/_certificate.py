@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -27,11 +28,8 @@ from refprior.exact._channels import Channel
 from refprior.exact._objective import Objective, Table
 from refprior.exact._optimality import Point, evaluate, sensitivity
 
-SPACING = 0.11  # standard deviations between grid points, one parameter
-SPACING_2D = 0.22  # two parameters
-LEAST_POINTS = 201
-LEAST_POINTS_2D = 41
-NODES = 9  # Chebyshev nodes per axis within one cell: a polynomial of degree 8 errs by 1e-16 at 0.11
+GRIDS = {1: (0.11, 201), 2: (0.22, 41), 3: (0.5, 13)}  # standard deviations between grid points, and how many at least
+NODES = {1: 9, 2: 9, 3: 5}  # Chebyshev nodes per axis within one cell: a polynomial of degree 8 errs by 1e-16 at 0.11
 SUBDIVISIONS = 16  # of a cell, at which that polynomial is evaluated
 CURVATURE_MARGIN = 4.0  # times the error of the gain: how much its second derivative may err, in standard deviations
 INDEPENDENT = 1e-10  # smallest curvature at which the rows of the atoms count as independent
@@ -53,6 +51,7 @@ class Certificate:
     gap: float
     error: float  # the part of the gap that rounding, quadrature and outcomes left out may hide
     proved: bool  # whether the gap bounds the gain on whole cells, and not on a grid that was looked at closely
+    searched: bool  # whether that grid was too coarse to certify anything: three parameters
     spread: float  # about how far atoms and weights are from those of the optimum
     worst: Array  # (d,) coordinates of the largest gain
     atoms_certified: bool
@@ -64,7 +63,7 @@ def judge(objective: Objective, u: Array, weights: Array, tolerance: float = 1e-
 
     A gap within the tolerance is proved where that is possible, to a bound slightly above it.
     """
-    case, proved = _Case.of(objective, u, weights), False
+    case, bounded = _Case.of(objective, u, weights), False
     if np.all(np.isfinite(case.values)):
         top, height, count = _maxima(case)
         worst = top[int(np.argmax(height))]
@@ -73,8 +72,8 @@ def judge(objective: Objective, u: Array, weights: Array, tolerance: float = 1e-
         gap = _capped(case, residual + error)
         certified, spread = _judge_atoms(case, residual)
         bound = residual + max(SLACK * (1 + abs(case.information)), SLACK_SHARE * tolerance)
-        if bound + error <= tolerance and _proved(case, bound):
-            proved, gap = True, bound + error
+        if bound + error <= tolerance and _bounded(case, bound):
+            bounded, gap = True, bound + error
     else:  # some w allows an outcome that the prior excludes
         worst, count, gap, error = case.grid.points[int(np.argmax(case.values))], 0, math.inf, math.inf
         certified, spread = False, math.inf
@@ -82,7 +81,8 @@ def judge(objective: Objective, u: Array, weights: Array, tolerance: float = 1e-
         information=case.information,
         gap=gap,
         error=error,
-        proved=proved,
+        proved=bounded and objective.channel.bounds_are_declared,
+        searched=not bounded and objective.channel.dimension > 2,
         spread=spread,
         worst=worst,
         atoms_certified=certified,
@@ -90,8 +90,8 @@ def judge(objective: Objective, u: Array, weights: Array, tolerance: float = 1e-
     )
 
 
-def _proved(case: _Case, bound: float) -> bool:
-    """Whether the gain is proved to stay below J + bound: for one channel with Gaussian noise."""
+def _bounded(case: _Case, bound: float) -> bool:
+    """Whether the gain stays below J + bound on cells that cover the box: for one channel with Gaussian noise."""
     channel = case.objective.channel
     if len(case.objective.channels) > 1 or channel.means_on(case.u, case.u) is None:
         return False
@@ -132,7 +132,7 @@ class Grid(NamedTuple):
     @classmethod
     def of(cls, channel: Channel) -> Grid:
         """The grid of a channel, even in Fisher length."""
-        spacing, least = (SPACING, LEAST_POINTS) if channel.dimension == 1 else (SPACING_2D, LEAST_POINTS_2D)
+        spacing, least = GRIDS[channel.dimension]
         counts = [max(least, math.ceil(length / spacing) + 2) for length in channel.axis_lengths()]
         axes = [channel.certificate_axis(axis, count) for axis, count in enumerate(counts)]
         points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
@@ -267,12 +267,13 @@ def _best_in_cells(objective: Objective, centre: Array, width: Array, logs: list
     bounds = objective.channel.bounds
     half = np.minimum(width, (bounds[:, 1] - bounds[:, 0]) / 2)
     middle = np.clip(centre, bounds[:, 0] + half, bounds[:, 1] - half)
-    nodes = -np.cos(np.pi * np.arange(NODES) / (NODES - 1))
+    count = NODES[dimension]
+    nodes = -np.cos(np.pi * np.arange(count) / (count - 1))
     seen = middle[:, None] + half[:, None] * np.array(list(itertools.product(nodes, repeat=dimension)))
     values = objective.gain(seen.reshape(-1, dimension), logs).reshape(len(centre), -1)
-    fine = np.linspace(-1, 1, 2 * SUBDIVISIONS + 1)
-    between = chebvander(fine, NODES - 1) @ np.linalg.inv(chebvander(nodes, NODES - 1))
-    matrix = between if dimension == 1 else np.kron(between, between)
+    fine = np.linspace(-1, 1, 2 * (SUBDIVISIONS if dimension < 3 else 4) + 1)
+    between = chebvander(fine, count - 1) @ np.linalg.inv(chebvander(nodes, count - 1))
+    matrix = reduce(np.kron, [between] * dimension)
     predicted = np.argmax(values @ matrix.T, axis=1)
     tops = middle + half * np.array(list(itertools.product(fine, repeat=dimension)))[predicted]
     points = np.concatenate([seen, tops[:, None]], axis=1)
@@ -323,16 +324,21 @@ def _parabola(objective: Objective, middle: Array, half: Array, logs: list[Array
 
 
 def _differences(values: Array) -> tuple[Array, Array]:
-    """Central differences on a 3^d stencil, in units of its half width: (k, 3[, 3]) -> (k, d), (k, d, d)."""
-    if values.ndim == 2:
-        slope = (values[:, 2] - values[:, 0]) / 2
-        second = values[:, 2] - 2 * values[:, 1] + values[:, 0]
-        return slope[:, None], second[:, None, None]
-    across = np.stack([values[:, 2, 1] - values[:, 0, 1], values[:, 1, 2] - values[:, 1, 0]], axis=1) / 2
-    own_0 = values[:, 2, 1] - 2 * values[:, 1, 1] + values[:, 0, 1]
-    own_1 = values[:, 1, 2] - 2 * values[:, 1, 1] + values[:, 1, 0]
-    mixed = (values[:, 2, 2] - values[:, 2, 0] - values[:, 0, 2] + values[:, 0, 0]) / 4
-    return across, np.stack([own_0, mixed, mixed, own_1], axis=1).reshape(-1, 2, 2)
+    """Central differences on a 3^d stencil, in units of its half width: (k, 3[, 3, 3]) -> (k, d), (k, d, d)."""
+    dimension = values.ndim - 1
+
+    unit: Index = np.eye(dimension, dtype=np.intp)
+
+    def at(offset: Index) -> Array:
+        return np.asarray(values.reshape(len(values), -1)[:, np.ravel_multi_index(tuple(1 + offset), (3,) * dimension)])
+
+    slope = np.stack([(at(e) - at(-e)) / 2 for e in unit], axis=1)
+    second = np.empty((len(values), dimension, dimension))
+    for i, e in enumerate(unit):
+        second[:, i, i] = at(e) - 2 * at(0 * e) + at(-e)
+        for j, f in enumerate(unit[:i]):
+            second[:, i, j] = second[:, j, i] = (at(e + f) + at(-e - f) - at(e - f) - at(f - e)) / 4
+    return slope, second
 
 
 def _judge_atoms(case: _Case, gap: float) -> tuple[bool, float]:

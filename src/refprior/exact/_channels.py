@@ -105,6 +105,7 @@ class Channel(ABC):
     bounds: Array  # (d, 2), of the coordinates u
     outcomes: Array  # (Z,) or (Z, t)
     continuous: ClassVar[bool] = True  # if not, `axis_points` gives all parameters there are
+    bounds_are_declared: bool = True  # for Gaussian noise: whether what `means_on` says is certain
     tail: float = 0.0  # nats by which outcomes that were left out may change the gain
 
     @abstractmethod
@@ -248,13 +249,16 @@ class Channel(ABC):
 
     @cached_property
     def _chart(self) -> Chart:
-        return measure(self.log_likelihood, self.bounds, len(self.outcomes))
+        return measure(lambda u: np.exp(0.5 * self.log_likelihood(u)), self.bounds, len(self.outcomes))
 
     @cached_property
     def _scan(self) -> Scan:
         if self.dimension == 1:
             return Scan(np.empty((0, 1)), np.empty((0, 1)), True)
-        return scan_plane(lambda x: self.log_likelihood(self._chart.to_box(x)), self._chart.lengths, len(self.outcomes))
+        chart = self._chart
+        return scan_plane(
+            lambda x: np.exp(0.5 * self.log_likelihood(chart.to_box(x))), chart.lengths, len(self.outcomes)
+        )
 
     def sharing(self, other: Channel) -> Channel:
         """The same channel in the coordinates of another of the same parameter, for objectives of both."""
@@ -297,6 +301,28 @@ class Channel(ABC):
     def prove(self, atoms: Array, weights: Array, *, tolerance: float) -> Proof:
         """Prove by ball arithmetic that this prior is within `tolerance` of the capacity; ValueError if it cannot."""
         raise ValueError("proofs are for the one-stage prior of a coin; other models carry the gap only")
+
+    @staticmethod
+    def from_mean(
+        mean: Callable[[Any], Any], *, sigma: ArrayLike, bounds: ArrayLike, curvature: ArrayLike | None = None
+    ) -> Channel:
+        """Your own model with Gaussian noise: z_t = mean_t(w) + noise of standard deviation sigma_t.
+
+        `mean` takes w as (K,) for one pair of bounds, or as (K, d) for up to three pairs, and returns (K,) or (K, T),
+        for up to three observations T. `sigma` is a number or one per observation. `curvature` is an upper bound of
+        every |∂²mean_t/∂w_i∂w_j| on the box, a number or an array that broadcasts to (T, d, d): with it the gap is
+        proved by branch and bound. Without it twice the largest one on a grid is used, and the gap is certified.
+
+        >>> import numpy as np
+        >>> from refprior.exact import Channel, reference_prior
+        >>> channel = Channel.from_mean(lambda w: np.sin(w), sigma=0.5, bounds=(-1.5, 1.5), curvature=1.0)
+        >>> prior = reference_prior(channel, tolerance=1e-10)
+        >>> prior.evidence, prior.atoms.round(4).tolist()
+        ('proved', [-1.5, 0.0, 1.5])
+        """
+        from refprior.exact._noise import NoisyMean  # a subclass of this class
+
+        return NoisyMean.build(mean, sigma, bounds, curvature)
 
     @staticmethod
     def from_function(

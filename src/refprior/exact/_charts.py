@@ -16,11 +16,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
 
 from refprior.exact._arrays import SLICE_ENTRIES, Array, Mask
 
-Likelihood = Callable[[Array], Array]  # log p(z | w): (K, d) -> (K, Z)
+Roots = Callable[
+    [Array], Array
+]  # √p(z | w), or, for Gaussian noise, half the mean in standard deviations: (K, d) -> (K, Z)
 
 LINE_NODES = 4097  # first nodes on the axis of one parameter
 LINE_NODES_2D = 513  # on each axis of two parameters, at PLACES places of the other
@@ -50,6 +51,8 @@ class Chart:
     """A monotone map, axis by axis, from [0, 1]^d onto the box, with Fisher length nearly even in x."""
 
     def __init__(self, axes: list[Axis], share: float) -> None:
+        from scipy.interpolate import PchipInterpolator  # slow to import, and only models of one's own need it
+
         axes = [_thinned(axis, share) for axis in axes]
         self.axes, self.bounds = axes, np.array([[axis.nodes[0], axis.nodes[-1]] for axis in axes])
         self.resolved = all(axis.resolved for axis in axes)
@@ -111,33 +114,33 @@ def _steepest(axis: Axis, x: Array) -> float:
     return max(total, float(steps.max()) * (len(places) - 1))
 
 
-def measure(likelihood: Likelihood, bounds: Array, outcomes: int) -> Chart:
-    """The chart of a likelihood on a box: (d, 2) -> Chart."""
+def measure(roots: Roots, bounds: Array, outcomes: int) -> Chart:
+    """The chart of a model on a box: (d, 2) -> Chart."""
     if len(bounds) == 1:
-        return Chart([_measure_axis(likelihood, bounds, outcomes, 0, LINE_NODES)], EVEN_SHARE)
-    axes = [_measure_axis(likelihood, bounds, outcomes, axis, LINE_NODES_2D) for axis in range(len(bounds))]
+        return Chart([_measure_axis(roots, bounds, outcomes, 0, LINE_NODES)], EVEN_SHARE)
+    axes = [_measure_axis(roots, bounds, outcomes, axis, LINE_NODES_2D) for axis in range(len(bounds))]
     return Chart(axes, EVEN_SHARE_2D)
 
 
-def _measure_axis(likelihood: Likelihood, bounds: Array, outcomes: int, axis: int, count: int) -> Axis:
+def _measure_axis(roots: Roots, bounds: Array, outcomes: int, axis: int, count: int) -> Axis:
     """Nodes of one axis, and the Fisher length between them, the longest over the places of the other axes."""
     low, high = bounds[axis]
     others = [np.linspace(b[0], b[1], PLACES) for i, b in enumerate(bounds) if i != axis]
     lines = [np.insert(np.array(place), axis, 0.0) for place in itertools.product(*others)]
 
-    def roots(w: Array, line: Array) -> Array:
+    def along(w: Array, line: Array) -> Array:
         points = np.tile(line, (len(w), 1))
         points[:, axis] = w
-        return np.exp(0.5 * likelihood(points))
+        return roots(points)
 
     size = max(16, SLICE_ENTRIES // outcomes)
     nodes, resolved = np.linspace(low, high, count), True
     for line in lines:
-        added, ended = _follow(lambda w, line=line: roots(w, line), np.linspace(low, high, count), size)  # type: ignore[misc]
+        added, ended = _follow(lambda w, line=line: along(w, line), np.linspace(low, high, count), size)  # type: ignore[misc]
         nodes, resolved = np.union1d(nodes, added), resolved and ended
     chords = np.zeros(len(nodes) - 1)
     for line in lines:
-        chords = np.maximum(chords, _chords(lambda w, line=line: roots(w, line), nodes, size))  # type: ignore[misc]
+        chords = np.maximum(chords, _chords(lambda w, line=line: along(w, line), nodes, size))  # type: ignore[misc]
     angles = 4 * np.arcsin(np.minimum(chords / 2, 1.0))  # twice the angle between two points of the sphere
     return Axis(nodes, np.concatenate([[0.0], np.cumsum(angles)]), resolved)
 
@@ -188,12 +191,12 @@ class Scan(NamedTuple):
     resolved: bool
 
 
-def scan_plane(likelihood: Likelihood, lengths: Array, outcomes: int) -> Scan:
-    """Look at a likelihood on [0, 1]² between the lines on which its axes were measured."""
+def scan_plane(roots: Roots, lengths: Array, outcomes: int) -> Scan:
+    """Look at a model on [0, 1]² between the lines on which its axes were measured."""
     most = max(33, int(math.sqrt(PLANE_ENTRIES / outcomes)))
     counts = [min(most, max(PLANE_NODES, math.ceil(length / PLANE_SPACING) + 1)) for length in lengths]
     axes = [np.linspace(0, 1, count) for count in counts]
-    active, width = _unclear_on_grid(likelihood, axes, outcomes), np.array([axis[1] for axis in axes])
+    active, width = _unclear_on_grid(roots, axes, outcomes), np.array([axis[1] for axis in axes])
     found, widths, total = [np.empty((0, 2))], [np.empty((0, 2))], 0
     size, budget = max(8, SLICE_ENTRIES // (9 * outcomes)), min(MOST_NODES_2D, int(5 * PLANE_ENTRIES / outcomes))
     while len(active):
@@ -206,34 +209,34 @@ def scan_plane(likelihood: Likelihood, lengths: Array, outcomes: int) -> Scan:
         children = width * np.unique(np.round(children / width), axis=0)
         found.append(children)
         widths.append(np.tile(width, (len(children), 1)))
-        flags = [_unclear_stencil(likelihood, children[i : i + size], width) for i in range(0, len(children), size)]
+        flags = [_unclear_stencil(roots, children[i : i + size], width) for i in range(0, len(children), size)]
         active = children[np.concatenate(flags)]
     return Scan(np.concatenate(found), np.concatenate(widths), True)
 
 
-def _unclear_on_grid(likelihood: Likelihood, axes: list[Array], outcomes: int) -> Array:
+def _unclear_on_grid(roots: Roots, axes: list[Array], outcomes: int) -> Array:
     """Nodes of the first grid at which something may happen, a few lines at a time: -> (M, 2)."""
     rows = max(1, SLICE_ENTRIES // (outcomes * len(axes[1])))
     found = [np.empty((0, 2))]
     for start in range(0, len(axes[0]), rows):
         first, last = max(start - 1, 0), min(start + rows + 1, len(axes[0]))
         points = np.stack(np.meshgrid(axes[0][first:last], axes[1], indexing="ij"), axis=-1)
-        roots = np.exp(0.5 * likelihood(points.reshape(-1, 2))).reshape(*points.shape[:2], -1)
+        seen = roots(points.reshape(-1, 2)).reshape(*points.shape[:2], -1)
         flags = np.zeros(points.shape[:2], dtype=bool)
-        along, across = np.diff(roots, axis=0), np.diff(roots, axis=1)
+        along, across = np.diff(seen, axis=0), np.diff(seen, axis=1)
         flags[1:-1] |= unclear_between(along[:-1], along[1:])
         flags[:, 1:-1] |= unclear_between(across[:, :-1], across[:, 1:])
         found.append(points[flags])
     return np.unique(np.concatenate(found), axis=0)
 
 
-def _unclear_stencil(likelihood: Likelihood, points: Array, width: Array) -> Mask:
+def _unclear_stencil(roots: Roots, points: Array, width: Array) -> Mask:
     """Whether something may happen around each point, along both axes and both diagonals: (M, 2) -> (M,)."""
     flags = np.zeros(len(points), dtype=bool)
-    middle = np.exp(0.5 * likelihood(points))
+    middle = roots(points)
     for direction in ((1, 0), (0, 1), (1, 1), (1, -1)):
         step = np.array(direction) * width
-        before, after = (np.exp(0.5 * likelihood(np.clip(points + sign * step, 0, 1))) for sign in (-1, 1))
+        before, after = (roots(np.clip(points + sign * step, 0, 1)) for sign in (-1, 1))
         inside = np.all(
             (points - step >= 0) & (points + step <= 1) & (points + step >= 0) & (points - step <= 1), axis=1
         )

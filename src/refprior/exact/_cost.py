@@ -15,16 +15,18 @@ LOG = logging.getLogger("refprior.exact")
 MINUTES = 120.0  # seconds from which a time is said
 MULTIPLICATIONS = 1.5e10  # per second, in products of matrices
 ENTRIES = 2e7  # probabilities per second that the search or the certificate evaluates
+PRODUCTS = 20  # as many products take the time of one probability
 WEIGHT_STEPS = 30  # of the interior-point method
-ASCENT_STEPS = {1: 600, 2: 100}  # in one and in two dimensions
+ASCENT_STEPS = {1: 600, 2: 100, 3: 100}  # in one, two and three dimensions
 ATOM_SPACING = 1.5  # standard deviations between atoms, about
 
 
-def check_search(candidates: int, lengths: list[float], outcomes: int, spacing: float) -> None:
+def check_search(candidates: int, lengths: list[float], outcomes: int, spacing: float, *, factors: int = 1) -> None:
     """Refuse a search that does not fit into memory, and say if it will take minutes.
 
     Tables of candidates and of atoms with their derivatives are the largest arrays; the certificate looks at
-    points `spacing` standard deviations apart, a slice at a time.
+    points `spacing` standard deviations apart, a slice at a time. Sums over several independent outcomes (`factors`)
+    are products of matrices, and faster.
     """
     dimension = len(lengths)
     atoms = math.prod(length / ATOM_SPACING + 2 for length in lengths)
@@ -37,8 +39,8 @@ def check_search(candidates: int, lengths: list[float], outcomes: int, spacing: 
     )
     steps = ASCENT_STEPS[dimension]
     products = WEIGHT_STEPS * (candidates**2 * outcomes + candidates**3 / 3) + steps * variables**2 * outcomes
-    looked_at = outcomes * math.prod(length / spacing + 40 for length in lengths)
-    say_time(products / MULTIPLICATIONS + (looked_at + steps * variables * outcomes) / ENTRIES)
+    looked_at = outcomes / (1 if factors == 1 else PRODUCTS) * math.prod(length / spacing + 40 for length in lengths)
+    say_time(products / MULTIPLICATIONS + (looked_at + steps * variables * outcomes / factors) / ENTRIES)
 
 
 def say_time(seconds: float) -> None:

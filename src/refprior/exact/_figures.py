@@ -37,7 +37,7 @@ def plot_solution(solution: Solution, ax: Axes | None = None) -> Axes:
         raise ValueError(f"ax must be the axes of a matplotlib figure, got {ax!r}")
     if ax is None:
         ax = Figure(figsize=(4.2, 3.0), layout="constrained").subplots()
-    ax = _plot_line(solution, ax) if solution.channel.dimension == 1 else _plot_map(solution, ax)
+    ax = {1: _plot_line, 2: _plot_map, 3: _plot_space}[solution.channel.dimension](solution, ax)
     title = f"{solution.evidence}: {solution.information:.4g} nats, {gap_in_words(solution.gap)}"
     ax.set_title(title, fontsize=8, loc="left")
     return ax
@@ -77,6 +77,18 @@ def _plot_map(solution: Solution, ax: Axes) -> Axes:
     ax.contourf(x, y, np.maximum(table, low), levels=20, cmap="Greys", alpha=0.6)
     area = 900 * solution.weights / solution.weights.max() / math.sqrt(len(solution.weights))
     ax.scatter(solution.atoms[:, 0], solution.atoms[:, 1], s=area, color=ATOM, zorder=3, clip_on=False)
+    ax.set_xlabel("$w_1$")
+    ax.set_ylabel("$w_2$")
+    return ax
+
+
+def _plot_space(solution: Solution, ax: Axes) -> Axes:
+    """Three parameters: the first two as places, the third as the colour."""
+    area = 900 * solution.weights / solution.weights.max() / math.sqrt(len(solution.weights))
+    first, second, third = solution.atoms.T
+    shown = ax.scatter(first, second, s=area, c=third, cmap="viridis", zorder=3, clip_on=False, alpha=0.8)
+    if ax.figure is not None:
+        ax.figure.colorbar(shown, ax=ax, label="$w_3$")
     ax.set_xlabel("$w_1$")
     ax.set_ylabel("$w_2$")
     return ax

@@ -46,15 +46,7 @@ class FunctionChannel(Channel):
             raise ValueError(f"log_likelihood must be a function of the parameters, got {function!r}")
         if derivatives is not None and not callable(derivatives):
             raise ValueError(f"derivatives must be a function of the parameters, got {derivatives!r}")
-        box = as_numbers("bounds", bounds)
-        scalar = box.ndim == 1
-        box = np.atleast_2d(box)
-        if box.ndim != 2 or box.shape[1] != 2 or not np.all(np.isfinite(box)) or np.any(box[:, 0] >= box[:, 1]):
-            raise ValueError(
-                f"bounds must be (low, high) with low < high and finite, got {np.asarray(bounds).tolist()}"
-            )
-        if len(box) > 2:
-            raise ValueError(f"models of one or two parameters are supported, got {len(box)}")
+        box, scalar = box_of(bounds, most=2)
         points = as_numbers("outcomes", outcomes)
         if not points.ndim or not points.size or np.any(np.isnan(points)):
             raise ValueError(f"outcomes must be an array with one number per outcome and no NaN, got {outcomes!r}")
@@ -76,6 +68,9 @@ class FunctionChannel(Channel):
         sums = check_rows(value, w, len(self.outcomes), "log_likelihood")
         return np.asarray(value - np.log(sums)[:, None])
 
+    def _probabilities(self, w: Array) -> Array:
+        return np.exp(self.row_values(w))
+
     def log_likelihood(self, u: Array) -> Array:
         return self.row_values(self.parameter(u))
 
@@ -85,7 +80,7 @@ class FunctionChannel(Channel):
         first, second = self._derivatives_of_p(w, log_p, step)
         lost = ~(np.all(np.isfinite(first), axis=(1, 2)) & np.all(np.isfinite(second), axis=(1, 2, 3)))
         if np.any(lost):  # for example at a bound where p vanishes: 0 times infinity
-            first[lost], second[lost] = _differences(self.row_values, w[lost], self.box, step[lost], log_p.shape[1])
+            first[lost], second[lost] = differences(self._probabilities, w[lost], self.box, step[lost])
         second = second * (slope[:, :, None] * slope[:, None])[..., None]
         axes = np.arange(self.dimension)
         second[:, axes, axes] += first * bend[:, :, None]
@@ -120,13 +115,15 @@ class FunctionChannel(Channel):
 
     @cached_property
     def _chart(self) -> Chart:
-        return measure(self.row_values, self.box, len(self.outcomes)) if self.partner is None else self.partner._chart
+        if self.partner is not None:
+            return self.partner._chart
+        return measure(lambda w: np.exp(0.5 * self.row_values(w)), self.box, len(self.outcomes))
 
     @cached_property
     def _scan(self) -> Scan:
         if self.dimension == 1:
             return Scan(np.empty((0, 1)), np.empty((0, 1)), True)
-        return scan_plane(self.log_likelihood, self._chart.lengths, len(self.outcomes))
+        return scan_plane(lambda u: np.exp(0.5 * self.log_likelihood(u)), self._chart.lengths, len(self.outcomes))
 
     def sharing(self, other: Channel) -> Channel:
         if not isinstance(other, FunctionChannel) or not np.array_equal(self.box, other.box):
@@ -155,7 +152,21 @@ class FunctionChannel(Channel):
                 return _torch_derivatives(self.function, w, self.scalar)
             except RuntimeError:  # a function that torch cannot map, such as one that looks at its values
                 pass
-        return _differences(self.row_values, w, self.box, step, log_p.shape[1])
+        return differences(self._probabilities, w, self.box, step)
+
+
+def box_of(bounds: ArrayLike, *, most: int) -> tuple[Array, bool]:
+    """Bounds that a user gave as (d, 2), and whether they were one pair."""
+    box = as_numbers("bounds", bounds)
+    scalar = box.ndim == 1
+    box = np.atleast_2d(box)
+    if box.ndim != 2 or box.shape[1] != 2 or not np.all(np.isfinite(box)) or np.any(box[:, 0] >= box[:, 1]):
+        raise ValueError(f"bounds must be (low, high) with low < high and finite, got {np.asarray(bounds).tolist()}")
+    if len(box) > most:
+        raise ValueError(
+            f"models of {'one or two' if most == 2 else 'up to three'} parameters are supported, got {len(box)}"
+        )
+    return box, scalar
 
 
 def _returns_torch(function: Callable[[Any], Any], box: Array, scalar: bool) -> bool:
@@ -225,42 +236,42 @@ DIFFERENCE_ERROR = 1e-9
 STEP, LONGEST_STEP = 0.03, 2e-3  # of a standard deviation, and at most of the box
 
 
-def _differences(
-    function: Callable[[Array], Array], w: Array, box: Array, step: Array, outcomes: int
-) -> tuple[Array, Array]:
-    """First and second derivatives of p by seven-point stencils inside the box: (K, d, Z), (K, d, d, Z)."""
+def slopes(function: Callable[[Array], Array], w: Array, box: Array, step: Array) -> Array:
+    """First derivatives of (K, d) -> (K, Z) by seven-point stencils in the box: (K, d, Z)."""
+    centre = np.clip(w, box[:, 0] + 3 * step, box[:, 1] - 3 * step)
+    columns = []
+    for i in range(w.shape[1]):
+        weights = _stencil_weights((w[:, i] - centre[:, i]) / step[:, i])[1]
+        columns.append(np.einsum("ks,ksz->kz", weights, _on_stencil(function, w, centre, step, i)) / step[:, i, None])
+    return np.stack(columns, axis=1)
+
+
+def differences(function: Callable[[Array], Array], w: Array, box: Array, step: Array) -> tuple[Array, Array]:
+    """First and second derivatives, in the same way: (K, d, Z), (K, d, d, Z)."""
     count, dimension = w.shape
     centre = np.clip(w, box[:, 0] + 3 * step, box[:, 1] - 3 * step)
-    offset = (w - centre) / step
-    first = np.empty((count, dimension, outcomes))
-    second = np.empty((count, dimension, dimension, outcomes))
+    weights = [_stencil_weights((w[:, i] - centre[:, i]) / step[:, i]) for i in range(dimension)]
+    lines = [_on_stencil(function, w, centre, step, i) for i in range(dimension)]
+    first = np.stack([np.einsum("ks,ksz->kz", weights[i][1], lines[i]) / step[:, i, None] for i in range(dimension)], 1)
+    second = np.empty((count, dimension, *first.shape[1:]))
     for i in range(dimension):
-        weights = _stencil_weights(offset[:, i])
-        values = _stencil_values(function, w, centre, step, i)
-        first[:, i] = np.einsum("ks,ksz->kz", weights[1], values) / step[:, i, None]
-        second[:, i, i] = np.einsum("ks,ksz->kz", weights[2], values) / step[:, i, None] ** 2
-    if dimension == 2:
-        second[:, 0, 1] = second[:, 1, 0] = _mixed_difference(function, w, centre, step)
+        second[:, i, i] = np.einsum("ks,ksz->kz", weights[i][2], lines[i]) / step[:, i, None] ** 2
+        for j in range(i):  # a stencil along one axis at every node of a stencil along the other
+            mixed: Array | float = 0.0
+            for s, offset in enumerate(STENCIL):
+                shifted = w.copy()
+                shifted[:, j] = centre[:, j] + offset * step[:, j]
+                line = np.einsum("ks,ksz->kz", weights[i][1], _on_stencil(function, shifted, centre, step, i))
+                mixed = mixed + weights[j][1][:, s, None] * line
+            second[:, i, j] = second[:, j, i] = mixed / (step[:, i] * step[:, j])[:, None]
     return first, second
 
 
-def _mixed_difference(function: Callable[[Array], Array], w: Array, centre: Array, step: Array) -> Array:
-    """∂₁ ∂₂ p, a stencil along one axis at every node of a stencil along the other: (K, Z)."""
-    along, across = (_stencil_weights((w[:, i] - centre[:, i]) / step[:, i])[1] for i in (0, 1))
-    mixed: Array | float = 0.0
-    for s, offset in enumerate(STENCIL):
-        shifted = w.copy()
-        shifted[:, 1] = centre[:, 1] + offset * step[:, 1]
-        values = _stencil_values(function, shifted, centre, step, 0)
-        mixed = mixed + across[:, s, None] * np.einsum("ks,ksz->kz", along, values)
-    return np.asarray(mixed / (step[:, 0] * step[:, 1])[:, None])
-
-
-def _stencil_values(function: Callable[[Array], Array], w: Array, centre: Array, step: Array, axis: int) -> Array:
-    """p at the stencil's points along an axis: (K, 7, Z)."""
+def _on_stencil(function: Callable[[Array], Array], w: Array, centre: Array, step: Array, axis: int) -> Array:
+    """Values at the stencil's points along an axis: (K, 7, Z)."""
     points = np.repeat(w[:, None, :], len(STENCIL), axis=1)
     points[:, :, axis] = centre[:, axis, None] + STENCIL * step[:, axis, None]
-    return np.exp(function(points.reshape(-1, w.shape[1]))).reshape(len(w), len(STENCIL), -1)
+    return function(points.reshape(-1, w.shape[1])).reshape(len(w), len(STENCIL), -1)
 
 
 def _stencil_weights(offset: Array) -> Array:

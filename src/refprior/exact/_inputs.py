@@ -39,10 +39,10 @@ def check_instance(name: str, value: Any, kind: type, maker: str) -> None:
 
 def _check_box(kind: str, bounds: Any) -> None:
     box = np.asarray(bounds)
-    good = box.ndim == 2 and box.shape[1] == 2 and 1 <= len(box) <= 2 and box.dtype.kind in "fiu"
+    good = box.ndim == 2 and box.shape[1] == 2 and 1 <= len(box) <= 3 and box.dtype.kind in "fiu"
     if not good or not np.all(np.isfinite(box)) or np.any(box[:, 0] > box[:, 1]):
         raise ValueError(
-            f"{kind}.bounds must be an array of shape (1, 2) or (2, 2), low and high of each coordinate, "
+            f"{kind}.bounds must be an array of shape (1, 2), (2, 2) or (3, 2), low and high of each coordinate, "
             f"got {_short(bounds)}"
         )
 

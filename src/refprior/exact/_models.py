@@ -137,7 +137,7 @@ class Gaussian(Channel):
 
     def means_on(self, low: Array, high: Array) -> Cells:
         mean = (low + high) / 2 / self.sigma
-        return Cells(mean, np.full((len(low), 1, 1), 1 / self.sigma), np.zeros_like(mean))
+        return Cells(mean, np.full((len(low), 1, 1), 1 / self.sigma), (high - low) / 2, np.zeros_like(mean))
 
     def gain_of_means(self, mean: Array, log_marginal: Array) -> tuple[Array, Array]:
         x = self.outcomes / self.sigma - mean

@@ -54,6 +54,7 @@ class Solution:
     atoms_certified: bool  # whether the optimum has exactly this many atoms
     spread: float  # about how far atoms and weights are from those of the optimum
     bounded: bool = False  # whether the gain is bounded on cells that cover all parameters
+    searched: bool = False  # whether the gain's maximum was looked for only
     proof: Proof | None = None  # an interval for the capacity by ball arithmetic, from `certify(…, proof=True)`
 
     @property
@@ -70,7 +71,9 @@ class Solution:
         """
         if self.shortfall is not None:
             return "unfinished"
-        return "proved" if self.bounded or self.proof is not None else "certified"
+        if self.bounded or self.proof is not None:
+            return "proved"
+        return "searched" if self.searched else "certified"
 
     @property
     def certified(self) -> bool:
@@ -80,7 +83,7 @@ class Solution:
         >>> reference_prior(Coin(2)).certified, reference_prior(Coin(2), tolerance=1e-18).certified
         (True, False)
         """
-        return self.shortfall is None
+        return self.evidence in ("proved", "certified")
 
     @property
     def shortfall(self) -> str | None:
@@ -172,7 +175,7 @@ class Solution:
         >>> list(reference_prior(Coin(2)).to_dict())
         ['evidence', 'reason', 'gap', 'information', 'atoms', 'weights', 'atoms_certified']
         """
-        rough = not self.certified
+        rough = self.shortfall is not None
         shown = self.decimals > 0 or not rough
         plain = {
             "evidence": self.evidence,
@@ -198,7 +201,7 @@ class Solution:
 
     def __str__(self) -> str:
         found = f"{len(self.weights)} atoms, information {self._information} nats, {self._gap}"
-        first = [f"{self.evidence}: {found}"] if self.certified else [f"{self.evidence}: {self.shortfall}", found]
+        first = [f"{self.evidence}: {self.shortfall}", found] if self.shortfall else [f"{self.evidence}: {found}"]
         if self.proof is not None:
             first.append(f"proved by ball arithmetic: capacity in [{self.proof.lower:.15g}, {self.proof.upper:.15g}]")
         if self.decimals == 0:
@@ -258,4 +261,5 @@ def with_certificate(objective: Objective, u: Array, weights: Array, tolerance: 
         atoms_certified=certificate.atoms_certified,
         spread=certificate.spread,
         bounded=certificate.proved,
+        searched=certificate.searched,
     )

@@ -26,11 +26,13 @@ from refprior.exact._weights import optimal_weights
 
 CANDIDATE_SPACING = 0.25  # standard deviations between candidates, one parameter
 CANDIDATE_SPACING_2D = 0.8  # two parameters: the number of candidates grows with the square
+CANDIDATE_SPACING_3D = 1.0  # three parameters
 UNCOVERED = 0.1  # of J above J: somewhere the candidates' weights had no peaks, so that no atom is near
 EVEN_SPACING = 1.75  # standard deviations between the first atoms if the weights have no peaks
 MOST_CANDIDATES = 2000  # of one parameter: the cost of a step grows with the cube
 CANDIDATES_PER_OUTCOME = 60  # no prior needs more atoms than there are outcomes
 SEARCH_SPACING = 0.25
+SEARCH_SPACING_3D = 0.6
 COARSE_TOLERANCE = 1e-6  # of a search on fewer outcomes
 UNUSED_WEIGHT = 1e-8  # rows of a table with less weight are left out if that costs nothing
 ROUNDS = 25
@@ -82,8 +84,18 @@ def check_cost(objective: Objective) -> None:
     if channel.dimension == 1:
         candidates = max(9, min(_most_candidates(channel), math.ceil(lengths[0] / CANDIDATE_SPACING)) + 1)
     else:
-        candidates = math.prod(max(9, math.ceil(length / CANDIDATE_SPACING_2D) + 1) for length in lengths)
-    return check_search(candidates, lengths, outcomes, SEARCH_SPACING / 2)
+        candidates = math.prod(max(9, math.ceil(length / _candidate_spacing(channel)) + 1) for length in lengths)
+    factors = 1 if channel.outcomes.ndim == 1 else channel.outcomes.shape[1]
+    return check_search(candidates, lengths, outcomes, search_spacing(channel) / 2, factors=factors)
+
+
+def search_spacing(channel: Channel) -> float:
+    """Standard deviations between the points on which missing atoms are looked for."""
+    return SEARCH_SPACING if channel.dimension < 3 else SEARCH_SPACING_3D
+
+
+def _candidate_spacing(channel: Channel) -> float:
+    return CANDIDATE_SPACING_2D if channel.dimension < 3 else CANDIDATE_SPACING_3D
 
 
 def _most_candidates(channel: Channel) -> int:
@@ -131,7 +143,7 @@ def _first_atoms(objective: Objective, unit: Array) -> Point:
 
 def _add_missing_atoms(objective: Objective, point: Point, unit: Array, tolerance: float) -> Point:
     """Add missing atoms, always to the best point so far, until none is missing or nothing helps."""
-    grid = fisher_grid(objective.channel, SEARCH_SPACING)
+    grid = fisher_grid(objective.channel, search_spacing(objective.channel))
     best, missing, stale = point, _missing(objective, point, grid, unit, tolerance), 0
     for number in range(ROUNDS):
         if not len(missing.places) or stale == PATIENCE:
@@ -164,7 +176,8 @@ def _exchanged(objective: Objective, point: Point, unit: Array, tolerance: float
     channel = objective.channel
     more, widths = channel.certificate_points()
     axes = [
-        channel.certificate_axis(i, math.ceil(n / SEARCH_SPACING) + 9) for i, n in enumerate(channel.axis_lengths())
+        channel.certificate_axis(i, math.ceil(n / search_spacing(channel)) + 9)
+        for i, n in enumerate(channel.axis_lengths())
     ]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
     points = np.vstack([grid, more])
@@ -233,7 +246,7 @@ def _start(objective: Objective, unit: Array) -> Point:
     """Weights on a grid of candidates, merged around their peaks, then the joint ascent."""
     channel = objective.channel
     if channel.dimension > 1:
-        u = fisher_grid(channel, CANDIDATE_SPACING_2D).points
+        u = fisher_grid(channel, _candidate_spacing(channel), least=9 if channel.dimension < 3 else 5).points
         u = u[np.all(u == channel.canonical(u), axis=1)]  # one of the points that a symmetry exchanges
         weights = optimal_weights(Table.of_values(objective, u), 1e-7)
         top = np.flatnonzero(weights > 1e-4 * weights.max())

@@ -162,7 +162,8 @@ class ExponentialDecay(Channel):
             slope.append(steepness)
             remainder.append(np.maximum(*ends).sum(axis=1))
         scale = 2 * self.sigma
-        return Cells(np.stack(mean, 1) / scale, np.stack(slope, 1) / scale, np.stack(remainder, 1) / scale)
+        slopes = np.stack(slope, 1) / scale
+        return Cells(np.stack(mean, 1) / scale, slopes, (high - low) / 2, np.stack(remainder, 1) / scale)
 
     def gain_of_means(self, mean: Array, log_marginal: Array) -> tuple[Array, Array]:
         table = log_marginal.reshape(len(self.axis), -1)
