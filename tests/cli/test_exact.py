@@ -193,7 +193,7 @@ def command(*arguments: str, limit: str = "unlimited") -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("two-coins", "-n", "200"), ("coin", "-n", "20000000"), ("two-stage", "-m", "20000", "-n", "9000")]
+    "arguments", [("decay", "--sigma", "0.01"), ("coin", "-n", "20000000"), ("two-stage", "-m", "20000", "-n", "9000")]
 )
 def test_an_address_space_limit_is_respected(arguments: tuple[str, ...]) -> None:
     out, error = (process := command(*arguments, limit="1500000")).communicate(timeout=60)
@@ -203,7 +203,7 @@ def test_an_address_space_limit_is_respected(arguments: tuple[str, ...]) -> None
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("arguments", [("coin", "-n", "3000000"), ("two-coins", "-n", "120")])
+@pytest.mark.parametrize("arguments", [("coin", "-n", "3000000"), ("decay", "--sigma", "0.025")])
 def test_signals_are_heard_within_a_second(arguments: tuple[str, ...], number: signal.Signals) -> None:
     process = command(*arguments)
     assert process.stderr is not None
@@ -214,7 +214,7 @@ def test_signals_are_heard_within_a_second(arguments: tuple[str, ...], number: s
     out, error = process.communicate(timeout=30)
     assert time.monotonic() - sent < 2  # one, and slack for a busy machine
     assert process.returncode == 128 + number
-    assert first.startswith(("coin of 3000000 tosses: ", "two coins of 120 tosses: "))
+    assert first.startswith(("coin of 3000000 tosses: ", "exponential decay, sigma 0.025: "))
     assert (out, error.splitlines()[-1]) == ("", "refprior: stopped")
 
 

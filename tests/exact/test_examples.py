@@ -18,6 +18,7 @@ CHANNEL_METHODS = (
     "log_likelihood",
     "log_likelihood_of",
     "parameter",
+    "repeat",
     "rows",
     "to_coordinates",
 )

@@ -11,6 +11,7 @@ from refprior.exact._channels import Categorical, Channel, Rows
 from refprior.exact._jeffreys import Jeffreys, fisher_information, jeffreys
 from refprior.exact._models import Coin, Gaussian, Poisson
 from refprior.exact._priors import FirstStage, certify, known_first_stage, reference_prior, two_stage_prior
+from refprior.exact._product import Product
 from refprior.exact._solution import Solution
 from refprior.exact._two_parameters import ExponentialDecay, TwoCoins
 
@@ -24,6 +25,7 @@ __all__ = [
     "Gaussian",
     "Jeffreys",
     "Poisson",
+    "Product",
     "Rows",
     "Solution",
     "TwoCoins",

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from refprior._checks import whole_number
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._bound import Cells
 from refprior.exact._charts import Chart, Scan, measure, scan_plane
@@ -260,6 +261,25 @@ class Channel(ABC):
             lambda x: np.exp(0.5 * self.log_likelihood(chart.to_box(x))), chart.lengths, len(self.outcomes)
         )
 
+    @property
+    def factors(self) -> tuple[Channel, ...]:
+        """Independent experiments on parameters of their own, if the channel consists of several."""
+        return ()
+
+    def repeat(self, n: int) -> Channel:
+        """The channel of n independent samples: counts of the outcomes, or a sufficient statistic that is known.
+
+        >>> from refprior.exact import Categorical, Coin, Gaussian, reference_prior
+        >>> Coin(1).repeat(5), Gaussian(1.0).repeat(4)
+        (Coin(n=5), Gaussian(amplitude=1.0, sigma=0.5, nodes=8))
+        >>> rain = Categorical([[0.9, 0.1], [0.6, 0.4]])  # two kinds of weather, dry and wet days
+        >>> [round(reference_prior(rain.repeat(n)).information, 6) for n in (1, 10)]
+        [0.063635, 0.408242]
+        """
+        from refprior.exact._repeated import Repeated  # a subclass of this class
+
+        return self if n == 1 else Repeated(self, n)
+
     def sharing(self, other: Channel) -> Channel:
         """The same channel in the coordinates of another of the same parameter, for objectives of both."""
         return self
@@ -417,6 +437,11 @@ class Categorical(Channel):
     def known_lengths(self) -> Array:
         """Not a Fisher length: from one row to the next counts as one."""
         return self.bounds[:, 1]
+
+    def repeat(self, n: int) -> Channel:
+        from refprior.exact._repeated import repeated_table
+
+        return repeated_table(self, whole_number("the number of samples n", n, at_least=1))
 
     def axis_points(self, axis: int, count: int) -> Array:
         """All rows, whatever the count."""

@@ -94,6 +94,9 @@ class Coin(Channel):
             return None
         return solve_long_coin(self.n, Coin(SHORT_TOSSES), tolerance)
 
+    def repeat(self, n: int) -> Coin:
+        return Coin(self.n * whole_number("the number of samples n", n, at_least=1))
+
     def prove(self, atoms: Array, weights: Array, *, tolerance: float) -> Proof:
         return prove_coin(self.n, atoms, weights, tolerance=tolerance)
 
@@ -145,6 +148,10 @@ class Gaussian(Channel):
         entropy = 0.5 * math.log(2 * math.pi * math.e) + math.log(self.nodes)
         return -entropy - p @ log_marginal, -((p * x) @ log_marginal)[:, None]
 
+    def repeat(self, n: int) -> Gaussian:
+        """The mean of n samples, which is all that they tell."""
+        return replace(self, sigma=self.sigma / math.sqrt(whole_number("the number of samples n", n, at_least=1)))
+
     def finer(self) -> Gaussian:
         return replace(self, nodes=2 * self.nodes)
 
@@ -179,32 +186,38 @@ class Poisson(Channel):
 
     amplitude: float
     dark: float = 0.0
+    samples: int = field(default=1, kw_only=True)  # whose counts are added up
     outcomes: Array = field(init=False, repr=False, compare=False)
     bounds: Array = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         dark = number("the dark current", self.dark, at_least=0)
         top = number("the amplitude", self.amplitude, above=0) + dark
-        if top > 1e5:
-            raise ValueError(f"a mean count of {top:g} is too large; at most 1e5 is supported")
+        most = top * whole_number("samples", self.samples, at_least=1)
+        if most > 1e5:
+            raise ValueError(f"a mean count of {most:g} is too large; at most 1e5 is supported")
         if math.sqrt(top) - math.sqrt(dark) < SHORTEST:
             raise ValueError(
                 f"an amplitude of {self.amplitude:g} over a dark current of {dark:g} shows nothing: raise it"
             )
-        outcomes = np.arange(math.ceil(top + TAIL * math.sqrt(top) + 40) + 1.0)
+        outcomes = np.arange(math.ceil(most + TAIL * math.sqrt(most) + 40) + 1.0)
         self._derive(outcomes=outcomes, bounds=np.sqrt([[dark, top]]))
 
     def log_likelihood(self, u: Array) -> Array:
-        mean = u * u
+        mean = self.samples * u * u
         with np.errstate(divide="ignore", invalid="ignore"):
             rate = np.where(self.outcomes > 0, self.outcomes * np.log(mean), 0.0)
         return rate - mean - gammaln(self.outcomes + 1)
 
     def rows(self, u: Array) -> Rows:
         root = np.maximum(u, EDGE)
-        first = 2 * (self.outcomes / root - root)
-        second = -2 * (self.outcomes / root**2 + 1)
+        first = 2 * (self.outcomes / root - self.samples * root)
+        second = -2 * (self.outcomes / root**2 + self.samples)
         return Rows.from_log_derivatives(self.log_likelihood(u), first[:, None], second[:, None, None])
+
+    def repeat(self, n: int) -> Poisson:
+        """The sum of n counts, which is all that they tell."""
+        return replace(self, samples=self.samples * whole_number("the number of samples n", n, at_least=1))
 
     def parameter(self, u: Array) -> Array:
         return np.clip(u * u - self.dark, 0.0, self.amplitude)
@@ -216,4 +229,4 @@ class Poisson(Channel):
         return 2 * u
 
     def known_lengths(self) -> Array:
-        return np.asarray(2 * (self.bounds[:, 1] - self.bounds[:, 0]))
+        return np.asarray(2 * math.sqrt(self.samples) * (self.bounds[:, 1] - self.bounds[:, 0]))

@@ -44,6 +44,7 @@ class NoisyMean(Channel):
     curvature: Array | None  # (T, d, d) declared bound of the mean's second derivatives, in units of the noise
     nodes: int
     bounds: Array
+    partner: NoisyMean | None = None  # whose coordinates are used instead of its own
     axes: list[Array] = field(init=False, repr=False)  # [(Y_t,)] nodes of each observation, in units of the noise
     outcomes: Array = field(init=False, repr=False)  # (Z,) or (Z, T)
 
@@ -184,7 +185,9 @@ class NoisyMean(Channel):
         return self._chart.slopes(u)
 
     def known_lengths(self) -> Array:
-        return self._chart.lengths
+        """Those of its own: a partner's coordinates are as even, but its noise may be another."""
+        scale = 1.0 if self.partner is None else float(np.mean(self.partner.sigma / self.sigma))
+        return np.asarray(scale * self._chart.lengths)
 
     @property
     def measured(self) -> bool:
@@ -203,6 +206,8 @@ class NoisyMean(Channel):
 
     @cached_property
     def _chart(self) -> Chart:
+        if self.partner is not None:
+            return self.partner._chart
         return measure(lambda w: self.means(w) / 2, self.box, len(self.axes))
 
     @cached_property
@@ -210,6 +215,17 @@ class NoisyMean(Channel):
         if self.dimension != 2:
             return Scan(np.empty((0, self.dimension)), np.empty((0, self.dimension)), True)
         return scan_plane(lambda u: self.means(self.parameter(u)) / 2, self._chart.lengths, len(self.axes))
+
+    def repeat(self, n: int) -> NoisyMean:
+        """The mean of n samples, which is all that they tell."""
+        root = math.sqrt(whole_number("the number of samples n", n, at_least=1))
+        return replace(
+            self, sigma=self.sigma / root, curvature=None if self.curvature is None else self.curvature * root
+        )
+
+    def sharing(self, other: Channel) -> Channel:
+        same = isinstance(other, NoisyMean) and np.array_equal(self.box, other.box)
+        return replace(self, partner=other) if same and isinstance(other, NoisyMean) else self
 
     def finer(self) -> NoisyMean:
         return replace(self, nodes=2 * self.nodes)

@@ -15,7 +15,7 @@ from refprior.exact._channels import Channel
 from refprior.exact._inputs import check_channel, check_instance
 from refprior.exact._objective import Objective, is_share, require_concave, two_stage_signs
 from refprior.exact._search import fisher_grid
-from refprior.exact._solution import Solution, with_certificate
+from refprior.exact._solution import Solution, product_of, with_certificate
 from refprior.exact._solver import check_cost, solve
 
 
@@ -28,8 +28,21 @@ def reference_prior(channel: Channel, *, tolerance: float = 1e-12) -> Solution:
     (5, 1.232457)
     """
     number("tolerance", tolerance, above=0)
+    if isinstance(channel, Channel) and channel.factors:
+        return _with_warning(product_of(channel, _of_factors(channel, tolerance), tolerance))
     objective = Objective((check_channel(channel),))
     return _with_warning(with_certificate(objective, *solve(objective, tolerance), tolerance))
+
+
+def _of_factors(channel: Channel, tolerance: float) -> tuple[Solution, ...]:
+    """The priors of independent parts, equal parts solved once."""
+    solved: dict[int, Solution] = {}
+    share = tolerance / len(channel.factors)
+    for part in channel.factors:
+        if id(part) not in solved:
+            with warnings.catch_warnings(action="ignore", category=UserWarning):  # the product says it
+                solved[id(part)] = reference_prior(part, tolerance=share)
+    return tuple(solved[id(part)] for part in channel.factors)
 
 
 def two_stage_prior(
@@ -79,6 +92,9 @@ def certify(prior: Solution, *, proof: bool = False, tolerance: float = 1e-12) -
     True
     """
     check_instance("prior", prior, Solution, "reference_prior")
+    if prior.parts:
+        parts = tuple(certify(part, proof=proof, tolerance=tolerance / len(prior.parts)) for part in prior.parts)
+        return product_of(prior.channel, parts, prior.tolerance)
     solution = with_certificate(prior.objective, prior.coordinates, prior.weights, prior.tolerance)
     if not proof:
         return solution

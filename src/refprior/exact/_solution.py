@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from refprior._limits import check_memory
 from refprior.exact._arrays import Array
 from refprior.exact._certificate import judge
 from refprior.exact._channels import Channel
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 Evidence = Literal["proved", "certified", "searched", "unfinished"]
 
+STRONGEST_FIRST: tuple[Evidence, ...] = ("proved", "certified", "searched", "unfinished")
 NEAR_ROUNDING = 1e-13  # gaps below are printed as a power of ten: their digits depend on the machine
 MOST_DECIMALS = 12  # that are printed
 SHOWN = 24  # atoms in the printed table; of more, the middle is left out
@@ -55,6 +57,7 @@ class Solution:
     spread: float  # about how far atoms and weights are from those of the optimum
     bounded: bool = False  # whether the gain is bounded on cells that cover all parameters
     searched: bool = False  # whether the gain's maximum was looked for only
+    parts: tuple[Solution, ...] = ()  # of independent experiments, whose product this is
     proof: Proof | None = None  # an interval for the capacity by ball arithmetic, from `certify(…, proof=True)`
 
     @property
@@ -69,8 +72,13 @@ class Solution:
         ...     reference_prior(Coin(2), tolerance=1e-18).evidence  # below what doubles can tell
         'unfinished'
         """
-        if self.shortfall is not None:
-            return "unfinished"
+        return self._grade if self.shortfall is None else "unfinished"
+
+    @property
+    def _grade(self) -> Evidence:
+        """How the gap is known, whatever its size."""
+        if self.parts:
+            return max((part._grade for part in self.parts), key=STRONGEST_FIRST.index)
         if self.bounded or self.proof is not None:
             return "proved"
         return "searched" if self.searched else "certified"
@@ -130,8 +138,18 @@ class Solution:
         >>> reference_prior(Coin(2)).gain([0.0, 0.25, 0.5]).round(6).tolist()  # 0 and 0.5 are atoms
         [0.753772, 0.668822, 0.753772]
         """
+        if self.parts:
+            own = self._split(self.channel.to_coordinates(w))
+            return np.asarray(np.sum([part._gain_at(u) for part, u in zip(self.parts, own, strict=True)], axis=0))
+        return self._gain_at(self.channel.to_coordinates(w))
+
+    def _split(self, u: Array) -> list[Array]:
+        """Coordinates of each part: (M, d) -> [(M, d_i)]."""
+        return np.split(u, np.cumsum([part.channel.dimension for part in self.parts])[:-1], axis=1)
+
+    def _gain_at(self, u: Array) -> Array:
         log_marginals = self.objective.log_marginals(self.coordinates, self.weights)
-        return self.objective.gain(self.channel.to_coordinates(w), log_marginals)
+        return self.objective.gain(u, log_marginals)
 
     def posterior(self, z: ArrayLike) -> Array:
         """p(w_k | z) on the atoms for one outcome z: -> (K,).
@@ -244,6 +262,27 @@ def decimals_within(error: float) -> int:
     if error <= 0:
         return MOST_DECIMALS
     return min(max(0, math.floor(-math.log10(error))), MOST_DECIMALS) if math.isfinite(error) else 0
+
+
+def product_of(channel: Channel, parts: tuple[Solution, ...], tolerance: float) -> Solution:
+    """The product of the priors of independent parts: information and gap are their sums."""
+    sizes = [len(part.weights) for part in parts]
+    check_memory(
+        16.0 * math.prod(sizes) * (1 + channel.dimension), f"a prior of {math.prod(sizes):,} atoms", "take fewer parts"
+    )
+    numbers = np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), axis=-1).reshape(-1, len(parts))
+    weights = np.prod([part.weights[k] for part, k in zip(parts, numbers.T, strict=True)], axis=0)
+    return Solution(
+        objective=Objective((channel,)),
+        coordinates=np.hstack([part.coordinates[k] for part, k in zip(parts, numbers.T, strict=True)]),
+        weights=weights / weights.sum(),
+        information=sum(part.information for part in parts),
+        gap=sum(part.gap for part in parts),
+        tolerance=tolerance,
+        atoms_certified=all(part.atoms_certified for part in parts),
+        spread=max(part.spread for part in parts),
+        parts=parts,
+    )
 
 
 def with_certificate(objective: Objective, u: Array, weights: Array, tolerance: float) -> Solution:

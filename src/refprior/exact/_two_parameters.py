@@ -96,6 +96,13 @@ class TwoCoins(Channel):
 
         return Rows(self.log_likelihood(u), first, second, hessian)
 
+    @property
+    def factors(self) -> tuple[Channel, ...]:
+        return self.coin, self.coin
+
+    def repeat(self, n: int) -> TwoCoins:
+        return TwoCoins(self.n * whole_number("the number of samples n", n, at_least=1))
+
     def parameter(self, u: Array) -> Array:
         return self.coin.parameter(u)
 
@@ -174,6 +181,10 @@ class ExponentialDecay(Channel):
         first = np.einsum("ny,ny->n", (p[0] * x[0]) @ table, p[1])
         gradient = -np.stack([first, np.einsum("ny,ny->n", left, right)], axis=1)
         return -entropy - np.einsum("ny,ny->n", left, p[1]), gradient
+
+    def repeat(self, n: int) -> ExponentialDecay:
+        """The mean of n samples, which is all that they tell."""
+        return replace(self, sigma=self.sigma / math.sqrt(whole_number("the number of samples n", n, at_least=1)))
 
     def finer(self) -> ExponentialDecay:
         return replace(self, nodes=2 * self.nodes)
