@@ -89,6 +89,11 @@ def goals(quick: bool) -> list[Goal]:
     rows += [one(f"two coins n = {n}", TwoCoins(n), 1e-11, 10.0) for n in (5, 10, 20)]
     rows += [one(f"decay sigma = {s:g}", ExponentialDecay((1.0, 2.0), s), 1e-11, 10.0) for s in (0.2, 0.1)]
     rows.append(one("decay sigma = 0.05", ExponentialDecay((1.0, 2.0), 0.05), 1e-8, math.inf))
+    if not quick:  # the hard sizes
+        rows += [one(f"two coins n = {n}", TwoCoins(n), 1e-12, 10.0) for n in (24, 26, 40)]
+        rows += [one(f"Gaussian A = {a:g}", Gaussian(a), 1e-12, 15.0) for a in (80.0, 200.0)]
+        rows += [one("Poisson A = 3000", Poisson(3000.0), 1e-12, 15.0)]
+        rows += [one("decay at 1 and 3, sigma 0.05", ExponentialDecay((1.0, 3.0), 0.05), 1e-9, 15.0)]
     return rows
 
 

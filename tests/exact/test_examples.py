@@ -15,6 +15,7 @@ CHANNEL_METHODS = (
     "coordinate",
     "from_function",
     "from_mean",
+    "from_scipy",
     "log_likelihood",
     "log_likelihood_of",
     "parameter",

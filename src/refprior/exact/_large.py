@@ -1,4 +1,6 @@
-"""Coins tossed many times: sparse rows, a banded Newton system, and fewer outcomes than tosses.
+"""Long experiments of one parameter: sparse rows, a banded Newton system, a start from a shorter experiment.
+
+For coins tossed many times, there are fewer outcomes than tosses:
 
 The search sums over quadrature nodes instead of all n + 1 outcomes: the integers near both ends and, further
 in, nodes a fraction of a standard deviation apart, weighted by their distance. p log p is analytic there, so
@@ -18,8 +20,10 @@ from refprior.exact._arrays import Array, Index
 from refprior.exact._ascent import MIRRORINGS, Problem, ascend, average_with_mirror_image, equalise
 from refprior.exact._binomial import log_binomial, normaliser, score
 from refprior.exact._channels import SMALLEST_LOG, Channel
+from refprior.exact._cost import LOG
 from refprior.exact._objective import Objective, Table
 from refprior.exact._optimality import Point
+from refprior.exact._search import fisher_grid
 from refprior.exact._solver import solve
 from refprior.exact._windows import window_ends
 
@@ -30,6 +34,11 @@ STEPS = 20
 ATTEMPTS = 4  # far from the ends J is so flat that an ascent may end early; the next one starts there
 NODES = 8.0  # quadrature nodes per standard deviation, away from the ends
 BLEND_FROM, BLEND_WIDTH = 1.7, 0.22  # where nodes leave the integers, in units of √z / NODES
+GRID_SPACING = 0.2  # standard deviations between points on which missing atoms are looked for
+CHANGES = (0, -1, 1, -2, 2)  # of the number of atoms that a start has
+TRUST = 0.3  # standard deviations that an atom may move in a step
+NEGLIGIBLE = 1e-40  # probability that is left out of sparse rows
+HOPELESS = 1e-3  # nats of unevenness after mirroring: the model is not symmetric
 LEAST_SPACING = 1.02  # standard deviations between atoms: the ripple 2 exp(−4π²/δ²) is below rounding
 
 
@@ -131,11 +140,54 @@ def _node_windows(n: int, nodes: Nodes, angle: Array) -> tuple[Index, Index]:
 def solve_long_coin(n: int, short: Channel, tolerance: float) -> tuple[Array, Array]:
     """Atoms as angles (K, 1) and weights (K,): the profile of a coin of SHORT_TOSSES, then the joint ascent."""
     nodes = quadrature_nodes(n)
-    u, weights = starting_atoms(n, short)
-    trust = np.array([0.3 * (1 / math.sqrt(n))])
-    problem = Problem(lambda points: sparse_table(n, nodes, points), short.bounds, trust)
+    start = starting_atoms(short, math.pi * math.sqrt(n), short.bounds)
+    trust = np.array([TRUST / math.sqrt(n)])
+    return _ascend_from(Problem(lambda points: sparse_table(n, nodes, points), short.bounds, trust), *start, tolerance)
+
+
+def solve_long(channel: Channel, short: Channel, tolerance: float) -> tuple[Array, Array]:
+    """The same for any channel of one parameter with known length: `short` looks like it near both ends."""
+    objective, length = Objective((channel,)), float(channel.axis_lengths()[0])
+    trust = TRUST * (channel.bounds[:, 1] - channel.bounds[:, 0]) / length
+    problem = Problem(lambda points: thinned(objective.table(points)), channel.bounds, trust)
+    grid = fisher_grid(channel, GRID_SPACING).points
+    start, attempts = starting_atoms(short, length, channel.bounds), []
+    for more in CHANGES:  # one atom too many or too few, and the ascent does not come to an end
+        point = problem.evaluate(*_ascend_from(problem, *resampled(*start, more), tolerance, most=2))
+        logs = objective.log_marginals(point.u, point.weights)
+        attempts.append((float(objective.gain(grid, logs).max()) - point.information, point))
+        LOG.info("%d atoms, excess %.0e nats", len(point.u), attempts[-1][0])
+        if attempts[-1][0] <= tolerance / 3:
+            break
+    best = min(attempts, key=lambda pair: pair[0])[1]
+    return best.u, best.weights
+
+
+def resampled(u: Array, weights: Array, more: int) -> tuple[Array, Array]:
+    """The same density with more atoms, or fewer, away from both ends: (K, 1), (K,) -> (M, 1), (M,)."""
+    numbers = np.arange(len(u))
+    inside = np.clip((numbers - len(u) // 4) / (len(u) - 1 - 2 * (len(u) // 4)), 0, 1)
+    places = np.interp(np.arange(len(u) + more), numbers + more * inside, u[:, 0])
+    density = np.interp(places, u[:, 0], weights / np.gradient(u[:, 0]))
+    new = density * np.gradient(places)
+    return places[:, None], new / new.sum()
+
+
+def thinned(table: Table) -> Table:
+    """The same table with sparse rows: probabilities below NEGLIGIBLE are left out."""
+    for c, p in enumerate(table.p):
+        kept = p > NEGLIGIBLE
+        table.first[c] = [sparse.csr_array(np.where(kept, first, 0.0)) for first in table.first[c]]
+        table.p[c] = sparse.csr_array(np.where(kept, p, 0.0))
+    return table
+
+
+def _ascend_from(
+    problem: Problem, u: Array, weights: Array, tolerance: float, most: int = ATTEMPTS
+) -> tuple[Array, Array]:
+    """The joint ascent, again from where it ended as long as gains are uneven: (K, 1), (K,)."""
     attempts = []
-    for _ in range(ATTEMPTS):
+    for _ in range(most):
         point = equalise(problem, ascend(problem, u, weights, steps=STEPS))
         attempts.append((problem.residual(point), point))
         if attempts[-1][0] < 0.7 * tolerance:
@@ -152,26 +204,37 @@ def _symmetric(problem: Problem, point: Point, tolerance: float) -> Point:
         mirrored = average_with_mirror_image(problem, trial)
         if problem.residual(mirrored) <= allowed:
             return mirrored
+        if problem.residual(mirrored) > HOPELESS:  # the model is not symmetric
+            return point
         trial = equalise(problem, mirrored)
     return point
 
 
-def starting_atoms(n: int, short: Channel) -> tuple[Array, Array]:
-    """Near both ends the places and weights of a coin of SHORT_TOSSES, in between a slowly falling spacing.
+def starting_atoms(short: Channel, length: float, bounds: Array) -> tuple[Array, Array]:
+    """Near both ends the places and weights of a shorter experiment, in between a slowly falling spacing.
 
-    Near an end the prior is the same for every n in units of a standard deviation. Further in, the spacing
+    Near an end the prior is the same for every length in units of a standard deviation. Further in, the spacing
     falls like the cube root of the distance, down to LEAST_SPACING; weights there follow the spacing.
     """
     small, small_weights = solve(Objective((short,)), 1e-13)
-    order = np.argsort(small[:, 0])[: len(small) // 3]
-    edge = small[order, 0] * math.sqrt(SHORT_TOSSES)
-    half = math.pi * math.sqrt(n) / 2
-    places = _extend_to_middle(edge, half)
-    relative = small_weights[order] / np.gradient(edge)
-    weights = np.interp(places, edge, relative / relative[-1]) * np.gradient(places)
-    u = np.concatenate([places, 2 * half - places[places < half - 1e-9][::-1]]) / math.sqrt(n)
-    both = np.concatenate([weights, weights[places < half - 1e-9][::-1]])
-    return np.clip(u, 0, math.pi)[:, None], both / both.sum()
+    order = np.argsort(small[:, 0])
+    low, high = short.bounds[0]
+    whole = float(short.axis_lengths()[0])
+    places, weights = (small[order, 0] - low) / (high - low) * whole, small_weights[order]
+    left, left_weights = _from_one_end(places, weights, length / 2)
+    right, right_weights = _from_one_end((whole - places)[::-1], weights[::-1], length / 2)
+    both = np.concatenate([left, (length - right[:-1])[::-1]]) / length
+    all_weights = np.concatenate([left_weights, right_weights[:-1][::-1]])
+    u = bounds[0, 0] + np.clip(both, 0, 1) * (bounds[0, 1] - bounds[0, 0])
+    return u[:, None], all_weights / all_weights.sum()
+
+
+def _from_one_end(places: Array, weights: Array, half: float) -> tuple[Array, Array]:
+    """Places from an end to the middle, which is the last one, and weights relative to those of the middle."""
+    edge = places[: len(places) // 3]
+    line = _extend_to_middle(edge, half)
+    relative = weights[: len(edge)] / np.gradient(edge)
+    return line, np.interp(line, edge, relative / relative[-1]) * np.gradient(line)
 
 
 def _extend_to_middle(edge: Array, half: float) -> Array:

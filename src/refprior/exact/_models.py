@@ -7,16 +7,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln
 
 from refprior._checks import number, whole_number
 from refprior._limits import check_memory
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact._binomial import log_binomial, normaliser, score
+from refprior.exact._binomial import deviance, log_binomial, normaliser, score, stirling_error
 from refprior.exact._bound import Cells
 from refprior.exact._channels import Channel, Rows
 from refprior.exact._cost import say_time
-from refprior.exact._large import LARGE_FROM, SHORT_TOSSES, solve_long_coin
+from refprior.exact._large import LARGE_FROM, SHORT_TOSSES, solve_long, solve_long_coin
 from refprior.exact._proof import Proof, prove_coin
 from refprior.exact._windows import WINDOWS_FROM, windowed_divergence, windowed_log_marginal
 
@@ -24,6 +23,7 @@ TAIL = 9.0  # outcomes reach this many standard deviations beyond the extreme me
 NODES = 8  # quadrature nodes per standard deviation; twice as many change the gain by less than 2e-14
 BYTES_PER_TOSS = 120.0  # arrays over all outcomes, with those that their computation takes
 SECONDS_PER_TOSS = 4e-5  # of the search and its certificate together, from a million tosses on
+LONG_FROM, SHORT_LENGTH = 70.0, 56.0  # standard deviations: of a long experiment, and of that from which it starts
 SHORTEST = 1e-6  # standard deviations from end to end: of less, the information is lost in rounding
 TAIL_GAIN = 1e-16  # nats that outcomes beyond TAIL can add: a mass of 1e-19 times a log ratio of at most some hundred
 EDGE = 1e-9  # derivatives of the coin and of Poisson are taken this far from where p vanishes
@@ -148,6 +148,11 @@ class Gaussian(Channel):
         entropy = 0.5 * math.log(2 * math.pi * math.e) + math.log(self.nodes)
         return -entropy - p @ log_marginal, -((p * x) @ log_marginal)[:, None]
 
+    def solve_fast(self, tolerance: float) -> tuple[Array, Array] | None:
+        if self.amplitude / self.sigma < LONG_FROM / 2:
+            return None
+        return solve_long(self, Gaussian(SHORT_LENGTH / 2 * self.sigma, self.sigma), tolerance)
+
     def repeat(self, n: int) -> Gaussian:
         """The mean of n samples, which is all that they tell."""
         return replace(self, sigma=self.sigma / math.sqrt(whole_number("the number of samples n", n, at_least=1)))
@@ -189,6 +194,7 @@ class Poisson(Channel):
     samples: int = field(default=1, kw_only=True)  # whose counts are added up
     outcomes: Array = field(init=False, repr=False, compare=False)
     bounds: Array = field(init=False, repr=False, compare=False)
+    constant: Array = field(init=False, repr=False, compare=False)  # (Z,) the part of log p without w
 
     def __post_init__(self) -> None:
         dark = number("the dark current", self.dark, at_least=0)
@@ -201,19 +207,25 @@ class Poisson(Channel):
                 f"an amplitude of {self.amplitude:g} over a dark current of {dark:g} shows nothing: raise it"
             )
         outcomes = np.arange(math.ceil(most + TAIL * math.sqrt(most) + 40) + 1.0)
-        self._derive(outcomes=outcomes, bounds=np.sqrt([[dark, top]]))
+        constant = np.where(
+            outcomes > 0, -0.5 * np.log(2 * np.pi * np.maximum(outcomes, 1)) - stirling_error(outcomes), 0.0
+        )
+        self._derive(outcomes=outcomes, bounds=np.sqrt([[dark, top]]), constant=constant)
 
     def log_likelihood(self, u: Array) -> Array:
-        mean = self.samples * u * u
-        with np.errstate(divide="ignore", invalid="ignore"):
-            rate = np.where(self.outcomes > 0, self.outcomes * np.log(mean), 0.0)
-        return rate - mean - gammaln(self.outcomes + 1)
+        return self.constant - deviance(self.outcomes, self.samples * u * u)
 
     def rows(self, u: Array) -> Rows:
         root = np.maximum(u, EDGE)
         first = 2 * (self.outcomes / root - self.samples * root)
         second = -2 * (self.outcomes / root**2 + self.samples)
         return Rows.from_log_derivatives(self.log_likelihood(u), first[:, None], second[:, None, None])
+
+    def solve_fast(self, tolerance: float) -> tuple[Array, Array] | None:
+        if self.known_lengths()[0] < LONG_FROM:
+            return None
+        top = (math.sqrt(self.dark) + SHORT_LENGTH / (2 * math.sqrt(self.samples))) ** 2
+        return solve_long(self, replace(self, amplitude=top - self.dark), tolerance)
 
     def repeat(self, n: int) -> Poisson:
         """The sum of n counts, which is all that they tell."""
