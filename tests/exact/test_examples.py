@@ -23,7 +23,7 @@ CHANNEL_METHODS = (
     "rows",
     "to_coordinates",
 )
-SOLUTION_METHODS = ("atoms", "evidence", "gain", "plot", "posterior", "predictive", "to_dict")
+SOLUTION_METHODS = ("atoms", "evidence", "gain", "plot", "load", "posterior", "predictive", "sample", "to_dict")
 
 
 def public() -> Iterator[tuple[str, Any]]:

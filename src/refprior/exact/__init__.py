@@ -8,6 +8,7 @@ It imports numpy and scipy only.
 
 from refprior.exact._blahut_arimoto import BlahutArimoto, blahut_arimoto
 from refprior.exact._channels import Categorical, Channel, Rows
+from refprior.exact._compare import Design, Judged, compare_designs, compare_priors
 from refprior.exact._jeffreys import Jeffreys, fisher_information, jeffreys
 from refprior.exact._models import Coin, Gaussian, Poisson
 from refprior.exact._priors import FirstStage, certify, known_first_stage, reference_prior, two_stage_prior
@@ -20,10 +21,12 @@ __all__ = [
     "Categorical",
     "Channel",
     "Coin",
+    "Design",
     "ExponentialDecay",
     "FirstStage",
     "Gaussian",
     "Jeffreys",
+    "Judged",
     "Poisson",
     "Product",
     "Rows",
@@ -31,6 +34,8 @@ __all__ = [
     "TwoCoins",
     "blahut_arimoto",
     "certify",
+    "compare_designs",
+    "compare_priors",
     "fisher_information",
     "jeffreys",
     "known_first_stage",

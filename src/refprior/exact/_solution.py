@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from refprior._checks import whole_number
+from refprior._files import read_record, write_record
 from refprior._limits import check_memory
-from refprior.exact._arrays import Array
+from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._certificate import judge
 from refprior.exact._channels import Channel
 from refprior.exact._objective import Objective
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 Evidence = Literal["proved", "certified", "searched", "unfinished"]
 
 STRONGEST_FIRST: tuple[Evidence, ...] = ("proved", "certified", "searched", "unfinished")
+FILE_FORMAT = 1
 NEAR_ROUNDING = 1e-13  # gaps below are printed as a power of ten: their digits depend on the machine
 MOST_DECIMALS = 12  # that are printed
 SHOWN = 24  # atoms in the printed table; of more, the middle is left out
@@ -174,6 +178,44 @@ class Solution:
         """
         weights = self.weights if z is None else self.posterior(z)
         return np.asarray(np.exp(self.channel.log_marginal(self.coordinates, weights)))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """n parameters drawn from the prior: -> (n,) or (n, d).
+
+        >>> import numpy as np
+        >>> from refprior.exact import Coin, reference_prior
+        >>> reference_prior(Coin(1)).sample(5, np.random.default_rng(0)).tolist()
+        [1.0, 0.0, 0.0, 0.0, 1.0]
+        """
+        return self.atoms[rng.choice(len(self.weights), whole_number("n", n, at_least=0), p=self.weights)]
+
+    def save(self, path: str | Path) -> None:
+        """Write atoms and weights to a JSON file, whole or not at all; `Solution.load` reads and judges them again."""
+        content = {**self.to_dict(), "coordinates": self.coordinates.tolist(), "exact_weights": self.weights.tolist()}
+        write_record(Path(path), FILE_FORMAT, {**content, "tolerance": self.tolerance})
+
+    @classmethod
+    def load(cls, path: str | Path, channel: Channel) -> Solution:
+        """A saved prior of one stage, for the channel that it was computed for: its certificate is made anew.
+
+        >>> import tempfile, pathlib
+        >>> from refprior.exact import Coin, Solution, reference_prior
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder) / "coin.json"
+        ...     reference_prior(Coin(2)).save(file)
+        ...     Solution.load(file, Coin(2)).evidence
+        'certified'
+        """
+        content = read_record(Path(path), FILE_FORMAT)
+        try:
+            u = as_numbers("coordinates", content["coordinates"]).reshape(-1, channel.dimension)
+            weights, tolerance = as_numbers("weights", content["exact_weights"]), float(content["tolerance"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} is not a prior of this channel: {error}") from error
+        inside = np.all((u >= channel.bounds[:, 0]) & (u <= channel.bounds[:, 1]))
+        if len(u) != len(weights) or not inside or not np.all(weights > 0) or abs(weights.sum() - 1) > 1e-9:
+            raise ValueError(f"{path} is not a prior of this channel: {len(u)} atoms and {len(weights)} weights")
+        return with_certificate(Objective((channel,)), u, weights, tolerance)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Atoms as stems over the gain, as in the paper's figures, on `ax` or on a figure of its own.
