@@ -28,7 +28,7 @@ def test_a_change_of_parametrisation_costs_nothing(scale: float, gap: float) -> 
 def test_lengths_are_those_of_the_coin() -> None:
     """π √n, for the bias as the parameter, whose Fisher information is infinite at both ends."""
     coin = Coin(50)
-    chart = measure(lambda w: coin.log_likelihood(coin.coordinate(w)), np.array([[0.0, 1.0]]), 51)
+    chart = measure(lambda w: np.exp(0.5 * coin.log_likelihood(coin.coordinate(w))), np.array([[0.0, 1.0]]), 51)
     assert chart.resolved
     assert chart.lengths[0] == pytest.approx(np.pi * np.sqrt(50), rel=3e-3)
     middle = chart.to_box(np.array([[0.25], [0.5], [0.75]]))[:, 0]
@@ -36,7 +36,7 @@ def test_lengths_are_those_of_the_coin() -> None:
 
 
 def test_the_inverse_of_a_chart_and_its_slopes() -> None:
-    chart = measure(lambda w: np.asarray(binom.logpmf(np.arange(6), 5, w**3)), np.array([[0.1, 0.9]]), 6)
+    chart = measure(lambda w: np.sqrt(binom.pmf(np.arange(6), 5, w**3)), np.array([[0.1, 0.9]]), 6)
     x = np.linspace(0, 1, 23)[:, None]
     assert chart.from_box(chart.to_box(x)) == pytest.approx(x, abs=1e-12)
     assert chart.to_box(np.array([[0.0], [1.0]])).ravel().tolist() == [0.1, 0.9]
@@ -54,6 +54,6 @@ def test_turns_and_long_steps_are_unclear_and_straight_lines_are_not() -> None:
 
 
 def test_a_model_that_says_nothing_has_a_chart() -> None:
-    chart = measure(lambda w: np.log(np.full((len(w), 2), 0.5)), np.array([[0.0, 2.0]]), 2)
+    chart = measure(lambda w: np.full((len(w), 2), 0.5**0.5), np.array([[0.0, 2.0]]), 2)
     assert chart.lengths[0] == 0
     assert chart.to_box(np.array([[0.25]])) == pytest.approx(0.5)
