@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from refprior.exact import Channel, ExponentialDecay, Gaussian, _bound, blahut_arimoto, reference_prior
+from refprior.exact._objective import Objective
+from refprior.exact._solution import with_certificate
 
 TIMES = np.array([1.0, 2.0])
 
@@ -83,6 +85,19 @@ def test_three_parameters_without_a_bound_are_searched(monkeypatch: pytest.Monke
     assert prior.evidence == "searched"
     assert not prior.certified
     assert str(prior).startswith("searched: ")
+
+
+def test_three_parameters_without_a_declared_curvature_are_searched() -> None:
+    channel = Channel.from_mean(three, sigma=0.5, bounds=[(0, 1)] * 3)
+    assert reference_prior(channel, tolerance=1e-4).evidence == "searched"
+
+
+def test_a_mean_too_fine_to_follow_has_no_gap() -> None:
+    channel = Channel.from_mean(lambda w: np.sin(3e5 * w), sigma=10.0, bounds=(0, 1))
+    prior = with_certificate(Objective((channel,)), np.array([[0.0], [1.0]]), np.array([0.5, 0.5]), 1.0)
+    assert prior.gap == np.inf
+    assert prior.evidence == "unfinished"
+    assert "nothing bounds it" in str(prior)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def judge(objective: Objective, u: Array, weights: Array, tolerance: float = 1e-
         gap = _capped(case, residual + error)
         certified, spread = _judge_atoms(case, residual)
         bound = residual + max(SLACK * (1 + abs(case.information)), SLACK_SHARE * tolerance)
-        if bound + error <= tolerance and _bounded(case, bound):
+        if objective.resolved and bound + error <= tolerance and _bounded(case, bound):
             bounded, gap = True, bound + error
     else:  # some w allows an outcome that the prior excludes
         worst, count, gap, error = case.grid.points[int(np.argmax(case.values))], 0, math.inf, math.inf
@@ -82,7 +82,7 @@ def judge(objective: Objective, u: Array, weights: Array, tolerance: float = 1e-
         gap=gap,
         error=error,
         proved=bounded and objective.channel.bounds_are_declared,
-        searched=not bounded and objective.channel.dimension > 2,
+        searched=objective.channel.dimension > 2 and not (bounded and objective.channel.bounds_are_declared),
         spread=spread,
         worst=worst,
         atoms_certified=certified,
@@ -116,8 +116,8 @@ def _error(case: _Case, worst: Array) -> float:
 def _capped(case: _Case, gap: float) -> float:
     """The gap, never above the distance to the log of the number of outcomes, and that if no grid is fine enough."""
     channel = case.objective.channel
-    if channel.finer() is not None:  # continuous outcomes: their number is that of the nodes
-        return gap
+    if channel.finer() is not None:  # continuous outcomes: their number is that of the nodes, and bounds nothing
+        return gap if case.objective.resolved else math.inf
     most = math.log(len(channel.outcomes)) - case.information + FLOOR
     return max(0.0, min(gap, most)) if case.objective.resolved else most
 

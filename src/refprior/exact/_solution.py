@@ -105,6 +105,11 @@ class Solution:
         >>> reference_prior(Coin(2)).shortfall is None
         True
         """
+        if not self.objective.resolved and math.isinf(self.gap):
+            return (
+                "the likelihood changes on scales too fine to follow, so where the gain is largest is not known, and "
+                "nothing bounds it: narrow the bounds"
+            )
         if not self.objective.resolved:
             return (
                 "the likelihood changes on scales too fine to follow, so where the gain is largest is not known: the "
