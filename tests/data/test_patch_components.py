@@ -1,4 +1,4 @@
-"""Components of patches: the axes against scipy, what views do to them, and that they are saved and used like others."""
+"""Components of patches: their axes against scipy, what views do to them, and that runs save and resume them."""
 
 from dataclasses import replace
 from functools import partial

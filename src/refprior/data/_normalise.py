@@ -48,8 +48,8 @@ class Normaliser:
         if self.shortest is not None:
             values = _unit_length(values, float(self.shortest))
         if self.filters is not None and self.offset is not None and self.contrast is not None:
-            fitted = (tensor.to(images.device) for tensor in (self.filters, self.offset, self.contrast))
-            values = patch_features(values, *fitted, cells=math.isqrt(len(mean) // len(self.filters)))
+            filters, offset, contrast = (x.to(images.device) for x in (self.filters, self.offset, self.contrast))
+            values = patch_features(values, filters, offset, contrast, cells=math.isqrt(len(mean) // len(filters)))
         centred = values - mean
         if self.axes is not None:
             return centred.flatten(1) @ self.axes.to(images.device)

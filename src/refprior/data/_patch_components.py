@@ -135,9 +135,10 @@ def agreeing_axes(total: Tensor, shared: Tensor, count: int, ridge: float) -> Te
     half = torch.linalg.solve_triangular(root, shared, upper=False)
     white = torch.linalg.solve_triangular(root, half.T.contiguous(), upper=False)
     agreed, axes = (value.flip(-1)[..., :count] for value in torch.linalg.eigh((white + white.T) / 2))
-    axes = torch.linalg.solve_triangular(root.T, axes, upper=True)
-    axes = axes * axes.gather(0, axes.abs().argmax(0, keepdim=True)).sign()  # the same on every machine: a run may move
-    return axes * agreed.clamp(min=0)
+    solved = torch.linalg.solve_triangular(root.T, axes, upper=True)
+    signs = solved.gather(0, solved.abs().argmax(0, keepdim=True)).sign()  # the same on every machine: a run may move
+    scaled: Tensor = solved * signs * agreed.clamp(min=0)
+    return scaled
 
 
 def _some(parts: Sequence[Tensor], count: int, generator: torch.Generator) -> Tensor:

@@ -25,7 +25,8 @@ def patch_features(images: Tensor, filters: Tensor, offset: Tensor, contrast: Te
     blocks: its number of images is not known.
     """
     blocks = (images,) if torch.compiler.is_exporting() else images.split(_IN_CACHE)
-    shares = cell_shares(*(_places(side, filters.shape[-1]) for side in images.shape[2:]), cells).to(images)
+    rows, columns = ((side - filters.shape[-1]) // STRIDE + 1 for side in images.shape[2:])  # of patches
+    shares = cell_shares(rows, columns, cells).to(images)
     means = [responses(block, filters, offset, contrast).flatten(2) @ shares for block in blocks]
     return torch.cat(means).flatten(1).sqrt()
 
@@ -53,11 +54,6 @@ def _shares(places: int, cells: int) -> Tensor:
     place, cell = torch.arange(places)[:, None] / places, torch.arange(cells) / cells
     covered = torch.minimum(place + 1 / places, cell + 1 / cells) - torch.maximum(place, cell)
     return covered.clamp(min=0) * cells
-
-
-def _places(side: int, size: int) -> int:
-    """How many patches fit side by side."""
-    return (side - size) // STRIDE + 1
 
 
 def draw_patches(images: Tensor, size: int, count: int, generator: torch.Generator) -> Tensor:

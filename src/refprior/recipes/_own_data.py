@@ -7,14 +7,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from refprior._kinds import Kind
-from refprior.data import FewLabels, Pair, PatchComponents, PrincipalComponents
+from refprior.data import FewLabels, Pair, PatchComponents, PrincipalComponents, Standardise
 from refprior.data._outline import Outline, is_folder, outline
 from refprior.data._sets import DATA_SETS, KNOWN
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.training import Recipe
 from refprior.training._fit import fitting_batch
 from refprior.training._parts import Part, put_together, take_apart
-from refprior.views import Unchanged, View, default_views
+from refprior.views import Unchanged, default_views
 from refprior.views._defaults import resized
 
 _HIDDEN = 64  # units of the MLP that stands for a convolutional network where inputs are vectors
@@ -114,9 +114,12 @@ def adapted(recipe: Recipe, before: Recipe, kind: Kind | None = None) -> Recipe:
     if isinstance(inputs, PrincipalComponents):
         inputs = replace(inputs, count=min(inputs.count, math.prod(shape)))
         shape = (inputs.count,)
-    if isinstance(inputs, PatchComponents):
-        inputs = _patches(inputs, shape, strong if inputs.view == before.strong else inputs.view)
+    if isinstance(inputs, PatchComponents) and len(shape) == 3:
+        view = strong if inputs.view == before.strong else inputs.view
+        inputs = replace(inputs, size=min(inputs.size, *shape[1:]), view=view)
         shape = (inputs.count,)
+    elif isinstance(inputs, PatchComponents):
+        inputs = Standardise()  # vectors have no patches
     return replace(
         recipe,
         task=Pair(source=source, target=few) if source is not None else few,
@@ -127,13 +130,6 @@ def adapted(recipe: Recipe, before: Recipe, kind: Kind | None = None) -> Recipe:
         unlabelled_batch=fitting_batch(recipe, found.pool),
         start=start,
     )
-
-
-def _patches(inputs: PatchComponents, shape: tuple[int, ...], view: View | None) -> PatchComponents:
-    """Patches that fit into images of this shape, and a view of them."""
-    if len(shape) != 3:
-        raise ValueError(f"the recipe counts patches of images (channels, height, width), and the inputs are {shape}")
-    return replace(inputs, size=min(inputs.size, *shape[1:]), view=view)
 
 
 def described(recipe: Recipe) -> list[str]:
