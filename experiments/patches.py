@@ -69,7 +69,8 @@ def ridge(features: Tensor, labels: Tensor, others: Tensor, penalty: float) -> T
     product = centred @ centred.T
     size = penalty * product.diagonal().mean() * torch.eye(len(product))
     weights = centred.T @ torch.linalg.solve(product + size, one_hot(labels).float() - 0.1)
-    return ((others - mean) @ weights).argmax(1)
+    classes: Tensor = ((others - mean) @ weights).argmax(1)
+    return classes
 
 
 def compare_features(inputs: PatchComponents, seeds: Sequence[int]) -> list[float]:
