@@ -14,7 +14,8 @@ from torch import Tensor
 
 import refprior as rp
 from refprior.data import Normaliser, PatchComponents
-from refprior.data._patch_components import agreeing_axes, agreement
+from refprior.data._patch_components import _some, agreeing_axes, agreement
+from refprior.data._patches import draw_patches, even_contrast, kinds_of, responses, whitening
 from refprior.methods import FixMatch, Supervised
 from refprior.training import Recipe
 from refprior.views import Distort, Noise, RandAugment
@@ -69,6 +70,24 @@ def test_two_views_agree_more_on_components_that_were_fitted_with_them() -> None
         return float((fitted(first) - fitted(second)).square().mean() / fitted(first).var(0).mean())
 
     assert disagreement(SMALL) < 0.9 * disagreement(replace(SMALL, view=None))
+
+
+def test_filters_hold_contrast_whitening_and_kind_of_a_patch() -> None:
+    fitted = SMALL.fit([DIGITS])
+    assert fitted.filters is not None
+    assert fitted.offset is not None
+    assert fitted.contrast is not None
+    generator = torch.Generator().manual_seed(SMALL.seed)
+    some = _some([DIGITS], SMALL.images, generator)
+    patches, contrast = even_contrast(draw_patches(some, 4, 100_000, generator).float())
+    mean, white = whitening(patches)
+    kinds = kinds_of((patches - mean) @ white, 20)
+    patch = DIGITS[3, :, 2:6, 4:8].float().flatten()
+    even = (patch - patch.mean()) / (patch.var(correction=0) + contrast).sqrt()
+    expected = (kinds @ (white @ (even - mean)) - 1).clamp(min=0)
+    found = responses(DIGITS[3:4].float(), fitted.filters, fitted.offset, fitted.contrast)[0, :, 1, 2]
+    assert expected.any()
+    assert torch.allclose(found, expected, atol=1e-4)
 
 
 def test_fitted_numbers_are_those_of_the_seed_and_of_all_parts() -> None:

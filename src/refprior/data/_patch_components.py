@@ -87,6 +87,7 @@ class PatchComponents:
         mean, white = whitening(patches)
         filters = kinds_of((patches - mean) @ white, self.filters) @ white
         offset = filters @ mean + _THRESHOLD
+        # Kinds of patches without a grey level see none, and by this not even by rounding.
         filters = (filters - filters.mean(1, keepdim=True)).reshape(-1, images.shape[1], self.size, self.size)
         return Normaliser(mean.new_zeros(self.features), filters=filters, offset=offset, contrast=contrast)
 
