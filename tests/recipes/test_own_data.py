@@ -9,12 +9,13 @@ import torch
 from PIL import Image
 
 import refprior as rp
+from refprior.data import PatchComponents
 from refprior.networks import MLP
 from refprior.recipes import RECIPES, OwnData, named, with_data
 from refprior.training._parts import take_apart
-from refprior.views import Distort, FlipCrop, RandAugment, Unchanged
+from refprior.views import Distort, FlipCrop, RandAugment, Unchanged, default_views
 
-FEW_LABELS = ("digits_ssl", "mnist_ssl", "fashion_ssl", "cifar10_ssl_small", "cifar10_ssl")
+FEW_LABELS = ("digits_ssl", "mnist_ssl", "fashion_ssl", "cifar10_ssl_small", "cifar10_ssl_patches", "cifar10_ssl")
 TRANSFER = ("label_free_transfer", "digits_transfer", "fine_tuning", "cifar100_transfer", "cifar100_transfer_small")
 SHORT = {"steps": "2", "evaluate_every": "2", "particles": "2", "optimiser.warmup": "0", "precision": "float32"}
 
@@ -57,7 +58,8 @@ def test_every_recipe_is_one_of_these() -> None:
 def test_every_semi_supervised_recipe_trains_on_a_folder_and_is_read_back(
     name: str, photos: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe, origin = named(name, {**SHORT, "task.test": "6"}, OwnData(photos), seed=1)
+    fewer = {"inputs.filters": "20"} if name == "cifar10_ssl_patches" else {}
+    recipe, origin = named(name, {**SHORT, **fewer, "task.test": "6"}, OwnData(photos), seed=1)
     assert of_network(recipe, "classes") == 3
     run = rp.train(recipe, tmp_path / "run", origin=origin)
     assert run.data.classes == ("ape", "bee", "cat")
@@ -115,6 +117,14 @@ def test_vectors_go_through_every_recipe(name: str, vectors: str) -> None:
     recipe = named(name, {**SHORT, **classes}, OwnData(vectors)).recipe
     assert take_apart(recipe.network).make is MLP
     assert rp.train(recipe).result.step == 2
+
+
+def test_patches_and_their_view_follow_the_size_of_images(photos: str) -> None:
+    small = named("cifar10_ssl_patches", {"task.size": "6,16"}, OwnData(photos), seed=1).recipe
+    assert isinstance(small.inputs, PatchComponents)
+    assert (small.inputs.size, small.inputs.view) == (6, small.strong)
+    assert small.strong == default_views("photos", (3, 6, 16))[1]
+    assert of_network(small, "shape") == (128,)
 
 
 def test_images_of_a_folder_have_the_size_of_the_recipe_or_the_one_that_is_set(photos: str) -> None:

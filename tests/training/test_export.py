@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from refprior.data import Identity, Normaliser, PrincipalComponents, Standardise
+from refprior.data import Identity, Normaliser, PatchComponents, PrincipalComponents, Standardise
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.particles import Particles
 from refprior.training import Predictor, export
@@ -52,6 +52,9 @@ MODELS: dict[str, Callable[[], Model]] = {
     "SmallCNN": lambda: model(partial(SmallCNN, (1, 8, 8), 10), Standardise(centre="pixel").fit, (1, 8, 8)),
     "components": lambda: model(
         partial(MLP, (12,), 10), PrincipalComponents(12, unit_length=True, scale=3.0).fit, (1, 8, 8)
+    ),
+    "patches": lambda: model(
+        partial(MLP, (12,), 10), PatchComponents(12, filters=20, size=3, cells=2, scale=3.0).fit, (3, 9, 8)
     ),
     "WRN-28-2": lambda: model(partial(WideResNet, (3, 32, 32), 10), Standardise().fit, (3, 32, 32)),
 }

@@ -7,7 +7,14 @@ import torch
 
 from refprior.data import read
 from refprior.data._sets import KNOWN
-from refprior.recipes import cifar10_ssl_small, digits_ssl, digits_transfer, fashion_ssl, mnist_ssl
+from refprior.recipes import (
+    cifar10_ssl_patches,
+    cifar10_ssl_small,
+    digits_ssl,
+    digits_transfer,
+    fashion_ssl,
+    mnist_ssl,
+)
 from refprior.training import Recipe
 from refprior.views import CTAugment, Distort, FlipCrop, RandAugment, Shift, Unchanged, default_views
 from refprior.views._defaults import resized
@@ -36,6 +43,7 @@ def test_the_defaults_of_our_data_sets_are_the_views_of_the_recorded_results(nam
         (mnist_ssl(), "mnist"),
         (fashion_ssl(), "fashion-mnist"),
         (cifar10_ssl_small(), "cifar10"),
+        (cifar10_ssl_patches(), "cifar10"),
     ],
 )
 def test_recipes_have_the_views_of_their_recorded_results(recipe: Recipe, name: str) -> None:

@@ -13,6 +13,7 @@ from refprior.data._fingerprint import TaskRecord, fingerprint
 from refprior.data._folder import image_folder
 from refprior.data._location import data_folder
 from refprior.data._normalise import Identity, Normaliser, PrincipalComponents, Standardise
+from refprior.data._patch_components import PatchComponents
 from refprior.data._rows import read_rows
 from refprior.data._sets import read
 from refprior.data._survey import FoundFolder, Survey, survey
@@ -29,6 +30,7 @@ __all__ = [
     "Identity",
     "Normaliser",
     "Pair",
+    "PatchComponents",
     "PrincipalComponents",
     "Standardise",
     "Survey",

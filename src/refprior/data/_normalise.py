@@ -7,13 +7,14 @@ The fitted `Normaliser` is saved with the weights, so that a trained network nev
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from refprior._checks import number, one_of, whole_number
+from refprior.data._patches import patch_features
 
 _BLOCK = 1000  # images at a time
 _SHORTEST = 1e-12  # length that an input is divided by at least
@@ -22,7 +23,8 @@ _NOTHING = 1e-9  # share of the first component's variance
 
 @dataclass(frozen=True, eq=False)
 class Normaliser:
-    """x ↦ (x - mean) / std, or with axes x ↦ (x - mean) · axes; before it x ↦ x / |x| if `shortest` is given.
+    """x ↦ (x - mean) / std, or with axes x ↦ (x - mean) · axes; before it x ↦ x / |x| if `shortest` is given, or with
+    filters x ↦ features of the patches of x (`PatchComponents`).
 
     >>> import torch
     >>> from refprior.data import Standardise
@@ -31,10 +33,13 @@ class Normaliser:
     [-1.414..., 0.0, 1.414..., 0.0]
     """
 
-    mean: Tensor  # (channels, 1, 1), or (*shape) where the mean image is taken away
+    mean: Tensor  # (channels, 1, 1), (*shape) where the mean image is taken away, or (D,) where there are filters
     std: Tensor | None = None  # (channels, 1, 1)
     axes: Tensor | None = None  # (D, J)
     shortest: Tensor | None = None  # (), inputs are divided by their length, or by this if they are shorter
+    filters: Tensor | None = None  # (F, channels, size, size) of patches
+    offset: Tensor | None = None  # (F,) what responses to filters must be above
+    contrast: Tensor | None = None  # (), added to the variance that a patch is divided by
 
     def __call__(self, images: Tensor) -> Tensor:
         """Floats of the same shape, or components: (n, *shape) -> (n, *shape) or (n, J)."""
@@ -42,6 +47,9 @@ class Normaliser:
         values = images.to(mean.dtype)
         if self.shortest is not None:
             values = _unit_length(values, float(self.shortest))
+        if self.filters is not None and self.offset is not None and self.contrast is not None:
+            filters, offset, contrast = (x.to(images.device) for x in (self.filters, self.offset, self.contrast))
+            values = patch_features(values, filters, offset, contrast, cells=math.isqrt(len(mean) // len(filters)))
         centred = values - mean
         if self.axes is not None:
             return centred.flatten(1) @ self.axes.to(images.device)
@@ -49,7 +57,7 @@ class Normaliser:
 
     def state_dict(self) -> dict[str, Tensor]:
         """The fitted numbers by name."""
-        numbers = {"mean": self.mean, "std": self.std, "axes": self.axes, "shortest": self.shortest}
+        numbers = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: tensor for name, tensor in numbers.items() if tensor is not None}
 
 
@@ -142,7 +150,7 @@ class Identity:
     def fit(self, parts: Sequence[Tensor]) -> Normaliser:
         """Nothing to find out."""
         whole = parts[0].dtype == torch.int64
-        return Normaliser(torch.zeros((), dtype=torch.int64 if whole else _float_type(parts)))
+        return Normaliser(torch.zeros((), dtype=torch.int64 if whole else float_type(parts)))
 
 
 def principal_axes(
@@ -176,7 +184,7 @@ def principal_axes(
     # To standard deviations of relative^((1 - whitening) / 2). A component that does not vary is rounding, which no
     # division may blow up.
     factor = torch.where(relative > _NOTHING, relative ** (-whitening / 2) / variances[0].sqrt(), 0)
-    kind = _float_type(parts)
+    kind = float_type(parts)
     # In the order in which files keep it: a product with the same numbers in another order may round otherwise.
     axes = unit[:, None] * axes * factor
     return mean.reshape(parts[0].shape[1:]).to(kind), axes.to(kind).contiguous(), variances.clamp(min=0).sqrt() * factor
@@ -193,7 +201,7 @@ def _statistics(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         count, total, square = count + flat.shape[1], total + flat.sum(1), square + flat.square().sum(1)
     mean = total / count
     std = (square / count - mean.square()).clamp(min=0).sqrt()
-    return mean.to(_float_type(parts)), torch.where(std > 1e-6, std, torch.ones_like(std)).to(_float_type(parts))
+    return mean.to(float_type(parts)), torch.where(std > 1e-6, std, torch.ones_like(std)).to(float_type(parts))
 
 
 def _mean_image(parts: Sequence[Tensor], shortest: float | None = None) -> Tensor:
@@ -215,5 +223,5 @@ def _unit_length(values: Tensor, shortest: float) -> Tensor:
     return values / lengths.reshape(-1, *[1] * (values.dim() - 1))
 
 
-def _float_type(parts: Sequence[Tensor]) -> torch.dtype:
+def float_type(parts: Sequence[Tensor]) -> torch.dtype:
     return torch.float64 if parts[0].dtype == torch.float64 else torch.float32

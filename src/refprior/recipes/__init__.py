@@ -4,7 +4,14 @@
 """
 
 from refprior.recipes._cifar10 import cifar10_ssl
-from refprior.recipes._images import cifar10_ssl_small, digits_ssl, fashion_ssl, mnist_ssl, pretrained
+from refprior.recipes._images import (
+    cifar10_ssl_patches,
+    cifar10_ssl_small,
+    digits_ssl,
+    fashion_ssl,
+    mnist_ssl,
+    pretrained,
+)
 from refprior.recipes._manifold import mnist_manifold
 from refprior.recipes._named import RECIPES, Named, named
 from refprior.recipes._own_data import OwnData, with_data
@@ -25,6 +32,7 @@ __all__ = [
     "Outcome",
     "OwnData",
     "cifar10_ssl",
+    "cifar10_ssl_patches",
     "cifar10_ssl_small",
     "cifar100_transfer",
     "cifar100_transfer_small",

@@ -5,9 +5,9 @@ from functools import partial
 from typing import Literal
 
 from refprior._checks import one_of
-from refprior.data import FewLabels
+from refprior.data import FewLabels, PatchComponents
 from refprior.methods import Contrastive, Method, ReferencePrior
-from refprior.networks import SmallCNN
+from refprior.networks import MLP, SmallCNN
 from refprior.training import Optimiser, Recipe
 from refprior.views import default_views
 
@@ -144,3 +144,31 @@ def cifar10_ssl_small(labels: int = 250, seed: int = 0, pretraining: Pretraining
         seed=seed,
     )
     return after(pretraining, recipe)
+
+
+def cifar10_ssl_patches(labels: int = 250, seed: int = 0) -> Recipe:
+    """Semi-supervised learning on CIFAR-10 from features of patches, for 2 CPU cores, K = 4, order 2.
+
+    Before the first step, `PatchComponents` finds 128 components of every image without a label. The particles are
+    small networks on them; views change the images.
+
+    >>> import refprior as rp
+    >>> rp.recipes.cifar10_ssl_patches().inputs.count
+    128
+    """
+    weak, strong = default_views("photos", (3, 32, 32))
+    return Recipe(
+        task=FewLabels("cifar10", labels=labels, seed=seed, validation=1000),
+        network=partial(MLP, shape=(128,), classes=10, hidden=64),
+        method=ReferencePrior(threshold=0.6, balance=3.0),
+        inputs=PatchComponents(128, view=strong),
+        steps=400,
+        labelled_batch=32,
+        unlabelled_batch=128,
+        weak=weak,
+        strong=strong,
+        optimiser=Optimiser(learning_rate=0.01, decay=0.01),
+        ema=0.99,
+        evaluate_every=400,
+        seed=seed,
+    )

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from refprior._words import in_short
 from refprior.recipes._cifar10 import cifar10_ssl
-from refprior.recipes._images import cifar10_ssl_small, digits_ssl, fashion_ssl, mnist_ssl
+from refprior.recipes._images import cifar10_ssl_patches, cifar10_ssl_small, digits_ssl, fashion_ssl, mnist_ssl
 from refprior.recipes._manifold import mnist_manifold
 from refprior.recipes._own_data import Classes, OwnData, adapted, replaced
 from refprior.recipes._settings import check_name, override, parse, paths, refuse
@@ -33,6 +33,7 @@ RECIPES: dict[str, Callable[..., Recipe]] = {
         mnist_ssl,
         fashion_ssl,
         cifar10_ssl_small,
+        cifar10_ssl_patches,
         cifar10_ssl,
         mnist_manifold,
         label_free_transfer,

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from refprior._kinds import Kind
-from refprior.data import FewLabels, Pair, PrincipalComponents
+from refprior.data import FewLabels, Pair, PatchComponents, PrincipalComponents, Standardise
 from refprior.data._outline import Outline, is_folder, outline
 from refprior.data._sets import DATA_SETS, KNOWN
 from refprior.networks import MLP, SmallCNN, WideResNet
@@ -114,6 +114,12 @@ def adapted(recipe: Recipe, before: Recipe, kind: Kind | None = None) -> Recipe:
     if isinstance(inputs, PrincipalComponents):
         inputs = replace(inputs, count=min(inputs.count, math.prod(shape)))
         shape = (inputs.count,)
+    if isinstance(inputs, PatchComponents) and len(shape) == 3:
+        view = strong if inputs.view == before.strong else inputs.view
+        inputs = replace(inputs, size=min(inputs.size, *shape[1:]), view=view)
+        shape = (inputs.count,)
+    elif isinstance(inputs, PatchComponents):
+        inputs = Standardise()  # vectors have no patches
     return replace(
         recipe,
         task=Pair(source=source, target=few) if source is not None else few,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Literal, NoReturn, get_args, get_origin
 
 from refprior.training import Recipe
-from refprior.training._parts import ROOMS, Part, published, put_together, take_apart
+from refprior.training._parts import INNER_ROOMS, ROOMS, Part, published, put_together, take_apart
 from refprior.training._types import alternatives, expected, fitting, is_plain
 
 OF_ONE_STAGE = ("task", "method", "head", "readout", "start")  # settings that other stages do not take over
@@ -60,7 +60,7 @@ def _set(part: Part, path: str, value: Any, whole: str, tree: Part, room: str | 
     if name not in part.hints:
         refuse(whole, paths(tree), f"{part.make.__name__} has no setting {name!r}", listed=part.hints)
     current = part.settings.get(name)
-    inner_room = ROOMS.get(name) if part.make is Recipe else room
+    inner_room = ROOMS.get(name) if part.make is Recipe else INNER_ROOMS.get(name, room)
     if rest:
         if not isinstance(current, Part):
             raise ValueError(f"{name!r} has no settings of its own, so {whole!r} cannot be set")

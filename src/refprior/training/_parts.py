@@ -31,7 +31,10 @@ ROOMS = {
     "strong": "views",
     "optimiser": "training",
 }
+# Settings of parts that are parts of another room than their own.
+INNER_ROOMS = {"view": "views"}
 _DEPTH = 100  # of dictionaries and lists in a record
+_INPUTS = (data.Standardise, data.PrincipalComponents, data.PatchComponents, data.Identity)
 Plain = str | int | float | bool | None
 
 
@@ -58,7 +61,7 @@ class OwnPartError(ValueError):
 def published() -> dict[str, Callable[..., Any]]:
     """All parts that a recipe may name, by their public names."""
     rooms = {
-        "data": (data.FewLabels, data.Pair, data.Answered, data.Standardise, data.PrincipalComponents, data.Identity),
+        "data": (data.FewLabels, data.Pair, data.Answered, *_INPUTS),
         "networks": _those(networks, lambda thing: isinstance(thing, type) and issubclass(thing, nn.Module)),
         "methods": _those(methods, lambda thing: is_dataclass(thing) and hasattr(thing, "needs")),
         "views": _those(views, is_dataclass),
@@ -181,7 +184,7 @@ def from_plain(record: Any, room: str, where: str) -> Any:
     if make is None or not str(name).startswith(f"refprior.{room}."):
         raise ValueError(f"{where} names {name!r}, which is no part of refprior.{room}: not read")
     settings = checked_settings(make, {key: item for key, item in record.items() if key != "type"}, where)
-    parts = {key: from_plain(item, room, f"{where}.{key}") for key, item in settings.items()}
+    parts = {key: from_plain(item, INNER_ROOMS.get(key, room), f"{where}.{key}") for key, item in settings.items()}
     hints = signature_hints(make)
     fitted = {key: fitting(item, hints.get(key, Any), f"{where}.{key}") for key, item in parts.items()}
     return Part(make, fitted, factory=room == "networks")

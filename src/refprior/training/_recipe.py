@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from torch import nn
 
 from refprior._checks import number, one_of, whole_number
-from refprior.data import Identity, PrincipalComponents, Standardise, Task
+from refprior.data import Identity, PatchComponents, PrincipalComponents, Standardise, Task
 from refprior.methods import Method, Needs
 from refprior.particles import Execution
 from refprior.training._optimiser import Optimiser
@@ -53,7 +53,7 @@ trainable_prior=False, samples=None, class_prior=None, balance=0.0)
     task: Callable[[], Task] | Task  # the data: `FewLabels(…)`, a function that returns a task, or a task
     network: Callable[[], nn.Module]  # makes a new network that returns logits
     method: Method
-    inputs: Standardise | PrincipalComponents | Identity = field(
+    inputs: Standardise | PrincipalComponents | PatchComponents | Identity = field(
         default_factory=Standardise
     )  # what the network sees of an input
     particles: int = 4
@@ -117,7 +117,9 @@ trainable_prior=False, samples=None, class_prior=None, balance=0.0)
             name = getattr(self.method, "__name__", type(self.method).__name__)
             raise ValueError(f"{name} is not a method: it does not declare its `needs`")
         if not hasattr(self.inputs, "fit"):
-            raise ValueError(f"inputs must be Standardise, PrincipalComponents or Identity, got {self.inputs!r}")
+            raise ValueError(
+                f"inputs must be a part of refprior.data with a `fit`, such as Standardise(), got {self.inputs!r}"
+            )
         if type(self.optimiser) is not Optimiser:
             raise ValueError(f"optimiser must be an Optimiser, got {self.optimiser!r}")
         self.to_dict()  # refuses what cannot be written down

@@ -1,0 +1,93 @@
+"""Kinds of small patches, found without labels, and how much of each kind there is in every part of an image.
+
+As Coates and Ng do ("Learning Feature Representations with K-means", 2012): patches are brought to one contrast and
+whitened, k-means finds their kinds, and a patch is of a kind as far as it resembles it by more than a threshold.
+"""
+
+# n images of c channels, patches of s × s pixels, N = c s² numbers in a patch, P patches in an image, F kinds of
+# patches, g × g cells of an image
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+STRIDE = 2  # pixels from a patch to the next
+_ROUNDS = 10  # of k-means
+_CONTRAST = 0.05  # of the mean variance of a patch: what is added to the variance of each
+_WHITENING = 0.1  # added to variances along the axes of patches, which are 1 on average
+_IN_CACHE = 16  # images at a time: the responses of more leave the processor's cache, which takes twice as long
+
+
+def patch_features(images: Tensor, filters: Tensor, offset: Tensor, contrast: Tensor, cells: int) -> Tensor:
+    """√ of the mean response of every filter in every cell of an image: (n, c, h, w) -> (n, F g²).
+
+    The root brings the numbers of rare and of frequent kinds nearer to each other. A graph that is traced has no
+    blocks: its number of images is not known.
+    """
+    blocks = (images,) if torch.compiler.is_exporting() else images.split(_IN_CACHE)
+    rows, columns = ((side - filters.shape[-1]) // STRIDE + 1 for side in images.shape[2:])  # of patches
+    shares = cell_shares(rows, columns, cells).to(images)
+    means = [responses(block, filters, offset, contrast).flatten(2) @ shares for block in blocks]
+    return torch.cat(means).flatten(1).sqrt()
+
+
+def responses(images: Tensor, filters: Tensor, offset: Tensor, contrast: Tensor) -> Tensor:
+    """max(0, a_f · x / √(var(x) + contrast) - offset_f) of every patch x: (n, c, h, w) -> (n, F, rows, columns).
+
+    The filters a_f see no grey level: they hold the taking away of the patch's mean, its whitening and the kind.
+    """
+    grey, square = (x.mean(1, keepdim=True) for x in (images, images.square()))
+    mean, second = (functional.avg_pool2d(x, filters.shape[-1], STRIDE) for x in (grey, square))
+    size = ((second - mean.square()).clamp(min=0) + contrast).rsqrt()
+    found = functional.conv2d(images.contiguous(memory_format=torch.channels_last), filters, stride=STRIDE)
+    return functional.relu(found * size - offset[:, None, None])
+
+
+def cell_shares(rows: int, columns: int, cells: int) -> Tensor:
+    """What every patch adds to the mean over every cell; on a border it is shared: -> (P, g²), columns sum to 1."""
+    down, right = (_shares(places, cells) for places in (rows, columns))
+    return torch.kron(down, right)
+
+
+def _shares(places: int, cells: int) -> Tensor:
+    """The part of each of g equal intervals that each of some places covers: -> (places, g)."""
+    place, cell = torch.arange(places)[:, None] / places, torch.arange(cells) / cells
+    covered = torch.minimum(place + 1 / places, cell + 1 / cells) - torch.maximum(place, cell)
+    return covered.clamp(min=0) * cells
+
+
+def draw_patches(images: Tensor, size: int, count: int, generator: torch.Generator) -> Tensor:
+    """Patches from anywhere in the images: (n, c, h, w) -> (count, N)."""
+    (n, channels, height, width), side = images.shape, torch.arange(size)
+    which = torch.randint(n, (count, 1, 1, 1), generator=generator)
+    top = torch.randint(height - size + 1, (count, 1, 1, 1), generator=generator) + side[:, None]
+    left = torch.randint(width - size + 1, (count, 1, 1, 1), generator=generator) + side
+    places = (which, torch.arange(channels)[:, None, None], top, left)
+    return images[tuple(place.to(images.device) for place in places)].flatten(1)
+
+
+def even_contrast(patches: Tensor) -> tuple[Tensor, Tensor]:
+    """(x - mean(x)) / √(var(x) + contrast), and the contrast: (n, N) -> (n, N), ()."""
+    centred = patches - patches.mean(1, keepdim=True)
+    variance = centred.square().mean(1, keepdim=True)
+    contrast = (_CONTRAST * variance.mean()).clamp(min=1e-12)
+    return centred / (variance + contrast).sqrt(), contrast
+
+
+def whitening(patches: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean patch and (Σ + 0.1)^(-1/2), Σ the covariance: (n, N) -> (N,), (N, N)."""
+    mean = patches.double().mean(0)
+    centred = patches.double() - mean
+    variances, axes = torch.linalg.eigh(centred.T @ centred / len(patches))
+    return mean.to(patches), ((axes * (variances.clamp(min=0) + _WHITENING).rsqrt()) @ axes.T).to(patches)
+
+
+def kinds_of(patches: Tensor, count: int) -> Tensor:
+    """k-means of directions, from the first patches on: (n, N) -> (F, N) of length 1. A kind without patches stays."""
+    directions = functional.normalize(patches)
+    kinds = directions[:count]
+    for _ in range(_ROUNDS):
+        nearest = torch.cat([(block @ kinds.T).argmax(1) for block in directions.split(10_000)])
+        sums = torch.zeros_like(kinds).index_add_(0, nearest, directions)
+        kinds = functional.normalize(torch.where(sums.norm(dim=1, keepdim=True) > 0, sums, kinds))
+    return kinds
