@@ -150,7 +150,9 @@ def cifar10_ssl_patches(labels: int = 250, seed: int = 0) -> Recipe:
     """Semi-supervised learning on CIFAR-10 from features of patches, for 2 CPU cores, K = 4, order 2.
 
     Before the first step, `PatchComponents` finds 128 components of every image without a label. The particles are
-    small networks on them; views change the images.
+    small networks on them; views change the images. Measured with 250 labels, 400 steps, seeds 0, 1, 2, test part: EMA
+    ensemble 52.7 ± 1.0 % (FixMatch 51.8 ± 0.8, supervised 52.0 ± 1.0), three minutes of processor time and 1.7 GiB
+    per run: docs/results.md.
 
     >>> import refprior as rp
     >>> rp.recipes.cifar10_ssl_patches().inputs.count
