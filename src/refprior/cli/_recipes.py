@@ -7,7 +7,7 @@ from importlib.resources import files
 def recipe_lines() -> dict[str, str]:
     """The first line of the docstring of every recipe, by name, in the order of `refprior.recipes.RECIPES`."""
     lines = {}
-    for file in ("_images.py", "_manifold.py", "_transfer.py"):
+    for file in ("_images.py", "_cifar10.py", "_manifold.py", "_transfer.py"):
         source = files("refprior").joinpath("recipes", file).read_text(encoding="utf-8")
         for node in ast.parse(source).body:
             if isinstance(node, ast.FunctionDef) and _is_recipe(node):
@@ -16,5 +16,7 @@ def recipe_lines() -> dict[str, str]:
 
 
 def _is_recipe(function: ast.FunctionDef) -> bool:
-    returned = function.returns
-    return not function.name.startswith("_") and isinstance(returned, ast.Name) and returned.id == "Recipe"
+    """A public function that returns a recipe, and can be called without arguments."""
+    returned, arguments = function.returns, function.args
+    makes = isinstance(returned, ast.Name) and returned.id == "Recipe"
+    return makes and not function.name.startswith("_") and len(arguments.args) == len(arguments.defaults)
