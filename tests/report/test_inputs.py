@@ -98,7 +98,7 @@ def test_every_command_and_figure_takes_every_kind_of_input(
     assert ("image" in said) == (kind == "colours")
     assert ("precision %" in said) == (kind not in ("vectors without both", "no label"))
     page = (tmp_path / "report.html").read_text()
-    assert ("no accuracy" in page) == (kind == "vectors without both")
+    assert ("no accuracy" in page) == (kind in ("vectors without both", "no label"))
     assert ("Each class" in page) == ("Confusion" in page) == ("precision %" in said)
     assert "<td>labelled_batch</td>" in page
     shown = [uncertain_figure(run, count=3), questions_figure(run, Questions((0, 1)))]

@@ -49,7 +49,8 @@ def test_a_run_folder_can_be_read_without_the_program(finished: Path) -> None:
     assert header.keys() == {"format", "recipe", "data", "tensors", "origin", "environments", "checksum"}
     assert header["format"] == 3
     arguments = {"seed": 3, "labels": 60}
-    origin = {"recipe": "digits_ssl", "arguments": arguments, "settings": SHORT, "defaults": {}, "own": {}}
+    defaults = {"pretraining": "none"}
+    origin = {"recipe": "digits_ssl", "arguments": arguments, "settings": SHORT, "defaults": defaults, "own": {}}
     assert header["origin"] == origin
     assert header["recipe"]["method"]["type"] == "refprior.methods.ReferencePrior"
     task = header["recipe"]["task"]
@@ -91,7 +92,8 @@ def test_every_time_that_it_was_trained_adds_an_environment(tmp_path: Path) -> N
         with pytest.raises(KeyboardInterrupt):
             train(recipe, tmp_path / "run", origin=origin, watch=stop)
     assert len(read_header(tmp_path / "run").environments) == 2
-    assert read_header(tmp_path / "run").origin == origin == Origin("digits_ssl", {}, SHORT, {"labels": 50, "seed": 0})
+    defaults = {"labels": 50, "seed": 0, "pretraining": "none"}
+    assert read_header(tmp_path / "run").origin == origin == Origin("digits_ssl", {}, SHORT, defaults)
 
 
 def test_differences_are_named_by_their_places() -> None:
