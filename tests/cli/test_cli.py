@@ -308,7 +308,7 @@ def test_a_dry_run_says_what_it_takes_and_writes_nothing(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     assert "14,058 per particle, 4 particles" in done.stdout
     assert re.search(r"steps +600 and 12 evaluations", done.stdout)
-    assert re.search(r"the run +about \d+(\.\d+)? (seconds|minutes)", done.stdout)
+    assert re.search(r"the run +about \d+(\.\d)? (s|seconds|minutes)\b", done.stdout)
     assert list(tmp_path.iterdir()) == []
 
 

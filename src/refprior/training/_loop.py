@@ -140,7 +140,7 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
     check_result(recipe.method, loss, state.memory)
     state.optimiser.zero_grad(set_to_none=True)
     torch.autograd.backward(loss.total)
-    if recipe.optimiser.kind == "sgd":  # Adam does not depend on the scale
+    if recipe.optimiser.sees_scale:
         equalise(state.particles, step.log_prior.detach().exp() if loss.weights is None else loss.weights)
     return Loss(loss.total.detach(), loss.terms)
 

@@ -49,6 +49,11 @@ class Optimiser:
         one_of("warmup_from_zero", self.warmup_from_zero, (True, False))
         one_of("decay_biases", self.decay_biases, (True, False))
 
+    @property
+    def sees_scale(self) -> bool:
+        """Whether steps depend on the scale of the gradient: SGD's do, and Adam's where a decay is added to it."""
+        return self.kind == "sgd" or (self.kind == "adam" and self.decay > 0)
+
     def build(self, particles: Particles) -> torch.optim.Optimizer:
         """The optimiser of all particles at once. Fused: one pass over memory, many times faster for large stacks."""
         decay = self.decay if self.kind == "adamw" else self.decay / particles.count
