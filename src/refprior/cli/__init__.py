@@ -298,9 +298,9 @@ def _train(
     from refprior._progress import watching
     from refprior.recipes._record import noting_failure
     from refprior.training import train as train_recipe
-    from refprior.training._logs import logging_to
+    from refprior.training._logs import log_to
 
-    with noting_failure(folder), logging_to(log, folder) as write, watching(title, chosen.recipe.steps) as show:
+    with noting_failure(folder), log_to(folder, *log) as write, watching(title, chosen.recipe.steps) as show:
 
         def watch(record: "Record") -> None:
             show(record)

@@ -11,7 +11,7 @@ from refprior.recipes._own_data import OwnData
 from refprior.training import Recipe, Record, train
 from refprior.training import _checkpoint as checkpoint
 from refprior.training._header import check_same_run, read_header
-from refprior.training._logs import logging_to
+from refprior.training._logs import log_to
 
 Function = str | Callable[..., Recipe]
 
@@ -69,7 +69,7 @@ def train_cell(cell: Cell, plan: Plan, look: Callable[[], object] = lambda: None
     """Train a cell in this process, from its last checkpoint if there is one. look: called with every record."""
     recipe, origin = cell.named()
     try:
-        with logging_to(plan.log, plan.folder(cell)) as log:
+        with log_to(plan.folder(cell), *plan.log) as log:
 
             def watch(record: Record) -> None:
                 look()
