@@ -43,6 +43,7 @@ def test_help_is_fast_and_complete() -> None:
         "predict",
         "export",
         "transfer-matrix",
+        "status",
         "exact",
         "data",
     ):
@@ -58,7 +59,10 @@ def test_help_does_not_import_torch() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["train", "evaluate", "report", "sweep", "demo", "suggest", "answer", "predict", "export", "transfer-matrix"],
+    [
+        *("train", "evaluate", "report", "sweep", "demo", "suggest", "answer", "predict", "export", "transfer-matrix"),
+        "status",
+    ],
 )
 def test_every_flag_has_help(command: str) -> None:
     text = refprior(command, "--help").stdout
