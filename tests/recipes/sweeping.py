@@ -43,7 +43,7 @@ def kill_owner_of(cell: Path) -> None:
     os.kill(owner_of(cell), signal.SIGKILL)
 
 
-def wait_until(true: Callable[[], bool], seconds: float = 120) -> None:
+def wait_until(true: Callable[[], bool], seconds: float = 300) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "waited in vain"
@@ -54,7 +54,7 @@ def cell(folder: Path, seed: int, settings: Sequence[str] = LONG) -> Path:
     return folder / "sweep" / ",".join(settings) / f"seed-{seed}"
 
 
-def ended(process: subprocess.Popen[str], seconds: float = 200) -> tuple[int, str]:
+def ended(process: subprocess.Popen[str], seconds: float = 400) -> tuple[int, str]:
     """Exit code and what it said on stderr."""
     try:
         said = process.communicate(timeout=seconds)[1]

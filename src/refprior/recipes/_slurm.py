@@ -59,7 +59,7 @@ class Slurm:
         plan = replace(plan, device="cuda") if self.gpus and plan.device == "cpu" else plan
         queue = f"refprior-{hashlib.sha256(str(plan.out.absolute()).encode()).hexdigest()[:8]}"
         try:
-            if _queued(queue):
+            if _listed(queue):  # a SLURM that does not answer is said at once
                 log.warning("SLURM still has cells of %s: waiting for them", plan.out)
                 _wait(queue)
             left = yield from _those_to_train(cells, plan)
@@ -139,10 +139,15 @@ def _wait(queue: str) -> None:
         time.sleep(_PAUSES[1] / 3)
 
 
+def _listed(queue: str) -> bool:
+    """Whether tasks of this name wait or run."""
+    return bool(_call(["squeue", "--me", f"--name={queue}", "--noheader", "--format=%i"]).strip())
+
+
 def _queued(queue: str) -> bool:
-    """Whether tasks of this name wait or run; a SLURM that does not answer for a while still has them."""
+    """`_listed`; a SLURM that does not answer for a while still has them."""
     try:
-        return bool(_call(["squeue", "--me", f"--name={queue}", "--noheader", "--format=%i"]).strip())
+        return _listed(queue)
     except ValueError as error:
         log.warning("%s; trying again", error)
         return True

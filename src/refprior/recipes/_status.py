@@ -51,7 +51,7 @@ def status(folder: Path | str) -> list[CellState]:
     names += [name for path in found if (name := path.relative_to(folder).as_posix()) not in names]
     if not names:
         raise ValueError(f"{folder} holds neither a sweep nor a run")
-    return [_state(folder / name, name) for name in names]
+    return [_state(folder / name, name if name != "." else folder.absolute().name) for name in names]
 
 
 def _state(cell: Path, name: str) -> CellState:
