@@ -5,7 +5,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from refprior._files import holder
@@ -14,10 +15,13 @@ LONG = ("steps=400", "evaluate_every=400")  # some seconds
 ENDLESS = ("steps=1000000", "evaluate_every=1000000")
 
 
-def start(*arguments: str, folder: Path, settings: Sequence[str] = LONG, seeds: str = "0,1") -> subprocess.Popen[str]:
-    """`refprior sweep digits_ssl` into folder/sweep."""
+@contextmanager
+def sweeping(
+    *arguments: str, folder: Path, settings: Sequence[str] = LONG, seeds: str = "0,1"
+) -> Iterator[subprocess.Popen[str]]:
+    """`refprior sweep digits_ssl` into folder/sweep; whatever happens, nothing of it is left."""
     command = [sys.executable, "-m", "refprior", "sweep", "digits_ssl", "--seeds", seeds, "--out", "sweep", *arguments]
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [*command, "--set", *settings],
         cwd=folder,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -26,6 +30,13 @@ def start(*arguments: str, folder: Path, settings: Sequence[str] = LONG, seeds: 
         text=True,
         start_new_session=True,
     )
+    try:
+        yield process
+    finally:
+        for left in processes_of(process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(left, signal.SIGKILL)
+        process.communicate()
 
 
 def owner_of(cell: Path) -> int:
@@ -56,10 +67,7 @@ def cell(folder: Path, seed: int, settings: Sequence[str] = LONG) -> Path:
 
 def ended(process: subprocess.Popen[str], seconds: float = 400) -> tuple[int, str]:
     """Exit code and what it said on stderr."""
-    try:
-        said = process.communicate(timeout=seconds)[1]
-    finally:
-        process.kill()
+    said = process.communicate(timeout=seconds)[1]
     return process.returncode, said
 
 

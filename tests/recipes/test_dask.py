@@ -13,7 +13,7 @@ import pytest
 
 from refprior._files import holder
 from refprior.recipes import Dask, status
-from tests.recipes.sweeping import ENDLESS, cell, ended, has_records, kill_owner_of, owner_of, start, wait_until
+from tests.recipes.sweeping import ENDLESS, cell, ended, has_records, kill_owner_of, owner_of, sweeping, wait_until
 
 pytest.importorskip("distributed")
 
@@ -41,32 +41,32 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_the_cell_of_a_killed_worker_goes_on_with_another(address: str, tmp_path: Path) -> None:
-    sweep = start("--engine", address, folder=tmp_path)
-    kill_owner_of(cell(tmp_path, 0))
-    code, said = ended(sweep)
-    assert code == 0, said
-    assert [state.kind for state in status(tmp_path / "sweep")] == ["done", "done"]
+    with sweeping("--engine", address, folder=tmp_path) as sweep:
+        kill_owner_of(cell(tmp_path, 0))
+        code, said = ended(sweep)
+        assert code == 0, said
+        assert [state.kind for state in status(tmp_path / "sweep")] == ["done", "done"]
 
 
 def test_a_cell_that_dask_gives_up_does_not_stop_the_others_and_a_stopped_sweep_stops_them(
     address: str, tmp_path: Path
 ) -> None:
-    sweep = start("--engine", address, folder=tmp_path, settings=ENDLESS)
-    guilty, other = cell(tmp_path, 0, ENDLESS), cell(tmp_path, 1, ENDLESS)
-    owner_of(other)
-    for _ in range(2):
-        kill_owner_of(guilty)
-        time.sleep(0.2)
-    assert sweep.stderr is not None
-    assert "seed-0" in (line := sweep.stderr.readline())
-    assert "1/2" in line
-    assert holder(other) is not None
-    sweep.terminate()
-    code, said = ended(sweep)
-    assert (code, said) == (143, "refprior: stopped after 1 of 2 cells; the same command goes on\n")
-    wait_until(lambda: holder(other) is None, 30)
-    assert has_records(other)
-    assert [state.kind for state in status(tmp_path / "sweep")] == ["failed", "stopped"]
+    with sweeping("--engine", address, folder=tmp_path, settings=ENDLESS) as sweep:
+        guilty, other = cell(tmp_path, 0, ENDLESS), cell(tmp_path, 1, ENDLESS)
+        owner_of(other)
+        for _ in range(2):
+            kill_owner_of(guilty)
+            time.sleep(0.2)
+        assert sweep.stderr is not None
+        assert "seed-0" in (line := sweep.stderr.readline())
+        assert "1/2" in line
+        assert holder(other) is not None
+        sweep.terminate()
+        code, said = ended(sweep)
+        assert (code, said) == (143, "refprior: stopped after 1 of 2 cells; the same command goes on\n")
+        wait_until(lambda: holder(other) is None, 30)
+        assert has_records(other)
+        assert [state.kind for state in status(tmp_path / "sweep")] == ["failed", "stopped"]
 
 
 @pytest.mark.parametrize("address", ["dask://node7", "tcp://node7:8786", "dask://node7:port"])

@@ -12,7 +12,7 @@ import pytest
 from refprior.recipes import Cell, Slurm, status
 from refprior.recipes._cell import Plan
 from refprior.recipes._slurm import array_script
-from tests.recipes.sweeping import ended, kill_owner_of, start
+from tests.recipes.sweeping import ended, kill_owner_of, sweeping
 
 STARTER = Path(__file__).parents[3] / "shared" / "slurm" / "start"
 _PORT = 16817  # of the scheduler that it starts
@@ -46,17 +46,17 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_killed_task_is_sent_again_and_a_mistake_is_not(tmp_path: Path) -> None:
     settings = ("steps=400", "evaluate_every=400", "unlabelled_batch=64,100000")
     options = ["--engine", "slurm", "--time", "10", "--memory", "1M", "--retries", "1"]
-    sweep = start(*options, folder=tmp_path, settings=settings, seeds="0")
-    kill_owner_of(tmp_path / "sweep" / "steps=400,evaluate_every=400,unlabelled_batch=64" / "seed-0")
-    code, said = ended(sweep)
-    assert code == 1, said
-    lines = said.splitlines()
-    jobs = [line for line in lines if line.startswith("SLURM job")]
-    assert [line.partition(" has ")[2].partition(";")[0] for line in jobs] == ["2 cells", "1 cell"]
-    assert "unlabelled_batch=100000/seed-0 a step takes 100000 unlabelled" in lines[-2]
-    assert lines[-1] == "refprior: 1 of 2 cells failed; the same command tries them again"
-    assert [state.kind for state in status(tmp_path / "sweep")] == ["done", "failed"]
-    assert len(list((tmp_path / "sweep" / "slurm").glob("*.log"))) == 3
+    with sweeping(*options, folder=tmp_path, settings=settings, seeds="0") as sweep:
+        kill_owner_of(tmp_path / "sweep" / "steps=400,evaluate_every=400,unlabelled_batch=64" / "seed-0")
+        code, said = ended(sweep)
+        assert code == 1, said
+        lines = said.splitlines()
+        jobs = [line for line in lines if line.startswith("SLURM job")]
+        assert [line.partition(" has ")[2].partition(";")[0] for line in jobs] == ["2 cells", "1 cell"]
+        assert "unlabelled_batch=100000/seed-0 a step takes 100000 unlabelled" in lines[-2]
+        assert lines[-1] == "refprior: 1 of 2 cells failed; the same command tries them again"
+        assert [state.kind for state in status(tmp_path / "sweep")] == ["done", "failed"]
+        assert len(list((tmp_path / "sweep" / "slurm").glob("*.log"))) == 3
 
 
 def test_the_script_of_an_array_runs_one_command_per_task() -> None:

@@ -13,7 +13,7 @@ from refprior.recipes._cell import Plan, train_cell
 from refprior.recipes._record import noting_failure, read_cells, write_cells, write_failure
 from refprior.training import train
 from tests.cli.running import refprior
-from tests.recipes.sweeping import ENDLESS, cell, ended, owner_of, start
+from tests.recipes.sweeping import ENDLESS, cell, ended, owner_of, sweeping
 from tests.training.interruption import stop
 from tests.training.recipes import perceptron
 
@@ -22,26 +22,24 @@ CELL = Cell("digits_ssl", {"steps": "2"}, 0)
 
 def test_every_state_is_seen_while_another_process_trains(tmp_path: Path) -> None:
     train_cell(replace(CELL, seed=7), Plan(tmp_path / "sweep"))
-    running = start("--jobs", "1", folder=tmp_path, settings=ENDLESS, seeds="0,1,2")
-    try:
+    with sweeping("--jobs", "1", folder=tmp_path, settings=ENDLESS, seeds="0,1,2") as running:
         owner = owner_of(cell(tmp_path, 0, ENDLESS))
         write_failure(cell(tmp_path, 1, ENDLESS), "memory ran out")
         one, two, three, old = status(tmp_path / "sweep")
         table = refprior("status", "sweep", cwd=tmp_path)
-    finally:
         running.terminate()
         ended(running)
-    assert (one.kind, one.said) == ("running", f"process {owner} on {platform.node()}")
-    assert one.step is not None
-    assert one.step >= 10
-    assert one.steps == 1_000_000
-    assert (two.kind, two.said) == ("failed", "memory ran out")
-    assert (three.kind, three.where) == ("waiting", "")
-    assert (old.name, old.kind, old.where) == ("steps=2/seed-7", "done", "step 2 of 2")
-    assert table.returncode == 0, table.stderr
-    assert f"process {owner} on {platform.node()}" in table.stdout
-    assert table.stdout.strip().splitlines()[-1] == "4 cells: 1 running, 1 failed, 1 waiting, 1 done"
-    assert status(tmp_path / "sweep")[0].kind == "stopped"
+        assert (one.kind, one.said) == ("running", f"process {owner} on {platform.node()}")
+        assert one.step is not None
+        assert one.step >= 10
+        assert one.steps == 1_000_000
+        assert (two.kind, two.said) == ("failed", "memory ran out")
+        assert (three.kind, three.where) == ("waiting", "")
+        assert (old.name, old.kind, old.where) == ("steps=2/seed-7", "done", "step 2 of 2")
+        assert table.returncode == 0, table.stderr
+        assert f"process {owner} on {platform.node()}" in table.stdout
+        assert table.stdout.strip().splitlines()[-1] == "4 cells: 1 running, 1 failed, 1 waiting, 1 done"
+        assert status(tmp_path / "sweep")[0].kind == "stopped"
 
 
 def test_a_run_at_its_first_stage_says_so(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from filelock import lock_descriptor
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -131,13 +132,12 @@ def test_metrics_that_are_not_those_of_the_checkpoint_are_refused_and_left_as_th
 
 def test_a_lock_that_moved_away_with_its_folder_is_not_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process moves the folder between our opening the lock file and our locking it."""
-    real = _files.lock_descriptor
     moved: list[Path] = []
 
     def lock(descriptor: int, blocking: bool) -> bool:
         if not moved:
             moved.append((tmp_path / "run").rename(tmp_path / "aside"))
-        return real(descriptor, blocking=blocking)
+        return lock_descriptor(descriptor, blocking=blocking)
 
     monkeypatch.setattr(_files, "lock_descriptor", lock)
     with folder.locked(tmp_path / "run"):

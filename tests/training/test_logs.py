@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,11 +43,12 @@ def wandb_loss(folder: Path) -> Curve:
     import wandb
     from wandb.proto import wandb_internal_pb2
 
+    messages: Any = wandb_internal_pb2
     wandb.teardown()  # its own process has written everything when it ends
     found = []
     for file in sorted(folder.glob("wandb/offline-run-*/*.wandb")):
         for entry in entries(file.read_bytes()):
-            record = wandb_internal_pb2.Record()
+            record = messages.Record()
             record.ParseFromString(entry)
             row = {item.key or "/".join(item.nested_key): item.value_json for item in record.history.item}
             if "loss" in row:
@@ -143,7 +145,7 @@ def test_each_stage_has_a_log_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_record_is_its_finite_numbers_by_name() -> None:
-    terms = {"fit": 2.0, "rest": float("nan")}
+    terms: dict[str, float | None] = {"fit": 2.0, "rest": float("nan")}
     record = Record(step=3, steps=9, learning_rate=0.5, loss=None, seconds=1.0, terms=terms)
     assert scalars(record) == {"learning_rate": 0.5, "seconds": 1.0, "terms/fit": 2.0, "skipped": 0}
     scored = train(perceptron(steps=2)).result

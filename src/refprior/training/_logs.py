@@ -241,7 +241,8 @@ class _Wandb:
         import wandb
 
         self.note = stage / "wandb.json"
-        known = read_record(self.note, _FORMAT) if self.note.exists() else {"run": secrets.token_hex(4), "step": 0}
+        new: dict[str, Any] = {"run": secrets.token_hex(4), "step": 0}
+        known = read_record(self.note, _FORMAT) if self.note.exists() else new
         self.id, self.last = str(known["run"]), int(known["step"])
         self.run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", "refprior"),
