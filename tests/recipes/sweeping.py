@@ -11,7 +11,7 @@ from pathlib import Path
 
 from refprior._files import holder
 
-LONG = ("steps=400", "evaluate_every=400")  # some seconds
+LONG = ("steps=150", "evaluate_every=150")  # long enough to be killed in the middle
 ENDLESS = ("steps=1000000", "evaluate_every=1000000")
 
 
@@ -39,10 +39,17 @@ def sweeping(
         process.communicate()
 
 
-def owner_of(cell: Path) -> int:
+def owner_of(cell: Path, sweep: subprocess.Popen[str]) -> int:
     """The process that trains in a folder, once it has written a record."""
-    wait_until(lambda: holder(cell) is not None and has_records(cell))
-    return int(str(holder(cell)).split()[1])
+    owner: list[str] = []
+
+    def trains() -> bool:
+        assert sweep.poll() is None, sweep.communicate()[1]
+        owner[:] = [who] if (who := holder(cell)) is not None and has_records(cell) else []
+        return bool(owner)
+
+    wait_until(trains)
+    return int(owner[0].split()[1])
 
 
 def has_records(cell: Path) -> bool:
@@ -50,8 +57,8 @@ def has_records(cell: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
 
 
-def kill_owner_of(cell: Path) -> None:
-    os.kill(owner_of(cell), signal.SIGKILL)
+def kill_owner_of(cell: Path, sweep: subprocess.Popen[str]) -> None:
+    os.kill(owner_of(cell, sweep), signal.SIGKILL)
 
 
 def wait_until(true: Callable[[], bool], seconds: float = 300) -> None:

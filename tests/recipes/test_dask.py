@@ -42,7 +42,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def test_the_cell_of_a_killed_worker_goes_on_with_another(address: str, tmp_path: Path) -> None:
     with sweeping("--engine", address, folder=tmp_path) as sweep:
-        kill_owner_of(cell(tmp_path, 0))
+        kill_owner_of(cell(tmp_path, 0), sweep)
         code, said = ended(sweep)
         assert code == 0, said
         assert [state.kind for state in status(tmp_path / "sweep")] == ["done", "done"]
@@ -53,9 +53,9 @@ def test_a_cell_that_dask_gives_up_does_not_stop_the_others_and_a_stopped_sweep_
 ) -> None:
     with sweeping("--engine", address, folder=tmp_path, settings=ENDLESS) as sweep:
         guilty, other = cell(tmp_path, 0, ENDLESS), cell(tmp_path, 1, ENDLESS)
-        owner_of(other)
+        owner_of(other, sweep)
         for _ in range(2):
-            kill_owner_of(guilty)
+            kill_owner_of(guilty, sweep)
             time.sleep(0.2)
         assert sweep.stderr is not None
         assert "seed-0" in (line := sweep.stderr.readline())

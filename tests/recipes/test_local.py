@@ -27,8 +27,8 @@ SETTINGS = dict(setting.split("=") for setting in LONG)
 
 def test_a_cell_whose_process_is_killed_goes_on_in_another_and_ends_the_same(tmp_path: Path) -> None:
     with sweeping("--jobs", "2", folder=tmp_path) as sweep:
-        other = owner_of(cell(tmp_path, 1))
-        kill_owner_of(cell(tmp_path, 0))
+        other = owner_of(cell(tmp_path, 1), sweep)
+        kill_owner_of(cell(tmp_path, 0), sweep)
         wait_until(lambda: has_records(cell(tmp_path, 0)))
         assert other in processes_of(sweep.pid)  # it takes nothing with it
         code, said = ended(sweep)
@@ -44,9 +44,9 @@ def test_a_cell_whose_process_is_killed_goes_on_in_another_and_ends_the_same(tmp
 
 def test_a_cell_that_is_killed_too_often_is_given_up_and_the_others_go_on(tmp_path: Path) -> None:
     with sweeping("--retries", "1", "--jobs", "1", folder=tmp_path) as sweep:
-        kill_owner_of(cell(tmp_path, 0))
-        wait_until(lambda: load(cell(tmp_path, 1)).step == 400 if has_records(cell(tmp_path, 1)) else False)
-        kill_owner_of(cell(tmp_path, 0))  # its turn came again after the others
+        kill_owner_of(cell(tmp_path, 0), sweep)
+        wait_until(lambda: load(cell(tmp_path, 1)).step == 150 if has_records(cell(tmp_path, 1)) else False)
+        kill_owner_of(cell(tmp_path, 0), sweep)  # its turn came again after the others
         code, said = ended(sweep)
         assert code == 1
         name = cell(tmp_path, 0).relative_to(tmp_path / "sweep")
@@ -65,7 +65,7 @@ def test_ctrl_c_in_a_terminal_saves_the_cells_and_says_one_line(tmp_path: Path) 
     with sweeping("--jobs", "2", folder=tmp_path, settings=ENDLESS) as sweep:
         cells = [cell(tmp_path, seed, ENDLESS) for seed in (0, 1)]
         for one in cells:
-            owner_of(one)
+            owner_of(one, sweep)
         os.killpg(sweep.pid, signal.SIGINT)  # as a terminal does: all processes hear it
         code, said = ended(sweep)
         assert code == 130

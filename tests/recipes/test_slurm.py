@@ -44,10 +44,10 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("slurm")
 def test_a_killed_task_is_sent_again_and_a_mistake_is_not(tmp_path: Path) -> None:
-    settings = ("steps=400", "evaluate_every=400", "unlabelled_batch=64,100000")
+    settings = ("steps=150", "evaluate_every=150", "unlabelled_batch=64,100000")
     options = ["--engine", "slurm", "--time", "10", "--memory", "1M", "--retries", "1"]
     with sweeping(*options, folder=tmp_path, settings=settings, seeds="0") as sweep:
-        kill_owner_of(tmp_path / "sweep" / "steps=400,evaluate_every=400,unlabelled_batch=64" / "seed-0")
+        kill_owner_of(tmp_path / "sweep" / "steps=150,evaluate_every=150,unlabelled_batch=64" / "seed-0", sweep)
         code, said = ended(sweep)
         assert code == 1, said
         lines = said.splitlines()

@@ -23,7 +23,7 @@ CELL = Cell("digits_ssl", {"steps": "2"}, 0)
 def test_every_state_is_seen_while_another_process_trains(tmp_path: Path) -> None:
     train_cell(replace(CELL, seed=7), Plan(tmp_path / "sweep"))
     with sweeping("--jobs", "1", folder=tmp_path, settings=ENDLESS, seeds="0,1,2") as running:
-        owner = owner_of(cell(tmp_path, 0, ENDLESS))
+        owner = owner_of(cell(tmp_path, 0, ENDLESS), running)
         write_failure(cell(tmp_path, 1, ENDLESS), "memory ran out")
         one, two, three, old = status(tmp_path / "sweep")
         table = refprior("status", "sweep", cwd=tmp_path)

@@ -13,7 +13,7 @@ from refprior._words import in_short
 from refprior.recipes._cell import Cell, Outcome, Plan, train_cell
 
 log = logging.getLogger("refprior")
-_PATIENCE = 10  # seconds until a scheduler has to answer
+_PATIENCE = 30  # seconds until a scheduler has to answer
 _alone = threading.Lock()  # torch's generators and the working folder belong to the process: one cell at a time in each
 
 
