@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 
 from refprior import __version__
 from refprior._words import counted, duration
-from refprior.cli._cells import refuse_failed, settings_of, train_cells, whole_numbers
+from refprior.cli._cells import Where, print_commands, refuse_failed, settings_of, train_cells, whole_numbers
 from refprior.cli._data import app as data_app
 from refprior.cli._embed import embed
 from refprior.cli._ending import in_one_line, listening, warning_in_one_line
@@ -21,10 +21,11 @@ from refprior.cli._fit import fit
 from refprior.cli._labelling import answer, suggest
 from refprior.cli._matrix import transfer_matrix
 from refprior.cli._own_data import own_data, show_own_data
-from refprior.cli._parameters import whole
+from refprior.cli._parameters import Device, Log, whole
 from refprior.cli._paths import check_file, check_folder, check_picture, refuse_empty
 from refprior.cli._predict import predict
 from refprior.cli._recipes import recipe_lines
+from refprior.cli._status import status
 from refprior.cli._tables import print_table
 from refprior.cli._words import listed
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from refprior._progress import Tell
     from refprior.posterior import Average, Scores
     from refprior.recipes import Named
-    from refprior.training import Run, Weighting, Weights
+    from refprior.training import Record, Run, Weighting, Weights
 
 app = App(
     name="refprior",
@@ -51,6 +52,7 @@ app.command(export)
 app.command(suggest)
 app.command(answer)
 app.command(transfer_matrix)
+app.command(status)
 
 Set = Annotated[
     list[str] | None,
@@ -86,7 +88,6 @@ KindOfData = Annotated[
     Literal["digits", "photos", "objects", "vectors"] | None,
     Parameter(help="What your own data show; digits are never mirrored. Default: what the recipe is for."),
 ]
-Device = Annotated[str, Parameter(help="Where to train: cpu, cuda, cuda:1, mps, …")]
 
 
 @app.command
@@ -114,6 +115,7 @@ def train(
     save_every: Annotated[
         float | None, Parameter(help="Seconds between checkpoints. Default: 30, or more where saving takes over 1 %.")
     ] = None,
+    log: Log = None,
 ) -> None:
     """Train a recipe and write its run folder; go on with it where it was interrupted."""
     from refprior._progress import working
@@ -132,7 +134,7 @@ def train(
     name = folder_name(dict(sorted(settings.items())), *(word.replace(":", "-") for word in before))
     folder = out or Path("runs") / f"{name}-{seed}"
     check_folder(folder)
-    _train(chosen, folder, f"{recipe} seed {seed}", device, fresh, save_every)
+    _train(chosen, folder, f"{recipe} seed {seed}", device, fresh, save_every, log or ())
     with working("writing the report"):
         groups = write_report([folder], folder / "report.html")
     print_table(_transposed_if_few(rows(groups)))
@@ -228,7 +230,7 @@ def sweep(
     source_data: SourceData = None,
     kind: KindOfData = None,
     set_: Set = None,
-    jobs: Annotated[int, Parameter(converter=whole, help="Cells at a time; the cores are shared between them.")] = 1,
+    where: Where = Where(),  # noqa: B008
 ) -> None:
     """Train a recipe for every combination of settings (--set labels=50,100 method=FixMatch,Supervised) and seeds."""
     from refprior.recipes._sweep import cells
@@ -237,10 +239,12 @@ def sweep(
     chosen = cells(recipe, settings_of(set_), whole_numbers(seeds), own)
     if own is not None:
         show_own_data(own, chosen[0].named().recipe)
-    failed = train_cells(chosen, out, jobs)
-    if failed < len(chosen):
+    if where.commands:
+        return print_commands(chosen, out, where)
+    failed = train_cells(chosen, out, where)
+    if len(failed) < len(chosen):
         report([out], out=out / "report.html")
-    refuse_failed(failed, chosen)
+    return refuse_failed(failed, chosen)
 
 
 @app.command
@@ -283,12 +287,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _train(
-    chosen: "Named", folder: Path, title: str, device: str, fresh: bool = False, save_every: float | None = None
+    chosen: "Named",
+    folder: Path,
+    title: str,
+    device: str,
+    fresh: bool = False,
+    save_every: float | None = None,
+    log: Sequence[str] = (),
 ) -> None:
     from refprior._progress import watching
+    from refprior.recipes._record import noting_failure
     from refprior.training import train as train_recipe
+    from refprior.training._logs import log_to
 
-    with watching(title, chosen.recipe.steps) as watch:
+    with noting_failure(folder), log_to(folder, *log) as write, watching(title, chosen.recipe.steps) as show:
+
+        def watch(record: "Record") -> None:
+            show(record)
+            write(record)
+
         train_recipe(
             chosen.recipe,
             folder,

@@ -27,6 +27,10 @@ class Ended(KeyboardInterrupt):
         self.signal_number = signal_number
 
 
+class FailedError(Exception):
+    """What was asked for was done in part; what is missing was said."""
+
+
 class _Listener:
     """Raises where the program is. A thread of its own ends the process if that does not help: long calls of
     libraries do not look for signals, and some drop the exception."""
@@ -86,7 +90,7 @@ def in_one_line() -> Iterator[None]:
         _end(stop, one_line(stop) or "stopped", 128 + getattr(stop, "signal_number", signal.SIGINT))
     except (CycloptsError, ValueError, OSError) as error:
         _end(error, one_line(error), 2)
-    except ArithmeticError as error:  # a loss that is not finite
+    except (ArithmeticError, FailedError) as error:  # a loss that is not finite; cells that failed
         _end(error, one_line(error), 1)
     except Exception as error:
         _end(error, _unexpected(error), 1)

@@ -59,6 +59,24 @@ def move_aside(path: Path) -> Path | None:
     return path.rename(aside)
 
 
+def current_stage(folder: Path) -> Path:
+    """The folder of the stage that a run is at: a stage has its metrics when the one before it is done."""
+    while not (folder / METRICS).exists() and (folder / "start").is_dir():
+        folder = folder / "start"
+    return folder
+
+
+def last_record(folder: Path, tail: int = 1 << 20) -> Record | None:
+    """The newest record of a stage, read from the end of its metrics; None if there is none that can be read."""
+    try:
+        with open_file(folder / METRICS) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - tail))
+            lines = file.read().split(b"\n")[:-1]  # the last line may still be in the making
+        return Record.from_dict(decode(lines[-1]))
+    except (OSError, ValueError, IndexError):
+        return None
+
+
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
     """Write a safetensors file; a full disk is an OSError, as for every other file."""
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
