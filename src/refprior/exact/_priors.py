@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,21 +14,56 @@ from refprior._checks import number, whole_number
 from refprior.exact._arrays import Array, Mask
 from refprior.exact._channels import Channel
 from refprior.exact._inputs import check_channel, check_instance
+from refprior.exact._nuisance import NuisancePrior, nuisance_prior
 from refprior.exact._objective import Objective, is_share, require_concave, two_stage_signs
 from refprior.exact._search import fisher_grid
 from refprior.exact._solution import Solution, product_of, with_certificate
 from refprior.exact._solver import check_cost, solve
 
+TOLERANCE, NUISANCE_TOLERANCE = 1e-12, 1e-9  # nats, unless one is asked for
 
-def reference_prior(channel: Channel, *, tolerance: float = 1e-12) -> Solution:
+
+@overload
+def reference_prior(channel: Channel, *, tolerance: float | None = None) -> Solution: ...
+
+
+@overload
+def reference_prior(
+    channel: Channel,
+    *,
+    interest: int | Sequence[int],
+    nuisance: int | Sequence[int] | None = None,
+    tolerance: float | None = None,
+) -> NuisancePrior: ...
+
+
+def reference_prior(
+    channel: Channel,
+    *,
+    interest: int | Sequence[int] | None = None,
+    nuisance: int | Sequence[int] | None = None,
+    tolerance: float | None = None,
+) -> Solution | NuisancePrior:
     """π*_n = argmax_π I_π(w; zⁿ), eq:ref_pin and eq:ref_defn, to a gap of `tolerance` nats over all w, certified.
+
+    With `interest`, the number of a parameter counted from 0, the other parameters are nuisances: the prior is then
+    Berger and Bernardo's for ordered groups (docs/exact.md). The tolerance is 1e-12, or 1e-9 with nuisances.
 
     >>> from refprior.exact import Coin, reference_prior
     >>> prior = reference_prior(Coin(10))
     >>> len(prior.atoms), round(prior.information, 6)
     (5, 1.232457)
     """
-    number("tolerance", tolerance, above=0)
+    if tolerance is not None:
+        number("tolerance", tolerance, above=0)
+    if interest is not None:
+        return nuisance_prior(channel, interest, nuisance, tolerance or NUISANCE_TOLERANCE)
+    if nuisance is not None:
+        raise ValueError("nuisance needs interest: say which parameter is of interest")
+    return _of_all_parameters(channel, tolerance or TOLERANCE)
+
+
+def _of_all_parameters(channel: Channel, tolerance: float) -> Solution:
     if isinstance(channel, Channel) and channel.factors:
         return _with_warning(product_of(channel, _of_factors(channel, tolerance), tolerance))
     objective = Objective((check_channel(channel),))
@@ -109,7 +145,7 @@ def certify(prior: Solution, *, proof: bool = False, tolerance: float = 1e-12) -
 def _with_warning(solution: Solution) -> Solution:
     """The same solution, after a warning if it is unfinished."""
     if solution.shortfall is not None:
-        warnings.warn(f"unfinished: {solution.shortfall}", stacklevel=3)
+        warnings.warn(f"unfinished: {solution.shortfall}", stacklevel=4)
     return solution
 
 

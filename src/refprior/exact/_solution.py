@@ -17,6 +17,7 @@ from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._certificate import judge
 from refprior.exact._channels import Channel
 from refprior.exact._objective import Objective
+from refprior.exact._posterior import Posterior, posterior_of
 from refprior.exact._proof import Proof
 
 if TYPE_CHECKING:
@@ -160,19 +161,15 @@ class Solution:
         log_marginals = self.objective.log_marginals(self.coordinates, self.weights)
         return self.objective.gain(u, log_marginals)
 
-    def posterior(self, z: ArrayLike) -> Array:
-        """p(w_k | z) on the atoms for one outcome z: -> (K,).
+    def posterior(self, z: ArrayLike) -> Posterior:
+        """p(w_k | z) on the atoms for one outcome z: weights, mean, mode, quantiles, credible sets, a plot.
 
         >>> from refprior.exact import Coin, reference_prior
-        >>> reference_prior(Coin(2)).posterior(2).round(6).tolist()  # after two heads
-        [0.0, 0.0625, 0.9375]
+        >>> posterior = reference_prior(Coin(2)).posterior(2)  # after two heads
+        >>> posterior.weights.round(6).tolist(), posterior.mean
+        ([0.0, 0.0625, 0.9375], 0.96875)
         """
-        with np.errstate(divide="ignore"):
-            log = self.channel.log_likelihood_of(self.coordinates, z) + np.log(self.weights)
-        if not np.any(np.isfinite(log)):
-            raise ValueError(f"the outcome {z!r} is impossible under every atom of this prior")
-        posterior = np.exp(log - log.max())
-        return np.asarray(posterior / posterior.sum())
+        return posterior_of(self.channel, self.coordinates, self.weights, z)
 
     def predictive(self, z: ArrayLike | None = None) -> Array:
         """Distribution of the data, or, given z, of a second set of data after the first showed z: -> (Z,).
@@ -181,7 +178,7 @@ class Solution:
         >>> reference_prior(Coin(2)).predictive().round(6).tolist()
         [0.470588, 0.058824, 0.470588]
         """
-        weights = self.weights if z is None else self.posterior(z)
+        weights = self.weights if z is None else self.posterior(z).weights
         return np.asarray(np.exp(self.channel.log_marginal(self.coordinates, weights)))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
@@ -232,6 +229,30 @@ class Solution:
         from refprior.exact._figures import plot_solution  # matplotlib is slow to import
 
         return plot_solution(self, ax)
+
+    def to_code(self, language: str) -> str:
+        """The model with this prior as a program for "stan", "pymc" or "numpyro": a finite mixture.
+
+        The likelihood is written out for coins, Gaussian noise and Poisson counts; elsewhere a line says where it goes.
+
+        >>> from refprior.exact import Coin, reference_prior
+        >>> "binomial_lpmf(z | 2, w[k])" in reference_prior(Coin(2)).to_code("stan")
+        True
+        """
+        from refprior.exact._exports import as_code
+
+        return as_code(self, language)
+
+    def to_arviz(self, rng: np.random.Generator, *, z: ArrayLike | None = None, draws: int = 1000) -> Any:
+        """Draws of w and of the data as ArviZ's InferenceData, before and, given z, after them (extra `arviz`)."""
+        from refprior.exact._exports import as_arviz
+
+        return as_arviz(self, z, draws, rng)
+
+    def _repr_html_(self) -> str:
+        from refprior.exact._exports import as_html
+
+        return as_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON. An unfinished prior keeps only the digits that its gap supports.

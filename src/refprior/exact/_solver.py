@@ -75,6 +75,12 @@ def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
     return objective.channel.canonical(point.u), point.weights
 
 
+def continued(objective: Objective, u: Array, weights: Array) -> tuple[Array, Array]:
+    """The optimum near a prior of a similar problem: a joint ascent only, with as many atoms or fewer."""
+    point = _ascend(objective, u, weights, _unit(objective))
+    return objective.channel.canonical(point.u), point.weights
+
+
 def check_cost(objective: Objective) -> None:
     """Refuse a search that does not fit into memory, and say if it will take minutes."""
     channel, outcomes = objective.channel, sum(len(c.coarse().outcomes) for c in objective.channels)
