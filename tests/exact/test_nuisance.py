@@ -47,7 +47,7 @@ def test_a_nuisance_that_says_nothing_of_the_interest_changes_nothing() -> None:
     assert prior.interest.atoms == pytest.approx(alone.atoms, abs=1e-6)
     assert prior.nuisance[0].atoms == pytest.approx(alone.atoms, abs=1e-6)
     assert prior.weights.sum() == pytest.approx(1.0)
-    assert prior.atoms.shape == (16, 2)
+    assert prior.atoms.shape == (9, 2)
 
 
 def test_the_ratio_of_two_binomials_against_brute_force(ratio: NuisancePrior) -> None:

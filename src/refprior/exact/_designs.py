@@ -146,7 +146,7 @@ def best_design(
     cost: Callable[..., float] | None = None,
     budget: float | None = None,
     points: int = 7,
-    tolerance: float = 1e-6,
+    tolerance: float = 1e-9,
 ) -> BestDesign:
     """The design whose experiment tells most, among settings within `bounds` that cost at most `budget`.
 
@@ -242,7 +242,7 @@ def _settings(low: float, high: float, count: int, whole: bool) -> list[float]:
     """Values of one setting for the first grid."""
     if not whole:
         return [float(x) for x in np.linspace(low, high, count)]
-    return sorted({int(round(x)) for x in np.linspace(low, high, count)})
+    return sorted({round(float(x)) for x in np.linspace(low, high, count)})
 
 
 def _named(place: Place) -> str:

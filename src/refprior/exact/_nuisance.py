@@ -4,9 +4,9 @@ Berger and Bernardo's ordered groups, for finite data. With the parameter of int
 conditional reference prior π(λ | θ), the maximiser of I(λ; z | θ). It turns p(z | θ, λ) into the marginal channel
 p(z | θ) = ∫ p(z | θ, λ) π(λ | θ) dλ, and the reference prior of that channel is the prior of θ.
 
-p(z | θ) is the optimal output of the conditional problem. It is unique even where the prior is not, and a prior within a
-gap ε of the optimum has an output within a divergence ε of it. So the conditional problem is solved at nodes of θ only,
-and the rows are followed in between by polynomials (`_curve.py`); what they miss is a part of the gap.
+p(z | θ) is the optimal output of the conditional problem. It is unique even where the prior is not, and a prior within
+a gap ε of the optimum has an output within a divergence ε of it. So the conditional problem is solved at nodes of θ
+only, and the rows are followed in between by polynomials (`_curve.py`); what they miss is a part of the gap.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class _Conditional:
         return with_certificate(Objective((channel,)), u, weights, self.tolerance)
 
     def _continued(self, channel: Channel, place: float) -> Solution | None:
-        """The prior of the nearest place, moved to its optimum here; None if that is none, because the atoms changed."""
+        """The prior of the nearest place, moved to its optimum here; None if the number of atoms changed."""
         if not self.known:
             return None
         u, weights, _ = self.known[min(self.known, key=lambda other: abs(other - place))]

@@ -64,7 +64,7 @@ class Product(Channel):
         return reduce(lambda a, b: (a[:, :, None] + b[:, None, :]).reshape(len(u), -1), logs)
 
     def rows(self, u: Array) -> Rows:
-        """Products of the parts' rows and derivatives; the prior of a product needs none, but that of its slices does."""
+        """Products of the parts' rows and derivatives: for slices; the prior of the product itself needs none."""
         parts = [part.rows(own) for part, own in zip(self.parts, self.split(u), strict=True)]
         owner = [(i, a) for i, part in enumerate(self.parts) for a in range(part.dimension)]
         second = [np.stack([r.second(e) for e in np.eye(r.log_p.shape[1])], axis=-1) for r in parts]
