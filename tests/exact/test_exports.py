@@ -58,7 +58,7 @@ def test_draws_for_arviz_follow_prior_and_posterior() -> None:
     heads = data.posterior_predictive["z"].to_numpy().ravel()
     shares = np.bincount(heads.astype(int), minlength=11) / len(heads)
     assert shares == pytest.approx(prior.predictive(7), abs=0.015)
-    assert float(data.observed_data["z"]) == 7.0
+    assert data.observed_data["z"].to_numpy().ravel().tolist() == [7.0]
     assert "posterior" not in prior.to_arviz(np.random.default_rng(0), draws=10).groups()
 
 

@@ -60,7 +60,7 @@ def test_levels_out_of_range_are_refused(levels: object) -> None:
 
 def test_it_prints_and_is_drawn() -> None:
     posterior = reference_prior(Gaussian(2.0)).posterior(0.3)
-    assert str(posterior).startswith("after 0.3: mean 0.2")
+    assert str(posterior).startswith("after 0.3: mean 0.537901, standard deviation 1.30913, mode 0\n")
     assert "95% credible set: " in str(posterior)
     stems = posterior.plot().collections
     assert [len(stem.get_segments()) for stem in stems] == [3, 3]  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@
 It imports numpy and scipy only.
 """
 
+from refprior.exact._best import best_so_far
 from refprior.exact._blahut_arimoto import BlahutArimoto, blahut_arimoto
 from refprior.exact._channels import Categorical, Channel, Rows
 from refprior.exact._compare import Judged, PriorComparison, compare_priors
@@ -16,6 +17,7 @@ from refprior.exact._nuisance import NuisancePrior
 from refprior.exact._posterior import CredibleSet, Posterior
 from refprior.exact._priors import FirstStage, certify, known_first_stage, reference_prior, two_stage_prior
 from refprior.exact._product import Product
+from refprior.exact._scan import Fork, Scan, scan
 from refprior.exact._solution import Solution
 from refprior.exact._two_parameters import ExponentialDecay, TwoCoins
 
@@ -30,6 +32,7 @@ __all__ = [
     "Design",
     "ExponentialDecay",
     "FirstStage",
+    "Fork",
     "Gaussian",
     "Jeffreys",
     "Judged",
@@ -39,9 +42,11 @@ __all__ = [
     "PriorComparison",
     "Product",
     "Rows",
+    "Scan",
     "Solution",
     "TwoCoins",
     "best_design",
+    "best_so_far",
     "blahut_arimoto",
     "capacity_curve",
     "certify",
@@ -51,5 +56,6 @@ __all__ = [
     "jeffreys",
     "known_first_stage",
     "reference_prior",
+    "scan",
     "two_stage_prior",
 ]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from refprior.exact._compare import PriorComparison
     from refprior.exact._designs import BestDesign, CapacityCurve
     from refprior.exact._posterior import Posterior
+    from refprior.exact._scan import Scan
 
 COLOURS = (ATOM, DENSITY, "#4b8b3b", "#8a5ba5", "0.4", "#b59b2b")
 
@@ -98,4 +99,22 @@ def plot_curve(curve: CapacityCurve, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("information (nats)")
     ax.set_title(f"{curve.evidence}: gaps of at most {curve.gap:.0e} nats", fontsize=9, loc="left")
     ax.legend(frameon=False, fontsize=8)
+    return ax
+
+
+def plot_scan(scan: Scan, ax: Axes | None = None) -> Axes:
+    """Atoms against the setting, with areas by weight, and the forks."""
+    from matplotlib.figure import Figure
+
+    ax = Figure(figsize=(6.4, 4.2), layout="constrained").subplots() if ax is None else _axes(ax)
+    for fork in scan.forks:
+        ax.axvline(fork.value, color=LINE, linewidth=0.6, linestyle=":", zorder=0)
+        if fork.place is not None:
+            ax.plot(fork.value, fork.place, "o", color=DENSITY, markersize=4.5, markerfacecolor="none", zorder=4)
+    for value, prior in zip(scan.values, scan.priors, strict=True):
+        area = 60 * prior.weights**0.7
+        ax.scatter(np.full(len(prior.weights), value), prior.atoms, s=area, color=ATOM, linewidth=0, zorder=3)
+    ax.set_xlabel(scan.setting)
+    ax.set_ylabel("atoms w")
+    ax.set_title(str(scan).splitlines()[0], fontsize=9, loc="left")
     return ax

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from refprior._checks import number, whole_number
 from refprior.exact._arrays import Array, Mask
+from refprior.exact._best import watched
 from refprior.exact._channels import Channel
 from refprior.exact._inputs import check_channel, check_instance
 from refprior.exact._nuisance import NuisancePrior, nuisance_prior
@@ -67,7 +68,9 @@ def _of_all_parameters(channel: Channel, tolerance: float) -> Solution:
     if isinstance(channel, Channel) and channel.factors:
         return _with_warning(product_of(channel, _of_factors(channel, tolerance), tolerance))
     objective = Objective((check_channel(channel),))
-    return _with_warning(with_certificate(objective, *solve(objective, tolerance), tolerance))
+    with watched(objective, tolerance):
+        solution = with_certificate(objective, *solve(objective, tolerance), tolerance)
+    return _with_warning(solution)
 
 
 def _of_factors(channel: Channel, tolerance: float) -> tuple[Solution, ...]:
@@ -111,9 +114,11 @@ def two_stage_prior(
     check_cost(objective)
     grid = fisher_grid(objective.channel, 1.0).points
     require_concave(objective, grid)
-    u, weights = solve(objective, tolerance)
-    require_concave(objective, np.vstack([grid, u]), np.concatenate([np.zeros(len(grid)), weights]))
-    return _with_warning(with_certificate(objective, u, weights, tolerance))
+    with watched(objective, tolerance):
+        u, weights = solve(objective, tolerance)
+        require_concave(objective, np.vstack([grid, u]), np.concatenate([np.zeros(len(grid)), weights]))
+        solution = with_certificate(objective, u, weights, tolerance)
+    return _with_warning(solution)
 
 
 def certify(prior: Solution, *, proof: bool = False, tolerance: float = 1e-12) -> Solution:

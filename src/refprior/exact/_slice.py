@@ -49,7 +49,7 @@ class Slice(Channel):
 
     def rows(self, u: Array) -> Rows:
         log_p, first, second, hessian = self.whole.rows(self.full(u))
-        free = list(self.free)
+        free = np.array(self.free)
         pairs = np.ix_(np.arange(len(u)), free, free)
         return Rows(log_p, first[:, free], lambda values: second(values)[pairs], hessian[pairs])
 

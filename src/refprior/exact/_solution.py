@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -63,6 +63,7 @@ class Solution:
     bounded: bool = False  # whether the gain is bounded on cells that cover all parameters
     searched: bool = False  # whether the gain's maximum was looked for only
     parts: tuple[Solution, ...] = ()  # of independent experiments, whose product this is
+    stopped: bool = False  # whether the search was interrupted
     proof: Proof | None = None  # an interval for the capacity by ball arithmetic, from `certify(…, proof=True)`
 
     @property
@@ -106,6 +107,9 @@ class Solution:
         >>> reference_prior(Coin(2)).shortfall is None
         True
         """
+        if self.stopped:
+            gap = "not known" if math.isinf(self.gap) else f"{self.gap:.2g} nats"
+            return f"stopped; this is the best prior so far, and its gap is {gap}"
         if not self.objective.resolved and math.isinf(self.gap):
             return (
                 "the likelihood changes on scales too fine to follow, so where the gain is largest is not known, and "
@@ -350,6 +354,24 @@ def product_of(channel: Channel, parts: tuple[Solution, ...], tolerance: float) 
         atoms_certified=all(part.atoms_certified for part in parts),
         spread=max(part.spread for part in parts),
         parts=parts,
+    )
+
+
+def unfinished(objective: Objective, u: Array, weights: Array, tolerance: float, information: float | None) -> Solution:
+    """A prior of a search that was interrupted; with `information` as the search knew it, it is not judged."""
+    if information is None:
+        return replace(with_certificate(objective, u, weights, tolerance), stopped=True)
+    order = np.lexsort(u.T[::-1])
+    return Solution(
+        objective=objective,
+        coordinates=u[order],
+        weights=weights[order],
+        information=information,
+        gap=math.inf,
+        tolerance=tolerance,
+        atoms_certified=False,
+        spread=math.inf,
+        stopped=True,
     )
 
 
