@@ -1,5 +1,6 @@
 """Priors with nuisance parameters against exact identities, brute force and the asymptotic theory."""
 
+import functools
 import math
 from typing import Any
 
@@ -16,7 +17,7 @@ PAIRS = np.stack(np.meshgrid(HEADS, HEADS, indexing="ij"), axis=-1).reshape(-1, 
 def two_binomials(w: np.ndarray, n: int = 4) -> np.ndarray:
     """Heads of two coins with biases w₁ w₂ and w₂: w₁ is their ratio."""
     heads = np.arange(n + 1.0)
-    first, second = (stats.binom.logpmf(heads, n, p[:, None]) for p in (w[:, 0] * w[:, 1], w[:, 1]))
+    first, second = (np.asarray(stats.binom.logpmf(heads, n, p[:, None])) for p in (w[:, 0] * w[:, 1], w[:, 1]))
     return np.asarray((first[:, :, None] + second[:, None, :]).reshape(len(w), -1))
 
 
@@ -131,7 +132,7 @@ def test_many_tosses_approach_the_prior_of_berger_and_bernardo() -> None:
         heads = np.arange(n + 1.0)
         pairs = np.stack(np.meshgrid(heads, heads, indexing="ij"), axis=-1).reshape(-1, 2)
         channel = Channel.from_function(
-            lambda w, n=n: two_binomials(w, n), bounds=[(0.2, 1.0), (0.3, 0.9)], outcomes=pairs
+            functools.partial(two_binomials, n=n), bounds=[(0.2, 1.0), (0.3, 0.9)], outcomes=pairs
         )
         prior = reference_prior(channel, interest=0, tolerance=1e-6)
         atoms, mass = prior.interest.atoms, np.cumsum(prior.interest.weights)

@@ -26,7 +26,7 @@ from refprior.exact._slice import Slice
 
 DEGREE = 12
 NODES = -np.cos(np.pi * np.arange(DEGREE + 1) / DEGREE)  # ends included: neighbours share a row
-TO_COEFFICIENTS = np.linalg.inv(chebvander(NODES, DEGREE))
+TO_COEFFICIENTS = np.asarray(np.linalg.inv(chebvander(NODES, DEGREE)), dtype=float)
 DERIVATIVE = np.vstack([chebder(np.eye(DEGREE + 1)), np.zeros(DEGREE + 1)])  # of coefficients: (D + 1, D + 1)
 TESTS = np.array([-0.985, -0.6, 0.13, 0.71, 0.985])  # between nodes
 PANEL = 1.0  # standard deviations of the first panels
@@ -182,7 +182,7 @@ class _Panel:
     def through(cls, rows: RowsAt, low: float, high: float) -> _Panel:
         places = low + (high - low) * (np.concatenate([NODES, TESTS]) + 1) / 2
         p = rows(np.clip(places, low, high))
-        coefficients = TO_COEFFICIENTS @ np.sqrt(p[: len(NODES)])
+        coefficients: Array = TO_COEFFICIENTS @ np.sqrt(p[: len(NODES)])
         root = chebvander(TESTS, DEGREE) @ coefficients
         found = root * root / np.sum(root * root, axis=1, keepdims=True)
         return cls(float(low), float(high), coefficients, float(_nats(found, p[len(NODES) :]).max()))

@@ -112,7 +112,7 @@ class BestDesign:
     @property
     def evidence(self) -> Evidence:
         """At most "searched": each information is certified, that no other design tells more is not."""
-        return max(["searched", self.prior.evidence], key=STRONGEST_FIRST.index)  # type: ignore[return-value]
+        return max("searched", self.prior.evidence, key=STRONGEST_FIRST.index)
 
     def front(self) -> list[Design]:
         """The designs that tell more than every cheaper one, the cheapest first; needs costs."""
@@ -267,7 +267,7 @@ class CapacityCurve:
     >>> from refprior.exact import Coin, capacity_curve
     >>> curve = capacity_curve(Coin, (1, 10, 100))
     >>> [round(x, 4) for x in curve.above_law]  # falls like 1/√n
-    [0.9674, 0.3553, 0.1228]
+    [0.9674, 0.3554, 0.1228]
     """
 
     samples: tuple[int, ...]

@@ -247,7 +247,7 @@ def _slack(curve: Curve, u: Array, weights: Array) -> Array:
     logs = objective.log_marginals(u, weights)
     places = np.linspace(curve.edges[:-1], curve.edges[1:], PANEL_POINTS)  # (PANEL_POINTS, P)
     gains = objective.gain(places.reshape(-1, 1), logs).reshape(places.shape)
-    return np.maximum(float(weights @ objective.gain(u, logs)) - gains.max(axis=0), 0.0)
+    return np.asarray(np.maximum(float(weights @ objective.gain(u, logs)) - gains.max(axis=0), 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,7 +267,7 @@ class _Direct(Channel):
 
     def log_likelihood(self, u: Array) -> Array:
         with np.errstate(divide="ignore"):
-            return np.log(self.stage.outputs(to_axis(self.axis, u)))
+            return np.asarray(np.log(self.stage.outputs(to_axis(self.axis, u))))
 
     def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:
         """log Σ_k π(λ_k | θ) p(z | θ, λ_k), for any outcome of the whole channel."""

@@ -34,7 +34,8 @@ def plot_posterior(posterior: Posterior, ax: Axes | None = None) -> Axes:
     ax = _axes(ax)
     if posterior.atoms.ndim > 1:
         for weights, colour in ((posterior.before, "0.8"), (posterior.weights, ATOM)):
-            ax.scatter(*posterior.atoms[:, :2].T, s=900 * weights / posterior.before.max() / 3, color=colour, zorder=3)
+            area = 300 * weights / posterior.before.max()
+            ax.scatter(posterior.atoms[:, 0], posterior.atoms[:, 1], s=area, color=colour, zorder=3)
         ax.set_xlabel("$w_1$")
         ax.set_ylabel("$w_2$")
     else:
@@ -76,13 +77,12 @@ def plot_priors(comparison: PriorComparison) -> Figure:
 def plot_designs(found: BestDesign, ax: Axes | None = None) -> Axes:
     """All designs that were tried, the best one, and the front where there are costs."""
     ax = _axes(ax)
-    x = [
-        place[0] if found.cost is None else design.cost for place, design in zip(found.places, found.tried, strict=True)
-    ]
+    pairs = zip(found.places, found.tried, strict=True)
+    x = [place[0] if design.cost is None else design.cost for place, design in pairs]
     ax.plot(x, [design.information for design in found.tried], ".", color="0.6", markersize=5)
     if found.cost is not None:
         front = found.front()
-        ax.plot([d.cost for d in front], [d.information for d in front], "-", color=ATOM, linewidth=1.0)
+        ax.plot([d.cost or 0.0 for d in front], [d.information for d in front], "-", color=ATOM, linewidth=1.0)
     ax.plot(x[0], found.information, "o", color=ATOM, markersize=6)
     ax.set_xlabel("first setting" if found.cost is None else "cost")
     ax.set_ylabel("information (nats)")

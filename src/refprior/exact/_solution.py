@@ -300,6 +300,8 @@ class Solution:
 
     @property
     def _information(self) -> str:
+        if self.stopped and math.isinf(self.gap):
+            return f"about {self.information:.3g}"
         return f"{self.information + 0.0:.{decimals_within(self.gap)}f}"
 
     @property
