@@ -46,8 +46,7 @@ def coin(*, tosses: Tosses, tolerance: Tolerance = 1e-12, proof: Proof = False, 
     from refprior.exact import Coin
 
     def solve() -> Solution:
-        solution = _reference_prior(Coin(tosses), tolerance)
-        return _proved(solution) if proof else solution
+        return _proved(_reference_prior(Coin(tosses), tolerance), proof)
 
     show_prior(f"coin of {tosses} tosses", solve, output)
 
@@ -76,14 +75,16 @@ def poisson(
     amplitude: Amplitude,
     dark: Annotated[float, Parameter(help="Mean count without signal.")] = 0.0,
     tolerance: Tolerance = 1e-12,
+    proof: Proof = False,
     output: Output = TABLE,
 ) -> None:
     """Reference prior for a rate in [0, amplitude], seen as a Poisson count."""
     from refprior.exact import Poisson
 
-    show_prior(
-        f"Poisson, amplitude {amplitude:g}", lambda: _reference_prior(Poisson(amplitude, dark), tolerance), output
-    )
+    def solve() -> Solution:
+        return _proved(_reference_prior(Poisson(amplitude, dark), tolerance), proof)
+
+    show_prior(f"Poisson, amplitude {amplitude:g}", solve, output)
 
 
 @app.command
@@ -114,16 +115,16 @@ def two_stage(
     second: Annotated[int, Parameter(name=["-n", "--second"], converter=whole, help="Tosses of the second stage.")],
     beta: Annotated[float, Parameter(help="Weight of the first stage's information, between 0 and 1.")] = 1.0,
     tolerance: Tolerance = 1e-12,
+    proof: Proof = False,
     output: Output = TABLE,
 ) -> None:
     """Two-stage reference prior of a coin, eq:ref_pinm_avg: m tosses first, then n."""
     from refprior.exact import Coin, two_stage_prior
 
-    show_prior(
-        f"coin in two stages, {first} and {second} tosses",
-        lambda: two_stage_prior(Coin, m=first, n=second, beta=beta, tolerance=tolerance),
-        output,
-    )
+    def solve() -> Solution:
+        return _proved(two_stage_prior(Coin, m=first, n=second, beta=beta, tolerance=tolerance), proof)
+
+    show_prior(f"coin in two stages, {first} and {second} tosses", solve, output)
 
 
 @app.command
@@ -212,9 +213,12 @@ def _reference_prior(channel: Channel, tolerance: float) -> Solution:
     return reference_prior(channel, tolerance=tolerance)
 
 
-def _proved(solution: Solution) -> Solution:
+def _proved(solution: Solution, proof: bool) -> Solution:
+    """The prior, with a proof if one is asked for."""
     from refprior.exact import certify
 
+    if not proof:
+        return solution
     try:
         return certify(solution, proof=True)
     except ArithmeticError as error:  # the proof does not go through

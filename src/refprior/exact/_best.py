@@ -36,9 +36,10 @@ _search: _Search | None = None
 def watched(objective: Objective, tolerance: float) -> Iterator[None]:
     """Note what is found inside, until it ends."""
     global _search
-    outer, _search = _search, _Search(objective, tolerance)
-    yield
-    _search = outer  # an exception leaves what was found
+    own = _search = _Search(objective, tolerance)
+    yield  # an exception leaves what was found
+    if _search is own:
+        _search = None
 
 
 def note(point: Point) -> None:

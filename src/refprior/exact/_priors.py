@@ -122,10 +122,10 @@ def two_stage_prior(
 
 
 def certify(prior: Solution, *, proof: bool = False, tolerance: float = 1e-12) -> Solution:
-    """The same prior with a new certificate; with `proof`, one by ball arithmetic (coins; needs the extra `proof`).
+    """The same prior with a new certificate; with `proof`, one by ball arithmetic (needs the extra `proof`).
 
-    A proof shows that the capacity lies within `tolerance` of the prior's information; without `proof` the
-    tolerance is not used.
+    A proof shows that the capacity lies within `tolerance` of the prior's information: for coins in one or two stages,
+    Poisson counts and tables. Without `proof` the tolerance is not used.
 
     >>> from refprior.exact import Coin, certify, reference_prior
     >>> prior = reference_prior(Coin(2))
@@ -139,10 +139,10 @@ def certify(prior: Solution, *, proof: bool = False, tolerance: float = 1e-12) -
     solution = with_certificate(prior.objective, prior.coordinates, prior.weights, prior.tolerance)
     if not proof:
         return solution
-    if len(solution.objective.channels) > 1:
-        raise ValueError("proofs are for the one-stage prior of a coin; two-stage priors carry the gap only")
     number("tolerance", tolerance, above=0)
-    enclosed = solution.channel.prove(solution.atoms, solution.weights, tolerance=tolerance)
+    further = solution.objective.channels[1:]
+    first = (further[0], -solution.objective.signs[1]) if further else None
+    enclosed = solution.channel.prove(solution.atoms, solution.weights, tolerance=tolerance, first=first)
     gap = enclosed.upper - enclosed.lower
     return replace(solution, proof=enclosed, gap=gap, tolerance=max(gap, solution.tolerance))
 
