@@ -45,7 +45,7 @@ bench-exact: .venv/.installed-dev
 	touch $@
 
 .venv/.installed-dev: .venv/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,onnx,parquet,proof,dask,tensorboard,mlflow,wandb]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,arviz,onnx,parquet,proof,dask,tensorboard,mlflow,wandb]'
 	touch $@
 
 clean:

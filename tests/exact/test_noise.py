@@ -34,7 +34,7 @@ def test_a_line_is_the_built_in_gaussian() -> None:
     assert ours.evidence == "proved"
     assert ours.information == pytest.approx(theirs.information, abs=1e-13)
     assert 2 * ours.atoms == pytest.approx(theirs.atoms, abs=1e-7)
-    assert ours.posterior(1.4).sum() == pytest.approx(1)
+    assert ours.posterior(1.4).weights.sum() == pytest.approx(1)
 
 
 def test_two_decays_are_the_built_in_ones() -> None:

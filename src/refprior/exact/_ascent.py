@@ -15,6 +15,7 @@ import scipy.sparse as sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cho_solve_banded, cholesky_banded
 
 from refprior.exact._arrays import Array, Index
+from refprior.exact._best import note
 from refprior.exact._cost import LOG
 from refprior.exact._objective import Table
 from refprior.exact._optimality import Point, evaluate, information_matrix
@@ -53,6 +54,7 @@ def ascend(problem: Problem, u: Array, weights: Array, steps: int = 150, patienc
     point, stalled = evaluate(problem.make_table, u, weights), 0
     for number in range(steps):
         LOG.info("ascent of %d atoms, step %d, information %.9f", len(point.u), number, point.information)
+        note(point)
         step_weights, step_u, predicted = newton_step(point, problem.bounds)
         dropped = (point.weights < DROP_WEIGHT) & (point.weights + step_weights <= 0)
         if np.any(dropped) and not np.all(dropped):

@@ -21,6 +21,7 @@ from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._bound import Cells
 from refprior.exact._charts import Chart, Scan, measure, scan_plane
 from refprior.exact._proof import Proof
+from refprior.exact._proof_table import prove_table
 
 SMALLEST_LOG = -745.0  # replaces log 0 where it meets a factor of zero: exp of anything less is zero
 ROW_SUM_TOLERANCE = 1e-9  # a likelihood that misses one by more than this is a mistake, not rounding
@@ -318,9 +319,16 @@ class Channel(ABC):
         """Atoms (K, d) in coordinates and weights (K,) by a method of this channel's own; None: use the general one."""
         return None
 
-    def prove(self, atoms: Array, weights: Array, *, tolerance: float) -> Proof:
-        """Prove by ball arithmetic that this prior is within `tolerance` of the capacity; ValueError if it cannot."""
-        raise ValueError("proofs are for the one-stage prior of a coin; other models carry the gap only")
+    def prove(
+        self, atoms: Array, weights: Array, *, tolerance: float, first: tuple[Channel, float] | None = None
+    ) -> Proof:
+        """Prove by ball arithmetic that this prior is within `tolerance` of the capacity; ValueError if it cannot.
+
+        `first` is the channel of a first stage, with the weight β of its information.
+        """
+        raise ValueError(
+            "proofs are for coins in one or two stages, Poisson counts and tables; others carry the gap only"
+        )
 
     @staticmethod
     def from_scipy(family: Callable[..., Any], *, bounds: ArrayLike) -> Channel:
@@ -460,6 +468,13 @@ class Categorical(Channel):
         from refprior.exact._repeated import repeated_table
 
         return repeated_table(self, whole_number("the number of samples n", n, at_least=1))
+
+    def prove(
+        self, atoms: Array, weights: Array, *, tolerance: float, first: tuple[Channel, float] | None = None
+    ) -> Proof:
+        if first is not None:
+            return super().prove(atoms, weights, tolerance=tolerance, first=first)
+        return prove_table(as_numbers("the table", self.matrix), atoms, weights, tolerance=tolerance)
 
     def axis_points(self, axis: int, count: int) -> Array:
         """All rows, whatever the count."""

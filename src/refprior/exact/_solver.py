@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
-from refprior.exact._arrays import Array, Index
+from refprior.exact._arrays import Array, Index, Mask
 from refprior.exact._ascent import MIRRORINGS, Problem, ascend, average_with_mirror_image, equalise
 from refprior.exact._channels import Channel
 from refprior.exact._cost import LOG, check_search
@@ -47,6 +47,7 @@ MERGE_AFTER_ASCENT = 0.02  # standard deviations between atoms that have become 
 MERGE_BEFORE_ASCENT = (0.3, 0.1, 0.01, 1e-3)  # the same before an ascent, by rounds without progress
 SYMMETRY_POINTS = 211  # at which the gain is compared with its mirror image, at least
 SYMMETRIC = 1e-9  # nats by which the gain of a symmetric prior may differ from its mirror image
+SPLIT_REACH = 1.2  # standard deviations between an atom that splits and the maxima to both sides of it, at most
 SPLIT_OFFSET = 0.02  # standard deviations to either side of an atom that may split, from where to climb
 
 
@@ -72,6 +73,12 @@ def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
         point = _exchanged(objective, point, unit, tolerance)
     if objective.channel.dimension == 1:
         point = _symmetric(objective, point, unit, tolerance)
+    return objective.channel.canonical(point.u), point.weights
+
+
+def continued(objective: Objective, u: Array, weights: Array) -> tuple[Array, Array]:
+    """The optimum near a prior of a similar problem: a joint ascent only, with as many atoms or fewer."""
+    point = _ascend(objective, u, weights, _unit(objective))
     return objective.channel.canonical(point.u), point.weights
 
 
@@ -351,9 +358,17 @@ def insert_and_shift(point: Point, grid: Array, surplus: Array, more: int) -> tu
     return moved[:, None], new / new.sum()
 
 
+def _between(u: Array, added: Array, unit: Array) -> Mask:
+    """Atoms of one parameter with a new one near on both sides, which they became: (K, 1), (M, 1) -> (K,)."""
+    apart = (added[:, 0] - u) / unit[0] if u.shape[1] == 1 else np.empty((len(u), 0))
+    near = np.abs(apart) < SPLIT_REACH
+    return np.asarray(np.any(near & (apart < 0), axis=1) & np.any(near & (apart > 0), axis=1))
+
+
 def _insert(objective: Objective, point: Point, added: Array, unit: Array, distance: float) -> Point:
     """Old and new atoms together: weights, then the joint ascent of those that have weight, close ones merged."""
-    u = objective.channel.canonical(np.vstack([point.u, added]))
+    old = point.u if distance < MERGE_BEFORE_ASCENT[0] else point.u[~_between(point.u, added, unit)]
+    u = objective.channel.canonical(np.vstack([old, added]))
     weights = optimal_weights(Table.of_values(objective, u), 1e-12)
     used = weights > 1e-9
     u, weights = u[used], weights[used] / weights[used].sum()
