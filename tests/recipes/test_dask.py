@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -34,10 +33,13 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             processes.append(subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log))
         wait_until((folder / "file.json").exists)
     yield json.loads((folder / "file.json").read_text())["address"].replace("tcp://", "dask://")
-    for process in reversed(processes):
-        process.send_signal(signal.SIGINT)
-    for process in processes:
-        process.wait(30)
+    for process in reversed(processes):  # the workers first: their nannies would start others
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def test_the_cell_of_a_killed_worker_goes_on_with_another(address: str, tmp_path: Path) -> None:

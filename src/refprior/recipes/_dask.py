@@ -48,7 +48,7 @@ class Dask:
             _look_at_workers(client, self.address)
             sent = {client.submit(_work, cell, plan, os.getcwd(), pure=False): cell for cell in cells}
             try:
-                for future in as_completed(list(sent)):
+                for future in as_completed(list(sent), loop=client.loop):
                     yield _outcome(future, sent[future])
             finally:
                 client.cancel(list(sent))  # what a worker is at stops with its next record
