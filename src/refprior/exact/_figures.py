@@ -158,8 +158,10 @@ FIGURES: dict[str, Callable[[], Figure]] = {
 
 def save_figures(folder: Path) -> Iterator[Path]:
     """Draw every figure into the folder, one at a time."""
+    from refprior.exact import _guide  # it draws with what is above
+
     folder.mkdir(parents=True, exist_ok=True)
-    for name, draw in FIGURES.items():
+    for name, draw in {**FIGURES, **_guide.FIGURES}.items():
         path = folder / name
         write_figure(path, draw(), dpi=110)
         yield path
