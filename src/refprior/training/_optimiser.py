@@ -107,7 +107,7 @@ def equalise(particles: Particles, weights: Tensor) -> None:
         raise ValueError(f"weights of {tuple(weights.shape)} in the loss: {particles.count} particles have one each")
     if weights.is_meta or bool((weights == weights[0]).all()):  # a tensor without memory has no values
         return
-    factor = 1 / (particles.count * weights.clamp(min=_LEAST))
+    factor = 1 / (particles.count * weights[particles.mesh.block(particles.count)].clamp(min=_LEAST))
     for gradient in (p.grad for p in particles.network.parameters() if p.grad is not None):
         gradient.mul_(factor.to(gradient).reshape(-1, *[1] * (gradient.dim() - 1)))
 
