@@ -7,6 +7,7 @@ ranks, and its own block of them, (K / P, B / D, C), carries its gradient. For o
 # K particles on P ranks, B inputs on D ranks, C classes
 
 import atexit
+import hashlib
 import logging
 import math
 import os
@@ -91,10 +92,12 @@ class Mesh:
 
     def whole(self, own: Tensor, rows: int) -> Tensor:
         """The outputs of all ranks, of which this rank's carry its gradient: (K / P, b, ...) -> (K, B, ...)."""
-        return own if self.size == 1 else _Whole.apply(own, self, rows)  # type: ignore[no-any-return,no-untyped-call]
+        return own if self.size == 1 else _Whole.apply(own, self, rows)  # type: ignore[no-untyped-call]
 
     def gather(self, own: Tensor, rows: int) -> Tensor:
         """The same without gradient, in memory as one process has it."""
+        if own.dtype == torch.bool:  # which gloo does not know
+            return self.gather(own.view(torch.uint8), rows).view(torch.bool)
         last = own.dim() == 3 and own.mT.is_contiguous()  # examples are last in memory
         block = own.detach().mT if last else own.detach().contiguous()
         axis, most = 2 if last else 1, -(-rows // self.data)
@@ -113,6 +116,14 @@ class Mesh:
         else:
             found = found.movedim(1, axis + 1).flatten(axis + 1, axis + 2).flatten(0, 1)
         return found.mT if last else found
+
+    def of_first(self, value: Tensor) -> Tensor:
+        """What the first rank has in the place of this."""
+        if self.size == 1:
+            return value
+        value = value.detach().clone().contiguous()
+        self._timed(value.nbytes, dist.broadcast, value, 0)
+        return value
 
     def sum_over_data(self, *tensors: Tensor) -> None:
         """Add up what the ranks with the same particles have, in place."""
@@ -137,7 +148,7 @@ class Mesh:
             return list(numbers)
         values = torch.tensor(numbers, dtype=torch.float64, device=self.device)
         self._timed(2 * values.nbytes, dist.all_reduce, values, dist.ReduceOp.MAX)
-        return values.tolist()  # type: ignore[no-any-return]
+        return values.tolist()
 
     def any(self, happened: bool) -> bool:
         """Whether it happened on any rank."""
@@ -178,6 +189,13 @@ class Mesh:
             raise error
         if first is not None:
             raise kinds.get(found[first][0], RuntimeError)(f"rank {first}: {found[first][1]}")
+
+    def check_same(self, what: str, value: Any) -> None:
+        """Refuse ranks that do not agree on something."""
+        said = self.everyone(hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest())
+        other = next((rank for rank, answer in enumerate(said) if answer != said[0]), None)
+        if other is not None:
+            raise ValueError(f"rank {other} has {what} other than rank 0: all ranks must train the same run")
 
     def blocks(self, own: Tensor) -> Iterator[Tensor]:
         """The whole of a stack of all particles, on the first rank, in order and in blocks of a few megabytes.
@@ -324,5 +342,3 @@ def _leave() -> None:
 
 def _nothing(record: logging.LogRecord) -> bool:
     return False
-
-

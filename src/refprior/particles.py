@@ -162,6 +162,15 @@ class Particles(nn.Module):
         self._untried.discard(network.training)
         return outputs
 
+    def shared_out(self, mesh: Mesh) -> "Particles":
+        """Those of this rank, of particles that are all here."""
+        if mesh.size == 1:
+            return self
+        part = deepcopy(self)
+        part.mesh = mesh
+        _replace_tensors(part.network, lambda name: self._state()[name][mesh.block(self.count)].clone())
+        return part
+
     def parameters_of_all(self) -> Mapping[str, Tensor]:
         """The weights of all particles by name, (K, ...) each, of which this rank's carry their gradient."""
         own = dict(self.network.named_parameters())
@@ -182,7 +191,7 @@ class Particles(nn.Module):
 class _OfAll(Mapping[str, Tensor]):
     """Weights of all ranks, fetched when they are looked at; ranks that divide the inputs count them once."""
 
-    def __init__(self, own: dict[str, Tensor], mesh: Mesh) -> None:
+    def __init__(self, own: Mapping[str, Tensor], mesh: Mesh) -> None:
         self.own = own
         self.mesh = mesh
 

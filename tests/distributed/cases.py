@@ -5,7 +5,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +14,20 @@ import refprior as rp
 from refprior import _mesh
 from refprior._mesh import ALONE, Mesh
 from refprior.data import Task
-from refprior.methods import Batch, Dash, InformationOnly, Loss, Method, Needs, ReferencePrior, Step
-from refprior.methods import LabelledSource, Transfer, UnlabelledSource, UnsupervisedTransfer
+from refprior.methods import (
+    Batch,
+    Dash,
+    InformationOnly,
+    LabelledSource,
+    Loss,
+    Method,
+    Needs,
+    ReferencePrior,
+    Step,
+    Transfer,
+    UnlabelledSource,
+    UnsupervisedTransfer,
+)
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.recipes._sweep import few_label_methods
 from refprior.training import Recipe
@@ -29,7 +41,7 @@ STEPS = 3
 class Looks:
     """A method that looks at everything that a step has: features, parameters, and passes aside."""
 
-    needs: Needs = Needs(views=("weak",))
+    needs: ClassVar[Needs] = Needs(views=("weak",))
 
     def __call__(self, step: Step) -> Loss:
         assert step.features is not None

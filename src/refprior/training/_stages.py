@@ -18,6 +18,17 @@ def new_particles(recipe: Recipe, mesh: Mesh = ALONE) -> Particles:
     return Particles(network, recipe.particles, seed=recipe.seed, execution=recipe.execution, mesh=mesh)
 
 
+def gathered(recipe: Recipe, particles: Particles) -> Particles:
+    """The particles of all ranks, on each of them."""
+    whole = new_particles(recipe).to(particles.prior_logits.device)
+    with torch.no_grad():
+        parts = zip(whole.network.state_dict().values(), particles.network.state_dict().values(), strict=True)
+        for all_of_it, own in parts:
+            all_of_it.copy_(particles.mesh.gather(own.unsqueeze(1), 1).squeeze(1))
+    whole.prior_logits.data.copy_(particles.prior_logits)
+    return whole.requires_grad_(particles.prior_logits.requires_grad).train(particles.training)
+
+
 def projected(network: nn.Module, outputs: int) -> nn.Module:
     """The network with a head of two layers in the place of its output layer, which a later stage draws anew."""
     name = output_layer(network)
