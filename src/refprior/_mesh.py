@@ -90,16 +90,18 @@ class Mesh:
         first = place * size + min(place, more)
         return slice(first, first + size + (place < more))
 
-    def whole(self, own: Tensor, rows: int) -> Tensor:
-        """The outputs of all ranks, of which this rank's carry its gradient: (K / P, b, ...) -> (K, B, ...)."""
-        return own if self.size == 1 else _Whole.apply(own, self, rows)  # type: ignore[no-untyped-call]
+    def whole(self, own: Tensor, rows: int, last: bool = False) -> Tensor:
+        """The outputs of all ranks, of which this rank's carry its gradient: (K / P, b, ...) -> (K, B, ...).
 
-    def gather(self, own: Tensor, rows: int) -> Tensor:
-        """The same without gradient, in memory as one process has it."""
+        last: the inputs are the last dimension in memory, as one process has them: sums are then rounded alike.
+        """
+        return own if self.size == 1 else _Whole.apply(own, self, rows, last)  # type: ignore[no-untyped-call]
+
+    def gather(self, own: Tensor, rows: int, last: bool = False) -> Tensor:
+        """The same without gradient."""
         if own.dtype == torch.bool:  # which gloo does not know
-            return self.gather(own.view(torch.uint8), rows).view(torch.bool)
-        last = own.dim() == 3 and own.mT.is_contiguous()  # examples are last in memory
-        block = own.detach().mT if last else own.detach().contiguous()
+            return self.gather(own.view(torch.uint8), rows, last).view(torch.bool)
+        block = (own.detach().mT if last else own.detach()).contiguous()
         axis, most = 2 if last else 1, -(-rows // self.data)
         short = most - block.shape[axis] if rows >= self.data else 0
         if short:
@@ -274,16 +276,16 @@ class _Whole(torch.autograd.Function):
     """Outputs of all ranks; back comes the gradient of this rank's own, and of nobody else's."""
 
     @staticmethod
-    def forward(ctx: Any, own: Tensor, mesh: Mesh, rows: int) -> Tensor:
-        found = mesh.gather(own, rows)
+    def forward(ctx: Any, own: Tensor, mesh: Mesh, rows: int, last: bool) -> Tensor:
+        found = mesh.gather(own, rows, last)
         ctx.place = mesh.block(len(found)), mesh.rows(rows)
         ctx.counts = rows >= mesh.data or mesh.rank % mesh.data == 0  # inputs that are not divided count once
         return found
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None, None]:
         own = slopes[0][ctx.place]
-        return own if ctx.counts else torch.zeros_like(own), None, None
+        return own if ctx.counts else torch.zeros_like(own), None, None, None
 
 
 def joined(particles: int, device: torch.device, particle_ranks: int | None = None) -> Mesh:

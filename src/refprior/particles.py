@@ -92,7 +92,7 @@ class Particles(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """log p(y | x, w_k) of every particle: (B, ...) -> (K, B, C)."""
-        return self.mesh.whole(self._log_p(self._call(self.network, x)), x.shape[0])
+        return self._whole(self._call(self.network, x), x.shape[0])
 
     def aside(self, x: Tensor, *, as_in: "Particles | None" = None) -> Tensor:
         """The same in a pass that leaves no trace: batch norm's statistics stay as they are.
@@ -100,23 +100,27 @@ class Particles(nn.Module):
         as_in: particles of the same kind, whose layers say whether they are in training; None: these particles.
         """
         with _modes_of(self.network, (as_in or self).network):
-            return self.mesh.whole(self._log_p(self._call(self.network, x, trace=False)), x.shape[0])
+            return self._whole(self._call(self.network, x, trace=False), x.shape[0])
 
     def each(self, x: Tensor) -> Tensor:
         """log p(y | x_k, w_k) of inputs that every particle has for itself, no trace left: (K, B, ...) -> (K, B, C)."""
         own = x[self.mesh.block(self.count)]
-        return self.mesh.whole(self._log_p(self._call(self.network, own, own=True, trace=False)), x.shape[1])
+        return self._whole(self._call(self.network, own, own=True, trace=False), x.shape[1])
 
     def features(self, x: Tensor) -> Tensor:
         """What the output layer of every particle sees: (B, ...) -> (K, B, F)."""
         below = _without_layer(self.network, output_layer(self.network).split("."))
-        return self.mesh.whole(self._call(below, x), x.shape[0])
+        return self.mesh.whole(self._call(below, x).contiguous(), x.shape[0])
 
     def particle(self, k: int) -> nn.Module:
         """Particle k (of this rank's) as an ordinary module with its own weights: (B, ...) -> (B, C) logits."""
         alone = deepcopy(self.network)
         _replace_tensors(alone, lambda name: self._state()[name][k].clone())
         return alone
+
+    def _whole(self, logits: Tensor, rows: int) -> Tensor:
+        """log p of all particles and inputs, from the logits of this rank's: (K / P, b, C) -> (K, B, C)."""
+        return self.mesh.whole(self._log_p(logits), rows, last=True)
 
     @staticmethod
     def _log_p(logits: Tensor) -> Tensor:
