@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from refprior import __version__
-from refprior._words import counted, duration
+from refprior._ranks import rank
+from refprior._words import counted, duration, in_bytes
 from refprior.cli._cells import Where, print_commands, refuse_failed, settings_of, train_cells, whole_numbers
 from refprior.cli._data import app as data_app
 from refprior.cli._embed import embed
@@ -116,8 +117,19 @@ def train(
         float | None, Parameter(help="Seconds between checkpoints. Default: 30, or more where saving takes over 1 %.")
     ] = None,
     log: Log = None,
+    particle_ranks: Annotated[
+        int | None,
+        Parameter(
+            converter=whole,
+            help="Of several processes (torchrun -m refprior train …): how many share the particles out; the rest "
+            "divide the inputs. Default: the greatest common divisor of processes and particles.",
+        ),
+    ] = None,
 ) -> None:
-    """Train a recipe and write its run folder; go on with it where it was interrupted."""
+    """Train a recipe and write its run folder; go on with it where it was interrupted.
+
+    Several processes train one run together: torchrun --nproc-per-node=4 -m refprior train …
+    """
     from refprior._progress import working
     from refprior.recipes import named
     from refprior.recipes._named import folder_name
@@ -126,15 +138,17 @@ def train(
     settings = settings_of(set_)
     own = own_data(data, source_data, kind)
     chosen = named(recipe, settings, own, seed=seed)
-    if own is not None:
+    if own is not None and rank() == 0:
         show_own_data(own, chosen.recipe)
     if dry_run:
-        return _estimate(chosen, device)
+        return _estimate(chosen, device, particle_ranks)
     before = [Path(name).name for name in (recipe, data, source_data) if name]
     name = folder_name(dict(sorted(settings.items())), *(word.replace(":", "-") for word in before))
     folder = out or Path("runs") / f"{name}-{seed}"
     check_folder(folder)
-    _train(chosen, folder, f"{recipe} seed {seed}", device, fresh, save_every, log or ())
+    _train(chosen, folder, f"{recipe} seed {seed}", device, fresh, save_every, log or (), particle_ranks)
+    if rank() > 0:
+        return None
     with working("writing the report"):
         groups = write_report([folder], folder / "report.html")
     print_table(_transposed_if_few(rows(groups)))
@@ -294,6 +308,7 @@ def _train(
     fresh: bool = False,
     save_every: float | None = None,
     log: Sequence[str] = (),
+    particle_ranks: int | None = None,
 ) -> None:
     from refprior._progress import watching
     from refprior.recipes._record import noting_failure
@@ -314,6 +329,7 @@ def _train(
             origin=chosen.origin,
             fresh=fresh,
             save_every=save_every,
+            particle_ranks=particle_ranks,
         )
 
 
@@ -359,8 +375,8 @@ def _consensus_table(run: "Run") -> dict[str, list[list[str]]]:
     return {"The outputs have no names: clusters of all particles' predictions, matched to the classes.": lines}
 
 
-def _estimate(chosen: "Named", device: str) -> None:
-    """Print what a recipe will take on this machine, stage by stage."""
+def _estimate(chosen: "Named", device: str, particle_ranks: int | None) -> None:
+    """Print what a recipe will take on this machine, or on all ranks, stage by stage."""
     from refprior._progress import working
     from refprior.training import estimate
 
@@ -369,7 +385,9 @@ def _estimate(chosen: "Named", device: str) -> None:
         stages.insert(0, stages[0].start)
     for number, stage in enumerate(stages, start=1):
         with working("measuring a few steps"):
-            cost = estimate(stage, device)
+            cost = estimate(stage, device, particle_ranks=particle_ranks)
+        if rank() > 0:
+            continue
         seconds += cost.total_seconds
         if len(stages) > 1:
             print(f"stage {number} of {len(stages)}")
@@ -377,8 +395,14 @@ def _estimate(chosen: "Named", device: str) -> None:
         print(f"checkpoint   {cost.state_bytes / 2**20:,.1f} MiB (weights, moving average, optimiser)")
         print(f"memory       {_peak_memory()} so far")
         print(f"a step       {duration(cost.step_seconds)}, an evaluation {duration(cost.evaluation_seconds)}")
+        if cost.particle_ranks * cost.data_ranks > 1:
+            print(f"ranks        {cost.particle_ranks} share the particles out × {cost.data_ranks} divide the inputs")
+            print(f"  computing  {duration(cost.step_seconds - cost.exchange_seconds)} of a step")
+            exchange = f"{duration(cost.exchange_seconds)} of a step, waiting included"
+            print(f"  exchanging {exchange}; {in_bytes(cost.exchange_bytes)} received by all ranks together")
         print(f"steps        {cost.steps:,} and {counted(cost.evaluations, 'evaluation')}")
-    print(f"the run      about {duration(seconds)}")
+    if rank() == 0:
+        print(f"the run      about {duration(seconds)}")
 
 
 def _peak_memory() -> str:

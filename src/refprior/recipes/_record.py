@@ -5,6 +5,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from refprior._files import locked, read_record, write_record
+from refprior._ranks import rank
 from refprior._words import in_short
 
 SWEEP = "sweep.json"
@@ -59,7 +60,7 @@ def forget_failure(cell: Path) -> None:
 @contextmanager
 def noting_failure(folder: Path) -> Iterator[None]:
     """Write down why a run failed if it is a cell of a sweep: schedulers start cells one by one, as commands."""
-    if not _is_cell(folder.absolute()):
+    if rank() > 0 or not _is_cell(folder.absolute()):  # of several ranks, the first writes
         yield
         return
     forget_failure(folder)

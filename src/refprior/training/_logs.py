@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from refprior._files import read_record, write_record, write_text
+from refprior._ranks import rank
 from refprior._words import in_short
 from refprior.training._folder import current_stage, read_records
 from refprior.training._header import read_header
@@ -59,7 +60,7 @@ def log_to(folder: Path | str, *kinds: str) -> Iterator[Callable[[Record], None]
         if find_spec(_NEEDS[kind]) is None:
             raise ValueError(f"{kind} is not installed: pip install 'refprior[{kind}]'")
     with ExitStack() as stack:
-        streams = [stack.enter_context(_stream(kind, Path(folder))) for kind in kinds]
+        streams = [stack.enter_context(_stream(kind, Path(folder))) for kind in kinds if rank() == 0]
 
         def watch(record: Record) -> None:
             for stream in streams:
