@@ -29,6 +29,8 @@ SOLUTION_METHODS = ("atoms", "evidence", "gain", "plot", "load", "posterior", "p
 def public() -> Iterator[tuple[str, Any]]:
     for name in refprior.exact.__all__:
         yield name, getattr(refprior.exact, name)
+    for name in refprior.exact.models.__all__:
+        yield f"models.{name}", getattr(refprior.exact.models, name)
     methods = [(Channel, CHANNEL_METHODS), (Solution, SOLUTION_METHODS), (Jeffreys, ("density",))]
     for owner, names in methods:
         for name in names:

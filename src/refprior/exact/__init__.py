@@ -6,6 +6,7 @@
 It imports numpy and scipy only.
 """
 
+from refprior.exact import models
 from refprior.exact._blahut_arimoto import BlahutArimoto, blahut_arimoto
 from refprior.exact._channels import Categorical, Channel, Rows
 from refprior.exact._compare import Design, Judged, compare_designs, compare_priors
@@ -39,6 +40,7 @@ __all__ = [
     "fisher_information",
     "jeffreys",
     "known_first_stage",
+    "models",
     "reference_prior",
     "two_stage_prior",
 ]

@@ -182,6 +182,10 @@ class Channel(ABC):
         """One representative of all coordinates with the same p(z | w): (K, d) -> (K, d)."""
         return u
 
+    def embedding(self, u: Array) -> Array:
+        """Points whose distance, where it is short, is the Fisher length between parameters, 2√p: (K, d) -> (K, M)."""
+        return np.asarray(2 * np.exp(0.5 * self.log_likelihood(u)))
+
     def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:
         """log p(z | w) of one outcome z: (K, d) -> (K,).
 
@@ -323,11 +327,12 @@ class Channel(ABC):
         raise ValueError("proofs are for the one-stage prior of a coin; other models carry the gap only")
 
     @staticmethod
-    def from_scipy(family: Callable[..., Any], *, bounds: ArrayLike) -> Channel:
+    def from_scipy(family: Callable[..., Any], *, bounds: ArrayLike, censored_at: float | None = None) -> Channel:
         """Your own model from scipy.stats: `family` takes one array per parameter and returns a frozen distribution.
 
         Counts may be unbounded: those beyond a mass of 1e-17 are left out, and their share is a part of the gap.
-        Densities are put on a quadrature; the gap holds the difference from one twice as fine.
+        Densities are put on a quadrature; the gap holds the difference from one twice as fine. Of outcomes from
+        `censored_at` on, only that is seen.
 
         >>> from scipy import stats
         >>> from refprior.exact import Channel, reference_prior
@@ -335,9 +340,9 @@ class Channel(ABC):
         >>> round(reference_prior(waiting).information, 6)
         0.453268
         """
-        from refprior.exact._scipy import ScipyChannel  # a subclass of this class
+        from refprior.exact._scipy import from_family  # it makes a subclass of this class
 
-        return ScipyChannel.of(family, bounds)
+        return from_family(family, bounds, censored_at)
 
     @staticmethod
     def from_mean(

@@ -155,10 +155,8 @@ def _follow(roots: Callable[[Array], Array], nodes: Array, size: int) -> tuple[A
     """Nodes to add to an even line, and whether halving ended: (N,) -> (M,)."""
     width = nodes[1] - nodes[0]
     finest = 4 * np.spacing(np.abs(nodes).max())
-    active, added = nodes[1:-1], []
-    while len(active):
-        flags = [_unclear(roots, active[i : i + size], width) for i in range(0, len(active), size)]
-        unclear = active[np.concatenate(flags)]
+    unclear, added = nodes[1:-1][_unclear_on_line(roots, nodes, size)], []
+    while len(unclear):
         width /= 2
         if width < finest:
             break
@@ -166,7 +164,16 @@ def _follow(roots: Callable[[Array], Array], nodes: Array, size: int) -> tuple[A
         added.append(active)
         if sum(map(len, added)) > MOST_NODES:
             return np.concatenate(added), False
+        flags = [_unclear(roots, active[i : i + size], width) for i in range(0, len(active), size)]
+        unclear = active[np.concatenate(flags)]
     return np.concatenate(added) if added else nodes[:0], True
+
+
+def _unclear_on_line(roots: Callable[[Array], Array], nodes: Array, size: int) -> Mask:
+    """Whether something may happen around each inner node of an even line: (N,) -> (N − 2,)."""
+    parts = [roots(nodes[i : i + size + 2]) for i in range(0, len(nodes) - 2, size)]
+    chords = [np.diff(part, axis=0) for part in parts]
+    return np.concatenate([unclear_between(part[:-1], part[1:]) for part in chords])
 
 
 def _unclear(roots: Callable[[Array], Array], nodes: Array, width: float) -> Mask:

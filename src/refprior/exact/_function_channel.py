@@ -11,9 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from refprior._checks import whole_number
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._channels import Channel, Rows, check_rows, derivatives_of_p
 from refprior.exact._charts import Chart, Scan, measure, scan_plane
+
+Function = Callable[[Any], Any]
+Quadrature = Callable[[int], tuple[Function, Array]]  # log-likelihood and nodes, so many times as fine
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +36,11 @@ class FunctionChannel(Channel):
     derivatives: Callable[[Array], tuple[ArrayLike, ArrayLike]] | None
     bounds: Array
     partner: FunctionChannel | None = None  # whose coordinates are used instead of its own
+    tail: float = 0.0
+    quadrature: Quadrature | None = None  # of continuous outcomes; the outcomes are its nodes
+    fineness: int = 1  # of that quadrature
+    density: Callable[[Array, Array], Array] | None = None  # log p of an outcome z off the nodes: (K, d), z -> (K,)
+    samples: Callable[[int], Channel] | None = None  # the channel of n samples, if a sufficient statistic is known
 
     @classmethod
     def build(
@@ -124,6 +133,28 @@ class FunctionChannel(Channel):
         if self.dimension == 1:
             return Scan(np.empty((0, 1)), np.empty((0, 1)), True)
         return scan_plane(lambda u: np.exp(0.5 * self.log_likelihood(u)), self._chart.lengths, len(self.outcomes))
+
+    def finer(self) -> FunctionChannel | None:
+        if self.quadrature is None:
+            return None
+        function, nodes = self.quadrature(2 * self.fineness)
+        return replace(
+            self, function=function, outcomes=nodes, fineness=2 * self.fineness, partner=self.partner or self
+        )
+
+    def repeat(self, n: int) -> Channel:
+        if self.samples is None:
+            return super().repeat(n)
+        return self if n == 1 else self.samples(whole_number("the number of samples n", n, at_least=1))
+
+    def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:
+        if self.density is None:
+            return super().log_likelihood_of(u, z)
+        seen = as_numbers("an outcome", z)
+        if seen.shape != self.outcomes.shape[1:] or not np.all(np.isfinite(seen)):
+            count = self.outcomes[0].size
+            raise ValueError(f"an outcome must be {'a finite number' if count == 1 else f'{count} numbers'}, got {z!r}")
+        return np.asarray(self.density(self.parameter(u), seen), dtype=float)
 
     def sharing(self, other: Channel) -> Channel:
         if not isinstance(other, FunctionChannel) or not np.array_equal(self.box, other.box):
@@ -276,9 +307,10 @@ def _on_stencil(function: Callable[[Array], Array], w: Array, centre: Array, ste
 
 def _stencil_weights(offset: Array) -> Array:
     """Weights of the zeroth, first and second derivative at `offset` steps from the centre: (3, K, 7)."""
+    offset, place = np.unique(offset, return_inverse=True)  # nearly all are zero
     distance = (STENCIL[None, :] - offset[:, None])[:, None, :]
     powers = distance ** np.arange(len(STENCIL))[None, :, None]  # (K, power, point)
     right = np.zeros((len(STENCIL), 3))
     right[[0, 1, 2], [0, 1, 2]] = [1.0, 1.0, math.factorial(2)]
     solved = np.linalg.solve(powers, np.broadcast_to(right, (len(offset), *right.shape)))
-    return np.moveaxis(np.asarray(solved, dtype=float), 2, 0)
+    return np.moveaxis(np.asarray(solved[place], dtype=float), 2, 0)

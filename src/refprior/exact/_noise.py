@@ -90,6 +90,9 @@ class NoisyMean(Channel):
         """Means in units of the noise: (K, d) -> (K, T)."""
         return _values(self.function, w, self.scalar) / self.sigma
 
+    def embedding(self, u: Array) -> Array:
+        return self.means(self.parameter(u))
+
     def _logs(self, mean: Array) -> list[Array]:
         """Log-probabilities of each observation's nodes: (K, T) -> [(K, Y_t)]."""
         return [log_normal_nodes(axis - mean[:, [t]], self.nodes) for t, axis in enumerate(self.axes)]

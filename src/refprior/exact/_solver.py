@@ -282,18 +282,29 @@ def merge_to_centres(u: Array, weights: Array, centres: Array) -> tuple[Array, A
     return np.stack(moved, axis=1), total / total.sum()
 
 
-def merge_close(u: Array, weights: Array, unit: Array, distance: float) -> tuple[Array, Array]:
-    """One atom for each group closer than `distance` standard deviations: (M, d), (M,)."""
-    return merge_to_centres(u, weights, _representatives(u / unit, weights, distance) * unit)
+def merge_close(channel: Channel, u: Array, weights: Array, distance: float) -> tuple[Array, Array]:
+    """One atom for each group closer than `distance` standard deviations, at the mean place: (M, d), (M,).
+
+    Coordinates that are far apart may be one likelihood, as where a parameter does nothing: the heaviest one is kept if
+    the mean place is another.
+    """
+    points = channel.embedding(u)
+    chosen, nearest = _representatives(points, weights, distance)
+    total = np.bincount(nearest, weights)
+    moved = np.stack([np.bincount(nearest, weights * column) / total for column in u.T], axis=1)
+    astray = np.linalg.norm(channel.embedding(moved) - points[chosen], axis=1) > distance
+    return np.where(astray[:, None], u[chosen], moved), total / total.sum()
 
 
-def _representatives(u: Array, weights: Array, distance: float) -> Array:
-    """The heaviest points of which no two are closer than `distance`: (K, d) -> (M, d)."""
-    chosen: list[Array] = []
-    for k in np.argsort(-weights):
-        if all(np.linalg.norm(u[k] - other) > distance for other in chosen):
-            chosen.append(u[k])
-    return np.array(chosen)
+def _representatives(points: Array, weights: Array, distance: float) -> tuple[Index, Index]:
+    """The heaviest points of which no two are closer than `distance`, and the one nearest to each: (M,), (K,)."""
+    squares = np.einsum("km,km->k", points, points)
+    apart = squares[:, None] + squares - 2 * points @ points.T
+    chosen: list[int] = []
+    for k in np.argsort(-weights, kind="stable"):
+        if not chosen or np.min(apart[k, chosen]) > distance**2:
+            chosen.append(int(k))
+    return np.array(chosen), np.argmin(apart[:, chosen], axis=1)
 
 
 def _ascend(objective: Objective, u: Array, weights: Array, unit: Array, distance: float = MERGE_AFTER_ASCENT) -> Point:
@@ -302,7 +313,7 @@ def _ascend(objective: Objective, u: Array, weights: Array, unit: Array, distanc
     sampled = objective.channel.measured
     for _ in range(3):
         point = equalise(problem, ascend(problem, u, weights, patience=SAMPLED_PATIENCE if sampled else 150))
-        u, weights = merge_close(objective.channel.canonical(point.u), point.weights, unit, distance)
+        u, weights = merge_close(objective.channel, objective.channel.canonical(point.u), point.weights, distance)
         if len(u) == len(point.u):
             break
     return point
@@ -357,6 +368,5 @@ def _insert(objective: Objective, point: Point, added: Array, unit: Array, dista
     weights = optimal_weights(Table.of_values(objective, u), 1e-12)
     used = weights > 1e-9
     u, weights = u[used], weights[used] / weights[used].sum()
-    return _ascend(
-        objective, *merge_close(u, weights, unit, distance), unit, distance=min(MERGE_AFTER_ASCENT, distance / 2)
-    )
+    u, weights = merge_close(objective.channel, u, weights, distance)
+    return _ascend(objective, u, weights, unit, distance=min(MERGE_AFTER_ASCENT, distance / 2))
