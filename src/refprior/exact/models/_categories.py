@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from refprior._checks import whole_number
-from refprior.exact._arrays import Array, as_numbers
+from refprior.exact._arrays import Array, Mask, as_numbers
 from refprior.exact._channels import Channel, Rows
 from refprior.exact._models import EDGE, Coin
 from refprior.exact._repeated import types
@@ -124,8 +124,11 @@ class Multinomial(Channel):
 
     def canonical(self, u: Array) -> Array:
         """After a category that takes all that is left, further angles do nothing: π for each."""
-        idle = np.cumsum(u < POLE, axis=1) - (u < POLE) > 0
-        return np.where(idle, np.pi, u)
+        return np.where(self.idle(u), np.pi, u)
+
+    def idle(self, u: Array) -> Mask:
+        pole = u < POLE
+        return np.asarray((np.cumsum(pole, axis=1) > 0) & ~(pole & (np.cumsum(pole, axis=1) == 1)))
 
     def known_lengths(self) -> Array:
         return np.full(self.dimension, np.pi * math.sqrt(self.n))

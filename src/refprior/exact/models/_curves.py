@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from refprior._checks import whole_number
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._channels import Channel
+from refprior.exact._noise import NoisyMean
 
 
 def michaelis_menten(
@@ -55,7 +56,7 @@ def exponentials(times: ArrayLike, *, terms: int = 2, sigma: ArrayLike) -> Chann
     def mean(w: Array) -> Array:
         return np.asarray(np.mean(w[:, :, None] ** power, axis=1))
 
-    return Channel.from_mean(mean, sigma=sigma, bounds=[(0.0, 1.0)] * d, curvature=curvature)
+    return NoisyMean.build(mean, sigma, [(0.0, 1.0)] * d, curvature, exchangeable=True)
 
 
 def _places(name: str, values: ArrayLike) -> Array:

@@ -65,11 +65,12 @@ def _sums(x: Array, offset: Array, n: int) -> tuple[Array, Array]:
     answers = np.stack(np.meshgrid(*[np.arange(n + 1.0)] * len(x), indexing="ij"), axis=-1).reshape(-1, len(x))
     ways = gammaln(n + 1) - gammaln(answers + 1) - gammaln(n - answers + 1)
     log_count = ways.sum(axis=1) + answers @ offset
-    sums, place = np.unique((answers @ x).round(DIGITS) + 0.0, axis=0, return_inverse=True)
-    top = np.full(len(sums), -np.inf)
-    np.maximum.at(top, place.ravel(), log_count)
-    total = np.bincount(place.ravel(), np.exp(log_count - top[place.ravel()]))
-    return sums, top + np.log(total)
+    every = answers @ x
+    _, index, place = np.unique(every.round(DIGITS) + 0.0, axis=0, return_index=True, return_inverse=True)
+    place = place.ravel()
+    top = np.full(len(index), -np.inf)
+    np.maximum.at(top, place, log_count)
+    return every[index], top + np.log(np.bincount(place, np.exp(log_count - top[place])))
 
 
 def dose_response(doses: ArrayLike, *, subjects: int = 1, bounds: ArrayLike = ((-2.0, 2.0), (0.5, 4.0))) -> Channel:
