@@ -48,6 +48,8 @@ SOLUTION_METHODS = (
 def public() -> Iterator[tuple[str, Any]]:
     for name in refprior.exact.__all__:
         yield name, getattr(refprior.exact, name)
+    for name in refprior.exact.models.__all__:
+        yield f"models.{name}", getattr(refprior.exact.models, name)
     methods: list[tuple[type, tuple[str, ...]]] = [
         (Channel, CHANNEL_METHODS),
         (Solution, SOLUTION_METHODS),

@@ -6,6 +6,7 @@
 It imports numpy and scipy only.
 """
 
+from refprior.exact import models
 from refprior.exact._best import best_so_far
 from refprior.exact._blahut_arimoto import BlahutArimoto, blahut_arimoto
 from refprior.exact._channels import Categorical, Channel, Rows
@@ -55,6 +56,7 @@ __all__ = [
     "fisher_information",
     "jeffreys",
     "known_first_stage",
+    "models",
     "reference_prior",
     "scan",
     "two_stage_prior",

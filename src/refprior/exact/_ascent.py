@@ -36,6 +36,7 @@ class Problem(NamedTuple):
     make_table: Callable[[Array], Table]
     bounds: Array
     trust: Array
+    enough: float = 0.0  # nats: a rise or a residual below this is not worth a step
 
     def evaluate(self, u: Array, weights: Array) -> Point:
         """The point at these atoms, clipped to the bounds, and weights, normalised."""
@@ -64,11 +65,11 @@ def ascend(problem: Problem, u: Array, weights: Array, steps: int = 150, patienc
         better = _line_search(problem, point, scale * step_weights, scale * step_u)
         if better is None:
             break
-        stalled = stalled + 1 if better.information < point.information + ROUNDING else 0
+        stalled = stalled + 1 if better.information < point.information + max(ROUNDING, problem.enough) else 0
         point = better
         if stalled == patience:
             break
-        if predicted < SMALLEST_RISE and scale == 1.0:
+        if predicted < max(SMALLEST_RISE, problem.enough) and scale == 1.0:
             break
     return point
 
@@ -79,7 +80,7 @@ def equalise(problem: Problem, point: Point, steps: int = 60) -> Point:
     for _ in range(steps):
         residual = problem.residual(point)
         LOG.info("evening out the gains of %d atoms: %.0e nats", len(point.u), residual)
-        if residual < SMALLEST_RESIDUAL:
+        if residual < max(SMALLEST_RESIDUAL, problem.enough):
             break
         damping = max(damping / 100, 1e-14)
         trial = _damped(problem, point, damping)
