@@ -58,7 +58,10 @@ def has_records(cell: Path) -> bool:
 
 
 def kill_owner_of(cell: Path, sweep: subprocess.Popen[str]) -> None:
-    os.kill(owner_of(cell, sweep), signal.SIGKILL)
+    """And wait until the system has taken its lock: on a busy machine that takes a while."""
+    owner = owner_of(cell, sweep)
+    os.kill(owner, signal.SIGKILL)
+    wait_until(lambda: f"process {owner} on" not in str(holder(cell)))
 
 
 def wait_until(true: Callable[[], bool], seconds: float = 300) -> None:
