@@ -45,7 +45,8 @@ def owner_of(cell: Path, sweep: subprocess.Popen[str]) -> int:
 
     def trains() -> bool:
         assert sweep.poll() is None, sweep.communicate()[1]
-        owner[:] = [who] if (who := holder(cell)) is not None and has_records(cell) else []
+        who = str(holder(cell))  # for a moment a lock has no name in it yet
+        owner[:] = [who] if who.startswith("process ") and has_records(cell) else []
         return bool(owner)
 
     wait_until(trains)
