@@ -45,7 +45,8 @@ def owner_of(cell: Path, sweep: subprocess.Popen[str]) -> int:
 
     def trains() -> bool:
         assert sweep.poll() is None, sweep.communicate()[1]
-        owner[:] = [who] if (who := holder(cell)) is not None and has_records(cell) else []
+        who = str(holder(cell))  # for a moment a lock has no name in it yet
+        owner[:] = [who] if who.startswith("process ") and has_records(cell) else []
         return bool(owner)
 
     wait_until(trains)
@@ -58,7 +59,10 @@ def has_records(cell: Path) -> bool:
 
 
 def kill_owner_of(cell: Path, sweep: subprocess.Popen[str]) -> None:
-    os.kill(owner_of(cell, sweep), signal.SIGKILL)
+    """And wait until the system has taken its lock: on a busy machine that takes a while."""
+    owner = owner_of(cell, sweep)
+    os.kill(owner, signal.SIGKILL)
+    wait_until(lambda: f"process {owner} on" not in str(holder(cell)))
 
 
 def wait_until(true: Callable[[], bool], seconds: float = 300) -> None:

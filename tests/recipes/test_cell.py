@@ -2,7 +2,6 @@
 
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,21 +13,23 @@ from tests.training.interruption import assert_same_run
 
 
 def test_the_printed_commands_make_the_same_folders_as_the_sweep(tmp_path: Path) -> None:
-    choice = ["--seeds", "0", "--set", "steps=3", "unlabelled_batch=8,16", "method.tau=1/3"]
+    """And one that fails is seen from elsewhere, with its reason."""
+    choice = ["--seeds", "0", "--set", "steps=3", "unlabelled_batch=8,100000", "method.tau=1/3"]
     done = refprior("sweep", "digits_ssl", *choice, "--out", "it's one", "--commands", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert len(lines) == 2
     assert [state.kind for state in status(tmp_path / "it's one")] == ["waiting", "waiting"]
-    for line in lines:
+    ended = []
+    for line in done.stdout.splitlines():
         assert line.startswith("refprior train digits_ssl --seed 0 --set steps=3 unlabelled_batch=")
         ours = line.replace("refprior", shlex.join(COMMAND), 1)
-        subprocess.run(ours, shell=True, cwd=tmp_path, env=environment(), check=True, capture_output=True)
-    assert [state.kind for state in status(tmp_path / "it's one")] == ["done", "done"]
-    settings = {"steps": "3", "unlabelled_batch": "8,16", "method.tau": "1/3"}
-    for outcome in sweep("digits_ssl", tmp_path / "two", settings=settings, seeds=[0]):
-        assert outcome.problem is None
-        assert_same_run(tmp_path / "it's one" / outcome.cell.name, tmp_path / "two" / outcome.cell.name)
+        ended.append(subprocess.run(ours, shell=True, cwd=tmp_path, env=environment(), capture_output=True, text=True))
+    assert [command.returncode for command in ended] == [0, 2]
+    good, bad = status(tmp_path / "it's one")
+    assert (good.kind, bad.kind, f"refprior: {bad.said}\n") == ("done", "failed", ended[1].stderr)
+    settings = {"steps": "3", "unlabelled_batch": "8", "method.tau": "1/3"}
+    (outcome,) = sweep("digits_ssl", tmp_path / "two", settings=settings, seeds=[0])
+    assert outcome.problem is None
+    assert_same_run(tmp_path / "it's one" / outcome.cell.name, tmp_path / "two" / outcome.cell.name)
 
 
 def test_a_command_says_everything_and_is_quoted() -> None:
@@ -40,14 +41,3 @@ def test_a_command_says_everything_and_is_quoted() -> None:
     ]
     with pytest.raises(ValueError, match="digits_ssl is a function: a command line needs a recipe's name"):
         command(Cell(digits_ssl, {}, 0), Plan(Path("out")))
-
-
-def test_a_failed_command_of_a_sweep_is_seen_from_elsewhere(tmp_path: Path) -> None:
-    choice = ["--seeds", "0", "--set", "unlabelled_batch=100000"]
-    done = refprior("sweep", "digits_ssl", *choice, "--out", "s", "--commands", cwd=tmp_path)
-    (line,) = done.stdout.splitlines()
-    ours = shlex.split(line.replace("refprior", shlex.join([sys.executable, "-m", "refprior"]), 1))
-    failed = subprocess.run(ours, cwd=tmp_path, env=environment(), capture_output=True, text=True)
-    assert failed.returncode == 2
-    (state,) = status(tmp_path / "s")
-    assert (state.kind, f"refprior: {state.said}\n") == ("failed", failed.stderr)

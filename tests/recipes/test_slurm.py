@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def answers() -> bool:
 
 
 @pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def slurm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A SLURM that answers: one that runs, or one of our own."""
     if answers():
         yield
@@ -32,14 +33,13 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         taken = probe.connect_ex(("127.0.0.1", _PORT)) == 0
     if not STARTER.exists() or shutil.which("slurmctld") is None or os.geteuid() != 0 or taken:
         pytest.skip("no SLURM here")
-    folder = tmp_path / "cluster"
-    for place in folder.parents:  # munge wants to be alone
-        if place.owner() == "root" and place != Path("/tmp") and place.is_relative_to("/tmp"):
-            place.chmod(0o755)
+    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
+    folder.chmod(0o755)  # munge is another user
     subprocess.run([str(STARTER), str(folder)], check=True, capture_output=True, timeout=120)
     monkeypatch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
     yield
     subprocess.run([str(STARTER), str(folder), "stop"], check=True, capture_output=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.mark.usefixtures("slurm")

@@ -47,11 +47,12 @@ def log_to(folder: Path | str, *kinds: str) -> Iterator[Callable[[Record], None]
     the variables of Weights & Biases say. A run that goes on continues its curves. If a log fails in the middle, say so
     and train on.
 
+    >>> from pathlib import Path
     >>> import refprior as rp
     >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 20})
     >>> with rp.training.log_to("runs/logged", "csv") as watch:
     ...     run = rp.train(recipe, "runs/logged", watch=watch)
-    >>> open("runs/logged/metrics.csv").readline().split(",")[:3]
+    >>> Path("runs/logged/metrics.csv").read_text().split(",")[:3]
     ['step', 'learning_rate', 'loss']
     """
     for kind in kinds:
