@@ -55,17 +55,24 @@ class Curve(Channel):
     exact: Channel | None = None  # the same rows without interpolation: what the certificate compares with
 
     @classmethod
-    def through(cls, axis: Slice, rows: RowsAt, tolerance: float, *, exact: Channel | None = None) -> Curve:
-        """Follow the rows to a `tolerance` in nats of gain: halve every panel that misses it."""
+    def through(
+        cls, axis: Slice, rows: RowsAt, tolerance: float, *, exact: Channel | None = None, looks: int = 0
+    ) -> Curve:
+        """Follow the rows to a `tolerance` in nats of gain: halve every panel that misses it.
+
+        `looks` is a number of further places, even in the coordinate, at which all panels are compared with the rows.
+        """
         edges = axis.axis_points(0, 1 + max(1, math.ceil(float(axis.axis_lengths()[0]) / PANEL)))[:, None]
         edges = (axis.parameter(edges) if axis.measured else edges)[:, 0]
         curve = cls.of(axis, rows, [_Panel.through(rows, a, b) for a, b in itertools.pairwise(edges)], exact)
-        while np.any(wanting := curve.errors > tolerance):
-            finer = curve.halved(wanting)
+        places = np.linspace(edges[0], edges[-1], looks)
+        seen = rows(places) if looks else np.empty((0, len(axis.outcomes)))
+        while True:
+            curve = curve.compared(places, seen)
+            finer = curve.halved(curve.errors > tolerance)
             if finer is curve:
-                break
+                return curve
             curve = finer
-        return curve
 
     @classmethod
     def of(cls, axis: Slice, rows: RowsAt, panels: list[_Panel], exact: Channel | None) -> Curve:
@@ -88,6 +95,17 @@ class Curve(Channel):
     def errors(self) -> Array:
         """What the polynomial of each panel misses, in nats of gain: (P,)."""
         return np.array([panel.error for panel in self.panels])
+
+    def compared(self, places: Array, seen: Array) -> Curve:
+        """The same curve, the errors of its panels raised to what they miss at these places: (N,), (N, Z)."""
+        if not len(places):
+            return self
+        missed = _nats(np.exp(self.log_likelihood(places[:, None])), seen)
+        panel = np.clip(np.searchsorted(self.edges, places, side="right") - 1, 0, len(self.panels) - 1)
+        worst = np.zeros(len(self.panels))
+        np.maximum.at(worst, panel, missed)
+        pairs = zip(self.panels, worst, strict=True)
+        return Curve.of(self.axis, self.at, [replace(p, error=max(p.error, float(e))) for p, e in pairs], self.exact)
 
     def halved(self, chosen: Mask) -> Curve:
         """The same curve with panels halved (P,), unless that would not help; the curve itself if none was."""
@@ -152,6 +170,10 @@ class Curve(Channel):
 
     def known_lengths(self) -> Array:
         return np.array([self.length])
+
+    @property
+    def resolved(self) -> bool:
+        return self.axis.resolved
 
     @property
     def measured(self) -> bool:

@@ -157,7 +157,7 @@ def best_design(
     >>> from refprior.exact import Coin, best_design
     >>> found = best_design(Coin, (1, 50), cost=lambda n: 2.0 + n, budget=12.5)
     >>> found.place, round(found.information, 6)
-    ((10.0,), 1.232457)
+    ((10,), 1.232457)
     """
     box, whole = _box(bounds)
     whole_number("points", points, at_least=2)

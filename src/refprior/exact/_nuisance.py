@@ -30,6 +30,7 @@ from refprior.exact._solver import continued, solve
 
 SHARE = 0.02  # of the tolerance, which the polynomials may miss
 COARSE = 1e-4  # nats that they may miss before it is known where that matters
+LOOKS = 513  # places of a nuisance at which the polynomials of a sampled model are compared with it
 PANEL_POINTS = 17  # of each panel, at which the gain is looked at for that
 
 
@@ -37,14 +38,12 @@ PANEL_POINTS = 17  # of each panel, at which the gain is looked at for that
 class NuisancePrior:
     """A prior of a parameter of interest and of the others given it, with the evidence of both stages.
 
-    >>> from scipy import stats
-    >>> from refprior.exact import Channel, reference_prior
-    >>> normal = Channel.from_scipy(lambda mean, scale: stats.norm(mean, scale), bounds=[(-3, 3), (0.8, 1.6)])
-    >>> prior = reference_prior(normal, interest=0, tolerance=1e-6)  # the scale is a nuisance
-    >>> prior.evidence, prior.interest.atoms.round(3).tolist()
-    ('certified', [-3.0, 0.0, 3.0])
-    >>> prior.nuisance[0].atoms.round(3).tolist()  # of the scale, given the first atom
-    [0.8, 1.6]
+    >>> from refprior.exact import TwoCoins, reference_prior
+    >>> prior = reference_prior(TwoCoins(2), interest=0, tolerance=1e-6)  # the second coin is a nuisance
+    >>> prior.evidence, prior.interest.atoms.round(4).tolist()
+    ('certified', [0.0, 0.5, 1.0])
+    >>> prior.nuisance[0].atoms.round(4).tolist()  # of the second, given the first atom of the first
+    [0.0, 0.5, 1.0]
     """
 
     channel: Channel
@@ -201,7 +200,8 @@ class _Conditional:
                 self.nuisance_places[key] = to_axis(own, x[:, None])
             return np.exp(own.log_likelihood(self.nuisance_places[key]))
 
-        return Curve.through(own, rows, SHARE * self.tolerance)
+        looks = LOOKS if own.measured else 0  # narrow structure may exist at this place of the other parameter only
+        return Curve.through(own, rows, SHARE * self.tolerance, looks=looks)
 
     def outputs(self, places: Array) -> Array:
         """p(z | θ): (K, 1) -> (K, Z)."""

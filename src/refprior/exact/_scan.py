@@ -44,7 +44,7 @@ class Fork:
 
     >>> from refprior.exact import Gaussian, scan
     >>> [str(fork) for fork in scan(Gaussian, [1.5, 2.0]).forks]
-    ['1.665925: an atom appears at 0.0000, 2 to 3 atoms']
+    ['1.665926: an atom appears at 0.0000, 2 to 3 atoms']
     """
 
     low: float  # the fork lies between low
@@ -62,7 +62,8 @@ class Fork:
     def __str__(self) -> str:
         if self.place is None:
             return f"between {self.low:g} and {self.high:g}: {self.before} to {self.after} atoms"
-        return f"{self.value:.6f}: an atom {self.kind} at {self.place:.4f}, {self.before} to {self.after} atoms"
+        place = round(self.place, 4) + 0.0  # never -0.0000
+        return f"{self.value:.6f}: an atom {self.kind} at {place:.4f}, {self.before} to {self.after} atoms"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -129,7 +130,7 @@ def scan(model: Model, values: Sequence[float], *, setting: str = "setting", tol
 
     >>> from refprior.exact import Poisson, scan
     >>> print(scan(Poisson, [3.0, 4.0]).forks[0])
-    3.367940: an atom appears at 1.2266, 2 to 3 atoms
+    3.367940: an atom appears at 1.2928, 2 to 3 atoms
     """
     numbers = [number("a value", value) for value in values]
     if len(numbers) < 2 or sorted(set(numbers)) != numbers:
