@@ -29,7 +29,7 @@ from refprior._checks import whole_number
 from refprior._ranks import LostRankError
 from refprior._words import in_short
 
-__all__ = ["ALONE", "LostRankError", "Mesh", "joined"]
+__all__ = ["ALONE", "LostRankError", "Mesh", "joined", "plain"]
 
 TIMEOUT = "REFPRIOR_TIMEOUT"  # seconds after which a rank that does not answer is given up
 _PATIENCE = 300.0
@@ -118,6 +118,36 @@ class Mesh:
         else:
             found = found.movedim(1, axis + 1).flatten(axis + 1, axis + 2).flatten(0, 1)
         return found.mT if last else found
+
+    def divided(self, own: Tensor) -> Tensor:
+        """The particles of all ranks as one tensor of which each has its own: sums over them are exchanged, and nothing
+        else. (K / P, ...) -> (K, ...)."""
+        from torch.distributed.tensor import DTensor, Shard  # here: it takes long to import, and few runs need it
+
+        return DTensor.from_local(own, self._particle_axis, [Shard(0)], run_check=False)
+
+    def dealt(self, whole: Tensor) -> Tensor:
+        """The same of what all ranks have: (K, ...) -> (K, ...)."""
+        from torch.distributed.tensor import DTensor, Replicate, Shard
+
+        same = DTensor.from_local(whole, self._particle_axis, [Replicate()], run_check=False)
+        return same.redistribute(placements=[Shard(0)])
+
+    @contextmanager
+    def dividing(self, divided: bool) -> Iterator[None]:
+        """Tensors that ranks divide may meet ordinary ones inside, which all ranks have alike."""
+        if not divided:
+            yield
+            return
+        from torch.distributed.tensor.experimental import implicit_replication
+
+        with implicit_replication():
+            yield
+
+    @property
+    def _particle_axis(self) -> DeviceMesh:
+        assert self.axes is not None
+        return self.axes["particle"]
 
     def of_first(self, value: Tensor) -> Tensor:
         """What the first rank has in the place of this."""
@@ -270,6 +300,11 @@ class Mesh:
 
 
 ALONE = Mesh()
+
+
+def plain(value: Tensor) -> Tensor:
+    """An ordinary tensor; of one that ranks divide, all of it."""
+    return value.full_tensor() if hasattr(value, "full_tensor") else value
 
 
 class _Whole(torch.autograd.Function):

@@ -73,7 +73,10 @@ def mixture(log_p: Tensor, log_prior: Tensor) -> Tensor:
     tensor([0.6000, 0.4000])
     """
     log_p = finite(log_p)
-    return (log_p + _each(finite(log_prior), log_p)).logsumexp(0)
+    terms = log_p + _each(finite(log_prior), log_p)
+    # Spelled out: of particles that ranks share out, the largest and the sum are all that needs to be exchanged.
+    largest = terms.detach().amax(0)
+    return (terms - largest).exp().sum(0).log() + largest
 
 
 def joint(log_p: Tensor) -> Tensor:

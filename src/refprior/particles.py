@@ -32,6 +32,7 @@ __all__ = ["Execution", "NotLogitsError", "Particles", "convolves", "output_laye
 
 log = logging.getLogger("refprior")
 
+LARGE = 3000  # particles from which on ranks divide the loss too
 Execution = Literal["auto", "vectorised", "loop"]
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _ELEMENTWISE = (nn.Hardtanh, nn.Tanh, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Identity)
@@ -77,6 +78,7 @@ class Particles(nn.Module):
             networks = _make(make, count, mesh.block(count))
         self.count = count
         self.mesh = mesh
+        self._divided = False
         self.network = _stack(networks)
         if mesh.data > 1 and normalises_batches(self.network):
             synchronise(self.network, mesh)
@@ -89,6 +91,11 @@ class Particles(nn.Module):
     def log_prior(self) -> Tensor:
         """log π(w_k): (K,)."""
         return self.prior_logits.log_softmax(0)
+
+    def log_prior_of(self, log_p: Tensor) -> Tensor:
+        """log π(w_k) without gradient, divided as the predictions are: (K,)."""
+        log_prior = self.log_prior.detach()
+        return self.mesh.dealt(log_prior) if hasattr(log_p, "full_tensor") else log_prior
 
     def forward(self, x: Tensor) -> Tensor:
         """log p(y | x, w_k) of every particle: (B, ...) -> (K, B, C)."""
@@ -120,6 +127,8 @@ class Particles(nn.Module):
 
     def _whole(self, logits: Tensor, rows: int) -> Tensor:
         """log p of all particles and inputs, from the logits of this rank's: (K / P, b, C) -> (K, B, C)."""
+        if self._divided:
+            return self.mesh.divided(self._log_p(logits))
         return self.mesh.whole(self._log_p(logits), rows, last=True)
 
     @staticmethod
@@ -165,6 +174,22 @@ class Particles(nn.Module):
             )
         self._untried.discard(network.training)
         return outputs
+
+    @contextmanager
+    def dividing(self, divided: bool = True) -> Iterator[None]:
+        """What is predicted inside stays with the ranks that have the particles, as one tensor that they divide; they
+        exchange sums over particles."""
+        before, self._divided = self._divided, divided and self.divides
+        try:
+            with self.mesh.dividing(self._divided):
+                yield
+        finally:
+            self._divided = before
+
+    @property
+    def divides(self) -> bool:
+        """Whether that is worth it: what so many particles predict is more than sums of it are."""
+        return self.count >= LARGE and self.mesh.particle > 1 and self.mesh.data == 1
 
     def shared_out(self, mesh: Mesh) -> "Particles":
         """Those of this rank, of particles that are all here."""

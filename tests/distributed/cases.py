@@ -11,14 +11,17 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor.debug import CommDebugMode
 
 import refprior as rp
 from refprior import _mesh
+from refprior import particles as particles_module
 from refprior._mesh import ALONE, Mesh
 from refprior.data import Task
 from refprior.methods import (
     Batch,
     Dash,
+    FixMatch,
     InformationOnly,
     LabelledSource,
     Loss,
@@ -33,6 +36,7 @@ from refprior.methods import (
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.recipes._sweep import few_label_methods
 from refprior.training import Recipe
+from refprior.training._evaluate import evaluate_all
 from refprior.training._loop import State, begin, differentiate, draw, update
 from tests.training.recipes import CPU, colours, learning_view, perceptron, transferring
 
@@ -119,6 +123,8 @@ class Trace:
     state: dict[str, Tensor]
     memory: dict[str, Tensor]
     prior: list[Tensor | None]
+    score: float = 0.0  # negative log-likelihood after the last step
+    divides: bool = False
 
 
 def trace(recipe: Recipe, task: Task, mesh: Mesh) -> Trace:
@@ -140,6 +146,10 @@ def trace(recipe: Recipe, task: Task, mesh: Mesh) -> Trace:
         state.step += 1
     found.state = dict(state.particles.network.state_dict())
     found.memory = dict(state.memory)
+    single = deepcopy(state.teacher).float()
+    part = evaluate_all(recipe, task, state.normaliser, raw=single, ema=single).test
+    found.score = 0.0 if part is None else part.ema.negative_log_likelihood + part.ema.information
+    found.divides = recipe.method.needs.divides and state.particles.divides
     return found
 
 
@@ -175,6 +185,45 @@ def gradient_case(alone: Trace, shared: Trace, mesh: Mesh) -> float:
         if slope is not None and other_slope is not None:
             far.append(distance(slope, other_slope))
     return max(far)
+
+
+DIVIDED: dict[str, Callable[[], Method]] = {
+    "InformationOnly": InformationOnly,
+    "OrderOne": partial(InformationOnly, order=1),
+    "ReferencePrior": ReferencePrior,
+    "TrainedPrior": partial(ReferencePrior, trainable_prior=True),
+    "Balanced": partial(ReferencePrior, class_prior=(0.3, 0.7), balance=0.1),
+    "FixMatch": FixMatch,
+}
+
+
+def run_divided(world: int, rank: int) -> dict[str, Any]:
+    """How far steps and scores are from those of one process where the loss is divided, as that of thousands is."""
+    mesh, large, found = mesh_of(world, rank, world), particles_module.LARGE, {}
+    for name, make in DIVIDED.items():
+        recipe = replace(recipe_of("InformationOnly", "MLP"), method=make())
+        task = recipe.read_task()
+        alone = trace(recipe, task, ALONE)
+        try:
+            particles_module.LARGE = 4
+            shared = trace(recipe, task, mesh)
+            assert shared.divides
+        finally:
+            particles_module.LARGE = large
+        found[f"divided {name}"] = [gradient_case(alone, shared, mesh), abs(alone.score - shared.score)]
+    return {**found, "sent": sent(mesh)}
+
+
+def sent(mesh: Mesh) -> dict[str, Any]:
+    """What ranks exchange for the loss of 3,000 particles, by kind and shape: sums over labelings, no predictions."""
+    recipe = replace(recipe_of("InformationOnly", "MLP"), particles=3000)
+    task = recipe.read_task()
+    state = begin(recipe, task, CPU, mesh=mesh)
+    batch, before = draw(recipe, task, state), mesh.traffic.received
+    with CommDebugMode() as seen:
+        differentiate(recipe, task, batch, state)
+    kinds = {str(kind).rpartition(".")[2]: count for kind, count in seen.get_comm_counts().items()}
+    return {"kinds": kinds, "gathered": mesh.traffic.received - before}
 
 
 def mesh_of(world: int, rank: int, particle: int) -> Mesh:

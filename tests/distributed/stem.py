@@ -1,7 +1,7 @@
 """A process that imports torch once and then forks: one rank, four, two, one again and eight, each a real process.
 
-python -m tests.distributed.stem FOLDER. Every rank works in FOLDER/NAME, and writes what it found as rank-N.json and what
-it said as rank-N.txt.
+python -m tests.distributed.stem FOLDER. Every rank works in FOLDER/NAME, and writes what it found as rank-N.json and
+what it said as rank-N.txt.
 """
 
 import json
@@ -23,7 +23,7 @@ Function = Callable[[int, int], dict[str, Any]]
 PLAN: list[tuple[str, int, list[Function]]] = [
     ("one", 1, [cases.remember, runs.alone]),
     ("four", 4, [cases.run_gradients, runs.run_all]),
-    ("two", 2, [cases.run_gradients, runs.run_all, runs.faults]),
+    ("two", 2, [cases.run_gradients, cases.run_divided, runs.run_all, runs.faults]),
     ("one more", 1, [runs.going_on_alone]),
     ("eight", 8, [runs.only_going_on]),
 ]

@@ -73,7 +73,7 @@ def test_a_rank_that_does_not_answer_ends_the_run_within_the_timeout(tmp_path: P
     finally:
         for process in processes:
             process.kill()
-            process.wait()
+            process.communicate()
     assert processes[0].returncode == 1
     assert "refprior: rank 0 lost another rank, which ended or did not answer in time" in said
     assert "the same command goes on from the last checkpoint" in said

@@ -25,7 +25,7 @@ class FixMatch:
 
     threshold: float = 0.95
     weight: float = 1.0  # of the unlabelled images
-    needs: ClassVar[Needs] = Needs(views=("weak", "strong"))
+    needs: ClassVar[Needs] = Needs(views=("weak", "strong"), divides=True)
 
     def __post_init__(self) -> None:
         number("threshold", self.threshold, above=0, at_most=1)

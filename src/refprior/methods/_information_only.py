@@ -30,7 +30,7 @@ class InformationOnly:
 
     @property
     def needs(self) -> Needs:
-        return Needs(labels=False, views=("weak",), tuple_size=self.order, enumerates=self.order)
+        return Needs(labels=False, views=("weak",), tuple_size=self.order, enumerates=self.order, divides=True)
 
     def __call__(self, step: Step) -> Loss:
         (log_p,) = step.predict(step.batch.views["weak"])

@@ -131,7 +131,13 @@ class ReferencePrior:
     def needs(self) -> Needs:
         enumerates = self.order if self.samples is None else 0
         classes = 0 if self.class_prior is None else len(self.class_prior)
-        return Needs(views=("weak", "strong"), tuple_size=self.order, enumerates=enumerates, classes=classes)
+        return Needs(
+            views=("weak", "strong"),
+            tuple_size=self.order,
+            enumerates=enumerates,
+            classes=classes,
+            divides=self.samples is None,
+        )
 
     def __call__(self, step: Step) -> Loss:
         labelled, strong, weak = self.predict(step, step.batch.labelled)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from refprior._checks import one_of
+from refprior._mesh import plain
 from refprior.information import average as prior_average
 from refprior.information import entropy, finite, log_likelihood, mixture
 
@@ -241,14 +242,14 @@ def scores(log_p: Tensor, y: Tensor, log_posterior: Tensor, average: Average = "
     >>> round(rp.posterior.scores(log_p, torch.tensor([0]), torch.tensor([0.5, 0.5]).log()).brier, 3)
     0.08
     """
-    ensemble = predictive(log_p, log_posterior, average)
+    ensemble = plain(predictive(log_p, log_posterior, average))
     bins = reliability(ensemble, y)
     return Scores(
         accuracy=accuracy(ensemble, y).mean().item(),
-        particles=tuple(accuracy(log_p, y).mean(-1).tolist()),
+        particles=tuple(plain(accuracy(log_p, y).mean(-1)).tolist()),
         negative_log_likelihood=negative_log_likelihood(ensemble, y).mean().item(),
         brier=brier_score(ensemble, y).mean().item(),
         calibration_error=expected_calibration_error(ensemble, y).item(),
-        information=uncertainty(log_p, log_posterior).between.mean().item(),
+        information=plain(uncertainty(log_p, log_posterior).between.mean()).item(),
         reliability=Bins(*(tuple(values.tolist()) for values in bins)),
     )

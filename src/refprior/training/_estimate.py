@@ -36,6 +36,7 @@ class Estimate:
     data_ranks: int = 1  # ranks that divide the inputs
     exchange_seconds: float = 0.0  # of a step: exchanging with other ranks and waiting for them
     exchange_bytes: float = 0.0  # of a step, received by all ranks together
+    divides: bool = False  # the loss is divided too, whose sums are not in the two numbers above
 
     @property
     def total_seconds(self) -> float:
@@ -84,4 +85,5 @@ def estimate(
         data_ranks=mesh.data,
         exchange_seconds=seconds,
         exchange_bytes=received,
+        divides=recipe.method.needs.divides and state.particles.divides,
     )

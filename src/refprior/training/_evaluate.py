@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from refprior._mesh import plain
 from refprior.data import Examples, Normaliser, Task
 from refprior.methods import split_heads
 from refprior.particles import Particles
@@ -54,8 +55,9 @@ def evaluate_all(
 
 
 def _scores(particles: Particles, normaliser: Normaliser, task: Task, part: Examples) -> Scores:
-    log_p = log_probabilities(particles, normaliser, part.images, len(task.classes))
-    return scores(log_p, part.labels, particles.log_prior.detach())
+    with particles.dividing():
+        log_p = log_probabilities(particles, normaliser, part.images, len(task.classes))
+        return scores(log_p, part.labels, particles.log_prior_of(log_p))
 
 
 def output_confusion(particles: Particles, normaliser: Normaliser, task: Task) -> Tensor | None:
@@ -63,8 +65,10 @@ def output_confusion(particles: Particles, normaliser: Normaliser, task: Task) -
     part = task.validation if task.test is None else task.test
     if part is None:
         return None
-    log_p = log_probabilities(particles, normaliser, part.images, len(task.classes))
-    return confusion(predictive(log_p, particles.log_prior.detach()), part.labels)
+    with particles.dividing():
+        log_p = log_probabilities(particles, normaliser, part.images, len(task.classes))
+        ensemble = plain(predictive(log_p, particles.log_prior_of(log_p)))
+    return confusion(ensemble, part.labels)
 
 
 def evaluate_consensus(

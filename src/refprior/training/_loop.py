@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from refprior._batch_norm import normalises_batches
-from refprior._mesh import ALONE, Mesh
+from refprior._mesh import ALONE, Mesh, plain
 from refprior.data import Normaliser, Task
 from refprior.data._stream import Stream
 from refprior.methods import Batch, Loss, Step
@@ -109,8 +109,9 @@ def draw(recipe: Recipe, task: Task, state: State, normalise: Normalise | None =
     """The next batch. normalise: of inputs that are not as they are stored (`prepared`)."""
 
     def predict(images: Tensor) -> Tensor:
-        log_p = log_probabilities(state.teacher, state.normaliser, images, len(task.classes))
-        return predictive(log_p, state.teacher.log_prior)
+        with state.teacher.dividing():
+            log_p = log_probabilities(state.teacher, state.normaliser, images, len(task.classes))
+            return plain(predictive(log_p, state.teacher.log_prior_of(log_p)))
 
     return state.sampler.draw(recipe, task, normalise or state.normaliser, predict)
 
@@ -118,11 +119,13 @@ def draw(recipe: Recipe, task: Task, state: State, normalise: Normalise | None =
 def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Loss:
     """The method's loss on a batch; the gradient is left in the particles, each at the scale of equal weights."""
     state.particles.train(recipe.head != "probe")  # the features under a probe stay as they are
+    divided = recipe.method.needs.divides and state.particles.divides
+    log_prior = state.particles.log_prior
     step = Step(
         batch=batch,
         student=state.particles,
         teacher=state.teacher,
-        log_prior=state.particles.log_prior,
+        log_prior=state.particles.mesh.dealt(log_prior) if divided else log_prior,
         features=state.particles.features,
         parameters=state.particles.parameters_of_all(),
         number=state.step,
@@ -138,14 +141,16 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
         ema=recipe.ema,
     )
     half = recipe.precision == "bfloat16"
-    with torch.autocast(state.particles.prior_logits.device.type, torch.bfloat16) if half else nullcontext():
-        loss = recipe.method(step)
-    check_result(recipe.method, loss, state.memory)
-    state.optimiser.zero_grad(set_to_none=True)
-    torch.autograd.backward(loss.total)
+    with state.particles.dividing(divided), state.teacher.dividing(divided):
+        with torch.autocast(state.particles.prior_logits.device.type, torch.bfloat16) if half else nullcontext():
+            loss = recipe.method(step)
+        check_result(recipe.method, loss, state.memory)
+        loss = Loss(plain(loss.total), {name: plain(term) for name, term in loss.terms.items()}, loss.weights)
+        state.optimiser.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss.total)
     state.particles.sum_gradients()
     if recipe.optimiser.sees_scale:
-        equalise(state.particles, step.log_prior.detach().exp() if loss.weights is None else loss.weights)
+        equalise(state.particles, log_prior.detach().exp() if loss.weights is None else loss.weights)
     return Loss(loss.total.detach(), loss.terms)
 
 

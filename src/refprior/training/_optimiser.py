@@ -92,8 +92,8 @@ class Optimiser:
 def _is_fused(parameter: Tensor) -> bool:
     """Whether one pass over memory updates a parameter: where torch has it, and where a particle fills whole vectors.
 
-    What is left over at the end of a tensor is rounded otherwise, and where it ends depends on how many particles a rank
-    has: each would be another by the last bit.
+    What is left over at the end of a tensor is rounded otherwise, and where it ends depends on how many particles a
+    rank has: they would differ in their last bits.
     """
     whole = parameter.dim() > 1 and parameter[0].numel() % _LANES == 0
     return whole and parameter.device.type in ("cpu", "cuda", "mps")
