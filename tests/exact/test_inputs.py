@@ -143,7 +143,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         "log_likelihood returned shape (5, 3), expected (5, 2)",
     ),
     "NaN rows": (lambda: reference_prior(NotANumber()), "NotANumber.log_likelihood is NaN or +inf"),
-    "flat bounds": (lambda: reference_prior(FlatBounds()), "FlatBounds.bounds must be an array of shape (1, 2)"),
+    "flat bounds": (lambda: reference_prior(FlatBounds()), "FlatBounds.bounds must be an array of shape (d, 2)"),
     "a channel without outcomes": (lambda: reference_prior(NoOutcomes()), "NoOutcomes.outcomes must be an array"),
     "shapes of derivatives": (lambda: Rows.from_derivatives(*[np.zeros(3)] * 3), "(K, Z), (K, d, Z) and (K, d, d, Z)"),
     "stages of nothing": (lambda: two_stage_prior(None, m=1, n=1), "channel_of_n must be a function"),  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,16 @@ def as_numbers(name: str, value: Any) -> Array:
     except (TypeError, ValueError):
         text = " ".join(repr(value).split())
         raise ValueError(f"{name} must be numbers in an array, got {text[:60]}") from None
+
+
+def scattered(bounds: Array, count: int) -> Array:
+    """Points of a box (d, 2) of many axes, evenly spread, half of them drawn to faces, edges and corners: (M, d)."""
+    from scipy.stats import qmc  # slow to import, and only many parameters need it
+
+    with warnings.catch_warnings(action="ignore"):  # any number of points will do
+        x = qmc.Sobol(len(bounds), rng=0).random(count)
+    x[::2] = np.clip(1.6 * x[::2] - 0.3, 0, 1)
+    return np.unique(bounds[:, 0] + x * np.ptp(bounds, axis=1), axis=0)
 
 
 def in_slices(function: Callable[[Array], Array], points: Array, outcomes: int, *, least: int = 64) -> Array:

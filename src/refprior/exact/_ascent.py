@@ -27,6 +27,7 @@ SMALLEST_RESIDUAL = 2e-15  # at which nothing is left to even out
 MIRRORINGS = 8  # attempts to make the prior of a symmetric model symmetric
 LARGEST_DAMPING = 1e-1  # at which a step no longer does anything
 SNAP_DISTANCE = 0.1  # of the trust radius: an atom this close to a bound that it moves to lands on it
+IDLE = 1e-14  # of the largest curvature: a variable with less stays where it is
 DAMPING = 1e-14  # relative, multiplied by a hundred until the system is positive definite
 
 
@@ -37,6 +38,18 @@ class Problem(NamedTuple):
     bounds: Array
     trust: Array
     enough: float = 0.0  # nats: a rise or a residual below this is not worth a step
+    own_units: bool = False  # whether each atom may move half a standard deviation of its own, if that is longer
+
+    def longest_steps(self, point: Point) -> Array:
+        """The longest step of each atom along each axis: near a pole, an angle hardly matters: (d,) or (K, d)."""
+        if not self.own_units:
+            return self.trust
+        lengths = []
+        for first in point.table.first[0]:
+            p = point.table.p[0]
+            squares = np.divide(first * first, p, out=np.zeros_like(p), where=p > 0).sum(axis=1)
+            lengths.append(0.5 / np.sqrt(np.maximum(squares, 1e-300)))
+        return np.clip(np.stack(lengths, axis=1), self.trust, np.ptp(self.bounds, axis=1))
 
     def evaluate(self, u: Array, weights: Array) -> Point:
         """The point at these atoms, clipped to the bounds, and weights, normalised."""
@@ -61,7 +74,7 @@ def ascend(problem: Problem, u: Array, weights: Array, steps: int = 150, patienc
         if np.any(dropped) and not np.all(dropped):
             point = problem.evaluate(point.u[~dropped], point.weights[~dropped])
             continue
-        scale = min(1.0, float(np.min(problem.trust / np.maximum(np.abs(step_u).max(axis=0), 1e-300))))
+        scale = min(1.0, float(np.min(problem.longest_steps(point) / np.maximum(np.abs(step_u), 1e-300))))
         better = _line_search(problem, point, scale * step_weights, scale * step_u)
         if better is None:
             break
@@ -104,7 +117,7 @@ def _damped(problem: Problem, point: Point, damping: float) -> Point | None:
     """The damped Newton step, unless it leaves the trust region or the simplex."""
     step_weights, step_u, _ = newton_step(point, problem.bounds, damping)
     weights = point.weights + step_weights
-    if weights.min() <= 0 or np.any(np.abs(step_u) > problem.trust):
+    if weights.min() <= 0 or np.any(np.abs(step_u) > problem.longest_steps(point)):
         return None
     return problem.evaluate(point.u + step_u, weights)
 
@@ -182,7 +195,19 @@ def _solve(system: _System, right: Array, damping: float) -> Array:
                 return _solve_definite(matrix, float(more), right, system.ones)
             except LinAlgError:
                 continue
+    if not sparse.issparse(matrix) and np.any(_idle(matrix)):
+        held = matrix + np.diag(np.where(_idle(matrix), np.diag(matrix).max(), 0.0))
+        try:
+            return _solve_definite(held, damping + DAMPING, right, system.ones)
+        except LinAlgError:
+            pass
     return np.zeros_like(right) + system.ones[:, None]  # doubles resolve no direction any more: stay
+
+
+def _idle(matrix: Array) -> Array:
+    """Variables along which nothing changes, such as an angle at its pole: (V, V) -> (V,)."""
+    diagonal = np.diag(matrix)
+    return np.asarray(diagonal <= IDLE * diagonal.max())
 
 
 def _block_matrix(system: _System, diagonal: Array, cross: Array) -> Any:

@@ -23,12 +23,11 @@ from numpy.polynomial.chebyshev import chebvander
 from scipy.ndimage import label, maximum_filter, minimum_filter
 from scipy.optimize import minimize
 
-from refprior.exact._arrays import Array, Index, Mask
+from refprior.exact._arrays import Array, Index, Mask, scattered
 from refprior.exact._bound import stays_below
 from refprior.exact._channels import Channel
 from refprior.exact._objective import Objective, Table
 from refprior.exact._optimality import Point, evaluate, sensitivity
-from refprior.exact._search import scattered
 
 GRIDS = {1: (0.11, 201), 2: (0.22, 41), 3: (0.3, 25)}  # standard deviations between grid points, and how many at least
 NODES = {1: 9, 2: 9, 3: 5}  # Chebyshev nodes per axis within one cell: a polynomial of degree 8 errs by 1e-16 at 0.11
@@ -142,7 +141,7 @@ class Grid(NamedTuple):
     def of(cls, channel: Channel) -> Grid:
         """The grid of a channel, even in Fisher length; with more than three parameters, scattered points."""
         if channel.dimension > 3:
-            return cls(scattered(channel, SEARCHED), [], (), coarse=True)
+            return cls(scattered(channel.bounds, SEARCHED), [], (), coarse=True)
         spacing, least = GRIDS[channel.dimension]
         counts = [max(least, math.ceil(length / spacing) + 2) for length in channel.axis_lengths()]
         coarse = channel.dimension == 3 and math.prod(counts) > MOST_POINTS

@@ -376,11 +376,11 @@ class Channel(ABC):
     ) -> Channel:
         """Your own model with Gaussian noise: z_t = mean_t(w) + noise of standard deviation sigma_t.
 
-        `mean` takes w as (K,) for one pair of bounds, or as (K, d) for up to three pairs, and returns (K,) or (K, T),
-        for up to three observations T. `sigma` is a number or one per observation. `curvature` is an upper bound of
-        every |∂²mean_t/∂w_i∂w_j| on the box, a number or an array that broadcasts to (T, d, d): with it the gap is
-        proved by branch and bound. Without it twice the largest one on a grid is used, and the gap is certified, or,
-        for three parameters, searched.
+        `mean` takes w as (K,) for one pair of bounds, or as (K, d) for several, and returns (K,) or (K, T), for T
+        observations. `sigma` is a number or one per observation. `curvature` is an upper bound of every
+        |∂²mean_t/∂w_i∂w_j| on the box, a number or an array that broadcasts to (T, d, d): with it the gap is proved by
+        branch and bound for up to three parameters; without it the gap is certified. With more parameters it is
+        searched.
 
         >>> import numpy as np
         >>> from refprior.exact import Channel, reference_prior

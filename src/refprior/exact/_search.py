@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 from scipy.ndimage import maximum_filter
 
-from refprior.exact._arrays import Array, Index
+from refprior.exact._arrays import Array, Index, scattered
 from refprior.exact._channels import Channel
 from refprior.exact._objective import Objective, safe_log
 
@@ -29,7 +28,7 @@ class Grid(NamedTuple):
 def fisher_grid(channel: Channel, spacing: float, least: int = 9, most: int = MOST_GRID) -> Grid:
     """Points `spacing` standard deviations apart on each axis, or scattered if there are more than three axes."""
     if channel.dimension > 3:
-        return Grid(scattered(channel, min(most, SCATTERED)), ())
+        return Grid(scattered(channel.bounds, min(most, SCATTERED)), ())
     counts = [max(least, int(np.ceil(length / spacing)) + 1) for length in channel.axis_lengths()]
     if channel.dimension == 3 and math.prod(counts) > most:
         share = (most / math.prod(counts)) ** (1 / 3)
@@ -37,16 +36,6 @@ def fisher_grid(channel: Channel, spacing: float, least: int = 9, most: int = MO
     axes = [channel.axis_points(axis, count) for axis, count in enumerate(counts)]
     points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
     return Grid(points, tuple(len(axis) for axis in axes))
-
-
-def scattered(channel: Channel, count: int) -> Array:
-    """Points of a box of many axes: a low-discrepancy set, half of it drawn to faces, edges and corners: (M, d)."""
-    from scipy.stats import qmc  # slow to import, and only many parameters need it
-
-    with warnings.catch_warnings(action="ignore"):  # any number of points will do
-        x = qmc.Sobol(channel.dimension, rng=0).random(count)
-    x[::2] = np.clip(1.6 * x[::2] - 0.3, 0, 1)
-    return np.unique(channel.bounds[:, 0] + x * np.ptp(channel.bounds, axis=1), axis=0)
 
 
 def peaks(values: Array, shape: tuple[int, ...]) -> Index:

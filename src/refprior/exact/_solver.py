@@ -37,7 +37,7 @@ SEARCH_SPACING_3D = 0.6
 COARSE_TOLERANCE = {1: 1e-6, 2: 1e-6, 3: 1e-3}  # of a search on fewer outcomes, by the number of parameters
 ENOUGH = 1e-3  # of the tolerance: what an ascent of three parameters and more may leave
 FIRST_ROWS, MORE_ROWS = 300, 100  # of a table: in use at first, and those that join in one round
-CONTRACTIONS = 4  # of the first atoms of three parameters and more
+CONTRACTIONS, CONTRACTED = 12, 1.0  # of the first atoms of three parameters and more: rounds, standard deviations
 UNUSED_WEIGHT = 1e-8  # rows of a table with less weight are left out if that costs nothing
 ROUNDS = 25
 SAMPLED_PATIENCE = 25  # steps without a rise of J, where kinks and plateaus of a sampled likelihood stop Newton
@@ -309,13 +309,17 @@ def _start(objective: Objective, unit: Array, tolerance: float) -> Point:
 
 def _contracted(objective: Objective, u: Array, weights: Array, unit: Array) -> tuple[Array, Array]:
     """Fewer atoms: each climbs to its summit of the gain, summits that are close are one, and weights choose again."""
-    for _ in range(CONTRACTIONS):
+    for number in range(CONTRACTIONS):
+        before = len(u)
+        LOG.info("contraction %d: %d atoms", number, before)
         top, _ = climb(objective, u, search_logs(objective, u, weights), 2 * SEARCH_SPACING * unit)
         both = objective.channel.canonical(np.vstack([u, top]))
-        u, _ = merge_close(objective.channel, both, np.concatenate([0.1 * weights, weights]), MERGE_BEFORE_ASCENT[0])
+        u, _ = merge_close(objective.channel, both, np.concatenate([0.1 * weights, weights]), CONTRACTED)
         weights = optimal_weights(Table.of_values(objective, u), 1e-7)
         used = weights > 1e-3 * weights.max()
         u, weights = u[used], weights[used] / weights[used].sum()
+        if number >= 2 and len(u) > 0.95 * before:
+            break
     return u, weights
 
 
@@ -380,8 +384,9 @@ def _ascend(
     distance: float = MERGE_AFTER_ASCENT,
 ) -> Point:
     """Joint ascent, repeated if atoms came closer than `distance` on the way and were merged."""
-    enough = ENOUGH * tolerance if objective.channel.dimension > 2 else 0.0
-    problem = Problem(objective.table, objective.channel.bounds, 0.5 * unit, enough)
+    many = objective.channel.dimension > 2
+    enough = ENOUGH * tolerance if many else 0.0
+    problem = Problem(objective.table, objective.channel.bounds, 0.5 * unit, enough, own_units=many)
     patience = SAMPLED_PATIENCE if objective.channel.measured else 150
     patience = patience if objective.channel.dimension <= 2 else PATIENCE
     for _ in range(3):

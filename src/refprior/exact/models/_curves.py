@@ -25,10 +25,7 @@ def michaelis_menten(
     box = as_numbers("bounds", bounds)
     if box.shape != (2, 2) or not box[1, 0] > 0:
         raise ValueError(f"bounds must be pairs for V and K, with K above 0, got {np.asarray(bounds).tolist()}")
-    top, low = np.abs(box[0]).max(), box[1, 0]
-    mixed, own = c / (low + c) ** 2, 2 * top * c / (low + c) ** 3  # |∂²/∂V∂K| and |∂²/∂K²| at most
-    curvature = np.stack([0 * c, mixed, mixed, own], axis=1).reshape(-1, 2, 2)
-    return Channel.from_mean(lambda w: w[:, :1] * c / (w[:, 1:] + c), sigma=sigma, bounds=box, curvature=curvature)
+    return Channel.from_mean(lambda w: w[:, :1] * c / (w[:, 1:] + c), sigma=sigma, bounds=box)
 
 
 def exponentials(times: ArrayLike, *, terms: int = 2, sigma: ArrayLike) -> Channel:
