@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refprior._files import write_figure
+from refprior._style import ATOM, INK, JEFFREYS, SERIES, SOFT, styled
 from refprior.exact._jeffreys import jeffreys
 from refprior.exact._models import Coin
 from refprior.exact._priors import reference_prior, two_stage_prior
@@ -23,14 +24,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ATOM, LINE, DENSITY = "#1f5fa8", "0.55", "#c4572e"
+_ABOVE: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": 7, "color": SOFT}  # a text over its line
 COIN_TOSSES = (1, 10, 50)
 TWO_STAGES = ((1, 1), (1, 10), (1, 40), (10, 1), (30, 1))
 MANY_TOSSES = (10, 100, 1000)
 
 
+@styled
 def plot_solution(solution: Solution, ax: Axes | None = None) -> Axes:
-    """Atoms as stems with their weights, and the gain as a gray line on the right axis."""
+    """Atoms as stems with their weights, and the gain as a grey line on the right axis; dotted, the information."""
     from matplotlib.figure import Figure
 
     if ax is not None and not hasattr(ax, "twinx"):
@@ -53,10 +55,13 @@ def _line(solution: Solution) -> Any:
 def _plot_line(solution: Solution, ax: Axes) -> Axes:
     w = _line(solution)
     right = ax.twinx()
-    right.plot(w, solution.gain(w), color=LINE, linewidth=1.0)
-    right.axhline(solution.information, color=LINE, linewidth=0.6, linestyle=":")
-    right.set_ylabel("gain (nats)", color=LINE)
-    right.tick_params(axis="y", colors=LINE)
+    right.plot(w, solution.gain(w), color=SOFT, linewidth=1.0)
+    right.axhline(solution.information, color=SOFT, linewidth=0.9, linestyle=":")
+    right.text(0.5, solution.information, "information", transform=right.get_yaxis_transform(), **_ABOVE)
+    right.set_ylabel("gain (nats)", color=SOFT)
+    right.tick_params(axis="y", colors=SOFT)
+    right.spines["right"].set_visible(True)
+    right.grid(visible=False)
     right.set_ylim(0, 1.25 * solution.information)
     ax.vlines(solution.atoms, 0, solution.weights, color=ATOM, linewidth=1.6)
     ax.plot(solution.atoms, solution.weights, "o", color=ATOM, markersize=3.5)
@@ -65,6 +70,7 @@ def _plot_line(solution: Solution, ax: Axes) -> Axes:
     ax.set_ylabel("weight of the atom", color=ATOM)
     ax.set_zorder(right.get_zorder() + 1)
     ax.patch.set_visible(False)
+    ax.grid(visible=False)  # of two axes, neither's lines would fit the other
     return ax
 
 
@@ -74,6 +80,7 @@ def _plot_map(solution: Solution, ax: Axes) -> Axes:
     x, y = (np.linspace(ends[0, i], ends[1, i], side) for i in (0, 1))
     table = solution.gain(np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)).reshape(side, side)
     low = solution.information - 1.5
+    ax.grid(visible=False)
     ax.contourf(x, y, np.maximum(table, low), levels=20, cmap="Greys", alpha=0.6)
     area = 900 * solution.weights / solution.weights.max() / math.sqrt(len(solution.weights))
     ax.scatter(solution.atoms[:, 0], solution.atoms[:, 1], s=area, color=ATOM, zorder=3, clip_on=False)
@@ -86,7 +93,7 @@ def _plot_space(solution: Solution, ax: Axes) -> Axes:
     """Three parameters: the first two as places, the third as the colour."""
     area = 900 * solution.weights / solution.weights.max() / math.sqrt(len(solution.weights))
     first, second, third = solution.atoms.T
-    shown = ax.scatter(first, second, s=area, c=third, cmap="viridis", zorder=3, clip_on=False, alpha=0.8)
+    shown = ax.scatter(first, second, s=area, c=third, cmap="cividis", zorder=3, clip_on=False, alpha=0.8)
     if ax.figure is not None:
         ax.figure.colorbar(shown, ax=ax, label="$w_3$")
     ax.set_xlabel("$w_1$")
@@ -104,6 +111,7 @@ def two_stage_figure() -> Figure:
     return _row([(f"m = {m}, n = {n}", two_stage_prior(Coin, m=m, n=n)) for m, n in TWO_STAGES])
 
 
+@styled
 def _row(panels: list[tuple[str, Solution]]) -> Figure:
     from matplotlib.figure import Figure
 
@@ -118,21 +126,22 @@ def _row(panels: list[tuple[str, Solution]]) -> Figure:
     return figure
 
 
+@styled
 def convergence_figure() -> Figure:
     """The coin's prior turns into Jeffreys' as n grows: distribution functions, and the information."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.0, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for n, shade in zip(MANY_TOSSES, ("0.75", "0.5", ATOM), strict=True):
+    for n, colour, dash in zip(MANY_TOSSES, (SERIES[3], SERIES[2], ATOM), (":", "--", "-"), strict=True):
         prior = reference_prior(Coin(n))
         places, mass = [0.0, *prior.atoms, 1.0], [0.0, *np.cumsum(prior.weights), 1.0]
-        left.step(places, mass, where="post", color=shade, label=f"n = {n}")
+        left.step(places, mass, where="post", color=colour, linestyle=dash, linewidth=1.2, label=f"n = {n}")
     w = np.linspace(0, 1, 400)
-    left.plot(w, 2 / math.pi * np.arcsin(np.sqrt(w)), color=DENSITY, linewidth=1.0, label="Jeffreys")
+    left.plot(w, 2 / math.pi * np.arcsin(np.sqrt(w)), color=INK, linewidth=0.8, label="Jeffreys")
     left.set_xlabel("w")
     left.set_ylabel("prior mass below w")
-    left.legend(frameon=False, fontsize=8)
+    left.legend()
     _information_panel(right)
     return figure
 
@@ -143,10 +152,10 @@ def _information_panel(ax: Axes) -> None:
     best = [reference_prior(Coin(n)).information for n in tosses]
     smooth = [jeffreys(Coin(n)).information for n in tosses]
     ax.loglog(tosses, np.subtract(best, limit), "o-", color=ATOM, markersize=3, label="reference prior")
-    ax.loglog(tosses, np.abs(np.subtract(smooth, limit)), "s-", color=DENSITY, markersize=3, label="Jeffreys prior")
+    ax.loglog(tosses, np.abs(np.subtract(smooth, limit)), "s-", color=JEFFREYS, markersize=3, label="Jeffreys prior")
     ax.set_xlabel("n")
     ax.set_ylabel("information − its limit (nats)")
-    ax.legend(frameon=False, fontsize=8)
+    ax.legend()
 
 
 FIGURES: dict[str, Callable[[], Figure]] = {
