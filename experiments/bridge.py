@@ -165,7 +165,7 @@ def _plane(axes: Axes, found: Comparison) -> None:
     axes.scatter(x, y, s=areas, marker="s", facecolors="none", edgecolors=VERMILION, lw=1.5, label="atoms (squares)")
     x, y = found.parameters.T
     axes.scatter(x, y, s=_sizes(found), **PARTICLES)
-    axes.set(xlabel="$w_1$", ylabel="$w_2$", ylim=(-0.1, 1.45), aspect="equal")
+    axes.set(xlabel="$w_1$", ylabel="$w_2$", xlim=(-0.2, 1.2), ylim=(-0.2, 1.5), aspect="equal")
     _legend(axes)
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_ABOVE: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": 7, "color": SOFT}  # a text over its line
 COIN_TOSSES = (1, 10, 50)
 TWO_STAGES = ((1, 1), (1, 10), (1, 40), (10, 1), (30, 1))
 MANY_TOSSES = (10, 100, 1000)
@@ -55,17 +54,17 @@ def _line(solution: Solution) -> Any:
 def _plot_line(solution: Solution, ax: Axes) -> Axes:
     w = _line(solution)
     right = ax.twinx()
-    right.plot(w, solution.gain(w), color=SOFT, linewidth=1.0)
-    right.axhline(solution.information, color=SOFT, linewidth=0.9, linestyle=":")
-    right.text(0.5, solution.information, "information", transform=right.get_yaxis_transform(), **_ABOVE)
+    right.plot(w, solution.gain(w), color=SOFT, linewidth=1.0, label="gain")
+    right.axhline(solution.information, color=SOFT, linewidth=0.9, linestyle=":", label="information")
     right.set_ylabel("gain (nats)", color=SOFT)
     right.tick_params(axis="y", colors=SOFT)
     right.spines["right"].set_visible(True)
     right.grid(visible=False)
-    right.set_ylim(0, 1.25 * solution.information)
+    right.set_ylim(0, 1.3 * solution.information)
+    right.legend(loc="upper center", ncols=2, fontsize=7, borderaxespad=0.1, frameon=False)
     ax.vlines(solution.atoms, 0, solution.weights, color=ATOM, linewidth=1.6)
     ax.plot(solution.atoms, solution.weights, "o", color=ATOM, markersize=3.5)
-    ax.set_ylim(0, 1.15 * float(solution.weights.max()))
+    ax.set_ylim(0, 1.2 * float(solution.weights.max()))  # room for the legend of the gain
     ax.set_xlabel("w")
     ax.set_ylabel("weight of the atom", color=ATOM)
     ax.set_zorder(right.get_zorder() + 1)
