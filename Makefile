@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # With more threads than free cores, spinning OpenMP threads slow some operations down many times.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test check bench-particles bench-saving bench-step bench-views bench-exact clean
+.PHONY: demo test check dist smoke bench-particles bench-saving bench-step bench-views bench-exact clean
 
 demo: .venv/.installed
 	$(BIN)/refprior demo
@@ -22,6 +22,17 @@ check: .venv/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
+# Wheel and sdist, as a release has them.
+dist: .venv/.installed-dev
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+
+# The wheel with all extras in an empty environment, and a look at it from there.
+smoke: dist
+	$(PYTHON) -m venv --clear dist/.venv
+	dist/.venv/bin/pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[all]"
+	dist/.venv/bin/python -I tests/release/smoke.py
+
 bench-particles: .venv/.installed-dev
 	$(BIN)/python benchmarks/particles.py
 
@@ -34,8 +45,7 @@ bench-step: .venv/.installed-dev
 bench-views: .venv/.installed-dev
 	$(BIN)/python benchmarks/views.py
 
-bench-exact: .venv/.installed-dev
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
+bench-exact: .venv/.installed-bench
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/exact.py
 
 .venv/.installed: pyproject.toml constraints.txt
@@ -45,8 +55,12 @@ bench-exact: .venv/.installed-dev
 	touch $@
 
 .venv/.installed-dev: .venv/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,arviz,onnx,parquet,proof,dask,tensorboard,mlflow,wandb]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,all]'
+	touch $@
+
+.venv/.installed-bench: .venv/.installed-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

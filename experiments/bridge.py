@@ -16,19 +16,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 import refprior as rp
+from refprior._style import BLUE, INK, VERMILION, styled
 from refprior.exact import Channel, Coin, Solution, TwoCoins, reference_prior
 from refprior.geometry import Assignment, assign, embedding
 from refprior.methods import InformationOnly
 
 BOUND = 4.0  # the logistic model's weight is in [-4, 4]
+PARTICLES: dict[str, Any] = {"color": BLUE, "alpha": 0.6, "label": "particles (discs)"}
 LOGISTIC_INPUTS = (0.25, 0.5, 1.0, 2.0)
 
 
@@ -129,6 +133,7 @@ def compare(experiment: Experiment, count: int = 40, steps: int = 1500, seed: in
     return Comparison(experiment, reference_prior(experiment.exact, tolerance=1e-9), rp.train(recipe))
 
 
+@styled
 def bridge_figure(comparisons: Sequence[Comparison]) -> Figure:
     """Above: what is missing to the capacity over time. Below: particles and atoms."""
     figure = Figure(figsize=(4 * len(comparisons), 5.6), layout="constrained")
@@ -141,26 +146,34 @@ def bridge_figure(comparisons: Sequence[Comparison]) -> Figure:
 
 def _gap(axes: Axes, found: Comparison) -> None:
     steps = [record.step for record in found.run.history]
-    axes.semilogy(steps, found.solution.information - np.array(found.history), color="#1f6f8b")
+    axes.semilogy(steps, found.solution.information - np.array(found.history), color=BLUE)
     axes.set(title=found.experiment.name, xlabel="step", ylabel="capacity − information (nats)")
-    axes.grid(alpha=0.25)
 
 
 def _line(axes: Axes, found: Comparison) -> None:
     solution, at_atoms, w = found.solution, found.at_atoms(), found.parameters[:, 0]
-    axes.vlines(solution.atoms, 0, solution.weights, color="#b03a2e", lw=6, alpha=0.35)
-    axes.plot(solution.atoms, at_atoms.weights.numpy(), "o", color="#309450", label="weight of particles at it")
-    axes.scatter(w, np.full_like(w, -0.025), s=_sizes(found), color="#3163b2", alpha=0.6, label="particles")
-    axes.set(xlabel="w", ylabel="weight of the atom (red)", ylim=(-0.05, None))
-    axes.legend(frameon=False, fontsize=8, loc="upper center")
+    axes.vlines(solution.atoms, 0, solution.weights, color=VERMILION, lw=6, alpha=0.35, label="atoms (bars)")
+    axes.plot(solution.atoms, at_atoms.weights.numpy(), "x", color=INK, label="particles at the atom, together")
+    axes.scatter(w, np.full_like(w, -0.025), s=_sizes(found), **PARTICLES)
+    axes.set(xlabel="w", ylabel="weight", ylim=(-0.05, 1.35 * solution.weights.max()))  # room for the legend
+    _legend(axes)
 
 
 def _plane(axes: Axes, found: Comparison) -> None:
     x, y = found.solution.atoms.T
-    axes.scatter(x, y, s=4000 * found.solution.weights, color="#b03a2e", alpha=0.3, lw=0)
+    areas = 4000 * found.solution.weights
+    axes.scatter(x, y, s=areas, marker="s", facecolors="none", edgecolors=VERMILION, lw=1.5, label="atoms (squares)")
     x, y = found.parameters.T
-    axes.scatter(x, y, s=_sizes(found), color="#3163b2", alpha=0.6)
-    axes.set(xlabel="$w_1$", ylabel="$w_2$ (red: atoms, blue: particles)", aspect="equal")
+    axes.scatter(x, y, s=_sizes(found), **PARTICLES)
+    axes.set(xlabel="$w_1$", ylabel="$w_2$", xlim=(-0.2, 1.2), ylim=(-0.2, 1.5), aspect="equal")
+    _legend(axes)
+
+
+def _legend(axes: Axes) -> None:
+    """What is what, in marks of one size."""
+    for handle in axes.legend(loc="upper center").legend_handles:
+        if isinstance(handle, PathCollection):
+            handle.set_sizes([40])
 
 
 def _sizes(found: Comparison) -> np.ndarray:

@@ -9,6 +9,7 @@ images: I_N and exp I_N on all of them cut into tuples, clusters at distance 0.3
 
 import argparse
 import math
+import re
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from typing import NamedTuple
 import torch
 from matplotlib.figure import Figure
 
+from refprior._style import INK, MARKERS, SERIES, SOFT, styled
 from refprior.geometry import cover, embedding, information_of_tuples, is_constant
 from refprior.recipes import named
 from refprior.report._figures import as_png
@@ -47,26 +49,36 @@ def reach(count: int, order: int) -> Reached:
     return Reached(count, order, information, clusters, is_constant(few).double().mean().item())
 
 
+def read_table(page: Path) -> list[Reached]:
+    """What `main` printed, from a text that holds it."""
+    row = re.compile(r"^ *(\d+) +(\d+) +([\d.]+) +[\d.]+% +[\d.]+ +(\d+) +([\d.]+) +[\d.]+$", re.MULTILINE)
+    found = row.findall(page.read_text())
+    return [Reached(int(k), int(order), float(i), int(near), float(c) / 100) for order, k, i, near, c in found]
+
+
+@styled
 def figure(results: list[Reached]) -> Figure:
     drawn = Figure(figsize=(9.6, 3.4), layout="constrained")
     left, right = drawn.subplots(1, 2)
     orders = sorted({r.order for r in results})
-    for order in orders:
+    for order, colour, marker in zip(orders, SERIES, MARKERS, strict=False):
         line = [r for r in results if r.order == order]
         counts, largest = [r.particles for r in line], order * math.log(2)
-        left.semilogx(counts, [r.information / largest for r in line], "o-", ms=4, label=f"order {order}")
-        right.loglog(counts, [math.exp(r.information) for r in line], "o-", ms=4, label=f"order {order}")
-        right.axhline(2**order, color="grey", lw=0.6, ls=":")
+        style = {"color": colour, "marker": marker, "ms": 4}
+        left.semilogx(counts, [r.information / largest for r in line], label=f"order {order}", **style)
+        right.loglog(counts, [math.exp(r.information) for r in line], **style)
+        right.axhline(2**order, color=SOFT, lw=0.8, ls=":")
+        right.text(COUNTS[-1], 2**order, f"$2^{order}$", va="bottom", ha="right", fontsize=7, color=SOFT)
+        end = 0.97 * math.exp(line[-1].information)
+        right.text(counts[-1], end, f"order {order}", va="top", ha="right", fontsize=7)
     most = orders[-1]
     bound = [min(1.0, math.log(k) / (most * math.log(2))) for k in COUNTS]
-    left.plot(COUNTS, bound, "k--", lw=1, label=f"log K bounds order {most}")
+    left.plot(COUNTS, bound, "--", color=INK, lw=1, label=f"log K bounds order {most}")
     left.set(xlabel="particles K", ylabel="information / (N log 2)", ylim=(0, 1.03))
-    right.set(xlabel="particles K", ylabel="exp(information); dotted: $2^N$")
+    right.set(xlabel="particles K", ylabel="exp(information)")
     right.set_yticks([2**n for n in orders], [str(2**n) for n in orders])
     right.set_yticks([], minor=True)
-    left.legend(frameon=False, fontsize=8)
-    for axes in (left, right):
-        axes.grid(alpha=0.25)
+    left.legend()
     return drawn
 
 
@@ -74,7 +86,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("figure", type=Path, help="the picture to write (.png)")
     parser.add_argument("orders", type=int, nargs="*", default=ORDERS)
+    parser.add_argument("--table", type=Path, help="draw what this text has of an earlier run, and train nothing")
     asked = parser.parse_args()
+    if asked.table is not None:
+        asked.figure.write_bytes(as_png(figure(read_table(asked.table))))
+        return
     results = []
     print("order     K  information  of N log 2  exp(information)  clusters at 0.3  constant %  seconds")
     for order in asked.orders:

@@ -25,6 +25,7 @@ from scipy.signal import find_peaks
 from torch import Tensor, nn
 
 import refprior as rp
+from refprior._style import BLUE, GREEN, INK, PURPLE, SOFT, VERMILION, styled
 from refprior.exact import Channel, Coin, Gaussian, Poisson, Solution, reference_prior
 from refprior.methods import InformationOnly
 from refprior.variational import Implicit, LogitNormal, discretise, fit
@@ -32,13 +33,14 @@ from refprior.variational import Implicit, LogitNormal, discretise, fit
 NEAR = 0.25  # standard deviations of the data: this near, a prior is at an atom
 PROMINENT = 0.05  # of the highest peak: lower bumps of the smoothed density are no modes
 COLOURS = {
-    "exact": "#b03a2e",
-    "particles": "#3163b2",
-    "Jeffreys": "#999999",
-    "explicit, VR-max": "#d08a1d",
-    "implicit, VR-max": "#309450",
-    "implicit, α = 0": "#7d3c98",
+    "exact": VERMILION,
+    "particles": BLUE,
+    "Jeffreys": SOFT,
+    "explicit, VR-max": PURPLE,
+    "implicit, VR-max": GREEN,
+    "implicit, α = 0": INK,
 }
+DASHES = {"Jeffreys": ":", "explicit, VR-max": "--", "implicit, VR-max": "-.", "implicit, α = 0": (0, (1, 1))}
 
 
 @dataclass(frozen=True)
@@ -282,6 +284,7 @@ def longer(steps: int) -> None:
         print(table(found), flush=True)
 
 
+@styled
 def draw(comparisons: Sequence[Comparison]) -> Figure:
     """Above: the distribution functions, a step for each atom. Below: what is missing to the capacity."""
     figure = Figure(figsize=(3.1 * len(comparisons), 6.2), layout="constrained")
@@ -291,8 +294,9 @@ def draw(comparisons: Sequence[Comparison]) -> Figure:
             order = np.argsort(prior.w)
             ends = [found.model.low, *prior.w[order], found.model.high]
             share = np.minimum([0, *np.cumsum(prior.weights[order]), 1], 1)
-            wide = {"lw": 4, "alpha": 0.4} if prior.name == "exact" else {"lw": 1.3}
-            above.step(ends, share, where="post", color=COLOURS[prior.name], label=prior.name, **wide)
+            wide = {"lw": 5, "alpha": 0.35} if prior.name == "exact" else {"lw": 1.3}
+            line = wide | {"ls": DASHES.get(prior.name, "-")}
+            above.step(ends, share, where="post", color=COLOURS[prior.name], label=prior.name, **line)
         above.set(title=f"{found.model.name}\n{len(found.solution.atoms)} atoms", xlabel="w")
         others = found.priors[1:]
         below.barh(
@@ -302,11 +306,11 @@ def draw(comparisons: Sequence[Comparison]) -> Figure:
         )
         below.invert_yaxis()
         below.set(xscale="log", xlim=(1e-5, 1), xlabel="capacity − information (nats)")
-        below.grid(axis="x", alpha=0.25)
+        below.grid(visible=False, axis="y")
         if below is not grid[1, 0]:
             below.set_yticklabels([])
     grid[0, 0].set_ylabel("share of the prior up to w")
-    grid[0, 0].legend(frameon=False, fontsize=8, loc="upper left")
+    grid[0, 0].legend(loc="upper left")
     return figure
 
 

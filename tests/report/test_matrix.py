@@ -1,7 +1,9 @@
 """The transfer matrix from run folders, real ones made in a moment."""
 
+import csv
 import math
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from refprior.report._matrix import (
     matrix_rows,
     ranking,
     read_matrix,
+    rows_matrix,
 )
 from refprior.training import train
 from tests.report.folders import write_run
@@ -98,3 +101,30 @@ def test_a_source_is_judged_by_the_first_stage(tmp_path: Path) -> None:
     assert -math.log(5) < before_training(tmp_path / "other") < taught < 0
     with pytest.raises(ValueError, match="has no first stage"):
         before_training(tmp_path / "run" / "start")
+
+
+def test_numbers_that_were_written_are_drawn_again(matrix: Matrix) -> None:
+    again = rows_matrix(matrix_rows(matrix))
+    assert again.tasks == matrix.tasks
+    for mine, other in ((matrix.pairs, again.pairs), (matrix.alone, again.alone)):
+        for method, values in mine.items():
+            np.testing.assert_allclose(other[method], values, atol=0.05)
+
+
+def test_the_stored_numbers_are_those_of_the_page() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    with (docs / "figures" / "transfer_matrix.csv").open(newline="") as lines:
+        stored = rows_matrix(list(csv.reader(lines)))
+    better, cells = stored.wins(stored.pairs["fine_tuning"])
+    alone, _ = stored.wins(stored.alone["semi_supervised"][:, None])
+    said = f"beats fine-tuning in {better} of {cells} cells, and itself without the source in {alone} of {cells}"
+    assert said in " ".join((docs / "results.md").read_text().split())
+
+
+def test_the_figure_has_a_scale_and_names_that_stand_apart(matrix: Matrix) -> None:
+    figure = matrix_figure(matrix)
+    assert figure.axes[-1].get_ylabel() == "points from the median of the row"
+    figure.draw_without_rendering()
+    for axes in figure.axes[:-1]:
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+        assert not any(one.overlaps(other) for one, other in pairwise(boxes))

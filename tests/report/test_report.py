@@ -1,7 +1,6 @@
 """Tables and pages from run folders made by hand, so that every number in them is known."""
 
 import re
-import subprocess
 from html import escape
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from refprior.report import as_latex, as_markdown, find_runs, group, pivot, rows
 from refprior.report._figures import as_png, plain
 from tests import records
 from tests.report.folders import write_run
-from tests.report.test_embed import CHROMIUM, FLAGS
 
 
 @pytest.fixture
@@ -39,11 +37,11 @@ def test_the_page_carries_everything(runs: Path) -> None:
     out = runs / "sub" / "report.html"
     write_report([runs], out)
     text = out.read_text()
-    assert text.count("data:image/png;base64,") == 5  # two groups with accuracy and calibration, one with entropies
+    assert text.count("data:image/svg+xml;base64,") == 5  # two groups with accuracy and calibration, one with entropies
     assert "91.0 ± 1.4" in text
     links = re.findall(r"""(?:src|href)=["'](?!data:)""", text)
     assert not links
-    assert "http" not in text
+    assert not re.search("https?:", text)
 
 
 def test_folders_without_runs_are_refused(runs: Path, tmp_path: Path) -> None:
@@ -172,34 +170,13 @@ def test_a_page_of_many_recipes_draws_the_first_and_says_so(tmp_path: Path) -> N
     text = (tmp_path / "report.html").read_text()
     assert len(groups) == 23
     assert "<td>recipe22</td>" in text
-    assert text.count("data:image/png;base64,") == 60
+    assert text.count("data:image/svg+xml;base64,") == 60
     assert text.count("The first 20 of 23 groups are drawn; the table has all.") == 3
     assert told[0] == ("reading runs", 0, 23)
-    assert told[-1] == ("drawing figures", 59, 60)
+    assert ("drawing figures", 59, 60) in told
+    assert told[-1] == ("looking for examples", 3, 4)
     with Image.open(tmp_path / "f" / "calibration.png") as drawn:
         assert max(drawn.size) < 3000
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="needs a chromium")
-@pytest.mark.parametrize("width", [400, 1200])
-def test_the_page_fits_its_window(width: int, tmp_path: Path) -> None:
-    settings = {"method.threshold": "0.95", "unlabelled_batch": "100000", "optimiser.learning_rate": "0.0001"}
-    for seed in (0, 1):
-        write_run(tmp_path / str(seed), "cifar100_transfer_small", seed, 0.5, settings)
-    page = tmp_path / "report.html"
-    write_report([tmp_path], page)
-    frame = (
-        f'<iframe id="f" src="report.html" style="width:{width}px;height:800px;border:0"></iframe><pre id="o"></pre>'
-    )
-    script = "const d = f.contentDocument.documentElement; o.textContent = `${d.scrollWidth} ${d.clientWidth}`"
-    outer = tmp_path / "outer.html"
-    outer.write_text(f"<!doctype html><body>{frame}<script>onload = () => {{ {script} }}</script>")
-    flags = [*FLAGS, "--allow-file-access-from-files", "--window-size=1400,900", "--dump-dom"]
-    command = [str(CHROMIUM), *flags, f"--user-data-dir={tmp_path / 'profile'}", outer.as_uri()]
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
-    found = re.search(r'<pre id="o">(\d+) (\d+)</pre>', dom)
-    assert found is not None, dom
-    assert int(found[1]) <= int(found[2])
 
 
 def test_a_name_with_dollars_is_no_formula() -> None:

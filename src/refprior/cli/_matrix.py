@@ -1,5 +1,7 @@
 """`refprior transfer-matrix`: transfer between all pairs of tasks. Thin: parse, call, print."""
 
+import csv
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,7 +52,7 @@ def transfer_matrix(
 
 
 def _show(matrix: "Matrix", out: Path) -> None:
-    from refprior._files import write_figure
+    from refprior._files import write_figure, write_text
     from refprior.report._matrix import matrix_figure, matrix_rows, ranking
 
     print_table(matrix_rows(matrix))
@@ -60,8 +62,11 @@ def _show(matrix: "Matrix", out: Path) -> None:
     print(f"and itself without the source in {better} of {cells}.")
     ranks = [[task, f"{mean:+.1f}", str(best)] for task, mean, best in ranking(matrix)]
     print_table([["source", "points from the median of the row", "best source of so many targets"], *ranks])
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(matrix_rows(matrix))
+    write_text(out / "matrix.csv", text.getvalue())
     write_figure(out / "matrix.png", matrix_figure(matrix))
-    print(f"Heat maps: {out / 'matrix.png'}")
+    print(f"Heat maps: {out / 'matrix.png'}, numbers: {out / 'matrix.csv'}")
 
 
 def _show_before(matrix: "Matrix", cells: "list[Cell]", out: Path) -> None:

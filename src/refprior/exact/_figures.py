@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refprior._files import write_figure
+from refprior._style import ATOM, INK, JEFFREYS, SERIES, SOFT, styled
 from refprior.exact._jeffreys import jeffreys
 from refprior.exact._models import Coin
 from refprior.exact._noise import NoisyMean
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ATOM, LINE, DENSITY = "#1f5fa8", "0.55", "#c4572e"
 COIN_TOSSES = (1, 10, 50)
 TWO_STAGES = ((1, 1), (1, 10), (1, 40), (10, 1), (30, 1))
 MANY_TOSSES = (10, 100, 1000)
 
 
+@styled
 def plot_solution(solution: Solution, ax: Axes | None = None) -> Axes:
-    """Atoms as stems with their weights, and the gain as a gray line on the right axis."""
+    """Atoms as stems with their weights, and the gain as a grey line on the right axis; dotted, the information."""
     from matplotlib.figure import Figure
 
     if ax is not None and not hasattr(ax, "twinx"):
@@ -56,18 +57,22 @@ def _line(solution: Solution) -> Any:
 def _plot_line(solution: Solution, ax: Axes) -> Axes:
     w = _line(solution)
     right = ax.twinx()
-    right.plot(w, solution.gain(w), color=LINE, linewidth=1.0)
-    right.axhline(solution.information, color=LINE, linewidth=0.6, linestyle=":")
-    right.set_ylabel("gain (nats)", color=LINE)
-    right.tick_params(axis="y", colors=LINE)
-    right.set_ylim(0, 1.25 * solution.information)
+    right.plot(w, solution.gain(w), color=SOFT, linewidth=1.0, label="gain")
+    right.axhline(solution.information, color=SOFT, linewidth=0.9, linestyle=":", label="information")
+    right.set_ylabel("gain (nats)", color=SOFT)
+    right.tick_params(axis="y", colors=SOFT)
+    right.spines["right"].set_visible(True)
+    right.grid(visible=False)
+    right.set_ylim(0, 1.3 * solution.information)
+    right.legend(loc="upper center", ncols=2, fontsize=7, borderaxespad=0.1, frameon=False)
     ax.vlines(solution.atoms, 0, solution.weights, color=ATOM, linewidth=1.6)
     ax.plot(solution.atoms, solution.weights, "o", color=ATOM, markersize=3.5)
-    ax.set_ylim(0, 1.15 * float(solution.weights.max()))
+    ax.set_ylim(0, 1.2 * float(solution.weights.max()))  # room for the legend of the gain
     ax.set_xlabel("w")
     ax.set_ylabel("weight of the atom", color=ATOM)
     ax.set_zorder(right.get_zorder() + 1)
     ax.patch.set_visible(False)
+    ax.grid(visible=False)  # of two axes, neither's lines would fit the other
     return ax
 
 
@@ -77,6 +82,7 @@ def _plot_map(solution: Solution, ax: Axes) -> Axes:
     x, y = (np.linspace(ends[0, i], ends[1, i], side) for i in (0, 1))
     table = solution.gain(np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)).reshape(side, side)
     low = solution.information - 1.5
+    ax.grid(visible=False)
     ax.contourf(x, y, np.maximum(table, low), levels=20, cmap="Greys", alpha=0.6)
     area = 900 * solution.weights / solution.weights.max() / math.sqrt(len(solution.weights))
     ax.scatter(solution.atoms[:, 0], solution.atoms[:, 1], s=area, color=ATOM, zorder=3, clip_on=False)
@@ -89,7 +95,7 @@ def _plot_space(solution: Solution, ax: Axes) -> Axes:
     """Three parameters and more: the first two as places, the third as the colour."""
     area = 900 * solution.weights / solution.weights.max() / math.sqrt(len(solution.weights))
     first, second, third = solution.atoms.T[:3]
-    shown = ax.scatter(first, second, s=area, c=third, cmap="viridis", zorder=3, clip_on=False, alpha=0.8)
+    shown = ax.scatter(first, second, s=area, c=third, cmap="cividis", zorder=3, clip_on=False, alpha=0.8)
     if ax.figure is not None:
         ax.figure.colorbar(shown, ax=ax, label="$w_3$")
     ax.set_xlabel("$w_1$")
@@ -107,6 +113,7 @@ def two_stage_figure() -> Figure:
     return _row([(f"m = {m}, n = {n}", two_stage_prior(Coin, m=m, n=n)) for m, n in TWO_STAGES])
 
 
+@styled
 def _row(panels: list[tuple[str, Solution]]) -> Figure:
     from matplotlib.figure import Figure
 
@@ -121,21 +128,22 @@ def _row(panels: list[tuple[str, Solution]]) -> Figure:
     return figure
 
 
+@styled
 def convergence_figure() -> Figure:
     """The coin's prior turns into Jeffreys' as n grows: distribution functions, and the information."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.0, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for n, shade in zip(MANY_TOSSES, ("0.75", "0.5", ATOM), strict=True):
+    for n, colour, dash in zip(MANY_TOSSES, (SERIES[3], SERIES[2], ATOM), (":", "--", "-"), strict=True):
         prior = reference_prior(Coin(n))
         places, mass = [0.0, *prior.atoms, 1.0], [0.0, *np.cumsum(prior.weights), 1.0]
-        left.step(places, mass, where="post", color=shade, label=f"n = {n}")
+        left.step(places, mass, where="post", color=colour, linestyle=dash, linewidth=1.2, label=f"n = {n}")
     w = np.linspace(0, 1, 400)
-    left.plot(w, 2 / math.pi * np.arcsin(np.sqrt(w)), color=DENSITY, linewidth=1.0, label="Jeffreys")
+    left.plot(w, 2 / math.pi * np.arcsin(np.sqrt(w)), color=INK, linewidth=0.8, label="Jeffreys")
     left.set_xlabel("w")
     left.set_ylabel("prior mass below w")
-    left.legend(frameon=False, fontsize=8)
+    left.legend()
     _information_panel(right)
     return figure
 
@@ -146,12 +154,13 @@ def _information_panel(ax: Axes) -> None:
     best = [reference_prior(Coin(n)).information for n in tosses]
     smooth = [jeffreys(Coin(n)).information for n in tosses]
     ax.loglog(tosses, np.subtract(best, limit), "o-", color=ATOM, markersize=3, label="reference prior")
-    ax.loglog(tosses, np.abs(np.subtract(smooth, limit)), "s-", color=DENSITY, markersize=3, label="Jeffreys prior")
+    ax.loglog(tosses, np.abs(np.subtract(smooth, limit)), "s-", color=JEFFREYS, markersize=3, label="Jeffreys prior")
     ax.set_xlabel("n")
     ax.set_ylabel("information − its limit (nats)")
-    ax.legend(frameon=False, fontsize=8)
+    ax.legend()
 
 
+@styled
 def manifold_figure() -> Figure:
     """Three parameters against all that the model can predict: atoms are at corners and on edges first."""
     from matplotlib.figure import Figure
@@ -173,7 +182,7 @@ def _decays_panel(ax: Axes) -> None:
     corners = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=float)
     share = np.linspace(0, 1, 101)[:, None]
     for a, b in combinations(corners, 2):  # rates that are equal, zero or infinite
-        ax.plot(*channel.means((1 - share) * a + share * b)[:, :2].T, color=LINE, linewidth=0.8)
+        ax.plot(*channel.means((1 - share) * a + share * b)[:, :2].T, color=SOFT, linewidth=0.8)
     _circles(ax, channel.means(prior.atoms)[:, :2], prior.weights)
     ax.set_title(f"{prior.evidence}: three decays at five times, σ = 0.3", fontsize=9, loc="left")
     ax.set_xlabel("first component of the signal (σ)")
@@ -185,7 +194,7 @@ def _categories_panel(ax: Axes) -> None:
     prior = reference_prior(multinomial(4, 5), tolerance=1e-9)
     corners = np.array([[0.0, 0.0], [1.0, 0.12], [0.38, 0.36], [0.5, 1.0]])
     for a, b in combinations(corners, 2):
-        ax.plot(*np.transpose([a, b]), color=LINE, linewidth=0.8)
+        ax.plot(*np.transpose([a, b]), color=SOFT, linewidth=0.8)
     shares = np.column_stack([prior.atoms, 1 - prior.atoms.sum(axis=1)])
     _circles(ax, shares @ corners, prior.weights)
     ax.set_title(f"{prior.evidence}: four categories, five draws", fontsize=9, loc="left")

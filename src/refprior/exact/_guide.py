@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from refprior._style import SERIES, styled
 from refprior.exact._channels import Channel
 from refprior.exact._compare import compare_priors
 from refprior.exact._cost import LOG
 from refprior.exact._designs import best_design, capacity_curve
-from refprior.exact._figures import ATOM, DENSITY
 from refprior.exact._models import Coin, Gaussian, Poisson
 from refprior.exact._priors import reference_prior
 from refprior.exact._scan import scan
@@ -26,6 +26,7 @@ def _figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
+@styled
 def scan_figure() -> Figure:
     """Atoms against the amplitude, with Gaussian noise and with Poisson counts."""
     figure = _figure(10.0, 3.8)
@@ -35,11 +36,13 @@ def scan_figure() -> Figure:
     return figure
 
 
+@styled
 def priors_figure() -> Figure:
     """Regret and coverage of three priors for ten tosses."""
     return compare_priors(Coin(10)).plot()
 
 
+@styled
 def posterior_figure() -> Figure:
     """What 37 heads of 100 tell, and what n tosses can tell at most."""
     figure = _figure(9.0, 3.2)
@@ -54,6 +57,7 @@ def decay(t: float) -> Channel:
     return Channel.from_mean(lambda w: np.exp(-w * t), sigma=0.1, bounds=(0.5, 3.0), curvature=t * t)
 
 
+@styled
 def design_figure() -> Figure:
     """When to look at a decay once; how often to toss a coin if each toss and the trip cost."""
     figure = _figure(9.0, 3.2)
@@ -77,6 +81,7 @@ def two_binomials(n: int) -> Channel:
     return Channel.from_function(log_likelihood, bounds=[(0.2, 1.0), (0.3, 0.9)], outcomes=pairs)
 
 
+@styled
 def nuisance_figure() -> Figure:
     """The ratio of two binomials: its prior with the second bias as a nuisance, and the joint one of both."""
     figure = _figure(9.0, 3.2)
@@ -86,8 +91,8 @@ def nuisance_figure() -> Figure:
     ordered = reference_prior(channel, interest=0, tolerance=1e-6)
     joint = reference_prior(channel, tolerance=1e-6)
     for ax, prior, colour, title in (
-        (left, ordered, ATOM, "the ratio is of interest, the second bias is not"),
-        (right, joint, DENSITY, "both are"),
+        (left, ordered, SERIES[0], "the ratio is of interest, the second bias is not"),
+        (right, joint, SERIES[1], "both are"),
     ):
         ax.scatter(prior.atoms[:, 0], prior.atoms[:, 1], s=900 * prior.weights, color=colour, clip_on=False, zorder=3)
         ax.set_xlabel("ratio $w_1$")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refprior.exact._figures import ATOM, DENSITY, LINE
+from refprior._style import ATOM, SERIES, SOFT, VERMILION, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from refprior.exact._posterior import Posterior
     from refprior.exact._scan import Scan
 
-COLOURS = (ATOM, DENSITY, "#4b8b3b", "#8a5ba5", "0.4", "#b59b2b")
+DASHES = ("-", "--", "-.", ":")  # no meaning hangs on a colour alone
 
 
 def _axes(ax: Axes | None) -> Axes:
@@ -29,6 +30,7 @@ def _axes(ax: Axes | None) -> Axes:
     return Figure(figsize=(4.6, 3.2), layout="constrained").subplots() if ax is None else ax
 
 
+@styled
 def plot_posterior(posterior: Posterior, ax: Axes | None = None) -> Axes:
     """Posterior weights as stems, the prior's beside them; two parameters as areas."""
     ax = _axes(ax)
@@ -45,11 +47,12 @@ def plot_posterior(posterior: Posterior, ax: Axes | None = None) -> Axes:
         ax.set_ylim(bottom=0)
         ax.set_xlabel("w")
         ax.set_ylabel("probability")
-        ax.legend(frameon=False, fontsize=8)
+        ax.legend()
     ax.set_title(f"after {posterior.outcome!r}", fontsize=9, loc="left")
     return ax
 
 
+@styled
 def plot_priors(comparison: PriorComparison) -> Figure:
     """Regret and coverage against w."""
     from matplotlib.figure import Figure
@@ -58,22 +61,23 @@ def plot_priors(comparison: PriorComparison) -> Figure:
         raise ValueError("the figure is for one parameter; print the comparison instead")
     figure = Figure(figsize=(9.0, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for prior, colour in zip(comparison, COLOURS * len(comparison), strict=False):
-        left.plot(prior.parameters, prior.regret, color=colour, linewidth=1.2, label=prior.name)
-        right.plot(prior.parameters, prior.coverage, color=colour, linewidth=1.0, label=prior.name)
-    left.axhline(comparison.capacity, color=LINE, linewidth=0.8, linestyle=":")
+    for prior, colour, dash in zip(comparison, cycle(SERIES), cycle(DASHES), strict=False):
+        left.plot(prior.parameters, prior.regret, dash, color=colour, linewidth=1.2, label=prior.name)
+        right.plot(prior.parameters, prior.coverage, dash, color=colour, linewidth=1.0, label=prior.name)
+    left.axhline(comparison.capacity, color=SOFT, linewidth=0.8, linestyle=":")
     left.set_ylabel("regret KL(p(z | w), p(z)), nats")
     left.set_title(f"{comparison.evidence}: least worst regret {comparison.capacity:.4g} nats", fontsize=9, loc="left")
     left.set_ylim(bottom=0)
-    right.axhline(0.95, color=LINE, linewidth=0.8, linestyle=":")
+    right.axhline(0.95, color=SOFT, linewidth=0.8, linestyle=":")
     right.set_ylabel("coverage of 95% intervals")
     right.set_ylim(-0.02, 1.02)
     for ax in (left, right):
         ax.set_xlabel("w")
-    left.legend(frameon=False, fontsize=8)
+    left.legend()
     return figure
 
 
+@styled
 def plot_designs(found: BestDesign, ax: Axes | None = None) -> Axes:
     """All designs that were tried, the best one, and the front where there are costs."""
     ax = _axes(ax)
@@ -90,27 +94,29 @@ def plot_designs(found: BestDesign, ax: Axes | None = None) -> Axes:
     return ax
 
 
+@styled
 def plot_curve(curve: CapacityCurve, ax: Axes | None = None) -> Axes:
     """Capacity and its law against the number of samples."""
     ax = _axes(ax)
-    ax.semilogx(curve.samples, curve.law, "--", color=LINE, linewidth=1.0, label="law")
+    ax.semilogx(curve.samples, curve.law, "--", color=SOFT, linewidth=1.0, label="law")
     ax.semilogx(curve.samples, curve.information, "o-", color=ATOM, markersize=3.5, label="capacity")
     ax.set_xlabel("samples n")
     ax.set_ylabel("information (nats)")
     ax.set_title(f"{curve.evidence}: gaps of at most {curve.gap:.0e} nats", fontsize=9, loc="left")
-    ax.legend(frameon=False, fontsize=8)
+    ax.legend()
     return ax
 
 
+@styled
 def plot_scan(scan: Scan, ax: Axes | None = None) -> Axes:
     """Atoms against the setting, with areas by weight, and the forks."""
     from matplotlib.figure import Figure
 
     ax = Figure(figsize=(6.4, 4.2), layout="constrained").subplots() if ax is None else _axes(ax)
     for fork in scan.forks:
-        ax.axvline(fork.value, color=LINE, linewidth=0.6, linestyle=":", zorder=0)
+        ax.axvline(fork.value, color=SOFT, linewidth=0.6, linestyle=":", zorder=0)
         if fork.place is not None:
-            ax.plot(fork.value, fork.place, "o", color=DENSITY, markersize=4.5, markerfacecolor="none", zorder=4)
+            ax.plot(fork.value, fork.place, "o", color=VERMILION, markersize=4.5, markerfacecolor="none", zorder=4)
     for value, prior in zip(scan.values, scan.priors, strict=True):
         area = 60 * prior.weights**0.7
         ax.scatter(np.full(len(prior.weights), value), prior.atoms, s=area, color=ATOM, linewidth=0, zorder=3)

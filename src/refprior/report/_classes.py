@@ -4,16 +4,20 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from torch import Tensor
 
+from refprior._style import BLUE, INK
 from refprior.posterior import per_class
 from refprior.report._table import EMPTY, Group
 
 _WRITTEN = 12  # classes up to which the counts stand in the figure
 _NAMED = 20  # classes up to which each has its name at the axes
 _LETTERS = 14  # of a name at an axis
+_ON_DARK = "#fefefe"  # on dark blue, whatever the colour of the page
 
 
 def confusion_of(runs: Group) -> Tensor | None:
@@ -61,15 +65,16 @@ def mistake_rows(counts: Tensor, classes: Sequence[str], most: int = 20) -> list
 
 
 def draw_confusion(axes: Axes, counts: Tensor, classes: Sequence[str]) -> None:
-    """Shares of each class, as shades; few classes have their counts and names too."""
+    """Shares of each class, as shades of blue over the page; few classes have their counts and names too."""
     shares = (counts / counts.sum(1, keepdim=True).clamp_min(1)).numpy()
-    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+    shades = np.concatenate([np.broadcast_to(to_rgb(BLUE), (*shares.shape, 3)), shares[..., None]], axis=-1)
+    axes.imshow(shades, interpolation="nearest")
     axes.grid(visible=False)
     axes.set(xlabel="taken for", ylabel="truth")
     if len(classes) <= _WRITTEN:
         size = 8 if int(counts.max()) < 1000 else 6
         for row, column in counts.nonzero().tolist():
-            colour = "white" if shares[row, column] > 0.5 else "black"
+            colour = _ON_DARK if shares[row, column] > 0.7 else INK
             axes.text(column, row, f"{counts[row, column]}", ha="center", va="center", fontsize=size, color=colour)
     if len(classes) <= _NAMED:
         names = [name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…" for name in classes]

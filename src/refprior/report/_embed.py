@@ -15,8 +15,9 @@ from PIL import Image
 from torch import Tensor
 
 from refprior._files import write_text
+from refprior._style import CLASSES, PAGE
 from refprior.data._task import noun
-from refprior.report._film import COLOURS, write_animation, write_picture
+from refprior.report._film import write_animation, write_picture
 from refprior.report._scene import Cloud, Scene, scene
 from refprior.report._table import Tell, silent
 from refprior.training import Film
@@ -98,7 +99,7 @@ def page(seen: Scene, script: str) -> str:
     """The HTML text, with the script that draws in it."""
     template = files("refprior.report").joinpath("embed.html").read_text(encoding="utf-8")
     data = json.dumps(_data(seen)).replace("<", "\\u003c")  # no name may end the script or begin another
-    return template.replace("/*plotly*/", script).replace("/*data*/", data)
+    return template.replace("/*style*/", PAGE).replace("/*plotly*/", script).replace("/*data*/", data)
 
 
 def summary(seen: Scene) -> str:
@@ -129,7 +130,7 @@ def _data(seen: Scene) -> dict[str, Any]:
         "runs": [_run(cloud) for cloud in seen.clouds],
         "explained": seen.explained,
         "ranges": _ranges(every),
-        "colours": COLOURS,
+        "classColours": CLASSES,
         "classes": seen.classes,
         "outputs": seen.outputs,
         "named": seen.named,

@@ -11,13 +11,13 @@ from html import escape
 from typing import Literal
 
 from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
+from refprior._style import CONDITIONAL, ENSEMBLE, MARGINAL, PARTICLE, SOFT, as_variables, styled
 from refprior.report._classes import confusion_of, draw_confusion
 from refprior.report._table import Group
 
-_PARTICLE, _ENSEMBLE = "#7fa6cc", "#b03a2e"
-_MARGINAL, _CONDITIONAL = "#1f6f8b", "#d9822b"
 _WIDTH = 4.6  # of a panel, in inches
 _COLUMNS = 4  # of panels on a sheet
 
@@ -35,11 +35,13 @@ class Kind:
     margins: tuple[float, float] = (0.75, 0.5)  # left and below
 
 
+@styled
 def figures(groups: Sequence[Group]) -> dict[Kind, list[Figure]]:
     """One small figure per group, of every kind that these runs have, so that a page can arrange them."""
     return {kind: _small(kind, shown) for kind, shown in _shown(groups).items()}
 
 
+@styled
 def sheets(groups: Sequence[Group]) -> dict[str, Figure]:
     """All groups of a kind on one figure, by title."""
     return {kind.title: _sheet(kind, shown) for kind, shown in _shown(groups).items()}
@@ -51,9 +53,13 @@ def as_png(figure: Figure, dpi: int = 140) -> bytes:
     return buffer.getvalue()
 
 
+@styled
 def as_image(figure: Figure, alt: str) -> str:
-    """An <img> element that carries its own picture."""
-    return f'<img alt="{escape(alt)}" src="data:image/png;base64,{base64.b64encode(as_png(figure)).decode()}">'
+    """An <img> element that carries its own drawing, sharp at any size, in the colours of a white or a dark page."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    content = base64.b64encode(as_variables(buffer.getvalue()).encode()).decode()
+    return f'<img alt="{escape(alt)}" src="data:image/svg+xml;base64,{content}">'
 
 
 def plain(text: str) -> str:
@@ -95,10 +101,7 @@ def _axes(figure: Figure, kind: Kind, lines: int, columns: int, place: int) -> A
     left, bottom = (place - 1) % columns * _WIDTH + aside, (lines - 1 - (place - 1) // columns) * kind.height + below
     width, height = _WIDTH - aside - 0.15, kind.height - below - 0.6
     across, down = _WIDTH * columns, kind.height * lines
-    axes = figure.add_axes((left / across, bottom / down, width / across, height / down))
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.25)
-    return axes
+    return figure.add_axes((left / across, bottom / down, width / across, height / down))
 
 
 def _title(axes: Axes, text: str) -> None:
@@ -119,30 +122,29 @@ def _accuracy(axes: Axes, runs: Group) -> None:
     particles = [[100 * a for a in scores.particles] for scores in found]
     marker = _marker(steps)
     for k, line in enumerate(zip(*particles, strict=True)):
-        axes.plot(steps, line, marker, color=_PARTICLE, lw=1, label="particles" if k == 0 else None)
+        axes.plot(steps, line, marker, color=PARTICLE, lw=0.9, alpha=0.8, label="single particles" if k == 0 else None)
     ensemble = [100 * scores.accuracy for scores in found]
-    axes.plot(steps, ensemble, marker, color=_ENSEMBLE, lw=2, label="ensemble")
+    axes.plot(steps, ensemble, marker, color=ENSEMBLE, lw=2.2, label="their ensemble")
     _title(axes, f"{run.label}, seed {run.seed}")
     axes.set(xlabel="step", ylabel=f"{part} accuracy, EMA (%)")
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(loc="lower right")
 
 
 def _entropies(axes: Axes, runs: Group) -> None:
     for number, run in enumerate(runs):
         steps = [r.step for r in run.records]
-        for key, colour, label in (
-            ("marginal_entropy", _MARGINAL, "$h_y$: of the mixture"),
-            ("conditional_entropy", _CONDITIONAL, "$h_{yw}$: of single particles (bound)"),
+        for key, colour, dash, label in (
+            ("marginal_entropy", MARGINAL, "-", "$h_y$: of the mixture"),
+            ("conditional_entropy", CONDITIONAL, "--", "$h_{yw}$: of single particles (bound)"),
         ):
             values = [math.nan if (value := r.terms.get(key)) is None else value for r in run.records]
-            axes.plot(
-                steps, values, _marker(steps), color=colour, lw=1, alpha=0.8, label=label if number == 0 else None
-            )
+            marker = "" if len(steps) > 1 else "o"
+            axes.plot(steps, values, color=colour, ls=dash, marker=marker, lw=1, label=label if number == 0 else None)
     _title(axes, f"{runs[0].label}, {len(runs)} seed{'' if len(runs) == 1 else 's'}")
     axes.set(xlabel="step", ylabel="entropy (nats)")
     low, high = axes.get_ylim()
     axes.set_ylim(low, high + 0.35 * (high - low))  # room for the legend
-    axes.legend(frameon=False, loc="upper right")
+    axes.legend(loc="upper right")
 
 
 def _reliability(axes: Axes, runs: Group) -> None:
@@ -156,10 +158,13 @@ def _reliability(axes: Axes, runs: Group) -> None:
 
     largest = max(counts)
     sizes = [20 + 180 * count / largest for count in counts if count]
-    axes.plot([0, 1], [0, 1], color="grey", lw=1, ls="--")
-    axes.scatter(pooled("confidence"), pooled("accuracy"), s=sizes, color=_ENSEMBLE, alpha=0.7)
+    axes.plot([0, 1], [0, 1], color=SOFT, lw=1, ls=":", label="perfect calibration")
+    axes.scatter(pooled("confidence"), pooled("accuracy"), s=sizes, color=ENSEMBLE, alpha=0.7, label="ensemble")
     _title(axes, runs[0].label)
     axes.set(xlabel="confidence of the ensemble", ylabel=f"{part} accuracy", xlim=(0, 1.05), ylim=(0, 1.05))
+    for handle in axes.legend(loc="lower right").legend_handles:
+        if isinstance(handle, PathCollection):
+            handle.set_sizes([40])  # not as large as the largest circle
 
 
 def _confusion(axes: Axes, runs: Group) -> None:
@@ -189,24 +194,24 @@ def _named(runs: Group) -> bool:
 KINDS = (
     Kind(
         "Particles and ensemble",
-        "Accuracy of single particles and of their ensemble while they train, of the first seed.",
+        "Accuracy of single particles (thin) and of their ensemble (thick) while they train, of the first seed.",
         _accuracy,
         _named,
         same_range=True,
     ),
     Kind(
         "The two entropies",
-        "In nats per tuple of unlabelled inputs. h_y is the entropy of the mixture of all particles, h_yw the mean "
-        "entropy of single particles; their difference is the information that labels carry about the particle, which "
-        "is never negative. Methods with strong views train on an upper bound of h_yw, which also counts how far the "
-        "weak and the strong view of an input disagree: this is what is drawn, and why h_yw can lie above h_y.",
+        "In nats per tuple of unlabelled inputs. h_y is the entropy of the mixture of all particles, h_yw (dashed) the "
+        "mean entropy of single particles; their difference is the information that labels carry about the particle, "
+        "which is never negative. Methods with strong views train on an upper bound of h_yw, which also counts how far "
+        "the weak and the strong view of an input disagree: this is what is drawn, and why h_yw can lie above h_y.",
         _entropies,
         lambda runs: "marginal_entropy" in runs[0].result.terms,
     ),
     Kind(
         "Calibration",
-        "Accuracy against confidence, all seeds together; the diagonal is perfect calibration, and "
-        "larger circles hold more inputs.",
+        "Accuracy against confidence, all seeds together; larger circles hold more inputs. Below the diagonal, the "
+        "ensemble is more confident than it is right.",
         _reliability,
         _named,
     ),

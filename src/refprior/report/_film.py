@@ -10,31 +10,34 @@ from mpl_toolkits.mplot3d import Axes3D
 from PIL import Image
 
 from refprior._files import write_atomically
+from refprior._style import END, MIDDLE, MOMENTS, START, styled
 from refprior.report._figures import as_png
 from refprior.report._scene import Cloud, Scene
 from refprior.report._table import Tell, silent
 
-COLOURS = START, MIDDLE, END = "#3163b2", "#e98c28", "#309450"  # the paper's blue, orange and green
 _FRAME_MILLISECONDS, _LAST_MILLISECONDS = 180, 2500
 
 
+@styled
 def film_figure(seen: Scene) -> Figure:
-    """Start, middle and end of the first run along its three axes; the start, a small dot, above the others."""
+    """Start, middle and end of the first run side by side along the same three axes."""
     cloud = seen.clouds[0]
-    figure, axes = _new(seen, 5.6, 4.8, zoom=0.95)
     moments = {0: START, cloud.middle: MIDDLE, len(cloud.steps) - 1: END}
-    for number, colour in reversed(moments.items()):
-        if number is not None:
-            _scatter(axes, cloud, number, colour, f"step {cloud.steps[number]:,}")
-    axes.legend(loc="upper left", frameon=False, markerscale=(60 / _area(cloud)) ** 0.5, fontsize=8, reverse=True)
-    axes.view_init(elev=22, azim=35)
+    shown = [(number, colour) for number, colour in moments.items() if number is not None]
+    figure = Figure(figsize=(3.6 * len(shown), 3.5))
+    for place, (number, colour) in enumerate(shown):
+        axes = _axes(figure, seen, (1, len(shown), place + 1), zoom=0.85)
+        _scatter(axes, cloud, number, colour)
+        axes.set_title(_title(cloud, number))
+        axes.view_init(elev=22, azim=35)
+    figure.subplots_adjust(left=0, right=0.96, bottom=0.08, top=0.92, wspace=0.1)
     return figure
 
 
 def write_picture(seen: Scene, path: Path) -> None:
     """The figure as a small PNG: thousands of marks in full colour would take twice the room."""
     with Image.open(io.BytesIO(as_png(film_figure(seen)))) as drawn:
-        small = drawn.convert("RGB").quantize(128)
+        small = drawn.convert("RGB").quantize(128, Image.Quantize.FASTOCTREE)  # few marks keep their colour
     write_atomically(path, lambda side: small.save(side, "png", optimize=True))
 
 
@@ -51,19 +54,24 @@ def write_animation(seen: Scene, path: Path, tell: Tell = silent) -> None:
     )
 
 
+@styled
 def _frame(seen: Scene, cloud: Cloud, number: int) -> Image.Image:
-    figure, axes = _new(seen, 3.4, 3.0, zoom=0.82)  # room for the labels, which are as large as in a large figure
-    _scatter(axes, cloud, number, _colour(number / max(1, len(cloud.steps) - 1)), None)
-    axes.set_title(f"step {cloud.steps[number]:,}   I = {cloud.information[number]:.2f} nats", fontsize=9)
+    figure = Figure(figsize=(3.4, 3.0))
+    axes = _axes(figure, seen, (1, 1, 1), zoom=0.82)  # room for the labels, which are as large as in a large figure
+    figure.subplots_adjust(left=0.04, right=1, bottom=0.1, top=0.92)
+    _scatter(axes, cloud, number, _colour(number / max(1, len(cloud.steps) - 1)))
+    axes.set_title(_title(cloud, number))
     axes.view_init(elev=22, azim=35 + 2 * number)
     with Image.open(io.BytesIO(as_png(figure))) as drawn:
         return drawn.convert("RGB")
 
 
-def _new(seen: Scene, width: float, height: float, zoom: float) -> tuple[Figure, Axes3D]:
-    figure = Figure(figsize=(width, height))
-    axes: Axes3D = figure.add_subplot(projection="3d", computed_zorder=False)  # what is drawn later lies above
-    figure.subplots_adjust(left=0.04, right=1, bottom=0.1, top=0.92)
+def _title(cloud: Cloud, number: int) -> str:
+    return f"step {cloud.steps[number]:,}, I = {cloud.information[number]:.2f} nats"
+
+
+def _axes(figure: Figure, seen: Scene, place: tuple[int, int, int], zoom: float) -> Axes3D:
+    axes: Axes3D = figure.add_subplot(*place, projection="3d")
     every = seen.clouds[0].coordinates.reshape(-1, 3)
     low, high = every.min(0), every.max(0)
     margin = 0.03 * max(float((high - low).max()), 1e-6)
@@ -75,12 +83,11 @@ def _new(seen: Scene, width: float, height: float, zoom: float) -> tuple[Figure,
     axes.tick_params(labelsize=6, pad=0)
     for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
         axis.set_major_locator(MaxNLocator(4))
-    return figure, axes
+    return axes
 
 
-def _scatter(axes: Axes3D, cloud: Cloud, number: int, colour: object, label: str | None) -> None:
-    points = cloud.coordinates[number]
-    axes.scatter(*points.T, s=_area(cloud), color=colour, alpha=0.6, linewidths=0, label=label, depthshade=False)
+def _scatter(axes: Axes3D, cloud: Cloud, number: int, colour: object) -> None:
+    axes.scatter(*cloud.coordinates[number].T, s=_area(cloud), color=colour, alpha=0.6, linewidths=0, depthshade=False)
 
 
 def _area(cloud: Cloud) -> float:
@@ -90,6 +97,6 @@ def _area(cloud: Cloud) -> float:
 
 
 def _colour(progress: float) -> tuple[float, ...]:
-    """Blue, orange, green, and between them."""
-    stops = np.array([[int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)] for c in COLOURS])
+    """Those of start, middle and end, and between them."""
+    stops = np.array([[int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)] for c in MOMENTS])
     return tuple(float(np.interp(progress, [0, 0.5, 1], stops[:, channel])) for channel in range(3))

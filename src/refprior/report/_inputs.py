@@ -17,6 +17,7 @@ def draw_input(axes: Axes, given: Tensor, features: Sequence[str] = ()) -> None:
     """An image, the first values of a vector with the names of its features, or token ids."""
     values = np.asarray(given.detach().cpu().double() if given.is_floating_point() else given.cpu())
     axes.set(xticks=[], yticks=[])
+    axes.spines[["top", "right"]].set_visible(True)  # a frame
     if noun(values.shape) == "image":
         axes.imshow(picture(values), cmap="gray", interpolation="nearest")
         return

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from scipy.stats import spearmanr
 
+from refprior._style import AROUND, INK, styled
 from refprior.posterior import transferability
 from refprior.report._figures import plain
-from refprior.report._table import Group, accuracies, find_runs, group, summarise_finished
+from refprior.report._table import EMPTY, Group, accuracies, find_runs, group, summarise_finished
 from refprior.training import load
 
 PAIRS = {"transfer": "reference prior", "fine_tuning": "fine-tuning"}
@@ -115,33 +118,50 @@ def matrix_rows(matrix: Matrix) -> list[list[str]]:
     return [*lines, *([name, *(_number(v) for v in matrix.alone[method])] for method, name in ALONE.items())]
 
 
+def rows_matrix(rows: Sequence[Sequence[str]]) -> Matrix:
+    """What `matrix_rows` wrote, to draw it again."""
+    (_, *tasks), *lines = rows
+    found = {name: np.array([math.nan if cell == EMPTY else float(cell) for cell in cells]) for name, *cells in lines}
+    pairs = {m: np.stack([found[f"{name}, from {task}"] for task in tasks], axis=1) for m, name in PAIRS.items()}
+    return Matrix(tuple(tasks), pairs, {method: found[name] for method, name in ALONE.items()})
+
+
+@styled
 def matrix_figure(matrix: Matrix) -> Figure:
-    """Two heat maps, coloured against the median of each row, and the accuracies without a source beneath."""
+    """Heat maps of accuracies by target and source, and the accuracies without a source beside them.
+
+    The colour is the distance from the median of the target's row, on one scale for all.
+    """
     size = len(matrix.tasks)
-    figure = Figure(figsize=(2.4 + 1.9 * size, 2.4 + 0.7 * size), layout="constrained")
-    grid = figure.add_gridspec(2, 2, height_ratios=[size, 2])
-    for column, (method, name) in enumerate(PAIRS.items()):
-        _heat_map(figure.add_subplot(grid[0, column]), matrix.pairs[method], matrix.tasks, name)
-    axes = figure.add_subplot(grid[1, :])
-    axes.axis("off")
-    cells = [[_number(v) for v in matrix.alone[method]] for method in ALONE]
-    table = axes.table(cells, rowLabels=list(ALONE.values()), colLabels=list(map(plain, matrix.tasks)), loc="center")
-    table.set_fontsize(9)
+    figure = Figure(figsize=(3.2 + 1.5 * size, 2.2 + 0.55 * size), layout="constrained")
+    panels = figure.subplots(1, 3, sharey=True, width_ratios=[size, size, len(ALONE)])
+    distances = [from_median(values) for values in matrix.pairs.values()]
+    limit = max(1.0, *(float(np.nanmax(np.abs(d), initial=0.0)) for d in distances))
+    for axes, (method, name), distance in zip(panels, PAIRS.items(), distances, strict=False):
+        shades = _cells(axes, matrix.pairs[method], distance, limit, list(matrix.tasks))
+        axes.set(xlabel="source", title=name)
+    alone = np.array([matrix.alone[method] for method in ALONE]).T
+    _cells(panels[-1], alone, np.full(alone.shape, math.nan), limit, list(ALONE.values()))
+    panels[-1].set(title="without a source")
+    panels[0].set(ylabel="target", yticks=range(size), yticklabels=list(map(plain, matrix.tasks)))
+    figure.colorbar(shades, ax=panels, label="points from the median of the row", shrink=0.8, pad=0.01)
+    figure.suptitle("Accuracy on the target, %", fontsize=10)
     return figure
 
 
-def _heat_map(axes: Axes, values: np.ndarray, tasks: Sequence[str], title: str) -> None:
-    distance = np.ma.masked_invalid(from_median(values))
-    limit = max(1.0, float(np.abs(distance).max())) if distance.count() else 1.0
-    axes.imshow(distance, cmap="RdYlGn", vmin=-limit, vmax=limit)
+def _cells(axes: Axes, values: np.ndarray, distance: np.ndarray, limit: float, columns: Sequence[str]) -> AxesImage:
+    """Numbers on their shades; names of columns stand upright, so that none meets its neighbour."""
+    scale = LinearSegmentedColormap.from_list("around", AROUND)
+    drawn = axes.imshow(np.ma.masked_invalid(distance), cmap=scale, vmin=-limit, vmax=limit, aspect="auto")
     for row, column in np.ndindex(*values.shape):
-        colour = "white" if abs(distance[row, column]) > 0.8 * limit else "black"
-        axes.text(column, row, _number(float(values[row, column])), ha="center", va="center", fontsize=9, color=colour)
-    names = list(map(plain, tasks))
-    axes.set_xticks(range(len(tasks)), names, rotation=30, ha="right", fontsize=8)
-    axes.set_yticks(range(len(tasks)), names, fontsize=8)
-    axes.set(xlabel="source", ylabel="target", title=title)
+        dark = abs(distance[row, column]) > 0.7 * limit  # false for NaN
+        colour = "white" if dark else INK
+        axes.text(column, row, _number(float(values[row, column])), ha="center", va="center", color=colour)
+    axes.set_xticks(range(len(columns)), list(map(plain, columns)), rotation=90)
+    axes.grid(visible=False)
+    axes.tick_params(length=0)
+    return drawn
 
 
 def _number(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.1f}"
+    return EMPTY if math.isnan(value) else f"{value:.1f}"

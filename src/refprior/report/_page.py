@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import get_args
 
 from refprior._files import write_figure, write_text
+from refprior._style import PAGE
 from refprior.report._classes import class_rows, confusion_of, confusion_rows, mistake_rows
+from refprior.report._examples import GROUPS, examples
 from refprior.report._figures import as_image, figures, sheets
 from refprior.report._pivot import pivot
 from refprior.report._published import Source, find_published
@@ -14,25 +16,22 @@ from refprior.report._rows import rows
 from refprior.report._settings import setting_rows
 from refprior.report._table import Group, Tell, find_runs, group, silent, summarise_finished
 
-_STYLE = """
-:root { color-scheme: light dark; --text: #222; --soft: #555; --line: #ddd; --back: #fff; --code: #f3f3f3 }
-* { box-sizing: border-box }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem;
-  color: var(--text); background: var(--back) }
-.wide { overflow-x: auto; margin: 1rem 0 } table { border-collapse: collapse; font-size: .85rem }
-th, td { padding: .35rem .45rem; text-align: right; vertical-align: bottom }
-th { border-bottom: 2px solid var(--soft) } td { border-bottom: 1px solid var(--line); white-space: nowrap }
-th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 11rem }
-.figures { display: flex; flex-wrap: wrap; gap: .5rem } .figures img { width: 23rem; max-width: 100%; height: auto }
-details { margin: .5rem 0 } summary { cursor: pointer; overflow-wrap: anywhere }
-.words th, .words td { text-align: left; white-space: normal; overflow-wrap: anywhere }
-.high { max-height: 32rem; overflow: auto }
-.note { color: var(--soft); max-width: 48rem } li { overflow-wrap: anywhere }
-code { background: var(--code); padding: 0 .25rem }
-@media (prefers-color-scheme: dark) {
-  :root { --text: #e4e4e4; --soft: #aaa; --line: #444; --back: #1f1f1f; --code: #333 }
-  img { filter: invert(.88) hue-rotate(180deg) }
-}
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # nothing may come from elsewhere
+_STYLE = f"""{PAGE}
+body {{ max-width: 72rem; margin: 1.5rem auto; padding: 0 1rem }}
+.wide {{ overflow-x: auto; margin: 1rem 0 }} table {{ border-collapse: collapse; font-size: .85rem }}
+th, td {{ padding: .35rem .45rem; text-align: right; vertical-align: bottom }}
+th {{ border-bottom: 2px solid var(--soft) }} td {{ border-bottom: 1px solid var(--line); white-space: nowrap }}
+th:first-child, td:first-child {{ text-align: left; white-space: normal; min-width: 8rem; overflow-wrap: anywhere }}
+.figures {{ display: flex; flex-wrap: wrap; gap: .5rem }} .figures img {{ width: 28rem; max-width: 100%; height: auto }}
+.sheet {{ width: 46rem; max-width: 100%; height: auto }}
+details {{ margin: .5rem 0 }} summary {{ cursor: pointer; overflow-wrap: anywhere }}
+.words th, .words td {{ text-align: left; white-space: normal; overflow-wrap: anywhere }}
+.high {{ max-height: 32rem; overflow: auto }} li {{ overflow-wrap: anywhere }}
+@media print {{
+  .wide, .high {{ overflow: visible; max-height: none }} table {{ font-size: 7pt }} td {{ white-space: normal }}
+  .figures img {{ width: 45% }} details::details-content {{ content-visibility: visible; display: block }}
+}}
 """
 _WHOLE = 20  # classes up to which the whole confusion matrix is a table
 _HIGH = 25  # lines of a table, above which it scrolls
@@ -98,6 +97,7 @@ def page(
         **({f"Accuracy by {column}": _table(pivot(groups, column))} if column else {}),
         "Results": f"{_table(rows(groups))}{_note(_meaning(groups) + (_PRINTED if _has_printed(groups) else ''))}",
         **_drawings(groups, tell),
+        **_examples(groups, tell),
         **_classes(groups[:_DRAWN]),
         "Settings": _folded([(g, _table(setting_rows(g), " words")) for g in groups[:_DRAWN]]),
         "Runs": "<ul>" + "".join(f"<li><code>{escape(str(s))}</code></li>" for s in sources) + "</ul>",
@@ -106,6 +106,7 @@ def page(
     return (
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>refprior report</title>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f"<style>{_STYLE}</style></head>\n<body><h1>Reference priors: report</h1>\n{body}\n</body></html>\n"
     )
 
@@ -125,6 +126,20 @@ def _drawings(groups: Sequence[Group], tell: Tell) -> dict[str, str]:
         note = _note(kind.note + (limit if len(groups) > _DRAWN else ""))
         sections[kind.title] = f"{note}<div class='figures'>{''.join(images)}</div>"
     return sections
+
+
+def _examples(groups: Sequence[Group], tell: Tell) -> dict[str, str]:
+    """The section of examples, if a run has them."""
+    found = examples(groups, tell)
+    if not found:
+        return {}
+    note = (
+        "The inputs that the particles of the first seed disagree about most, among at most 1,000 evenly taken from "
+        "the test part, or from what there is instead: with these the prior asks for a label first."
+        + (f" Of the first {GROUPS} groups." if len(groups) > GROUPS else "")
+    )
+    shown = [(runs, image.replace("<img ", "<img class='sheet' ")) for runs, image in found]
+    return {"Examples": _note(note) + _folded(shown, opened=True)}
 
 
 def _has_printed(groups: Sequence[Group]) -> bool:
@@ -159,9 +174,9 @@ def _classes(groups: Sequence[Group]) -> dict[str, str]:
     return {"Each class": _note(note) + _folded(tables)}
 
 
-def _folded(tables: Sequence[tuple[Group, str]]) -> str:
+def _folded(tables: Sequence[tuple[Group, str]], opened: bool = False) -> str:
     """Tables under the names of their groups, to be opened one by one; a single one is open."""
-    state = " open" if len(tables) == 1 else ""
+    state = " open" if opened or len(tables) == 1 else ""
     return "".join(
         f"<details{state}><summary>{escape(runs[0].label)}</summary>{table}</details>" for runs, table in tables
     )

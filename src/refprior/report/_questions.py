@@ -4,6 +4,7 @@ import textwrap
 
 from matplotlib.figure import Figure
 
+from refprior._style import styled
 from refprior.data._task import called
 from refprior.labelling import Questions
 from refprior.report._figures import plain
@@ -14,6 +15,7 @@ _LETTERS = 19  # of a name above its tile
 _CLASSES = 300  # letters of the names of all classes
 
 
+@styled
 def questions_figure(run: Run, questions: Questions, columns: int = 5) -> Figure:
     """A numbered tile for each open question, in the order of the answers. Images are drawn, other inputs written.
 
