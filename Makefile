@@ -45,7 +45,7 @@ bench-exact: .venv/.installed-dev
 	touch $@
 
 .venv/.installed-dev: .venv/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,onnx,parquet,proof]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,explore,onnx,parquet,proof]'
 	touch $@
 
 clean:

@@ -1,0 +1,1 @@
+export function label(host) {}

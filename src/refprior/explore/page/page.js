@@ -1,0 +1,20 @@
+// The address of the page, which keeps its settings, and what is said at its foot.
+
+const said = document.getElementById("said");
+
+/** Say something to the person, also to one who listens. */
+export function say(words) {
+  said.textContent = "";
+  setTimeout(() => (said.textContent = words), 30);
+}
+
+/** The settings in the address: #view?name=value. */
+export function settings() {
+  return Object.fromEntries(new URLSearchParams(location.hash.split("?")[1] ?? ""));
+}
+
+/** Put settings into the address, so that a reload and a copy of it show the same. */
+export function remember(view, given) {
+  const words = new URLSearchParams(given).toString();
+  history.replaceState(null, "", `#${view}${words ? `?${words}` : ""}`);
+}
