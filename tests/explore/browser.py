@@ -67,6 +67,7 @@ class Browser:
     def open(self, address: str, *, size: tuple[int, int] = WIDE, dark: bool = False) -> None:
         self.look(size, dark)
         self.driver.get("about:blank")  # else another hash is the same page
+        self.errors()  # of the page before
         self.driver.get(address)
 
     def look(self, size: tuple[int, int] = WIDE, dark: bool = False) -> None:

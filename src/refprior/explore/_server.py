@@ -6,8 +6,9 @@ import logging
 import secrets
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import uvicorn
@@ -18,17 +19,18 @@ from starlette.routing import Route
 
 from refprior._words import in_short
 from refprior.explore import _own
+from refprior.explore._errors import BusyError, ConflictError
 from refprior.explore._guard import Guard
 from refprior.explore._page import PAGE, page_bytes
 from refprior.explore._play import Query, models
 from refprior.explore._workers import Solver
 
+if TYPE_CHECKING:
+    from refprior.explore._label import Labels
+    from refprior.explore._watch import Runs
+
 log = logging.getLogger("refprior.explore")
 Answer = Callable[[Request], Awaitable[Any]]
-
-
-class ConflictError(ValueError):
-    """What was asked for no longer fits what is there."""
 
 
 class Explorer:
@@ -38,10 +40,21 @@ class Explorer:
         self.folder, self.allow_code = folder, allow_code
         self.solver = Solver()
         self.typing = asyncio.Semaphore(1)  # one typed likelihood at a time
+        self.loading = asyncio.Semaphore(1)  # one at a time reads runs: weights and data may be large
+        self.estimating: asyncio.Task[None] | None = None
+        self.known: dict[tuple[str, str], tuple[str, Any]] = {}  # the newest answer about each run, and its version
 
     def routes(self) -> list[Route]:
-        answers: dict[str, Answer] = {"about": self.about, "play": self.play}
-        posts: dict[str, Answer] = {"own": self.own}
+        answers: dict[str, Answer] = {
+            "about": self.about,
+            "play": self.play,
+            "runs": self.listed,
+            "run": self.of_run("details"),
+            "embedding": self.of_run("embedding"),
+            "examples": self.of_run("examples"),
+            "questions": self.questions,
+        }
+        posts: dict[str, Answer] = {"own": self.own, "answer": self.answer, "undo": self.undo, "suggest": self.suggest}
         return [
             Route("/", page_file),
             Route("/{name}", page_file),
@@ -60,8 +73,82 @@ class Explorer:
             "example": _own.EXAMPLE,
         }
 
+    @cached_property
+    def runs(self) -> "Runs":
+        """Imported when it is first needed: torch takes seconds, and playing does not need it."""
+        from refprior.explore._watch import Runs
+
+        return Runs(self.folder)
+
+    @cached_property
+    def labels(self) -> "Labels":
+        from refprior.explore._label import Labels
+
+        return Labels(self.runs)
+
+    async def listed(self, request: Request) -> Any:
+        async with self.loading:
+            return await asyncio.to_thread(lambda: self.runs.listed(request.query_params.get("known", "")))
+
+    def of_run(self, what: str) -> Answer:
+        """An answer about one run, kept until the run changes."""
+
+        async def give(request: Request) -> Any:
+            async with self.loading:
+                return await asyncio.to_thread(self._read, what, request.query_params.get("id", ""))
+
+        return give
+
+    def _read(self, what: str, identity: str) -> Any:
+        from refprior.explore import _watch
+
+        path = self.runs.path(identity)
+        version = _watch.version_of(path)
+        before = self.known.get((what, identity))
+        if before is None or before[0] != version:
+            self.known[what, identity] = before = version, getattr(_watch, what)(path)
+        return before[1]
+
     async def play(self, request: Request) -> bytes:
         return await self.solver.answer(Query.parse(request.query_params))
+
+    async def questions(self, request: Request) -> Any:
+        """The questions of a run. What the answers say about everything is computed meanwhile."""
+        identity, known = (request.query_params.get(name, "") for name in ("id", "known"))
+        async with self.loading:
+            found = await asyncio.to_thread(lambda: self.labels.state(identity, known))
+        if found.get("estimates", found) is None and found["counts"]["answers"]:
+            self.estimate(identity)
+        return found
+
+    async def answer(self, request: Request) -> Any:
+        """Keep a label. It is on disk before this answers; it does not wait for anything that takes long."""
+        asked = await _body(request, {"id": str, "index": int, "label": int})
+        await asyncio.to_thread(lambda: self.labels.answer(asked["id"], asked["index"], asked["label"]))
+        return {"kept": asked["index"]}
+
+    async def undo(self, request: Request) -> Any:
+        asked = await _body(request, {"id": str, "index": int})
+        await asyncio.to_thread(lambda: self.labels.undo(asked["id"], asked["index"]))
+        return {"open": asked["index"]}
+
+    async def suggest(self, request: Request) -> Any:
+        asked = await _body(request, {"id": str, "budget": int})
+        async with self.loading:
+            await asyncio.to_thread(lambda: self.labels.suggest(asked["id"], asked["budget"]))
+        return {"asked": asked["budget"]}
+
+    def estimate(self, identity: str) -> None:
+        """Begin, unless it is under way; a label that comes meanwhile is counted the next time."""
+        if self.estimating is None or self.estimating.done():
+            self.estimating = asyncio.create_task(self._estimate(identity))
+
+    async def _estimate(self, identity: str) -> None:
+        async with self.loading:
+            try:
+                await asyncio.to_thread(lambda: self.labels.estimate(identity))
+            except (ValueError, OSError) as error:
+                log.warning("%s", in_short(error))
 
     async def own(self, request: Request) -> Any:
         if not self.allow_code:
@@ -87,6 +174,8 @@ def in_json(give: Answer) -> Callable[[Request], Awaitable[Response]]:
             found, code = await give(request), 200
         except ConflictError as error:
             found, code = {"error": in_short(error)}, 409
+        except BusyError as error:
+            found, code = {"error": in_short(error)}, 423
         except (ValueError, OSError) as error:
             found, code = {"error": in_short(error)}, 400
         except asyncio.CancelledError:  # the server ends

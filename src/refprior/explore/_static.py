@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from refprior._files import write_folder_atomically
+from refprior._words import in_short
 from refprior.explore._page import PAGE, page_bytes
 from refprior.explore._play import Query, answer, check_size, models
 
@@ -55,7 +56,7 @@ def write_static(out: Path | str, folder: Path | str | None = None, tell: Tell |
         for name in PAGE:
             (side / name).write_bytes(page_bytes(name).replace(LIVE, STATIC))
         (side / ANSWERS).mkdir()
-        for name, content in _answers(tell or _silent):
+        for name, content in itertools.chain(_answers(tell or _silent), _runs(folder)):
             (side / ANSWERS / f"{name}.json").write_bytes(content)
 
     write_folder_atomically(out, write)
@@ -77,6 +78,25 @@ def _answers(tell: Tell) -> Iterator[tuple[str, bytes]]:
             found[query.text] = msgspec.Raw(answer(query.text))
             done += 1
         yield f"play-{name}", msgspec.json.encode(found)
+
+
+def _runs(folder: Path | str | None) -> Iterator[tuple[str, bytes]]:
+    """The runs of a folder; what cannot be read of one is said in its place."""
+    if folder is None:
+        yield "runs", msgspec.json.encode({"version": "static", "runs": []})
+        return
+    from refprior.explore import _watch
+
+    listed = _watch.Runs(Path(folder))
+    found = listed.listed()["runs"]
+    yield "runs", msgspec.json.encode({"version": "static", "runs": found})
+    for run in (run for run in found if run["problem"] is None):
+        for name, read in {"run": _watch.details, "embedding": _watch.embedding, "examples": _watch.examples}.items():
+            try:
+                content = read(listed.path(run["id"]))
+            except (ValueError, OSError) as error:
+                content = {"error": in_short(error)}
+            yield f"{name}-{run['id']}", msgspec.json.encode(content)
 
 
 def questions(model: str) -> list[Query]:

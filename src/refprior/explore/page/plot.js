@@ -60,7 +60,7 @@ export function number(value, digits = 4) {
 export function ticks(low, high, wanted = 5) {
   const rough = (high - low) / wanted || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough * 0.999);
+  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= rough * 0.999);
   const found = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i += 1) found.push(i * step);
   return found;
@@ -136,16 +136,18 @@ export function legend(entries) {
   return el(
     "ul",
     { class: "legend" },
-    entries.map(({ name, ink, dash = "", dot = false }) =>
+    entries.map(({ name, ink, dash = "", dot = false, sign = null }) =>
       el(
         "li",
         {},
         mark(
           "svg",
-          { width: 26, height: 12, "aria-hidden": "true" },
-          dot
-            ? mark("circle", { cx: 13, cy: 6, r: 4.5, fill: colour(ink) })
-            : mark("line", { x1: 1, x2: 25, y1: 6, y2: 6, stroke: colour(ink), "stroke-width": 2.4, "stroke-dasharray": dash }),
+          { class: `ink-${ink}`, width: 26, height: 12, "aria-hidden": "true" },
+          sign
+            ? mark("text", { x: 13, y: 11, "text-anchor": "middle" }, sign)
+            : dot
+            ? mark("circle", { cx: 13, cy: 6, r: 4.5 })
+            : mark("line", { x1: 1, x2: 25, y1: 6, y2: 6, "stroke-width": 2.4, "stroke-dasharray": dash }),
         ),
         name,
       ),
