@@ -1,7 +1,7 @@
 """Label: the questions of a run, answered one by one. An answer is on disk before anybody is told that it is.
 
-Several tabs, and `refprior answer` in a terminal, may work on the same run: each change reads the questions, changes them
-and writes them whole, alone in the folder.
+Several tabs, and `refprior answer` in a terminal, may work on the same run: each change reads the questions, changes
+them and writes them whole, alone in the folder.
 """
 
 # K particles, n inputs of the pool, C classes
