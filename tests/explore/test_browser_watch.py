@@ -3,20 +3,13 @@
 import subprocess
 from pathlib import Path
 
-import msgspec
-import pytest
-
-from refprior._files import write_record
-from refprior.recipes import named
-from refprior.training import train
-from refprior.training._header import FORMAT, read_header
 from tests.cli.running import COMMAND, environment
 from tests.explore.browser import CONTRAST, NARROW, Browser, needs_chromium
+from tests.explore.hostile import MARKUP, hostile_run
 from tests.explore.served import serving
 from tests.report.folders import write_run
 
 pytestmark = needs_chromium
-HOSTILE = "<img src=x onerror=\"document.title='obeyed'\">"
 
 
 def test_a_run_appears_grows_and_finishes_while_it_is_watched(browser: Browser, tmp_path: Path) -> None:
@@ -76,29 +69,22 @@ def test_runs_are_filtered_and_compared_and_the_choice_survives_a_reload(browser
         assert browser.errors() == []
 
 
-@pytest.fixture
-def hostile(tmp_path: Path) -> Path:
-    """A run whose folder, classes and settings are all markup."""
-    folder = tmp_path / "<b>bold<b>"
-    recipe, origin = named("digits_ssl", {"steps": 3, "unlabelled_batch": 8}, seed=0)
-    train(recipe, folder, origin=origin)
-    header = msgspec.to_builtins(read_header(folder))
-    header["data"]["classes"] = [f"{HOSTILE}{y}" for y in range(10)]
-    header["origin"]["settings"]["labels"] = HOSTILE
-    write_record(folder / "recipe.json", FORMAT, header)
-    return tmp_path
-
-
-def test_hostile_names_stay_text(browser: Browser, hostile: Path) -> None:
-    with serving(hostile) as served:
+def test_hostile_names_stay_text(browser: Browser, tmp_path: Path) -> None:
+    with serving(hostile_run(tmp_path / "runs")) as served:
         browser.open(f"{served.address}#watch?filter=<i>")
         browser.wait(lambda: "0 of 1 runs" in browser.one("#runs").text, seconds=60)
         browser.one("#filter").clear()
         browser.one("#filter").send_keys(" ")
-        browser.wait(lambda: HOSTILE in browser.one("#runs").text)
-        browser.wait(lambda: HOSTILE in browser.one(".confusion").text)
-        assert "<b>bold<b>" in browser.one("#runs").text
-        assert not browser.all("main img[src=x], main b")
-        assert browser.driver.title == "refprior: watch"
+        browser.wait(lambda: "<b>run" in browser.one("#runs").text)
+        browser.wait(lambda: MARKUP in browser.one(".confusion").text)
+        browser.one("details.examples summary").click()
+        browser.wait(lambda: len(browser.all(".tiles li")) == 10 and MARKUP in browser.one(".tiles").text, seconds=60)
+        browser.one("nav a[href='#label']").click()
+        browser.wait(lambda: "Nothing is asked yet" in browser.one("main").text, seconds=60)
+        browser.one("#suggest").click()
+        browser.wait(lambda: MARKUP in browser.one(".question .classes").text, seconds=60)
+        assert MARKUP in browser.one(".question .values").text
+        assert not browser.all("img[src=x], main b > *")
+        assert browser.driver.title == "refprior: label"
         assert browser.overflow() <= 0
         assert browser.errors() == []

@@ -2,11 +2,12 @@
 
 import json
 import math
+import time
 
 import pytest
 
 from refprior.exact import Coin, Solution, jeffreys, reference_prior, two_stage_prior
-from refprior.explore._play import MODELS, Query, answer, check_size, models, neighbours, sliders_of
+from refprior.explore._play import MODELS, Query, answer, check_size, distance, draft, models, neighbours, sliders_of
 
 QUESTIONS = [
     "model=coin&n=10",
@@ -82,11 +83,52 @@ def test_what_no_slider_could_follow_is_refused_with_the_numbers() -> None:
         check_size(Query.parse({"model": "gaussian", "amplitude": "10", "n": "200"}))
 
 
-def test_neighbours_cover_the_first_slider_once() -> None:
-    near = neighbours(Query.parse({"model": "coin", "n": "10"}))
-    asked = [query.values()["n"] for query in near]
+def test_what_takes_longest_along_the_slider_is_solved_ahead_first() -> None:
+    ahead = neighbours(Query.parse({"model": "coin", "n": "10", "m": "3"}))
+    asked = [query.values()["n"] for query in ahead]
+    assert asked[:3] == [200, 190, 180]  # a draft is never far
     assert sorted(asked) == list(range(1, 201))
-    assert asked[:2] == [10, 200]
+    assert {query.values()["m"] for query in ahead} == {3}
+    assert neighbours(Query.parse({"model": "decay"}))[0].values()["sigma"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("model=coin&n=52", "model=coin&n=50"),
+        ("model=coin&n=20&m=5", "model=coin&n=22&m=5"),
+        ("model=gaussian&amplitude=3&n=2", "model=gaussian&amplitude=3.1&n=2"),
+        ("model=poisson&amplitude=10&dark=0&n=1", "model=poisson&amplitude=10.5&dark=0&n=1"),
+    ],
+)
+def test_a_draft_is_a_prior_with_a_true_gap(text: str, near: str) -> None:
+    best, sketch = json.loads(answer(text)), json.loads(draft(text, answer(near)))
+    assert sketch["draft"] is True
+    assert sketch["information"] <= best["information"] <= sketch["information"] + sketch["gap"] + 1e-12
+    assert 0 < sketch["gap"] < 0.1
+    assert sketch["code"] == best["code"]
+    assert (sketch["low"], sketch["high"]) == (best["low"], best["high"])
+
+
+def test_a_draft_takes_less_than_a_tenth_of_a_second() -> None:
+    """Up to n = 200, where a solve takes longer; time of the processor, since the machine may be busy."""
+    near, taken = answer("model=coin&n=190"), []
+    for _ in range(5):
+        begun = time.process_time()
+        draft("model=coin&n=200", near)
+        taken.append(time.process_time() - begun)
+    assert min(taken) < 0.1
+
+
+def test_drafts_are_made_of_the_same_question_along_the_slider_only() -> None:
+    here = Query.parse({"model": "coin", "n": "10", "m": "2"})
+    assert distance(here, Query.parse({"model": "coin", "n": "14", "m": "2"})) == 4
+    for other in (
+        {"model": "coin", "n": "10"},
+        {"model": "coin", "n": "10", "m": "2", "jeffreys": "1"},
+        {"model": "poisson"},
+    ):
+        assert distance(here, Query.parse(other)) == math.inf
 
 
 def test_every_model_has_an_answer_at_its_defaults_and_settings_on_their_marks() -> None:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 import numpy as np
@@ -26,11 +26,13 @@ from refprior.exact import (
     reference_prior,
     two_stage_prior,
 )
-from refprior.exact._solution import gap_in_words
+from refprior.exact._objective import Objective, two_stage_signs
+from refprior.exact._solution import gap_in_words, with_certificate
 
 POINTS = 240  # of the gain's curve
 SIDE = 49  # points of the gain's map along each of two parameters
 DIGITS = 6  # significant ones of curves and maps, which are only drawn
+DRAFT_GAP = 1e-3  # nats to which the gap of a draft is bounded, if it is that small
 Settings = Mapping[str, float]
 Family = Callable[[int], Channel]  # the channel of n samples
 
@@ -70,6 +72,7 @@ class Model:
     tolerance: float | None = None  # None: that of reference_prior
     size: Callable[[Settings], float] = lambda settings: 0.0  # of the experiment, in standard deviations
     most: float = math.inf
+    larger_is_longer: bool = True  # which end of the first slider takes longest to solve
 
 
 def _samples(most: int, value: int = 1, label: str = "samples n") -> Slider:
@@ -129,6 +132,7 @@ MODELS = {
         "ExponentialDecay((1.0, {time!r}), {sigma!r})",
         axes=("w₁", "w₂"),
         tolerance=1e-9,
+        larger_is_longer=False,
     ),
 }
 
@@ -187,24 +191,26 @@ def models() -> list[dict[str, Any]]:
 
 
 def neighbours(query: Query) -> list[Query]:
-    """The same question along the first slider: the nearest first, and between them the largest, which take longest."""
-    slider = MODELS[query.model].sliders[0]
-    now = query.values()[slider.name]
-    marks = [slider.low + i * slider.step for i in range(1 + round((slider.high - slider.low) / slider.step))]
-    near = sorted((round(mark, 10) for mark in marks), key=lambda mark: abs(mark - now))
-    mixed = [mark for pair in zip(near, near[::-1], strict=True) for mark in pair]
-    others = (tuple((n, mark if n == slider.name else v) for n, v in query.settings) for mark in dict.fromkeys(mixed))
-    return [replace(query, settings=settings) for settings in others]
+    """The same question along the first slider, what takes longest first: twenty marks far apart, then all others."""
+    model = MODELS[query.model]
+    slider = model.sliders[0]
+    count = 1 + round((slider.high - slider.low) / slider.step)
+    marks = sorted((round(slider.low + i * slider.step, 10) for i in range(count)), reverse=model.larger_is_longer)
+    ordered = dict.fromkeys([*marks[:: max(1, count // 20)], *marks])
+    settings = [tuple((n, mark if n == slider.name else v) for n, v in query.settings) for mark in ordered]
+    return [replace(query, settings=chosen) for chosen in settings]
 
 
 def answer(text: str) -> bytes:
     """The answer to a question as JSON text. It is a function of text, so that other processes can be asked."""
-    from urllib.parse import parse_qsl
-
-    query = Query.parse(dict(parse_qsl(text)))
+    query = _read(text)
     check_size(query)
     found = jeffreys_of(query) if query.jeffreys else prior_of(query)
     return msgspec.json.encode(found)
+
+
+def _read(text: str) -> Query:
+    return Query.parse(dict(parse_qsl(text)))
 
 
 def check_size(query: Query) -> None:
@@ -229,6 +235,33 @@ def prior_of(query: Query) -> dict[str, Any]:
         else:
             solution = reference_prior(family(n), **tolerance)
     return {**shown(solution), "axes": model.axes, "code": code_of(query)}
+
+
+def draft(text: str, near: bytes) -> bytes:
+    """A prior while its own is being solved: the atoms and weights of a near answer, with a certificate made anew.
+
+    Its information and gap are true; only the gap is larger than that of the optimum.
+    """
+    query, known = _read(text), msgspec.json.decode(near)
+    model, settings = MODELS[query.model], query.values()
+    family, n, m = model.family(settings), int(settings["n"]), int(settings["m"])
+    channels = (family(m + n), family(m)) if m else (family(n),)
+    objective = Objective(channels, two_stage_signs(settings["beta"]) if m else (1.0,))
+    low, high = channels[0].parameter(channels[0].bounds.T)
+    share = (np.array(known["atoms"]) - known["low"][0]) / (known["high"][0] - known["low"][0])
+    u = channels[0].to_coordinates(np.clip(low + share * (high - low), low, high))
+    judged = with_certificate(objective, u, np.array(known["weights"]), DRAFT_GAP)
+    drawn = replace(judged, tolerance=math.inf)  # all its digits are those of what is drawn
+    return msgspec.json.encode({**shown(drawn), "axes": model.axes, "code": code_of(query), "draft": True})
+
+
+def distance(query: Query, other: Query) -> float:
+    """How far two questions are from each other along the first slider; infinite if they differ in anything else."""
+    name = MODELS[query.model].sliders[0].name
+    rest = [tuple((n, v) for n, v in one.settings if n != name) for one in (query, other)]
+    if query.model != other.model or query.jeffreys or other.jeffreys or rest[0] != rest[1]:
+        return math.inf
+    return abs(query.values()[name] - other.values()[name])
 
 
 def shown(solution: Solution) -> dict[str, Any]:

@@ -48,6 +48,7 @@ class Explorer:
         answers: dict[str, Answer] = {
             "about": self.about,
             "play": self.play,
+            "draft": self.draft,
             "runs": self.listed,
             "run": self.of_run("details"),
             "embedding": self.of_run("embedding"),
@@ -111,6 +112,9 @@ class Explorer:
 
     async def play(self, request: Request) -> bytes:
         return await self.solver.answer(Query.parse(request.query_params))
+
+    async def draft(self, request: Request) -> bytes:
+        return await self.solver.draft(Query.parse(request.query_params))
 
     async def questions(self, request: Request) -> Any:
         """The questions of a run. What the answers say about everything is computed meanwhile."""

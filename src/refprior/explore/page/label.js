@@ -27,7 +27,7 @@ export function label(host) {
       const { runs } = await ask("runs");
       const able = runs.filter((run) => !run.problem && run.checkpoint !== null).sort((a, b) => b.open - a.open);
       if (!able.length) return box.replaceChildren(el("p", { class: "note" }, "There is no run with weights here yet: refprior train digits_ssl makes one."));
-      select.append(...able.map((run) => el("option", { value: run.id }, `${run.name}: ${run.open} open, ${run.answers} answered`)));
+      select.append(...able.map((run) => el("option", { value: run.id, "data-name": run.name }, counted(run.name, run))));
       return choose(able.some(({ id }) => id === state.id) ? state.id : able[0].id);
     } catch (error) {
       return said(error);
@@ -133,13 +133,15 @@ export function label(host) {
   function show() {
     const { found } = state;
     if (!found) return;
+    const chosen = select.selectedOptions[0];
+    chosen.textContent = counted(chosen.dataset.name, found.counts);
     const typed = document.activeElement?.id === "typed";
     const [now] = open();
     const keys = keysOf(found.classes);
     const pending = waiting(state.id).length;
     const total = found.counts.open + found.counts.answers;
     const buttons = found.classes.map((name, y) =>
-      el("button", { type: "button", "data-class": y, click: () => now && give(now.index, y) }, keys[y] ? el("kbd", {}, keys[y]) : null, ` ${name}`),
+      el("button", { type: "button", "data-class": y, click: () => now && give(now.index, y) }, keys[y] && keys[y] !== name ? [el("kbd", {}, keys[y]), " "] : null, name),
     );
     const field = el("input", { type: "text", id: "typed", list: "classes", autocomplete: "off", placeholder: "or type a class, Enter" });
     const form = el(
@@ -224,6 +226,8 @@ export function label(host) {
     removeEventListener("keydown", pressed);
   };
 }
+
+const counted = (name, { open, answers }) => `${name}: ${open} open, ${answers} answered`;
 
 /** A key for each class: its name where all names are single signs, else digits and letters; few have none. */
 function keysOf(classes) {

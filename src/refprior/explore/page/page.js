@@ -1,11 +1,13 @@
 // The address of the page, which keeps its settings, and what is said at its foot.
 
 const said = document.getElementById("said");
+let silence = 0;
 
 /** Say something to the person, also to one who listens. */
 export function say(words) {
-  said.textContent = "";
-  setTimeout(() => (said.textContent = words), 30);
+  clearTimeout(silence);
+  said.textContent = words;
+  silence = setTimeout(() => (said.textContent = ""), 4000);
 }
 
 /** The settings in the address: #view?name=value. */

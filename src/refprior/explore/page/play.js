@@ -4,7 +4,8 @@ import { ask, live, tell } from "./ask.js";
 import { remember, say, settings } from "./page.js";
 import { asPng, asText, chart, colour, download, draw, el, extent, legend, mark, number, numbers, path, table } from "./plot.js";
 
-const FAINTEST = 1.5; // nats below J at which the map of the gain is as dark as it gets
+const REST = 120; // milliseconds that a slider rests before its prior is solved
+const DEEPEST = 1.5; // nats below J at which the map of the gain is as dark as it gets, or less where the gain is
 
 export function play(host, about) {
   const given = settings();
@@ -82,9 +83,10 @@ export function play(host, about) {
     const name = own ? "own" : model.name;
     remember("play", { model: name, ...one, ...(two.stages ? { m: values.m, beta: values.beta, two: 1 } : {}), ...(two.jeffreys ? { jeffreys: 1 } : {}) });
     const question = (wanted) => (own ? () => tell("own", { code: code.value, n: wanted.n, m: wanted.m ?? 0, beta: wanted.beta ?? 1 }) : () => ask("play", { model: name, ...wanted }));
+    const sketch = (wanted) => (own || !live ? null : () => ask("draft", { model: name, ...wanted }));
     const smooth = two.jeffreys && !own && model.jeffreys ? () => ask("play", { model: name, ...one, jeffreys: 1 }) : null;
-    first.follow({ name, settings: one, ask: question(one), smooth });
-    if (two.stages) second.follow({ name, settings: both, ask: question(both), smooth: null });
+    first.follow({ name, settings: one, ask: question(one), sketch: sketch(one), smooth });
+    if (two.stages) second.follow({ name, settings: both, ask: question(both), sketch: sketch(both), smooth: null });
   }
   follow();
 }
@@ -116,12 +118,15 @@ function dragged({ name, label, low, high, step, marks }, value, moved) {
   return el("div", { class: "slider", "data-name": name }, el("label", { for: name }, label), output, input);
 }
 
-/** One prior: its picture, its numbers, and what can be done with it. It asks the newest question only. */
+/**
+ * One prior: its picture, its numbers, and what can be done with it. It asks the newest question only. While a slider
+ * moves, drafts follow it: the nearest prior that is known, with a certificate of its own; at rest the prior is solved.
+ */
 function panel(title) {
   const [plot, facts, key, rows] = [el("div", { class: "plot" }), el("div"), el("div"), el("div")];
   const problem = el("p", { class: "error", role: "alert", hidden: true });
   const heading = el("h3", {}, title);
-  let [shown, wanted, busy] = [null, null, false];
+  let [shown, wanted, busy, wake] = [null, null, false, () => {}];
   const file = () => `prior-${shown.name}-${Object.entries(shown.settings).map(([n, v]) => `${n}${v}`).join("-")}`;
   const button = (words, act) => el("button", { type: "button", disabled: true, click: act }, words);
   const buttons = el(
@@ -139,15 +144,22 @@ function panel(title) {
 
   async function follow(question) {
     wanted = { ...question, at: performance.now() };
+    wake();
     if (busy) return;
     busy = true;
     node.setAttribute("aria-busy", "true");
     while (wanted) {
       const now = wanted;
       wanted = null;
+      const newer = new Promise((resolve) => (wake = resolve));
       try {
-        const [answer, smooth] = await Promise.all([now.ask(), now.smooth?.()]);
-        show({ ...now, answer, smooth });
+        const [sketch, smooth] = await Promise.all([shown ? now.sketch?.() : null, now.smooth?.()]);
+        if (sketch) show({ ...now, answer: sketch, smooth });
+        if (!sketch || sketch.draft) {
+          if (sketch) await Promise.race([newer, new Promise((rest) => setTimeout(rest, REST))]);
+          if (wanted && sketch) continue;
+          show({ ...now, answer: await now.ask(), smooth });
+        }
       } catch (error) {
         problem.textContent = error.message;
         problem.hidden = false;
@@ -173,14 +185,15 @@ function panel(title) {
       numbers([
         ["information J", `${number(answer.information, 6)} nats`],
         ...(smooth ? [["Jeffreys' information", `${number(smooth.information, 6)} nats`]] : []),
-        ["gap", `${answer.gap_in_words.replace("gap ", "")} nats`],
+        ["gap", `${answer.gap_in_words.replace("gap ", "")} nats${answer.draft ? ", being refined" : ""}`],
         ["evidence", answer.evidence],
-        ["atoms", `${answer.count}${answer.atoms_certified ? ", the number is certain" : ""}`],
+        ["atoms", `${answer.count}${answer.atoms_certified && !answer.draft ? ", the number is certain" : ""}`],
       ]),
       answer.reason ? el("p", { class: "note" }, answer.reason) : "",
     );
     node.dataset.settings = JSON.stringify(now.settings);
     node.dataset.milliseconds = milliseconds.toFixed(0);
+    node.toggleAttribute("data-draft", Boolean(answer.draft));
     const digits = (value) => Number(value.toPrecision(8));
     rows.replaceChildren(
       answer.atoms
@@ -220,7 +233,7 @@ function stems(width, answer, smooth) {
     layers: [
       ({ x, right: up }) => path([low, high], [information, information], x, up, { stroke: colour("soft"), "stroke-dasharray": "2 3" }),
       ({ x, right: up }) => path(w, gain.map((value) => (value === null ? null : Math.max(0, value))), x, up, { class: "gain", stroke: colour("red") }),
-      ({ x, y }) => (smooth ? path(smooth.w, smooth.density.map((value) => (value === null ? null : Math.min(1, value / cap) * 1.1 * tallest)), x, y, { class: "jeffreys", stroke: colour("purple"), "stroke-dasharray": "7 3" }) : null),
+      ({ x, y }) => (smooth ? path(smooth.w, smooth.density.map((value) => (value === null || value > cap ? null : (value / cap) * 1.15 * tallest)), x, y, { class: "jeffreys", stroke: colour("purple"), "stroke-dasharray": "7 3" }) : null),
       ({ x, y }) =>
         (atoms ?? []).map((atom, k) =>
           mark(
@@ -238,15 +251,17 @@ function stems(width, answer, smooth) {
 function map(width, answer) {
   const { side, gain, information, atoms, weights, low, high, axes } = answer;
   const heaviest = Math.max(...(weights ?? [1]));
-  return chart(width, {
+  const depth = Math.min(DEEPEST, Math.max(0.02, information - Math.min(...gain.filter((value) => value !== null))));
+  const axis = (i) => ({ low: low[i] - 0.03 * (high[i] - low[i]), high: high[i] + 0.03 * (high[i] - low[i]), label: axes[i] });
+  return chart(Math.min(width, 560), {
     name: `Atoms on the map of the gain: ${answer.count} atoms, ${number(information)} nats`,
     square: true,
-    x: { low: low[0], high: high[0], label: axes[0] },
-    y: { low: low[1], high: high[1], label: axes[1] },
+    x: axis(0),
+    y: axis(1),
     layers: [
       ({ x, y }) => {
         const [left, top, right, bottom] = [x(low[0]), y(high[1]), x(high[0]), y(low[1])];
-        const href = shades(side, gain.map((value) => Math.max(0, 1 - (information - (value ?? -Infinity)) / FAINTEST)));
+        const href = shades(side, gain.map((value) => Math.max(0, 1 - (information - (value ?? -Infinity)) / depth)));
         return mark("image", { href, x: left, y: top, width: right - left, height: bottom - top, preserveAspectRatio: "none" });
       },
       ({ x, y }) =>

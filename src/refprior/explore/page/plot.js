@@ -85,7 +85,7 @@ export function extent(values, ...least) {
 export function chart(width, { name, x, y, right, height = 260, layers, square = false }) {
   const narrow = width < 420;
   const box = { left: narrow ? 46 : 56, right: right ? (narrow ? 44 : 52) : 12, top: 12, bottom: 44 };
-  if (square) height = Math.min(420, width - box.left - box.right) + box.top + box.bottom;
+  if (square) height = Math.min(480, width - box.left - box.right) + box.top + box.bottom;
   const [w, h] = [width - box.left - box.right, height - box.top - box.bottom];
   const scale = ({ low, high }, start, length) => (value) => start + ((value - low) / (high - low)) * length;
   const place = { x: scale(x, box.left, w), y: scale(y, box.top + h, -h) };
