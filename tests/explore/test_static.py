@@ -4,7 +4,6 @@ import functools
 import http.server
 import json
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from refprior.explore import _static, write_static
 from refprior.explore._page import PAGE
 from refprior.explore._play import Query, check_size, sliders_of
 from tests.explore.browser import NARROW, Browser, needs_chromium
+from tests.report.folders import write_run
 
 FEW: dict[str, dict[str, tuple[float, ...]]] = {
     "coin": {"n": (1, 2, 5), "m": (0, 3), "beta": (0.5, 1)},
@@ -23,12 +23,10 @@ FEW: dict[str, dict[str, tuple[float, ...]]] = {
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_static, "MARKS", FEW)
-        out = tmp_path_factory.mktemp("site") / "explore"
-        write_static(out)
-        yield out
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("site") / "explore"
+    write_static(out, marks=FEW)
+    return out
 
 
 def test_the_marks_are_settings_of_their_models() -> None:
@@ -38,7 +36,7 @@ def test_the_marks_are_settings_of_their_models() -> None:
             values = marks[slider.name]
             assert list(values) == sorted(values)
             assert [slider.parse(str(value)) for value in values] == list(values), (model, slider.name)
-        for query in _static.questions(model):
+        for query in _static.questions(model, marks):
             check_size(query)
 
 
@@ -52,12 +50,22 @@ def test_every_question_of_the_marks_has_its_answer(site: Path) -> None:
     assert b'content="static"' in (site / "index.html").read_bytes()
 
 
+def test_runs_are_kept_as_they_are_now(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "a", "digits_ssl", 0, 0.9)
+    write_static(tmp_path / "site", tmp_path / "runs", marks={})
+    answers = tmp_path / "site" / "answers"
+    (run,) = json.loads((answers / "runs.json").read_text())["runs"]
+    assert (run["name"], run["accuracy"]) == ("a", 0.9)
+    assert json.loads((answers / f"run-{run['id']}.json").read_text())["evaluations"]["best"] == [0.9, 0.9]
+    assert "error" in json.loads((answers / f"examples-{run['id']}.json").read_text())  # it has no weights
+
+
 def test_only_its_own_folder_is_replaced(site: Path, tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "one.jpg").write_text("")
     with pytest.raises(ValueError, match="was not written by refprior explore"):
         write_static(tmp_path / "photos")
-    write_static(site)
+    write_static(site, marks=FEW)
     assert (site / "answers" / "about.json").exists()
 
 
@@ -81,6 +89,9 @@ def test_it_works_in_a_browser_without_our_server(site: Path, browser: Browser) 
         browser.one("input[value=two-coins]").click()
         browser.wait(lambda: len(browser.all(".panel:first-child .atom")) == 9)
         assert browser.overflow() <= 0
+        for view, words in {"watch": "There is no run here", "label": "Labelling needs your own data"}.items():
+            browser.one(f"nav a[href='#{view}']").click()
+            browser.wait(lambda words=words: words in browser.one("main").text)  # type: ignore[misc]
         assert browser.errors() == []
     finally:
         server.shutdown()

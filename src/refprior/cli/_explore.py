@@ -59,5 +59,5 @@ def _write(folder: Path, out: Path) -> None:
 
     check_folder(out)
     with working("computing answers") as tell:
-        write_static(out, folder if folder.is_dir() else None, tell)
+        write_static(out, folder if folder.is_dir() else None, tell=tell)
     print(f"Written: {out / 'index.html'}")

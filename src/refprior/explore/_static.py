@@ -1,7 +1,7 @@
 """The page without its server: the same files, and answers that were computed beforehand."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from refprior.explore._play import Query, answer, check_size, models
 Tell = Callable[[str, int, int], None]
 ANSWERS = "answers"
 LIVE, STATIC = b'name="refprior" content="live"', b'name="refprior" content="static"'
-MARKS: dict[str, dict[str, tuple[float, ...]]] = {  # the settings with answers; every combination of them
+Marks = Mapping[str, Mapping[str, Sequence[float]]]
+MARKS: Marks = {  # the settings with answers; every combination of them
     "coin": {"n": (*range(1, 13), 15, 20, 25, 30, 40, 50, 75, 100, 150, 200), "m": (0, 1, 5, 20), "beta": (0.5, 1)},
     "gaussian": {
         "amplitude": (*(round(0.2 * i, 1) for i in range(1, 26)), 6, 8, 10),
@@ -35,18 +36,20 @@ MARKS: dict[str, dict[str, tuple[float, ...]]] = {  # the settings with answers;
 }
 
 
-def write_static(out: Path | str, folder: Path | str | None = None, tell: Tell | None = None) -> None:
+def write_static(
+    out: Path | str, folder: Path | str | None = None, *, marks: Marks = MARKS, tell: Tell | None = None
+) -> None:
     """Write the page into a new folder that any web server can serve; nothing in it asks another machine.
 
-    folder: of runs that can be watched there, as they are now. tell: called with what is done, how much of it, and of
-    how much. A folder that was written before is replaced, no other.
+    folder: of runs that can be watched there, as they are now. marks: the settings of each model that have answers.
+    tell: called with what is done, how much of it, and of how much. A folder that was written before is replaced, no
+    other.
 
     >>> from pathlib import Path
-    >>> from refprior.explore import _static, write_static
-    >>> _static.MARKS = {"coin": {"n": (1, 2), "m": (0,), "beta": (1,)}}  # fewer answers than the page usually has
-    >>> write_static("site/explore")
-    >>> sorted(path.name for path in Path("site/explore").iterdir())[:2]
-    ['answers', 'ask.js']
+    >>> from refprior.explore import write_static
+    >>> write_static("site/explore", marks={"coin": {"n": (1, 2), "m": (0,), "beta": (1,)}})
+    >>> sorted(path.name for path in Path("site/explore/answers").iterdir())
+    ['about.json', 'play-coin.json', 'runs.json']
     """
     out = Path(out)
     if out.exists() and not (out / ANSWERS / "about.json").exists():
@@ -56,7 +59,7 @@ def write_static(out: Path | str, folder: Path | str | None = None, tell: Tell |
         for name in PAGE:
             (side / name).write_bytes(page_bytes(name).replace(LIVE, STATIC))
         (side / ANSWERS).mkdir()
-        for name, content in itertools.chain(_answers(tell or _silent), _runs(folder)):
+        for name, content in itertools.chain(_answers(marks, tell or _silent), _runs(folder)):
             (side / ANSWERS / f"{name}.json").write_bytes(content)
 
     write_folder_atomically(out, write)
@@ -66,10 +69,10 @@ def _silent(what: str, done: int, total: int) -> None:
     """Tells nobody."""
 
 
-def _answers(tell: Tell) -> Iterator[tuple[str, bytes]]:
+def _answers(marks: Marks, tell: Tell) -> Iterator[tuple[str, bytes]]:
     """Names and contents of the files of answers."""
-    yield "about", msgspec.json.encode({"live": False, "models": _marked_models(), "code": False})
-    asked = {name: questions(name) for name in MARKS}
+    yield "about", msgspec.json.encode({"live": False, "models": _marked_models(marks), "code": False})
+    asked = {name: questions(name, marks[name]) for name in marks}
     done, total = 0, sum(map(len, asked.values()))
     for name, queries in asked.items():
         found = {}
@@ -99,9 +102,8 @@ def _runs(folder: Path | str | None) -> Iterator[tuple[str, bytes]]:
             yield f"{name}-{run['id']}", msgspec.json.encode(content)
 
 
-def questions(model: str) -> list[Query]:
+def questions(model: str, marks: Mapping[str, Sequence[float]]) -> list[Query]:
     """What the page may ask about a model: every combination of its marks, and Jeffreys' prior of one stage."""
-    marks = MARKS[model]
     asked: dict[str, Query] = {}
     for values in itertools.product(*marks.values()):
         given = {"model": model, **{name: f"{value:g}" for name, value in zip(marks, values, strict=True)}}
@@ -117,18 +119,16 @@ def questions(model: str) -> list[Query]:
     return list(asked.values())
 
 
-def _marked_models() -> list[dict[str, Any]]:
+def _marked_models(marks: Marks) -> list[dict[str, Any]]:
     """The models whose answers are there, with the marks of their sliders."""
     shown = []
     for model in models():
-        if marks := MARKS.get(model["name"]):
-            sliders = [
-                {**s, "marks": marks[s["name"]], "value": _nearest(s["value"], marks[s["name"]])}
-                for s in model["sliders"]
-            ]
+        if known := marks.get(model["name"]):
+            sliders = [_marked(slider, known[slider["name"]]) for slider in model["sliders"]]
             shown.append({**model, "sliders": sliders})
     return shown
 
 
-def _nearest(value: float, marks: tuple[float, ...]) -> float:
-    return min(marks, key=lambda mark: abs(mark - value))
+def _marked(slider: dict[str, Any], marks: Sequence[float]) -> dict[str, Any]:
+    nearest = min(marks, key=lambda mark: abs(mark - slider["value"]))
+    return {**slider, "marks": list(marks), "value": nearest}

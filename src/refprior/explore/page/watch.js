@@ -157,7 +157,7 @@ function compare(place, compared, focus) {
         path(found.step, found.terms.conditional_entropy ?? [], x, y, { class: "conditional", stroke: colour(ink), "stroke-dasharray": "5 3" }),
       ]);
     figures.push(
-      figure("The two entropies", "In nats per tuple of unlabelled inputs. h_y is the entropy of the mixture of all particles, h_yw the mean entropy of single ones; their difference is the information that labels carry about the particle, which training raises. Where a method learns from a bound of h_yw, that may lie above h_y.", (width) => chart(width, { name: "The two entropies over the steps", x: steps, y: { low, high: high * 1.05, label: "entropy (nats)" }, layers: [lines] }), [
+      figure("The two entropies", "In nats per tuple of unlabelled inputs. h_y is the entropy of the mixture of all particles, h_yw the mean entropy of single particles; their difference is the information that labels carry about the particle, which is never negative. Methods with strong views train on an upper bound of h_yw, which also counts how far the weak and the strong view of an input disagree: this is what is drawn, and why h_yw can lie above h_y.", (width) => chart(width, { name: "The two entropies over the steps", x: steps, y: { low, high: high * 1.05, label: "entropy (nats)" }, layers: [lines] }), [
         { name: "h_y", ink: "soft" },
         { name: "h_yw", ink: "soft", dash: "5 3" },
         ...terms.map(({ run, ink }) => ({ name: run.name, ink, dot: true })),
@@ -225,7 +225,7 @@ function reliability(place, found) {
   place.replaceChildren(
     el("section", { class: "panel" }, el("h3", {}, "Calibration"), numbers([["calibration error", number(found.error, 3)], ["NLL", `${number(found.nll, 3)} nats`], ["Brier", number(found.brier, 3)]]), plot, el("p", { class: "note" }, "Dots below the line: more confident than right. Their area is the share of inputs. Of the last evaluation.")),
   );
-  const one = { low: 0, high: 1 };
+  const one = { low: -0.04, high: 1.04 };
   draw(plot, (width) =>
     chart(Math.min(width, 420), {
       name: "Accuracy over confidence",
