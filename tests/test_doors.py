@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 import refprior as rp
-from refprior import particles
+from refprior import explore, particles
 
 ROOT = Path(__file__).parents[1]
-DOORS = [getattr(rp, name) for name in dir(rp) if isinstance(getattr(rp, name), types.ModuleType)] + [particles]
+DOORS = [getattr(rp, name) for name in dir(rp) if isinstance(getattr(rp, name), types.ModuleType)] + [
+    explore,
+    particles,
+]
 PUBLIC = [
     pytest.param(door, name, id=f"{door.__name__.removeprefix('refprior.')}.{name}")
     for door in DOORS

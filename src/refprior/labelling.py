@@ -6,6 +6,8 @@ The questions and answers of a run are kept in its folder, in questions.json.
 
 # K particles, n inputs of the pool, C classes, M clusters
 
+import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
@@ -18,7 +20,7 @@ from sklearn.cluster import KMeans
 from torch import Tensor
 
 from refprior._checks import whole_number
-from refprior._files import read_record, write_record
+from refprior._files import read_record, write_record, write_text
 from refprior._words import in_short
 from refprior.data import Answered
 from refprior.information import uniform
@@ -349,6 +351,15 @@ def write_questions(folder: Path | str, questions: Questions) -> None:
     """
     record = {"pool": _pool(Path(folder)), "asked": questions.asked, "answers": questions.answers}
     write_record(Path(folder) / FILE, FORMAT, record)
+
+
+def _write_classes(path: Path, run: Run, classes: Tensor) -> None:
+    """A table of the class of every unlabelled input, by its name or else its number."""
+    names = run.task.names or range(len(classes))
+    text = io.StringIO(newline="")
+    lines = zip(names, (run.data.classes[y] for y in classes.tolist()), strict=True)
+    csv.writer(text).writerows([("input", "class"), *lines])
+    write_text(path, text.getvalue())
 
 
 def _pool(folder: Path) -> str | None:

@@ -17,6 +17,7 @@ from refprior.cli._data import app as data_app
 from refprior.cli._embed import embed
 from refprior.cli._ending import in_one_line, listening, warning_in_one_line
 from refprior.cli._exact import app as exact
+from refprior.cli._explore import explore
 from refprior.cli._export import export
 from refprior.cli._fit import fit
 from refprior.cli._labelling import answer, suggest
@@ -47,6 +48,7 @@ app = App(
 app.command(data_app)
 app.command(exact)
 app.command(embed)
+app.command(explore)
 app.command(fit)
 app.command(predict)
 app.command(export)

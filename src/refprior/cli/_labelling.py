@@ -1,7 +1,5 @@
 """`refprior suggest` and `refprior answer`: few labels, asked for where they tell most. Thin: parse, call, print."""
 
-import csv
-import io
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -113,7 +111,7 @@ def _take(folder: Path, labels: Sequence[str], out: Path | None) -> None:
         test = run.task.test
         right = "" if test is None else _right(run, labelling.classify(run, named, test.images))
         out = out or folder / "answers.csv"
-        _write_csv(out, run, found)
+        labelling._write_classes(out, run, found)
         labelling.write_questions(folder, questions)  # last: answers that count have been acted on
     before = f" and {counted(len(run.task.labelled), 'label')} before" if len(run.task.labelled) else ""
     print(f"{counted(len(questions.answers), 'answer')}{before}{right}")
@@ -145,7 +143,7 @@ def _go_on(folder: Path, train: Path, out: Path | None, settings: dict[str, str]
         out = out or train / "answers.csv"
         found = labelling.classify(after, named, run.task.unlabelled)
         found[list(questions.answered)] = found.new_tensor(questions.answers)
-        _write_csv(out, run, found)
+        labelling._write_classes(out, run, found)
     print(f"Trained with {counted(len(after.task.labelled), 'label')}{right}")
     print(f"The class of every unlabelled input of {folder}: {out}")
     print(f"Run folder: {train}")
@@ -175,14 +173,3 @@ def _class(label: str, classes: tuple[str, ...]) -> int:
     if label not in classes:
         raise ValueError(f"no class is called {label!r}; there are {', '.join(classes)}")
     return classes.index(label)
-
-
-def _write_csv(path: Path, run: "Run", classes: "Tensor") -> None:
-    """The class of every unlabelled input, by its name or else its number."""
-    from refprior._files import write_text
-
-    names = run.task.names or range(len(classes))
-    text = io.StringIO(newline="")
-    lines = zip(names, (run.data.classes[y] for y in classes.tolist()), strict=True)
-    csv.writer(text).writerows([("input", "class"), *lines])
-    write_text(path, text.getvalue())

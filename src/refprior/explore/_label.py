@@ -1,0 +1,173 @@
+"""Label: the questions of a run, answered one by one. An answer is on disk before anybody is told that it is.
+
+Several tabs, and `refprior answer` in a terminal, may work on the same run: each change reads the questions, changes
+them and writes them whole, alone in the folder.
+"""
+
+# K particles, n inputs of the pool, C classes
+
+import shlex
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from refprior import labelling
+from refprior._files import locked, write_figure
+from refprior.data._task import called, noun
+from refprior.explore._errors import BusyError, ConflictError
+from refprior.explore._inputs import shown_input
+from refprior.explore._watch import Runs, _hash, _stamp
+from refprior.labelling import FILE, Ensemble, Questions, read_questions, write_questions
+from refprior.report import questions_figure
+from refprior.training import Run, load
+from refprior.training._folder import check_no_links
+from refprior.training._header import read_header
+
+PATIENCE = 3.0  # seconds to wait for another who works in the folder
+SHOWN = 20  # open questions, and the newest answers, that the page is given
+TABLE = "answers.csv"
+
+
+class Labels:
+    """Questions and answers of the runs of a folder."""
+
+    def __init__(self, runs: Runs) -> None:
+        self.runs = runs
+        self.alone: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
+        self.loaded: tuple[str, Run] | None = None  # the run in hand, by the stamp of its checkpoints
+        self.estimates: dict[Path, tuple[str, dict[str, Any]]] = {}  # by the stamp of the questions
+
+    def state(self, identity: str, known: str = "") -> dict[str, Any]:
+        """All that the page shows; only {"version"} if that has not changed since the version that it knows."""
+        path = self.runs.path(identity)
+        estimate = self.estimates.get(path)
+        version = _hash(_stamp(path / FILE), _stamp(path / "checkpoints"), estimate[0] if estimate else "")
+        if version == known:
+            return {"version": version}
+        questions, run = read_questions(path), self._run(path)
+        classes, current = run.data.classes, estimate is not None and estimate[0] == _stamp(path / FILE)
+
+        def shown(index: int) -> dict[str, Any]:
+            name = called(run.task, index)
+            return {"index": index, "name": name, **shown_input(run.task.unlabelled[index], run.task.features)}
+
+        given = list(zip(questions.answered, questions.answers, strict=True))[-SHOWN:]
+        return {
+            "version": version,
+            "classes": classes,
+            "noun": noun(run.task.shape),
+            "labels": len(run.task.labelled),
+            "pool": len(run.task.unlabelled),
+            "open": [shown(index) for index in questions.open[:SHOWN]],
+            "answered": [{**shown(index), "label": label} for index, label in reversed(given)],
+            "counts": {"open": len(questions.open), "answers": len(questions.answers)},
+            "estimates": estimate[1] if estimate and current else None,
+            "outputs": labelling._outputs_are_classes(run),
+            "train": f"refprior answer {shlex.quote(str(path))} --train {shlex.quote(f'{path}-labelled')}",
+        }
+
+    def answer(self, identity: str, index: int, label: int) -> None:
+        """Write an answer; it is on disk when this returns. The same answer again changes nothing."""
+
+        def change(questions: Questions, classes: tuple[str, ...]) -> Questions:
+            if not 0 <= label < len(classes):
+                raise ValueError(f"there are {len(classes)} classes, got label {label}")
+            if index in questions.answered:
+                before = questions.answers[questions.answered.index(index)]
+                if before != label:
+                    raise ConflictError(f"input {index} was called {classes[before]} elsewhere, and keeps that name")
+                return questions
+            if index not in questions.open:
+                raise ConflictError(f"input {index} is no longer asked about")
+            return labelling.answer(_first(questions, index), [label])
+
+        self._change(identity, change)
+
+    def undo(self, identity: str, index: int) -> None:
+        """Take an answer back; its question is open again, the first."""
+
+        def change(questions: Questions, classes: tuple[str, ...]) -> Questions:
+            if index not in questions.answered:
+                return questions
+            pairs = [pair for pair in zip(questions.answered, questions.answers, strict=True) if pair[0] != index]
+            kept, answers = tuple(i for i, _ in pairs), tuple(y for _, y in pairs)
+            return Questions((*kept, index, *questions.open), answers)
+
+        self._change(identity, change)
+
+    def suggest(self, identity: str, budget: int) -> None:
+        """Ask about other inputs, as `refprior suggest` does; open questions are withdrawn."""
+        path = self.runs.path(identity)
+        run = self._run(path)
+        with self._only(path):
+            questions = labelling.suggest(run, budget, read_questions(path))
+            write_figure(path / "questions.png", questions_figure(run, questions))
+            write_questions(path, questions)
+
+    def estimate(self, identity: str) -> None:
+        """What the answers say about everything, as `refprior answer` does: scores, and the table of all classes."""
+        path = self.runs.path(identity)
+        stamp, questions = _stamp(path / FILE), read_questions(path)
+        before = self.estimates.get(path)
+        if not questions.answers or (before is not None and before[0] == stamp):
+            return
+        run = self._run(path)
+        named = labelling.classifier(run, questions)
+        found = labelling.classify_pool(run, named, questions)
+        with self._only(path):
+            labelling._write_classes(path / TABLE, run, found)
+        self.estimates[path] = stamp, {"of": len(questions.answers), **_scores(run, named, questions)}
+
+    def _change(self, identity: str, change: Callable[[Questions, tuple[str, ...]], Questions]) -> None:
+        path = self.runs.path(identity)
+        classes = read_header(path).data.classes
+        with self._only(path):
+            before = read_questions(path)
+            after = change(before, classes)
+            if after != before:
+                write_questions(path, after)
+
+    @contextmanager
+    def _only(self, path: Path) -> Iterator[None]:
+        """Alone in a run folder, after a short wait for whoever works there."""
+        deadline = time.monotonic() + PATIENCE
+
+        def busy(holder: str) -> None:
+            if time.monotonic() > deadline:
+                raise BusyError(f"{path} is in use: {holder} works there")
+
+        check_no_links(path)
+        with self.alone[path], locked(path, busy):
+            yield
+
+    def _run(self, path: Path) -> Run:
+        """The run with its data, read again when it has a new checkpoint."""
+        stamp = f"{path} {_stamp(path / 'checkpoints')} {_stamp(path / 'recipe.json')}"
+        if self.loaded is None or self.loaded[0] != stamp:
+            self.loaded = stamp, load(path)
+        return self.loaded[1]
+
+
+def _first(questions: Questions, index: int) -> Questions:
+    """The same questions, an open one before the other open ones."""
+    others = tuple(other for other in questions.open if other != index)
+    return Questions((*questions.answered, index, *others), questions.answers)
+
+
+def _scores(run: Run, named: Any, questions: Questions) -> dict[str, Any]:
+    """How good the classifier is where labels are known; of the answers themselves, what the run said unasked."""
+    part = run.task.validation if run.task.test is None else run.task.test
+    kind = None if part is None else "validation" if run.task.test is None else "test"
+    right = None
+    if part is not None:
+        right = (labelling.classify(run, named, part.images) == part.labels).double().mean().item()
+    agreed = None
+    if isinstance(named, Ensemble):
+        asked = run.task.unlabelled[list(questions.answered)]
+        said = labelling.classify(run, named, asked)
+        agreed = int((said == said.new_tensor(questions.answers)).sum())
+    return {"part": kind, "accuracy": right, "agreed": agreed}

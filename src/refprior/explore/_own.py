@@ -1,0 +1,141 @@
+"""A likelihood that the user typed: run in a process of its own, with limits of time and memory.
+
+The limits keep a mistake from taking the machine down. They are no prison: the code runs with the user's rights, which
+is why the page offers it only after `--allow-code`.
+"""
+
+import asyncio
+import json
+import os
+import resource
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+SECONDS = 20  # of the whole answer
+BYTES = 2 << 30  # of memory
+MOST_CODE, MOST_ANSWER = 20_000, 8 << 20  # bytes
+MOST_SAMPLES = 50
+EXAMPLE = """\
+import numpy as np
+from scipy.stats import binom
+
+outcomes = np.arange(6)  # what can be seen
+bounds = (0, 1)  # of the parameter; two pairs for two parameters
+
+
+def log_likelihood(w):  # (K,) parameters -> (K, outcomes)
+    return binom.logpmf(outcomes, 5, w[:, None])
+"""
+
+
+async def own_prior(code: str, n: int = 1, m: int = 0, beta: float = 1.0) -> dict[str, Any]:
+    """The prior of typed code, as the page draws it; ValueError in words if it fails, or takes too much."""
+    if len(code.encode(errors="replace")) > MOST_CODE:
+        raise ValueError(f"the code has more than {MOST_CODE:,} bytes")
+    if not (1 <= n <= MOST_SAMPLES and 0 <= m <= MOST_SAMPLES and 0 <= beta <= 1):
+        raise ValueError(f"n must be 1 to {MOST_SAMPLES}, m 0 to {MOST_SAMPLES} and beta 0 to 1")
+    asked = json.dumps({"code": code, "n": n, "m": m, "beta": beta}).encode()
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as out:
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "refprior.explore._own"),
+            cwd=folder,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=out,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,  # what it starts ends with it
+        )
+        try:
+            await asyncio.wait_for(child.communicate(asked), SECONDS)
+        except TimeoutError:
+            raise ValueError(f"the code took more than {SECONDS} seconds, and was stopped") from None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            code_of_end = await child.wait()
+        out.seek(0)
+        return _answer_of(out.read(MOST_ANSWER + 1), code_of_end)
+
+
+def _answer_of(written: bytes, code: int) -> dict[str, Any]:
+    """What the process says; its error, or how it ended."""
+    try:
+        found = json.loads(written)
+    except ValueError:
+        raise ValueError(f"the code ended without an answer (exit code {code}): it ran out of time or memory") from None
+    if "error" in found:
+        raise ValueError(str(found["error"]))
+    return dict(found)
+
+
+def solve_typed(code: str, n: int, m: int, beta: float) -> dict[str, Any]:
+    """Run the code and solve for the model that it defines: in the process with the limits."""
+    names: dict[str, Any] = {}
+    exec(compile(code, "your code", "exec"), names)  # the user's own, asked for by --allow-code
+    missing = [name for name in ("log_likelihood", "bounds", "outcomes") if name not in names]
+    if missing:
+        raise ValueError(f"the code must define log_likelihood, bounds and outcomes; {missing[0]} is missing")
+    import warnings
+
+    from refprior.exact import Channel, reference_prior, two_stage_prior
+    from refprior.explore._play import shown
+
+    one = Channel.from_function(names["log_likelihood"], bounds=names["bounds"], outcomes=names["outcomes"])
+    with warnings.catch_warnings(action="ignore"):
+        if m:
+            prior = two_stage_prior(one.repeat, m=m, n=n, beta=beta, tolerance=1e-9)
+        else:
+            prior = reference_prior(one.repeat(n), tolerance=1e-9)
+    axes = ["w"] if one.dimension == 1 else ["w₁", "w₂"]
+    return {**shown(prior), "axes": axes, "code": _as_script(code, n, m, beta)}
+
+
+def _as_script(code: str, n: int, m: int, beta: float) -> str:
+    call = (
+        f"two_stage_prior(model.repeat, m={m}, n={n}, beta={beta!r}, tolerance=1e-09)"
+        if m
+        else f"reference_prior(model.repeat({n}), tolerance=1e-09)"
+    )
+    name = call.partition("(")[0]
+    model = "model = Channel.from_function(log_likelihood, bounds=bounds, outcomes=outcomes)"
+    return f"from refprior.exact import Channel, {name}\n\n{code.rstrip()}\n\n\n{model}\nprior = {call}\nprint(prior)\n"
+
+
+def _in_words(error: BaseException) -> str:
+    """What is wrong, and in which line of the code."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "your code"]
+    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+    words = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split()) or type(error).__name__
+    kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+    return f"{f'line {line}: ' if line else ''}{kind}{words}"[:500]
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_ANSWER, MOST_ANSWER))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def main(solve: Callable[..., dict[str, Any]] = solve_typed) -> None:
+    """Read the code from stdin, write the answer to stdout. What the code prints goes nowhere."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    asked = json.load(sys.stdin)
+    _limit()
+    try:
+        answer = solve(**asked)
+    except BaseException as error:
+        answer = {"error": _in_words(error)}
+    out.write(json.dumps(answer).encode())
+    out.flush()
+    os._exit(0)  # threads that the code left do not keep it
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""The page without its server: the same files, and answers that were computed beforehand."""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from refprior._files import write_folder_atomically
+from refprior._words import in_short
+from refprior.explore._page import PAGE, page_bytes
+from refprior.explore._play import Query, answer, check_size, models
+
+Tell = Callable[[str, int, int], None]
+ANSWERS = "answers"
+LIVE, STATIC = b'name="refprior" content="live"', b'name="refprior" content="static"'
+Marks = Mapping[str, Mapping[str, Sequence[float]]]
+MARKS: Marks = {  # the settings with answers; every combination of them
+    "coin": {"n": (*range(1, 13), 15, 20, 25, 30, 40, 50, 75, 100, 150, 200), "m": (0, 1, 5, 20), "beta": (0.5, 1)},
+    "gaussian": {
+        "amplitude": (*(round(0.2 * i, 1) for i in range(1, 26)), 6, 8, 10),
+        "n": (1, 4, 16),
+        "m": (0,),
+        "beta": (1,),
+    },
+    "poisson": {
+        "amplitude": (0.5, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 75, 100),
+        "dark": (0, 2),
+        "n": (1,),
+        "m": (0,),
+        "beta": (1,),
+    },
+    "two-coins": {"n": (*range(1, 13), 15, 20)},
+    "decay": {"sigma": (0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1), "time": (2, 4)},
+}
+
+
+def write_static(
+    out: Path | str, folder: Path | str | None = None, *, marks: Marks = MARKS, tell: Tell | None = None
+) -> None:
+    """Write the page into a new folder that any web server can serve; nothing in it asks another machine.
+
+    folder: of runs that can be watched there, as they are now. marks: the settings of each model that have answers.
+    tell: called with what is done, how much of it, and of how much. A folder that was written before is replaced, no
+    other.
+
+    >>> from pathlib import Path
+    >>> from refprior.explore import write_static
+    >>> write_static("site/explore", marks={"coin": {"n": (1, 2), "m": (0,), "beta": (1,)}})
+    >>> sorted(path.name for path in Path("site/explore/answers").iterdir())
+    ['about.json', 'play-coin.json', 'runs.json']
+    """
+    out = Path(out)
+    if out.exists() and not (out / ANSWERS / "about.json").exists():
+        raise ValueError(f"{out} is there and was not written by refprior explore: give a new folder")
+
+    def write(side: Path) -> None:
+        for name in PAGE:
+            (side / name).write_bytes(page_bytes(name).replace(LIVE, STATIC))
+        (side / ANSWERS).mkdir()
+        for name, content in itertools.chain(_answers(marks, tell or _silent), _runs(folder)):
+            (side / ANSWERS / f"{name}.json").write_bytes(content)
+
+    write_folder_atomically(out, write)
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    """Tells nobody."""
+
+
+def _answers(marks: Marks, tell: Tell) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of the files of answers."""
+    yield "about", msgspec.json.encode({"live": False, "models": _marked_models(marks), "code": False})
+    asked = {name: questions(name, marks[name]) for name in marks}
+    done, total = 0, sum(map(len, asked.values()))
+    for name, queries in asked.items():
+        found = {}
+        for query in queries:
+            tell("computing answers", done, total)
+            found[query.text] = msgspec.Raw(answer(query.text))
+            done += 1
+        yield f"play-{name}", msgspec.json.encode(found)
+
+
+def _runs(folder: Path | str | None) -> Iterator[tuple[str, bytes]]:
+    """The runs of a folder; what cannot be read of one is said in its place."""
+    if folder is None:
+        yield "runs", msgspec.json.encode({"version": "static", "runs": []})
+        return
+    from refprior.explore import _watch
+
+    listed = _watch.Runs(Path(folder))
+    found = listed.listed()["runs"]
+    yield "runs", msgspec.json.encode({"version": "static", "runs": found})
+    for run in (run for run in found if run["problem"] is None):
+        for name, read in {"run": _watch.details, "embedding": _watch.embedding, "examples": _watch.examples}.items():
+            try:
+                content = read(listed.path(run["id"]))
+            except (ValueError, OSError) as error:
+                content = {"error": in_short(error)}
+            yield f"{name}-{run['id']}", msgspec.json.encode(content)
+
+
+def questions(model: str, marks: Mapping[str, Sequence[float]]) -> list[Query]:
+    """What the page may ask about a model: every combination of its marks, and Jeffreys' prior of one stage."""
+    asked: dict[str, Query] = {}
+    for values in itertools.product(*marks.values()):
+        given = {"model": model, **{name: f"{value:g}" for name, value in zip(marks, values, strict=True)}}
+        for more in ({}, {"jeffreys": "1"}):
+            query = Query.parse({**given, **more})
+            if more and (model == "decay" or query.values()["m"]):
+                continue
+            try:
+                check_size(query)
+            except ValueError:  # longer than the page follows
+                continue
+            asked[query.text] = query
+    return list(asked.values())
+
+
+def _marked_models(marks: Marks) -> list[dict[str, Any]]:
+    """The models whose answers are there, with the marks of their sliders."""
+    shown = []
+    for model in models():
+        if known := marks.get(model["name"]):
+            sliders = [_marked(slider, known[slider["name"]]) for slider in model["sliders"]]
+            shown.append({**model, "sliders": sliders})
+    return shown
+
+
+def _marked(slider: dict[str, Any], marks: Sequence[float]) -> dict[str, Any]:
+    nearest = min(marks, key=lambda mark: abs(mark - slider["value"]))
+    return {**slider, "marks": list(marks), "value": nearest}

@@ -1,0 +1,289 @@
+"""Watch a training: the runs of a folder as the page shows them, read anew while `refprior train` writes."""
+
+# K particles, S snapshots, E evaluations
+
+import hashlib
+import math
+import os
+import platform
+import re
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from refprior._files import LOCK, read_bytes
+from refprior._words import in_short
+from refprior.explore._inputs import shown_input
+from refprior.explore._play import rounded
+from refprior.labelling import FILE, read_questions
+from refprior.report import class_rows, find_runs
+from refprior.report._embed import _order
+from refprior.report._scene import scene
+from refprior.report._settings import _settings
+from refprior.report._table import _origin
+from refprior.training import Evaluation, Record, Run, film, load
+from refprior.training._checkpoint import steps as checkpoint_steps
+from refprior.training._evaluate import evaluate_consensus, output_confusion
+from refprior.training._folder import METRICS, RECIPE, read_records
+from refprior.training._header import Header, read_header
+
+MOST_POINTS = 400  # of a curve
+MOST_PARTICLES = 3000  # of an embedding
+UNCERTAIN = 12  # examples
+_AGAIN = 1.5  # seconds before the folder is searched again: a large one takes long
+
+
+class Runs:
+    """The runs in and below a folder, by names that only this program makes: no path comes from the page."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.found: dict[str, Path] = {}
+        self.searched = -math.inf
+        self.summaries: dict[str, tuple[str, dict[str, Any]]] = {}  # by id: what they were read from, and they
+
+    def path(self, identity: str) -> Path:
+        if identity not in self.found:
+            self._search()
+        if identity not in self.found:
+            raise ValueError("there is no such run any more: load the page again")
+        return self.found[identity]
+
+    def listed(self, known: str = "") -> dict[str, Any]:
+        """All runs in short; only {"version"} if nothing has changed since the version that the page knows."""
+        if time.monotonic() - self.searched > _AGAIN:
+            self._search()
+        shown = [self._summary(identity, path) for identity, path in self.found.items()]
+        version = _hash(*(run["version"] for run in shown))
+        return {"version": version} if version == known else {"version": version, "runs": shown}
+
+    def _search(self) -> None:
+        self.searched = time.monotonic()
+        try:
+            paths = find_runs([self.folder])
+        except (ValueError, OSError):  # none yet
+            paths = []
+        self.found = {_hash(os.fsencode(path)): path for path in paths}
+
+    def _summary(self, identity: str, path: Path) -> dict[str, Any]:
+        version = version_of(path)
+        before = self.summaries.get(identity)
+        if before is None or before[0] != version:
+            self.summaries[identity] = version, summary(path, self.folder)
+        return {"id": identity, "version": version, **self.summaries[identity][1]}
+
+
+def version_of(path: Path) -> str:
+    """Another text whenever something of a run has changed that the page shows."""
+    parts = [path / name for name in (RECIPE, METRICS, FILE, LOCK, "checkpoints", "snapshots")]
+    return _hash(*(_stamp(part) for part in parts), holder(path) or "")
+
+
+def _stamp(path: Path) -> str:
+    try:
+        found = path.lstat()
+    except OSError:
+        return ""
+    return f"{found.st_mtime_ns} {found.st_size} {found.st_ino}"
+
+
+def _hash(*parts: str | bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update((part if isinstance(part, bytes) else part.encode(errors="surrogateescape")) + b"\n")
+    return digest.hexdigest()[:20]
+
+
+def holder(path: Path) -> str | None:
+    """Who works in a run folder now, as its lock says. A lock on this machine whose process is gone is nobody's."""
+    try:
+        words = read_bytes(path / LOCK, 1000).decode(errors="replace")
+    except (OSError, ValueError):
+        return None
+    match = re.fullmatch(r"process (\d+) on (.*)", words.strip())
+    if match and match[2] == platform.node() and not Path(f"/proc/{match[1]}").exists() and Path("/proc/self").exists():
+        return None
+    return words.strip() or None
+
+
+def summary(path: Path, folder: Path) -> dict[str, Any]:
+    """A run in a line of the list; what is wrong with it, if something is."""
+    name = str(path.relative_to(folder)) if path != folder else path.resolve().name
+    name = name.encode(errors="replace").decode()
+    try:
+        header = read_header(path)
+        records = read_records(path) if (path / METRICS).exists() else []
+        return {"name": name, **_in_short(path, header, records), "problem": None}
+    except (ValueError, OSError) as error:
+        return {"name": name, "label": name, "state": "damaged", "problem": in_short(error), "settings": {}}
+
+
+def _in_short(path: Path, header: Header, records: Sequence[Record]) -> dict[str, Any]:
+    recipe, changed, defaults = _origin(header)
+    last = records[-1] if records else None
+    evaluations = [record.evaluation for record in records if record.evaluation is not None]
+    part, accuracy = best_part(evaluations[-1]) if evaluations else (None, None)
+    step = last.step if last else 0
+    state = "finished" if step >= header.steps else "training" if holder(path) else "stopped"
+    method = header.recipe.get("method")
+    kind = str(method.get("type", method.get("own", ""))).rpartition(".")[2] if isinstance(method, dict) else ""
+    questions = read_questions(path)
+    return {
+        "label": " ".join([recipe, *(f"{name}={value}" for name, value in sorted(changed.items()))]),
+        "settings": {**defaults, **changed, "recipe": recipe, "method": kind, "seed": str(header.seed)},
+        "state": state,
+        "step": step,
+        "steps": header.steps,
+        "seconds": last.seconds if last else 0,
+        "left": last.seconds / step * (header.steps - step) if last and step else None,
+        "accuracy": accuracy,
+        "part": part,
+        "open": len(questions.open),
+        "answers": len(questions.answers),
+        "checkpoint": max(checkpoint_steps(path), default=None),
+        "snapshots": len(list(path.glob("snapshots/step-*.safetensors"))),
+    }
+
+
+def best_part(found: Evaluation) -> tuple[str | None, float | None]:
+    """What an accuracy is of, and the accuracy: test, else validation; of the consensus where clusters are scored."""
+    for name in ("test", "validation"):
+        if found.consensus is not None and getattr(found.consensus, name) is not None:
+            return f"consensus, {name}", finite(getattr(found.consensus, name))
+        if found.consensus is None and getattr(found, name) is not None:
+            return name, finite(getattr(found, name).ema.accuracy)
+    return None, None
+
+
+def finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def details(path: Path) -> dict[str, Any]:
+    """The curves of a run, its last scores, and all its settings."""
+    header = read_header(path)
+    records = read_records(path) if (path / METRICS).exists() else []
+    names = list(dict.fromkeys(name for record in records for name in record.terms))
+    drawn = thinned(records)
+    scored = [(record.step, record.evaluation) for record in records if record.evaluation is not None]
+    last = scored[-1][1] if scored else None
+    return {
+        "classes": header.data.classes,
+        "settings": [["seed", str(header.seed)], *([name, value] for name, value in _settings(header.recipe))],
+        "step": [record.step for record in drawn],
+        "loss": [finite(record.loss) for record in drawn],
+        "terms": {name: [finite(record.terms.get(name)) for record in drawn] for name in names},
+        "evaluations": _evaluations(scored),
+        "calibration": None if last is None else _calibration(last),
+        "confusion": None if last is None else last.confusion,
+    }
+
+
+def thinned(records: Sequence[Record]) -> list[Record]:
+    """At most as many records as a curve needs, evenly spaced, the last among them."""
+    if len(records) <= MOST_POINTS:
+        return list(records)
+    places = np.unique(np.linspace(0, len(records) - 1, MOST_POINTS).round().astype(int))
+    return [records[i] for i in places]
+
+
+def _evaluations(scored: Sequence[tuple[int, Evaluation]]) -> dict[str, Any]:
+    """Accuracies of the ensemble and of every particle, by step: (E,) and (K, E)."""
+    found = [(step, e, e.validation if e.test is None else e.test) for step, e in scored]
+    ema = [None if part is None else part.ema for _, _, part in found]
+    count = max((len(scores.particles) for scores in ema if scores is not None), default=0)
+    particles = [
+        [None if s is None or k >= len(s.particles) else finite(s.particles[k]) for s in ema] for k in range(count)
+    ]
+    return {
+        "step": [step for step, _, _ in found],
+        "part": next((best_part(e)[0] for _, e, _ in found[::-1]), None),
+        "best": [best_part(e)[1] for _, e, _ in found],
+        "raw": [None if part is None else finite(part.raw.accuracy) for _, _, part in found],
+        "particles": particles,
+        "information": [None if scores is None else finite(scores.information) for scores in ema],
+    }
+
+
+def _calibration(last: Evaluation) -> dict[str, Any] | None:
+    """The reliability diagram of the moving average's ensemble; none where outputs have no names."""
+    part = last.validation if last.test is None else last.test
+    if part is None or last.consensus is not None:
+        return None
+    bins = part.ema.reliability
+    return {
+        "counts": bins.counts,
+        "confidence": rounded(bins.confidence),
+        "accuracy": rounded(bins.accuracy),
+        "error": finite(part.ema.calibration_error),
+        "nll": finite(part.ema.negative_log_likelihood),
+        "brier": finite(part.ema.brier),
+    }
+
+
+def embedding(path: Path) -> dict[str, Any]:
+    """The particles in the space of their predictions, snapshot by snapshot: coordinates (S, K, 3)."""
+    recipe = read_header(path).recipe
+    seen = scene([film(path)], [path.name], [_order(recipe.get("method"))], recipe.get("readout") != "consensus")
+    cloud = seen.clouds[0]
+    kept = np.unique(np.linspace(0, cloud.coordinates.shape[1] - 1, MOST_PARTICLES).round().astype(int))
+    return {
+        "steps": cloud.steps,
+        "points": [[rounded(point, 4) for point in shot[kept]] for shot in cloud.coordinates],
+        "accuracy": [rounded(shot[kept], 3) for shot in cloud.particle.accuracy],
+        "entropy": [rounded(shot[kept], 3) for shot in cloud.particle.entropy],
+        "information": rounded(cloud.information),
+        "marginal": rounded(cloud.marginal_entropy),
+        "conditional": rounded(cloud.conditional_entropy),
+        "order": cloud.order,
+        "explained": rounded(seen.explained, 3),
+        "landmarks": {name: rounded(place, 4) for name, place in seen.landmarks.items()},
+        "particles": cloud.coordinates.shape[1],
+        "inputs": len(seen.all_labels),
+    }
+
+
+def examples(path: Path) -> dict[str, Any]:
+    """What needs the weights and the data: the most uncertain inputs, and which classes are taken for which."""
+    run = load(path)
+    if run.recipe.readout == "consensus":
+        counts = evaluate_consensus(run.ema, run.normaliser, run.task)[1]
+    else:
+        counts = output_confusion(run.ema, run.normaliser, run.task)
+    return {
+        "step": run.step,
+        "uncertain": _uncertain(run),
+        "confusion": None if counts is None else counts.tolist(),
+        "classes": run.data.classes,
+        "per_class": None if counts is None else class_rows(counts, run.data.classes),
+    }
+
+
+def _uncertain(run: Run) -> list[dict[str, Any]]:
+    """Inputs of the largest mutual information between label and particle, with the votes of the particles.
+
+    Of the test part, else of the validation part, else of the pool, else of the labelled inputs.
+    """
+    task = run.task
+    part = task.validation if task.test is None else task.test
+    if part is None and not len(task.unlabelled):
+        part = task.labelled
+    images = task.unlabelled if part is None else part.images
+    log_p, between = run.log_probabilities(images), run.uncertainty(images).between
+    chosen = between.topk(min(UNCERTAIN, len(images))).indices.tolist()
+    outputs = run.data.classes
+    if run.recipe.readout == "consensus":
+        outputs = tuple(f"output {c + 1}" for c in range(log_p.shape[-1]))
+    return [
+        {
+            **shown_input(images[index], task.features),
+            "votes": Counter(outputs[y] for y in log_p[:, index].argmax(-1).tolist()).most_common(),
+            "truth": None if part is None else run.data.classes[int(part.labels[index])],
+            "nats": float(between[index]),
+        }
+        for index in chosen
+    ]

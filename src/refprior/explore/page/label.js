@@ -1,0 +1,257 @@
+// Label: one question after another, by keys. A label is written down in this browser before it is sent, and sent until
+// the server says that it is on disk: a reload, a crash or another tab loses none.
+
+import { ask, live, tell } from "./ask.js";
+import { remember, say, settings } from "./page.js";
+import { el, numbers } from "./plot.js";
+import { shownInput } from "./watch.js";
+
+const SECOND = 1000;
+const KEYS = [..."1234567890abcdefghijklmnopqrtvwxyz"]; // without s and u, which skip and undo
+
+export function label(host) {
+  host.append(el("h2", { class: "hidden" }, "Label"));
+  if (!live) return void host.append(el("p", {}, "Labelling needs your own data and runs: refprior explore on your machine."));
+  const box = el("div");
+  const problem = el("p", { class: "error", role: "alert", hidden: true });
+  const select = el("select", { id: "run", change: () => choose(select.value) });
+  const state = { id: settings().run ?? "", found: null, version: "", skipped: [], kept: new Map() };
+  let [ended, timer, busy] = [false, 0, false];
+  host.append(el("div", { class: "filter" }, el("label", { for: "run" }, "Run"), select), problem, box);
+  box.append(el("p", { class: "note" }, "reading runs …"));
+
+  const said = (error) => ((problem.textContent = error?.message ?? ""), (problem.hidden = !error));
+
+  async function begin() {
+    try {
+      const { runs } = await ask("runs");
+      const able = runs.filter((run) => !run.problem && run.checkpoint !== null).sort((a, b) => b.open - a.open);
+      if (!able.length) return box.replaceChildren(el("p", { class: "note" }, "There is no run with weights here yet: refprior train digits_ssl makes one."));
+      select.append(...able.map((run) => el("option", { value: run.id, "data-name": run.name }, counted(run.name, run))));
+      return choose(able.some(({ id }) => id === state.id) ? state.id : able[0].id);
+    } catch (error) {
+      return said(error);
+    }
+  }
+
+  function choose(id) {
+    Object.assign(state, { id, found: null, version: "", skipped: [], kept: new Map() });
+    select.value = id;
+    remember("label", { run: id });
+    box.replaceChildren(el("p", { class: "note" }, "reading the run …"));
+    look();
+  }
+
+  /** Send what waits, then see what is there: also the labels of other tabs. */
+  async function look() {
+    clearTimeout(timer);
+    if (busy || ended) return;
+    busy = true;
+    const { id } = state;
+    try {
+      const sent = await send(id);
+      const found = await ask("questions", { id, ...(state.version && !sent ? { known: state.version } : {}) });
+      if (id === state.id && found.classes && !ended) {
+        const changed = found.version !== state.version;
+        Object.assign(state, { found, version: found.version });
+        for (const index of state.kept.keys()) if (found.answered.some((one) => one.index === index) || !found.open.some((one) => one.index === index)) state.kept.delete(index);
+        if (changed || sent) show();
+      }
+      if (!waiting(id).length) said(null);
+    } catch (error) {
+      said(error);
+    }
+    busy = false;
+    if (!ended) timer = setTimeout(look, waiting(state.id).length || id !== state.id ? 200 : SECOND);
+  }
+
+  /** Hand waiting labels to the server, one after another; how many it has on disk now. */
+  async function send(id) {
+    let sent = 0;
+    for (const { index, label: y } of waiting(id)) {
+      try {
+        await tell("answer", { id, index, label: y });
+        say(`saved: ${state.found?.classes[y] ?? "label"}`);
+        state.kept.set(index, y);
+      } catch (error) {
+        if (!error.refused || error.code === 423 || error.code >= 500) throw new Error(`not saved yet, it will be sent again: ${error.message}`);
+        say(error.message); // it can never be taken: another tab was first
+      }
+      localStorage.removeItem(place(id, index));
+      sent += 1;
+    }
+    return sent;
+  }
+
+  function give(index, y) {
+    localStorage.setItem(place(state.id, index), String(y));
+    state.skipped = state.skipped.filter((other) => other !== index);
+    show();
+    look();
+  }
+
+  async function undo(index) {
+    if (index === undefined) return;
+    localStorage.removeItem(place(state.id, index));
+    try {
+      await tell("undo", { id: state.id, index });
+      state.kept.delete(index);
+      state.version = "";
+      say("taken back");
+    } catch (error) {
+      said(error);
+    }
+    look();
+  }
+
+  async function suggest(budget) {
+    box.querySelector("#suggest").disabled = true;
+    say("looking for inputs to ask about …");
+    try {
+      await tell("suggest", { id: state.id, budget });
+      state.version = "";
+    } catch (error) {
+      said(error);
+      box.querySelector("#suggest").disabled = false;
+    }
+    look();
+  }
+
+  /** The questions that nobody has answered, here or elsewhere; skipped ones last. */
+  function open() {
+    const done = new Set([...waiting(state.id).map(({ index }) => index), ...state.kept.keys()]);
+    const left = state.found.open.filter(({ index }) => !done.has(index));
+    const late = (one) => state.skipped.indexOf(one.index);
+    return left.sort((a, b) => late(a) - late(b));
+  }
+
+  /** The newest answer: of this tab, or else the newest on disk. */
+  function newest() {
+    return waiting(state.id).at(-1)?.index ?? [...state.kept.keys()].at(-1) ?? state.found.answered[0]?.index;
+  }
+
+  function show() {
+    const { found } = state;
+    if (!found) return;
+    const chosen = select.selectedOptions[0];
+    chosen.textContent = counted(chosen.dataset.name, found.counts);
+    const typed = document.activeElement?.id === "typed";
+    const [now] = open();
+    const keys = keysOf(found.classes);
+    const pending = waiting(state.id).length;
+    const total = found.counts.open + found.counts.answers;
+    const buttons = found.classes.map((name, y) =>
+      el("button", { type: "button", "data-class": y, click: () => now && give(now.index, y) }, keys[y] && keys[y] !== name ? [el("kbd", {}, keys[y]), " "] : null, name),
+    );
+    const field = el("input", { type: "text", id: "typed", list: "classes", autocomplete: "off", placeholder: "or type a class, Enter" });
+    const form = el(
+      "form",
+      {
+        class: "typing",
+        submit: (event) => {
+          event.preventDefault();
+          const y = found.classes.indexOf(field.value.trim());
+          if (y < 0) say(`no class is called ${field.value}`);
+          else if (now) give(now.index, y);
+        },
+      },
+      el("label", { for: "typed", class: "hidden" }, "Type a class"),
+      field,
+      el("datalist", { id: "classes" }, found.classes.map((name) => el("option", { value: name }))),
+    );
+    const question = now
+      ? el(
+          "section",
+          { class: "question", "data-index": now.index },
+          el("h3", {}, `What is this? ${now.name}`),
+          shownInput(now),
+          el("div", { class: "classes", role: "group", "aria-label": "Classes" }, buttons),
+          form,
+          el("div", { class: "buttons" }, action("skip", "s", () => skip(now.index)), action("undo", "u", () => undo(newest()))),
+        )
+      : el("section", { class: "question" }, el("h3", {}, found.counts.answers ? "All questions are answered." : "Nothing is asked yet."), found.counts.answers || pending ? el("div", { class: "buttons" }, action("undo", "u", () => undo(newest()))) : null);
+    const budget = el("input", { type: "number", id: "budget", min: 1, max: 200, value: 10 });
+    const more = el(
+      "form",
+      { class: "filter", submit: (event) => (event.preventDefault(), suggest(budget.valueAsNumber)) },
+      el("label", { for: "budget" }, "Ask about"),
+      budget,
+      el("button", { type: "submit", id: "suggest", disabled: pending > 0 }, now ? "other inputs instead" : "more inputs"),
+    );
+    box.replaceChildren(
+      numbers([
+        ["answered", `${found.counts.answers} of ${total}${pending ? `, ${pending} being saved` : ""}`],
+        ["labels before", String(found.labels)],
+        ["without a label", String(found.pool - found.counts.answers)],
+        ...scores(found),
+      ]),
+      el("div", { class: "labelling" }, question, answers(found)),
+      more,
+      found.counts.answers ? el("p", { class: "note" }, "Train on with all answers: ", el("code", {}, found.train)) : "",
+    );
+    if (typed) field.focus();
+  }
+
+  function answers(found) {
+    const shown = [...waiting(state.id).map(({ index, label: y }) => ({ ...found.open.find((one) => one.index === index), index, label: y, pending: true })), ...found.answered];
+    if (!shown.length) return "";
+    const tile = (one) =>
+      el("li", { "data-index": one.index }, one.picture || one.values ? shownInput(one) : null, el("p", {}, el("b", {}, found.classes[one.label]), one.pending ? " (being saved)" : ""), el("button", { type: "button", "aria-label": `take back ${found.classes[one.label]}`, click: () => undo(one.index) }, "undo"));
+    return el("section", { class: "given" }, el("h3", {}, "Newest answers"), el("ul", { class: "tiles" }, shown.slice(0, 12).map(tile)));
+  }
+
+  function skip(index) {
+    state.skipped = [...state.skipped.filter((other) => other !== index), index];
+    show();
+  }
+
+  const action = (words, key, act) => el("button", { type: "button", "data-key": key, click: act }, el("kbd", {}, key), ` ${words}`);
+
+  function pressed(event) {
+    if (event.target.matches("input, select, textarea") || event.altKey || event.metaKey || !state.found || event.repeat) return;
+    const key = event.key.toLowerCase();
+    if (key === "u" || (event.ctrlKey && key === "z")) return event.preventDefault(), void undo(newest());
+    const [now] = open();
+    if (event.ctrlKey || !now) return;
+    if (key === "s") return void skip(now.index);
+    const y = keysOf(state.found.classes).indexOf(key);
+    if (y >= 0) give(now.index, y);
+  }
+
+  addEventListener("keydown", pressed);
+  begin();
+  return () => {
+    ended = true;
+    clearTimeout(timer);
+    removeEventListener("keydown", pressed);
+  };
+}
+
+const counted = (name, { open, answers }) => `${name}: ${open} open, ${answers} answered`;
+
+/** A key for each class: its name where all names are single signs, else digits and letters; few have none. */
+function keysOf(classes) {
+  const names = classes.map((name) => name.toLowerCase());
+  if (names.every((name) => name.length === 1 && name !== "s" && name !== "u" && name.trim()) && new Set(names).size === names.length) return names;
+  return classes.map((_, y) => (classes.length <= KEYS.length ? KEYS[y] : null));
+}
+
+/** Where a label waits until it is on disk: a place of its own, so that tabs do not overwrite each other's. */
+const place = (id, index) => `refprior ${id} ${index}`;
+
+function waiting(id) {
+  const found = [];
+  for (let i = 0; i < localStorage.length; i += 1) {
+    const [program, run, index] = localStorage.key(i).split(" ");
+    if (program === "refprior" && run === id) found.push({ index: Number(index), label: Number(localStorage.getItem(localStorage.key(i))) });
+  }
+  return found;
+}
+
+function scores({ estimates, counts, outputs }) {
+  if (!counts.answers) return [];
+  if (!estimates) return [["accuracy", "being computed …"]];
+  const known = estimates.accuracy === null ? [] : [[`accuracy, ${estimates.part}`, `${(100 * estimates.accuracy).toFixed(1)} %${outputs ? ", until it is trained on" : ""}`]];
+  const agreed = estimates.agreed === null ? [] : [["the run said so too", `${estimates.agreed} of ${estimates.of} answers`]];
+  return [...known, ...agreed];
+}

@@ -1,0 +1,131 @@
+"""A real Chromium, driven by selenium; tests that need it are skipped where it is not installed."""
+
+import base64
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+
+CHROMIUM, DRIVER = shutil.which("chromium") or shutil.which("chromium-browser"), shutil.which("chromedriver")
+needs_chromium = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed: the page is not opened"
+)
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--force-prefers-reduced-motion",
+)
+WIDE, NARROW = (1280, 900), (375, 812)
+
+# Texts whose contrast with what is behind them is below 4.5.
+CONTRAST = """
+const part = v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+const light = c => {
+  const [r, g, b] = c.match(/[\\d.]+/g).map(Number).map(part);
+  return .2126 * r + .7152 * g + .0722 * b;
+};
+const ground = e => {
+  for (; e; e = e.parentElement) {
+    const c = getComputedStyle(e).backgroundColor;
+    if (!/, 0\\)$/.test(c)) return c;
+  }
+  return 'rgb(255, 255, 255)';
+};
+const bad = [];
+for (const e of document.querySelectorAll('body *')) {
+  const own = [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
+  if (!own || !e.getClientRects().length || e.closest('[disabled], .hidden, noscript')) continue;
+  const style = getComputedStyle(e), ink = e.namespaceURI.endsWith('svg') ? style.fill : style.color;
+  const [a, b] = [light(ink), light(ground(e))].sort((x, y) => y - x), ratio = (a + .05) / (b + .05);
+  if (ratio < 4.5) bad.push([e.tagName, e.textContent.slice(0, 30), ratio.toFixed(2)]);
+}
+return bad
+"""
+
+
+class Browser:
+    """The page in a browser, in the words of a test."""
+
+    def __init__(self, driver: webdriver.Chrome, downloads: Path) -> None:
+        self.driver, self.downloads = driver, downloads
+
+    def open(self, address: str, *, size: tuple[int, int] = WIDE, dark: bool = False) -> None:
+        self.look(size, dark)
+        self.driver.get("about:blank")  # else another hash is the same page
+        self.errors()  # of the page before
+        self.driver.get(address)
+
+    def look(self, size: tuple[int, int] = WIDE, dark: bool = False) -> None:
+        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+
+    def one(self, selector: str) -> WebElement:
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector: str) -> list[WebElement]:
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(script, *arguments)
+
+    def wait(self, what: Callable[[], Any], why: str = "", seconds: float = 20) -> Any:
+        """What is asked for, once it is true."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                if found := what():
+                    return found
+            except Exception as error:  # replaced while it was looked at
+                why = why or str(error)
+            assert time.monotonic() < deadline, f"{why or what}: {self.errors()}"
+            time.sleep(0.03)
+
+    def errors(self) -> list[str]:
+        """What the console complained about since the last look."""
+        entries = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
+        return [entry["message"] for entry in entries if entry["level"] in ("SEVERE", "WARNING")]
+
+    def overflow(self) -> int:
+        """Pixels by which the page is wider than the window."""
+        return int(self.run("return document.documentElement.scrollWidth - innerWidth"))
+
+    def picture(self, path: Path) -> None:
+        found = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
+        path.write_bytes(base64.b64decode(found["data"]))
+
+
+@contextmanager
+def chromium(folder: Path) -> Iterator[Browser]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM or ""
+    for flag in (*FLAGS, f"--user-data-dir={folder / 'profile'}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    downloads = {"behavior": "allow", "downloadPath": str(folder / "downloads")}
+    driver.execute_cdp_cmd("Browser.setDownloadBehavior", downloads)
+    try:
+        yield Browser(driver, folder / "downloads")
+    finally:
+        driver.quit()
+
+
+def settings_of(element: WebElement) -> dict[str, float]:
+    return dict(json.loads(element.get_attribute("data-settings") or "{}"))

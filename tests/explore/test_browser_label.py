@@ -1,0 +1,153 @@
+"""Label in a real browser: keys, clicks, typing, undo, reload, two tabs, a server that is busy, hostile names."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
+
+from refprior._files import locked
+from refprior.explore import _label
+from refprior.explore._server import Served
+from refprior.labelling import Questions, read_questions, write_questions
+from refprior.recipes import named
+from refprior.training import train
+from tests.explore.browser import CONTRAST, NARROW, Browser, needs_chromium
+from tests.explore.served import serving
+
+pytestmark = needs_chromium
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("label")
+    train(named("digits_ssl", {"steps": 3, "unlabelled_batch": 8}, seed=0).recipe, folder / "run")
+    with serving(folder) as found:
+        yield found
+
+
+@pytest.fixture
+def run(served: Served) -> Path:
+    path = served.explorer.folder / "run"
+    write_questions(path, Questions((7, 3, 9, 11, 20)))
+    return path
+
+
+def press(browser: Browser, *keys: str) -> None:
+    ActionChains(browser.driver).send_keys(*keys).perform()
+
+
+def asked(browser: Browser) -> int:
+    """The input that is asked about now."""
+    return int(browser.one(".question").get_attribute("data-index") or -1)
+
+
+def open_page(browser: Browser, served: Served) -> None:
+    browser.open(f"{served.address}#label")
+    browser.wait(lambda: asked(browser) >= 0, "a question", 60)
+
+
+def kept(run: Path) -> dict[int, int]:
+    found = read_questions(run)
+    return dict(zip(found.answered, found.answers, strict=True))
+
+
+def saved(browser: Browser, run: Path, wanted: dict[int, int]) -> None:
+    browser.wait(lambda: kept(run) == wanted, f"{wanted}", 30)
+    browser.wait(lambda: browser.run("return localStorage.length") == 0, "nothing waits")
+
+
+def test_keys_clicks_and_words_label_and_undo_takes_back(browser: Browser, served: Served, run: Path) -> None:
+    open_page(browser, served)
+    assert asked(browser) == 7
+    press(browser, "4")
+    browser.wait(lambda: asked(browser) == 3)
+    press(browser, "s")  # later
+    browser.wait(lambda: asked(browser) == 9)
+    browser.one("button[data-class='8']").click()
+    browser.wait(lambda: asked(browser) == 11)
+    browser.one("#typed").send_keys("0", Keys.ENTER)
+    browser.wait(lambda: asked(browser) == 20)
+    saved(browser, run, {7: 4, 9: 8, 11: 0})
+    browser.driver.execute_script("document.activeElement.blur()")
+    press(browser, "u")
+    saved(browser, run, {7: 4, 9: 8})
+    browser.wait(lambda: asked(browser) == 11)
+    browser.one(".given li[data-index='7'] button").click()
+    saved(browser, run, {9: 8})
+    browser.wait(lambda: "1 of 5" in browser.one(".numbers").text)
+    browser.wait(lambda: "accuracy, test" in browser.one(".numbers").text, "estimates", 40)
+    assert browser.errors() == []
+
+
+def test_a_reload_loses_nothing_even_right_after_the_key(browser: Browser, served: Served, run: Path) -> None:
+    open_page(browser, served)
+    press(browser, "1")
+    browser.driver.refresh()
+    browser.wait(lambda: asked(browser) == 3, seconds=30)
+    saved(browser, run, {7: 1})
+    press(browser, "2")
+    browser.wait(lambda: asked(browser) == 9)
+    saved(browser, run, {7: 1, 3: 2})
+    assert [error for error in browser.errors() if "Failed to fetch" not in error] == []
+
+
+def test_what_cannot_be_saved_now_is_kept_and_sent_again(
+    browser: Browser, served: Served, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_label, "PATIENCE", 0.1)
+    open_page(browser, served)
+    with locked(run, lambda holder: None):
+        press(browser, "6")
+        browser.wait(lambda: "not saved yet" in browser.one(".error").text, seconds=30)
+        assert "being saved" in browser.one(".numbers").text
+        assert kept(run) == {}
+        browser.driver.refresh()
+        browser.wait(lambda: "not saved yet" in browser.one(".error").text, seconds=30)
+    saved(browser, run, {7: 6})
+    browser.wait(lambda: not browser.one(".error").is_displayed())
+    assert [error for error in browser.errors() if "423" not in error] == []
+
+
+def test_two_tabs_see_each_other(browser: Browser, served: Served, run: Path) -> None:
+    open_page(browser, served)
+    first = browser.driver.current_window_handle
+    browser.driver.switch_to.new_window("tab")
+    second = browser.driver.current_window_handle
+    try:
+        open_page(browser, served)
+        press(browser, "5")
+        browser.wait(lambda: asked(browser) == 3)
+        saved(browser, run, {7: 5})
+        browser.driver.switch_to.window(first)
+        browser.wait(lambda: asked(browser) == 3, "the other tab's label", 30)
+        press(browser, "6")
+        saved(browser, run, {7: 5, 3: 6})
+        browser.driver.switch_to.window(second)
+        browser.wait(lambda: asked(browser) == 9, "the other tab's label", 30)
+        assert browser.errors() == []
+    finally:
+        browser.driver.switch_to.window(second)
+        browser.driver.close()
+        browser.driver.switch_to.window(first)
+
+
+def test_the_next_suggestions_follow(browser: Browser, served: Served, run: Path) -> None:
+    write_questions(run, Questions((7,)))
+    open_page(browser, served)
+    press(browser, "3")
+    browser.wait(lambda: "All questions are answered" in browser.one(".question").text)
+    saved(browser, run, {7: 3})
+    budget = browser.one("#budget")
+    budget.clear()
+    budget.send_keys("4", Keys.ENTER)
+    browser.wait(lambda: asked(browser) >= 0, "new questions", 60)
+    assert len(read_questions(run).open) == 4
+    assert kept(run) == {7: 3}
+    for dark in (False, True):
+        browser.look(NARROW, dark)
+        assert browser.overflow() <= 0
+        assert browser.run(CONTRAST) == []
+    assert "refprior answer" in browser.one("main code").text
+    assert browser.errors() == []

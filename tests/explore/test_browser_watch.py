@@ -1,0 +1,90 @@
+"""Watch runs in a real browser: one that grows, several compared, hostile names, a narrow window in the dark."""
+
+import subprocess
+from pathlib import Path
+
+from tests.cli.running import COMMAND, environment
+from tests.explore.browser import CONTRAST, NARROW, Browser, needs_chromium
+from tests.explore.hostile import MARKUP, hostile_run
+from tests.explore.served import serving
+from tests.report.folders import write_run
+
+pytestmark = needs_chromium
+
+
+def test_a_run_appears_grows_and_finishes_while_it_is_watched(browser: Browser, tmp_path: Path) -> None:
+    with serving(tmp_path / "runs") as served:
+        browser.open(f"{served.address}#watch")
+        browser.wait(lambda: "no run here yet" in browser.one("main").text, seconds=60)
+        settings = ["steps=400", "unlabelled_batch=8", "evaluate_every=100", "snapshots=3"]
+        command = [*COMMAND, "train", "digits_ssl", "--set", *settings, "--out", "runs/live"]
+        process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True)
+        seen = browser.wait(lambda: progress(browser) if 0 < progress(browser)[0] < 400 else None, seconds=90)
+        assert seen[1:] == (400, "training")
+        browser.wait(lambda: progress(browser)[0] > seen[0], "it grows", 60)
+        browser.wait(lambda: browser.all(".marginal"), "entropies")
+        assert process.communicate()[1] is not None
+        assert process.returncode == 0
+        browser.wait(lambda: progress(browser) == (400, 400, "finished"), seconds=30)
+        browser.wait(lambda: browser.all(".calibration .bin"), "calibration")
+        browser.wait(lambda: len(browser.all(".particle")) == 4, "a line for every particle")
+        browser.one("details.embedding summary").click()
+        browser.wait(lambda: "step 400" in browser.one("details.embedding output").text, seconds=60)
+        browser.run("const s = document.querySelector('#snapshot'); s.value = 0; s.dispatchEvent(new Event('input'))")
+        assert "step 0" in browser.one("details.embedding output").text
+        browser.one("details.examples summary").click()
+        browser.wait(lambda: len(browser.all(".tiles img")) == 12, seconds=60)
+        assert browser.run("return [...document.querySelectorAll('.tiles img')].every(i => i.naturalWidth > 0)")
+        for dark in (True, False):
+            browser.look(NARROW, dark)
+            assert browser.overflow() <= 0
+            assert browser.run(CONTRAST) == []
+        assert browser.errors() == []
+
+
+def progress(browser: Browser) -> tuple[int, int, str]:
+    """Step, steps and state of the first run in the list."""
+    words = browser.one(".runs tbody tr td:nth-child(3)").text.replace(",", "").split()
+    return int(words[0]), int(words[2]), words[3]
+
+
+def test_runs_are_filtered_and_compared_and_the_choice_survives_a_reload(browser: Browser, tmp_path: Path) -> None:
+    for seed, labels in enumerate(("50", "100", "100")):
+        write_run(tmp_path / f"run-{seed}", "digits_ssl", seed, 0.7 + 0.1 * seed, {"labels": labels})
+    with serving(tmp_path) as served:
+        browser.open(f"{served.address}#watch")
+        browser.wait(lambda: len(browser.all(".runs tbody tr")) == 3, seconds=60)
+        browser.one("#filter").send_keys("labels=100")
+        browser.wait(lambda: len(browser.all(".runs tbody tr")) == 2)
+        browser.one("input[aria-label='compare run-2']").click()
+        browser.wait(lambda: len(browser.all(".ensemble")) == 2)  # with the one that was shown from the start
+        dashes = {line.get_attribute("stroke-dasharray") for line in browser.all(".ensemble")}
+        assert len(dashes) == 2  # told apart without colours
+        browser.driver.refresh()
+        browser.wait(lambda: len(browser.all(".ensemble")) == 2, seconds=30)
+        assert browser.one("#filter").get_attribute("value") == "labels=100"
+        browser.wait(lambda: len(browser.all(".runs tbody tr")) == 2)
+        select = browser.one("#focus")
+        assert select.text.split() == ["run-0", "run-2"]
+        assert browser.errors() == []
+
+
+def test_hostile_names_stay_text(browser: Browser, tmp_path: Path) -> None:
+    with serving(hostile_run(tmp_path / "runs")) as served:
+        browser.open(f"{served.address}#watch?filter=<i>")
+        browser.wait(lambda: "0 of 1 runs" in browser.one("#runs").text, seconds=60)
+        browser.one("#filter").clear()
+        browser.one("#filter").send_keys(" ")
+        browser.wait(lambda: "<b>run" in browser.one("#runs").text)
+        browser.wait(lambda: MARKUP in browser.one(".confusion").text)
+        browser.one("details.examples summary").click()
+        browser.wait(lambda: len(browser.all(".tiles li")) == 10 and MARKUP in browser.one(".tiles").text, seconds=60)
+        browser.one("nav a[href='#label']").click()
+        browser.wait(lambda: "Nothing is asked yet" in browser.one("main").text, seconds=60)
+        browser.one("#suggest").click()
+        browser.wait(lambda: MARKUP in browser.one(".question .classes").text, seconds=60)
+        assert MARKUP in browser.one(".question .values").text
+        assert not browser.all("img[src=x], main b > *")
+        assert browser.driver.title == "refprior: label"
+        assert browser.overflow() <= 0
+        assert browser.errors() == []

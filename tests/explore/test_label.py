@@ -1,0 +1,191 @@
+"""Answers are on disk before they are acknowledged, whoever gives them, in which order, and whatever dies."""
+
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from refprior import labelling
+from refprior._files import locked
+from refprior.explore import _label
+from refprior.explore._errors import BusyError, ConflictError
+from refprior.explore._label import Labels
+from refprior.explore._server import Served
+from refprior.explore._watch import Runs
+from refprior.labelling import Questions, read_questions, write_questions
+from refprior.recipes import named
+from refprior.training import load, train
+from tests.cli.running import COMMAND, environment
+from tests.explore.served import answer, request, serving
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("label")
+    train(named("digits_ssl", {"steps": 3, "unlabelled_batch": 8}, seed=0).recipe, found / "run")
+    return found
+
+
+@pytest.fixture
+def run(folder: Path) -> Path:
+    write_questions(folder / "run", Questions((7, 3, 9, 11)))
+    (folder / "run" / "answers.csv").unlink(missing_ok=True)
+    return folder / "run"
+
+
+def labels_of(run: Path) -> tuple[Labels, str]:
+    runs = Runs(run.parent)
+    return Labels(runs), runs.listed()["runs"][0]["id"]
+
+
+def test_questions_are_answered_in_any_order_and_taken_back(run: Path) -> None:
+    labels, identity = labels_of(run)
+    labels.answer(identity, 9, 4)
+    labels.answer(identity, 7, 1)
+    assert read_questions(run) == Questions((9, 7, 3, 11), (4, 1))
+    labels.undo(identity, 9)
+    assert read_questions(run) == Questions((7, 9, 3, 11), (1,))
+    labels.undo(identity, 9)  # twice is once
+    assert read_questions(run).answers == (1,)
+
+
+def test_the_same_label_twice_is_one_and_another_is_a_conflict(run: Path) -> None:
+    labels, identity = labels_of(run)
+    labels.answer(identity, 3, 5)
+    before = (run / "questions.json").stat().st_mtime_ns
+    labels.answer(identity, 3, 5)  # sent again, since the acknowledgement was lost
+    assert (run / "questions.json").stat().st_mtime_ns == before
+    with pytest.raises(ConflictError, match="was called 5 elsewhere"):
+        labels.answer(identity, 3, 6)
+    with pytest.raises(ConflictError, match="no longer asked"):
+        labels.answer(identity, 1000, 6)
+    with pytest.raises(ValueError, match="10 classes, got label 10"):
+        labels.answer(identity, 7, 10)
+    assert read_questions(run).answers == (5,)
+
+
+def test_labels_wait_for_who_works_in_the_folder_and_say_so(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_label, "PATIENCE", 0.3)
+    labels, identity = labels_of(run)
+    with locked(run, lambda holder: None), pytest.raises(BusyError, match=f"in use: process {os.getpid()}"):
+        labels.answer(identity, 7, 1)
+    assert read_questions(run).answers == ()
+    monkeypatch.setattr(_label, "PATIENCE", 5)
+    with locked(run, lambda holder: None):
+        thread = threading.Thread(target=labels.answer, args=(identity, 7, 1))
+        thread.start()
+        time.sleep(0.2)
+        assert read_questions(run).answers == ()
+    thread.join(10)
+    assert read_questions(run).answers == (1,)
+
+
+def test_what_the_answers_say_is_that_of_refprior_answer(run: Path) -> None:
+    labels, identity = labels_of(run)
+    assert labels.state(identity)["estimates"] is None
+    labels.answer(identity, 7, 1)
+    labels.estimate(identity)
+    shown = labels.state(identity)
+    loaded = load(run)
+    named_ = labelling.classifier(loaded, read_questions(run))
+    assert loaded.task.test is not None
+    right = labelling.classify(loaded, named_, loaded.task.test.images) == loaded.task.test.labels
+    assert shown["estimates"]["accuracy"] == right.double().mean().item()
+    said = labelling.classify(loaded, named_, loaded.task.unlabelled[[7]]).item()
+    assert shown["estimates"]["agreed"] == int(said == 1)
+    with (run / "answers.csv").open(newline="") as file:
+        assert list(csv.reader(file))[1 + 7] == ["7", "1"]
+    assert (shown["counts"], shown["labels"]) == ({"open": 3, "answers": 1}, 50)
+    assert labels.state(identity, shown["version"]) == {"version": shown["version"]}
+    labels.answer(identity, 9, 0)
+    assert labels.state(identity, shown["version"])["estimates"] is None  # no longer those of all answers
+
+
+def test_suggestions_keep_the_answers(run: Path) -> None:
+    labels, identity = labels_of(run)
+    labels.answer(identity, 11, 2)
+    labels.suggest(identity, 6)
+    asked = read_questions(run)
+    assert (asked.answered, asked.answers, len(asked.open)) == ((11,), (2,), 6)
+    assert (run / "questions.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match="can ask for"):
+        labels.suggest(identity, 10**6)
+
+
+def test_two_tabs_at_once_lose_nothing(run: Path) -> None:
+    write_questions(run, Questions(tuple(range(40))))
+    with serving(run.parent) as served:
+        identity = answer(served, "api/runs")["runs"][0]["id"]
+        codes: list[int] = []
+
+        def tab(indices: list[int]) -> None:
+            for index in indices:
+                body = {"id": identity, "index": index, "label": index % 10}
+                codes.append(request(served, "api/answer", method="POST", body=body)[0])
+
+        tabs = [threading.Thread(target=tab, args=(part,)) for part in (list(range(24)), list(range(39, 15, -1)))]
+        for thread in tabs:
+            thread.start()
+        for thread in tabs:
+            thread.join()
+    found = read_questions(run)
+    assert codes == [200] * 48  # those that both gave are the same label
+    assert dict(zip(found.answered, found.answers, strict=True)) == {index: index % 10 for index in range(40)}
+
+
+def test_what_was_acknowledged_survives_the_death_of_the_server(run: Path) -> None:
+    rng = random.Random(0)
+    write_questions(run, Questions(tuple(range(60))))
+    acknowledged: dict[int, int] = {}
+    process = subprocess.Popen(
+        [*COMMAND, "explore", str(run.parent), "--no-browser"], env=environment(), stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    address = process.stdout.readline().strip().rpartition(" ")[2]
+    served = _address(address)
+    identity = _patient(address)
+    killer = threading.Timer(0.2 + 0.3 * rng.random(), process.send_signal, (signal.SIGKILL,))
+    killer.start()
+    try:
+        for index in range(60):
+            body = {"id": identity, "index": index, "label": index % 7}
+            if request(served, "api/answer", method="POST", body=body)[0] == 200:
+                acknowledged[index] = index % 7
+    except OSError:
+        pass  # it is dead
+    process.communicate(timeout=20)
+    found = read_questions(run)
+    kept = dict(zip(found.answered, found.answers, strict=True))
+    assert acknowledged
+    assert acknowledged.items() <= kept.items()
+    assert len(kept) <= len(acknowledged) + 1  # one may have been written and not acknowledged
+    labels, name = labels_of(run)
+    labels.answer(name, 59, 3)  # the dead one's lock is nobody's
+    assert 59 in read_questions(run).answered
+
+
+def _address(address: str) -> Served:
+    """Enough of a server to send requests to."""
+    host, token = address.removeprefix("http://").rstrip("/").split("/")
+    served = object.__new__(Served)
+    served.host, served.token = host, token
+    return served
+
+
+def _patient(address: str) -> str:
+    """The run's name, once the server answers."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return str(json.load(urllib.request.urlopen(f"{address}api/runs", timeout=60))["runs"][0]["id"])
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)

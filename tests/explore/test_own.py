@@ -1,0 +1,64 @@
+"""A typed likelihood runs apart: its mistakes are told with their line, and its greed is stopped."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refprior.exact import Coin, Solution, reference_prior
+from refprior.explore import _own
+from refprior.explore._own import EXAMPLE, own_prior
+
+
+def run(code: str, **given: Any) -> dict[str, Any]:
+    return asyncio.run(own_prior(code, **given))
+
+
+def test_the_example_is_a_coin_and_its_script_gives_the_same() -> None:
+    shown = run(EXAMPLE, n=2)
+    assert shown["information"] == pytest.approx(reference_prior(Coin(10)).information, abs=1e-8)
+    assert shown["count"] == 5
+    names: dict[str, Any] = {"print": lambda prior: None}
+    exec(shown["code"], names)
+    assert isinstance(names["prior"], Solution)
+    assert names["prior"].information == shown["information"]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("x = (", "line 1: SyntaxError: '\\(' was never closed"),
+        ("bounds = (0, 1)\n1 / 0", "line 2: ZeroDivisionError: division by zero"),
+        ("bounds, outcomes = (0, 1), [0, 1]", "log_likelihood is missing"),
+        (EXAMPLE.replace("(0, 1)", "(1, 0)"), "bounds must be \\(low, high\\)"),
+        ("import sys; sys.exit(3)", "SystemExit"),
+        ("import os; os._exit(0)", "ended without an answer"),
+    ],
+)
+def test_mistakes_are_told_in_words(code: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        run(code)
+
+
+def test_memory_has_a_limit() -> None:
+    with pytest.raises(ValueError, match=r"MemoryError|memory"):
+        run("import numpy as np\nx = np.ones(2 ** 29)")
+
+
+def test_time_has_a_limit_and_nothing_stays_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(_own, "SECONDS", 3)
+    trace = tmp_path / "alive"
+    code = f"""
+import subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(5); open({str(trace)!r}, 'w')"])
+time.sleep(60)
+"""
+    with pytest.raises(ValueError, match="more than 3 seconds"):
+        run(code)
+    asyncio.run(asyncio.sleep(4))
+    assert not trace.exists()
+
+
+def test_what_it_prints_is_no_answer() -> None:
+    assert run("print('{}')\n" + EXAMPLE)["count"] == len(reference_prior(Coin(5)).weights)
