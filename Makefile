@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # With more threads than free cores, spinning OpenMP threads slow some operations down many times.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test check bench-particles bench-saving bench-step bench-views bench-exact clean
+.PHONY: demo test check docs docs-serve docs-check bench-particles bench-saving bench-step bench-views bench-exact clean
 
 demo: .venv/.installed
 	$(BIN)/refprior demo
@@ -21,6 +21,19 @@ check: .venv/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+# Strict: a broken link, a missing page or a script of the gallery that fails ends the build.
+docs: .venv/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m website.notebooks
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+
+docs-serve: .venv/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m website.notebooks
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
+
+# Every page in a real browser, wide and narrow, light and dark; needs chromium and chromedriver.
+docs-check: docs
+	$(BIN)/python -m website.browse build/site
 
 bench-particles: .venv/.installed-dev
 	$(BIN)/python benchmarks/particles.py
@@ -45,8 +58,8 @@ bench-exact: .venv/.installed-dev
 	touch $@
 
 .venv/.installed-dev: .venv/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,onnx,parquet,proof]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,docs,onnx,parquet,proof]'
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build .mypy_cache .pytest_cache .ruff_cache .hypothesis
