@@ -76,6 +76,6 @@ def test_words_are_compared_exactly_and_numbers_to_their_last_digits(said: str, 
 
 
 def test_local_links_and_pictures_exist() -> None:
-    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:  # the build looks at all of them
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\((?!http|#)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} points to {target}"

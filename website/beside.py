@@ -26,11 +26,17 @@ def pages() -> dict[str, str]:
 
 
 def relink(markdown: str, page: str) -> str:
-    """Links of a page in docs/ that lead out of it, `../SECURITY.md` or `../examples`, lead to pages of the site."""
+    """Links of a page as the site has them.
+
+    Those that lead out of docs/, `../SECURITY.md` or `../examples`, lead to pages of the site. Those to scripts of
+    lessons and of the gallery, which a reader of the repository can open, lead to the pages made from them.
+    """
 
     def new(found: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), found[1]))
-        return f"]({_relative(target, page)}{found[2] or ''})" if not target.startswith("docs/") else found[0]
+        if target.startswith("docs/"):
+            return re.sub(r"\.py(?=[)#])", ".md", found[0]) if (ROOT / "docs" / page).exists() else found[0]
+        return f"]({_relative(target, page)}{found[2] or ''})"
 
     return LINK.sub(new, markdown)
 

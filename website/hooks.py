@@ -12,30 +12,48 @@ from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from nbformat import NotebookNode
 
-from website import beside, commands, notebooks, reference
+from website import beside, commands, notebooks, reference, showing
 
 log = logging.getLogger("mkdocs.plugins.refprior")
 
 FENCE = re.compile(r"^ *(?:```+|~~~+)[ ]*(\S.*)$", re.MULTILINE)
 LANGUAGES = {"python", "pycon", "text", "console", "json", "toml", "yaml", "dockerfile"}
+CARDS = "<!-- cards -->"
 EQUATION = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are made, and the pictures and notebooks that belong to them."""
     made: dict[str, str | bytes] = {**reference.pages(), **commands.pages(), **beside.pages()}
-    for name, content in (made | notebooks.files()).items():
+    for name, content in (made | showing.files(_executed())).items():
         files.append(File.generated(config, name, content=content))
     return files
 
 
-def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Refuse blocks that the tests would not run; lead links to files beside docs/ to their pages."""
+def _executed() -> dict[str, NotebookNode]:
+    found = {script.name: notebooks.executed(script) for script in notebooks.scripts()}
+    for name in (name for name, nb in found.items() if nb is None):
+        log.warning("%s has not been run as it is now: python -m website.notebooks", name)
+    return {name: nb for name, nb in found.items() if nb is not None}
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: Any) -> str:
+    """Refuse blocks that the tests would not run; lead links to files beside docs/ to their pages; put in cards."""
     for language in FENCE.findall(markdown):
         if language not in LANGUAGES:
             log.warning("%s: a block of %r; blocks are one of %s", page.file.src_uri, language, sorted(LANGUAGES))
+    if CARDS in markdown:
+        section = page.file.src_uri.partition("/")[0]
+        markdown = markdown.replace(CARDS, showing.cards(_executed(), section, _in_order(config.nav, section)))
     return beside.relink(markdown, page.file.src_uri)
+
+
+def _in_order(nav: Any, section: str) -> list[str]:
+    """The pages of a section that are notebooks, in the order of the navigation."""
+    texts = re.findall(rf"'({section}/[^']*)\.md'", str(nav))
+    return [name for name in texts if any(script.name == name for script in notebooks.scripts())]
 
 
 def on_page_content(content: str, page: Page, **_: Any) -> str:

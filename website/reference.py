@@ -89,7 +89,7 @@ def _link(name: str) -> str:
 
 
 def _title(door: types.ModuleType) -> str:
-    return f"rp.{_short(door)}" if hasattr(rp, _short(door)) else f"refprior.{_short(door)}"
+    return f"rp.{_short(door)}" if _short(door) in dir(rp) else f"refprior.{_short(door)}"
 
 
 def _page(door: types.ModuleType) -> str:
@@ -156,11 +156,17 @@ def _annotations(source: object) -> Iterator[tuple[str, str]]:
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.arg) and node.annotation:
-            yield node.arg, _annotation(ast.unparse(node.annotation))
+            yield node.arg, _source(node.annotation)
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            yield node.target.id, _annotation(ast.unparse(node.annotation))
+            yield node.target.id, _source(node.annotation)
     if isinstance(tree, ast.FunctionDef) and tree.returns:
-        yield "return", _annotation(ast.unparse(tree.returns))
+        yield "return", _source(tree.returns)
+
+
+def _source(annotation: ast.expr) -> str:
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        return _annotation(annotation.value)
+    return _annotation(ast.unparse(annotation))
 
 
 def _arguments(found: inspect.Signature, written: dict[str, str]) -> Iterator[str]:

@@ -58,6 +58,8 @@ def test_every_command_is_described() -> None:
         ("../../SECURITY.md", "guides/deploy.md", "../reference/security.md"),
         ("../examples", "own.md", "reference/examples.md"),
         ("data.md#inputs", "own.md", "data.md#inputs"),
+        ("../gallery/abstain.py", "guides/deploy.md", "../gallery/abstain.md"),
+        ("abstain.py", "gallery/abstain.md", "abstain.py"),
     ],
 )
 def test_links_to_files_beside_docs_lead_to_pages(link: str, page: str, found: str) -> None:
