@@ -25,7 +25,7 @@ check: .venv/.installed-dev
 # Strict: a broken link, a missing page or a script of the gallery that fails ends the build.
 docs: .venv/.installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m website.notebooks
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 docs-serve: .venv/.installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m website.notebooks

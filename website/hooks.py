@@ -21,13 +21,16 @@ log = logging.getLogger("mkdocs.plugins.refprior")
 FENCE = re.compile(r"^ *(?:```+|~~~+)[ ]*(\S.*)$", re.MULTILINE)
 LANGUAGES = {"python", "pycon", "text", "console", "json", "toml", "yaml", "dockerfile"}
 CARDS = "<!-- cards -->"
+EXECUTED: dict[str, NotebookNode] = {}  # of this build
 EQUATION = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are made, and the pictures and notebooks that belong to them."""
+    EXECUTED.clear()
+    EXECUTED.update(_executed())
     made: dict[str, str | bytes] = {**reference.pages(), **commands.pages(), **beside.pages()}
-    for name, content in (made | showing.files(_executed())).items():
+    for name, content in (made | showing.files(EXECUTED)).items():
         files.append(File.generated(config, name, content=content))
     return files
 
@@ -46,7 +49,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: Any) 
             log.warning("%s: a block of %r; blocks are one of %s", page.file.src_uri, language, sorted(LANGUAGES))
     if CARDS in markdown:
         section = page.file.src_uri.partition("/")[0]
-        markdown = markdown.replace(CARDS, showing.cards(_executed(), section, _in_order(config.nav, section)))
+        markdown = markdown.replace(CARDS, showing.cards(EXECUTED, section, _in_order(config.nav, section)))
     return beside.relink(markdown, page.file.src_uri)
 
 
@@ -60,11 +63,9 @@ def on_page_content(content: str, page: Page, **_: Any) -> str:
     """Equations as MathML, which browsers draw themselves: no script and no font is loaded."""
 
     def mathml(found: re.Match[str]) -> str:
-        display = found[2] == "["
-        try:
-            return convert(html.unescape(found[3]).strip(), display="block" if display else "inline")
-        except Exception as error:  # whatever a parser raises, the equation cannot be shown
-            log.warning("%s: cannot read the equation %s: %s", page.file.src_uri, found[3], error)
-            return found[0]
+        made: str = convert(html.unescape(found[3]).strip(), display="block" if found[2] == "[" else "inline")
+        if re.search(r">\\[a-zA-Z]", made):  # a command that it does not know is left as it was
+            log.warning("%s: cannot read the equation %s", page.file.src_uri, found[3])
+        return made
 
     return EQUATION.sub(mathml, content)

@@ -78,17 +78,21 @@ def notebook(text: str) -> NotebookNode:
         raise ValueError("a script begins with a line '# %% [markdown]'")
     cells = [_cell(number, *pair) for number, pair in enumerate(zip(parts[::2], parts[1::2], strict=True))]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    return new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
+    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
+    made: NotebookNode = new_notebook(cells=cells, metadata=metadata)
+    return made
 
 
 def _cell(number: int, title: str, body: str) -> NotebookNode:
     if title == "[markdown]":
         text = re.sub(r"(?m)^# ?", "", body.strip("\n"))
-        return new_markdown_cell(text, id=f"cell-{number}")
+        words: NotebookNode = new_markdown_cell(text, id=f"cell-{number}")
+        return words
     if title and not title.startswith(FIGURE):
         raise ValueError(f"a cell is '# %%', '# %% [markdown]' or '# %% {FIGURE}…', got '# %% {title}'")
     metadata = {"figure": title.removeprefix(FIGURE)} if title else {}
-    return new_code_cell(body.strip("\n"), id=f"cell-{number}", metadata=metadata)
+    code: NotebookNode = new_code_cell(body.strip("\n"), id=f"cell-{number}", metadata=metadata)
+    return code
 
 
 def execute(script: Script) -> NotebookNode:
@@ -128,7 +132,7 @@ def _tried(script: Script) -> tuple[bool, str]:
     try:
         execute(script)
     except (CellExecutionError, RuntimeError, ValueError) as error:
-        return False, f"{script.name}: {error}"
+        return False, f"{script.name}: {str(error).strip().splitlines()[-1]}"
     return True, f"{script.name}: {time.perf_counter() - start:.1f} s"
 
 

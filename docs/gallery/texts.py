@@ -23,14 +23,27 @@ def lines(library: str) -> list[str]:
     found = set()
     for module in map(importlib.import_module, MODULES[library]):
         for name in dir(module):
-            text = inspect.getdoc(getattr(module, name)) if not name.startswith("_") else None
-            line = next((line for line in (text or "").splitlines() if len(line.split()) > 4 and "(" not in line), "")
-            found.add(line.replace(library, ""))
+            text = (
+                inspect.getdoc(getattr(module, name))
+                if not name.startswith("_")
+                else None
+            )
+            line = next(
+                (
+                    line
+                    for line in (text or "").splitlines()
+                    if len(line.split()) > 4 and "(" not in line
+                ),
+                "",
+            )
+            found.add(line.replace(library, "").strip())
     return sorted(found - {""})
 
 
-texts, truth = zip(*((line, library) for library in MODULES for line in lines(library)), strict=True)
-print(len(texts), "texts; for example:", texts[7], "—", truth[7])
+texts, truth = zip(
+    *((line, library) for library in MODULES for line in lines(library)), strict=True
+)
+print(len(texts), "texts; for example:", texts[100], "—", truth[100])
 
 # %%
 import numpy as np
@@ -39,10 +52,14 @@ from sklearn.linear_model import LogisticRegression
 
 import refprior as rp
 
-X = TfidfVectorizer(sublinear_tf=True, stop_words="english", min_df=2).fit_transform(texts)  # sparse
+X = TfidfVectorizer(sublinear_tf=True, stop_words="english", min_df=2).fit_transform(
+    texts
+)  # sparse
 truth = np.array(truth, dtype=object)
 random = np.random.default_rng(0)
-known = np.concatenate([random.permutation(np.flatnonzero(truth == name))[:10] for name in MODULES])
+known = np.concatenate(
+    [random.permutation(np.flatnonzero(truth == name))[:10] for name in MODULES]
+)
 y = np.full(len(truth), None, dtype=object)  # None: no label
 y[known] = truth[known]
 
@@ -50,7 +67,9 @@ clf = rp.ReferencePriorClassifier(random_state=0).fit(X, y)
 plain = LogisticRegression(max_iter=1000).fit(X[known], truth[known].astype(str))
 rest = np.array([label is None for label in y])
 for name, model in {"logistic regression": plain, "reference prior": clf}.items():
-    print(f"{name}: {100 * (model.predict(X[rest]) == truth[rest]).mean():.1f} % of {rest.sum()} texts without a label")
+    print(
+        f"{name}: {100 * (model.predict(X[rest]) == truth[rest]).mean():.1f} % of {rest.sum()} texts without a label"
+    )
 
 # %% figure: Of the texts of each library, the share that is taken for each library by the reference prior
 import matplotlib.pyplot as plt

@@ -43,9 +43,14 @@ w = np.linspace(0, 1, 801)
 for ax, n in zip(axes, (1, 10, 50), strict=True):
     prior = rp.exact.reference_prior(rp.exact.Coin(n))
     heads = np.arange(n + 1)
-    p, mixed = binom.pmf(heads, n, w[:, None]), prior.weights @ binom.pmf(heads, n, prior.atoms[:, None])
+    p, mixed = (
+        binom.pmf(heads, n, w[:, None]),
+        prior.weights @ binom.pmf(heads, n, prior.atoms[:, None]),
+    )
     gain = (p * np.log(np.where(p > 0, p, 1) / mixed)).sum(1)
-    ax.vlines(prior.atoms, 0, prior.weights, color="#0072B2", lw=3, label="weight of an atom")
+    ax.vlines(
+        prior.atoms, 0, prior.weights, color="#0072B2", lw=3, label="weight of an atom"
+    )
     ax.set(title=f"n = {n}", xlabel="bias w", ylim=(0, None))
     right = ax.twinx()
     right.plot(w, gain, color="#D55E00", lw=1.5, label="gain G(w)")
@@ -65,7 +70,9 @@ plt.show()
 
 # %%
 prior = rp.exact.reference_prior(rp.exact.Coin(10))
-print(f"no prior can have more than {prior.gap:.0e} nats above this one; known how: {prior.evidence}")
+print(
+    f"no prior can have more than {prior.gap:.0e} nats above this one; known how: {prior.evidence}"
+)
 
 # %% [markdown]
 # ## Blahut and Arimoto

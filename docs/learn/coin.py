@@ -17,11 +17,17 @@
 # %%
 import numpy as np
 
-w = {"uniform": np.linspace(0, 1, 21), "fair or nearly": np.array([0.45, 0.5, 0.55]), "two ends": np.array([0.0, 1.0])}
+w = {
+    "uniform": np.linspace(0, 1, 21),
+    "fair or nearly": np.array([0.45, 0.5, 0.55]),
+    "two ends": np.array([0.0, 1.0]),
+}
 for name, values in w.items():
     prior = np.full(len(values), 1 / len(values))
     posterior = prior * values / (prior * values).sum()  # after heads
-    print(f"{name}: mean {prior @ values:.2f} before, {posterior @ values:.2f} after heads")
+    print(
+        f"{name}: mean {prior @ values:.2f} before, {posterior @ values:.2f} after heads"
+    )
 
 # %% figure: Three priors of the bias in grey, and in colour what each becomes after one toss that shows heads
 import matplotlib.pyplot as plt
@@ -65,7 +71,9 @@ def information(values, weights):
 
 
 for name, values in w.items():
-    print(f"{name}: {information(values, np.full(len(values), 1 / len(values))):.3f} nats of at most log 2 = 0.693")
+    print(
+        f"{name}: {information(values, np.full(len(values), 1 / len(values))):.3f} nats of at most log 2 = 0.693"
+    )
 
 # %% [markdown]
 # One toss has two outcomes, so it cannot tell more than $\log 2$, one bit. The two ends reach it. **So the reference

@@ -21,9 +21,13 @@ import refprior as rp
 
 for n in (10, 50, 150):
     prior = rp.exact.reference_prior(rp.exact.Coin(n))
-    angle = 2 * np.arcsin(np.sqrt(prior.atoms))  # distances in this angle, times √n, are standard deviations
+    angle = 2 * np.arcsin(
+        np.sqrt(prior.atoms)
+    )  # distances in this angle, times √n, are standard deviations
     spacing = np.sqrt(n) * np.diff(angle)
-    print(f"n = {n}: {len(prior.atoms)} atoms, {spacing.min():.2f} to {spacing.max():.2f} standard deviations apart")
+    print(
+        f"n = {n}: {len(prior.atoms)} atoms, {spacing.min():.2f} to {spacing.max():.2f} standard deviations apart"
+    )
 
 # %% figure: Share of the prior below each bias: steps of the reference prior for 5, 20 and 150 tosses, and the smooth curve of Jeffreys
 import matplotlib.pyplot as plt
@@ -33,9 +37,15 @@ w = np.linspace(0, 1, 400)
 for ax, n in zip(axes, (5, 20, 150), strict=True):
     prior = rp.exact.reference_prior(rp.exact.Coin(n))
     ax.step(
-        [0, *prior.atoms, 1], [0, *prior.weights.cumsum(), 1], where="post", color="#0072B2", label="reference prior"
+        [0, *prior.atoms, 1],
+        [0, *prior.weights.cumsum(), 1],
+        where="post",
+        color="#0072B2",
+        label="reference prior",
     )
-    ax.plot(w, 2 / np.pi * np.arcsin(np.sqrt(w)), "--", color="#D55E00", label="Jeffreys")
+    ax.plot(
+        w, 2 / np.pi * np.arcsin(np.sqrt(w)), "--", color="#D55E00", label="Jeffreys"
+    )
     ax.set(title=f"n = {n}, {len(prior.atoms)} atoms", xlabel="bias w")
 axes[0].set_ylabel("share below w")
 axes[0].legend(frameon=False, fontsize=8, loc="lower right")
@@ -52,11 +62,18 @@ plt.show()
 
 # %%
 for n in (2, 10, 50):
-    grid = np.sin((np.arange(400) + 0.5) / 400 * np.pi / 2) ** 2  # even in the angle: Jeffreys
+    grid = (
+        np.sin((np.arange(400) + 0.5) / 400 * np.pi / 2) ** 2
+    )  # even in the angle: Jeffreys
     uniform = (np.arange(400) + 0.5) / 400
     equal = np.full(400, 1 / 400)
-    judged = rp.exact.compare_priors(rp.exact.Coin(n), {"Jeffreys": (grid, equal), "uniform": (uniform, equal)})
-    print(f"n = {n}: worst regret", {prior.name: round(prior.worst_regret, 3) for prior in judged})
+    judged = rp.exact.compare_priors(
+        rp.exact.Coin(n), {"Jeffreys": (grid, equal), "uniform": (uniform, equal)}
+    )
+    print(
+        f"n = {n}: worst regret",
+        {prior.name: round(prior.worst_regret, 3) for prior in judged},
+    )
 
 # %% [markdown]
 # The reference prior has the least worst regret, and it equals its information. That is no coincidence: it is the
@@ -78,6 +95,8 @@ for n in (2, 10, 50):
 # slowly. At small $n$ the exponent is still on its way:
 
 # %%
-counts = {n: len(rp.exact.reference_prior(rp.exact.Coin(n)).atoms) for n in (20, 40, 80, 160)}
+counts = {
+    n: len(rp.exact.reference_prior(rp.exact.Coin(n)).atoms) for n in (20, 40, 80, 160)
+}
 slope = np.polyfit(np.log(list(counts)), np.log(list(counts.values())), 1)[0]
 print(counts, f"exponent {slope:.2f}")

@@ -48,11 +48,16 @@ print(f"entropy {entropy:.4f} ≤ bound {bound:.4f}")
 # %%
 import refprior as rp
 
-recipe = rp.recipes.override(rp.recipes.digits_ssl(labels=50), {"steps": 120, "evaluate_every": 20})
-print(recipe.method.tau, recipe.method.alpha, recipe.method.gamma, recipe.method.order)
+recipe = rp.recipes.override(
+    rp.recipes.digits_ssl(labels=50), {"steps": 150, "ema": 0.95, "evaluate_every": 25}
+)
+method = recipe.method
+print(f"τ = {method.tau:.3f}, α = {method.alpha}, order {method.order}")
 run = rp.train(recipe)
 scores = run.evaluate()
-print(f"ensemble {100 * scores.accuracy:.1f} %, its particles {[round(100 * p, 1) for p in scores.particles]}")
+print(
+    f"ensemble {100 * scores.accuracy:.1f} %, its particles {[round(100 * p, 1) for p in scores.particles]}"
+)
 
 # %% figure: Over training: test accuracy of particles and ensemble, and the two entropies of the objective
 import matplotlib.pyplot as plt
@@ -61,15 +66,29 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained
 records = [record for record in run.history if record.evaluation]
 steps, test = [r.step for r in records], [r.evaluation.test.ema for r in records]
 for k in range(4):
-    left.plot(steps, [100 * s.particles[k] for s in test], color="#56B4E9", lw=1, label="particles" if k == 0 else None)
-left.plot(steps, [100 * s.accuracy for s in test], color="#D55E00", lw=2.5, label="ensemble")
+    left.plot(
+        steps,
+        [100 * s.particles[k] for s in test],
+        color="#56B4E9",
+        lw=1,
+        label="particles" if k == 0 else None,
+    )
+left.plot(
+    steps, [100 * s.accuracy for s in test], color="#D55E00", lw=2.5, label="ensemble"
+)
 left.set(xlabel="step", ylabel="test accuracy, %")
 steps = [record.step for record in run.history]
 for name, style, colour, words in (
-    ("h_y", "-", "#0072B2", "together, H(y)"),
-    ("h_yw", "--", "#D55E00", "each, bound of H(y | w)"),
+    ("marginal_entropy", "-", "#0072B2", "together, H(y)"),
+    ("conditional_entropy", "--", "#D55E00", "each, bound of H(y | w)"),
 ):
-    right.plot(steps, [record.terms[name] for record in run.history], style, color=colour, label=words)
+    right.plot(
+        steps,
+        [record.terms[name] for record in run.history],
+        style,
+        color=colour,
+        label=words,
+    )
 right.set(xlabel="step", ylabel="nats per pair of images")
 for ax in (left, right):
     ax.grid(alpha=0.3)

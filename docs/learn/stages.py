@@ -23,7 +23,9 @@ import refprior as rp
 
 prior = rp.exact.reference_prior(rp.exact.Coin(10))
 for beta in (0.0, 0.5, 1.0):
-    found = rp.exact.known_first_stage(prior, 2, beta=beta, first=rp.exact.Coin(3))  # two heads in three tosses
+    found = rp.exact.known_first_stage(
+        prior, 2, beta=beta, first=rp.exact.Coin(3)
+    )  # two heads in three tosses
     print(
         f"β = {beta:g}: atoms {found.atoms.round(3).tolist()}, after the first stage {found.posterior.round(3).tolist()}"
     )
@@ -43,7 +45,9 @@ for beta in (0.0, 0.5, 1.0):
 # %%
 for m, n in ((0, 1), (1, 1), (1, 10), (10, 1), (30, 1)):
     found = rp.exact.two_stage_prior(rp.exact.Coin, m=m, n=n)
-    print(f"m = {m}, n = {n}: {len(found.atoms)} atoms, {found.information:.4f} nats in the second stage")
+    print(
+        f"m = {m}, n = {n}: {len(found.atoms)} atoms, {found.information:.4f} nats in the second stage"
+    )
 
 # %% figure: Two-stage priors of the coin: above one first toss and 1, 10, 40 later ones, below 10 and 30 first tosses and one later
 import matplotlib.pyplot as plt
@@ -53,7 +57,9 @@ figure, axes = plt.subplots(2, 3, figsize=(9, 4.6), sharex=True, layout="constra
 for ax, (m, n) in zip(axes.flat, pairs, strict=True):
     two = rp.exact.two_stage_prior(rp.exact.Coin, m=m, n=n)
     one = rp.exact.reference_prior(rp.exact.Coin(n))
-    ax.vlines(one.atoms, 0, one.weights, color="lightgrey", lw=7, label=f"one stage, n = {n}")
+    ax.vlines(
+        one.atoms, 0, one.weights, color="lightgrey", lw=7, label=f"one stage, n = {n}"
+    )
     ax.vlines(two.atoms, 0, two.weights, color="#0072B2", lw=2.5, label="two stages")
     ax.set(title=f"m = {m}, n = {n}", ylim=(0, None))
 axes[0, 0].legend(fontsize=7, frameon=False, loc="upper center")
@@ -71,7 +77,10 @@ plt.show()
 # Is the two-stage prior the same as that of all $m + n$ tosses? No, and that is the point:
 
 # %%
-two, one = rp.exact.two_stage_prior(rp.exact.Coin, m=10, n=1), rp.exact.reference_prior(rp.exact.Coin(11))
+two, one = (
+    rp.exact.two_stage_prior(rp.exact.Coin, m=10, n=1),
+    rp.exact.reference_prior(rp.exact.Coin(11)),
+)
 print("two stages:", two.atoms.round(3).tolist())
 print("one stage of 11:", one.atoms.round(3).tolist())
 
