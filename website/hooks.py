@@ -20,6 +20,7 @@ log = logging.getLogger("mkdocs.plugins.refprior")
 
 FENCE = re.compile(r"^ *(?:```+|~~~+)[ ]*(\S.*)$", re.MULTILINE)
 LANGUAGES = {"python", "pycon", "text", "console", "json", "toml", "yaml", "dockerfile"}
+FUNCTION = re.compile(r"<mi>(log|exp|sin|cos|max)</mi>")  # a thin space follows
 CARDS = "<!-- cards -->"
 EXECUTED: dict[str, NotebookNode] = {}  # of this build
 EQUATION = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
@@ -66,6 +67,6 @@ def on_page_content(content: str, page: Page, **_: Any) -> str:
         made: str = convert(html.unescape(found[3]).strip(), display="block" if found[2] == "[" else "inline")
         if re.search(r">\\[a-zA-Z]", made):  # a command that it does not know is left as it was
             log.warning("%s: cannot read the equation %s", page.file.src_uri, found[3])
-        return made
+        return FUNCTION.sub(r'<mi>\1</mi><mspace width="0.17em"/>', made)
 
     return EQUATION.sub(mathml, content)

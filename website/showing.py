@@ -56,11 +56,13 @@ def _shown(cell: NotebookNode) -> str:
 
 
 def _outputs(cell: NotebookNode, stem: str, numbers: Iterator[int]) -> Iterator[str]:
-    for output in cell.outputs:
-        data: dict[str, Any] = output.get("data", {})
-        if output.output_type == "stream":
-            yield _printed(output.text)
-        elif "image/png" in data:
+    """What was printed, in one piece, and then what was shown."""
+    printed = "".join(output.text for output in cell.outputs if output.output_type == "stream")
+    if printed:
+        yield _printed(printed)
+    for output in (output for output in cell.outputs if output.output_type != "stream"):
+        data: dict[str, Any] = output.data
+        if "image/png" in data:
             description = cell.metadata.get("figure")
             if not description:
                 raise ValueError(f"{stem}: a picture without a description: begin its cell with '# %% {FIGURE}…'")

@@ -75,7 +75,7 @@ ax.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# The cross-entropy is of the labels. The marginal entropy, of what the particles predict together for pairs of images,
-# stays high: classes stay balanced. The conditional entropy, of single particles, falls: each becomes sure.
+# The cross-entropy is of the labels. The marginal entropy is of what the particles predict together for pairs of images,
+# the conditional entropy (an upper bound of it) of what each predicts. Both fall as the particles become sure.
 #
 # Complete scripts, with transfer and without labels: [Examples](../reference/examples.md).

@@ -8,7 +8,7 @@
 #
 # With $n$ tosses, $z$ is the number of heads, and the reference prior depends on $n$ (eq:ref_pin, example eg:bias):
 #
-# $$\pi_n^* = \arg\max_\pi I_\pi(w; z^n), \qquad p(z \mid w) = \binom{n}{z} w^z (1 - w)^{n - z}.$$
+# $$\pi_n^* = \underset{\pi}{\mathrm{argmax}}\; I_\pi(w; z^n), \qquad p(z \mid w) = \binom{n}{z} w^z (1 - w)^{n - z}.$$
 
 # %%
 import refprior as rp
@@ -70,9 +70,7 @@ plt.show()
 
 # %%
 prior = rp.exact.reference_prior(rp.exact.Coin(10))
-print(
-    f"no prior can have more than {prior.gap:.0e} nats above this one; known how: {prior.evidence}"
-)
+print(f"no prior has more than {prior.gap:.0e} nats above this one ({prior.evidence})")
 
 # %% [markdown]
 # ## Blahut and Arimoto

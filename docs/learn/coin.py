@@ -53,7 +53,7 @@ plt.show()
 # toss, so average it over what you expect to see. The result is the *mutual information* between $w$ and $z$. A
 # **reference prior** is the prior for which it is largest (eq:ref_defn, after Bernardo 1979):
 #
-# $$\pi^* = \arg\max_\pi I_\pi(w; z), \qquad
+# $$\pi^* = \underset{\pi}{\mathrm{argmax}}\; I_\pi(w; z), \qquad
 # I_\pi(w; z) = \int p(z)\, \mathrm{KL}\big(p(w \mid z),\, \pi(w)\big)\, dz = H(w) - H(w \mid z).$$
 #
 # It can be turned around, which is how one computes it: $I = H(z) - H(z \mid w)$. The first term is large if the

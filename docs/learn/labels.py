@@ -8,8 +8,9 @@
 # By the book: find the particles without labels, then weigh each by how well it fits the labels $(x^n, y^n)$, and
 # predict with the mixture (eq:bayes_posterior_predictive_distribution):
 #
-# $$p(y \mid x, x^n, y^n) = \sum_k p(y \mid x, w_k)\; p(w_k \mid x^n, y^n), \qquad
-# p(w_k \mid x^n, y^n) \propto \pi(w_k) \prod_i p(y_i \mid x_i, w_k).$$
+# $$p(y \mid x, x^n, y^n) = \sum_k p(y \mid x, w_k)\; p(w_k \mid x^n, y^n),$$
+#
+# $$p(w_k \mid x^n, y^n) \propto \pi(w_k) \prod_i p(y_i \mid x_i, w_k).$$
 #
 # With a handful of particles none will fit by chance. So both steps become one objective (eq:ref_mi_ce): stay in the
 # prior, and fit the labels.
@@ -55,9 +56,8 @@ method = recipe.method
 print(f"τ = {method.tau:.3f}, α = {method.alpha}, order {method.order}")
 run = rp.train(recipe)
 scores = run.evaluate()
-print(
-    f"ensemble {100 * scores.accuracy:.1f} %, its particles {[round(100 * p, 1) for p in scores.particles]}"
-)
+print(f"ensemble {100 * scores.accuracy:.1f} %")
+print("particles", [round(100 * accuracy, 1) for accuracy in scores.particles])
 
 # %% figure: Over training: test accuracy of particles and ensemble, and the two entropies of the objective
 import matplotlib.pyplot as plt
@@ -96,9 +96,10 @@ for ax in (left, right):
 plt.show()
 
 # %% [markdown]
-# The paper's figure of the training, on small digits. The ensemble is better than its particles, because they err in
-# different places. The entropy of all together stays near its maximum, $2 \log 10 = 4.6$: no class is forgotten. That
-# of each falls: they become sure.
+# This is the paper's figure of the training, on small digits. The ensemble is better than its particles, because they
+# err in different places. Both entropies fall as the particles become sure. Were they exact, their difference would be
+# the information that is left, what the particles disagree about. Here the dashed line is the upper bound of eq:tau, so
+# it may lie above the other one: its excess is what the two views of an image still disagree about.
 #
 # ## Do the particles differ?
 #
@@ -107,10 +108,12 @@ plt.show()
 # %%
 images = run.task.test.images
 unsure = run.uncertainty(images)
-wrong = run.predict(images) != [run.task.classes[i] for i in run.task.test.labels]
-print(
-    f"between particles: {unsure.between[~wrong].mean():.3f} nats where right, {unsure.between[wrong].mean():.3f} where wrong"
-)
+truth = [run.task.classes[i] for i in run.task.test.labels]
+wrong = run.predict(images) != truth
+for name, rows in {"right": ~wrong, "wrong": wrong}.items():
+    print(
+        f"where it is {name}: {unsure.between[rows].mean():.3f} nats between particles"
+    )
 
 # %% [markdown]
 # They agree where the ensemble is right and disagree where it is wrong. That is worth as much as a point of accuracy:

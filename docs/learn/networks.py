@@ -74,8 +74,9 @@ plt.show()
 # (eq:ref_ssl):
 #
 # $$I_\pi(w; y^n) = \underbrace{H\big(p_\pi(y^n \mid x^n)\big)}_{\text{together: undecided}}
-# \;-\; \underbrace{\mathbb{E}_{w \sim \pi}\, H\big(p(y^n \mid x^n, w)\big)}_{\text{each: sure}},
-# \qquad p_\pi = \frac{1}{K} \sum_k p(y^n \mid x^n, w_k).$$
+# \;-\; \underbrace{\mathbb{E}_{w \sim \pi}\, H\big(p(y^n \mid x^n, w)\big)}_{\text{each: sure}},$$
+#
+# where $p_\pi = \frac{1}{K} \sum_k p(y^n \mid x^n, w_k)$ is what the particles predict together.
 #
 # It needs no labels, only images. Each particle is to be sure of its labels, and all together are to disagree. How
 # many images form a tuple is the *order* $n$. Small orders, two or three, are enough: they keep the number of

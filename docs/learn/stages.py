@@ -22,13 +22,11 @@
 import refprior as rp
 
 prior = rp.exact.reference_prior(rp.exact.Coin(10))
+first = rp.exact.Coin(3)  # it showed two heads
+print("atoms", prior.atoms.round(3).tolist())
 for beta in (0.0, 0.5, 1.0):
-    found = rp.exact.known_first_stage(
-        prior, 2, beta=beta, first=rp.exact.Coin(3)
-    )  # two heads in three tosses
-    print(
-        f"β = {beta:g}: atoms {found.atoms.round(3).tolist()}, after the first stage {found.posterior.round(3).tolist()}"
-    )
+    found = rp.exact.known_first_stage(prior, 2, beta=beta, first=first)
+    print(f"β = {beta:g}: after the first stage {found.posterior.round(3).tolist()}")
 
 # %% [markdown]
 # At β = 1 the posterior of the first stage is that of somebody who never saw it, on the atoms that remain possible.
@@ -37,7 +35,7 @@ for beta in (0.0, 0.5, 1.0):
 #
 # If you must choose before anything is tossed, average over both stages (eq:ref_pinm_avg, with β as in eq:pib):
 #
-# $$\pi^* = \arg\max_\pi\; I_\pi(w; z^{m+n}) - \beta\, I_\pi(w; z^m).$$
+# $$\pi^* = \underset{\pi}{\mathrm{argmax}}\; I_\pi(w; z^{m+n}) - \beta\, I_\pi(w; z^m).$$
 #
 # The first stage may leave several explanations open, and the second picks one: $H(w \mid z^m)$ is to be large, $H(w
 # \mid z^{m+n})$ small.
@@ -45,9 +43,7 @@ for beta in (0.0, 0.5, 1.0):
 # %%
 for m, n in ((0, 1), (1, 1), (1, 10), (10, 1), (30, 1)):
     found = rp.exact.two_stage_prior(rp.exact.Coin, m=m, n=n)
-    print(
-        f"m = {m}, n = {n}: {len(found.atoms)} atoms, {found.information:.4f} nats in the second stage"
-    )
+    print(f"m = {m}, n = {n}: {len(found.atoms)} atoms, {found.information:.4f} nats")
 
 # %% figure: Two-stage priors of the coin: above one first toss and 1, 10, 40 later ones, below 10 and 30 first tosses and one later
 import matplotlib.pyplot as plt

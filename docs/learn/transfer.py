@@ -9,7 +9,7 @@
 # y^n_t)$. As with [two stages of coin tosses](stages.md), the prior should make the step from the first posterior to
 # the second as large as possible. Written as informations (eq:ref_transfer_mi):
 #
-# $$\pi^* = \arg\max_\pi\; I_\pi(w; y_t^n, y_s^m) - \beta\, I_\pi(w; y_s^m).$$
+# $$\pi^* = \underset{\pi}{\mathrm{argmax}}\; I_\pi(w; y_t^n, y_s^m) - \beta\, I_\pi(w; y_s^m).$$
 #
 # There are two cases. If the source has no labels, average over its predictions as well (eq:ref_pi_transfer_1). If
 # its labels are known, as is usual, they are fixed, and only the target's are averaged (eq:ref_pi_transfer_2). In
@@ -66,13 +66,9 @@ def points(count: int, degrees: float) -> tuple[torch.Tensor, torch.Tensor]:
     across = (2.0 * side - 1) * 1.2 + 0.4 * torch.randn(count, generator=generator)
     along = 2.0 * torch.randn(count, generator=generator)
     a = math.radians(degrees)
-    return torch.stack(
-        [
-            across * math.cos(a) - along * math.sin(a),
-            across * math.sin(a) + along * math.cos(a),
-        ],
-        1,
-    ), side
+    x = across * math.cos(a) - along * math.sin(a)
+    y = across * math.sin(a) + along * math.cos(a)
+    return torch.stack([x, y], 1), side
 
 
 source_x, source_y = points(200, 0)
@@ -95,17 +91,9 @@ for beta in (0.0, 0.9, 1.0):
         optimiser.step()
     with torch.no_grad():
         lines[beta] = particles(torch.cat([pool, GRID]))
-    right = (
-        (
-            rp.posterior.predictive(lines[beta][:, :300], particles.log_prior).argmax(
-                -1
-            )
-            == hidden
-        )
-        .float()
-        .mean()
-    )
-    print(f"β = {beta:g}: the ensemble is right for {100 * right:.0f} % of the target")
+    guess = rp.posterior.predictive(lines[beta][:, :300], particles.log_prior)
+    right = 100 * (guess.argmax(-1) == hidden).float().mean()
+    print(f"β = {beta:g}: the ensemble is right for {right:.0f} % of the target")
 
 # %% figure: Decision lines of twenty particles over the points of source and target, for β = 0, 0.9 and 1
 import matplotlib.pyplot as plt
