@@ -58,7 +58,7 @@ bench-exact: .venv/.installed-dev
 	touch $@
 
 .venv/.installed-dev: .venv/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,docs,onnx,parquet,proof]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,docs,arviz,onnx,parquet,proof,dask,tensorboard,mlflow,wandb]'
 	touch $@
 
 clean:

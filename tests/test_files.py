@@ -1,8 +1,11 @@
 """Files that are whole or absent, sealed records, and what is refused to be read."""
 
+import errno
 import json
 import os
+import platform
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -13,8 +16,10 @@ from typing import Any
 
 import pytest
 
+from refprior import _files
 from refprior._files import (
     check_ordinary,
+    holder,
     locked,
     read_bytes,
     read_record,
@@ -202,7 +207,7 @@ def test_links_pipes_and_files_that_are_too_large_are_not_read(tmp_path: Path) -
 
 def test_a_folder_that_stays_empty_is_removed_and_another_is_kept(tmp_path: Path) -> None:
     with locked(tmp_path / "new", lambda who: None):
-        assert (tmp_path / "new" / ".lock").read_text().startswith(f"process {os.getpid()} on ")
+        assert (tmp_path / "new" / ".lock").read_text().startswith(f" process {os.getpid()} on ")
     assert not list(tmp_path.iterdir())
     with locked(tmp_path / "new", lambda who: None):
         (tmp_path / "new" / "file").touch()
@@ -233,6 +238,95 @@ def test_the_lock_of_a_dead_process_does_not_hold(tmp_path: Path) -> None:
     (tmp_path / ".lock").write_text("1")
     with locked(tmp_path, lambda who: pytest.fail(f"waited for {who}")):
         pass
+
+
+HOLDING = """
+import errno, sys, time; from pathlib import Path; from refprior import _files
+def none(lock, blocking=True): raise OSError(errno.ENOSYS, "no locks")
+if sys.argv[2] == "mark": _files.lock_descriptor = none
+with _files.locked(Path(sys.argv[1]), print):
+    Path(sys.argv[1], "file").touch(); print("inside", flush=True); time.sleep(60)
+"""
+
+
+def holding(folder: Path, how: str) -> subprocess.Popen[str]:
+    """A process that works in a folder."""
+    process = subprocess.Popen([sys.executable, "-c", HOLDING, str(folder), how], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "inside\n"
+    return process
+
+
+def no_locks(descriptor: int, blocking: bool = True) -> bool:
+    """What a file system without locks says, such as Lustre without `-o flock`."""
+    raise OSError(errno.ENOSYS, "Function not implemented")
+
+
+@pytest.mark.parametrize("how", ["lock", "mark"])
+def test_one_sees_who_works_in_a_folder_until_it_is_killed(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if how == "mark":
+        monkeypatch.setattr(_files, "lock_descriptor", no_locks)
+    assert holder(tmp_path / "nothing") is holder(tmp_path) is None
+
+    def refuse(who: str) -> None:
+        raise ValueError(who)
+
+    process = holding(tmp_path / "run", how)
+    try:
+        who = f"process {process.pid} on {platform.node()}"
+        assert holder(tmp_path / "run") == who
+        with pytest.raises(ValueError, match=f"^{re.escape(who)}"), locked(tmp_path / "run", refuse):
+            pass
+    finally:
+        process.kill()
+        process.communicate()
+    with locked(tmp_path / "run", refuse):  # a killed owner does not block its successor
+        assert holder(tmp_path / "run") == f"process {os.getpid()} on {platform.node()}"
+    assert holder(tmp_path / "run") is None
+    write_text(tmp_path / "run" / "other", "text")
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["file", "other"]
+
+
+def test_without_locks_the_owner_on_another_machine_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody here can tell whether it lives."""
+    monkeypatch.setattr(_files, "lock_descriptor", no_locks)
+    (tmp_path / "file").touch()
+    heard: list[str] = []
+
+    def refuse(who: str) -> None:
+        heard.append(who)
+        raise ValueError("busy")
+
+    with locked(tmp_path, refuse):
+        mark = (tmp_path / ".lock.owner").read_text()
+    (tmp_path / ".lock.owner").write_text(mark.replace(f"{os.getpid()}", "77").replace(platform.node(), "node7"))
+    assert holder(tmp_path) == "process 77 on node7"
+    with pytest.raises(ValueError, match="busy"), locked(tmp_path, refuse):
+        pass
+    assert heard == ["process 77 on node7 (.lock.owner says so: remove it if that process is gone)"]
+
+
+def test_who_looks_whether_there_is_a_lock_disturbs_nobody(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            holder(tmp_path)
+
+    threads = [threading.Thread(target=look) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(50):
+            with locked(tmp_path, lambda who: pytest.fail(f"waited for {who}")):
+                time.sleep(0.001)
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
 
 
 def test_what_is_no_file_is_neither_replaced_nor_read(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 Inside a run folder nothing is read or written through a link, and nothing larger than its kind can be is read.
 """
 
-import fcntl
+import errno
 import hashlib
 import io
 import json
@@ -22,15 +22,20 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from filelock import SoftFileLock, Timeout, lock_descriptor
 
 from refprior._words import in_short
 
 LOCK = ".lock"
+MARK = ".lock.owner"  # in place of a lock, where the file system has none
 PART = ".part"  # how the names of what is in the making end
 SEAL = "checksum"
 _RECORD_LIMIT = 64 << 20  # bytes of a JSON file
 _PAUSE = 0.1  # seconds between looks at a lock that another process has
 _DEPTH = 100  # of objects and lists in a JSON file
+_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # what file systems say that have none
+_NO_LINKS = getattr(os, "O_NOFOLLOW", 0)  # Windows has neither
+_NO_WAITING = getattr(os, "O_NONBLOCK", 0)
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -83,33 +88,55 @@ def locked(folder: Path, busy: Callable[[str], object]) -> Iterator[None]:
 
     busy: told who has it, again and again until it is free; it may raise. A folder that stays empty is removed.
     """
-    lock = _lock(folder, busy)
     try:
-        os.truncate(lock, 0)
-        os.pwrite(lock, f"process {os.getpid()} on {platform.node()}".encode(), 0)
+        lock = _lock(folder, busy)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        with _marked(folder, busy):
+            yield
+        return
+    try:
+        os.ftruncate(lock, 0)
+        os.write(lock, f" process {os.getpid()} on {platform.node()}".encode())  # Windows hides a byte that is locked
         yield
     finally:
-        with suppress(OSError):
-            if os.path.samestat(os.fstat(lock), os.stat(folder / LOCK)):  # the folder was not moved away meanwhile
-                (folder / LOCK).unlink()  # still locked: who waits will find that it is gone, and make another
-            folder.rmdir()  # if nothing came of it
+        _leave(folder, lock)
+
+
+def holder(folder: Path) -> str | None:
+    """Who works in a folder, on this machine or another that sees it; None if nobody does."""
+    if (owner := _marked_by(folder)) is not None:
+        return owner
+    try:
+        lock = os.open(folder / LOCK, (os.O_RDWR if os.access(folder / LOCK, os.W_OK) else os.O_RDONLY) | _NO_LINKS)
+    except OSError:
+        return None
+    try:
+        return None if lock_descriptor(lock, blocking=False) else _owner(lock)
+    except OSError as error:  # a network file system may not say it to those who may only read
+        return None if error.errno in _NO_LOCKS else _owner(lock)
+    finally:
         os.close(lock)
 
 
 def _lock(folder: Path, busy: Callable[[str], object]) -> int:
     """The lock file, held. One that was removed, or moved away with its folder, before it was locked does not count."""
+    patient = True  # the first time it may be one who only looks whether there is a lock
     while True:
         lock = _opened(folder)
         try:
             if os.fstat(lock).st_nlink > 1:
                 raise ValueError(f"{folder / LOCK} has another name elsewhere, a hard link: remove it")
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(lock), os.stat(folder / LOCK)):
+            if not lock_descriptor(lock, blocking=False):
+                if not patient:
+                    busy(_owner(lock))
+                patient = False
+                time.sleep(_PAUSE)
+            elif os.path.samestat(os.fstat(lock), os.stat(folder / LOCK)):
                 return lock
         except FileNotFoundError:
             pass
-        except BlockingIOError:
-            _tell(busy, lock)
         except BaseException:
             os.close(lock)
             raise
@@ -121,20 +148,63 @@ def _opened(folder: Path, tries: int = 100) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         check_ordinary(folder / LOCK)
-        return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | _NO_LINKS, 0o666)
     except (FileNotFoundError, FileExistsError):
         if not tries:
             raise
         return _opened(folder, tries - 1)
 
 
-def _tell(busy: Callable[[str], object], lock: int) -> None:
-    try:
-        busy(os.pread(lock, 200, 0).decode(errors="replace").strip() or "another process")
-    except BaseException:
+def _owner(lock: int) -> str:
+    os.lseek(lock, 1, os.SEEK_SET)
+    return os.read(lock, 200).decode(errors="replace").strip() or "another process"
+
+
+def _leave(folder: Path, lock: int) -> None:
+    """Remove the lock while it is held: who waits will find that it is gone, and make another. Windows removes only
+    what nobody has open."""
+    held = os.fstat(lock)
+    if os.name == "nt":
         os.close(lock)
-        raise
-    time.sleep(_PAUSE)
+    with suppress(OSError):
+        if os.path.samestat(held, os.stat(folder / LOCK)):  # the folder was not moved away meanwhile
+            (folder / LOCK).unlink()
+        folder.rmdir()  # if nothing came of it
+    if os.name != "nt":
+        os.close(lock)
+
+
+@contextmanager
+def _marked(folder: Path, busy: Callable[[str], object]) -> Iterator[None]:
+    """Where the file system has no locks: a file that names its owner. That of a dead process is removed on the machine
+    of that process; on another nobody can tell, and `busy` hears whose it is."""
+    mark = SoftFileLock(folder / MARK, timeout=0)
+    while True:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            mark.acquire()
+            break
+        except Timeout:
+            owner = _marked_by(folder) or "another process"
+            busy(f"{owner} ({MARK} says so: remove it if that process is gone)")
+            time.sleep(_PAUSE)
+    try:
+        yield
+    finally:
+        mark.release()
+        with suppress(OSError):
+            (folder / LOCK).unlink()
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def _marked_by(folder: Path) -> str | None:
+    """The owner by the mark, in place of a lock; None without a mark."""
+    try:
+        process, machine = read_bytes(folder / MARK, 4096).decode(errors="replace").splitlines()[:2]
+    except (OSError, ValueError):
+        return None
+    return f"process {process} on {machine}"
 
 
 def write_text(path: Path, text: str) -> None:
@@ -211,7 +281,7 @@ def open_file(path: Path) -> BufferedReader:
     check_ordinary(path)
     if path.is_dir():
         raise ValueError(f"{path} is a folder, not a file")
-    return open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+    return open(os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | _NO_LINKS | _NO_WAITING), "rb")
 
 
 def check_ordinary(*paths: Path) -> None:
@@ -241,7 +311,9 @@ def _depth(text: bytes) -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the names in a folder on disk."""
+    """Have the names in a folder on disk; Windows sees to that by itself."""
+    if os.name == "nt":
+        return
     directory = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(directory)
@@ -258,7 +330,8 @@ def _side(parent: Path) -> tuple[Path, int]:
             lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         except FileNotFoundError:
             continue
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        with suppress(OSError):  # where there are no locks, what a killed writer left stays
+            lock_descriptor(lock)
         if os.fstat(lock).st_nlink:
             return folder, lock
         os.close(lock)
@@ -279,9 +352,9 @@ def _remove_leftover(folder: Path) -> None:
     elif LOCK not in names:
         shutil.rmtree(folder)
     else:
-        lock = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+        lock = os.open(folder / LOCK, os.O_RDWR | _NO_LINKS)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder)
+            if lock_descriptor(lock, blocking=False):
+                shutil.rmtree(folder)
         finally:
             os.close(lock)

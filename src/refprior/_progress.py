@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from refprior._ranks import rank
 from refprior._words import printable
 
 if TYPE_CHECKING:
@@ -33,8 +34,11 @@ class Tell(Protocol):
 def working(what: str, log: logging.Logger | None = None) -> Iterator[Tell]:
     """Say what is being done once it has taken two seconds, with its time. A function to say how far it is.
 
-    log: its messages say how far it is too; warnings are printed at once.
+    log: its messages say how far it is too; warnings are printed at once. Of several processes the first one speaks.
     """
+    if rank() > 0:
+        yield lambda part, done=None, total=None: None
+        return
     news = _News(what)
     over, started = threading.Event(), time.monotonic()
 
@@ -99,8 +103,8 @@ def _show(line: Callable[[], str], over: threading.Event) -> None:
 
 @contextmanager
 def watching(title: str, steps: int, shown: bool = True) -> "Iterator[Callable[[Record], None]]":
-    """A function to call with each record of a training."""
-    if not shown:
+    """A function to call with each record of a training. Of several processes the first one shows them."""
+    if not shown or rank() > 0:
         yield lambda record: None
         return
     console = Console(stderr=True)

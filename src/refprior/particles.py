@@ -14,7 +14,7 @@ copies or transposes. That is what makes thousands of particles affordable.
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy, deepcopy
 from typing import Literal, cast
@@ -23,7 +23,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from refprior._batch_norm import normalises_batches, synchronise
 from refprior._checks import one_of
+from refprior._mesh import ALONE, Mesh
 from refprior._words import in_short
 
 __all__ = ["Execution", "NotLogitsError", "Particles", "convolves", "output_layer"]
@@ -49,7 +51,8 @@ class Particles(nn.Module):
 
     make: a function that returns a new network each time it is called; `seed` makes its initialisations repeatable
     without touching the global generator's state. execution: "loop" runs one network after another, "vectorised" all at
-    once by `torch.vmap`, "auto" what is faster, and the loop for networks that vmap cannot run.
+    once by `torch.vmap`, "auto" what is faster, and the loop for networks that vmap cannot run. mesh: the ranks that
+    share the particles out; `network` then holds those of this rank, and all ranks must be asked the same.
 
     >>> import torch
     >>> import refprior as rp
@@ -59,15 +62,25 @@ class Particles(nn.Module):
     """
 
     def __init__(
-        self, make: Callable[[], nn.Module], count: int, *, seed: int = 0, execution: Execution = "auto"
+        self,
+        make: Callable[[], nn.Module],
+        count: int,
+        *,
+        seed: int = 0,
+        execution: Execution = "auto",
+        mesh: Mesh = ALONE,
     ) -> None:
         super().__init__()
         one_of("execution", execution, ("auto", "vectorised", "loop"))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            networks = _make(make, count)
+            networks = _make(make, count, mesh.block(count))
         self.count = count
+        self.mesh = mesh
         self.network = _stack(networks)
+        if mesh.data > 1 and normalises_batches(self.network):
+            synchronise(self.network, mesh)
+            execution = "loop"  # vmap cannot exchange statistics
         self.prior_logits = nn.Parameter(torch.zeros(count))
         self.execution = _fastest(self.network) if execution == "auto" else execution
         self._untried = {True, False} if execution == "auto" else set[bool]()  # in training, in evaluation
@@ -79,7 +92,7 @@ class Particles(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """log p(y | x, w_k) of every particle: (B, ...) -> (K, B, C)."""
-        return self._log_p(self._call(self.network, x))
+        return self._whole(self._call(self.network, x), x.shape[0])
 
     def aside(self, x: Tensor, *, as_in: "Particles | None" = None) -> Tensor:
         """The same in a pass that leaves no trace: batch norm's statistics stay as they are.
@@ -87,21 +100,27 @@ class Particles(nn.Module):
         as_in: particles of the same kind, whose layers say whether they are in training; None: these particles.
         """
         with _modes_of(self.network, (as_in or self).network):
-            return self._log_p(self._call(self.network, x, trace=False))
+            return self._whole(self._call(self.network, x, trace=False), x.shape[0])
 
     def each(self, x: Tensor) -> Tensor:
         """log p(y | x_k, w_k) of inputs that every particle has for itself, no trace left: (K, B, ...) -> (K, B, C)."""
-        return self._log_p(self._call(self.network, x, own=True, trace=False))
+        own = x[self.mesh.block(self.count)]
+        return self._whole(self._call(self.network, own, own=True, trace=False), x.shape[1])
 
     def features(self, x: Tensor) -> Tensor:
         """What the output layer of every particle sees: (B, ...) -> (K, B, F)."""
-        return self._call(_without_layer(self.network, output_layer(self.network).split(".")), x)
+        below = _without_layer(self.network, output_layer(self.network).split("."))
+        return self.mesh.whole(self._call(below, x).contiguous(), x.shape[0])
 
     def particle(self, k: int) -> nn.Module:
-        """Particle k as an ordinary module with its own weights: (B, ...) -> (B, C) logits."""
+        """Particle k (of this rank's) as an ordinary module with its own weights: (B, ...) -> (B, C) logits."""
         alone = deepcopy(self.network)
         _replace_tensors(alone, lambda name: self._state()[name][k].clone())
         return alone
+
+    def _whole(self, logits: Tensor, rows: int) -> Tensor:
+        """log p of all particles and inputs, from the logits of this rank's: (K / P, b, C) -> (K, B, C)."""
+        return self.mesh.whole(self._log_p(logits), rows, last=True)
 
     @staticmethod
     def _log_p(logits: Tensor) -> Tensor:
@@ -110,15 +129,22 @@ class Particles(nn.Module):
         return logits.mT.log_softmax(-2).mT
 
     def _call(self, network: nn.Module, x: Tensor, own: bool = False, trace: bool = True) -> Tensor:
-        """All particles of a stacked network: (B, ...) -> (K, B, outputs).
+        """All particles of a stacked network, of this rank, on its share of the inputs: (B, ...) -> (K, B, outputs).
 
         own: each particle has its own inputs, (K, B, ...). trace: what the pass writes into buffers stays there.
         """
+        if self.mesh.size == 1:
+            return self._run(network, x, own, trace)
+        rows = self.mesh.rows(x.shape[1] if own else x.shape[0])
+        with self.mesh.own_draws():
+            return self._run(network, x[:, rows] if own else x[rows], own, trace)
+
+    def _run(self, network: nn.Module, x: Tensor, own: bool, trace: bool) -> Tensor:
         # vmap needs weights to vectorise over; the layers before a single linear one have none.
         weights = next(_tensors(network), None) is not None
         # Convolutions of inputs that are not shared gain nothing by it, and vmap cannot lay such inputs out anew.
         if self.execution == "loop" or not weights or (own and convolves(network)):
-            return _loop(network, x.unbind() if own else [x] * self.count, trace)
+            return _loop(network, self._inputs(x, own), trace)
         run = self._try_vectorised if network.training in self._untried else _vectorised
         return run(network, x, own, trace)
 
@@ -130,7 +156,7 @@ class Particles(nn.Module):
         except (RuntimeError, NotImplementedError) as error:
             torch.set_rng_state(drawn)
             # What is wrong with the network itself is said here.
-            outputs = _loop(network, x.unbind() if own else [x] * self.count, trace)
+            outputs = _loop(network, self._inputs(x, own), trace)
             self.execution = "loop"
             log.warning(
                 "particles run one after another, because torch.vmap cannot run their network (%s); "
@@ -140,8 +166,49 @@ class Particles(nn.Module):
         self._untried.discard(network.training)
         return outputs
 
+    def shared_out(self, mesh: Mesh) -> "Particles":
+        """Those of this rank, of particles that are all here."""
+        if mesh.size == 1:
+            return self
+        part = deepcopy(self)
+        part.mesh = mesh
+        _replace_tensors(part.network, lambda name: self._state()[name][mesh.block(self.count)].clone())
+        return part
+
+    def parameters_of_all(self) -> Mapping[str, Tensor]:
+        """The weights of all particles by name, (K, ...) each, of which this rank's carry their gradient."""
+        own = dict(self.network.named_parameters())
+        return own if self.mesh.size == 1 else _OfAll(own, self.mesh)
+
+    def sum_gradients(self) -> None:
+        """Add up the gradients of ranks that divide the inputs. The prior's is whole: all compute the whole loss."""
+        self.mesh.sum_over_data(*(p.grad for p in self.network.parameters() if p.grad is not None))
+
+    def _inputs(self, x: Tensor, own: bool) -> Sequence[Tensor]:
+        """One for each particle of this rank."""
+        return x.unbind() if own else [x] * (self.count // self.mesh.particle)
+
     def _state(self) -> dict[str, Tensor]:
         return dict(_tensors(self.network))
+
+
+class _OfAll(Mapping[str, Tensor]):
+    """Weights of all ranks, fetched when they are looked at; ranks that divide the inputs count them once."""
+
+    def __init__(self, own: Mapping[str, Tensor], mesh: Mesh) -> None:
+        self.own = own
+        self.mesh = mesh
+
+    def __getitem__(self, name: str) -> Tensor:
+        own = self.own[name]
+        # As outputs of fewer inputs than ranks: all have the same, and only one of them gives the gradient.
+        return self.mesh.whole(own.unsqueeze(1), 1).squeeze(1)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.own)
+
+    def __len__(self) -> int:
+        return len(self.own)
 
 
 def output_layer(network: nn.Module) -> str:
@@ -215,19 +282,20 @@ def _without_layer(network: nn.Module, path: Sequence[str]) -> nn.Module:
     return copied
 
 
-def _make(make: Callable[[], nn.Module], count: int) -> list[nn.Module]:
-    """`count` new networks of one kind."""
+def _make(make: Callable[[], nn.Module], count: int, kept: slice) -> list[nn.Module]:
+    """Some of `count` new networks of one kind. All are drawn, so that each is the same on any number of ranks."""
     if count < 1:
         raise ValueError(f"need at least one particle, got {count}")
     if isinstance(make, nn.Module):
         raise ValueError("give a function that makes a new network each time, not a network")
     try:
-        networks = [make() for _ in range(count)]
+        made = (make() for _ in range(count))
+        networks = [network for k, network in enumerate(made) if kept.start <= k < kept.stop]
     except (TypeError, RuntimeError) as error:
         raise ValueError(f"the network cannot be made: {error}") from error
     if not all(isinstance(network, nn.Module) for network in networks):
         raise ValueError(f"the function must make a network, an nn.Module; it made a {type(networks[0]).__name__}")
-    if len({id(network) for network in networks}) < count:
+    if len({id(network) for network in networks}) < len(networks):
         raise ValueError("the function must make a new network each time; it returned the same one again")
     shapes = [{name: tensor.shape for name, tensor in _tensors(network)} for network in networks]
     if any(other != shapes[0] for other in shapes):

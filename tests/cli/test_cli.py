@@ -43,6 +43,7 @@ def test_help_is_fast_and_complete() -> None:
         "predict",
         "export",
         "transfer-matrix",
+        "status",
         "exact",
         "data",
     ):
@@ -58,7 +59,10 @@ def test_help_does_not_import_torch() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["train", "evaluate", "report", "sweep", "demo", "suggest", "answer", "predict", "export", "transfer-matrix"],
+    [
+        *("train", "evaluate", "report", "sweep", "demo", "suggest", "answer", "predict", "export", "transfer-matrix"),
+        "status",
+    ],
 )
 def test_every_flag_has_help(command: str) -> None:
     text = refprior(command, "--help").stdout
@@ -265,8 +269,9 @@ def test_a_cell_that_fails_leaves_the_report_of_the_others(tmp_path: Path) -> No
         "unlabelled_batch=8,100000",
     ]
     done = refprior(*arguments, cwd=tmp_path)
-    assert done.returncode == 2
+    assert done.returncode == 1
     assert "a step takes 100000 unlabelled inputs" in done.stderr
+    assert "failed: steps=3,unlabelled_batch=100000/seed-0 a step takes 100000" in done.stderr.splitlines()[-2]
     assert done.stderr.strip().splitlines()[-1] == "refprior: 1 of 2 cells failed; the same command tries them again"
     assert (tmp_path / "sweep" / "report.html").exists()
     (recipe,) = tmp_path.rglob("recipe.json")

@@ -17,6 +17,7 @@ from cyclopts import CycloptsError
 
 from refprior.cli._exact import app
 from refprior.exact import _figures as figures
+from refprior.exact import _guide as guide
 from refprior.exact import _priors as priors
 from refprior.exact import _solver as solver
 
@@ -39,6 +40,58 @@ def test_coin_prints_json_and_draws(capsys: pytest.CaptureFixture[str], tmp_path
     assert plain["atoms"] == [0.0, 1.0]
     assert plain["information"] == pytest.approx(math.log(2))
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "capacity"),
+    [
+        (("two-stage", "-m", "1", "-n", "1"), math.log(5 / 4)),
+        (("poisson", "--amplitude", "5"), 0.7106646144382143),
+    ],
+)
+def test_other_proofs(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], capacity: float) -> None:
+    pytest.importorskip("flint")
+    plain = json.loads(run(capsys, *arguments, "--proof", "--json"))
+    assert plain["evidence"] == "proved"
+    assert plain["proof"]["lower"] <= capacity <= plain["proof"]["upper"]
+
+
+def test_scans_find_the_forks_and_draw_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    picture = tmp_path / "scan.png"
+    out = run(capsys, "scan", "gaussian", "--amplitude", "1:3", "--points", "3", "--plot", str(picture))
+    assert out.startswith("proved: 3 priors, 2 forks")
+    assert "1.665926: an atom appears at" in out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    plain = json.loads(run(capsys, "scan", "coin", "-n", "1:5", "--json"))
+    assert [(fork["low"], fork["high"]) for fork in plain["forks"]] == [(1, 2), (4, 5)]
+    assert next(iter(plain.items())) == ("evidence", "certified")
+    assert "2 to 3" in run(capsys, "scan", "poisson", "--amplitude", "3:4", "--points", "2")
+    assert "between 3 and 4" in run(capsys, "scan", "two-stage", "-m", "1", "-n", "3:4")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("scan", "gaussian", "--amplitude", "3"), "written as LOW:HIGH"),
+        (("scan", "gaussian", "--amplitude", "3:1"), "LOW < HIGH"),
+        (("scan", "coin", "-n", "1.5:4"), "must be whole"),
+        (("curve", "-n", "0:4"), "at least 1"),
+    ],
+)
+def test_ranges_are_checked(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises((ValueError, CycloptsError), match=message):
+        run(capsys, *arguments)
+
+
+def test_priors_are_compared_and_capacity_follows_its_law(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run(capsys, "compare-priors", "-n", "10").startswith("certified: capacity 1.232457 nats")
+    picture = tmp_path / "priors.png"
+    plain = json.loads(run(capsys, "compare-priors", "-n", "3", "--json", "--plot", str(picture)))
+    assert [prior["name"] for prior in plain["priors"]] == ["reference", "jeffreys", "uniform"]
+    assert picture.exists()
+    curve = json.loads(run(capsys, "curve", "-n", "1:100", "--points", "3", "--json"))
+    assert [row["n"] for row in curve["curve"]] == [1, 10, 100]
+    assert "0.1228" in run(capsys, "curve", "-n", "1:100", "--points", "3")
 
 
 def test_coin_with_a_proof(capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,11 +135,14 @@ def test_blahut_arimoto_shows_its_slowness(capsys: pytest.CaptureFixture[str]) -
         run(capsys, "blahut-arimoto", "-n", "10", "--points", "101", "--iterations", "100", "--tolerance", "1e-6")
 
 
-def test_figures_are_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_figures_are_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        guide, "FIGURES", {"exact_priors.png": guide.FIGURES["exact_priors.png"]}
+    )  # the others are slow
     out = run(capsys, "figures", "--out", str(tmp_path / "new"))
     written = sorted((tmp_path / "new").glob("*.png"))
     assert [str(path) for path in written] == sorted(out.split())
-    assert len(written) == 3
+    assert len(written) == 4
     assert all(path.stat().st_size < 100_000 for path in written)
 
 
@@ -95,6 +151,7 @@ def test_figures_name_their_files_as_json(
 ) -> None:
     name = "exact_coin.png"
     monkeypatch.setattr(figures, "FIGURES", {name: figures.FIGURES[name]})  # one of them is enough
+    monkeypatch.setattr(guide, "FIGURES", {})
     plain = json.loads(run(capsys, "figures", "--out", str(tmp_path), "--json"))
     assert plain == {"figures": [str(tmp_path / name)]}
     assert (tmp_path / name).exists()
@@ -215,7 +272,25 @@ def test_signals_are_heard_within_a_second(arguments: tuple[str, ...], number: s
     assert time.monotonic() - sent < 2  # one, and slack for a busy machine
     assert process.returncode == 128 + number
     assert first.startswith(("coin of 3000000 tosses: ", "exponential decay, sigma 0.025: "))
-    assert (out, error.splitlines()[-1]) == ("", "refprior: stopped")
+    assert out == "" or out.startswith("unfinished: stopped; this is the best prior so far, and its gap is ")
+    assert error.splitlines()[-1] == "refprior: stopped"
+
+
+def test_ctrl_c_shows_the_best_prior_so_far(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(solver, "_symmetric", stop)  # the last step of a search
+    with pytest.raises((KeyboardInterrupt, SystemExit)):  # cyclopts turns it into exit code 130
+        run(capsys, "coin", "-n", "12")
+    assert capsys.readouterr().out.startswith("unfinished: stopped; this is the best prior so far, and its gap is ")
+    with pytest.raises((KeyboardInterrupt, SystemExit)):
+        run(capsys, "coin", "-n", "12", "--json")
+    plain = json.loads(capsys.readouterr().out)
+    assert plain["evidence"] == "unfinished"
+    assert plain["gap"] < 1e-6
 
 
 @pytest.mark.parametrize(

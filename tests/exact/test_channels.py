@@ -57,7 +57,7 @@ def test_a_subclass_with_two_methods_is_solved_and_certified() -> None:
     )
     assert solution.information == pytest.approx(reference_prior(same).information, abs=1e-12)
     assert jeffreys(Geometric()).information < solution.information
-    assert solution.posterior(3).sum() == pytest.approx(1.0)
+    assert solution.posterior(3).weights.sum() == pytest.approx(1.0)
 
 
 def test_a_subclass_is_checked_as_closely_as_a_function() -> None:

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 import refprior.exact
-from refprior.exact import Channel, Jeffreys, Solution
+from refprior.exact import (
+    BestDesign,
+    CapacityCurve,
+    Channel,
+    Jeffreys,
+    Posterior,
+    PriorComparison,
+    Solution,
+)
 
 # methods of Channel that a user calls; the others are hooks for subclasses, which the class docstring explains
 CHANNEL_METHODS = (
@@ -23,13 +31,32 @@ CHANNEL_METHODS = (
     "rows",
     "to_coordinates",
 )
-SOLUTION_METHODS = ("atoms", "evidence", "gain", "plot", "load", "posterior", "predictive", "sample", "to_dict")
+SOLUTION_METHODS = (
+    "atoms",
+    "evidence",
+    "gain",
+    "plot",
+    "load",
+    "posterior",
+    "predictive",
+    "sample",
+    "to_code",
+    "to_dict",
+)
 
 
 def public() -> Iterator[tuple[str, Any]]:
     for name in refprior.exact.__all__:
         yield name, getattr(refprior.exact, name)
-    methods = [(Channel, CHANNEL_METHODS), (Solution, SOLUTION_METHODS), (Jeffreys, ("density",))]
+    for name in refprior.exact.models.__all__:
+        yield f"models.{name}", getattr(refprior.exact.models, name)
+    methods: list[tuple[type, tuple[str, ...]]] = [
+        (Channel, CHANNEL_METHODS),
+        (Solution, SOLUTION_METHODS),
+        (Jeffreys, ("density",)),
+    ]
+    methods += [(Posterior, ("quantiles", "credible_set", "sample", "plot")), (PriorComparison, ("plot",))]
+    methods += [(BestDesign, ("plot",)), (CapacityCurve, ("plot",))]
     for owner, names in methods:
         for name in names:
             yield f"{owner.__name__}.{name}", inspect.getattr_static(owner, name)

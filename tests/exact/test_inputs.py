@@ -130,7 +130,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: reference_prior(from_function(derivatives=lambda w: 0.0)),
         "derivatives must return first and second derivatives",
     ),
-    "no channel": (lambda: reference_prior(None), "channel must be a Channel such as Coin(10), got None"),  # type: ignore[arg-type]
+    "no channel": (lambda: reference_prior(None), "channel must be a Channel such as Coin(10), got None"),  # type: ignore[call-overload]
     "a class": (lambda: reference_prior(ANY), "did you mean Coin(…)?"),
     "infinite tolerance": (lambda: reference_prior(Coin(2), tolerance=INF), "tolerance must be above 0, got inf"),
     "rows that do not sum to one": (lambda: reference_prior(Unnormalised()), "at w = [1.0] it sums to 1.5"),

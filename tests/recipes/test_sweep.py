@@ -15,19 +15,7 @@ from refprior.recipes import digits_ssl
 from refprior.recipes._sweep import cells
 from refprior.training import Recipe, load
 from refprior.training import _folder as folder
-
-
-def processes_of(session: int) -> list[int]:
-    """Every process of a session that still does something."""
-    alive = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = status.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[3]) == session and fields[0] != "Z":
-            alive.append(int(status.parent.name))
-    return alive
+from tests.recipes.sweeping import processes_of
 
 
 def test_the_workers_of_a_killed_sweep_save_their_cells_and_end(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """A run folder: its lock, files that are whole or absent, and the lines of metrics.jsonl."""
 
-import fcntl
 import json
 import os
 import re
@@ -11,9 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from filelock import lock_descriptor
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from refprior import _files
 from refprior.training import Record, load, train
 from refprior.training import _folder as folder
 from tests.training.recipes import perceptron
@@ -131,15 +132,14 @@ def test_metrics_that_are_not_those_of_the_checkpoint_are_refused_and_left_as_th
 
 def test_a_lock_that_moved_away_with_its_folder_is_not_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process moves the folder between our opening the lock file and our locking it."""
-    real = fcntl.flock
     moved: list[Path] = []
 
-    def flock(file: object, flags: int) -> None:
+    def lock(descriptor: int, blocking: bool) -> bool:
         if not moved:
             moved.append((tmp_path / "run").rename(tmp_path / "aside"))
-        real(file, flags)  # type: ignore[arg-type]
+        return lock_descriptor(descriptor, blocking=blocking)
 
-    monkeypatch.setattr(fcntl, "flock", flock)
+    monkeypatch.setattr(_files, "lock_descriptor", lock)
     with folder.locked(tmp_path / "run"):
         assert (tmp_path / "run" / ".lock").exists()
         assert moved

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from refprior import __version__
-from refprior._words import counted, duration
-from refprior.cli._cells import refuse_failed, settings_of, train_cells, whole_numbers
+from refprior._ranks import rank
+from refprior._words import counted, duration, in_bytes
+from refprior.cli._cells import Where, print_commands, refuse_failed, settings_of, train_cells, whole_numbers
 from refprior.cli._data import app as data_app
 from refprior.cli._embed import embed
 from refprior.cli._ending import in_one_line, listening, warning_in_one_line
@@ -21,10 +22,11 @@ from refprior.cli._fit import fit
 from refprior.cli._labelling import answer, suggest
 from refprior.cli._matrix import transfer_matrix
 from refprior.cli._own_data import own_data, show_own_data
-from refprior.cli._parameters import whole
+from refprior.cli._parameters import Device, Log, whole
 from refprior.cli._paths import check_file, check_folder, check_picture, refuse_empty
 from refprior.cli._predict import predict
 from refprior.cli._recipes import recipe_lines
+from refprior.cli._status import status
 from refprior.cli._tables import print_table
 from refprior.cli._words import listed
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from refprior._progress import Tell
     from refprior.posterior import Average, Scores
     from refprior.recipes import Named
-    from refprior.training import Run, Weighting, Weights
+    from refprior.training import Record, Run, Weighting, Weights
 
 app = App(
     name="refprior",
@@ -51,6 +53,7 @@ app.command(export)
 app.command(suggest)
 app.command(answer)
 app.command(transfer_matrix)
+app.command(status)
 
 Set = Annotated[
     list[str] | None,
@@ -86,7 +89,6 @@ KindOfData = Annotated[
     Literal["digits", "photos", "objects", "vectors"] | None,
     Parameter(help="What your own data show; digits are never mirrored. Default: what the recipe is for."),
 ]
-Device = Annotated[str, Parameter(help="Where to train: cpu, cuda, cuda:1, mps, …")]
 
 
 @app.command
@@ -114,8 +116,20 @@ def train(
     save_every: Annotated[
         float | None, Parameter(help="Seconds between checkpoints. Default: 30, or more where saving takes over 1 %.")
     ] = None,
+    log: Log = None,
+    particle_ranks: Annotated[
+        int | None,
+        Parameter(
+            converter=whole,
+            help="Of several processes (torchrun -m refprior train …): how many share the particles out; the rest "
+            "divide the inputs. Default: the greatest common divisor of processes and particles.",
+        ),
+    ] = None,
 ) -> None:
-    """Train a recipe and write its run folder; go on with it where it was interrupted."""
+    """Train a recipe and write its run folder; go on with it where it was interrupted.
+
+    Several processes train one run together: torchrun --nproc-per-node=4 -m refprior train …
+    """
     from refprior._progress import working
     from refprior.recipes import named
     from refprior.recipes._named import folder_name
@@ -124,15 +138,17 @@ def train(
     settings = settings_of(set_)
     own = own_data(data, source_data, kind)
     chosen = named(recipe, settings, own, seed=seed)
-    if own is not None:
+    if own is not None and rank() == 0:
         show_own_data(own, chosen.recipe)
     if dry_run:
-        return _estimate(chosen, device)
+        return _estimate(chosen, device, particle_ranks)
     before = [Path(name).name for name in (recipe, data, source_data) if name]
     name = folder_name(dict(sorted(settings.items())), *(word.replace(":", "-") for word in before))
     folder = out or Path("runs") / f"{name}-{seed}"
     check_folder(folder)
-    _train(chosen, folder, f"{recipe} seed {seed}", device, fresh, save_every)
+    _train(chosen, folder, f"{recipe} seed {seed}", device, fresh, save_every, log or (), particle_ranks)
+    if rank() > 0:
+        return None
     with working("writing the report"):
         groups = write_report([folder], folder / "report.html")
     print_table(_transposed_if_few(rows(groups)))
@@ -228,7 +244,7 @@ def sweep(
     source_data: SourceData = None,
     kind: KindOfData = None,
     set_: Set = None,
-    jobs: Annotated[int, Parameter(converter=whole, help="Cells at a time; the cores are shared between them.")] = 1,
+    where: Where = Where(),  # noqa: B008
 ) -> None:
     """Train a recipe for every combination of settings (--set labels=50,100 method=FixMatch,Supervised) and seeds."""
     from refprior.recipes._sweep import cells
@@ -237,10 +253,12 @@ def sweep(
     chosen = cells(recipe, settings_of(set_), whole_numbers(seeds), own)
     if own is not None:
         show_own_data(own, chosen[0].named().recipe)
-    failed = train_cells(chosen, out, jobs)
-    if failed < len(chosen):
+    if where.commands:
+        return print_commands(chosen, out, where)
+    failed = train_cells(chosen, out, where)
+    if len(failed) < len(chosen):
         report([out], out=out / "report.html")
-    refuse_failed(failed, chosen)
+    return refuse_failed(failed, chosen)
 
 
 @app.command
@@ -283,12 +301,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _train(
-    chosen: "Named", folder: Path, title: str, device: str, fresh: bool = False, save_every: float | None = None
+    chosen: "Named",
+    folder: Path,
+    title: str,
+    device: str,
+    fresh: bool = False,
+    save_every: float | None = None,
+    log: Sequence[str] = (),
+    particle_ranks: int | None = None,
 ) -> None:
     from refprior._progress import watching
+    from refprior.recipes._record import noting_failure
     from refprior.training import train as train_recipe
+    from refprior.training._logs import log_to
 
-    with watching(title, chosen.recipe.steps) as watch:
+    with noting_failure(folder), log_to(folder, *log) as write, watching(title, chosen.recipe.steps) as show:
+
+        def watch(record: "Record") -> None:
+            show(record)
+            write(record)
+
         train_recipe(
             chosen.recipe,
             folder,
@@ -297,6 +329,7 @@ def _train(
             origin=chosen.origin,
             fresh=fresh,
             save_every=save_every,
+            particle_ranks=particle_ranks,
         )
 
 
@@ -342,8 +375,8 @@ def _consensus_table(run: "Run") -> dict[str, list[list[str]]]:
     return {"The outputs have no names: clusters of all particles' predictions, matched to the classes.": lines}
 
 
-def _estimate(chosen: "Named", device: str) -> None:
-    """Print what a recipe will take on this machine, stage by stage."""
+def _estimate(chosen: "Named", device: str, particle_ranks: int | None) -> None:
+    """Print what a recipe will take on this machine, or on all ranks, stage by stage."""
     from refprior._progress import working
     from refprior.training import estimate
 
@@ -352,7 +385,9 @@ def _estimate(chosen: "Named", device: str) -> None:
         stages.insert(0, stages[0].start)
     for number, stage in enumerate(stages, start=1):
         with working("measuring a few steps"):
-            cost = estimate(stage, device)
+            cost = estimate(stage, device, particle_ranks=particle_ranks)
+        if rank() > 0:
+            continue
         seconds += cost.total_seconds
         if len(stages) > 1:
             print(f"stage {number} of {len(stages)}")
@@ -360,8 +395,14 @@ def _estimate(chosen: "Named", device: str) -> None:
         print(f"checkpoint   {cost.state_bytes / 2**20:,.1f} MiB (weights, moving average, optimiser)")
         print(f"memory       {_peak_memory()} so far")
         print(f"a step       {duration(cost.step_seconds)}, an evaluation {duration(cost.evaluation_seconds)}")
+        if cost.particle_ranks * cost.data_ranks > 1:
+            print(f"ranks        {cost.particle_ranks} share the particles out × {cost.data_ranks} divide the inputs")
+            print(f"  computing  {duration(cost.step_seconds - cost.exchange_seconds)} of a step")
+            exchange = f"{duration(cost.exchange_seconds)} of a step, waiting included"
+            print(f"  exchanging {exchange}; {in_bytes(cost.exchange_bytes)} received by all ranks together")
         print(f"steps        {cost.steps:,} and {counted(cost.evaluations, 'evaluation')}")
-    print(f"the run      about {duration(seconds)}")
+    if rank() == 0:
+        print(f"the run      about {duration(seconds)}")
 
 
 def _peak_memory() -> str:

@@ -12,6 +12,7 @@ from types import FrameType
 
 from cyclopts import CycloptsError
 
+from refprior._ranks import LostRankError, local_rank, rank
 from refprior._signals import hearing
 from refprior._words import printable
 from refprior.cli._words import one_line
@@ -25,6 +26,10 @@ class Ended(KeyboardInterrupt):
     def __init__(self, signal_number: int) -> None:
         super().__init__("stopped")
         self.signal_number = signal_number
+
+
+class FailedError(Exception):
+    """What was asked for was done in part; what is missing was said."""
 
 
 class _Listener:
@@ -83,10 +88,13 @@ def in_one_line() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except KeyboardInterrupt as stop:
-        _end(stop, one_line(stop) or "stopped", 128 + getattr(stop, "signal_number", signal.SIGINT))
-    except (CycloptsError, ValueError, OSError) as error:
-        _end(error, one_line(error), 2)
-    except ArithmeticError as error:  # a loss that is not finite
+        code = 128 + getattr(stop, "signal_number", signal.SIGINT)
+        _end(stop, one_line(stop) or "stopped", code, said=rank() == 0)
+    except (CycloptsError, ValueError, OSError) as error:  # which all ranks meet; one on each machine says it
+        _end(error, one_line(error), 2, said=local_rank() == 0)
+    except (ArithmeticError, FailedError) as error:  # a loss that is not finite; cells that failed
+        _end(error, one_line(error), 1, said=rank() == 0)
+    except LostRankError as error:
         _end(error, one_line(error), 1)
     except Exception as error:
         _end(error, _unexpected(error), 1)
@@ -122,8 +130,10 @@ def show_cursor() -> None:
         print("\x1b[?25h", end="", file=sys.stderr)
 
 
-def _end(error: BaseException, message: str, code: int) -> None:
+def _end(error: BaseException, message: str, code: int, said: bool = True) -> None:
+    """said: whether this process says it, of several that do."""
     if os.environ.get("REFPRIOR_DEBUG"):
         traceback.print_exception(error)
-    print(f"refprior: {message}", file=sys.stderr)
+    if said:
+        print(f"refprior: {message}", file=sys.stderr, flush=True)
     sys.exit(code)

@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from refprior.cli._cells import refuse_failed, settings_of, train_cells, whole_numbers
-from refprior.cli._parameters import whole
+from refprior.cli._cells import Where, print_commands, refuse_failed, settings_of, train_cells, whole_numbers
 from refprior.cli._tables import print_table
 
 if TYPE_CHECKING:
-    from refprior.recipes._sweep import Cell
+    from refprior.recipes import Cell
     from refprior.report._matrix import Matrix
 
 FIVE = "vehicles_1,vehicles_2,fish,people,aquatic_mammals"
@@ -26,11 +25,12 @@ def transfer_matrix(
         list[str] | None,
         Parameter(name="--set", consume_multiple=True, negative=(), help="Change settings of all cells: NAME=VALUE …"),
     ] = None,
-    jobs: Annotated[int, Parameter(converter=whole, help="Cells at a time; the cores are shared between them.")] = 1,
+    where: Where = Where(),  # noqa: B008
 ) -> None:
     """Train transfer and fine-tuning for every ordered pair of tasks, and each task alone; draw the paper's fig:matrix.
 
-    Cells that are done are not trained again: the same command goes on after an interruption.
+    Cells that are done are not trained again: the same command goes on after an interruption. A cell that fails is
+    left out of the figure.
     """
     from refprior.data._sets import SUPERCLASSES
     from refprior.recipes._sweep import matrix_cells
@@ -38,10 +38,15 @@ def transfer_matrix(
 
     chosen = SUPERCLASSES if tasks == "all" else tuple(name.strip() for name in tasks.split(","))
     cells = matrix_cells(recipe, chosen, settings_of(set_), whole_numbers(seeds))
-    refuse_failed(train_cells(cells, out, jobs), cells)
-    matrix = read_matrix([out], chosen)
-    _show(matrix, out)
-    _show_before(matrix, cells, out)
+    if where.commands:
+        return print_commands(cells, out, where)
+    failed = train_cells(cells, out, where)
+    if len(failed) < len(cells):
+        missing = {outcome.cell.name for outcome in failed}
+        matrix = read_matrix([out], chosen)
+        _show(matrix, out)
+        _show_before(matrix, [cell for cell in cells if cell.name not in missing], out)
+    return refuse_failed(failed, cells)
 
 
 def _show(matrix: "Matrix", out: Path) -> None:

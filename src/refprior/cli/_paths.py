@@ -45,5 +45,6 @@ def check_folder(path: Path) -> None:
 def check_sweep_folder(path: Path) -> None:
     """Refuse a folder that holds something, but no cell of a sweep."""
     check_folder(path)
-    if path.is_dir() and any(path.iterdir()) and not any(path.glob("*/seed-*")):
+    known = path.is_dir() and ((path / "sweep.json").exists() or any(path.glob("*/seed-*")))
+    if path.is_dir() and any(path.iterdir()) and not known:
         raise ValueError(f"{path} holds other files and no sweep: give a new folder")

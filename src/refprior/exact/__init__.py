@@ -6,39 +6,58 @@
 It imports numpy and scipy only.
 """
 
+from refprior.exact import models
+from refprior.exact._best import best_so_far
 from refprior.exact._blahut_arimoto import BlahutArimoto, blahut_arimoto
 from refprior.exact._channels import Categorical, Channel, Rows
-from refprior.exact._compare import Design, Judged, compare_designs, compare_priors
+from refprior.exact._compare import Judged, PriorComparison, compare_priors
+from refprior.exact._designs import BestDesign, CapacityCurve, Design, best_design, capacity_curve, compare_designs
 from refprior.exact._jeffreys import Jeffreys, fisher_information, jeffreys
 from refprior.exact._models import Coin, Gaussian, Poisson
+from refprior.exact._nuisance import NuisancePrior
+from refprior.exact._posterior import CredibleSet, Posterior
 from refprior.exact._priors import FirstStage, certify, known_first_stage, reference_prior, two_stage_prior
 from refprior.exact._product import Product
+from refprior.exact._scan import Fork, Scan, scan
 from refprior.exact._solution import Solution
 from refprior.exact._two_parameters import ExponentialDecay, TwoCoins
 
 __all__ = [
+    "BestDesign",
     "BlahutArimoto",
+    "CapacityCurve",
     "Categorical",
     "Channel",
     "Coin",
+    "CredibleSet",
     "Design",
     "ExponentialDecay",
     "FirstStage",
+    "Fork",
     "Gaussian",
     "Jeffreys",
     "Judged",
+    "NuisancePrior",
     "Poisson",
+    "Posterior",
+    "PriorComparison",
     "Product",
     "Rows",
+    "Scan",
     "Solution",
     "TwoCoins",
+    "best_design",
+    "best_so_far",
     "blahut_arimoto",
+    "capacity_curve",
     "certify",
     "compare_designs",
     "compare_priors",
     "fisher_information",
     "jeffreys",
     "known_first_stage",
+    "models",
     "reference_prior",
+    "scan",
     "two_stage_prior",
 ]

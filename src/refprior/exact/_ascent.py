@@ -15,6 +15,7 @@ import scipy.sparse as sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cho_solve_banded, cholesky_banded
 
 from refprior.exact._arrays import Array, Index
+from refprior.exact._best import note
 from refprior.exact._cost import LOG
 from refprior.exact._objective import Table
 from refprior.exact._optimality import Point, evaluate, information_matrix
@@ -35,6 +36,7 @@ class Problem(NamedTuple):
     make_table: Callable[[Array], Table]
     bounds: Array
     trust: Array
+    enough: float = 0.0  # nats: a rise or a residual below this is not worth a step
 
     def evaluate(self, u: Array, weights: Array) -> Point:
         """The point at these atoms, clipped to the bounds, and weights, normalised."""
@@ -53,6 +55,7 @@ def ascend(problem: Problem, u: Array, weights: Array, steps: int = 150, patienc
     point, stalled = evaluate(problem.make_table, u, weights), 0
     for number in range(steps):
         LOG.info("ascent of %d atoms, step %d, information %.9f", len(point.u), number, point.information)
+        note(point)
         step_weights, step_u, predicted = newton_step(point, problem.bounds)
         dropped = (point.weights < DROP_WEIGHT) & (point.weights + step_weights <= 0)
         if np.any(dropped) and not np.all(dropped):
@@ -62,11 +65,11 @@ def ascend(problem: Problem, u: Array, weights: Array, steps: int = 150, patienc
         better = _line_search(problem, point, scale * step_weights, scale * step_u)
         if better is None:
             break
-        stalled = stalled + 1 if better.information < point.information + ROUNDING else 0
+        stalled = stalled + 1 if better.information < point.information + max(ROUNDING, problem.enough) else 0
         point = better
         if stalled == patience:
             break
-        if predicted < SMALLEST_RISE and scale == 1.0:
+        if predicted < max(SMALLEST_RISE, problem.enough) and scale == 1.0:
             break
     return point
 
@@ -77,7 +80,7 @@ def equalise(problem: Problem, point: Point, steps: int = 60) -> Point:
     for _ in range(steps):
         residual = problem.residual(point)
         LOG.info("evening out the gains of %d atoms: %.0e nats", len(point.u), residual)
-        if residual < SMALLEST_RESIDUAL:
+        if residual < max(SMALLEST_RESIDUAL, problem.enough):
             break
         damping = max(damping / 100, 1e-14)
         trial = _damped(problem, point, damping)

@@ -21,14 +21,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial.chebyshev import chebvander
 from scipy.ndimage import label, maximum_filter, minimum_filter
+from scipy.optimize import minimize
 
-from refprior.exact._arrays import Array, Index
+from refprior.exact._arrays import Array, Index, Mask
 from refprior.exact._bound import stays_below
 from refprior.exact._channels import Channel
 from refprior.exact._objective import Objective, Table
 from refprior.exact._optimality import Point, evaluate, sensitivity
+from refprior.exact._search import scattered
 
-GRIDS = {1: (0.11, 201), 2: (0.22, 41), 3: (0.5, 13)}  # standard deviations between grid points, and how many at least
+GRIDS = {1: (0.11, 201), 2: (0.22, 41), 3: (0.3, 25)}  # standard deviations between grid points, and how many at least
 NODES = {1: 9, 2: 9, 3: 5}  # Chebyshev nodes per axis within one cell: a polynomial of degree 8 errs by 1e-16 at 0.11
 SUBDIVISIONS = 16  # of a cell, at which that polynomial is evaluated
 CURVATURE_MARGIN = 4.0  # times the error of the gain: how much its second derivative may err, in standard deviations
@@ -39,6 +41,9 @@ EPSILON = float(np.finfo(float).eps)
 ROUNDING = 4 * EPSILON  # relative error of one evaluation of the gain
 FLOOR = 8 * EPSILON  # of 1 + J: a gap is never below
 SLACK, SLACK_SHARE = 1e-14, 0.05  # above the largest gain: of 1 + J, and of the tolerance, what a proof may leave
+MOST_POINTS = 1_500_000  # of a grid: a coarser one certifies nothing
+SEARCHED = 8192  # points of more than three parameters, which no grid can cover,
+STARTS = 100  # from the highest of which, and from the atoms, maxima are looked for
 ZOOMS = 60  # halvings of a cell around a summit
 MOST_SUMMITS = 400  # points off the grid that are looked at more closely
 
@@ -51,7 +56,7 @@ class Certificate:
     gap: float
     error: float  # the part of the gap that rounding, quadrature and outcomes left out may hide
     proved: bool  # whether the gap bounds the gain on whole cells, and not on a grid that was looked at closely
-    searched: bool  # whether that grid was too coarse to certify anything: three parameters
+    searched: bool  # whether that grid was too coarse to certify anything: many parameters
     spread: float  # about how far atoms and weights are from those of the optimum
     worst: Array  # (d,) coordinates of the largest gain
     atoms_certified: bool
@@ -81,8 +86,8 @@ def judge(objective: Objective, u: Array, weights: Array, tolerance: float = 1e-
         information=case.information,
         gap=gap,
         error=error,
-        proved=bounded and objective.channel.bounds_are_declared,
-        searched=objective.channel.dimension > 2 and not (bounded and objective.channel.bounds_are_declared),
+        proved=bounded,
+        searched=case.grid.coarse and not bounded,
         spread=spread,
         worst=worst,
         atoms_certified=certified,
@@ -91,9 +96,12 @@ def judge(objective: Objective, u: Array, weights: Array, tolerance: float = 1e-
 
 
 def _bounded(case: _Case, bound: float) -> bool:
-    """Whether the gain stays below J + bound on cells that cover the box: for one channel with Gaussian noise."""
+    """Whether the gain stays below J + bound on cells that cover the box: for one channel with Gaussian noise.
+
+    Not tried where what is known of the cells was only measured, and would prove nothing.
+    """
     channel = case.objective.channel
-    if len(case.objective.channels) > 1 or channel.means_on(case.u, case.u) is None:
+    if len(case.objective.channels) > 1 or not channel.bounds_are_declared or channel.means_on(case.u, case.u) is None:
         return False
     return stays_below(channel, case.logs[0], case.information + bound)
 
@@ -128,15 +136,21 @@ class Grid(NamedTuple):
     points: Array
     axes: list[Array]
     shape: tuple[int, ...]
+    coarse: bool = False  # too coarse to certify anything
 
     @classmethod
     def of(cls, channel: Channel) -> Grid:
-        """The grid of a channel, even in Fisher length."""
+        """The grid of a channel, even in Fisher length; with more than three parameters, scattered points."""
+        if channel.dimension > 3:
+            return cls(scattered(channel, SEARCHED), [], (), coarse=True)
         spacing, least = GRIDS[channel.dimension]
         counts = [max(least, math.ceil(length / spacing) + 2) for length in channel.axis_lengths()]
+        coarse = channel.dimension == 3 and math.prod(counts) > MOST_POINTS
+        if coarse:
+            counts = [int(count * (MOST_POINTS / math.prod(counts)) ** (1 / 3)) for count in counts]
         axes = [channel.certificate_axis(axis, count) for axis, count in enumerate(counts)]
         points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-        return cls(points, axes, tuple(len(axis) for axis in axes))
+        return cls(points, axes, tuple(len(axis) for axis in axes), coarse)
 
 
 class _Case(NamedTuple):
@@ -166,7 +180,7 @@ class _Case(NamedTuple):
             logs=logs,
             at_atoms=objective.gain(u, logs),
             grid=grid,
-            values=objective.gain(grid.points, logs),
+            values=_gain_on_grid(objective, grid.points, logs),
             more=more,
             more_widths=widths,
             more_values=objective.gain(more, logs) if len(more) else np.empty(0),
@@ -178,16 +192,46 @@ class _Case(NamedTuple):
         return float(self.weights @ self.at_atoms)
 
 
+def _gain_on_grid(objective: Objective, points: Array, logs: list[Array]) -> Array:
+    """The gain on a grid; of points that a symmetry exchanges, it is computed once: (G, d) -> (G,)."""
+    own = objective.channel.canonical(points)
+    if np.array_equal(own, points):
+        return objective.gain(points, logs)
+    different, place = np.unique(own, axis=0, return_inverse=True)
+    return np.asarray(objective.gain(different, logs)[place.ravel()])
+
+
 def _maxima(case: _Case) -> tuple[Array, Array, int]:
     """Highest points of G around the grid's peaks and around the atoms: (M, d), (M,), evaluations."""
     everywhere = np.vstack([case.grid.points, case.u]), np.concatenate([case.values, case.at_atoms])
     if not case.objective.channel.continuous:
         return *everywhere, 0
+    if not case.grid.shape:
+        return _searched_maxima(case, *everywhere)
     top, height, width, count = _summits(case, float(everywhere[1].max()))
     if case.objective.channel.measured:
         top, height, more = _zoom(case.objective, top, height, width, case.logs)
         count += more
     return np.vstack([top, everywhere[0]]), np.concatenate([height, everywhere[1]]), count
+
+
+def _searched_maxima(case: _Case, points: Array, values: Array) -> tuple[Array, Array, int]:
+    """More than three parameters: maxima by L-BFGS from the highest points and from all atoms: (M, d), (M,), count."""
+    bounds = [(float(low), float(high)) for low, high in case.objective.channel.bounds]
+    logs = [np.maximum(log, -1e4) for log in case.logs]
+    count, starts = 0, np.vstack([points[np.argsort(-values)[:STARTS]], case.u])
+
+    def downhill(u: Array) -> tuple[float, Array]:
+        gains = case.objective.gains(u[None, :], logs)
+        return -float(gains.value[0]), -gains.gradient[0]
+
+    found = []
+    for start in starts:
+        result = minimize(downhill, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 60})
+        found.append(result.x)
+        count += int(result.nfev)
+    top = np.vstack([points, found])
+    return top, np.concatenate([values, case.objective.gain(np.array(found), case.logs)]), count
 
 
 def _summits(case: _Case, level: float) -> tuple[Array, Array, Array, int]:
@@ -198,13 +242,21 @@ def _summits(case: _Case, level: float) -> tuple[Array, Array, Array, int]:
     peak = (table >= maximum_filter(table, size=3, mode="nearest")).ravel()
     fall = (table - minimum_filter(table, size=5, mode="nearest")).ravel()
     high = peak & (values + fall >= level)  # a rise between grid points is less than the fall around it
+    high[high] = _own(case.objective.channel, grid.points[high])
     chosen = np.flatnonzero(np.concatenate([high, np.ones(len(case.u), dtype=bool)]))
     width = _cells(grid, case.u)[chosen]
+    bounds = case.objective.channel.bounds
+    width = np.where(case.objective.channel.idle(centre[chosen]), np.ptp(bounds, axis=1), width)  # in all directions
     best = np.argsort(-case.more_values)[:MOST_SUMMITS]
     places, width = np.vstack([centre[chosen], case.more[best]]), np.vstack([width, case.more_widths[best]])
     summit, top, count = _best_in_cells(case.objective, places, width, case.logs)
     refined, height, more = _refine(case.objective, summit, top, width / SUBDIVISIONS, case.logs, level)
     return refined, height, width, count + more
+
+
+def _own(channel: Channel, points: Array) -> Mask:
+    """Which points stand for all with the same likelihood: (G, d) -> (G,)."""
+    return np.asarray(np.all(points == channel.canonical(points), axis=1))
 
 
 def _zoom(
@@ -356,7 +408,7 @@ def _judge_atoms(case: _Case, gap: float) -> tuple[bool, float]:
     residual = gap + ROUNDING * (1 + abs(case.information))
     if not channel.continuous:
         return _judge_rows(case, residual)
-    if len(u) > MOST_ATOMS or not objective.resolved:
+    if len(u) > MOST_ATOMS or not objective.resolved or case.grid.coarse:
         return False, math.sqrt(residual)
     unit = (channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axis_lengths(), 1e-3)
     point = evaluate(objective.table, u, weights)
@@ -428,7 +480,7 @@ def _certain_radius(objective: Objective, point: Point, unit: Array, tolerance: 
 def _one_atom_per_component(case: _Case, level: float) -> bool:
     """Whether each connected component of {G ≥ level} on the grid holds exactly one atom."""
     grid, nearest = case.grid, _nearest_points(case.grid, case.u)
-    own = np.all(grid.points == case.objective.channel.canonical(grid.points), axis=1)
+    own = _own(case.objective.channel, grid.points)
     above = ((case.values >= level) & own).reshape(grid.shape)
     above[nearest] = True  # an atom reaches J itself, however narrow its peak
     components, count = label(above, structure=np.ones([3] * len(grid.shape)))

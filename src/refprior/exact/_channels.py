@@ -17,12 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior._checks import whole_number
-from refprior.exact._arrays import Array, as_numbers
+from refprior.exact._arrays import Array, Mask, as_numbers
 from refprior.exact._bound import Cells
-from refprior.exact._charts import Chart, Scan, measure, scan_plane
+from refprior.exact._charts import Chart, Scan, measure, scan_box
 from refprior.exact._proof import Proof
+from refprior.exact._proof_table import prove_table
 
 SMALLEST_LOG = -745.0  # replaces log 0 where it meets a factor of zero: exp of anything less is zero
+SAME_OUTCOME = 1e-9  # relative difference of two outcomes that are one
 ROW_SUM_TOLERANCE = 1e-9  # a likelihood that misses one by more than this is a mistake, not rounding
 
 
@@ -73,13 +75,21 @@ def derivatives_of_p(log_p: Array, first: Array, second: Array) -> tuple[Array, 
     return p * first, p[:, None] * (second + outer)
 
 
+class Gains(NamedTuple):
+    """KL(p(z | w_k), p(z)) with its gradient and Hessian in the coordinates u: (K,), (K, d), (K, d, d)."""
+
+    value: Array
+    gradient: Array
+    hessian: Array
+
+
 class Channel(ABC):
-    """A model p(z | w) on a box of one or two parameters.
+    """A model p(z | w) on a box of parameters.
 
     A subclass sets `bounds` and `outcomes` and defines `log_likelihood` and `rows`; `Channel.from_function`
     does so from a function alone. Everything else has a default that a subclass may override:
 
-    - coordinates other than w: `parameter` and `coordinate`, with `jacobian`; `canonical` for symmetries;
+    - coordinates other than w: `parameter` and `coordinate`, with `jacobian`; `canonical` for symmetries, `idle`;
     - grids: `known_lengths` if Fisher lengths are known (else they are measured), `axis_points` and
       `certificate_axis`; `continuous = False` for a finite set of parameters, none of which can move;
     - speed: `coarse`, `log_marginal`, `divergence`, `solve_fast`;
@@ -182,6 +192,14 @@ class Channel(ABC):
         """One representative of all coordinates with the same p(z | w): (K, d) -> (K, d)."""
         return u
 
+    def idle(self, u: Array) -> Mask:
+        """Which coordinates do nothing there, whatever their value; `canonical` chooses one: (K, d) -> (K, d)."""
+        return np.zeros(u.shape, dtype=bool)
+
+    def embedding(self, u: Array) -> Array:
+        """Points whose distance, where it is short, is the Fisher length between parameters, 2√p: (K, d) -> (K, M)."""
+        return np.asarray(2 * np.exp(0.5 * self.log_likelihood(u)))
+
     def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:
         """log p(z | w) of one outcome z: (K, d) -> (K,).
 
@@ -191,12 +209,14 @@ class Channel(ABC):
         [0.125]
         """
         seen = as_numbers("an outcome", z)
-        fits = seen.shape == np.shape(self.outcomes)[1:]
-        same = np.reshape(self.outcomes == seen, (len(self.outcomes), -1)) if fits else np.zeros((1, 1), dtype=bool)
-        match = np.flatnonzero(np.all(same, axis=1))
-        if len(match) != 1:
-            raise ValueError(f"{z!r} is not an outcome: they run from {self.outcomes[0]} to {self.outcomes[-1]}")
-        return np.asarray(self.log_likelihood(u)[:, match[0]])
+        shape = np.shape(self.outcomes)[1:]
+        if seen.shape != shape or not np.all(np.isfinite(seen)):
+            raise ValueError(f"an outcome is {'one number' if not shape else f'{shape[0]} numbers'}, got {z!r}")
+        apart = np.abs(self.outcomes - seen).reshape(len(self.outcomes), -1).max(axis=1)
+        nearest = int(np.argmin(apart))
+        if apart[nearest] > SAME_OUTCOME * (1 + np.abs(seen).max()):
+            raise ValueError(f"{z!r} is not an outcome: the nearest is {self.outcomes[nearest].tolist()}")
+        return np.asarray(self.log_likelihood(u)[:, nearest])
 
     # grids
 
@@ -254,12 +274,8 @@ class Channel(ABC):
 
     @cached_property
     def _scan(self) -> Scan:
-        if self.dimension == 1:
-            return Scan(np.empty((0, 1)), np.empty((0, 1)), True)
         chart = self._chart
-        return scan_plane(
-            lambda x: np.exp(0.5 * self.log_likelihood(chart.to_box(x))), chart.lengths, len(self.outcomes)
-        )
+        return scan_box(lambda x: np.exp(0.5 * self.log_likelihood(chart.to_box(x))), chart.lengths, len(self.outcomes))
 
     @property
     def factors(self) -> tuple[Channel, ...]:
@@ -306,6 +322,13 @@ class Channel(ABC):
         with np.errstate(invalid="ignore"):
             return np.asarray(np.sum(np.where(p > 0, p * (log_p - log_marginal), 0.0), axis=1))
 
+    def gains(self, u: Array, log_marginal: Array) -> Gains:
+        """The same with its derivatives, for a search: (K, d), finite (Z,) -> Gains."""
+        log_p, first, second, negentropy_hessian = self.rows(u)
+        ratio = np.maximum(log_p, SMALLEST_LOG) - log_marginal
+        gradient = np.einsum("kiz,kz->ki", first, ratio)
+        return Gains(np.sum(np.exp(log_p) * ratio, axis=1), gradient, negentropy_hessian - second(log_marginal))
+
     def means_on(self, low: Array, high: Array) -> Cells | None:
         """Gaussian noise: the means on cells of coordinates (N, d), in standard deviations; None for other noise."""
         return None
@@ -318,16 +341,24 @@ class Channel(ABC):
         """Atoms (K, d) in coordinates and weights (K,) by a method of this channel's own; None: use the general one."""
         return None
 
-    def prove(self, atoms: Array, weights: Array, *, tolerance: float) -> Proof:
-        """Prove by ball arithmetic that this prior is within `tolerance` of the capacity; ValueError if it cannot."""
-        raise ValueError("proofs are for the one-stage prior of a coin; other models carry the gap only")
+    def prove(
+        self, atoms: Array, weights: Array, *, tolerance: float, first: tuple[Channel, float] | None = None
+    ) -> Proof:
+        """Prove by ball arithmetic that this prior is within `tolerance` of the capacity; ValueError if it cannot.
+
+        `first` is the channel of a first stage, with the weight β of its information.
+        """
+        raise ValueError(
+            "proofs are for coins in one or two stages, Poisson counts and tables; others carry the gap only"
+        )
 
     @staticmethod
-    def from_scipy(family: Callable[..., Any], *, bounds: ArrayLike) -> Channel:
+    def from_scipy(family: Callable[..., Any], *, bounds: ArrayLike, censored_at: float | None = None) -> Channel:
         """Your own model from scipy.stats: `family` takes one array per parameter and returns a frozen distribution.
 
         Counts may be unbounded: those beyond a mass of 1e-17 are left out, and their share is a part of the gap.
-        Densities are put on a quadrature; the gap holds the difference from one twice as fine.
+        Densities are put on a quadrature; the gap holds the difference from one twice as fine. Of outcomes from
+        `censored_at` on, only that is seen.
 
         >>> from scipy import stats
         >>> from refprior.exact import Channel, reference_prior
@@ -335,9 +366,9 @@ class Channel(ABC):
         >>> round(reference_prior(waiting).information, 6)
         0.453268
         """
-        from refprior.exact._scipy import ScipyChannel  # a subclass of this class
+        from refprior.exact._scipy import from_family  # it makes a subclass of this class
 
-        return ScipyChannel.of(family, bounds)
+        return from_family(family, bounds, censored_at)
 
     @staticmethod
     def from_mean(
@@ -460,6 +491,13 @@ class Categorical(Channel):
         from refprior.exact._repeated import repeated_table
 
         return repeated_table(self, whole_number("the number of samples n", n, at_least=1))
+
+    def prove(
+        self, atoms: Array, weights: Array, *, tolerance: float, first: tuple[Channel, float] | None = None
+    ) -> Proof:
+        if first is not None:
+            return super().prove(atoms, weights, tolerance=tolerance, first=first)
+        return prove_table(as_numbers("the table", self.matrix), atoms, weights, tolerance=tolerance)
 
     def axis_points(self, axis: int, count: int) -> Array:
         """All rows, whatever the count."""

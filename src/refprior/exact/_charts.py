@@ -26,7 +26,7 @@ Roots = Callable[
 LINE_NODES = 4097  # first nodes on the axis of one parameter
 LINE_NODES_2D = 513  # on each axis of two parameters, at PLACES places of the other
 PLACES = 5
-PLANE_NODES = 129  # first nodes on each axis of the scan of two parameters, fewer if there are many outcomes
+PLANE_NODES = {2: (33, 129), 3: (17, 33)}  # first nodes on each axis of a scan: at least, and if outcomes are few
 PLANE_SPACING = 0.22  # standard deviations between its nodes, if that is closer
 PLANE_ENTRIES = 4e7  # probabilities that the first nodes of a scan may take
 LARGEST_CHORD = 0.35  # 0.7 standard deviations
@@ -126,7 +126,7 @@ def _measure_axis(roots: Roots, bounds: Array, outcomes: int, axis: int, count: 
     """Nodes of one axis, and the Fisher length between them, the longest over the places of the other axes."""
     low, high = bounds[axis]
     others = [np.linspace(b[0], b[1], PLACES) for i, b in enumerate(bounds) if i != axis]
-    lines = [np.insert(np.array(place), axis, 0.0) for place in itertools.product(*others)]
+    lines = [np.insert(np.array(place), axis, 0.0) for place in _places(others)]
 
     def along(w: Array, line: Array) -> Array:
         points = np.tile(line, (len(w), 1))
@@ -145,6 +145,14 @@ def _measure_axis(roots: Roots, bounds: Array, outcomes: int, axis: int, count: 
     return Axis(nodes, np.concatenate([[0.0], np.cumsum(angles)]), resolved)
 
 
+def _places(axes: list[Array]) -> list[tuple[float, ...]]:
+    """Combinations of places on other axes: all of them, or, with more than two axes, as many at random."""
+    if len(axes) <= 2:
+        return list(itertools.product(*axes))
+    drawn = np.random.default_rng(0).integers(0, PLACES, (PLACES**2, len(axes)))
+    return [tuple(float(line[k]) for line, k in zip(axes, row, strict=True)) for row in drawn]
+
+
 def _chords(roots: Callable[[Array], Array], nodes: Array, size: int) -> Array:
     """|√p − √q| of neighbouring nodes: (N,) -> (N − 1,)."""
     parts = [roots(nodes[i : i + size + 1]) for i in range(0, len(nodes) - 1, size)]
@@ -155,10 +163,8 @@ def _follow(roots: Callable[[Array], Array], nodes: Array, size: int) -> tuple[A
     """Nodes to add to an even line, and whether halving ended: (N,) -> (M,)."""
     width = nodes[1] - nodes[0]
     finest = 4 * np.spacing(np.abs(nodes).max())
-    active, added = nodes[1:-1], []
-    while len(active):
-        flags = [_unclear(roots, active[i : i + size], width) for i in range(0, len(active), size)]
-        unclear = active[np.concatenate(flags)]
+    unclear, added = nodes[1:-1][_unclear_on_line(roots, nodes, size)], []
+    while len(unclear):
         width /= 2
         if width < finest:
             break
@@ -166,7 +172,16 @@ def _follow(roots: Callable[[Array], Array], nodes: Array, size: int) -> tuple[A
         added.append(active)
         if sum(map(len, added)) > MOST_NODES:
             return np.concatenate(added), False
+        flags = [_unclear(roots, active[i : i + size], width) for i in range(0, len(active), size)]
+        unclear = active[np.concatenate(flags)]
     return np.concatenate(added) if added else nodes[:0], True
+
+
+def _unclear_on_line(roots: Callable[[Array], Array], nodes: Array, size: int) -> Mask:
+    """Whether something may happen around each inner node of an even line: (N,) -> (N − 2,)."""
+    parts = [roots(nodes[i : i + size + 2]) for i in range(0, len(nodes) - 2, size)]
+    chords = [np.diff(part, axis=0) for part in parts]
+    return np.concatenate([unclear_between(part[:-1], part[1:]) for part in chords])
 
 
 def _unclear(roots: Callable[[Array], Array], nodes: Array, width: float) -> Mask:
@@ -191,21 +206,26 @@ class Scan(NamedTuple):
     resolved: bool
 
 
-def scan_plane(roots: Roots, lengths: Array, outcomes: int) -> Scan:
-    """Look at a model on [0, 1]² between the lines on which its axes were measured."""
-    most = max(33, int(math.sqrt(PLANE_ENTRIES / outcomes)))
-    counts = [min(most, max(PLANE_NODES, math.ceil(length / PLANE_SPACING) + 1)) for length in lengths]
+def scan_box(roots: Roots, lengths: Array, outcomes: int) -> Scan:
+    """Look at a model on [0, 1]² or [0, 1]³ between the lines on which its axes were measured."""
+    dimension = len(lengths)
+    nothing = np.empty((0, dimension))
+    if not 2 <= dimension <= 3:  # one axis is all there is; more cannot be looked at everywhere
+        return Scan(nothing, nothing, True)
+    least, first = PLANE_NODES[dimension]
+    most = max(least, int((PLANE_ENTRIES / outcomes) ** (1 / dimension)))
+    counts = [min(most, max(first, math.ceil(length / PLANE_SPACING) + 1)) for length in lengths]
     axes = [np.linspace(0, 1, count) for count in counts]
     active, width = _unclear_on_grid(roots, axes, outcomes), np.array([axis[1] for axis in axes])
-    found, widths, total = [np.empty((0, 2))], [np.empty((0, 2))], 0
+    found, widths, total = [nothing], [nothing], 0
+    steps = np.array(list(itertools.product((-1, 0, 1), repeat=dimension)))
     size, budget = max(8, SLICE_ENTRIES // (9 * outcomes)), min(MOST_NODES_2D, int(5 * PLANE_ENTRIES / outcomes))
     while len(active):
-        total += 9 * len(active)
+        total += len(steps) * len(active)
         if total > budget or width.max() < 1e-12:
             return Scan(np.concatenate(found), np.concatenate(widths), False)
         width = width / 2
-        steps = np.array(list(itertools.product((-1, 0, 1), repeat=2))) * width
-        children = np.clip(active[:, None] + steps, 0, 1).reshape(-1, 2)
+        children = np.clip(active[:, None] + steps * width, 0, 1).reshape(-1, dimension)
         children = width * np.unique(np.round(children / width), axis=0)
         found.append(children)
         widths.append(np.tile(width, (len(children), 1)))
@@ -215,30 +235,31 @@ def scan_plane(roots: Roots, lengths: Array, outcomes: int) -> Scan:
 
 
 def _unclear_on_grid(roots: Roots, axes: list[Array], outcomes: int) -> Array:
-    """Nodes of the first grid at which something may happen, a few lines at a time: -> (M, 2)."""
-    rows = max(1, SLICE_ENTRIES // (outcomes * len(axes[1])))
-    found = [np.empty((0, 2))]
+    """Nodes of the first grid at which something may happen, a few lines or planes at a time: -> (M, d)."""
+    rows = max(1, SLICE_ENTRIES // (outcomes * math.prod(len(axis) for axis in axes[1:])))
+    found = [np.empty((0, len(axes)))]
     for start in range(0, len(axes[0]), rows):
         first, last = max(start - 1, 0), min(start + rows + 1, len(axes[0]))
-        points = np.stack(np.meshgrid(axes[0][first:last], axes[1], indexing="ij"), axis=-1)
-        seen = roots(points.reshape(-1, 2)).reshape(*points.shape[:2], -1)
-        flags = np.zeros(points.shape[:2], dtype=bool)
-        along, across = np.diff(seen, axis=0), np.diff(seen, axis=1)
-        flags[1:-1] |= unclear_between(along[:-1], along[1:])
-        flags[:, 1:-1] |= unclear_between(across[:, :-1], across[:, 1:])
+        points = np.stack(np.meshgrid(axes[0][first:last], *axes[1:], indexing="ij"), axis=-1)
+        seen = roots(points.reshape(-1, len(axes))).reshape(*points.shape[:-1], -1)
+        flags = np.zeros(points.shape[:-1], dtype=bool)
+        for axis in range(len(axes)):
+            chords = np.moveaxis(np.diff(seen, axis=axis), axis, 0)
+            np.moveaxis(flags, axis, 0)[1:-1] |= unclear_between(chords[:-1], chords[1:])
         found.append(points[flags])
     return np.unique(np.concatenate(found), axis=0)
 
 
 def _unclear_stencil(roots: Roots, points: Array, width: Array) -> Mask:
-    """Whether something may happen around each point, along both axes and both diagonals: (M, 2) -> (M,)."""
+    """Whether something may happen around each point, along all axes and diagonals: (M, d) -> (M,)."""
+    dimension = points.shape[1]
     flags = np.zeros(len(points), dtype=bool)
     middle = roots(points)
-    for direction in ((1, 0), (0, 1), (1, 1), (1, -1)):
+    for direction in itertools.product((-1, 0, 1), repeat=dimension):
+        if direction <= (0,) * dimension:  # the other one of each pair
+            continue
         step = np.array(direction) * width
+        inside = np.all((np.abs(points - 0.5) + np.abs(step)) <= 0.5, axis=1)
         before, after = (roots(np.clip(points + sign * step, 0, 1)) for sign in (-1, 1))
-        inside = np.all(
-            (points - step >= 0) & (points + step <= 1) & (points + step >= 0) & (points - step <= 1), axis=1
-        )
         flags |= inside & unclear_between(middle - before, after - middle, SMALLEST_CHORD_2D)
     return flags

@@ -37,7 +37,7 @@ def check_search(candidates: int, lengths: list[float], outcomes: int, spacing: 
         f"the search over {candidates:,} candidates and {outcomes:,} outcomes",
         "take fewer samples, a larger sigma or narrower bounds",
     )
-    steps = ASCENT_STEPS[dimension]
+    steps = ASCENT_STEPS[min(dimension, 3)]
     products = WEIGHT_STEPS * (candidates**2 * outcomes + candidates**3 / 3) + steps * variables**2 * outcomes
     looked_at = outcomes / (1 if factors == 1 else PRODUCTS) * math.prod(length / spacing + 40 for length in lengths)
     say_time(products / MULTIPLICATIONS + (looked_at + steps * variables * outcomes / factors) / ENTRIES)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,10 @@ import numpy as np
 from refprior._files import write_figure
 from refprior.exact._jeffreys import jeffreys
 from refprior.exact._models import Coin
+from refprior.exact._noise import NoisyMean
 from refprior.exact._priors import reference_prior, two_stage_prior
 from refprior.exact._solution import Solution, gap_in_words
+from refprior.exact.models import exponentials, multinomial
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +40,7 @@ def plot_solution(solution: Solution, ax: Axes | None = None) -> Axes:
         raise ValueError(f"ax must be the axes of a matplotlib figure, got {ax!r}")
     if ax is None:
         ax = Figure(figsize=(4.2, 3.0), layout="constrained").subplots()
-    ax = {1: _plot_line, 2: _plot_map, 3: _plot_space}[solution.channel.dimension](solution, ax)
+    ax = {1: _plot_line, 2: _plot_map}.get(solution.channel.dimension, _plot_space)(solution, ax)
     title = f"{solution.evidence}: {solution.information:.4g} nats, {gap_in_words(solution.gap)}"
     ax.set_title(title, fontsize=8, loc="left")
     return ax
@@ -83,9 +86,9 @@ def _plot_map(solution: Solution, ax: Axes) -> Axes:
 
 
 def _plot_space(solution: Solution, ax: Axes) -> Axes:
-    """Three parameters: the first two as places, the third as the colour."""
+    """Three parameters and more: the first two as places, the third as the colour."""
     area = 900 * solution.weights / solution.weights.max() / math.sqrt(len(solution.weights))
-    first, second, third = solution.atoms.T
+    first, second, third = solution.atoms.T[:3]
     shown = ax.scatter(first, second, s=area, c=third, cmap="viridis", zorder=3, clip_on=False, alpha=0.8)
     if ax.figure is not None:
         ax.figure.colorbar(shown, ax=ax, label="$w_3$")
@@ -149,17 +152,66 @@ def _information_panel(ax: Axes) -> None:
     ax.legend(frameon=False, fontsize=8)
 
 
+def manifold_figure() -> Figure:
+    """Three parameters against all that the model can predict: atoms are at corners and on edges first."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    _decays_panel(left)
+    _categories_panel(right)
+    return figure
+
+
+def _decays_panel(ax: Axes) -> None:
+    """Sums of three decays, drawn in the two directions in which their means reach farthest."""
+    channel = exponentials((1.0, 2.0, 3.0, 4.0, 5.0), terms=3, sigma=0.3)
+    assert isinstance(channel, NoisyMean)
+    prior = reference_prior(channel, tolerance=1e-4)
+    inside = np.sort(np.random.default_rng(0).uniform(0, 1, (4000, 3)), axis=1)
+    ax.plot(*channel.means(inside)[:, :2].T, ".", color="0.85", markersize=2, zorder=0)
+    corners = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=float)
+    share = np.linspace(0, 1, 101)[:, None]
+    for a, b in combinations(corners, 2):  # rates that are equal, zero or infinite
+        ax.plot(*channel.means((1 - share) * a + share * b)[:, :2].T, color=LINE, linewidth=0.8)
+    _circles(ax, channel.means(prior.atoms)[:, :2], prior.weights)
+    ax.set_title(f"{prior.evidence}: three decays at five times, σ = 0.3", fontsize=9, loc="left")
+    ax.set_xlabel("first component of the signal (σ)")
+    ax.set_ylabel("second component (σ)")
+
+
+def _categories_panel(ax: Axes) -> None:
+    """Four categories, their probabilities in a tetrahedron that is seen from one side."""
+    prior = reference_prior(multinomial(4, 5), tolerance=1e-9)
+    corners = np.array([[0.0, 0.0], [1.0, 0.12], [0.38, 0.36], [0.5, 1.0]])
+    for a, b in combinations(corners, 2):
+        ax.plot(*np.transpose([a, b]), color=LINE, linewidth=0.8)
+    shares = np.column_stack([prior.atoms, 1 - prior.atoms.sum(axis=1)])
+    _circles(ax, shares @ corners, prior.weights)
+    ax.set_title(f"{prior.evidence}: four categories, five draws", fontsize=9, loc="left")
+    ax.set_axis_off()
+
+
+def _circles(ax: Axes, places: Any, weights: Any) -> None:
+    """Atoms as circles whose areas are their weights."""
+    x, y = np.transpose(places)
+    ax.scatter(x, y, s=700 * weights, color=ATOM, alpha=0.8, zorder=3, clip_on=False)
+
+
 FIGURES: dict[str, Callable[[], Figure]] = {
     "exact_coin.png": coin_figure,
     "exact_two_stage.png": two_stage_figure,
     "exact_convergence.png": convergence_figure,
+    "exact_manifold.png": manifold_figure,
 }
 
 
 def save_figures(folder: Path) -> Iterator[Path]:
     """Draw every figure into the folder, one at a time."""
+    from refprior.exact import _guide  # it draws with what is above
+
     folder.mkdir(parents=True, exist_ok=True)
-    for name, draw in FIGURES.items():
+    for name, draw in {**FIGURES, **_guide.FIGURES}.items():
         path = folder / name
         write_figure(path, draw(), dpi=110)
         yield path

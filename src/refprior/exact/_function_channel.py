@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from refprior._checks import whole_number
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._channels import Channel, Rows, check_rows, derivatives_of_p
-from refprior.exact._charts import Chart, Scan, measure, scan_plane
+from refprior.exact._charted import ChartedChannel
+
+Function = Callable[[Any], Any]
+Quadrature = Callable[[int], tuple[Function, Array]]  # log-likelihood and nodes, so many times as fine
 
 
 @dataclass(frozen=True, eq=False)
-class FunctionChannel(Channel):
+class FunctionChannel(ChartedChannel):
     """A user's model; `Channel.from_function` says what the functions take and return.
 
     The coordinates run from 0 to 1, with Fisher length nearly even in them, so that a change of parametrisation
@@ -32,6 +36,11 @@ class FunctionChannel(Channel):
     derivatives: Callable[[Array], tuple[ArrayLike, ArrayLike]] | None
     bounds: Array
     partner: FunctionChannel | None = None  # whose coordinates are used instead of its own
+    tail: float = 0.0
+    quadrature: Quadrature | None = None  # of continuous outcomes; the outcomes are its nodes
+    fineness: int = 1  # of that quadrature
+    density: Callable[[Array, Array], Array] | None = None  # log p of an outcome z off the nodes: (K, d), z -> (K,)
+    samples: Callable[[int], Channel] | None = None  # the channel of n samples, if a sufficient statistic is known
 
     @classmethod
     def build(
@@ -46,7 +55,7 @@ class FunctionChannel(Channel):
             raise ValueError(f"log_likelihood must be a function of the parameters, got {function!r}")
         if derivatives is not None and not callable(derivatives):
             raise ValueError(f"derivatives must be a function of the parameters, got {derivatives!r}")
-        box, scalar = box_of(bounds, most=2)
+        box, scalar = box_of(bounds)
         points = as_numbers("outcomes", outcomes)
         if not points.ndim or not points.size or np.any(np.isnan(points)):
             raise ValueError(f"outcomes must be an array with one number per outcome and no NaN, got {outcomes!r}")
@@ -75,60 +84,42 @@ class FunctionChannel(Channel):
         return self.row_values(self.parameter(u))
 
     def rows(self, u: Array) -> Rows:
-        w, slope, bend = self.parameter(u), self._chart.slopes(u), self._chart.slopes(u, 2)
+        w = self.parameter(u)
         log_p, step = self.row_values(w), self._steps(u)
         first, second = self._derivatives_of_p(w, log_p, step)
         lost = ~(np.all(np.isfinite(first), axis=(1, 2)) & np.all(np.isfinite(second), axis=(1, 2, 3)))
         if np.any(lost):  # for example at a bound where p vanishes: 0 times infinity
             first[lost], second[lost] = differences(self._probabilities, w[lost], self.box, step[lost])
-        second = second * (slope[:, :, None] * slope[:, None])[..., None]
-        axes = np.arange(self.dimension)
-        second[:, axes, axes] += first * bend[:, :, None]
-        return Rows.from_derivatives(log_p, first * slope[:, :, None], second)
+        return Rows.from_derivatives(log_p, *self.in_u(u, first, second))
 
-    def parameter(self, u: Array) -> Array:
-        return self._chart.to_box(u)
-
-    def coordinate(self, w: Array) -> Array:
-        return self._chart.from_box(w)
-
-    def jacobian(self, u: Array) -> Array:
-        return self._chart.slopes(u)
-
-    def known_lengths(self) -> Array:
-        return self._chart.lengths
-
-    @property
-    def measured(self) -> bool:
-        return True
+    def roots(self, w: Array) -> Array:
+        return np.asarray(np.exp(0.5 * self.row_values(w)))
 
     @property
     def slope_error(self) -> float:
         return DIFFERENCE_ERROR if self.derivatives is None and not self.is_torch else 0.0
 
-    def certificate_axis(self, axis: int, count: int) -> Array:
-        points = self.axis_points(axis, count)
-        return points if self.dimension > 1 else np.union1d(points, self._chart.knots[axis])
+    def finer(self) -> FunctionChannel | None:
+        if self.quadrature is None:
+            return None
+        function, nodes = self.quadrature(2 * self.fineness)
+        return replace(
+            self, function=function, outcomes=nodes, fineness=2 * self.fineness, partner=self.partner or self
+        )
 
-    def certificate_points(self) -> tuple[Array, Array]:
-        return self._scan.points, self._scan.widths
+    def repeat(self, n: int) -> Channel:
+        if self.samples is None:
+            return super().repeat(n)
+        return self if n == 1 else self.samples(whole_number("the number of samples n", n, at_least=1))
 
-    @cached_property
-    def _chart(self) -> Chart:
-        if self.partner is not None:
-            return self.partner._chart
-        return measure(lambda w: np.exp(0.5 * self.row_values(w)), self.box, len(self.outcomes))
-
-    @cached_property
-    def _scan(self) -> Scan:
-        if self.dimension == 1:
-            return Scan(np.empty((0, 1)), np.empty((0, 1)), True)
-        return scan_plane(lambda u: np.exp(0.5 * self.log_likelihood(u)), self._chart.lengths, len(self.outcomes))
-
-    def sharing(self, other: Channel) -> Channel:
-        if not isinstance(other, FunctionChannel) or not np.array_equal(self.box, other.box):
-            return self
-        return replace(self, partner=other)
+    def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:
+        if self.density is None:
+            return super().log_likelihood_of(u, z)
+        seen = as_numbers("an outcome", z)
+        if seen.shape != self.outcomes.shape[1:] or not np.all(np.isfinite(seen)):
+            count = self.outcomes[0].size
+            raise ValueError(f"an outcome must be {'a finite number' if count == 1 else f'{count} numbers'}, got {z!r}")
+        return np.asarray(self.density(self.parameter(u), seen), dtype=float)
 
     def _steps(self, u: Array) -> Array:
         """Steps of the stencils in w, small parts of a standard deviation and of the box: (K, d) -> (K, d)."""
@@ -155,7 +146,10 @@ class FunctionChannel(Channel):
         return differences(self._probabilities, w, self.box, step)
 
 
-def box_of(bounds: ArrayLike, *, most: int) -> tuple[Array, bool]:
+MOST_PARAMETERS = 12
+
+
+def box_of(bounds: ArrayLike, *, most: int = MOST_PARAMETERS) -> tuple[Array, bool]:
     """Bounds that a user gave as (d, 2), and whether they were one pair."""
     box = as_numbers("bounds", bounds)
     scalar = box.ndim == 1
@@ -163,9 +157,7 @@ def box_of(bounds: ArrayLike, *, most: int) -> tuple[Array, bool]:
     if box.ndim != 2 or box.shape[1] != 2 or not np.all(np.isfinite(box)) or np.any(box[:, 0] >= box[:, 1]):
         raise ValueError(f"bounds must be (low, high) with low < high and finite, got {np.asarray(bounds).tolist()}")
     if len(box) > most:
-        raise ValueError(
-            f"models of {'one or two' if most == 2 else 'up to three'} parameters are supported, got {len(box)}"
-        )
+        raise ValueError(f"models of up to {most} parameters are supported here, got {len(box)}")
     return box, scalar
 
 
@@ -179,14 +171,22 @@ def _returns_torch(function: Callable[[Any], Any], box: Array, scalar: bool) -> 
     except Exception as error:
         if _accepts_torch(function, probe):
             return True
-        if isinstance(error, TypeError | ValueError):  # most often a function of one number, given an array
-            shapes = f"an array of parameters of shape {probe.shape}: {' '.join(str(error).split())}"
-            raise ValueError(f"log_likelihood failed on {shapes}; it must return one row per parameter") from error
-        raise error
+        raise failed("log_likelihood", probe, error) from error
+
+
+def failed(name: str, w: Array, error: Exception) -> ValueError:
+    """What a user's function did, in one line: most often it is one of a single number, given an array."""
+    said = " ".join(f"{type(error).__name__}: {error}".split())
+    return ValueError(
+        f"{name} failed on an array of parameters of shape {w.shape} ({said}); it must take many parameters at once "
+        "and return one row per parameter"
+    )
 
 
 def _accepts_torch(function: Callable[[Any], Any], probe: Array) -> bool:
     """Whether the function returns a tensor for a tensor."""
+    if "torch" not in sys.modules:  # a torch function comes with torch, whose import takes seconds
+        return False
     try:
         import torch
 
@@ -197,8 +197,17 @@ def _accepts_torch(function: Callable[[Any], Any], probe: Array) -> bool:
 
 def _call(function: Callable[[Any], Any], w: Array, is_torch: bool) -> Array:
     if not is_torch:
-        with np.errstate(divide="ignore"):
-            return as_numbers("what log_likelihood returns", function(w))
+        try:
+            with np.errstate(divide="ignore"):
+                value = function(w)
+        except Exception as error:
+            raise failed("log_likelihood", w, error) from error
+        if getattr(value, "dtype", None) == np.float32:
+            raise ValueError(
+                "log_likelihood returns single precision, which is too coarse for a gap; use doubles (in jax: "
+                "jax.config.update('jax_enable_x64', True))"
+            )
+        return as_numbers("what log_likelihood returns", value)
     import torch  # only for a torch function, so torch is installed
 
     with torch.no_grad():
@@ -276,9 +285,10 @@ def _on_stencil(function: Callable[[Array], Array], w: Array, centre: Array, ste
 
 def _stencil_weights(offset: Array) -> Array:
     """Weights of the zeroth, first and second derivative at `offset` steps from the centre: (3, K, 7)."""
+    offset, place = np.unique(offset, return_inverse=True)  # nearly all are zero
     distance = (STENCIL[None, :] - offset[:, None])[:, None, :]
     powers = distance ** np.arange(len(STENCIL))[None, :, None]  # (K, power, point)
     right = np.zeros((len(STENCIL), 3))
     right[[0, 1, 2], [0, 1, 2]] = [1.0, 1.0, math.factorial(2)]
     solved = np.linalg.solve(powers, np.broadcast_to(right, (len(offset), *right.shape)))
-    return np.moveaxis(np.asarray(solved, dtype=float), 2, 0)
+    return np.moveaxis(np.asarray(solved[place], dtype=float), 2, 0)

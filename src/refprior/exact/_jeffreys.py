@@ -93,7 +93,7 @@ def jeffreys(channel: Channel) -> Jeffreys:
     """
     if not check_channel(channel).continuous:
         raise ValueError("a table has no continuous parameter, so it has no Jeffreys prior")
-    u, measure = _nodes(channel)
+    u, measure = quadrature(channel)
     outcomes = len(channel.outcomes)
     check_memory(8.0 * outcomes * 30, f"the Jeffreys prior over {outcomes:,} outcomes", "take fewer samples")
     say_time(2 * len(u) * outcomes / ENTRIES)
@@ -116,7 +116,7 @@ def _log_marginal(channel: Channel, u: Array, weights: Array) -> Array:
     return total
 
 
-def _nodes(channel: Channel) -> tuple[Array, Array]:
+def quadrature(channel: Channel) -> tuple[Array, Array]:
     """Quadrature nodes (N, d) and measures (N,) over the box of coordinates."""
     x, weight = np.polynomial.legendre.leggauss(ORDER)
     axes = []

@@ -16,7 +16,9 @@ from refprior.exact._bound import Cells
 from refprior.exact._channels import Channel, Rows
 from refprior.exact._cost import say_time
 from refprior.exact._large import LARGE_FROM, SHORT_TOSSES, solve_long, solve_long_coin
-from refprior.exact._proof import Proof, prove_coin
+from refprior.exact._proof import Proof
+from refprior.exact._proof_coin import prove_coin
+from refprior.exact._proof_poisson import prove_poisson
 from refprior.exact._windows import WINDOWS_FROM, windowed_divergence, windowed_log_marginal
 
 TAIL = 9.0  # outcomes reach this many standard deviations beyond the extreme means: mass 1e-19 is left out
@@ -97,8 +99,14 @@ class Coin(Channel):
     def repeat(self, n: int) -> Coin:
         return Coin(self.n * whole_number("the number of samples n", n, at_least=1))
 
-    def prove(self, atoms: Array, weights: Array, *, tolerance: float) -> Proof:
-        return prove_coin(self.n, atoms, weights, tolerance=tolerance)
+    def prove(
+        self, atoms: Array, weights: Array, *, tolerance: float, first: tuple[Channel, float] | None = None
+    ) -> Proof:
+        if first is None:
+            return prove_coin(self.n, atoms, weights, tolerance=tolerance)
+        if not isinstance(first[0], Coin):
+            return super().prove(atoms, weights, tolerance=tolerance, first=first)
+        return prove_coin(self.n, atoms, weights, tolerance=tolerance, first=(first[0].n, first[1]))
 
 
 @dataclass(frozen=True)
@@ -226,6 +234,15 @@ class Poisson(Channel):
             return None
         top = (math.sqrt(self.dark) + SHORT_LENGTH / (2 * math.sqrt(self.samples))) ** 2
         return solve_long(self, replace(self, amplitude=top - self.dark), tolerance)
+
+    def prove(
+        self, atoms: Array, weights: Array, *, tolerance: float, first: tuple[Channel, float] | None = None
+    ) -> Proof:
+        if first is not None:
+            return super().prove(atoms, weights, tolerance=tolerance, first=first)
+        ends = self.dark, self.dark + self.amplitude
+        rates = np.where(atoms >= self.amplitude * (1 - 1e-15), ends[1], self.dark + atoms)
+        return prove_poisson(ends, self.samples, rates, weights, tolerance=tolerance)
 
     def repeat(self, n: int) -> Poisson:
         """The sum of n counts, which is all that they tell."""

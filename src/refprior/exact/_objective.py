@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from refprior.exact._arrays import SLICE_ENTRIES, Array, in_slices
-from refprior.exact._channels import SMALLEST_LOG, Channel
+from refprior.exact._channels import SMALLEST_LOG, Channel, Gains
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,18 @@ class Objective:
         for sign, channel, log_marginal in zip(self.signs, self.channels, log_marginals, strict=True):
             gain += sign * channel.divergence(u, log_marginal)
         return gain
+
+    def gains(self, u: Array, log_marginals: list[Array]) -> Gains:
+        """G with its gradient and Hessian, in slices: (K, d) -> Gains."""
+        size = max(1, SLICE_ENTRIES // (max(map(len, log_marginals)) * (1 + u.shape[1])))
+        parts = [self._gains(u[i : i + size], log_marginals) for i in range(0, len(u), size)]
+        return Gains(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def _gains(self, u: Array, log_marginals: list[Array]) -> Gains:
+        total: list[Array | float] = [0.0, 0.0, 0.0]
+        for sign, channel, log_marginal in zip(self.signs, self.channels, log_marginals, strict=True):
+            total = [a + sign * b for a, b in zip(total, channel.gains(u, log_marginal), strict=True)]
+        return Gains(*(np.asarray(part) for part in total))
 
     def table(self, u: Array) -> Table:
         """All that does not depend on the weights, at the points u: (K, d) -> Table."""

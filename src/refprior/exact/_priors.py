@@ -3,35 +3,74 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior._checks import number, whole_number
 from refprior.exact._arrays import Array, Mask
+from refprior.exact._best import watched
 from refprior.exact._channels import Channel
 from refprior.exact._inputs import check_channel, check_instance
+from refprior.exact._nuisance import NuisancePrior, nuisance_prior
 from refprior.exact._objective import Objective, is_share, require_concave, two_stage_signs
 from refprior.exact._search import fisher_grid
 from refprior.exact._solution import Solution, product_of, with_certificate
 from refprior.exact._solver import check_cost, solve
 
+TOLERANCE, NUISANCE_TOLERANCE = 1e-12, 1e-9  # nats, unless one is asked for
 
-def reference_prior(channel: Channel, *, tolerance: float = 1e-12) -> Solution:
+
+@overload
+def reference_prior(channel: Channel, *, tolerance: float | None = None) -> Solution: ...
+
+
+@overload
+def reference_prior(
+    channel: Channel,
+    *,
+    interest: int | Sequence[int],
+    nuisance: int | Sequence[int] | None = None,
+    tolerance: float | None = None,
+) -> NuisancePrior: ...
+
+
+def reference_prior(
+    channel: Channel,
+    *,
+    interest: int | Sequence[int] | None = None,
+    nuisance: int | Sequence[int] | None = None,
+    tolerance: float | None = None,
+) -> Solution | NuisancePrior:
     """π*_n = argmax_π I_π(w; zⁿ), eq:ref_pin and eq:ref_defn, to a gap of `tolerance` nats over all w, certified.
+
+    With `interest`, the number of a parameter counted from 0, the other parameters are nuisances: the prior is then
+    Berger and Bernardo's for ordered groups (docs/exact.md). The tolerance is 1e-12, or 1e-9 with nuisances.
 
     >>> from refprior.exact import Coin, reference_prior
     >>> prior = reference_prior(Coin(10))
     >>> len(prior.atoms), round(prior.information, 6)
     (5, 1.232457)
     """
-    number("tolerance", tolerance, above=0)
+    if tolerance is not None:
+        number("tolerance", tolerance, above=0)
+    if interest is not None:
+        return nuisance_prior(channel, interest, nuisance, tolerance or NUISANCE_TOLERANCE)
+    if nuisance is not None:
+        raise ValueError("nuisance needs interest: say which parameter is of interest")
+    return _of_all_parameters(channel, tolerance or TOLERANCE)
+
+
+def _of_all_parameters(channel: Channel, tolerance: float) -> Solution:
     if isinstance(channel, Channel) and channel.factors:
         return _with_warning(product_of(channel, _of_factors(channel, tolerance), tolerance))
     objective = Objective((check_channel(channel),))
-    return _with_warning(with_certificate(objective, *solve(objective, tolerance), tolerance))
+    with watched(objective, tolerance):
+        solution = with_certificate(objective, *solve(objective, tolerance), tolerance)
+    return _with_warning(solution)
 
 
 def _of_factors(channel: Channel, tolerance: float) -> tuple[Solution, ...]:
@@ -75,16 +114,18 @@ def two_stage_prior(
     check_cost(objective)
     grid = fisher_grid(objective.channel, 1.0).points
     require_concave(objective, grid)
-    u, weights = solve(objective, tolerance)
-    require_concave(objective, np.vstack([grid, u]), np.concatenate([np.zeros(len(grid)), weights]))
-    return _with_warning(with_certificate(objective, u, weights, tolerance))
+    with watched(objective, tolerance):
+        u, weights = solve(objective, tolerance)
+        require_concave(objective, np.vstack([grid, u]), np.concatenate([np.zeros(len(grid)), weights]))
+        solution = with_certificate(objective, u, weights, tolerance)
+    return _with_warning(solution)
 
 
 def certify(prior: Solution, *, proof: bool = False, tolerance: float = 1e-12) -> Solution:
-    """The same prior with a new certificate; with `proof`, one by ball arithmetic (coins; needs the extra `proof`).
+    """The same prior with a new certificate; with `proof`, one by ball arithmetic (needs the extra `proof`).
 
-    A proof shows that the capacity lies within `tolerance` of the prior's information; without `proof` the
-    tolerance is not used.
+    A proof shows that the capacity lies within `tolerance` of the prior's information: for coins in one or two stages,
+    Poisson counts and tables. Without `proof` the tolerance is not used.
 
     >>> from refprior.exact import Coin, certify, reference_prior
     >>> prior = reference_prior(Coin(2))
@@ -98,10 +139,10 @@ def certify(prior: Solution, *, proof: bool = False, tolerance: float = 1e-12) -
     solution = with_certificate(prior.objective, prior.coordinates, prior.weights, prior.tolerance)
     if not proof:
         return solution
-    if len(solution.objective.channels) > 1:
-        raise ValueError("proofs are for the one-stage prior of a coin; two-stage priors carry the gap only")
     number("tolerance", tolerance, above=0)
-    enclosed = solution.channel.prove(solution.atoms, solution.weights, tolerance=tolerance)
+    further = solution.objective.channels[1:]
+    first = (further[0], -solution.objective.signs[1]) if further else None
+    enclosed = solution.channel.prove(solution.atoms, solution.weights, tolerance=tolerance, first=first)
     gap = enclosed.upper - enclosed.lower
     return replace(solution, proof=enclosed, gap=gap, tolerance=max(gap, solution.tolerance))
 
@@ -109,7 +150,7 @@ def certify(prior: Solution, *, proof: bool = False, tolerance: float = 1e-12) -
 def _with_warning(solution: Solution) -> Solution:
     """The same solution, after a warning if it is unfinished."""
     if solution.shortfall is not None:
-        warnings.warn(f"unfinished: {solution.shortfall}", stacklevel=3)
+        warnings.warn(f"unfinished: {solution.shortfall}", stacklevel=4)
     return solution
 
 

@@ -64,7 +64,26 @@ class Product(Channel):
         return reduce(lambda a, b: (a[:, :, None] + b[:, None, :]).reshape(len(u), -1), logs)
 
     def rows(self, u: Array) -> Rows:
-        raise NotImplementedError("the prior of a product is that of its parts: no joint search is needed")
+        """Products of the parts' rows and derivatives: for slices; the prior of the product itself needs none."""
+        parts = [part.rows(own) for part, own in zip(self.parts, self.split(u), strict=True)]
+        owner = [(i, a) for i, part in enumerate(self.parts) for a in range(part.dimension)]
+        second = [np.stack([r.second(e) for e in np.eye(r.log_p.shape[1])], axis=-1) for r in parts]
+
+        def joint(*changed: tuple[int, Array]) -> Array:
+            """The product of p of all parts, some of them replaced: -> (K, Z)."""
+            factors = [dict(changed).get(i, np.exp(r.log_p)) for i, r in enumerate(parts)]
+            return reduce(lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(len(u), -1), factors)
+
+        def mixed(i: int, a: int, j: int, b: int) -> Array:
+            return (
+                joint((i, second[i][:, a, b]))
+                if i == j
+                else joint((i, parts[i].first[:, a]), (j, parts[j].first[:, b]))
+            )
+
+        first = np.stack([joint((i, parts[i].first[:, a])) for i, a in owner], axis=1)
+        hessian = np.stack([np.stack([mixed(i, a, j, b) for j, b in owner], axis=1) for i, a in owner], axis=1)
+        return Rows.from_derivatives(self.log_likelihood(u), first, hessian)
 
     def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:
         seen = list(z)  # type: ignore[arg-type]

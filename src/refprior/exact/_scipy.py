@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refprior.exact._arrays import Array, as_numbers
-from refprior.exact._channels import Channel
+from refprior._checks import number
+from refprior.exact._arrays import Array
 from refprior.exact._function_channel import FunctionChannel, box_of
+
+Family = Callable[..., Any]  # parameters -> a frozen distribution
 
 TAIL_MASS = 1e-17  # on either side, at every parameter that was tried
 TAIL_NATS = 750.0  # by which a log-ratio of doubles can differ at most: a tail adds less than this times its mass
@@ -28,46 +30,21 @@ LEVELS = np.concatenate([10.0 ** np.arange(-17, -1), np.arange(0.05, 0.5, 0.05)]
 PANELS = 160  # about, of the union of all edges
 
 
-@dataclass(frozen=True, eq=False)
-class ScipyChannel(FunctionChannel):
-    """A family of frozen scipy distributions; `Channel.from_scipy` says what it takes."""
-
-    family: Callable[..., Any] | None = None
-    edges: Array | None = None  # of the panels of a density; None for counts
-    tail: float = 0.0
-
-    @classmethod
-    def of(cls, family: Any, bounds: ArrayLike) -> Channel:
-        """Find out what the family is, and where its outcomes lie."""
-        if not callable(family):
-            raise ValueError(f"family must be a function of the parameters, got {family!r}")
-        box, _ = box_of(bounds, most=2)
-        sides = [np.linspace(low, high, PLACES[len(box)]) for low, high in box]
-        try:
-            tried = family(*np.array(list(itertools.product(*sides))).T[:, :, None])
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"family failed on {len(box)} parameters, one array each: {error}") from error
-        if not hasattr(tried, "ppf"):
-            raise ValueError(f"family must return a frozen distribution such as scipy.stats.gamma(2.0), got {tried!r}")
-        discrete = hasattr(getattr(tried, "dist", tried), "pmf")
-        return _counts(cls, family, bounds, tried) if discrete else _density(cls, family, bounds, tried)
-
-    def finer(self) -> Channel | None:
-        if self.edges is None:
-            return None
-        edges = np.sort(np.concatenate([self.edges, (self.edges[1:] + self.edges[:-1]) / 2]))
-        nodes, log_weights = _nodes(edges)
-        function = _log_density(self.family, nodes, log_weights)  # type: ignore[arg-type]
-        return replace(self, function=function, outcomes=nodes, edges=edges, partner=self.partner or self)
-
-    def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:
-        if self.edges is None:
-            return super().log_likelihood_of(u, z)
-        seen = as_numbers("an outcome", z)
-        if seen.ndim or not np.isfinite(seen):
-            raise ValueError(f"an outcome must be a finite number, got {z!r}")
-        assert self.family is not None
-        return np.asarray(self.family(*self.parameter(u).T).logpdf(seen), dtype=float)
+def from_family(family: Any, bounds: ArrayLike, censored_at: float | None) -> FunctionChannel:
+    """Find out what the family is, and where its outcomes lie."""
+    if not callable(family):
+        raise ValueError(f"family must be a function of the parameters, got {family!r}")
+    end = None if censored_at is None else number("censored_at", censored_at)
+    box, _ = box_of(bounds, most=2)
+    sides = [np.linspace(low, high, PLACES[len(box)]) for low, high in box]
+    try:
+        tried = family(*np.array(list(itertools.product(*sides))).T[:, :, None])
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"family failed on {len(box)} parameters, one array each: {error}") from error
+    if not hasattr(tried, "ppf"):
+        raise ValueError(f"family must return a frozen distribution such as scipy.stats.gamma(2.0), got {tried!r}")
+    discrete = hasattr(getattr(tried, "dist", tried), "pmf")
+    return (_counts if discrete else _density)(family, bounds, tried, end)
 
 
 def _parameters(w: Array) -> Array:
@@ -75,15 +52,57 @@ def _parameters(w: Array) -> Array:
     return w.reshape(len(w), -1).T[:, :, None]
 
 
-def _counts(cls: type[ScipyChannel], family: Callable[..., Any], bounds: ArrayLike, tried: Any) -> Channel:
-    low, high = _last(tried, -1), _last(tried, 1)
+def _counts(family: Family, bounds: ArrayLike, tried: Any, end: float | None) -> FunctionChannel:
+    low, high = _last(tried, -1), _last(tried, 1) if end is None else np.ceil(end)
     if not high - low <= MOST_COUNTS:
         raise ValueError(f"outcomes reach from {low:g} to {high:g}; at most {MOST_COUNTS:,}: narrow the bounds")
+    if not high > low:
+        raise ValueError(f"censored_at = {end:g} must be above the smallest outcome, {low:g}")
     z = np.arange(low, high + 1)
-    mass = float(np.max(tried.cdf(z[0] - 1) + tried.sf(z[-1])))
-    channel = cls.build(lambda w: family(*_parameters(w)).logpmf(z), bounds, z, None)
-    assert isinstance(channel, ScipyChannel)
-    return replace(channel, family=family, tail=TAIL_NATS * mass)
+
+    def function(w: Array) -> Array:
+        """log p of every count, the last one with all beyond it if it is censored there."""
+        chosen = family(*_parameters(w))
+        return np.asarray(chosen.logpmf(z) if end is None else np.hstack([chosen.logpmf(z[:-1]), chosen.logsf(z[-2])]))
+
+    mass = float(np.max(tried.cdf(z[0] - 1) + (tried.sf(z[-1]) if end is None else 0.0)))
+    return replace(FunctionChannel.build(function, bounds, z, None), tail=TAIL_NATS * mass)
+
+
+def _density(family: Family, bounds: ArrayLike, tried: Any, end: float | None) -> FunctionChannel:
+    edges = _edges(tried, end)
+
+    def quadrature(fineness: int) -> tuple[Callable[[Array], Array], Array]:
+        finer = np.interp(np.arange(fineness * (len(edges) - 1) + 1) / fineness, np.arange(len(edges)), edges)
+        nodes, log_weights = _nodes(finer)
+
+        def function(w: Array) -> Array:
+            chosen = family(*_parameters(w))
+            inside = np.asarray(chosen.logpdf(nodes) + log_weights)
+            return inside if end is None else np.hstack([inside, chosen.logsf(end)])
+
+        return function, nodes if end is None else np.append(nodes, end)
+
+    def density(w: Array, z: Array) -> Array:
+        chosen = family(*w.T)
+        return np.asarray(chosen.logpdf(z) if end is None or z < end else chosen.logsf(end))
+
+    function, nodes = quadrature(1)
+    channel = FunctionChannel.build(function, bounds, nodes, None)
+    return replace(channel, quadrature=quadrature, density=density, tail=TAIL_NATS * 2 * TAIL_MASS)
+
+
+def _edges(tried: Any, end: float | None) -> Array:
+    """Edges of the panels: quantiles of the distributions that were tried, up to `end` if there is one."""
+    places = [tried.ppf(level) for level in LEVELS] + [tried.isf(level) for level in LEVELS] + [tried.median()]
+    found = np.unique(np.concatenate([np.ravel(place) for place in places]))
+    found = found[np.isfinite(found)]
+    ends = float(np.min(tried.support()[0])), float(np.max(tried.support()[1]))
+    if end is not None:
+        if not found[0] < end:
+            raise ValueError(f"censored_at = {end:g} must be above the smallest outcome, {found[0]:g}")
+        found, ends = np.append(found[found < end], end), (ends[0], np.inf)
+    return np.unique(np.concatenate([_thin(found, PANELS), *(_towards(edge, found) for edge in ends)]))
 
 
 def _last(tried: Any, direction: int) -> float:
@@ -98,18 +117,6 @@ def _last(tried: Any, direction: int) -> float:
         if step > MOST_COUNTS:
             return direction * np.inf
     return float(direction * min(np.ceil(start + step), end))
-
-
-def _density(cls: type[ScipyChannel], family: Callable[..., Any], bounds: ArrayLike, tried: Any) -> Channel:
-    places = [tried.ppf(level) for level in LEVELS] + [tried.isf(level) for level in LEVELS] + [tried.median()]
-    found = np.unique(np.concatenate([np.ravel(place) for place in places]))
-    found = found[np.isfinite(found)]
-    ends = float(np.min(tried.support()[0])), float(np.max(tried.support()[1]))
-    edges = np.unique(np.concatenate([_thin(found, PANELS), *(_towards(end, found) for end in ends)]))
-    nodes, log_weights = _nodes(edges)
-    channel = cls.build(_log_density(family, nodes, log_weights), bounds, nodes, None)
-    assert isinstance(channel, ScipyChannel)
-    return replace(channel, family=family, edges=edges, tail=TAIL_NATS * 2 * TAIL_MASS)
 
 
 def _towards(end: float, edges: Array) -> Array:
@@ -133,10 +140,3 @@ def _nodes(edges: Array) -> tuple[Array, Array]:
     x, weight = np.polynomial.legendre.leggauss(ORDER)
     half = np.diff(edges)[:, None] / 2
     return (edges[:-1, None] + half * (1 + x)).ravel(), np.log(half * weight).ravel()
-
-
-def _log_density(family: Callable[..., Any], nodes: Array, log_weights: Array) -> Callable[[Array], Array]:
-    def function(w: Array) -> Array:
-        return np.asarray(family(*_parameters(w)).logpdf(nodes) + log_weights)
-
-    return function

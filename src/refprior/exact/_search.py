@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -12,23 +14,45 @@ from refprior.exact._arrays import Array, Index
 from refprior.exact._channels import Channel
 from refprior.exact._objective import Objective, safe_log
 
+MOST_GRID = 300_000  # points of a grid of three parameters; it is coarser where that does not suffice
+SCATTERED = 8192  # points of more than three parameters
+MOST_STARTS = 200  # points of no grid from which maxima are looked for
+
 
 class Grid(NamedTuple):
-    """Points (G, d) and the number of points on each axis."""
+    """Points (G, d) and the number of points on each axis; of scattered points, no shape."""
 
     points: Array
     shape: tuple[int, ...]
 
 
-def fisher_grid(channel: Channel, spacing: float, least: int = 9) -> Grid:
-    """Points `spacing` standard deviations apart on each axis."""
+def fisher_grid(channel: Channel, spacing: float, least: int = 9, most: int = MOST_GRID) -> Grid:
+    """Points `spacing` standard deviations apart on each axis, or scattered if there are more than three axes."""
+    if channel.dimension > 3:
+        return Grid(scattered(channel, min(most, SCATTERED)), ())
     counts = [max(least, int(np.ceil(length / spacing)) + 1) for length in channel.axis_lengths()]
+    if channel.dimension == 3 and math.prod(counts) > most:
+        share = (most / math.prod(counts)) ** (1 / 3)
+        counts = [max(3, int(share * count)) for count in counts]
     axes = [channel.axis_points(axis, count) for axis, count in enumerate(counts)]
-    return Grid(np.array(list(itertools.product(*axes))), tuple(len(axis) for axis in axes))
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+    return Grid(points, tuple(len(axis) for axis in axes))
+
+
+def scattered(channel: Channel, count: int) -> Array:
+    """Points of a box of many axes: a low-discrepancy set, half of it drawn to faces, edges and corners: (M, d)."""
+    from scipy.stats import qmc  # slow to import, and only many parameters need it
+
+    with warnings.catch_warnings(action="ignore"):  # any number of points will do
+        x = qmc.Sobol(channel.dimension, rng=0).random(count)
+    x[::2] = np.clip(1.6 * x[::2] - 0.3, 0, 1)
+    return np.unique(channel.bounds[:, 0] + x * np.ptp(channel.bounds, axis=1), axis=0)
 
 
 def peaks(values: Array, shape: tuple[int, ...]) -> Index:
-    """Indices of grid points that no neighbour exceeds: (G,) -> (M,)."""
+    """Indices of grid points that no neighbour exceeds, or of the highest scattered points: (G,) -> (M,)."""
+    if not shape:
+        return np.argsort(-values)[:MOST_STARTS]
     table = values.reshape(shape)
     return np.flatnonzero((table >= maximum_filter(table, size=3, mode="nearest")).ravel())
 
@@ -38,10 +62,10 @@ def climb(objective: Objective, u: Array, logs: list[Array], reach: Array, steps
     bounds = objective.channel.bounds
     best, value = u, objective.gain(u, logs)
     for _ in range(steps):
-        table = objective.table(best)
-        values, vectors = np.linalg.eigh(-table.hessians(logs))
+        gains = objective.gains(best, logs)
+        values, vectors = np.linalg.eigh(-gains.hessian)
         inverse = 1 / np.maximum(np.abs(values), 1e-12)
-        uphill = np.einsum("kia,ka,kja,kj->ki", vectors, inverse, vectors, table.gradients(logs))
+        uphill = np.einsum("kia,ka,kja,kj->ki", vectors, inverse, vectors, gains.gradient)
         trial = np.clip(best + np.clip(uphill, -reach, reach), bounds[:, 0], bounds[:, 1])
         trial_value = objective.gain(trial, logs)
         better = trial_value > value

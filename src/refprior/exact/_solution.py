@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +17,7 @@ from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._certificate import judge
 from refprior.exact._channels import Channel
 from refprior.exact._objective import Objective
+from refprior.exact._posterior import Posterior, posterior_of
 from refprior.exact._proof import Proof
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Solution:
     bounded: bool = False  # whether the gain is bounded on cells that cover all parameters
     searched: bool = False  # whether the gain's maximum was looked for only
     parts: tuple[Solution, ...] = ()  # of independent experiments, whose product this is
+    stopped: bool = False  # whether the search was interrupted
     proof: Proof | None = None  # an interval for the capacity by ball arithmetic, from `certify(…, proof=True)`
 
     @property
@@ -105,6 +107,9 @@ class Solution:
         >>> reference_prior(Coin(2)).shortfall is None
         True
         """
+        if self.stopped:
+            gap = "not known" if math.isinf(self.gap) else f"{self.gap:.2g} nats"
+            return f"stopped; this is the best prior so far, and its gap is {gap}"
         if not self.objective.resolved and math.isinf(self.gap):
             return (
                 "the likelihood changes on scales too fine to follow, so where the gain is largest is not known, and "
@@ -160,19 +165,15 @@ class Solution:
         log_marginals = self.objective.log_marginals(self.coordinates, self.weights)
         return self.objective.gain(u, log_marginals)
 
-    def posterior(self, z: ArrayLike) -> Array:
-        """p(w_k | z) on the atoms for one outcome z: -> (K,).
+    def posterior(self, z: ArrayLike) -> Posterior:
+        """p(w_k | z) on the atoms for one outcome z: weights, mean, mode, quantiles, credible sets, a plot.
 
         >>> from refprior.exact import Coin, reference_prior
-        >>> reference_prior(Coin(2)).posterior(2).round(6).tolist()  # after two heads
-        [0.0, 0.0625, 0.9375]
+        >>> posterior = reference_prior(Coin(2)).posterior(2)  # after two heads
+        >>> posterior.weights.round(6).tolist(), posterior.mean
+        ([0.0, 0.0625, 0.9375], 0.96875)
         """
-        with np.errstate(divide="ignore"):
-            log = self.channel.log_likelihood_of(self.coordinates, z) + np.log(self.weights)
-        if not np.any(np.isfinite(log)):
-            raise ValueError(f"the outcome {z!r} is impossible under every atom of this prior")
-        posterior = np.exp(log - log.max())
-        return np.asarray(posterior / posterior.sum())
+        return posterior_of(self.channel, self.coordinates, self.weights, z)
 
     def predictive(self, z: ArrayLike | None = None) -> Array:
         """Distribution of the data, or, given z, of a second set of data after the first showed z: -> (Z,).
@@ -181,7 +182,7 @@ class Solution:
         >>> reference_prior(Coin(2)).predictive().round(6).tolist()
         [0.470588, 0.058824, 0.470588]
         """
-        weights = self.weights if z is None else self.posterior(z)
+        weights = self.weights if z is None else self.posterior(z).weights
         return np.asarray(np.exp(self.channel.log_marginal(self.coordinates, weights)))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
@@ -233,6 +234,30 @@ class Solution:
 
         return plot_solution(self, ax)
 
+    def to_code(self, language: str) -> str:
+        """The model with this prior as a program for "stan", "pymc" or "numpyro": a finite mixture.
+
+        The likelihood is written out for coins, Gaussian noise and Poisson counts; elsewhere a line says where it goes.
+
+        >>> from refprior.exact import Coin, reference_prior
+        >>> "binomial_lpmf(z | 2, w[k])" in reference_prior(Coin(2)).to_code("stan")
+        True
+        """
+        from refprior.exact._exports import as_code
+
+        return as_code(self, language)
+
+    def to_arviz(self, rng: np.random.Generator, *, z: ArrayLike | None = None, draws: int = 1000) -> Any:
+        """Draws of w and of the data as ArviZ's InferenceData, before and, given z, after them (extra `arviz`)."""
+        from refprior.exact._exports import as_arviz
+
+        return as_arviz(self, z, draws, rng)
+
+    def _repr_html_(self) -> str:
+        from refprior.exact._exports import as_html
+
+        return as_html(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON. An unfinished prior keeps only the digits that its gap supports.
 
@@ -275,6 +300,8 @@ class Solution:
 
     @property
     def _information(self) -> str:
+        if self.stopped and math.isinf(self.gap):
+            return f"about {self.information:.3g}"
         return f"{self.information + 0.0:.{decimals_within(self.gap)}f}"
 
     @property
@@ -329,6 +356,24 @@ def product_of(channel: Channel, parts: tuple[Solution, ...], tolerance: float) 
         atoms_certified=all(part.atoms_certified for part in parts),
         spread=max(part.spread for part in parts),
         parts=parts,
+    )
+
+
+def unfinished(objective: Objective, u: Array, weights: Array, tolerance: float, information: float | None) -> Solution:
+    """A prior of a search that was interrupted; with `information` as the search knew it, it is not judged."""
+    if information is None:
+        return replace(with_certificate(objective, u, weights, tolerance), stopped=True)
+    order = np.lexsort(u.T[::-1])
+    return Solution(
+        objective=objective,
+        coordinates=u[order],
+        weights=weights[order],
+        information=information,
+        gap=math.inf,
+        tolerance=tolerance,
+        atoms_certified=False,
+        spread=math.inf,
+        stopped=True,
     )
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
-from refprior.exact._arrays import Array, Index
+from refprior.exact._arrays import Array, Index, Mask
 from refprior.exact._ascent import MIRRORINGS, Problem, ascend, average_with_mirror_image, equalise
 from refprior.exact._channels import Channel
 from refprior.exact._cost import LOG, check_search
@@ -26,14 +26,18 @@ from refprior.exact._weights import optimal_weights
 
 CANDIDATE_SPACING = 0.25  # standard deviations between candidates, one parameter
 CANDIDATE_SPACING_2D = 0.8  # two parameters: the number of candidates grows with the square
-CANDIDATE_SPACING_3D = 1.0  # three parameters
+CANDIDATE_SPACING_3D = 1.0  # three parameters, if that is not too many:
+MOST_CANDIDATES_3D = 1000  # of three parameters and more
 UNCOVERED = 0.1  # of J above J: somewhere the candidates' weights had no peaks, so that no atom is near
 EVEN_SPACING = 1.75  # standard deviations between the first atoms if the weights have no peaks
 MOST_CANDIDATES = 2000  # of one parameter: the cost of a step grows with the cube
 CANDIDATES_PER_OUTCOME = 60  # no prior needs more atoms than there are outcomes
 SEARCH_SPACING = 0.25
 SEARCH_SPACING_3D = 0.6
-COARSE_TOLERANCE = 1e-6  # of a search on fewer outcomes
+COARSE_TOLERANCE = {1: 1e-6, 2: 1e-6, 3: 1e-3}  # of a search on fewer outcomes, by the number of parameters
+ENOUGH = 1e-3  # of the tolerance: what an ascent of three parameters and more may leave
+FIRST_ROWS, MORE_ROWS = 300, 100  # of a table: in use at first, and those that join in one round
+CONTRACTIONS = 4  # of the first atoms of three parameters and more
 UNUSED_WEIGHT = 1e-8  # rows of a table with less weight are left out if that costs nothing
 ROUNDS = 25
 SAMPLED_PATIENCE = 25  # steps without a rise of J, where kinks and plateaus of a sampled likelihood stop Newton
@@ -47,6 +51,7 @@ MERGE_AFTER_ASCENT = 0.02  # standard deviations between atoms that have become 
 MERGE_BEFORE_ASCENT = (0.3, 0.1, 0.01, 1e-3)  # the same before an ascent, by rounds without progress
 SYMMETRY_POINTS = 211  # at which the gain is compared with its mirror image, at least
 SYMMETRIC = 1e-9  # nats by which the gain of a symmetric prior may differ from its mirror image
+SPLIT_REACH = 1.2  # standard deviations between an atom that splits and the maxima to both sides of it, at most
 SPLIT_OFFSET = 0.02  # standard deviations to either side of an atom that may split, from where to climb
 
 
@@ -67,11 +72,17 @@ def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
     if not objective.channel.continuous:
         return _solve_finite(objective, tolerance)
     unit = _unit(objective)
-    point = _add_missing_atoms(objective, _first_atoms(objective, unit), unit, tolerance)
+    point = _add_missing_atoms(objective, _first_atoms(objective, unit, tolerance), unit, tolerance)
     if objective.channel.measured:
         point = _exchanged(objective, point, unit, tolerance)
     if objective.channel.dimension == 1:
         point = _symmetric(objective, point, unit, tolerance)
+    return objective.channel.canonical(point.u), point.weights
+
+
+def continued(objective: Objective, u: Array, weights: Array) -> tuple[Array, Array]:
+    """The optimum near a prior of a similar problem: a joint ascent only, with as many atoms or fewer."""
+    point = _ascend(objective, u, weights, _unit(objective))
     return objective.channel.canonical(point.u), point.weights
 
 
@@ -85,6 +96,7 @@ def check_cost(objective: Objective) -> None:
         candidates = max(9, min(_most_candidates(channel), math.ceil(lengths[0] / CANDIDATE_SPACING)) + 1)
     else:
         candidates = math.prod(max(9, math.ceil(length / _candidate_spacing(channel)) + 1) for length in lengths)
+        candidates = candidates if channel.dimension == 2 else min(candidates, MOST_CANDIDATES_3D)
     factors = 1 if channel.outcomes.ndim == 1 else channel.outcomes.shape[1]
     return check_search(candidates, lengths, outcomes, search_spacing(channel) / 2, factors=factors)
 
@@ -133,12 +145,14 @@ def _mixed_with_mirror_image(problem: Problem, point: Point) -> Point:
     return problem.evaluate(u, np.concatenate([point.weights, point.weights]) / 2)
 
 
-def _first_atoms(objective: Objective, unit: Array) -> Point:
+def _first_atoms(objective: Objective, unit: Array, tolerance: float) -> Point:
     """From a search on a coarser quadrature if the model has one, else from a grid of candidates."""
     cheaper = Objective(tuple(c.coarse() for c in objective.channels), objective.signs)
     if all(c is d for c, d in zip(cheaper.channels, objective.channels, strict=True)):
-        return _start(objective, unit)
-    return _ascend(objective, *solve(cheaper, COARSE_TOLERANCE), unit)
+        return _start(objective, unit, tolerance)
+    rough = max(tolerance, COARSE_TOLERANCE[min(objective.channel.dimension, 3)])
+    point = _add_missing_atoms(cheaper, _first_atoms(cheaper, unit, rough), unit, rough)
+    return _ascend(objective, objective.channel.canonical(point.u), point.weights, unit, tolerance)
 
 
 def _add_missing_atoms(objective: Objective, point: Point, unit: Array, tolerance: float) -> Point:
@@ -149,7 +163,7 @@ def _add_missing_atoms(objective: Objective, point: Point, unit: Array, toleranc
         if not len(missing.places) or stale == PATIENCE:
             break
         LOG.info("round %d: %d atoms are missing, excess %.0e nats", number, len(missing.places), missing.excess)
-        point = _with_missing(objective, best, missing, grid, unit, stale)
+        point = _with_missing(objective, best, missing, grid, unit, tolerance, stale)
         found = _missing(objective, point, grid, unit, tolerance)
         stale = 0 if found.excess < 0.5 * missing.excess else stale + 1
         if found.excess < missing.excess:
@@ -157,14 +171,17 @@ def _add_missing_atoms(objective: Objective, point: Point, unit: Array, toleranc
     return best
 
 
-def _with_missing(objective: Objective, point: Point, missing: Missing, grid: Grid, unit: Array, stale: int) -> Point:
+def _with_missing(
+    objective: Objective, point: Point, missing: Missing, grid: Grid, unit: Array, tolerance: float, stale: int
+) -> Point:
     """One attempt: put the missing atoms in, or, where atoms are dense, fewer of them and shift the neighbours."""
     few = len(missing.places) <= FEW_MISSING or len(point.u) < DENSE_FROM
     if few or objective.channel.dimension > 1:
-        return _insert(objective, point, missing.places, unit, MERGE_BEFORE_ASCENT[stale])
+        return _insert(objective, point, missing.places, unit, tolerance, MERGE_BEFORE_ASCENT[stale])
     more = 1 + len(missing.places) // 16 + stale
     u, weights = insert_and_shift(point, grid.points[:, 0], missing.surplus, more)
-    return _ascend(objective, u, optimal_weights(Table.of_values(objective, u), 1e-12, weights), unit)
+    weights = optimal_weights(Table.of_values(objective, u), 1e-12, weights)
+    return _ascend(objective, u, weights, unit, tolerance)
 
 
 def _exchanged(objective: Objective, point: Point, unit: Array, tolerance: float) -> Point:
@@ -175,11 +192,7 @@ def _exchanged(objective: Objective, point: Point, unit: Array, tolerance: float
     """
     channel = objective.channel
     more, widths = channel.certificate_points()
-    axes = [
-        channel.certificate_axis(i, math.ceil(n / search_spacing(channel)) + 9)
-        for i, n in enumerate(channel.axis_lengths())
-    ]
-    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+    grid = _exchange_grid(channel)
     points = np.vstack([grid, more])
     widths = np.vstack([np.tile(SEARCH_SPACING * unit, (len(grid), 1)), widths])
     best, least = point, math.inf
@@ -202,6 +215,15 @@ def _exchanged(objective: Objective, point: Point, unit: Array, tolerance: float
     return best
 
 
+def _exchange_grid(channel: Channel) -> Array:
+    """Points on which a sampled likelihood is looked at: (G, d)."""
+    if channel.dimension > 2:
+        return fisher_grid(channel, search_spacing(channel)).points
+    counts = [math.ceil(length / search_spacing(channel)) + 9 for length in channel.axis_lengths()]
+    axes = [channel.certificate_axis(i, count) for i, count in enumerate(counts)]
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+
+
 def _spread_out(u: Array, count: int) -> list[int]:
     """The first `count` of the points, in their order, of which no two are within half a standard deviation."""
     chosen: list[int] = []
@@ -212,10 +234,31 @@ def _spread_out(u: Array, count: int) -> list[int]:
 
 
 def _solve_finite(objective: Objective, tolerance: float) -> tuple[Array, Array]:
-    """A finite channel: all its parameters are candidates, and none moves."""
+    """A finite channel: all its parameters are candidates, and none moves. Few rows are in use: the others wait.
+
+    Weights are found on the rows in use; those whose gain exceeds J join them, the highest first, until there is none.
+    """
     u = fisher_grid(objective.channel, 1.0).points
     table = Table.of_values(objective, u)
-    weights = _drop_below(optimal_weights(table, 0.1 * tolerance), 1e-3 * tolerance)
+    uniform = np.full(len(u), 1 / len(u))
+    active = np.argsort(-table.gains(table.own_logs(uniform)), kind="stable")[:FIRST_ROWS]
+    for number in range(ROUNDS * 4):
+        own = Table.of_values(objective, u[active])
+        weights = _drop_below(optimal_weights(own, 0.1 * tolerance), 1e-3 * tolerance)
+        gains = table.gains(own.own_logs(weights))
+        excess = gains - float(weights @ gains[active])
+        excess[active] = 0.0
+        missing = np.argsort(-excess, kind="stable")[:MORE_ROWS]
+        missing = missing[excess[missing] > tolerance / 3]
+        LOG.info("rows in use %d, round %d, excess %.0e nats", len(active), number, float(excess.max()))
+        if not len(missing):
+            break
+        active = np.concatenate([active[weights > UNUSED_WEIGHT], missing])
+    return _fewest_rows(objective, u[active], own, weights, tolerance)
+
+
+def _fewest_rows(objective: Objective, u: Array, table: Table, weights: Array, tolerance: float) -> tuple[Array, Array]:
+    """The rows without those that have hardly any weight, if that costs nothing."""
     kept = weights > UNUSED_WEIGHT
     again = np.zeros(len(u))
     again[kept] = optimal_weights(Table.of_values(objective, u[kept]), 0.1 * tolerance)
@@ -242,11 +285,11 @@ def _unit(objective: Objective) -> Array:
     return np.asarray((channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axis_lengths(), 1.0))
 
 
-def _start(objective: Objective, unit: Array) -> Point:
+def _start(objective: Objective, unit: Array, tolerance: float) -> Point:
     """Weights on a grid of candidates, merged around their peaks, then the joint ascent."""
     channel = objective.channel
     if channel.dimension > 1:
-        u = fisher_grid(channel, _candidate_spacing(channel), least=9 if channel.dimension < 3 else 5).points
+        u = _candidates(channel)
         u = u[np.all(u == channel.canonical(u), axis=1)]  # one of the points that a symmetry exchanges
         weights = optimal_weights(Table.of_values(objective, u), 1e-7)
         top = np.flatnonzero(weights > 1e-4 * weights.max())
@@ -256,10 +299,31 @@ def _start(objective: Objective, unit: Array) -> Point:
         weights = optimal_weights(Table.of_values(objective, u), 1e-7)
         top = _heavy_peaks(weights, shape)
     u, weights = merge_to_centres(u, weights, u[top])
+    if channel.dimension > 2:
+        u, weights = _contracted(objective, u, weights, unit)
     if channel.dimension == 1 and _uncovered(objective, u, weights):
         u = fisher_grid(channel, max(EVEN_SPACING, narrowest)).points
         weights = optimal_weights(Table.of_values(objective, u), 1e-12)
-    return _ascend(objective, u, weights, unit)
+    return _ascend(objective, u, weights, unit, tolerance)
+
+
+def _contracted(objective: Objective, u: Array, weights: Array, unit: Array) -> tuple[Array, Array]:
+    """Fewer atoms: each climbs to its summit of the gain, summits that are close are one, and weights choose again."""
+    for _ in range(CONTRACTIONS):
+        top, _ = climb(objective, u, search_logs(objective, u, weights), 2 * SEARCH_SPACING * unit)
+        both = objective.channel.canonical(np.vstack([u, top]))
+        u, _ = merge_close(objective.channel, both, np.concatenate([0.1 * weights, weights]), MERGE_BEFORE_ASCENT[0])
+        weights = optimal_weights(Table.of_values(objective, u), 1e-7)
+        used = weights > 1e-3 * weights.max()
+        u, weights = u[used], weights[used] / weights[used].sum()
+    return u, weights
+
+
+def _candidates(channel: Channel) -> Array:
+    """Points of two parameters and more among which the first weights are found: (M, d)."""
+    if channel.dimension == 2:
+        return fisher_grid(channel, CANDIDATE_SPACING_2D).points
+    return fisher_grid(channel, CANDIDATE_SPACING_3D, least=5, most=MOST_CANDIDATES_3D).points
 
 
 def _uncovered(objective: Objective, u: Array, weights: Array) -> bool:
@@ -282,27 +346,47 @@ def merge_to_centres(u: Array, weights: Array, centres: Array) -> tuple[Array, A
     return np.stack(moved, axis=1), total / total.sum()
 
 
-def merge_close(u: Array, weights: Array, unit: Array, distance: float) -> tuple[Array, Array]:
-    """One atom for each group closer than `distance` standard deviations: (M, d), (M,)."""
-    return merge_to_centres(u, weights, _representatives(u / unit, weights, distance) * unit)
+def merge_close(channel: Channel, u: Array, weights: Array, distance: float) -> tuple[Array, Array]:
+    """One atom for each group closer than `distance` standard deviations, at the mean place: (M, d), (M,).
+
+    Coordinates that are far apart may be one likelihood, as where a parameter does nothing: the heaviest one is kept if
+    the mean place is another.
+    """
+    points = channel.embedding(u)
+    chosen, nearest = _representatives(points, weights, distance)
+    total = np.bincount(nearest, weights)
+    moved = np.stack([np.bincount(nearest, weights * column) / total for column in u.T], axis=1)
+    astray = np.linalg.norm(channel.embedding(moved) - points[chosen], axis=1) > distance
+    return np.where(astray[:, None], u[chosen], moved), total / total.sum()
 
 
-def _representatives(u: Array, weights: Array, distance: float) -> Array:
-    """The heaviest points of which no two are closer than `distance`: (K, d) -> (M, d)."""
-    chosen: list[Array] = []
-    for k in np.argsort(-weights):
-        if all(np.linalg.norm(u[k] - other) > distance for other in chosen):
-            chosen.append(u[k])
-    return np.array(chosen)
+def _representatives(points: Array, weights: Array, distance: float) -> tuple[Index, Index]:
+    """The heaviest points of which no two are closer than `distance`, and the one nearest to each: (M,), (K,)."""
+    squares = np.einsum("km,km->k", points, points)
+    apart = squares[:, None] + squares - 2 * points @ points.T
+    chosen: list[int] = []
+    for k in np.argsort(-weights, kind="stable"):
+        if not chosen or np.min(apart[k, chosen]) > distance**2:
+            chosen.append(int(k))
+    return np.array(chosen), np.argmin(apart[:, chosen], axis=1)
 
 
-def _ascend(objective: Objective, u: Array, weights: Array, unit: Array, distance: float = MERGE_AFTER_ASCENT) -> Point:
+def _ascend(
+    objective: Objective,
+    u: Array,
+    weights: Array,
+    unit: Array,
+    tolerance: float,
+    distance: float = MERGE_AFTER_ASCENT,
+) -> Point:
     """Joint ascent, repeated if atoms came closer than `distance` on the way and were merged."""
-    problem = Problem(objective.table, objective.channel.bounds, 0.5 * unit)
-    sampled = objective.channel.measured
+    enough = ENOUGH * tolerance if objective.channel.dimension > 2 else 0.0
+    problem = Problem(objective.table, objective.channel.bounds, 0.5 * unit, enough)
+    patience = SAMPLED_PATIENCE if objective.channel.measured else 150
+    patience = patience if objective.channel.dimension <= 2 else PATIENCE
     for _ in range(3):
-        point = equalise(problem, ascend(problem, u, weights, patience=SAMPLED_PATIENCE if sampled else 150))
-        u, weights = merge_close(objective.channel.canonical(point.u), point.weights, unit, distance)
+        point = equalise(problem, ascend(problem, u, weights, patience=patience))
+        u, weights = merge_close(objective.channel, objective.channel.canonical(point.u), point.weights, distance)
         if len(u) == len(point.u):
             break
     return point
@@ -314,6 +398,7 @@ def _missing(objective: Objective, point: Point, grid: Grid, unit: Array, tolera
     values = objective.gain(grid.points, logs)
     level = float(point.weights @ objective.gain(point.u, logs))
     start = peaks(values, grid.shape)
+    start = start[np.all(grid.points[start] == objective.channel.canonical(grid.points[start]), axis=1)]
     distance = cKDTree(point.u / unit).query(grid.points[start] / unit)[0]
     start = start[(distance > SEARCH_SPACING) | (values[start] > level)]  # leave out the peaks of the atoms themselves
     for places in (grid.points[start], _split_starts(point, objective.channel.bounds, unit)):
@@ -351,12 +436,19 @@ def insert_and_shift(point: Point, grid: Array, surplus: Array, more: int) -> tu
     return moved[:, None], new / new.sum()
 
 
-def _insert(objective: Objective, point: Point, added: Array, unit: Array, distance: float) -> Point:
+def _between(u: Array, added: Array, unit: Array) -> Mask:
+    """Atoms of one parameter with a new one near on both sides, which they became: (K, 1), (M, 1) -> (K,)."""
+    apart = (added[:, 0] - u) / unit[0] if u.shape[1] == 1 else np.empty((len(u), 0))
+    near = np.abs(apart) < SPLIT_REACH
+    return np.asarray(np.any(near & (apart < 0), axis=1) & np.any(near & (apart > 0), axis=1))
+
+
+def _insert(objective: Objective, point: Point, added: Array, unit: Array, tolerance: float, distance: float) -> Point:
     """Old and new atoms together: weights, then the joint ascent of those that have weight, close ones merged."""
-    u = objective.channel.canonical(np.vstack([point.u, added]))
+    old = point.u if distance < MERGE_BEFORE_ASCENT[0] else point.u[~_between(point.u, added, unit)]
+    u = objective.channel.canonical(np.vstack([old, added]))
     weights = optimal_weights(Table.of_values(objective, u), 1e-12)
     used = weights > 1e-9
     u, weights = u[used], weights[used] / weights[used].sum()
-    return _ascend(
-        objective, *merge_close(u, weights, unit, distance), unit, distance=min(MERGE_AFTER_ASCENT, distance / 2)
-    )
+    u, weights = merge_close(objective.channel, u, weights, distance)
+    return _ascend(objective, u, weights, unit, tolerance, min(MERGE_AFTER_ASCENT, distance / 2))

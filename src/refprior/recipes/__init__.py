@@ -3,7 +3,9 @@
 `override` changes settings of a recipe by their dotted names, `sweep` trains all combinations of some.
 """
 
+from refprior.recipes._cell import Cell, Outcome
 from refprior.recipes._cifar10 import cifar10_ssl
+from refprior.recipes._dask import Dask
 from refprior.recipes._images import (
     cifar10_ssl_patches,
     cifar10_ssl_small,
@@ -12,11 +14,14 @@ from refprior.recipes._images import (
     mnist_ssl,
     pretrained,
 )
+from refprior.recipes._local import Local
 from refprior.recipes._manifold import mnist_manifold
 from refprior.recipes._named import RECIPES, Named, named
 from refprior.recipes._own_data import OwnData, with_data
 from refprior.recipes._settings import override
-from refprior.recipes._sweep import Cell, Outcome, sweep
+from refprior.recipes._slurm import Slurm
+from refprior.recipes._status import CellState, status
+from refprior.recipes._sweep import sweep
 from refprior.recipes._transfer import (
     cifar100_transfer,
     cifar100_transfer_small,
@@ -28,9 +33,13 @@ from refprior.recipes._transfer import (
 __all__ = [
     "RECIPES",
     "Cell",
+    "CellState",
+    "Dask",
+    "Local",
     "Named",
     "Outcome",
     "OwnData",
+    "Slurm",
     "cifar10_ssl",
     "cifar10_ssl_patches",
     "cifar10_ssl_small",
@@ -46,6 +55,7 @@ __all__ = [
     "named",
     "override",
     "pretrained",
+    "status",
     "sweep",
     "with_data",
 ]

@@ -1,66 +1,22 @@
 """Many runs of one recipe: every combination of settings and seeds, one folder per cell, several at once."""
 
 import inspect
-import os
 import re
-import signal
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
 from itertools import product
 from pathlib import Path
 
 from refprior import methods
-from refprior._checks import whole_number
-from refprior._words import in_short
+from refprior.recipes._cell import Cell, Function, Outcome, Plan
 from refprior.recipes._cifar10 import ADAM, ADAM_METHODS
-from refprior.recipes._named import Named, find, folder_name, named
+from refprior.recipes._local import Local
+from refprior.recipes._named import find
 from refprior.recipes._own_data import OwnData
-from refprior.training import Recipe, train
+from refprior.recipes._record import forget_failure, write_cells, write_failure
 
 _ADAM = {f"optimiser.{name}": str(getattr(ADAM, name)) for name in ("kind", "learning_rate", "decay", "schedule")}
-_TO_SAVE = 10.0  # seconds that a process without its parent has for its last checkpoint
 
-Function = str | Callable[..., Recipe]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One run of a sweep.
-
-    >>> from refprior.recipes import Cell
-    >>> Cell("digits_ssl", {"method": "FixMatch"}, seed=2).name
-    'method=FixMatch/seed-2'
-    """
-
-    recipe: Function
-    settings: dict[str, str]
-    seed: int
-    own: OwnData | None = None
-
-    @property
-    def name(self) -> str:
-        """Where the cell is in the sweep's folder: `labels=50,method=FixMatch/seed-0`."""
-        return f"{folder_name(self.settings) or 'default'}/seed-{self.seed}"
-
-    def named(self) -> Named:
-        """Its recipe."""
-        return named(self.recipe, self.settings, self.own, seed=self.seed)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a cell ended.
-
-    >>> from refprior.recipes import Cell, Outcome
-    >>> Outcome(Cell("digits_ssl", {"labels": "50"}, seed=0)).cell.name
-    'labels=50/seed-0'
-    """
-
-    cell: Cell
-    problem: str | None = None
+Engine = Callable[[Sequence[Cell], Plan], Iterator[Outcome]]
 
 
 def sweep(
@@ -71,11 +27,16 @@ def sweep(
     seeds: Sequence[int] = (0, 1, 2),
     jobs: int = 1,
     own: OwnData | None = None,
+    engine: Engine | None = None,
+    device: str = "cpu",
+    log: Sequence[str] = (),
 ) -> list[Outcome]:
     """Train a recipe for every combination of the comma-separated values of settings, and every seed.
 
     recipe: a name, `file.py:function`, or a function that returns a recipe and takes a seed. Cells that are done are
-    not trained again, so that the same call goes on after an interruption. own: your own data for all of them.
+    not trained again, so that the same call goes on after an interruption. own: your own data for all of them. jobs: as
+    many cells at a time, each in a process of its own. engine: where to train instead, `Dask(…)` or `Slurm(…)`, or
+    `Local(…)` with more settings. device, log: of each cell, as in `train` and `log_to`.
     `method=all` is every method that learns from few labels, with Adam where its original has it, and SelfMatch where
     the recipe knows `pretraining`; settings of the optimiser or `pretraining` that you give hold for all of them.
 
@@ -85,7 +46,8 @@ def sweep(
     >>> sorted(outcome.cell.name for outcome in outcomes)
     ['steps=2,method=FixMatch/seed-0', 'steps=2,method=Supervised/seed-0']
     """
-    return list(run_cells(cells(recipe, settings or {}, seeds, own), Path(out), jobs))
+    chosen = cells(recipe, settings or {}, seeds, own)
+    return list(run_cells(chosen, Plan(Path(out), device, tuple(log)), engine or Local(jobs)))
 
 
 def cells(
@@ -147,44 +109,15 @@ def _checked(chosen: list[Cell]) -> list[Cell]:
     return chosen
 
 
-def run_cells(chosen: Sequence[Cell], out: Path, jobs: int) -> Iterator[Outcome]:
-    """Train the cells, `jobs` at a time with torch's threads shared between them; outcomes as they come.
+def run_cells(chosen: Sequence[Cell], plan: Plan, engine: Engine) -> Iterator[Outcome]:
+    """Train the cells where the engine does; outcomes as they come, also written down for `status`.
 
     A cell that is done is not trained again, one that was interrupted goes on, one that fails does not stop the others.
     """
-    import torch
-    from joblib import Parallel, delayed
-
-    threads = max(1, torch.get_num_threads() // whole_number("jobs", jobs, at_least=1))
-    work = (delayed(_run_cell)(cell, out, threads, os.getpid()) for cell in chosen)
-    yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(work)
-
-
-def _run_cell(cell: Cell, out: Path, threads: int, parent: int) -> Outcome:
-    import torch
-
-    if os.getpid() != parent:
-        _end_with(parent)
-    if parent not in (os.getpid(), os.getppid()):
-        os._exit(128 + signal.SIGTERM)
-    torch.set_num_threads(threads)
-    recipe, origin = cell.named()
-    try:
-        train(recipe, out / cell.name, origin=origin)
-    except Exception as error:  # whatever it is, the other cells go on
-        return Outcome(cell, in_short(error))
-    return Outcome(cell)
-
-
-@cache  # once in each process
-def _end_with(parent: int) -> None:
-    """Have this process end when its parent is gone: its cell is saved, and it takes no further one."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(_TO_SAVE)
-        os._exit(128 + signal.SIGTERM)
-
-    threading.Thread(target=watch, daemon=True).start()
+    write_cells(plan.out, (cell.name for cell in chosen))
+    for outcome in engine(chosen, plan):
+        if outcome.problem is None:
+            forget_failure(plan.folder(outcome.cell))
+        else:
+            write_failure(plan.folder(outcome.cell), outcome.problem)
+        yield outcome

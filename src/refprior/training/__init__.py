@@ -3,6 +3,7 @@
 from refprior.training._estimate import Estimate, estimate
 from refprior.training._export import export
 from refprior.training._header import Origin
+from refprior.training._logs import log_to
 from refprior.training._optimiser import Optimiser
 from refprior.training._predictor import Predictor
 from refprior.training._recipe import EPOCH, Head, Recipe
@@ -36,5 +37,6 @@ __all__ = [
     "film",
     "load",
     "load_predictor",
+    "log_to",
     "train",
 ]

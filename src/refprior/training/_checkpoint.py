@@ -7,7 +7,7 @@ are kept, so that a damaged one does no harm. Nothing is ever unpickled.
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,7 +22,17 @@ from refprior._words import in_short
 from refprior.data import Normaliser
 from refprior.particles import Particles
 from refprior.training import _randomness as randomness
-from refprior.training._folder import METRICS, Written, digest, read_records, read_tensors, tensors_of, write_tensors
+from refprior.training._folder import (
+    METRICS,
+    Entry,
+    Own,
+    Written,
+    digest,
+    read_records,
+    read_tensors,
+    tensors_of,
+    write_stream,
+)
 from refprior.training._loop import State
 from refprior.training._records import Record
 
@@ -60,15 +70,77 @@ class Checkpoint:
 
 
 def save(run: Path, state: State, metrics: Written) -> Path:
-    """Write the checkpoint of this step, then forget all but the last two."""
-    folder = run / FOLDER
-    folder.mkdir(exist_ok=True)
-    path = folder / f"step-{state.step:08}.safetensors"
-    write_tensors(path, state_tensors(state))
+    """Write the checkpoint of this step, then forget all but the last two.
+
+    The first rank writes, and the others give it their particles block by block. It holds no more of them at a time
+    than one block, and the file does not know how many ranks there were.
+    """
+    mesh, path = state.particles.mesh, run / FOLDER / f"step-{state.step:08}.safetensors"
+    tensors = dict(sorted(state_tensors(state).items(), key=lambda item: -item[1].element_size()))
+    pieces = _pieces(state, tensors)
+    error: OSError | None = None
+    if mesh.main:
+        try:
+            _save(path, state, metrics, tensors, pieces)
+        except OSError as caught:  # a full disk; the others must not wait
+            error = caught
+    for _ in pieces:  # what the other ranks give, or still want to
+        pass
+    with mesh.together():
+        if error is not None:
+            raise error
+    return path
+
+
+def _save(path: Path, state: State, metrics: Written, tensors: Tensors, pieces: Iterator[Tensor]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    write_stream(path, entries(state, tensors), pieces)
     summary = Summary(state.step, path.stat().st_size, digest(path), metrics, state.seconds, state.skipped)
     write_record(path.with_suffix(".json"), FORMAT, asdict(summary))
-    _forget_old(folder)
-    return path
+    _forget_old(path.parent)
+
+
+def _pieces(state: State, tensors: Tensors) -> Iterator[Tensor]:
+    """All that a file holds, in order."""
+    for name, tensor in tensors.items():
+        if is_shared(state, name, tensor.dim()):
+            yield from state.particles.mesh.blocks(tensor)
+        else:
+            yield tensor
+
+
+def is_shared(state: State, name: str, dimensions: int) -> bool:
+    """Whether ranks have different particles of a tensor: weights, and what the optimiser remembers of them."""
+    part, _, rest = name.partition(".")
+    if part != "optimiser":
+        return part in ("particles", "teacher") and rest.startswith("network.")
+    parameters = [p for group in state.optimiser.param_groups for p in group["params"]]
+    return dimensions > 0 and parameters[int(rest.partition(".")[0])] is not state.particles.prior_logits
+
+
+def entries(state: State, tensors: Tensors) -> dict[str, Entry]:
+    """What a file holds, in which all particles are."""
+    found = {}
+    for name, tensor in tensors.items():
+        whole = is_shared(state, name, tensor.dim())
+        found[name] = Entry(tensor.dtype, (state.particles.count, *tensor.shape[1:]) if whole else tuple(tensor.shape))
+    return found
+
+
+def _own(state: State) -> Own | None:
+    """Which rows of each tensor of a file are this rank's."""
+    mesh, count = state.particles.mesh, state.particles.count
+    if mesh.particle == 1:
+        return None
+
+    def own(name: str, shape: tuple[int, ...]) -> slice | None:
+        if not is_shared(state, name, len(shape)):
+            return None
+        if shape[:1] != (count,):
+            raise ValueError(f"{name} has the shape {shape}, of {count} particles expected")
+        return mesh.block(count)
+
+    return own
 
 
 def set_aside(run: Path, step: int) -> None:
@@ -84,13 +156,14 @@ def steps(run: Path) -> list[int]:
     return sorted((int(match[1]) for match in names if match), reverse=True)
 
 
-def read(run: Path, step: int) -> Checkpoint:
-    """One checkpoint, checked; CheckpointError in words if anything about it is wrong."""
+def read(run: Path, step: int, state: State | None = None) -> Checkpoint:
+    """One checkpoint, checked; CheckpointError in words if anything about it is wrong. state: only its particles."""
     path = run / FOLDER / f"step-{step:08}.safetensors"
     summary = read_summary(run, step)
     try:
-        return Checkpoint(path, summary, read_tensors(path, summary.size, summary.sha256, f"{path.stem}.json"))
-    except ValueError as error:
+        own = None if state is None else _own(state)
+        return Checkpoint(path, summary, read_tensors(path, summary.size, summary.sha256, f"{path.stem}.json", own))
+    except (ValueError, IndexError) as error:
         raise CheckpointError(str(error)) from None
 
 
@@ -158,15 +231,18 @@ def load_weights(checkpoint: Checkpoint, *, raw: Particles, ema: Particles) -> N
         raise CheckpointError(f"{checkpoint.path} does not fit its recipe: {in_short(error)}") from None
 
 
-def latest(run: Path, use: Callable[[Checkpoint], T], *, rename_damaged: bool = False) -> T | None:
+def latest(
+    run: Path, use: Callable[[Checkpoint], T], *, rename_damaged: bool = False, state: State | None = None
+) -> T | None:
     """What `use` makes of the newest checkpoint that it can use; None if there is no checkpoint at all.
 
     A damaged one is left out with a warning. rename_damaged: it no longer counts as one of the two that are kept.
+    state: which particles to read, of a run on several ranks.
     """
     problems: dict[int, str] = {}
     for step in steps(run):
         try:
-            used = use(read(run, step))
+            used = use(read(run, step, state))
         except CheckpointError as error:
             problems[step] = str(error)
             continue

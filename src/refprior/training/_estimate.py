@@ -1,16 +1,18 @@
 """What a run will take on this machine, measured over a few steps before anything long starts."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
-from refprior.training._checkpoint import state_tensors
+from refprior._mesh import joined
+from refprior.training._checkpoint import entries, state_tensors
 from refprior.training._device import usable_device
 from refprior.training._evaluate import evaluate_all
 from refprior.training._loop import begin, differentiate, draw, update
 from refprior.training._memory import check_training_fits
 from refprior.training._recipe import Recipe
+from refprior.training._trouble import find_trouble
 
 
 @dataclass(frozen=True)
@@ -30,37 +32,56 @@ class Estimate:
     evaluation_seconds: float
     steps: int
     evaluations: int
+    particle_ranks: int = 1  # ranks that share the particles out
+    data_ranks: int = 1  # ranks that divide the inputs
+    exchange_seconds: float = 0.0  # of a step: exchanging with other ranks and waiting for them
+    exchange_bytes: float = 0.0  # of a step, received by all ranks together
 
     @property
     def total_seconds(self) -> float:
         return self.steps * self.step_seconds + self.evaluations * self.evaluation_seconds
 
 
-def estimate(recipe: Recipe, device: torch.device | str = "cpu", steps: int = 5) -> Estimate:
+def estimate(
+    recipe: Recipe, device: torch.device | str = "cpu", steps: int = 5, particle_ranks: int | None = None
+) -> Estimate:
     """Run a few steps and one evaluation; the first step warms up and does not count.
+
+    On several ranks all of them must call it; particle_ranks: as in `train`.
 
     >>> import refprior as rp
     >>> rp.training.estimate(rp.recipes.digits_ssl(), steps=1).total_seconds > 0
     True
     """
     device = usable_device(device)
-    check_training_fits(recipe)
-    task = recipe.read_task().to(device)
-    state = begin(recipe, task, device)
-    times = []
+    mesh = joined(recipe.particles, device, particle_ranks)
+    with mesh.together():
+        check_training_fits(recipe, mesh)
+        task = recipe.read_task().to(device)
+    state = begin(recipe, task, device, mesh=mesh)
+    times: list[float] = []
     for _ in range(steps + 1):
+        if len(times) == 1:
+            before = replace(mesh.traffic)
         started = time.perf_counter()
-        differentiate(recipe, task, draw(recipe, task, state), state).total.item()
+        batch = draw(recipe, task, state)
+        find_trouble(state.particles, batch, differentiate(recipe, task, batch, state), state.step + 1)
         update(recipe, state)
         times.append(time.perf_counter() - started)
+    seconds = (mesh.traffic.seconds - before.seconds) / steps
+    received = sum(mesh.everyone(mesh.traffic.received - before.received)) / steps
     started = time.perf_counter()
     evaluate_all(recipe, task, state.normaliser, raw=state.particles, ema=state.teacher)
     return Estimate(
-        parameters=sum(p.numel() for p in state.particles.network.parameters()) // recipe.particles,
+        parameters=sum(p[0].numel() for p in state.particles.network.parameters()),
         particles=recipe.particles,
-        state_bytes=sum(t.numel() * t.element_size() for t in state_tensors(state).values()),
+        state_bytes=sum(entry.nbytes for entry in entries(state, state_tensors(state)).values()),
         step_seconds=sum(times[1:]) / steps,
         evaluation_seconds=time.perf_counter() - started,
         steps=recipe.steps,
         evaluations=-(-recipe.steps // recipe.evaluate_every),
+        particle_ranks=mesh.particle,
+        data_ranks=mesh.data,
+        exchange_seconds=seconds,
+        exchange_bytes=received,
     )

@@ -98,12 +98,12 @@ def check_distinct(particles: Particles) -> None:
     weights = [p.detach() for p in particles.network.parameters()]
     if particles.count == 1 or not weights:
         return
-    same = torch.stack([(w[1:] == w[0]).reshape(len(w) - 1, -1).all(1) for w in weights]).all(
-        0
-    )  # as the first: (K - 1,)
-    if same.any():
+    first = [particles.mesh.of_first(w[:1]) for w in weights]
+    same = torch.stack([(w == f).flatten(1).all(1) for w, f in zip(weights, first, strict=True)]).all(0)
+    count = int(particles.mesh.whole(same.reshape(-1, 1), 1).sum())  # as the first, which is one of them
+    if count > 1:
         raise ValueError(
-            f"{int(same.sum()) + 1} of {particles.count} particles begin with the same weights and stay equal: "
+            f"{count} of {particles.count} particles begin with the same weights and stay equal: "
             "network must draw new ones each time, as refprior.networks.Pretrained does on a body; or say particles=1"
         )
 

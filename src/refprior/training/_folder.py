@@ -2,14 +2,16 @@
 
 import errno
 import hashlib
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from safetensors import SafetensorError
+import torch
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -19,7 +21,20 @@ from refprior._words import in_short
 from refprior.training._records import Record
 
 RECIPE, METRICS = "recipe.json", "metrics.jsonl"
+Own = Callable[[str, tuple[int, ...]], slice | None]  # which rows of a tensor to read, by its name and shape
 _LIMIT = 4 << 30  # bytes of metrics.jsonl
+_KINDS = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}  # as safetensors calls them
 
 
 @contextmanager
@@ -59,6 +74,24 @@ def move_aside(path: Path) -> Path | None:
     return path.rename(aside)
 
 
+def current_stage(folder: Path) -> Path:
+    """The folder of the stage that a run is at: a stage has its metrics when the one before it is done."""
+    while not (folder / METRICS).exists() and (folder / "start").is_dir():
+        folder = folder / "start"
+    return folder
+
+
+def last_record(folder: Path, tail: int = 1 << 20) -> Record | None:
+    """The newest record of a stage, read from the end of its metrics; None if there is none that can be read."""
+    try:
+        with open_file(folder / METRICS) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - tail))
+            lines = file.read().split(b"\n")[:-1]  # the last line may still be in the making
+        return Record.from_dict(decode(lines[-1]))
+    except (OSError, ValueError, IndexError):
+        return None
+
+
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
     """Write a safetensors file; a full disk is an OSError, as for every other file."""
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -68,18 +101,67 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, st
         raise OSError(str(error)) from None
 
 
-def read_tensors(path: Path, size: int, sha256: str, record: str) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, if it is the one that a record knows by its size and checksum."""
+@dataclass(frozen=True)
+class Entry:
+    """A tensor that is written piece by piece."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def write_stream(path: Path, entries: dict[str, Entry], pieces: Iterator[Tensor]) -> None:
+    """Write a safetensors file whose tensors come in pieces, one after another in the order of the entries, so that
+    none of them is ever whole in memory. Those with larger numbers first: a reader finds each where it may begin."""
+    head: dict[str, object] = {}
+    start = 0
+    for name, entry in entries.items():
+        places = [start, start + entry.nbytes]
+        head[name] = {"dtype": _KINDS[entry.dtype], "shape": entry.shape, "data_offsets": places}
+        start = places[1]
+    text = msgspec.json.encode(head)
+    text += b" " * (-len(text) % 8)
+
+    def write(side: Path) -> None:
+        with side.open("wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            for piece in pieces:
+                file.write(piece.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+
+    write_atomically(path, write)
+
+
+def read_tensors(path: Path, size: int, sha256: str, record: str, own: Own | None = None) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, if it is the one that a record knows by its size and checksum.
+
+    own: which rows of a tensor are read, by its name and shape; None for all of them.
+    """
     check_ordinary(path)
     if not path.exists():
         raise ValueError(f"{path} is missing")
     if path.stat().st_size != size or digest(path) != sha256:
         raise ValueError(f"{path} is damaged: its checksum is not the one in {record}")
     try:
+        if own is not None:
+            return _rows(path, own)
         # Copies: what safetensors gives is the file itself in memory, and would go with it.
         return {name: tensor.clone() for name, tensor in load_file(path).items()}
     except (SafetensorError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise ValueError(f"{path} is damaged: {in_short(error)}") from None
+
+
+def _rows(path: Path, own: Own) -> dict[str, Tensor]:
+    """Some rows of each tensor of a file; the others are not read."""
+    found = {}
+    with safe_open(path, "pt") as file:
+        for name in file.keys():  # noqa: SIM118 (it is no dictionary)
+            part = file.get_slice(name)
+            rows = own(name, tuple(part.get_shape()))
+            found[name] = (file.get_tensor(name) if rows is None else part[rows]).clone()
+    return found
 
 
 def tensors_of(tensors: dict[str, Tensor], part: str) -> dict[str, Tensor]:

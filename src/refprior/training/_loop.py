@@ -16,8 +16,9 @@ from functools import partial
 
 import torch
 from torch import Tensor
-from torch.nn.modules.batchnorm import _BatchNorm
 
+from refprior._batch_norm import normalises_batches
+from refprior._mesh import ALONE, Mesh
 from refprior.data import Normaliser, Task
 from refprior.data._stream import Stream
 from refprior.methods import Batch, Loss, Step
@@ -52,12 +53,14 @@ class State:
     interruptible: bool = False  # an exception now would leave everything as it was before the step
 
 
-def begin(recipe: Recipe, task: Task, device: torch.device, start: Particles | None = None) -> State:
-    """The state before the first step, from new weights or from those of an earlier stage."""
+def begin(
+    recipe: Recipe, task: Task, device: torch.device, start: Particles | None = None, mesh: Mesh = ALONE
+) -> State:
+    """The state before the first step, from new weights or from those of an earlier stage; on a mesh, of this rank."""
     check_needs(recipe, task)
     normaliser = recipe.inputs.fit(task.training_images)
     check_views(recipe, normaliser, task)
-    particles = first_weights(recipe, start).to(device)
+    particles = first_weights(recipe, start, mesh).to(device)
     check_distinct(particles)
     check_network(recipe, particles, normaliser, task)
     batches = torch.Generator().manual_seed(recipe.seed + 1)
@@ -121,14 +124,14 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
         teacher=state.teacher,
         log_prior=state.particles.log_prior,
         features=state.particles.features,
-        parameters=dict(state.particles.network.named_parameters()),
+        parameters=state.particles.parameters_of_all(),
         number=state.step,
         progress=state.step / recipe.steps,
         generator=state.sampler.generator,
         memory=state.memory,
         pool_size=len(task.unlabelled),
         classes=len(task.classes),
-        independent=not any(isinstance(module, _BatchNorm) for module in state.particles.modules()),
+        independent=not normalises_batches(state.particles),
         aside=state.particles.aside,
         each=state.particles.each,
         batch_teacher=partial(state.teacher.aside, as_in=state.particles),
@@ -140,6 +143,7 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
     check_result(recipe.method, loss, state.memory)
     state.optimiser.zero_grad(set_to_none=True)
     torch.autograd.backward(loss.total)
+    state.particles.sum_gradients()
     if recipe.optimiser.sees_scale:
         equalise(state.particles, step.log_prior.detach().exp() if loss.weights is None else loss.weights)
     return Loss(loss.total.detach(), loss.terms)

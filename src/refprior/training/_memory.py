@@ -7,18 +7,21 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from refprior import _ranks
 from refprior._limits import check_memory
+from refprior._mesh import ALONE, Mesh
 from refprior.particles import Particles
 from refprior.training._recipe import Recipe
 
 _LOADED = 3  # copies of the weights: themselves, their moving average, and what is read from the file
 
 
-def check_training_fits(recipe: Recipe) -> None:
+def check_training_fits(recipe: Recipe, mesh: Mesh = ALONE) -> None:
     """Refuse networks that cannot fit: weights, gradient, moving average, what the optimiser remembers."""
     stage: Recipe | None = recipe
     while stage is not None:
-        _check(stage.network, stage.particles, 4 + (stage.optimiser.kind != "sgd"))
+        here = stage.particles * _ranks.local_world() // mesh.particle if mesh.size > 1 else stage.particles
+        _check(stage.network, here, 4 + (stage.optimiser.kind != "sgd"))
         stage = stage.start
 
 

@@ -2,7 +2,8 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from itertools import groupby
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from refprior._checks import number, one_of, whole_number
 from refprior.particles import Particles
 
 _NORMS = (nn.modules.batchnorm._BatchNorm, nn.GroupNorm, nn.LayerNorm)
+_LANES = 16  # numbers in the longest vector of a CPU
 _LEAST = 1e-6  # weight of a particle below which what is left of its gradient may be rounding
 
 
@@ -57,13 +59,16 @@ class Optimiser:
     def build(self, particles: Particles) -> torch.optim.Optimizer:
         """The optimiser of all particles at once. Fused: one pass over memory, many times faster for large stacks."""
         decay = self.decay if self.kind == "adamw" else self.decay / particles.count
-        groups = parameter_groups(particles, decay, biases=self.decay_biases)
-        fused = particles.prior_logits.device.type in ("cpu", "cuda", "mps")  # where torch has it
+        groups = [
+            {**group, "params": list(parameters), "fused": fused}
+            for group in parameter_groups(particles, decay, biases=self.decay_biases)
+            for fused, parameters in groupby(cast(list[Tensor], group["params"]), _is_fused)
+        ]
         if self.kind != "sgd":
             make = torch.optim.Adam if self.kind == "adam" else torch.optim.AdamW
-            return make(groups, lr=self.learning_rate, fused=fused)
+            return make(groups, lr=self.learning_rate, foreach=False)
         rate = self.learning_rate * particles.count
-        return torch.optim.SGD(groups, lr=rate, momentum=self.momentum, nesterov=self.momentum > 0, fused=fused)
+        return torch.optim.SGD(groups, lr=rate, momentum=self.momentum, nesterov=self.momentum > 0, foreach=False)
 
     def factor(self, step: int, steps: int) -> float:
         """What the learning rate is multiplied by at `step` of `steps`."""
@@ -82,6 +87,16 @@ class Optimiser:
         for group in optimiser.param_groups:
             group["lr"] = rate
         return float(rate)
+
+
+def _is_fused(parameter: Tensor) -> bool:
+    """Whether one pass over memory updates a parameter: where torch has it, and where a particle fills whole vectors.
+
+    What is left over at the end of a tensor is rounded otherwise, and where it ends depends on how many particles a rank
+    has: each would be another by the last bit.
+    """
+    whole = parameter.dim() > 1 and parameter[0].numel() % _LANES == 0
+    return whole and parameter.device.type in ("cpu", "cuda", "mps")
 
 
 def parameter_groups(particles: Particles, decay: float, biases: bool = True) -> list[dict[str, object]]:
@@ -107,7 +122,7 @@ def equalise(particles: Particles, weights: Tensor) -> None:
         raise ValueError(f"weights of {tuple(weights.shape)} in the loss: {particles.count} particles have one each")
     if weights.is_meta or bool((weights == weights[0]).all()):  # a tensor without memory has no values
         return
-    factor = 1 / (particles.count * weights.clamp(min=_LEAST))
+    factor = 1 / (particles.count * weights[particles.mesh.block(particles.count)].clamp(min=_LEAST))
     for gradient in (p.grad for p in particles.network.parameters() if p.grad is not None):
         gradient.mul_(factor.to(gradient).reshape(-1, *[1] * (gradient.dim() - 1)))
 

@@ -65,14 +65,27 @@ class Run:
 
     recipe: Recipe
     data: TaskRecord  # what is known of the data without reading them
-    particles: Particles  # the raw weights
-    ema: Particles  # their moving average
+    find_weights: Callable[[], tuple[Particles, Particles]] = field(repr=False)  # gives the raw ones and their average
     normaliser: Normaliser
     step: int  # of these weights
     history: tuple[Record, ...] = ()
     path: Path | None = None  # the run folder
     find_task: Callable[[], Task] = field(repr=False)
     written: Mapping[str, Any] | None = field(default=None, repr=False)  # the recipe as its folder has it
+
+    @property
+    def particles(self) -> Particles:
+        """The raw weights."""
+        return self._both[0]
+
+    @property
+    def ema(self) -> Particles:
+        """Their moving average."""
+        return self._both[1]
+
+    @cached_property
+    def _both(self) -> tuple[Particles, Particles]:
+        return self.find_weights()
 
     @cached_property
     def task(self) -> Task:
@@ -266,8 +279,7 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
     run = Run(
         recipe=recipe,
         data=header.data,
-        particles=raw.to(device),
-        ema=ema.to(device),
+        find_weights=partial(both, raw.to(device), ema.to(device)),
         normaliser=normaliser,
         step=step,
         history=_history(path, step),
@@ -278,6 +290,11 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
     if not recipe.method.needs.projection:  # which has no classes to predict
         check_predicts(run._predictor("ema"), str(path))
     return run
+
+
+def both(raw: Particles, ema: Particles) -> tuple[Particles, Particles]:
+    """The weights of a run that is in memory."""
+    return raw, ema
 
 
 def load_predictor(

@@ -7,6 +7,7 @@ from pathlib import Path
 from refprior.training import _checkpoint as checkpoint
 from refprior.training import _folder as folder
 from refprior.training._loop import State
+from refprior.training._records import Record
 
 log = logging.getLogger("refprior")
 
@@ -14,7 +15,8 @@ log = logging.getLogger("refprior")
 class Saver:
     """Saves every 30 seconds, or less often where saving would take more than 1 % of the time; survives a full disk."""
 
-    def __init__(self, path: Path, metrics: folder.Metrics, every: float | None) -> None:
+    def __init__(self, path: Path, metrics: folder.Metrics | None, every: float | None) -> None:
+        """metrics: None on ranks that write nothing."""
         self.path = path
         self.metrics = metrics
         self.every = every
@@ -24,9 +26,15 @@ class Saver:
     def due(self) -> bool:
         return time.perf_counter() - self.last >= self.interval
 
+    def append(self, record: Record) -> None:
+        if self.metrics is not None:
+            self.metrics.append(record)
+
     def save(self, state: State) -> None:
         started = time.perf_counter()
-        checkpoint.save(self.path, state, self.metrics.sync())
+        with state.particles.mesh.together():
+            written = folder.Written() if self.metrics is None else self.metrics.sync()
+        checkpoint.save(self.path, state, written)
         self.last = time.perf_counter()
         if self.every is None:
             self.interval = max(30.0, 120 * (self.last - started))

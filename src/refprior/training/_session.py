@@ -3,14 +3,18 @@
 import logging
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import torch
 
 from refprior._checks import number
+from refprior._mesh import Mesh, joined
 from refprior.data import Task, fingerprint
 from refprior.particles import Particles, convolves
 from refprior.training import _checkpoint as checkpoint
@@ -23,9 +27,9 @@ from refprior.training._memory import check_training_fits
 from refprior.training._randomness import own_randomness
 from refprior.training._recipe import Recipe
 from refprior.training._records import Record
-from refprior.training._run import Run
+from refprior.training._run import Run, both
 from refprior.training._saving import Saver
-from refprior.training._stages import check_stages
+from refprior.training._stages import check_stages, gathered, new_particles
 from refprior.training._stopping import Interrupted, Stop, Stopped, stopping
 from refprior.training._trouble import NotFiniteError, Trouble, dump
 
@@ -43,6 +47,7 @@ class Session:
     watch: Watcher | None
     save_every: float | None
     stop: Stop
+    mesh: Mesh
 
 
 def train(
@@ -55,6 +60,7 @@ def train(
     fresh: bool = False,
     save_every: float | None = None,
     start: Run | None = None,
+    particle_ranks: int | None = None,
 ) -> Run:
     """Train every stage of a recipe. With `out`, write the run folder on the way, or go on with the one that is there.
 
@@ -62,6 +68,10 @@ def train(
     fresh: move an existing folder aside and start over. save_every: seconds between checkpoints; by default 30, and
     longer where saving would take more than 1 % of the time. start: the finished run of `recipe.start`, whose weights
     are taken instead of training that stage again.
+
+    Under torchrun, or in a process group that is there already, all ranks train one run together: call it on each of
+    them. particle_ranks: how many ranks share the particles out, by default the greatest common divisor of ranks and
+    particles; the rest divide the inputs. The folder must be one that all of them see, and the first rank writes it.
 
     >>> import refprior as rp
     >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(labels=50), {"steps": 5})
@@ -74,19 +84,34 @@ def train(
     device = usable_device(device)
     if save_every is not None:
         number("save_every", save_every, at_least=0)
-    check_training_fits(recipe)
-    if start is not None:
-        _check_first_stage(recipe, start)
-    _prefer_large_pages(recipe)
-    if out is None:
-        return _train_in_memory(recipe, device, watch, start)
-    path = Path(out).absolute() if fresh else Path(out)
-    folder.check_no_strangers(path)
-    if fresh and path.exists():
-        with folder.locked(path):
-            log.warning("moved the old run to %s", folder.move_aside(path))
-    with folder.locked(path), stopping() as stop:
-        return _train_stage(recipe, path, origin, Session(path, device, watch, save_every, stop), start)
+    mesh = joined(recipe.particles, device, particle_ranks)
+    with mesh.one_voice():
+        with mesh.together():
+            check_training_fits(recipe, mesh)
+            if start is not None:
+                _check_first_stage(recipe, start)
+            _prefer_large_pages(recipe)
+        first = None if start is None else start.particles.shared_out(mesh)
+        if out is None:
+            return _train_in_memory(recipe, device, watch, first, mesh).run(recipe)
+        path = Path(out).absolute() if fresh else Path(out)
+        with _taken(path, fresh, mesh), stopping() as stop:
+            session = Session(path, device, watch, save_every, stop, mesh)
+            return _train_stage(recipe, path, origin, session, first).run(recipe, path)
+
+
+@contextmanager
+def _taken(path: Path, fresh: bool, mesh: Mesh) -> Iterator[None]:
+    """Keep other processes out of a run folder; the first rank does it for all."""
+    with ExitStack() as held:
+        with mesh.together():
+            if mesh.main:
+                folder.check_no_strangers(path)
+                if fresh and path.exists():
+                    with folder.locked(path):
+                        log.warning("moved the old run to %s", folder.move_aside(path))
+                held.enter_context(folder.locked(path))
+        yield
 
 
 def _check_first_stage(recipe: Recipe, start: Run) -> None:
@@ -98,40 +123,96 @@ def _check_first_stage(recipe: Recipe, start: Run) -> None:
         raise ValueError(f"{name} is not finished: step {start.step} of {start.recipe.steps}")
 
 
-def _train_in_memory(recipe: Recipe, device: torch.device, watch: Watcher | None, first: Run | None = None) -> Run:
+@dataclass(frozen=True)
+class Trained:
+    """A stage that is done: on a mesh, this rank's part of it."""
+
+    task: Task
+    state: State
+    history: list[Record]
+
+    def run(self, recipe: Recipe, path: Path | None = None) -> Run:
+        """What the user gets. Of a run on several ranks, each reads all weights from the folder when it first needs
+        them, and may ask what the others do not; without a folder they are gathered now."""
+        raw, ema = self.state.particles, self.state.teacher
+        weights = partial(both, raw, ema)
+        if raw.mesh.size > 1 and path is not None:
+            weights = partial(_from_folder, recipe, path, raw.prior_logits.device)
+        elif raw.mesh.size > 1:
+            weights = partial(both, *(gathered(recipe, part) for part in (raw, ema)))
+        return Run(
+            recipe=recipe,
+            data=fingerprint(self.task),
+            find_weights=weights,
+            normaliser=self.state.normaliser,
+            step=self.state.step,
+            history=tuple(self.history),
+            path=path,
+            find_task=partial(_itself, self.task),
+        )
+
+
+def _train_in_memory(
+    recipe: Recipe, device: torch.device, watch: Watcher | None, first: Particles | None, mesh: Mesh
+) -> Trained:
     check_stages(recipe)
     if recipe.start is not None and first is None:
-        first = _train_in_memory(recipe.start, device, watch)
-    start = None if first is None else first.particles
+        first = _train_in_memory(recipe.start, device, watch, None, mesh).state.particles
     with own_randomness(recipe.seed + 3, device):
-        task = recipe.read_task().to(device)
-        _warn_of_imbalance(recipe, task)
-        state = begin(recipe, task, device, start)
+        task = _read_task(recipe, device, mesh)
+        state = begin(recipe, task, device, first, mesh)
         history = []
         for record in optimise(recipe, task, state):
             if record is not None:
                 history.append(record)
-                _tell(watch, record)
-    return _run(recipe, task, state, history)
+                if mesh.main:
+                    _tell(watch, record)
+    return Trained(task, state, history)
 
 
-def _train_stage(recipe: Recipe, path: Path, origin: Origin | None, session: Session, first: Run | None = None) -> Run:
-    """Train one stage in its folder, from its last checkpoint, or else from the stage before it or from new weights."""
-    path.mkdir(exist_ok=True)
-    with own_randomness(recipe.seed + 3, session.device):
-        task = recipe.read_task().to(session.device)
+def _read_task(recipe: Recipe, device: torch.device, mesh: Mesh) -> Task:
+    """The data, the same on all ranks."""
+    with mesh.together():
+        task = recipe.read_task().to(device)
         _warn_of_imbalance(recipe, task)
+    if mesh.size > 1:
+        mesh.check_same("a recipe", recipe.to_dict())
+        mesh.check_same("data", msgspec.to_builtins(fingerprint(task)))
+    return task
+
+
+def _train_stage(
+    recipe: Recipe, path: Path, origin: Origin | None, session: Session, first: Particles | None = None
+) -> Trained:
+    """Train one stage in its folder, from its last checkpoint, or else from the stage before it or from new weights."""
+    with own_randomness(recipe.seed + 3, session.device):
+        with session.mesh.together():
+            if session.mesh.main:
+                path.mkdir(exist_ok=True)
+        task = _read_task(recipe, session.device, session.mesh)
         state, metrics = _restored(recipe, task, path, origin, session, first)
-        history = checkpoint.read_history(path)
+        saver = Saver(path, metrics, session.save_every)
+        history = _read_history(path, session.mesh)
         if state.step == recipe.steps:
             log.warning("%s is complete: all %d steps are done", path, recipe.steps)
             if not history:  # its metrics were lost
-                metrics.append(last_record(recipe, task, state))
-                checkpoint.save(path, state, metrics.sync())
-                history = checkpoint.read_history(path)
+                saver.append(last_record(recipe, task, state))
+                saver.save(state)
+                history = _read_history(path, session.mesh)
         else:
-            history += _train_in_folder(recipe, task, state, Saver(path, metrics, session.save_every), session)
-    return _run(recipe, task, state, history, path)
+            history += _train_in_folder(recipe, task, state, saver, session)
+    return Trained(task, state, history)
+
+
+def _read_history(path: Path, mesh: Mesh) -> list[Record]:
+    """The records that are there, which the first rank reads."""
+    found: list[Record] = []
+    with mesh.together():
+        if mesh.main:
+            found = checkpoint.read_history(path)
+    if mesh.size == 1:
+        return found
+    return [Record.from_dict(record) for record in mesh.told([msgspec.to_builtins(record) for record in found])]
 
 
 def _warn_of_imbalance(recipe: Recipe, task: Task) -> None:
@@ -152,39 +233,56 @@ def _warn_of_imbalance(recipe: Recipe, task: Task) -> None:
 
 
 def _restored(
-    recipe: Recipe, task: Task, path: Path, origin: Origin | None, session: Session, first: Run | None
-) -> tuple[State, folder.Metrics]:
+    recipe: Recipe, task: Task, path: Path, origin: Origin | None, session: Session, first: Particles | None
+) -> tuple[State, folder.Metrics | None]:
     """The state to go on from, and the metrics as they were then; nothing is cut before all was found whole."""
-    state = begin(recipe, task, session.device)
-    check_same_run(path, recipe)  # after all that is wrong with the recipe itself
-    check_same_parts(path, task, state.particles)
+    mesh = session.mesh
+    state = begin(recipe, task, session.device, mesh=mesh)
+    with mesh.together():
+        if mesh.main:
+            check_same_run(path, recipe)  # after all that is wrong with the recipe itself
+            check_same_parts(path, task, state.particles)
 
     def restore(found: checkpoint.Checkpoint) -> folder.Written:
         checkpoint.restore(state, found)
         return found.summary.metrics
 
-    known = checkpoint.latest(path, restore, rename_damaged=True)
-    if known is None:
-        check_stages(recipe)
-    if state.step < recipe.steps:
-        write_header(path, make_header(recipe, task, state.particles, origin))
+    known: folder.Written | None = None
+    with mesh.together():
+        known = checkpoint.latest(path, restore, rename_damaged=mesh.main, state=state)
+        if known is None:
+            check_stages(recipe)
+    if mesh.size > 1:
+        mesh.check_same(f"a checkpoint (of step {state.step})", state.step)
+    with mesh.together():
+        if mesh.main and state.step < recipe.steps:
+            write_header(path, make_header(recipe, task, state.particles, origin))
     if known is None and recipe.start is not None:
-        start = first or _train_stage(recipe.start, path / "start", None, session)
-        state = begin(recipe, task, session.device, start.particles)
+        start = first or _train_stage(recipe.start, path / "start", None, session).state.particles
+        state = begin(recipe, task, session.device, start, mesh)
     return state, _metrics(path, state, known or folder.Written())
 
 
-def _metrics(path: Path, state: State, known: folder.Written) -> folder.Metrics:
-    """metrics.jsonl as a checkpoint knows it. A damaged one is kept under another name, and a new one begins."""
-    try:
-        return folder.Metrics(path, known)
-    except ValueError as error:
-        aside = folder.move_aside(path / folder.METRICS)
-        kept = f"what is left of it is in {aside.name}, " if aside is not None else ""
-        log.warning("%s; %sa new one begins at step %d", error, kept, state.step)
-        metrics = folder.Metrics(path, folder.Written())
-        checkpoint.save(path, state, metrics.sync())
-        return metrics
+def _metrics(path: Path, state: State, known: folder.Written) -> folder.Metrics | None:
+    """metrics.jsonl as a checkpoint knows it, on the first rank. A damaged one is kept under another name, and a new
+    one begins."""
+    mesh, metrics, damaged = state.particles.mesh, None, False
+    with mesh.together():
+        if mesh.main:
+            try:
+                metrics = folder.Metrics(path, known)
+            except ValueError as error:
+                damaged, metrics = True, _new_metrics(path, state, error)
+    if mesh.told(damaged):
+        Saver(path, metrics, None).save(state)
+    return metrics
+
+
+def _new_metrics(path: Path, state: State, error: ValueError) -> folder.Metrics:
+    aside = folder.move_aside(path / folder.METRICS)
+    kept = f"what is left of it is in {aside.name}, " if aside is not None else ""
+    log.warning("%s; %sa new one begins at step %d", error, kept, state.step)
+    return folder.Metrics(path, folder.Written())
 
 
 def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, session: Session) -> list[Record]:
@@ -195,25 +293,30 @@ def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, ses
     due = snapshot.steps(recipe)
     if state.step in due:
         _try_snapshot(saver.path, task, state)
-    session.stop.within_step = lambda: state.interruptible
+    mesh = session.mesh
+    session.stop.within_step = lambda: state.interruptible and mesh.size == 1  # others would wait for this rank
     try:
         for record in optimise(recipe, task, state):
             if state.step in due:
                 _try_snapshot(saver.path, task, state)
             if record is not None:
-                saver.metrics.append(record)
+                saver.append(record)
                 history.append(record)
-                _tell(session.watch, record)
+                if mesh.main:
+                    _tell(session.watch, record)
+            signal_number, save_now = mesh.largest(session.stop.signal_number or 0, mesh.main and saver.due())
+            session.stop.signal_number = int(signal_number) or None
             if state.step == recipe.steps or session.stop.signal_number is not None:
                 saver.must_save(state)
                 _stop_if_asked(recipe, state, saver.path, session)
-            elif saver.due():
+            elif save_now:
                 saver.try_save(state)
     except Interrupted:
         saver.must_save(state)
         _stop_if_asked(recipe, state, saver.path, session)
     except NotFiniteError as error:
-        raise NotFiniteError(error.trouble, f"; {_dumped(saver.path, error.trouble)}") from None
+        where = f"; {_dumped(saver.path, error.trouble)}" if mesh.main else ""
+        raise NotFiniteError(error.trouble, where) from None
     return history
 
 
@@ -248,18 +351,12 @@ def _tell(watch: Watcher | None, record: Record) -> None:
         watch(record)
 
 
-def _run(recipe: Recipe, task: Task, state: State, history: list[Record], path: Path | None = None) -> Run:
-    return Run(
-        recipe=recipe,
-        data=fingerprint(task),
-        particles=state.particles,
-        ema=state.teacher,
-        normaliser=state.normaliser,
-        step=state.step,
-        history=tuple(history),
-        path=path,
-        find_task=partial(_itself, task),
-    )
+def _from_folder(recipe: Recipe, path: Path, device: torch.device) -> tuple[Particles, Particles]:
+    """All weights of a run, from its newest checkpoint."""
+    raw = new_particles(recipe)
+    ema = deepcopy(raw).requires_grad_(False).eval()
+    checkpoint.latest(path, lambda found: checkpoint.load_weights(found, raw=raw, ema=ema))
+    return raw.to(device), ema.to(device)
 
 
 def _itself(task: Task) -> Task:

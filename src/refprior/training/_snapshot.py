@@ -112,14 +112,16 @@ def probe(task: Task) -> Examples:
 
 
 def save(run: Path, task: Task, state: State) -> None:
-    """Write the snapshot of this step."""
+    """Write the snapshot of this step. All ranks predict, and the first one writes."""
+    taken = take(task, state.step, state.particles, state.normaliser)
+    if not state.particles.mesh.main:
+        return
     images = probe(task)
     (run / FOLDER).mkdir(exist_ok=True)
     if not (run / FOLDER / PROBE).exists():
         _write(
             run / FOLDER / PROBE, {"images": images.images, "labels": images.labels}, classes=json.dumps(task.classes)
         )
-    taken = take(task, state.step, state.particles, state.normaliser)
     _write(_file(run, taken.step), {"log_p": taken.log_p, "log_prior": taken.log_prior})
 
 

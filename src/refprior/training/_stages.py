@@ -6,15 +6,27 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from refprior._mesh import ALONE, Mesh
 from refprior.particles import Particles, output_layer
 from refprior.training._recipe import Recipe
 
 
-def new_particles(recipe: Recipe) -> Particles:
+def new_particles(recipe: Recipe, mesh: Mesh = ALONE) -> Particles:
     """The particles of a recipe with newly drawn weights, under a projection head if the method wants that."""
     outputs, make = recipe.method.needs.projection, recipe.network
     network = (lambda: projected(make(), outputs)) if outputs else make
-    return Particles(network, recipe.particles, seed=recipe.seed, execution=recipe.execution)
+    return Particles(network, recipe.particles, seed=recipe.seed, execution=recipe.execution, mesh=mesh)
+
+
+def gathered(recipe: Recipe, particles: Particles) -> Particles:
+    """The particles of all ranks, on each of them."""
+    whole = new_particles(recipe).to(particles.prior_logits.device)
+    with torch.no_grad():
+        parts = zip(whole.network.state_dict().values(), particles.network.state_dict().values(), strict=True)
+        for all_of_it, own in parts:
+            all_of_it.copy_(particles.mesh.gather(own.unsqueeze(1), 1).squeeze(1))
+    whole.prior_logits.data.copy_(particles.prior_logits)
+    return whole.requires_grad_(particles.prior_logits.requires_grad).train(particles.training)
 
 
 def projected(network: nn.Module, outputs: int) -> nn.Module:
@@ -27,9 +39,9 @@ def projected(network: nn.Module, outputs: int) -> nn.Module:
     return network
 
 
-def first_weights(recipe: Recipe, start: Particles | None) -> Particles:
+def first_weights(recipe: Recipe, start: Particles | None, mesh: Mesh = ALONE) -> Particles:
     """The particles a stage begins with: new ones, or those of the stage before it, with their head or a new one."""
-    particles = new_particles(recipe)
+    particles = new_particles(recipe, mesh)
     if start is not None and recipe.head == "same":
         particles.load_state_dict(start.state_dict())
     elif start is not None:

@@ -1,6 +1,7 @@
 """Numbers that are not finite: which step, which of them, which particle, and a dump to look at."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,21 +49,21 @@ class NotFiniteError(ArithmeticError):
 
 
 def find_trouble(particles: Particles, batch: Batch, loss: Loss, step: int) -> Trouble | None:
-    """None if the loss and all gradients are finite."""
+    """None if the loss and all gradients are finite, on all ranks: they go on, skip or stop together."""
     gradients = [p.grad for p in particles.parameters() if p.grad is not None]
-    if all_finite([loss.total, *gradients]):
+    if not particles.mesh.any(not all_finite([loss.total, *gradients])):
         return None
     terms = [name for name, value in loss.terms.items() if not value.isfinite()]
     what = f"term {', '.join(terms)} is" if terms else "the gradient is"
-    return Trouble(step, what, _bad_predictions(particles, batch) or _bad_rows(gradients), batch)
+    bad = _bad_predictions(particles, batch)
+    return Trouble(step, what, bad or _bad_rows(particles, lambda p: p.grad), batch)
 
 
 def find_bad_weights(particles: Particles, batch: Batch, step: int) -> Trouble | None:
-    """None if all weights are finite after their update."""
-    weights = [p.detach() for p in particles.parameters()]
-    if all_finite(weights):
+    """None if all weights are finite after their update, on all ranks."""
+    if not particles.mesh.any(not all_finite([p.detach() for p in particles.parameters()])):
         return None
-    return Trouble(step, "the weights after it are", _bad_rows(weights), batch)
+    return Trouble(step, "the weights after it are", _bad_rows(particles, lambda p: p.detach()), batch)
 
 
 def find_bad_scores(evaluation: Evaluation, particles: Particles, batch: Batch, step: int) -> Trouble | None:
@@ -103,7 +104,15 @@ def _bad_predictions(particles: Particles, batch: Batch) -> list[int]:
     return [k for k, fine in enumerate(good.tolist()) if not fine]
 
 
-def _bad_rows(tensors: list[Tensor]) -> list[int]:
-    """Particles of which one of the tensors, (K, …) each, is not finite."""
-    good = torch.stack([t.isfinite().reshape(len(t), -1).all(1) for t in tensors]).all(0)
+def _bad_rows(particles: Particles, of: Callable[[Tensor], Tensor | None]) -> list[int]:
+    """Particles of which a tensor, one of each parameter, (K, …), is not finite."""
+    network = _finite_rows([t for t in map(of, particles.network.parameters()) if t is not None])
+    good = particles.mesh.whole(network.reshape(-1, 1), 1).reshape(-1) if len(network) else network
+    prior = of(particles.prior_logits)
+    good = good & prior.isfinite() if prior is not None and len(good) else good
     return [k for k, fine in enumerate(good.tolist()) if not fine]
+
+
+def _finite_rows(tensors: list[Tensor]) -> Tensor:
+    """(K, …) each -> (K,)."""
+    return torch.stack([t.isfinite().reshape(len(t), -1).all(1) for t in tensors]).all(0) if tensors else torch.ones(0)

@@ -1,0 +1,346 @@
+"""Several processes that train one run: a grid of ranks, with particles along one axis and inputs along the other.
+
+Only the networks are shared out. Every rank draws the same batch and computes the whole loss from the outputs of all
+ranks, and its own block of them, (K / P, B / D, C), carries its gradient. For one process everything here does nothing.
+"""
+
+# K particles on P ranks, B inputs on D ranks, C classes
+
+import atexit
+import hashlib
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import msgspec
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+from refprior import _ranks
+from refprior._checks import whole_number
+from refprior._ranks import LostRankError
+from refprior._words import in_short
+
+__all__ = ["ALONE", "LostRankError", "Mesh", "joined"]
+
+TIMEOUT = "REFPRIOR_TIMEOUT"  # seconds after which a rank that does not answer is given up
+_PATIENCE = 300.0
+_BLOCK = 32 << 20  # bytes that go from one rank to another at once
+_APART = 7919  # between the seeds of two ranks
+T = TypeVar("T")
+
+
+@dataclass
+class Traffic:
+    """What was exchanged: calls, bytes that this rank received, and seconds that it spent, waiting included."""
+
+    calls: int = 0
+    received: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """P × D ranks; neighbours share particles and divide the inputs, which is where most bytes go."""
+
+    particle: int = 1  # P
+    data: int = 1  # D
+    rank: int = 0
+    axes: DeviceMesh | None = None
+    traffic: Traffic = field(default_factory=Traffic)
+
+    def __deepcopy__(self, memo: object) -> "Mesh":
+        return self
+
+    @property
+    def size(self) -> int:
+        return self.particle * self.data
+
+    @property
+    def main(self) -> bool:
+        """Whether this rank writes files and talks to people."""
+        return self.rank == 0
+
+    @property
+    def device(self) -> torch.device:
+        """Where tensors are that ranks exchange."""
+        cuda = self.axes is not None and self.axes.device_type == "cuda"
+        return torch.device("cuda", torch.cuda.current_device()) if cuda else torch.device("cpu")
+
+    def block(self, count: int) -> slice:
+        """The particles of this rank."""
+        size = count // self.particle
+        first = self.rank // self.data * size
+        return slice(first, first + size)
+
+    def rows(self, count: int) -> slice:
+        """The inputs of this rank. Fewer inputs than ranks are not divided: all compute all of them."""
+        if count < self.data:
+            return slice(0, count)
+        size, more = divmod(count, self.data)
+        place = self.rank % self.data
+        first = place * size + min(place, more)
+        return slice(first, first + size + (place < more))
+
+    def whole(self, own: Tensor, rows: int, last: bool = False) -> Tensor:
+        """The outputs of all ranks, of which this rank's carry its gradient: (K / P, b, ...) -> (K, B, ...).
+
+        last: the inputs are the last dimension in memory, as one process has them: sums are then rounded alike.
+        """
+        return own if self.size == 1 else _Whole.apply(own, self, rows, last)  # type: ignore[no-untyped-call]
+
+    def gather(self, own: Tensor, rows: int, last: bool = False) -> Tensor:
+        """The same without gradient."""
+        if own.dtype == torch.bool:  # which gloo does not know
+            return self.gather(own.view(torch.uint8), rows, last).view(torch.bool)
+        block = (own.detach().mT if last else own.detach()).contiguous()
+        axis, most = 2 if last else 1, -(-rows // self.data)
+        short = most - block.shape[axis] if rows >= self.data else 0
+        if short:
+            block = torch.cat([block, block.narrow(axis, 0, short)], axis)
+        found = block.new_empty(self.size, *block.shape)
+        self._timed(found.nbytes - block.nbytes, dist.all_gather, list(found.unbind()), block)
+        found = found.unflatten(0, (self.particle, self.data))  # (P, D, K / P, ...)
+        if rows < self.data:
+            found = found[:, 0].flatten(0, 1)
+        elif rows % self.data:
+            pieces = (found[:, d].flatten(0, 1) for d in range(self.data))
+            sizes = [rows // self.data + (d < rows % self.data) for d in range(self.data)]
+            found = torch.cat([p.narrow(axis, 0, n) for p, n in zip(pieces, sizes, strict=True)], axis)
+        else:
+            found = found.movedim(1, axis + 1).flatten(axis + 1, axis + 2).flatten(0, 1)
+        return found.mT if last else found
+
+    def of_first(self, value: Tensor) -> Tensor:
+        """What the first rank has in the place of this."""
+        if self.size == 1:
+            return value
+        value = value.detach().clone().contiguous()
+        self._timed(value.nbytes, dist.broadcast, value, 0)
+        return value
+
+    def sum_over_data(self, *tensors: Tensor) -> None:
+        """Add up what the ranks with the same particles have, in place."""
+        if self.data == 1:
+            return
+        group, whole = self.data_group, [tensor.contiguous() for tensor in tensors]
+        received = 2 * (self.data - 1) / self.data * sum(tensor.nbytes for tensor in whole)
+
+        def add() -> None:
+            for work in [dist.all_reduce(tensor, group=group, async_op=True) for tensor in whole]:
+                if work is not None:
+                    work.wait()
+
+        self._timed(received, add)
+        for tensor, total in zip(tensors, whole, strict=True):
+            if tensor is not total:
+                tensor.copy_(total)
+
+    def largest(self, *numbers: float) -> list[float]:
+        """The largest of each number over all ranks: how they agree."""
+        if self.size == 1:
+            return list(numbers)
+        values = torch.tensor(numbers, dtype=torch.float64, device=self.device)
+        self._timed(2 * values.nbytes, dist.all_reduce, values, dist.ReduceOp.MAX)
+        return values.tolist()
+
+    def any(self, happened: bool) -> bool:
+        """Whether it happened on any rank."""
+        return self.largest(happened)[0] > 0
+
+    def told(self, value: T) -> T:
+        """What the first rank says, plain numbers and words."""
+        return self.everyone(value if self.main else None)[0] if self.size > 1 else value
+
+    def everyone(self, value: Any) -> list[Any]:
+        """What each rank says, plain numbers and words."""
+        if self.size == 1:
+            return [value]
+        text = msgspec.json.encode(value)
+        size = int(self.largest(len(text) + 8)[0])
+        own = torch.frombuffer(bytearray(len(text).to_bytes(8, "big") + text).ljust(size), dtype=torch.uint8)
+        found = torch.empty(self.size, size, dtype=torch.uint8, device=self.device)
+        self._timed(found.nbytes, dist.all_gather, list(found.unbind()), own.to(self.device))
+        said = (bytes(row.tolist()) for row in found.cpu())
+        return [msgspec.json.decode(row[8 : 8 + int.from_bytes(row[:8], "big")]) for row in said]
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What goes wrong on one rank inside, where ranks do not exchange anything, ends all of them with one error."""
+        if self.size == 1:
+            yield
+            return
+        error: Exception | None = None
+        try:
+            yield
+        except Exception as caught:
+            error = caught
+        kinds = {"ValueError": ValueError, "OSError": OSError}
+        said = next(kind for kind in (*kinds, "") if not kind or isinstance(error, kinds[kind]))
+        found = self.everyone(None if error is None else [said, in_short(error)])
+        first = next((rank for rank, answer in enumerate(found) if answer is not None), None)
+        if error is not None and (first == self.rank or found[first or 0] == found[self.rank]):
+            raise error
+        if first is not None:
+            raise kinds.get(found[first][0], RuntimeError)(f"rank {first}: {found[first][1]}")
+
+    def check_same(self, what: str, value: Any) -> None:
+        """Refuse ranks that do not agree on something."""
+        said = self.everyone(hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest())
+        other = next((rank for rank, answer in enumerate(said) if answer != said[0]), None)
+        if other is not None:
+            raise ValueError(f"rank {other} has {what} other than rank 0: all ranks must train the same run")
+
+    def blocks(self, own: Tensor) -> Iterator[Tensor]:
+        """The whole of a stack of all particles, on the first rank, in order and in blocks of a few megabytes.
+
+        All ranks go through it: those that have a part give it. (K / P, ...) -> flat pieces of (K, ...).
+        """
+        flat = own.detach().reshape(-1)
+        step = max(1, _BLOCK // own.element_size())
+        for place in range(self.particle):
+            source = place * self.data
+            for first in range(0, len(flat), step):
+                piece = flat[first : first + step]
+                if source and self.rank == source:
+                    self._timed(0, dist.send, piece.to(self.device).contiguous(), 0)
+                elif source and self.main:
+                    piece = torch.empty_like(piece, device=self.device)
+                    self._timed(piece.nbytes, dist.recv, piece, source)
+                yield piece
+
+    @contextmanager
+    def own_draws(self) -> Iterator[None]:
+        """What networks draw inside, for dropout, differs between ranks; what is drawn around them is the same."""
+        if self.size == 1:
+            yield
+            return
+        cuda = self.device.type == "cuda"
+        generator = torch.cuda.default_generators[self.device.index] if cuda else torch.default_generator
+        before = generator.get_state()
+        seed = int(torch.randint(1 << 62, (), generator=generator, device=self.device))
+        after = generator.get_state()
+        generator.manual_seed(seed + _APART * self.rank)
+        fresh = generator.get_state()
+        try:
+            yield
+        finally:
+            drew = not generator.get_state().equal(fresh)
+            generator.set_state(after if drew else before)
+
+    @contextmanager
+    def one_voice(self) -> Iterator[None]:
+        """Warnings are those of the first rank."""
+        log = logging.getLogger("refprior")
+        if self.main:
+            yield
+            return
+        log.addFilter(_nothing)
+        try:
+            yield
+        finally:
+            log.removeFilter(_nothing)
+
+    @property
+    def data_group(self) -> dist.ProcessGroup | None:
+        """The ranks with the same particles."""
+        return None if self.axes is None else self.axes.get_group("data")
+
+    def _timed(self, received: float, exchange: Callable[..., object], *arguments: Any) -> None:
+        """Exchange something, note what that took, and say in words if another rank is gone."""
+        started = time.perf_counter()
+        try:
+            exchange(*arguments)
+        except RuntimeError as error:
+            raise LostRankError(
+                f"rank {self.rank} lost another rank, which ended or did not answer in time ({in_short(error)}): the "
+                "same command goes on from the last checkpoint"
+            ) from error
+        self.traffic.calls += 1
+        self.traffic.received += received
+        self.traffic.seconds += time.perf_counter() - started
+
+
+ALONE = Mesh()
+
+
+class _Whole(torch.autograd.Function):
+    """Outputs of all ranks; back comes the gradient of this rank's own, and of nobody else's."""
+
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, mesh: Mesh, rows: int, last: bool) -> Tensor:
+        found = mesh.gather(own, rows, last)
+        ctx.place = mesh.block(len(found)), mesh.rows(rows)
+        ctx.counts = rows >= mesh.data or mesh.rank % mesh.data == 0  # inputs that are not divided count once
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None, None]:
+        own = slopes[0][ctx.place]
+        return own if ctx.counts else torch.zeros_like(own), None, None, None
+
+
+def joined(particles: int, device: torch.device, particle_ranks: int | None = None) -> Mesh:
+    """The mesh of a run, if this process is one of several: those of torchrun, or of a group that is already there."""
+    if not dist.is_available() or not (dist.is_initialized() or _ranks.world() > 1):
+        if particle_ranks not in (None, 1):
+            raise ValueError(f"particle_ranks={particle_ranks}, but this is one process: start it with torchrun")
+        return ALONE
+    if not dist.is_initialized():
+        _start(device)
+    return made(dist.get_world_size(), dist.get_rank(), particles, device.type, particle_ranks)
+
+
+def made(ranks: int, rank: int, particles: int, device: str, particle_ranks: int | None = None) -> Mesh:
+    """P = gcd(ranks, K) unless it is given; the data axis takes the rest."""
+    if ranks == 1:
+        return ALONE
+    wanted = math.gcd(ranks, particles) if particle_ranks is None else particle_ranks
+    whole_number("particle_ranks", wanted, at_least=1)
+    if ranks % wanted or particles % wanted:
+        raise ValueError(
+            f"particle_ranks={wanted} does not divide {ranks} ranks and {particles} particles: take a divisor of both, "
+            f"such as {math.gcd(ranks, particles)}"
+        )
+    shape = (wanted, ranks // wanted)
+    return Mesh(*shape, rank, init_device_mesh(device, shape, mesh_dim_names=("particle", "data")))
+
+
+def timeout() -> float:
+    """Seconds after which a rank that does not answer is given up."""
+    text = os.environ.get(TIMEOUT, "")
+    try:
+        return float(text) if text else _PATIENCE
+    except ValueError:
+        raise ValueError(f"{TIMEOUT} must be a number of seconds, got {text!r}") from None
+
+
+def _start(device: torch.device) -> None:
+    """Meet the other processes of the launcher."""
+    limit = timedelta(seconds=timeout())
+    try:
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+            dist.init_process_group("nccl", timeout=limit, device_id=device)
+        else:
+            dist.init_process_group("gloo", timeout=limit)
+    except RuntimeError as error:
+        raise LostRankError(f"rank {_ranks.rank()} cannot reach the others ({in_short(error)})") from error
+    atexit.register(_leave)
+
+
+def _leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def _nothing(record: logging.LogRecord) -> bool:
+    return False

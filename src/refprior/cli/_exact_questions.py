@@ -1,0 +1,177 @@
+"""`refprior exact scan`, `compare-priors` and `curve`: questions about a model rather than one prior."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from cyclopts import App, Parameter
+
+from refprior._files import write_figure
+from refprior.cli._exact_parts import TABLE, Output, Tosses, print_json, refuse, solving
+from refprior.cli._parameters import whole
+from refprior.cli._paths import check_picture
+
+if TYPE_CHECKING:
+    from refprior.exact import Channel, Solution
+
+scan = App(
+    name="scan",
+    help="Atoms against a setting of the experiment, with the forks at which their number changes.",
+    help_format="plaintext",
+)
+
+
+def _range(type_: Any, tokens: Sequence[Any]) -> tuple[float, float]:
+    """A range such as 0.5:12."""
+    text = tokens[0].value
+    parts = text.split(":")
+    try:
+        low, high = (float(part) for part in parts)
+    except ValueError:
+        raise ValueError(f"a range is written as LOW:HIGH, for example 0.5:12, got {text!r}") from None
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(f"a range needs LOW < HIGH, got {text!r}")
+    return low, high
+
+
+Amplitudes = Annotated[
+    tuple[float, float], Parameter(name="--amplitude", converter=_range, n_tokens=1, help="Range LOW:HIGH.")
+]
+TossRange = Annotated[
+    tuple[float, float],
+    Parameter(name=["-n", "--tosses"], converter=_range, n_tokens=1, help="Range LOW:HIGH of whole numbers."),
+]
+Points = Annotated[int, Parameter(converter=whole, help="Values within the range; forks are located between them.")]
+
+
+@scan.command
+def gaussian(*, amplitude: Amplitudes, points: Points = 80, output: Output = TABLE) -> None:
+    """Atoms of a mean in [-amplitude, amplitude] with unit Gaussian noise: the classic picture."""
+    from refprior.exact import Gaussian
+
+    _scan("Gaussian", Gaussian, _even(amplitude, points), "amplitude", output)
+
+
+@scan.command
+def poisson(
+    *,
+    amplitude: Amplitudes,
+    dark: Annotated[float, Parameter(help="Mean count without signal.")] = 0.0,
+    points: Points = 80,
+    output: Output = TABLE,
+) -> None:
+    """Atoms of a rate in [0, amplitude], seen as a Poisson count."""
+    from refprior.exact import Poisson
+
+    _scan("Poisson", lambda a: Poisson(a, dark), _even(amplitude, points), "amplitude", output)
+
+
+@scan.command
+def coin(*, tosses: TossRange, points: Points = 60, output: Output = TABLE) -> None:
+    """Atoms of a coin's bias against the number of tosses."""
+    from refprior.exact import Coin
+
+    _scan("coin", Coin, _whole_numbers(tosses, points), "tosses n", output)
+
+
+@scan.command
+def two_stage(
+    *,
+    first: Annotated[int, Parameter(name=["-m", "--first"], converter=whole, help="Tosses of the first stage.")],
+    second: Annotated[
+        tuple[float, float],
+        Parameter(name=["-n", "--second"], converter=_range, n_tokens=1, help="Range of the second stage."),
+    ],
+    points: Points = 60,
+    output: Output = TABLE,
+) -> None:
+    """Atoms of a coin in two stages against the tosses of the second."""
+    from refprior.exact import Coin, two_stage_prior
+
+    _scan(
+        "two stages",
+        lambda n: two_stage_prior(Coin, m=first, n=n, tolerance=1e-9),
+        _whole_numbers(second, points),
+        f"tosses n after {first}",
+        output,
+    )
+
+
+def _even(ends: tuple[float, float], points: int) -> list[float]:
+    if points < 2:
+        raise ValueError(f"points must be at least 2, got {points}")
+    return [float(value) for value in np.linspace(*ends, points)]
+
+
+def _whole_numbers(ends: tuple[float, float], points: int) -> list[float]:
+    """Whole numbers of a range: all of them if they are at most `points`, else even ones."""
+    if any(end != round(end) for end in ends):
+        raise ValueError(f"a number of tosses must be whole, got {ends[0]:g}:{ends[1]:g}")
+    low, high = (round(end) for end in ends)
+    return list(range(low, high + 1)) if high - low < points else sorted({round(x) for x in _even(ends, points)})
+
+
+def _scan(
+    what: str, model: Callable[[Any], Channel | Solution], values: list[float], setting: str, output: Output
+) -> None:
+    """Scan, draw and print: the body of every command here."""
+    from refprior.exact import scan as run
+
+    check_picture(output.plot)
+    with solving(f"scan of {what}"):
+        found = run(model, values, setting=setting)
+    _draw(output.plot, lambda: found.plot().figure)
+    if output.json:
+        print_json(found.to_dict())
+    else:
+        print(found)
+    worst = next((prior.shortfall for prior in found.priors if prior.shortfall is not None), None)
+    refuse(worst, output.json)
+
+
+def compare_priors(*, tosses: Tosses, output: Output = TABLE) -> None:
+    """Information, worst regret and coverage of the coin's reference, Jeffreys and uniform priors."""
+    from refprior.exact import Coin
+    from refprior.exact import compare_priors as run
+
+    check_picture(output.plot)
+    with solving(f"priors of {tosses} tosses"):
+        found = run(Coin(tosses))
+    _draw(output.plot, found.plot)
+    if output.json:
+        names = ("name", "information", "worst_regret", "mean_coverage", "least_coverage")
+        priors = [{name: getattr(prior, name) for name in names} for prior in found]
+        print_json({"evidence": found.evidence, "gap": found.gap, "capacity": found.capacity, "priors": priors})
+    else:
+        print(found)
+    refuse("the reference prior misses its tolerance" if found.evidence == "unfinished" else None, output.json)
+
+
+def curve(*, tosses: TossRange, points: Points = 10, output: Output = TABLE) -> None:
+    """What n tosses can tell, against n, next to the law 1/2 log n that it approaches."""
+    from refprior.exact import Coin, capacity_curve
+
+    check_picture(output.plot)
+    low, high = tosses
+    if low < 1 or low != round(low) or high != round(high):
+        raise ValueError(f"numbers of tosses must be whole and at least 1, got {low:g}:{high:g}")
+    numbers = sorted({round(x) for x in np.geomspace(low, high, points)})
+    with solving("curve"):
+        found = capacity_curve(Coin, numbers)
+    _draw(output.plot, lambda: found.plot().figure)
+    if output.json:
+        rows = zip(found.samples, found.information, found.law, strict=True)
+        shown = [{"n": n, "information": a, "law": b} for n, a, b in rows]
+        print_json({"evidence": found.evidence, "gap": found.gap, "curve": shown})
+    else:
+        print(found)
+    refuse("a prior misses its tolerance" if found.evidence == "unfinished" else None, output.json)
+
+
+def _draw(path: Path | None, figure: Callable[[], Any]) -> None:
+    if path is not None:
+        write_figure(path, figure(), dpi=110)

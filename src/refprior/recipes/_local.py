@@ -1,0 +1,151 @@
+"""Cells in processes of this machine: one that dies takes nothing with it, and its cell is sent again."""
+
+import logging
+import os
+import re
+import signal
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from refprior._checks import whole_number
+from refprior._words import in_short
+from refprior.recipes._cell import Cell, Outcome, Plan, train_cell
+
+log = logging.getLogger("refprior")
+_TO_SAVE = 10.0  # seconds that a process has for its last checkpoint when it has to end
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Local:
+    """`jobs` processes of this machine, which share its cores. A cell whose process died is sent again, from its last
+    checkpoint, up to `retries` times.
+
+    >>> import refprior as rp
+    >>> rp.recipes.Local(jobs=4).retries
+    2
+    """
+
+    jobs: int = 1
+    retries: int = 2
+
+    def __post_init__(self) -> None:
+        whole_number("jobs", self.jobs, at_least=1)
+        whole_number("retries", self.retries, at_least=0)
+
+    def __call__(self, cells: Sequence[Cell], plan: Plan) -> Iterator[Outcome]:
+        """Train the cells; outcomes as they come."""
+        import torch
+
+        threads = max(1, torch.get_num_threads() // self.jobs)
+        waiting, deaths = deque(cells), Counter[str]()
+        free: list[Any] = []  # pools of one process each, so that one that dies breaks no other
+        busy: dict[Future[Outcome], tuple[Any, Cell]] = {}
+        try:
+            while waiting or busy:
+                while waiting and len(busy) < self.jobs:
+                    cell = waiting.popleft()
+                    future, pool = _send(free, threads, cell, plan)
+                    busy[future] = pool, cell
+                for future in wait(busy, return_when=FIRST_COMPLETED).done:
+                    pool, cell = busy.pop(future)
+                    outcome = _outcome(future, cell)
+                    if outcome is not None:
+                        free.append(pool)
+                        yield outcome
+                        continue
+                    pool.shutdown(kill_workers=True)
+                    deaths[cell.name] += 1
+                    if deaths[cell.name] > self.retries:
+                        yield Outcome(cell, _died(deaths[cell.name], future))
+                    else:
+                        log.warning("%s: %s; it goes on in another", cell.name, _died(1, future))
+                        waiting.append(cell)
+        finally:
+            _end([*free, *(pool for pool, _ in busy.values())], busy)
+
+
+def _pool(threads: int) -> Any:
+    """A pool of one process. Ctrl-C in a terminal is heard by all: it leaves that to the process that it works for."""
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    limits = dict.fromkeys(_THREADS, str(threads))
+    return ProcessPoolExecutor(1, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN), env=limits)
+
+
+def _send(free: list[Any], threads: int, *work: Any) -> tuple[Future[Outcome], Any]:
+    """Give a cell to a process that is free, or to a new one; a free one may have died meanwhile."""
+    while free:
+        pool = free.pop()
+        try:
+            return pool.submit(_work, *work, threads, os.getpid()), pool
+        except RuntimeError:  # the pool is broken
+            pool.shutdown(kill_workers=True)
+    pool = _pool(threads)
+    return pool.submit(_work, *work, threads, os.getpid()), pool
+
+
+def _outcome(future: Future[Outcome], cell: Cell) -> Outcome | None:
+    """What came of a cell; None if its process died."""
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    try:
+        return future.result()
+    except TerminatedWorkerError:
+        return None
+    except Exception as error:  # it could not be sent, or not be read
+        return Outcome(cell, in_short(error))
+
+
+def _died(times: int, future: Future[Outcome]) -> str:
+    """That a process died, and of what as far as the system says it."""
+    signals = re.search(r"exit codes of the workers are \{(SIG[A-Z]+)", str(future.exception()))
+    often = "" if times == 1 else f" {times} times"
+    said = f"its process died{f' of {signals[1]}' if signals else ''}{often}"
+    return f"{said}: if memory ran out, lower --jobs, particles or the sizes of batches"
+
+
+def _end(pools: Sequence[Any], busy: Collection[Future[Outcome]]) -> None:
+    """End all processes; those at work save their cells first."""
+    for pool in pools if busy else ():
+        for process in list(pool._processes or ()):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGTERM)
+    wait(busy, timeout=_TO_SAVE)
+    for pool in pools:
+        pool.shutdown(kill_workers=True)
+
+
+def _work(cell: Cell, plan: Plan, threads: int, parent: int) -> Outcome:
+    """Train a cell in a process of its own, as long as the parent lives."""
+    import torch
+
+    _end_with(parent)
+    if os.getppid() != parent:
+        os._exit(128 + signal.SIGTERM)
+    torch.set_num_threads(threads)
+    try:
+        return train_cell(cell, plan)
+    except KeyboardInterrupt:  # it was told to end, and has saved
+        os._exit(128 + signal.SIGTERM)
+
+
+@cache  # once in each process
+def _end_with(parent: int) -> None:
+    """Have this process end when its parent is gone: its cell is saved, and it takes no further one."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_TO_SAVE)
+        os._exit(128 + signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
