@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # With more threads than free cores, spinning OpenMP threads slow some operations down many times.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test check dist smoke bench-particles bench-saving bench-step bench-views bench-exact clean
+.PHONY: demo test check dist smoke docs docs-serve docs-check bench-particles bench-saving bench-step bench-views bench-exact clean
 
 demo: .venv/.installed
 	$(BIN)/refprior demo
@@ -33,6 +33,19 @@ smoke: dist
 	dist/.venv/bin/pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[all]"
 	dist/.venv/bin/python -I tests/release/smoke.py
 
+# Strict: a broken link, a missing page or a script of the gallery that fails ends the build.
+docs: .venv/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m website.notebooks
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+docs-serve: .venv/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m website.notebooks
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
+
+# Every page in a real browser, wide and narrow, light and dark; needs chromium and chromedriver.
+docs-check: docs
+	$(BIN)/python -m website.browse build/site
+
 bench-particles: .venv/.installed-dev
 	$(BIN)/python benchmarks/particles.py
 
@@ -55,7 +68,7 @@ bench-exact: .venv/.installed-bench
 	touch $@
 
 .venv/.installed-dev: .venv/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,all]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,docs,all]'
 	touch $@
 
 .venv/.installed-bench: .venv/.installed-dev
@@ -63,4 +76,4 @@ bench-exact: .venv/.installed-bench
 	touch $@
 
 clean:
-	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from refprior._html import shortened, table
 from refprior._kinds import Kind
 from refprior._limits import check_memory
 from refprior._words import in_short
@@ -110,6 +111,13 @@ class Task:
     def training_images(self) -> list[Tensor]:
         """All inputs that training may look at: labelled, unlabelled, source."""
         return [self.labelled.images, self.unlabelled, *([self.source.images] if self.source is not None else [])]
+
+    def _repr_html_(self) -> str:
+        parts = {name: getattr(self, name) for name in PARTS}
+        counts = {name: f"{len(part):,}" for name, part in parts.items() if part is not None}
+        shape = " × ".join(map(str, self.shape))
+        kind = str(self.labelled.images.dtype).removeprefix("torch.")
+        return table(f"Task {self.name}", {"classes": shortened(self.classes), "inputs": f"{shape}, {kind}", **counts})
 
     @property
     def held_out(self) -> Examples:

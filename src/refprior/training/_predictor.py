@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from refprior._checks import number
 from refprior._files import check_ordinary, read_record, write_folder_atomically, write_record
+from refprior._html import shortened, table
 from refprior._limits import check_memory
 from refprior._words import in_short
 from refprior.data import Examples, Normaliser
@@ -86,6 +87,16 @@ class Predictor:
                 raise ValueError(f"{name} must be {count} numbers, got {tuple(values.shape)} {values.dtype}")
         if self.features and self.shape != (len(self.features),):
             raise ValueError(f"{len(self.features)} names of features do not fit inputs of {self.shape}")
+
+    def _repr_html_(self) -> str:
+        calibrated = "calibration" in self.provenance
+        rows = {
+            "classes": shortened(self.classes),
+            "inputs": f"{' × '.join(map(str, self.shape))}, {str(self.dtype).removeprefix('torch.')}",
+            "particles": self.particles.count,
+            "temperature": f"{self.temperature:.3g}{'' if calibrated else ' (not calibrated)'}",
+        }
+        return table("Predictor", rows)
 
     @property
     def device(self) -> torch.device:

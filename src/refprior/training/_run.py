@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from refprior._checks import one_of
-from refprior._words import in_short
+from refprior._html import table
+from refprior._words import duration, in_short
 from refprior.data import Examples, Normaliser, Task, TaskRecord
 from refprior.data._fingerprint import DTYPES, check_same_data
 from refprior.methods import Loss, Needs, Step
@@ -97,6 +98,24 @@ class Run:
         if not self.history:
             raise ValueError("the run has no record yet: it was stopped before its first")
         return self.history[-1]
+
+    def _repr_html_(self) -> str:
+        recipe = self.recipe
+        rows: dict[str, object] = {
+            "method": type(recipe.method).__name__,
+            "particles": self.particles.count,
+            "step": f"{self.step:,} of {recipe.steps:,}",
+        }
+        return table(f"Run on {self.data.name}", rows | self._scores_in_words() | {"folder": self.path or "none"})
+
+    def _scores_in_words(self) -> dict[str, object]:
+        """What the last record says, for a reader: the accuracy, and of what."""
+        if not self.history:
+            return {}
+        evaluation = self.result.evaluation
+        accuracy = None if evaluation is None else evaluation.accuracy
+        found = {} if accuracy is None else {"test accuracy": f"{100 * accuracy:.1f} %"}
+        return {**found, "training took": duration(self.result.seconds)}
 
     def predictor(self, *, weights: Weights = "ema", weighting: Weighting = "prior") -> Predictor:
         """What one deploys: these particles and the fitted inputs, without the data."""

@@ -1,0 +1,70 @@
+# %% [markdown]
+# # Uncertainty and abstention
+#
+# A model that may say "I do not know" is right more often when it answers. How much more?
+#
+# The uncertainty of an ensemble has two parts. *Within*: every particle finds the row ambiguous. *Between*: the
+# particles disagree, which more labels could settle. Their sum orders the rows.
+
+# %%
+import numpy as np
+from sklearn.datasets import load_digits
+
+import refprior as rp
+
+X, truth = load_digits(return_X_y=True)
+y = np.full(len(X), -1)
+known = np.random.default_rng(0).permutation(len(X))[:60]
+y[known] = truth[known]
+clf = rp.ReferencePriorClassifier(random_state=0).fit(X, y)
+
+unsure = clf.uncertainty(X)
+order = unsure.total.numpy().argsort()  # surest first
+right = (clf.predict(X) == truth)[order]
+for share in (0.5, 0.7, 0.9, 1.0):
+    print(
+        f"answers the surest {share:4.0%}: {100 * right[: int(share * len(X))].mean():5.1f} % right"
+    )
+
+# %% figure: Accuracy among the answered rows over the share that is answered, and the six least sure images
+import matplotlib.pyplot as plt
+
+figure = plt.figure(figsize=(8, 3), layout="constrained")
+curve, sheet = figure.subfigures(1, 2, width_ratios=(1.2, 1))
+ax = curve.subplots()
+answered = np.arange(50, len(X) + 1)
+ax.plot(
+    100 * answered / len(X), 100 * right.cumsum()[49:] / answered, color="#0072B2", lw=2
+)
+ax.set(xlabel="answered, %", ylabel="right among them, %")
+ax.grid(alpha=0.3)
+predicted = clf.predict(X)
+for ax, i in zip(sheet.subplots(2, 3).flat, order[::-1][:6], strict=True):
+    ax.imshow(X[i].reshape(8, 8), cmap="gray_r")
+    ax.set(xticks=[], yticks=[])
+    ax.set_title(f"{truth[i]}, taken for {predicted[i]}", fontsize=9)
+sheet.suptitle("least sure", fontsize=10)
+plt.show()
+
+# %% [markdown]
+# Are the probabilities right as well? Not before they are calibrated, on labels that did not train the particles:
+
+# %%
+free = np.flatnonzero(y == -1)
+held_out, rest = free[:200], free[200:]
+predictor = clf.predictor_
+calibrated = predictor.calibrated(
+    rp.data.task_from_arrays((X[held_out], truth[held_out]), X).labelled
+)
+for name, model in {"before": predictor, "after": calibrated}.items():
+    p = model.predict_proba(X[rest])
+    print(
+        f"{name}: negative log-likelihood {-np.log(p[np.arange(len(rest)), truth[rest]]).mean():.3f} nats"
+    )
+
+# %%
+calibrated
+
+# %% [markdown]
+# The largest probability orders rows about as well as the total uncertainty; disagreement alone is worse
+# ([measured](../embeddings.md#what-the-particles-are-for)).

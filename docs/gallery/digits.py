@@ -1,0 +1,67 @@
+# %% [markdown]
+# # Few labels on digits
+#
+# Five labels per class and many images without. Four small networks fit the labels, agree with themselves under
+# distortions, and otherwise differ.
+#
+# A recipe holds everything about a run, and `override` changes what you like. The recipe has 600 steps; a fifth of
+# them is enough to see it.
+
+# %%
+import refprior as rp
+
+recipe = rp.recipes.override(
+    rp.recipes.digits_ssl(labels=50), {"steps": 150, "ema": 0.95, "evaluate_every": 25}
+)
+run = rp.train(recipe)
+supervised = rp.train(rp.recipes.override(recipe, {"method": "Supervised"}))
+for name, trained in {"supervised": supervised, "reference prior": run}.items():
+    print(f"{name}: {100 * trained.evaluate().accuracy:.1f} % of 600 test images")
+
+# %% figure: Test accuracy of four particles and of their ensemble over training, supervised and with the reference prior
+import matplotlib.pyplot as plt
+
+figure, axes = plt.subplots(1, 2, figsize=(8, 3), sharey=True, layout="constrained")
+for ax, (name, trained) in zip(
+    axes, {"supervised": supervised, "reference prior": run}.items(), strict=True
+):
+    records = [record for record in trained.history if record.evaluation]
+    steps = [record.step for record in records]
+    scores = [record.evaluation.test.ema for record in records]
+    for k in range(4):
+        label = "particles" if k == 0 else None
+        ax.plot(
+            steps,
+            [100 * s.particles[k] for s in scores],
+            color="#56B4E9",
+            lw=1,
+            label=label,
+        )
+    ax.plot(
+        steps,
+        [100 * s.accuracy for s in scores],
+        color="#D55E00",
+        lw=2.5,
+        label="ensemble",
+    )
+    ax.set(title=name, xlabel="step", ylim=(40, 100))
+    ax.grid(alpha=0.3)
+axes[0].set_ylabel("test accuracy, %")
+axes[0].legend(frameon=False, loc="lower right")
+plt.show()
+
+# %% [markdown]
+# What is in the run, and what it learnt from:
+
+# %%
+run
+
+# %%
+run.task
+
+# %% [markdown]
+# The supervised networks see 50 images, again and again. The others also see the pool, and learn from it that a
+# distorted digit is the same digit. The full recipe gives 96.4 ± 0.5 % over three seeds: [Results](../results.md).
+#
+# To keep the run, name a folder: `rp.train(recipe, "runs/mine")`. On the command line it is `refprior train
+# digits_ssl --out runs/mine`.

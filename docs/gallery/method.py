@@ -1,0 +1,75 @@
+# %% [markdown]
+# # Your own method
+#
+# An idea for a loss is a frozen dataclass of a few lines. Nothing to inherit from, nothing to register.
+#
+# The idea here: a weak and a strong view of an image should get the same prediction (close to the Π-model of Laine
+# and Aila, 2017). The
+# fields are its hyper-parameters, `needs` says what it wants to be given, and the call is the loss.
+
+# %%
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import refprior as rp
+
+
+@dataclass(frozen=True)
+class TwoViews:
+    weight: float = 3.0
+    needs: ClassVar[rp.Needs] = rp.Needs(views=("weak", "strong"))
+
+    def __call__(self, step: rp.Step) -> rp.Loss:
+        views = step.batch.views
+        labelled, one, two = step.predict(
+            step.batch.labelled, views["weak"], views["strong"]
+        )  # (K, images, C) each
+        fit = rp.losses.supervised(labelled, step.batch.labels).total
+        differ = (one.exp().detach() - two.exp()).square().sum(-1).mean()
+        return rp.Loss.of(
+            fit + step.progress * self.weight * differ, cross_entropy=fit, differ=differ
+        )
+
+
+# %% [markdown]
+# It trains like every other method, with any number of particles, checkpoints and reports:
+
+# %%
+recipe = rp.recipes.override(
+    rp.recipes.digits_ssl(labels=50), {"steps": 100, "ema": 0.95, "evaluate_every": 20}
+)
+methods = {
+    "supervised": rp.Supervised(),
+    "two views": TwoViews(),
+    "reference prior": rp.ReferencePrior(),
+}
+runs = {
+    name: rp.train(replace(recipe, method=method)) for name, method in methods.items()
+}
+for name, run in runs.items():
+    print(f"{name}: {100 * run.evaluate().accuracy:.1f} % of 600 test images")
+
+# %% figure: Test accuracy over training of supervised learning, the method of this page, and the reference prior
+import matplotlib.pyplot as plt
+
+figure, ax = plt.subplots(figsize=(6.5, 3), layout="constrained")
+for (name, run), colour, style in zip(
+    runs.items(), ("#0072B2", "#D55E00", "#009E73"), ("--", "-", "-."), strict=True
+):
+    records = [record for record in run.history if record.evaluation]
+    ax.plot(
+        [r.step for r in records],
+        [100 * r.evaluation.accuracy for r in records],
+        style,
+        color=colour,
+        label=name,
+    )
+ax.set(xlabel="step", ylabel="test accuracy, %")
+ax.grid(alpha=0.3)
+ax.legend(frameon=False)
+plt.show()
+
+# %% [markdown]
+# In a file `mine.py` with a function `recipe`, it has a command line too: `refprior sweep mine.py:recipe --set
+# method.weight=1,3,10 --out runs/weight`. What a method can ask for, and what a step holds: [Your own
+# method](../own.md#a-method).

@@ -1,0 +1,64 @@
+# %% [markdown]
+# # Few labels on a table
+#
+# 13 chemical measurements of 178 wines, two labels of each of three vineyards. The rows without labels do the rest.
+#
+# Columns have different units, so a `StandardScaler` comes first; a `Pipeline` does it too.
+
+# %%
+import numpy as np
+from sklearn.datasets import load_wine
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+import refprior as rp
+
+X, truth = load_wine(return_X_y=True)
+X = StandardScaler().fit_transform(X)
+
+
+def accuracies(draw: int) -> list[float]:
+    random = np.random.default_rng(draw)
+    known = np.concatenate(
+        [random.permutation(np.flatnonzero(truth == c))[:2] for c in (0, 1, 2)]
+    )
+    y = np.full(len(truth), -1)
+    y[known] = truth[known]
+    few = LogisticRegression().fit(X[known], truth[known])
+    all_rows = rp.ReferencePriorClassifier(random_state=0).fit(X, y)
+    return [
+        100 * (model.predict(X[y == -1]) == truth[y == -1]).mean()
+        for model in (few, all_rows)
+    ]
+
+
+found = np.array([accuracies(draw) for draw in range(4)])
+for name, column in zip(
+    ("logistic regression", "reference prior"), found.T, strict=True
+):
+    print(
+        f"{name}: {column.mean():.1f} ± {column.std(ddof=1):.1f} %, each draw {column.round(1).tolist()}"
+    )
+
+# %% figure: Accuracy of four draws of six labels, a line from logistic regression to the reference prior each
+import matplotlib.pyplot as plt
+
+figure, ax = plt.subplots(figsize=(5, 3.2), layout="constrained")
+for row in found:
+    ax.plot([0, 1], row, color="#0072B2", marker="o", alpha=0.8)
+ax.set(
+    xticks=[0, 1],
+    xticklabels=["logistic regression\n(6 rows)", "reference prior\n(178 rows)"],
+    xlim=(-0.3, 1.3),
+)
+ax.set_ylabel("accuracy, %")
+ax.grid(axis="y", alpha=0.3)
+plt.show()
+
+# %% [markdown]
+# Four draws of the labels, because six labels are a matter of luck. Where the classes are groups in the data, as here,
+# the pool takes the luck out of it. With more labels the two come closer: on a table of satellite measurements,
+# 77.9 ± 2.1 % against 74.6 ± 3.0 % with 4 labels per class, and 82.4 ± 0.4 % against 81.6 ± 1.6 % with 25
+# ([measured](../embeddings.md#measured)).
+#
+# On the command line, with empty cells where there is no label: `refprior fit table.csv --target kind --out runs/table`.

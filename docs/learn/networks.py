@@ -1,0 +1,152 @@
+# %% [markdown]
+# # 5. Networks as atoms
+#
+# A network has millions of weights, and no grid covers them. But the best prior consists of atoms. So let each atom
+# be a network, and move them by gradient descent.
+#
+# ## Particles
+#
+# Fix a number $K$ and look for the best prior of the form (rem:ba_particles)
+#
+# $$\pi(w) = \frac{1}{K} \sum_{k=1}^{K} \delta(w - w_k).$$
+#
+# Each $w_k$ is a *particle*. The information is a smooth function of all of them, and back-propagation gives its
+# gradient. First, the coin: with a sigmoid for its bias, a particle is one number.
+
+# %%
+import torch
+
+import refprior as rp
+
+K, n = 20, 10
+logits = torch.randn(K, generator=torch.Generator().manual_seed(0)).requires_grad_()
+heads = torch.arange(n + 1.0)
+ways = (
+    torch.lgamma(torch.tensor(n + 1.0))
+    - torch.lgamma(heads + 1)
+    - torch.lgamma(n - heads + 1)
+)
+optimiser = torch.optim.Adam([logits], lr=0.05)
+for _ in range(1500):
+    log_w, log_not = (
+        torch.nn.functional.logsigmoid(logits),
+        torch.nn.functional.logsigmoid(-logits),
+    )
+    log_p = (
+        ways + heads * log_w[:, None] + (n - heads) * log_not[:, None]
+    )  # (K, outcomes)
+    information = rp.information.mutual_information(
+        log_p[:, None, None], rp.information.uniform(len(log_p), log_p)
+    ).mean()
+    optimiser.zero_grad()
+    (-information).backward()
+    optimiser.step()
+
+exact = rp.exact.reference_prior(rp.exact.Coin(n))
+print(
+    f"particles: {information.item():.4f} nats; no prior has more than {exact.information:.4f}"
+)
+
+# %% figure: Twenty particles of the coin as ticks, gathered at the five exact atoms, whose weights are bars
+import matplotlib.pyplot as plt
+
+figure, ax = plt.subplots(figsize=(6.5, 2.4), layout="constrained")
+ax.vlines(exact.atoms, 0, exact.weights, color="#0072B2", lw=4, label="exact atoms")
+ax.plot(
+    torch.sigmoid(logits).detach(),
+    torch.full((K,), -0.03),
+    "|",
+    color="#D55E00",
+    ms=14,
+    mew=2,
+    label="particles",
+)
+ax.set(xlabel="bias w", ylabel="weight")
+ax.legend(frameon=False)
+plt.show()
+
+# %% [markdown]
+# Particles find the atoms, from below: equal weights of 1/20 cannot match the exact ones, and no more.
+#
+# ## What a network says about images
+#
+# For networks, $z$ are the labels $y^n$ of $n$ images $x^n$. The information between weights and labels has two terms
+# (eq:ref_ssl):
+#
+# $$I_\pi(w; y^n) = \underbrace{H\big(p_\pi(y^n \mid x^n)\big)}_{\text{together: undecided}}
+# \;-\; \underbrace{\mathbb{E}_{w \sim \pi}\, H\big(p(y^n \mid x^n, w)\big)}_{\text{each: sure}},$$
+#
+# where $p_\pi = \frac{1}{K} \sum_k p(y^n \mid x^n, w_k)$ is what the particles predict together.
+#
+# It needs no labels, only images. Each particle is to be sure of its labels, and all together are to disagree. How
+# many images form a tuple is the *order* $n$. Small orders, two or three, are enough: they keep the number of
+# different explanations small.
+
+# %%
+sure_and_alike = torch.tensor([[0.99, 0.01], [0.99, 0.01]]).log()[
+    :, None, None
+]  # (K, tuples, order, classes)
+unsure = torch.tensor([[0.5, 0.5], [0.5, 0.5]]).log()[:, None, None]
+sure_and_different = torch.tensor([[0.99, 0.01], [0.01, 0.99]]).log()[:, None, None]
+for name, log_p in {
+    "alike": sure_and_alike,
+    "unsure": unsure,
+    "sure and different": sure_and_different,
+}.items():
+    found = rp.information.mutual_information(
+        log_p, rp.information.uniform(len(log_p), log_p)
+    ).item()
+    print(f"{name}: {abs(found):.3f} nats")
+
+# %% [markdown]
+# ## Watch them spread
+#
+# 200 small networks, the digits 3 and 5, no labels. A network is drawn as a point by its predictions, $f(w) =
+# \sqrt{p} / \sqrt{2n}$, in which distances are those of Hellinger (rem:visua_prior), and projected by principal
+# components.
+
+# %%
+digits = rp.data.FewLabels("digits", labels=2, classes=(3, 5))()
+pool = digits.unlabelled.float().flatten(1)
+x = (pool - pool.mean(0)) / pool.std()
+particles = rp.Particles(
+    lambda: rp.networks.MLP((64,), classes=2, hidden=16), count=200
+)
+optimiser = torch.optim.Adam(particles.parameters(), lr=0.01)
+generator = torch.Generator().manual_seed(0)
+moments = {}
+for step in range(151):
+    batch = x[torch.randperm(len(x), generator=generator)[:64]]
+    loss = rp.losses.information(particles(batch), particles.log_prior)
+    if step in (0, 15, 150):
+        moments[step] = (
+            rp.geometry.embedding(particles(x[:100]).detach()),
+            -loss.total.item(),
+        )
+    optimiser.zero_grad()
+    loss.total.backward()
+    optimiser.step()
+print(
+    {step: round(value, 3) for step, (_, value) in moments.items()},
+    "nats of at most 2 log 2 = 1.386",
+)
+
+# %% figure: Two hundred networks as points of the space of predictions at steps 0, 15 and 150: one dot, then a spreading cloud, then a shell
+components = rp.geometry.principal_components(moments[150][0])
+figure, axes = plt.subplots(
+    1, 3, figsize=(9, 3), sharex=True, sharey=True, layout="constrained"
+)
+for ax, (step, (points, value)), colour in zip(
+    axes, moments.items(), ("#0072B2", "#E69F00", "#009E73"), strict=True
+):
+    ax.scatter(*components.project(points)[:, :2].T, s=10, color=colour, alpha=0.7)
+    ax.set(title=f"step {step}: {value:.2f} nats", xlabel="first component")
+axes[0].set_ylabel("second component")
+plt.show()
+
+# %% [markdown]
+# They begin as one dot, all networks unsure in the same way, and end far apart, each sure of its own labelling. The
+# paper shows this for 3000 networks on MNIST; [Seeing a prior](../geometry.md) repeats it in that size.
+#
+# None of these networks is right, and that is as it should be: no label was seen. They are the hypotheses that the
+# images leave open. [The next lesson](labels.md) brings labels.

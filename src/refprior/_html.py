@@ -1,0 +1,20 @@
+"""What a notebook shows of an object: a small table, in the notebook's own fonts and colours."""
+
+from collections.abc import Mapping
+from html import escape
+
+
+def table(title: str, rows: Mapping[str, object]) -> str:
+    """Names and values as HTML; whatever they say stays text."""
+    cells = "".join(
+        f'<tr><th style="text-align:left;font-weight:normal">{escape(name)}</th>'
+        f'<td style="text-align:left">{escape(str(value))}</td></tr>'
+        for name, value in rows.items()
+    )
+    return f"<table><thead><tr><th colspan='2' style='text-align:left'>{escape(title)}</th></tr></thead>{cells}</table>"
+
+
+def shortened(names: tuple[str, ...], most: int = 6) -> str:
+    """The first of many names, and how many there are."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown}, … ({len(names)})"
