@@ -6,6 +6,9 @@ Whatever is wrong is a warning, and the build is strict: it fails.
 import html
 import logging
 import re
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from latex2mathml.converter import convert
@@ -14,6 +17,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from nbformat import NotebookNode
 
+from refprior.explore import write_static
 from website import beside, commands, notebooks, reference, showing
 
 log = logging.getLogger("mkdocs.plugins.refprior")
@@ -31,9 +35,18 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     EXECUTED.clear()
     EXECUTED.update(_executed())
     made: dict[str, str | bytes] = {**reference.pages(), **commands.pages(), **beside.pages()}
-    for name, content in (made | showing.files(EXECUTED)).items():
+    for name, content in (made | showing.files(EXECUTED) | _explorer()).items():
         files.append(File.generated(config, name, content=content))
     return files
+
+
+@cache  # its priors take a while, and it does not change while one writes
+def _explorer() -> dict[str, str | bytes]:
+    """The explorer with answers that are computed beforehand, in explorer/."""
+    with TemporaryDirectory() as folder:
+        out = Path(folder) / "explorer"
+        write_static(out)
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in out.rglob("*") if path.is_file()}
 
 
 def _executed() -> dict[str, NotebookNode]:

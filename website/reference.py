@@ -13,6 +13,7 @@ from refprior import estimators, particles
 
 DOORS: tuple[types.ModuleType, ...] = (
     rp.exact,
+    rp.exact.models,
     estimators,
     rp.data,
     rp.views,
