@@ -180,9 +180,7 @@ def test_the_first_error_of_a_function_is_the_one_shown() -> None:
     def broken(w: object) -> np.ndarray:
         raise TypeError(f"no {type(w).__module__} today")
 
-    with pytest.raises(
-        ValueError, match=r"shape \(1,\) \(TypeError: no numpy today\)"
-    ):
+    with pytest.raises(ValueError, match=r"shape \(1,\) \(TypeError: no numpy today\)"):
         Channel.from_function(broken, bounds=(0.0, 1.0), outcomes=HEADS)
 
 
