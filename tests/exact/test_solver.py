@@ -178,3 +178,10 @@ def test_tolerance_must_be_a_positive_number() -> None:
 
 def test_a_loose_tolerance_is_kept() -> None:
     assert reference_prior(Coin(30), tolerance=1e-3).gap <= 1e-3
+
+
+def test_weights_are_found_anew_where_the_ascent_is_stuck() -> None:
+    """The coin of 175 tosses stopped at 6e-11, with the right number of atoms and weights that no step could mend."""
+    prior = reference_prior(Coin(175))
+    assert prior.evidence == "certified"
+    assert prior.atoms == pytest.approx(1 - prior.atoms[::-1], abs=1e-9)

@@ -49,7 +49,7 @@ class Problem(NamedTuple):
             p = point.table.p[0]
             squares = np.divide(first * first, p, out=np.zeros_like(p), where=p > 0).sum(axis=1)
             lengths.append(0.5 / np.sqrt(np.maximum(squares, 1e-300)))
-        return np.clip(np.stack(lengths, axis=1), self.trust, np.ptp(self.bounds, axis=1))
+        return np.asarray(np.clip(np.stack(lengths, axis=1), self.trust, np.ptp(self.bounds, axis=1)))
 
     def evaluate(self, u: Array, weights: Array) -> Point:
         """The point at these atoms, clipped to the bounds, and weights, normalised."""

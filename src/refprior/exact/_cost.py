@@ -19,6 +19,7 @@ PRODUCTS = 20  # as many products take the time of one probability
 WEIGHT_STEPS = 30  # of the interior-point method
 ASCENT_STEPS = {1: 600, 2: 100, 3: 100}  # in one, two and three dimensions
 ATOM_SPACING = 1.5  # standard deviations between atoms, about
+MOST_ATOMS = 200  # of three parameters and more, about: most models of many parameters reach far in few directions
 
 
 def check_search(candidates: int, lengths: list[float], outcomes: int, spacing: float, *, factors: int = 1) -> None:
@@ -30,6 +31,7 @@ def check_search(candidates: int, lengths: list[float], outcomes: int, spacing: 
     """
     dimension = len(lengths)
     atoms = math.prod(length / ATOM_SPACING + 2 for length in lengths)
+    atoms = atoms if dimension <= 2 else min(atoms, MOST_ATOMS)
     variables = atoms * (1 + dimension)
     tables = 8.0 * outcomes * max(4 * candidates, 5 * variables, 320)
     check_memory(

@@ -168,7 +168,23 @@ def _add_missing_atoms(objective: Objective, point: Point, unit: Array, toleranc
         stale = 0 if found.excess < 0.5 * missing.excess else stale + 1
         if found.excess < missing.excess:
             best, missing = point, found
+    if len(missing.places) and objective.channel.dimension == 1:
+        return _respaced(objective, best, missing, grid, unit, tolerance)
     return best
+
+
+def _respaced(objective: Objective, point: Point, missing: Missing, grid: Grid, unit: Array, tolerance: float) -> Point:
+    """Where the ascent is stuck: the same atoms, or one or two more or fewer spread like them, with weights anew."""
+    places, numbers = np.sort(point.u[:, 0]), np.arange(len(point.u))
+    for more in (0, 1, -1, 2, -2):
+        if not len(missing.places) or len(numbers) + more < 2:
+            break
+        u = np.interp(np.linspace(0, numbers[-1], len(numbers) + more), numbers, places)[:, None]
+        trial = _ascend(objective, u, optimal_weights(Table.of_values(objective, u), 1e-12), unit, tolerance)
+        found = _missing(objective, trial, grid, unit, tolerance)
+        if found.excess < missing.excess:
+            point, missing = trial, found
+    return point
 
 
 def _with_missing(

@@ -120,7 +120,7 @@ class Multinomial(Channel):
         return np.where(outside, np.nan, 2 * np.arccos(np.sqrt(np.clip(share, 0, 1))))
 
     def jacobian(self, u: Array) -> Array:
-        raise ValueError("a multinomial's parameters are not functions of one coordinate each: ask in probabilities")
+        raise ValueError("Fisher information of a multinomial is not supported: each probability has several angles")
 
     def canonical(self, u: Array) -> Array:
         """After a category that takes all that is left, further angles do nothing: π for each."""
