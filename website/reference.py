@@ -51,7 +51,8 @@ def _short(door: types.ModuleType) -> str:
 
 
 def _public(door: types.ModuleType) -> list[str]:
-    return sorted(door.__all__, key=str.lower)
+    """Its names; a package within it has a page of its own."""
+    return sorted((name for name in door.__all__ if not inspect.ismodule(getattr(door, name))), key=str.lower)
 
 
 def _anchor(door: types.ModuleType, name: str) -> str:
@@ -90,7 +91,7 @@ def _link(name: str) -> str:
 
 
 def _title(door: types.ModuleType) -> str:
-    return f"rp.{_short(door)}" if _short(door) in dir(rp) else f"refprior.{_short(door)}"
+    return f"rp.{_short(door)}" if _short(door).partition(".")[0] in dir(rp) else f"refprior.{_short(door)}"
 
 
 def _page(door: types.ModuleType) -> str:
