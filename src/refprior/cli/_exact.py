@@ -192,7 +192,7 @@ def blahut_arimoto(
 @app.command
 def figures(*, out: Annotated[Path, Parameter(help="Folder for the figures.")], json: Json = False) -> None:
     """Draw the paper's figures: coins that converge to Jeffreys (fig:coin_convergence_jeffreys), two-stage coins
-    (fig:app:coin_two_stage1, fig:app:coin_two_stage2).
+    (fig:app:coin_two_stage1, fig:app:coin_two_stage2), and atoms of three parameters against their models.
     """
     from refprior.exact._figures import save_figures
 

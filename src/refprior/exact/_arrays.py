@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -27,14 +28,15 @@ def as_numbers(name: str, value: Any) -> Array:
         raise ValueError(f"{name} must be numbers in an array, got {text[:60]}") from None
 
 
-def scattered(bounds: Array, count: int) -> Array:
-    """Points of a box (d, 2) of many axes, evenly spread, half of them drawn to faces, edges and corners: (M, d)."""
+def scattered(bounds: Array, count: int, seed: int = 0) -> Array:
+    """Points of a box (d, 2) of many axes: spread evenly, drawn to faces and edges, and all corners: (M, d)."""
     from scipy.stats import qmc  # slow to import, and only many parameters need it
 
     with warnings.catch_warnings(action="ignore"):  # any number of points will do
-        x = qmc.Sobol(len(bounds), rng=0).random(count)
-    x[::2] = np.clip(1.6 * x[::2] - 0.3, 0, 1)
-    return np.unique(bounds[:, 0] + x * np.ptp(bounds, axis=1), axis=0)
+        x = qmc.Sobol(len(bounds), rng=seed).random(count)
+    x[: count // 2] = np.clip(1.6 * x[: count // 2] - 0.3, 0, 1)
+    corners = np.array(list(itertools.product((0.0, 1.0), repeat=len(bounds))))
+    return np.unique(bounds[:, 0] + np.vstack([corners, x]) * np.ptp(bounds, axis=1), axis=0)
 
 
 def in_slices(function: Callable[[Array], Array], points: Array, outcomes: int, *, least: int = 64) -> Array:

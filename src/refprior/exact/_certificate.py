@@ -42,7 +42,7 @@ FLOOR = 8 * EPSILON  # of 1 + J: a gap is never below
 SLACK, SLACK_SHARE = 1e-14, 0.05  # above the largest gain: of 1 + J, and of the tolerance, what a proof may leave
 MOST_POINTS = 1_500_000  # of a grid: a coarser one certifies nothing
 SEARCHED = 8192  # points of more than three parameters, which no grid can cover,
-STARTS = 30  # from the highest of which, and from the atoms, maxima are looked for
+STARTS = 15  # from so many of the highest, about as many of the upper half, and the atoms, maxima are looked for
 ZOOMS = 60  # halvings of a cell around a summit
 MOST_SUMMITS = 400  # points off the grid that are looked at more closely
 
@@ -144,7 +144,7 @@ class Grid(NamedTuple):
     def of(cls, channel: Channel) -> Grid:
         """The grid of a channel, even in Fisher length; with more than three parameters, scattered points."""
         if channel.dimension > 3:
-            return cls(scattered(channel.bounds, SEARCHED), [], (), coarse=True)
+            return cls(scattered(channel.bounds, SEARCHED, seed=1), [], (), coarse=True)
         spacing, least = GRIDS[channel.dimension]
         counts = [max(least, math.ceil(length / spacing) + 2) for length in channel.axis_lengths()]
         coarse = channel.dimension == 3 and math.prod(counts) > MOST_POINTS
@@ -221,7 +221,9 @@ def _searched_maxima(case: _Case, points: Array, values: Array) -> tuple[Array, 
     """More than three parameters: maxima by L-BFGS from the highest points and from all atoms: (M, d), (M,), count."""
     bounds = [(float(low), float(high)) for low, high in case.objective.channel.bounds]
     logs = [np.maximum(log, -1e4) for log in case.logs]
-    count, starts = 0, np.vstack([points[np.argsort(-values)[:STARTS]], case.u])
+    order = np.argsort(-values)
+    chosen = np.concatenate([order[:STARTS], order[STARTS : len(order) // 2 : len(order) // (2 * STARTS)]])
+    count, starts = 0, np.vstack([points[chosen], case.u])  # the highest points may all belong to one peak
 
     def downhill(u: Array) -> tuple[float, Array]:
         gains = case.objective.gains(u[None, :], logs)

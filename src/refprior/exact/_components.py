@@ -40,7 +40,7 @@ class Precision(NamedTuple):
 
 
 # by the number of components with many nodes; twice the nodes change the gain by 2e-14, 5e-13, and about 1e-7
-PRECISIONS = {1: Precision(8, 9.0, 0.1, 1e-20), 2: Precision(4, 9.0, 0.1, 1e-20), 3: Precision(2, 6.0, 0.75, 1e-8)}
+PRECISIONS = {1: Precision(8, 9.0, 0.1, 1e-20), 2: Precision(4, 9.0, 0.1, 1e-20), 3: Precision(2, 6.5, 0.75, 1e-11)}
 COARSE = Precision(2, 6.0, 0.1, 1e-10)
 COARSEST = Precision(1, 5.0, 0.75, 1e-5)
 
@@ -58,9 +58,7 @@ class Components(NamedTuple):
         """From sampled means: (N, T)."""
         centre = (means.max(axis=0) + means.min(axis=0)) / 2
         count = means.shape[1]
-        rotation = np.eye(count)
-        if count > 1:
-            rotation = np.linalg.svd(means - centre, full_matrices=len(means) < count)[2].T
+        rotation = _rotation(means - centre)
         seen = (means - centre) @ rotation
         ranges = np.stack([seen.min(axis=0), seen.max(axis=0)], axis=1)
         tells = (SAFETY * np.ptp(ranges, axis=1) / 2) ** 2 / 2
@@ -88,6 +86,15 @@ class Components(NamedTuple):
         check_memory(400.0 * entries, f"a grid of {entries:.3g} outcomes", "take a larger sigma or fewer observations")
         grid = np.stack(np.meshgrid(*(z for z, _ in nodes), indexing="ij"), axis=-1).reshape(-1, len(nodes))
         return np.asarray(grid @ self.rotation.T + self.centre)
+
+
+def _rotation(means: Array) -> Array:
+    """Principal directions, (T, T), unless the observations need fewer nodes, as where each has its own parameter."""
+    plain = np.eye(means.shape[1])
+    turned = np.linalg.svd(means, full_matrices=len(means) < len(plain))[2].T
+    needs = [np.log1p(np.ptp(means @ rotation, axis=0)).sum() for rotation in (plain, turned)]
+    best = plain if needs[0] <= needs[1] else turned
+    return np.asarray(best[:, np.argsort(-np.ptp(means @ best, axis=0), kind="stable")])
 
 
 def _nodes(low: float, high: float, precision: Precision) -> tuple[Array, Array]:
