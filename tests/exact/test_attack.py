@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from refprior.exact import Channel, reference_prior
+from refprior.exact import Categorical, Channel, Gaussian, Poisson, certify, reference_prior
 
 pytestmark = pytest.mark.filterwarnings("ignore:unfinished")
 SHAPES: list[Callable[[np.ndarray], np.ndarray]] = [
@@ -64,3 +64,60 @@ def test_two_parameters(seed: int) -> None:
     seen = p(np.vstack([side, place]))
     prior = reference_prior(channel, tolerance=1e-6)
     assert prior.information + prior.gap >= capacity_between(seen.min(), seen.max()) - 1e-7
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_tables_with_zeros_and_duplicates_are_proven_and_true(seed: int) -> None:
+    """Duplicated rows and outcomes, mixtures of rows, impossible outcomes: against a long Blahut–Arimoto run."""
+    pytest.importorskip("flint")
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(rng.integers(2, 7), 10 ** rng.uniform(-2, 1)), rng.integers(2, 7))
+    p = np.where(p < 1e-3, 0.0, p)
+    p = np.vstack([p, p[:1], (p[0] + p[1]) / 2]) if seed % 2 else np.hstack([p / 2, p / 2])
+    p /= p.sum(axis=1, keepdims=True)
+    weights = np.full(len(p), 1 / len(p))
+    for _ in range(2000):
+        output = weights @ p
+        gain = np.sum(np.where(p > 0, p * np.log(np.where(p > 0, p, 1) / np.where(output > 0, output, 1)), 0.0), axis=1)
+        weights *= np.exp(gain - gain.max())
+        weights /= weights.sum()
+    proof = certify(reference_prior(Categorical(p)), proof=True).proof
+    assert proof is not None
+    assert proof.lower <= gain.max() + 1e-12
+    assert proof.upper >= float(weights @ gain) - 1e-9
+
+
+@pytest.mark.parametrize(
+    ("channel", "atoms"),
+    [
+        (Gaussian(1.665925), 2),
+        (Gaussian(1.665927), 3),
+        (Gaussian(2.90746), 3),
+        (Gaussian(2.90747), 4),
+        (Poisson(3.36793), 2),
+        (Poisson(3.36795), 3),
+    ],
+)
+def test_numbers_of_atoms_right_beside_a_fork(channel: Channel, atoms: int) -> None:
+    """A millionth from the amplitude at which the number changes: certified only if it is right."""
+    prior = reference_prior(channel)
+    assert prior.certified
+    assert len(prior.weights) == atoms or not prior.atoms_certified
+
+
+def test_a_narrow_bump_of_the_parameter_of_interest() -> None:
+    """A bump of 1/100 of the axis, with a nuisance: not below what a fine grid of both parameters reaches."""
+
+    def log_likelihood(w: np.ndarray) -> np.ndarray:
+        bump = 3 * np.exp(-(((w[:, 0] - 0.6371) / 0.01) ** 2) / 2)
+        logits = np.stack([0.7 * w[:, 0] - w[:, 1] + bump, 0.8 * w[:, 0] * w[:, 1], 1.1 * w[:, 1]], axis=1)
+        return np.asarray(logits - np.log(np.exp(logits).sum(axis=1, keepdims=True)))
+
+    channel = Channel.from_function(log_likelihood, bounds=[(0.0, 1.0), (0.0, 1.0)], outcomes=[0.0, 1.0, 2.0])
+    prior = reference_prior(channel, interest=0, tolerance=1e-5)
+    second, rows = np.linspace(0, 1, 401), []
+    for first in (0.0, 0.3, 0.6371, 1.0):
+        table = np.exp(log_likelihood(np.column_stack([np.full(401, first), second])))
+        rows.append(reference_prior(Categorical(table), tolerance=1e-9).predictive())
+    reached = reference_prior(Categorical(np.array(rows)), tolerance=1e-9).information
+    assert prior.interest.information + prior.interest.gap >= reached - 1e-5
