@@ -73,6 +73,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--bandwidth", type=float, default=20e9, help="bytes per second into one rank")
     parser.add_argument("--latency", type=float, default=20e-6, help="seconds of one exchange, however small")
     parser.add_argument("--repeated", type=float, default=4e-4, help="share of a WRN step that every rank repeats")
+    parser.add_argument("--loss", type=float, default=0.07, help="that of 3,000 MLPs, as a share of their own step")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     parser.add_argument("--cpu", help=argparse.SUPPRESS)
     parser.add_argument("--out", default=".", help=argparse.SUPPRESS)
@@ -88,9 +89,8 @@ def measure() -> None:
             found = on_ranks(case, world, alone)
             seconds, exchange = (statistics.median(rank[name] for rank in found) for name in ("seconds", "exchange"))
             measured, formula = found[0]["bytes"] / 1e6, formula_bytes(case, world) / 1e6
-            print(
-                f"{case:30} {world:5}  {seconds:6.3f}  {exchange:10.3f}  {measured:16.3f}  {formula:7.3f}", flush=True
-            )
+            numbers = f"{seconds:6.3f}  {exchange:10.3f}  {measured:16.3f}  {formula:7.3f}"
+            print(f"{case:30} {world:5}  {numbers}", flush=True)
 
 
 def isolates() -> list[str]:
@@ -162,7 +162,7 @@ def formula_bytes(case: str, world: int) -> float:
     tuples, order, classes = recipe.tuples, recipe.method.needs.tuple_size, 2
     if case.endswith("gathered"):
         return (world - 1) * 4.0 * particles * tuples * order * classes
-    return 2 * (world - 1) * 4.0 * (tuples * classes**order + tuples)  # the mixture, and the mean entropy
+    return 8.0 * (world - 1) * (tuples * float(classes) ** order + tuples)  # the mixture, and the mean entropy
 
 
 def print_model(settings: argparse.Namespace) -> None:
@@ -191,9 +191,9 @@ def wrn(settings: argparse.Namespace, ranks: int, particles: int, images: int = 
 
 
 def mlp(settings: argparse.Namespace, ranks: int, divided: int, own: int = 3000, images: int = 128) -> float:
-    """Of 3,000 perceptrons per rank; the whole loss is 7 % of a step of those of one rank."""
+    """Of 3,000 perceptrons per rank; gathered, each rank computes the loss of all."""
     each = own * images * 3 * 2 * 25_152 / settings.flops
-    loss = 0.07 * each
+    loss = settings.loss * each
     if divided:
         together = each + loss + 2 * 4.0 * 64 * 5 / settings.bandwidth + 8 * settings.latency
     else:
