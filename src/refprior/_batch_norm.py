@@ -63,6 +63,8 @@ class SharedBatchNorm(_BatchNorm):
         own = torch.full((1,), input.numel() / input.shape[1], dtype=input.dtype, device=input.device)
         sums = _total(torch.cat([input.sum(over), own]), self.mesh)
         count = sums[-1].detach()
+        if count < 2:
+            raise ValueError("batch norm needs more than one value of each feature in training: take larger batches")
         mean = sums[:-1] / count
         centred = input - mean.reshape(shape)
         variance = _total(centred.square().sum(over), self.mesh) / count

@@ -144,7 +144,13 @@ class Particles(nn.Module):
         """
         if self.mesh.size == 1:
             return self._run(network, x, own, trace)
-        rows = self.mesh.rows(x.shape[1] if own else x.shape[0])
+        count = x.shape[1] if own else x.shape[0]
+        if count < self.mesh.data and network.training and normalises_batches(network):
+            raise ValueError(
+                f"a batch of {count} inputs cannot be divided between {self.mesh.data} ranks, and batch norm would "
+                "count each of them several times: take larger batches, or more particle_ranks"
+            )
+        rows = self.mesh.rows(count)
         with self.mesh.own_draws():
             return self._run(network, x[:, rows] if own else x[rows], own, trace)
 

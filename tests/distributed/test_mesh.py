@@ -111,3 +111,9 @@ class OwnNorm(nn.BatchNorm1d):
 def test_a_batch_norm_of_your_own_is_refused_where_inputs_are_divided() -> None:
     with pytest.raises(ValueError, match="OwnNorm is a batch norm of your own, whose statistics cannot be"):
         Particles(lambda: nn.Sequential(nn.Linear(3, 2), OwnNorm(2)), 2, mesh=Mesh(1, 2))
+
+
+def test_a_batch_that_is_too_small_to_divide_is_refused_by_batch_norm_alone() -> None:
+    particles = Particles(lambda: nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)), 2, mesh=Mesh(1, 4))
+    with pytest.raises(ValueError, match="a batch of 3 inputs cannot be divided between 4 ranks"):
+        particles.train()(torch.ones(3, 3))
