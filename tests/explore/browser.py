@@ -34,24 +34,24 @@ WIDE, NARROW = (1280, 900), (375, 812)
 
 # Texts whose contrast with what is behind them is below 4.5.
 CONTRAST = """
-const part = v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
-const light = c => {
-  const [r, g, b] = c.match(/[\\d.]+/g).map(Number).map(part);
-  return .2126 * r + .7152 * g + .0722 * b;
+const rgba = c => {
+  const [r, g, b, a = 1] = c.match(/-?[\\d.]+(e-?\\d+)?/g).map(Number);
+  return c.startsWith('color(') ? [255 * r, 255 * g, 255 * b, a] : [r, g, b, a];
 };
+const over = (top, below) => [0, 1, 2].map(i => top[3] * top[i] + (1 - top[3]) * below[i]).concat(1);
+const part = v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+const light = ([r, g, b]) => .2126 * part(r) + .7152 * part(g) + .0722 * part(b);
 const ground = e => {
-  for (; e; e = e.parentElement) {
-    const c = getComputedStyle(e).backgroundColor;
-    if (!/, 0\\)$/.test(c)) return c;
-  }
-  return 'rgb(255, 255, 255)';
+  if (!e) return [255, 255, 255, 1];
+  const own = rgba(getComputedStyle(e).backgroundColor);
+  return own[3] === 1 ? own : over(own, ground(e.parentElement));
 };
 const bad = [];
 for (const e of document.querySelectorAll('body *')) {
   const own = [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
   if (!own || !e.getClientRects().length || e.closest('[disabled], .hidden, noscript')) continue;
   const style = getComputedStyle(e), ink = e.namespaceURI.endsWith('svg') ? style.fill : style.color;
-  const [a, b] = [light(ink), light(ground(e))].sort((x, y) => y - x), ratio = (a + .05) / (b + .05);
+  const [a, b] = [light(rgba(ink)), light(ground(e))].sort((x, y) => y - x), ratio = (a + .05) / (b + .05);
   if (ratio < 4.5) bad.push([e.tagName, e.textContent.slice(0, 30), ratio.toFixed(2)]);
 }
 return bad
@@ -81,6 +81,15 @@ class Browser:
 
     def all(self, selector: str) -> list[WebElement]:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def click(self, selector: str) -> None:
+        """Click, and again if it was replaced between the look and the click."""
+
+        def clicked() -> bool:
+            self.one(selector).click()
+            return True
+
+        self.wait(clicked, selector)
 
     def run(self, script: str, *arguments: Any) -> Any:
         return self.driver.execute_script(script, *arguments)

@@ -65,7 +65,7 @@ def test_keys_clicks_and_words_label_and_undo_takes_back(browser: Browser, serve
     browser.wait(lambda: asked(browser) == 3)
     press(browser, "s")  # later
     browser.wait(lambda: asked(browser) == 9)
-    browser.one("button[data-class='8']").click()
+    browser.click("button[data-class='8']")
     browser.wait(lambda: asked(browser) == 11)
     browser.one("#typed").send_keys("0", Keys.ENTER)
     browser.wait(lambda: asked(browser) == 20)
@@ -74,7 +74,7 @@ def test_keys_clicks_and_words_label_and_undo_takes_back(browser: Browser, serve
     press(browser, "u")
     saved(browser, run, {7: 4, 9: 8})
     browser.wait(lambda: asked(browser) == 11)
-    browser.one(".given li[data-index='7'] button").click()
+    browser.click(".given li[data-index='7'] button")
     saved(browser, run, {9: 8})
     browser.wait(lambda: "1 of 5" in browser.one(".numbers").text)
     browser.wait(lambda: "accuracy, test" in browser.one(".numbers").text, "estimates", 40)
@@ -131,6 +131,16 @@ def test_two_tabs_see_each_other(browser: Browser, served: Served, run: Path) ->
         browser.driver.switch_to.window(second)
         browser.driver.close()
         browser.driver.switch_to.window(first)
+
+
+def test_what_is_being_typed_stays_while_another_tab_labels(browser: Browser, served: Served, run: Path) -> None:
+    open_page(browser, served)
+    browser.one("#typed").send_keys("ab")
+    write_questions(run, Questions((3, 7, 9, 11, 20), (5,)))  # as another tab would
+    browser.wait(lambda: "1 of 5" in browser.one(".numbers").text, seconds=30)
+    assert asked(browser) == 7
+    assert browser.one("#typed").get_attribute("value") == "ab"
+    assert browser.run("return document.activeElement.id") == "typed"
 
 
 def test_the_next_suggestions_follow(browser: Browser, served: Served, run: Path) -> None:

@@ -16,23 +16,23 @@ def test_a_run_appears_grows_and_finishes_while_it_is_watched(browser: Browser, 
     with serving(tmp_path / "runs") as served:
         browser.open(f"{served.address}#watch")
         browser.wait(lambda: "no run here yet" in browser.one("main").text, seconds=60)
-        settings = ["steps=400", "unlabelled_batch=8", "evaluate_every=100", "snapshots=3"]
+        settings = ["steps=150", "unlabelled_batch=8", "evaluate_every=50", "snapshots=3"]
         command = [*COMMAND, "train", "digits_ssl", "--set", *settings, "--out", "runs/live"]
         process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True)
-        seen = browser.wait(lambda: progress(browser) if 0 < progress(browser)[0] < 400 else None, seconds=90)
-        assert seen[1:] == (400, "training")
+        seen = browser.wait(lambda: progress(browser) if 0 < progress(browser)[0] < 150 else None, seconds=90)
+        assert seen[1:] == (150, "training")
         browser.wait(lambda: progress(browser)[0] > seen[0], "it grows", 60)
         browser.wait(lambda: browser.all(".marginal"), "entropies")
         assert process.communicate()[1] is not None
         assert process.returncode == 0
-        browser.wait(lambda: progress(browser) == (400, 400, "finished"), seconds=30)
+        browser.wait(lambda: progress(browser) == (150, 150, "finished"), seconds=30)
         browser.wait(lambda: browser.all(".calibration .bin"), "calibration")
         browser.wait(lambda: len(browser.all(".particle")) == 4, "a line for every particle")
-        browser.one("details.embedding summary").click()
-        browser.wait(lambda: "step 400" in browser.one("details.embedding output").text, seconds=60)
+        browser.click("details.embedding summary")
+        browser.wait(lambda: "step 150" in browser.one("details.embedding output").text, seconds=60)
         browser.run("const s = document.querySelector('#snapshot'); s.value = 0; s.dispatchEvent(new Event('input'))")
         assert "step 0" in browser.one("details.embedding output").text
-        browser.one("details.examples summary").click()
+        browser.click("details.examples summary")
         browser.wait(lambda: len(browser.all(".tiles img")) == 12, seconds=60)
         assert browser.run("return [...document.querySelectorAll('.tiles img')].every(i => i.naturalWidth > 0)")
         for dark in (True, False):
@@ -56,7 +56,7 @@ def test_runs_are_filtered_and_compared_and_the_choice_survives_a_reload(browser
         browser.wait(lambda: len(browser.all(".runs tbody tr")) == 3, seconds=60)
         browser.one("#filter").send_keys("labels=100")
         browser.wait(lambda: len(browser.all(".runs tbody tr")) == 2)
-        browser.one("input[aria-label='compare run-2']").click()
+        browser.click("input[aria-label='compare run-2']")
         browser.wait(lambda: len(browser.all(".ensemble")) == 2)  # with the one that was shown from the start
         dashes = {line.get_attribute("stroke-dasharray") for line in browser.all(".ensemble")}
         assert len(dashes) == 2  # told apart without colours
@@ -77,11 +77,11 @@ def test_hostile_names_stay_text(browser: Browser, tmp_path: Path) -> None:
         browser.one("#filter").send_keys(" ")
         browser.wait(lambda: "<b>run" in browser.one("#runs").text)
         browser.wait(lambda: MARKUP in browser.one(".confusion").text)
-        browser.one("details.examples summary").click()
+        browser.click("details.examples summary")
         browser.wait(lambda: len(browser.all(".tiles li")) == 10 and MARKUP in browser.one(".tiles").text, seconds=60)
-        browser.one("nav a[href='#label']").click()
+        browser.click("nav a[href='#label']")
         browser.wait(lambda: "Nothing is asked yet" in browser.one("main").text, seconds=60)
-        browser.one("#suggest").click()
+        browser.click("#suggest")
         browser.wait(lambda: MARKUP in browser.one(".question .classes").text, seconds=60)
         assert MARKUP in browser.one(".question .values").text
         assert not browser.all("img[src=x], main b > *")

@@ -2,7 +2,7 @@
 // the server says that it is on disk: a reload, a crash or another tab loses none.
 
 import { ask, live, tell } from "./ask.js";
-import { remember, say, settings } from "./page.js";
+import { letGo, remember, say, settings } from "./page.js";
 import { el, numbers } from "./plot.js";
 import { shownInput } from "./watch.js";
 
@@ -51,6 +51,7 @@ export function label(host) {
     try {
       const sent = await send(id);
       const found = await ask("questions", { id, ...(state.version && !sent ? { known: state.version } : {}) });
+      await letGo();
       if (id === state.id && found.classes && !ended) {
         const changed = found.version !== state.version;
         Object.assign(state, { found, version: found.version });
@@ -105,14 +106,14 @@ export function label(host) {
   }
 
   async function suggest(budget) {
-    box.querySelector("#suggest").disabled = true;
+    more.disabled = true;
     say("looking for inputs to ask about …");
     try {
       await tell("suggest", { id: state.id, budget });
       state.version = "";
     } catch (error) {
       said(error);
-      box.querySelector("#suggest").disabled = false;
+      more.disabled = false;
     }
     look();
   }
@@ -130,66 +131,66 @@ export function label(host) {
     return waiting(state.id).at(-1)?.index ?? [...state.kept.keys()].at(-1) ?? state.found.answered[0]?.index;
   }
 
+  // What a person is about to click or has begun to type stays: each part is replaced only when it says something else.
+  const parts = { facts: el("div"), question: el("section", { class: "question" }), given: el("div"), train: el("p", { class: "note", hidden: true }, "Train on with all answers: ", el("code")) };
+  const budget = el("input", { type: "number", id: "budget", min: 1, max: 200, value: 10 });
+  const more = el("button", { type: "submit", id: "suggest" });
+  const form = el("form", { class: "filter", submit: (event) => (event.preventDefault(), suggest(budget.valueAsNumber)) }, el("label", { for: "budget" }, "Ask about"), budget, more);
+
   function show() {
     const { found } = state;
     if (!found) return;
     const chosen = select.selectedOptions[0];
     chosen.textContent = counted(chosen.dataset.name, found.counts);
-    const typed = document.activeElement?.id === "typed";
     const [now] = open();
-    const keys = keysOf(found.classes);
     const pending = waiting(state.id).length;
     const total = found.counts.open + found.counts.answers;
-    const buttons = found.classes.map((name, y) =>
-      el("button", { type: "button", "data-class": y, click: () => now && give(now.index, y) }, keys[y] && keys[y] !== name ? [el("kbd", {}, keys[y]), " "] : null, name),
-    );
-    const field = el("input", { type: "text", id: "typed", list: "classes", autocomplete: "off", placeholder: "or type a class, Enter" });
-    const form = el(
-      "form",
-      {
-        class: "typing",
-        submit: (event) => {
-          event.preventDefault();
-          const y = found.classes.indexOf(field.value.trim());
-          if (y < 0) say(`no class is called ${field.value}`);
-          else if (now) give(now.index, y);
-        },
-      },
-      el("label", { for: "typed", class: "hidden" }, "Type a class"),
-      field,
-      el("datalist", { id: "classes" }, found.classes.map((name) => el("option", { value: name }))),
-    );
-    const question = now
-      ? el(
-          "section",
-          { class: "question", "data-index": now.index },
-          el("h3", {}, `What is this? ${now.name}`),
-          shownInput(now),
-          el("div", { class: "classes", role: "group", "aria-label": "Classes" }, buttons),
-          form,
-          el("div", { class: "buttons" }, action("skip", "s", () => skip(now.index)), action("undo", "u", () => undo(newest()))),
-        )
-      : el("section", { class: "question" }, el("h3", {}, found.counts.answers ? "All questions are answered." : "Nothing is asked yet."), found.counts.answers || pending ? el("div", { class: "buttons" }, action("undo", "u", () => undo(newest()))) : null);
-    const budget = el("input", { type: "number", id: "budget", min: 1, max: 200, value: 10 });
-    const more = el(
-      "form",
-      { class: "filter", submit: (event) => (event.preventDefault(), suggest(budget.valueAsNumber)) },
-      el("label", { for: "budget" }, "Ask about"),
-      budget,
-      el("button", { type: "submit", id: "suggest", disabled: pending > 0 }, now ? "other inputs instead" : "more inputs"),
-    );
-    box.replaceChildren(
+    if (!parts.facts.isConnected) box.replaceChildren(parts.facts, el("div", { class: "labelling" }, parts.question, parts.given), form, parts.train);
+    parts.facts.replaceChildren(
       numbers([
         ["answered", `${found.counts.answers} of ${total}${pending ? `, ${pending} being saved` : ""}`],
         ["labels before", String(found.labels)],
         ["without a label", String(found.pool - found.counts.answers)],
         ...scores(found),
       ]),
-      el("div", { class: "labelling" }, question, answers(found)),
-      more,
-      found.counts.answers ? el("p", { class: "note" }, "Train on with all answers: ", el("code", {}, found.train)) : "",
     );
-    if (typed) field.focus();
+    const says = JSON.stringify([state.id, now?.index, found.classes, !now && Boolean(found.counts.answers || pending)]);
+    if (parts.question.dataset.says !== says) question(now, found, pending);
+    parts.question.dataset.says = says;
+    const given = JSON.stringify([waiting(state.id), found.answered.map(({ index, label: y }) => [index, y])]);
+    if (parts.given.dataset.says !== given) parts.given.replaceChildren(answers(found));
+    parts.given.dataset.says = given;
+    more.textContent = now ? "other inputs instead" : "more inputs";
+    more.disabled = pending > 0;
+    parts.train.hidden = !found.counts.answers;
+    parts.train.querySelector("code").textContent = found.train;
+  }
+
+  function question(now, found, pending) {
+    const typing = document.activeElement?.id === "typed";
+    if (!now) {
+      parts.question.removeAttribute("data-index");
+      parts.question.replaceChildren(el("h3", {}, found.counts.answers || pending ? "All questions are answered." : "Nothing is asked yet."), found.counts.answers || pending ? el("div", { class: "buttons" }, action("undo", "u", () => undo(newest()))) : "");
+      return;
+    }
+    const keys = keysOf(found.classes);
+    const buttons = found.classes.map((name, y) => el("button", { type: "button", "data-class": y, click: () => give(now.index, y) }, keys[y] && keys[y] !== name ? [el("kbd", {}, keys[y]), " "] : null, name));
+    const field = el("input", { type: "text", id: "typed", list: "classes", autocomplete: "off", placeholder: "or type a class, Enter" });
+    const typed = (event) => {
+      event.preventDefault();
+      const y = found.classes.indexOf(field.value.trim());
+      if (y < 0) say(`no class is called ${field.value}`);
+      else give(now.index, y);
+    };
+    parts.question.dataset.index = now.index;
+    parts.question.replaceChildren(
+      el("h3", {}, `What is this? ${now.name}`),
+      shownInput(now),
+      el("div", { class: "classes", role: "group", "aria-label": "Classes" }, buttons),
+      el("form", { class: "typing", submit: typed }, el("label", { for: "typed", class: "hidden" }, "Type a class"), field, el("datalist", { id: "classes" }, found.classes.map((name) => el("option", { value: name })))),
+      el("div", { class: "buttons" }, action("skip", "s", () => skip(now.index)), action("undo", "u", () => undo(newest()))),
+    );
+    if (typing) field.focus();
   }
 
   function answers(found) {

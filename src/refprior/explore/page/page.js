@@ -20,3 +20,19 @@ export function remember(view, given) {
   const words = new URLSearchParams(given).toString();
   history.replaceState(null, "", `#${view}${words ? `?${words}` : ""}`);
 }
+
+// A list that is replaced while a button is held down would lose the click: what is new waits until it is let go.
+let held = false;
+let waits = [];
+addEventListener("pointerdown", () => (held = true), true);
+for (const name of ["pointerup", "pointercancel"]) {
+  addEventListener(name, () => {
+    held = false;
+    setTimeout(() => waits.splice(0).forEach((go) => go()));
+  }, true);
+}
+
+/** Resolves at once, or when the pointer is let go. */
+export function letGo() {
+  return held ? new Promise((go) => waits.push(go)) : Promise.resolve();
+}

@@ -1,7 +1,7 @@
 // Watch a training: the runs of the folder, compared, and one of them in detail. It looks again every second.
 
 import { ask, live } from "./ask.js";
-import { remember, settings } from "./page.js";
+import { letGo, remember, settings } from "./page.js";
 import { DASHES, SERIES, chart, colour, draw, el, extent, legend, mark, number, numbers, path, table } from "./plot.js";
 
 const SECOND = 1000;
@@ -42,6 +42,7 @@ export function watch(host) {
 
   async function refresh() {
     const found = await ask("runs", state.version ? { known: state.version } : {});
+    await letGo();
     if (!found.runs || ended) return;
     [state.runs, state.version] = [found.runs, found.version];
     waiting.hidden = found.runs.length > 0;
@@ -244,7 +245,7 @@ function matrix(place, counts, classes) {
   if (!counts || counts.length > WHOLE) return place.replaceChildren();
   const shaded = (count, row, right) => {
     const cell = el("span", { class: right ? "right" : "wrong" }, String(count));
-    cell.style.setProperty("--share", `${count ? Math.round(15 + (45 * count) / row.reduce((a, b) => a + b, 0)) : 0}%`);
+    cell.style.setProperty("--share", `${count ? Math.round(12 + (33 * count) / row.reduce((a, b) => a + b, 0)) : 0}%`);
     return cell;
   };
   const rows = counts.map((row, i) => [classes[i], ...row.map((count, j) => shaded(count, row, i === j))]);
