@@ -4,8 +4,8 @@
 # Five labels per class and many images without. Four small networks fit the labels, agree with themselves under
 # distortions, and otherwise differ.
 #
-# A recipe holds everything about a run, and `override` changes what you like. The recipe has 600 steps; a fifth of
-# them is enough to see it.
+# A recipe holds everything about a run, and `override` changes what you like. The recipe has 600 steps; a quarter of
+# them is enough to see it, with a faster moving average (`ema`).
 
 # %%
 import refprior as rp

@@ -99,7 +99,7 @@ plt.show()
 # This is the paper's figure of the training, on small digits. The ensemble is better than its particles, because they
 # err in different places. Both entropies fall as the particles become sure. Were they exact, their difference would be
 # the information that is left, what the particles disagree about. Here the dashed line is the upper bound of eq:tau, so
-# it may lie above the other one: its excess is what the two views of an image still disagree about.
+# it may lie above the other one.
 #
 # ## Do the particles differ?
 #
