@@ -108,7 +108,7 @@ class Browser:
 
     def errors(self) -> list[str]:
         """What the console complained about since the last look."""
-        entries = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
+        entries = self.driver.get_log("browser")
         return [entry["message"] for entry in entries if entry["level"] in ("SEVERE", "WARNING")]
 
     def overflow(self) -> int:

@@ -82,7 +82,7 @@ def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
 
 def continued(objective: Objective, u: Array, weights: Array) -> tuple[Array, Array]:
     """The optimum near a prior of a similar problem: a joint ascent only, with as many atoms or fewer."""
-    point = _ascend(objective, u, weights, _unit(objective))
+    point = _ascend(objective, u, weights, _unit(objective), tolerance=0.0)
     return objective.channel.canonical(point.u), point.weights
 
 
