@@ -60,11 +60,14 @@ def missing() -> str:
     return f"needs {' and '.join(absent)}" if absent else ""
 
 
-def troubles(site: Path) -> list[str]:
-    """Everything that is wrong with the pages of a folder, a line each."""
+def troubles(site: Path) -> Iterator[str]:
+    """Everything that is wrong with the pages of a folder, a line each, as it is found."""
     pages = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
     with _served(site) as address, _browser() as driver:
-        return [f"{page}: {line}" for page in pages for line in _look(driver, address, page)]
+        for number, page in enumerate(pages):
+            print(f"\r{number + 1} of {len(pages)} pages", end="", file=sys.stderr, flush=True)
+            yield from (f"{page}: {line}" for line in _look(driver, address, page))
+    print(file=sys.stderr)
 
 
 def _look(driver: webdriver.Chrome, address: str, page: str) -> Iterator[str]:
@@ -167,9 +170,12 @@ def main(arguments: list[str]) -> int:
     if len(arguments) > 1:  # FOLDER [PAGE …]: pictures instead
         pictures(site, Path(arguments[1]), arguments[2:] or sorted(p.name for p in site.glob("*.html")))
         return 0
-    found = troubles(site)
-    print("\n".join(found) or f"{sum(1 for _ in site.rglob('*.html'))} pages, nothing wrong", flush=True)
-    return int(bool(found))
+    wrong = False
+    for line in troubles(site):
+        wrong = True
+        print(line, flush=True)
+    print("something is wrong" if wrong else "nothing is wrong", flush=True)
+    return int(wrong)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def test_each_trouble_is_found_and_a_good_page_has_none(tmp_path: Path) -> None:
     write(tmp_path, "good", body="<div style='overflow-x: auto'><div style='width: 2000px'>it scrolls</div></div>")
     for name, (style, body, _) in PAGES.items():
         write(tmp_path, name, style, body)
-    found = browse.troubles(tmp_path)
+    found = list(browse.troubles(tmp_path))
     assert not [line for line in found if line.startswith("good.html")]
     for name, (_, _, said) in PAGES.items():
         assert any(line.startswith(f"{name}.html: ") and said in line for line in found), (name, found)

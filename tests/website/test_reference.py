@@ -25,7 +25,7 @@ def test_every_package_has_a_page() -> None:
 @pytest.mark.parametrize("door", reference.DOORS, ids=lambda door: door.__name__)
 def test_every_public_name_is_described_and_listed(door: types.ModuleType) -> None:
     short = door.__name__.removeprefix("refprior.")
-    for name in door.__all__:
+    for name in (name for name in door.__all__ if not isinstance(getattr(door, name), types.ModuleType)):
         assert f"{{ #{short}.{name} }}" in PAGES[f"reference/{short}.md"]
         assert f"{short}.md#{short}.{name})" in PAGES["reference/index.md"]
 
