@@ -7,6 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGES = {
     "ARCHITECTURE.md": "reference/architecture.md",
+    "CODE_OF_CONDUCT.md": "reference/conduct.md",
     "CHANGELOG.md": "reference/changelog.md",
     "CONTRIBUTING.md": "reference/contributing.md",
     "SECURITY.md": "reference/security.md",
