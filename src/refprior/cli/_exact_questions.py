@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 from cyclopts import App, Parameter
 
 from refprior._files import write_figure
@@ -104,6 +103,8 @@ def two_stage(
 def _even(ends: tuple[float, float], points: int) -> list[float]:
     if points < 2:
         raise ValueError(f"points must be at least 2, got {points}")
+    import numpy as np
+
     return [float(value) for value in np.linspace(*ends, points)]
 
 
@@ -153,6 +154,8 @@ def compare_priors(*, tosses: Tosses, output: Output = TABLE) -> None:
 
 def curve(*, tosses: TossRange, points: Points = 10, output: Output = TABLE) -> None:
     """What n tosses can tell, against n, next to the law 1/2 log n that it approaches."""
+    import numpy as np
+
     from refprior.exact import Coin, capacity_curve
 
     check_picture(output.plot)
