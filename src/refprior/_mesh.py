@@ -23,6 +23,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from refprior import _ranks
 from refprior._checks import whole_number
@@ -362,11 +364,14 @@ def _start(device: torch.device) -> None:
     """Meet the other processes of the launcher."""
     limit = timedelta(seconds=timeout())
     try:
+        store, rank, size = next(rendezvous("env://", timeout=limit))
+        # A launcher that starts ranks again may keep its store, and in it the addresses of those that are gone.
+        store = PrefixStore(f"refprior/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
         if device.type == "cuda":
             torch.cuda.set_device(device)
-            dist.init_process_group("nccl", timeout=limit, device_id=device)
+            dist.init_process_group("nccl", store=store, rank=rank, world_size=size, timeout=limit, device_id=device)
         else:
-            dist.init_process_group("gloo", timeout=limit)
+            dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=limit)
     except RuntimeError as error:
         raise LostRankError(f"rank {_ranks.rank()} cannot reach the others ({in_short(error)})") from error
     atexit.register(_leave)

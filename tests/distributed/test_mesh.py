@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.distributed_c10d import HashStore
 
 from refprior import _batch_norm, _mesh
 from refprior._mesh import ALONE, Mesh, joined
@@ -76,13 +77,23 @@ def test_a_gpu_is_that_of_the_local_rank_and_its_group_is_of_nccl(monkeypatch: p
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: calls.append(("set_device", str(device))))
     monkeypatch.setattr(dist, "init_process_group", lambda *words, **more: calls.append((words, more)))
     monkeypatch.setattr(atexit, "register", lambda function: None)
+    kept = HashStore()  # of a launcher
+    monkeypatch.setattr(_mesh, "rendezvous", lambda address, timeout: iter([(kept, 5, 8)]))
     device = torch.device("cuda", 1)
     _mesh._start(device)
-    limit = timedelta(seconds=300)
-    assert calls == [("set_device", "cuda:1"), (("nccl",), {"timeout": limit, "device_id": device})]
+    first = calls[1][1].pop("store")
+    met = {"rank": 5, "world_size": 8}
+    assert calls == [
+        ("set_device", "cuda:1"),
+        (("nccl",), {**met, "timeout": timedelta(seconds=300), "device_id": device}),
+    ]
     monkeypatch.setenv("REFPRIOR_TIMEOUT", "7")
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
     _mesh._start(CPU)
-    assert calls[2:] == [(("gloo",), {"timeout": timedelta(seconds=7)})]
+    second = calls[2][1].pop("store")
+    assert calls[2:] == [(("gloo",), {**met, "timeout": timedelta(seconds=7)})]
+    first.set("address", "of a rank that is gone")
+    assert second.num_keys() == 0 or not second.check(["address"])  # ranks that are started again do not find it
     monkeypatch.setenv("REFPRIOR_TIMEOUT", "soon")
     with pytest.raises(ValueError, match="REFPRIOR_TIMEOUT must be a number of seconds, got 'soon'"):
         _mesh._start(CPU)

@@ -83,7 +83,7 @@ class Optimiser:
 
     def set_rate(self, optimiser: torch.optim.Optimizer, step: int, steps: int) -> float:
         """Give the optimiser the learning rate of this step, and return it."""
-        rate = optimiser.defaults["lr"] * self.factor(step, steps)
+        rate = min(optimiser.defaults["lr"] * self.factor(step, steps), torch.finfo(torch.float32).max)
         for group in optimiser.param_groups:
             group["lr"] = rate
         return float(rate)
