@@ -10,6 +10,8 @@ The certificate then judges the result without knowing how it was found.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +54,9 @@ MERGE_BEFORE_ASCENT = (0.3, 0.1, 0.01, 1e-3)  # the same before an ascent, by ro
 SYMMETRY_POINTS = 211  # at which the gain is compared with its mirror image, at least
 SYMMETRIC = 1e-9  # nats by which the gain of a symmetric prior may differ from its mirror image
 SPLIT_REACH = 1.2  # standard deviations between an atom that splits and the maxima to both sides of it, at most
+FEWER_ATOMS, MORE_ATOMS = 3, 2  # than where the ascent is stuck: numbers that are tried
+AT_REST = 1e-12  # nats of unevenness
+BISECTIONS = 12  # of how far the atoms are from a fork
 SPLIT_OFFSET = 0.02  # standard deviations to either side of an atom that may split, from where to climb
 
 
@@ -158,7 +163,7 @@ def _first_atoms(objective: Objective, unit: Array, tolerance: float) -> Point:
 def _add_missing_atoms(objective: Objective, point: Point, unit: Array, tolerance: float) -> Point:
     """Add missing atoms, always to the best point so far, until none is missing or nothing helps."""
     grid = fisher_grid(objective.channel, search_spacing(objective.channel))
-    best, missing, stale = point, _missing(objective, point, grid, unit, tolerance), 0
+    best, missing, stale, spread = point, _missing(objective, point, grid, unit, tolerance), 0, False
     for number in range(ROUNDS):
         if not len(missing.places) or stale == PATIENCE:
             break
@@ -168,23 +173,117 @@ def _add_missing_atoms(objective: Objective, point: Point, unit: Array, toleranc
         stale = 0 if found.excess < 0.5 * missing.excess else stale + 1
         if found.excess < missing.excess:
             best, missing = point, found
-    if len(missing.places) and objective.channel.dimension == 1:
-        return _respaced(objective, best, missing, grid, unit, tolerance)
+        if stale and not spread and objective.channel.dimension == 1:
+            best, spread = _respaced(objective, best, missing, grid, unit, tolerance), True
+            missing = _missing(objective, best, grid, unit, tolerance)
     return best
 
 
 def _respaced(objective: Objective, point: Point, missing: Missing, grid: Grid, unit: Array, tolerance: float) -> Point:
-    """Where the ascent is stuck: the same atoms, or one or two more or fewer spread like them, with weights anew."""
-    places, numbers = np.sort(point.u[:, 0]), np.arange(len(point.u))
-    for more in (0, 1, -1, 2, -2):
-        if not len(missing.places) or len(numbers) + more < 2:
-            break
-        u = np.interp(np.linspace(0, numbers[-1], len(numbers) + more), numbers, places)[:, None]
+    """Where the ascent is stuck: from fewer atoms on, one more at a time, spread like the last that came to rest.
+
+    With one atom too many the ascent hardly moves, and what it leaves is a bad start for any other number. With too few
+    it comes to rest in a few steps. Where the next number does not, the atoms are at a fork.
+    """
+    problem = Problem(objective.table, objective.channel.bounds, 0.5 * unit)
+    places, rested = np.sort(point.u[:, 0]), None
+    count = max(2, len(places) - FEWER_ATOMS)
+    for _ in range(FEWER_ATOMS + MORE_ATOMS):
+        u = np.interp(np.linspace(0, len(places) - 1, count), np.arange(len(places)), places)[:, None]
         trial = _ascend(objective, u, optimal_weights(Table.of_values(objective, u), 1e-12), unit, tolerance)
         found = _missing(objective, trial, grid, unit, tolerance)
+        LOG.info("%d atoms spread anew: excess %.0e nats", count, found.excess)
         if found.excess < missing.excess:
             point, missing = trial, found
+        at_rest = problem.residual(trial) <= AT_REST
+        if not len(missing.places) or (rested is not None and not at_rest):
+            break
+        if at_rest:
+            places, rested = np.sort(trial.u[:, 0]), (trial, found)
+        count = (len(places) if at_rest else count) + 1
+    if len(missing.places) and rested is not None:
+        trial = forked(objective, *rested, unit, tolerance)
+        point = trial if _missing(objective, trial, grid, unit, tolerance).excess < missing.excess else point
     return point
+
+
+def forked(objective: Objective, point: Point, missing: Missing, unit: Array, tolerance: float) -> Point:
+    """One atom more just after a fork: by bisection of how far it is from it, with all others at rest.
+
+    There J is so flat, and the other atoms move so far with the new one, that a joint ascent ends almost anywhere.
+    """
+    free = point.free(objective.channel.bounds)[:, 0]
+    atom = int(np.argmax(np.where(free, point.hessians[:, 0, 0], -np.inf)))
+    if free[atom] and point.hessians[atom, 0, 0] > 0:
+        far = float(np.abs(missing.places - point.u[atom]).min())
+        u, weights = _split(objective, point, atom, far, unit)
+    else:
+        logs = search_logs(objective, point.u, point.weights)
+        u, weights = _joined(objective, point, missing.places[[np.argmax(objective.gain(missing.places, logs))]], unit)
+    return _ascend(objective, u, weights, unit, tolerance)
+
+
+def _split(objective: Objective, point: Point, atom: int, far: float, unit: Array) -> tuple[Array, Array]:
+    """An atom that becomes two, at most `far` to both sides of it: (K + 1, 1), (K + 1,)."""
+    mean = np.eye(len(point.u), len(point.u) + 1)
+    mean[atom, [atom, -1]] = 0.5
+
+    def sides(u: Array, half: float) -> Array:
+        return np.clip(u[atom] + np.array([[-half], [half]]), *objective.channel.bounds.T)
+
+    def table(half: float, u: Array) -> Table:
+        """Both are one atom, with the mean of their likelihoods."""
+        points = np.vstack([u, sides(u, half)[1:]])
+        points[atom] = sides(u, half)[0]
+        return objective.table(points).mixed(mean, mean)
+
+    def outward(point: Point, half: float) -> bool:
+        slopes = objective.gains(sides(point.u, half), point.table.own_logs(point.weights)).gradient[:, 0]
+        return bool(slopes[1] > slopes[0])
+
+    point, half = _bisected(objective, point, table, outward, far, unit)
+    u = np.vstack([np.delete(point.u, atom, axis=0), sides(point.u, half)])
+    return u, np.append(np.delete(point.weights, atom), point.weights[[atom, atom]] / 2)
+
+
+def _joined(objective: Objective, point: Point, place: Array, unit: Array) -> tuple[Array, Array]:
+    """A new atom at a place (1, 1), which takes its weight from all others: (K + 1, 1), (K + 1,)."""
+    count = len(point.u)
+
+    def table(share: float, u: Array) -> Table:
+        """Its share is a part of every atom's likelihood."""
+        own = (1 - share) * np.eye(count, count + 1)
+        return objective.table(np.vstack([u, place])).mixed(own + share * np.eye(1, count + 1, count), own)
+
+    def too_light(point: Point, share: float) -> bool:
+        return bool(objective.gain(place, point.table.own_logs(point.weights))[0] > point.information)
+
+    point, share = _bisected(objective, point, table, too_light, float(point.weights.max()), unit)
+    return np.vstack([point.u, place]), np.append((1 - share) * point.weights, share)
+
+
+def _bisected(
+    objective: Objective,
+    point: Point,
+    table: Callable[[float, Array], Table],
+    too_little: Callable[[Point, float], bool],
+    most: float,
+    unit: Array,
+) -> tuple[Point, float]:
+    """The amount from 0 to `most` that is neither too little nor too much, and the atoms at rest there.
+
+    An amount with which the atoms do not come to rest is too much: they start from the last with which they did.
+    """
+    least, rested = 0.0, 0.0
+    for _ in range(BISECTIONS):
+        amount = (least + most) / 2
+        problem = Problem(partial(table, amount), objective.channel.bounds, 0.5 * unit)
+        trial = equalise(problem, problem.evaluate(point.u, point.weights))
+        LOG.info("fork at %.3g: unevenness %.0e nats", amount, problem.residual(trial))
+        at_rest = problem.residual(trial) <= AT_REST
+        point, rested = (trial, amount) if at_rest else (point, rested)
+        least, most = (amount, most) if at_rest and too_little(trial, amount) else (least, amount)
+    return point, rested
 
 
 def _with_missing(
