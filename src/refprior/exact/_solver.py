@@ -10,7 +10,7 @@ The certificate then judges the result without knowing how it was found.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -56,7 +56,7 @@ SYMMETRIC = 1e-9  # nats by which the gain of a symmetric prior may differ from 
 SPLIT_REACH = 1.2  # standard deviations between an atom that splits and the maxima to both sides of it, at most
 FEWER_ATOMS, MORE_ATOMS = 3, 2  # than where the ascent is stuck: numbers that are tried
 AT_REST = 1e-12  # nats of unevenness
-BISECTIONS = 12  # of how far the atoms are from a fork
+FIRST_STEPS, FORK_STEPS = 8, 24  # away from a fork: in how many the end would be reached, and how many there are
 SPLIT_OFFSET = 0.02  # standard deviations to either side of an atom that may split, from where to climb
 
 
@@ -201,26 +201,29 @@ def _respaced(objective: Objective, point: Point, missing: Missing, grid: Grid, 
         if at_rest:
             places, rested = np.sort(trial.u[:, 0]), (trial, found)
         count = (len(places) if at_rest else count) + 1
-    if len(missing.places) and rested is not None:
-        trial = forked(objective, *rested, unit, tolerance)
-        point = trial if _missing(objective, trial, grid, unit, tolerance).excess < missing.excess else point
+    for trial in forked(objective, *rested, unit) if len(missing.places) and rested is not None else ():
+        found = _missing(objective, trial, grid, unit, tolerance)
+        if found.excess < missing.excess:
+            point, missing = trial, found
+        if not len(missing.places):
+            break
     return point
 
 
-def forked(objective: Objective, point: Point, missing: Missing, unit: Array, tolerance: float) -> Point:
-    """One atom more just after a fork: by bisection of how far it is from it, with all others at rest.
+def forked(objective: Objective, point: Point, missing: Missing, unit: Array) -> Iterator[Point]:
+    """One atom more just after a fork, in steps away from it, with all others at rest: a new one, or one of two.
 
     There J is so flat, and the other atoms move so far with the new one, that a joint ascent ends almost anywhere.
     """
+    problem = Problem(objective.table, objective.channel.bounds, 0.5 * unit)
+    logs = search_logs(objective, point.u, point.weights)
+    highest = missing.places[[np.argmax(objective.gain(missing.places, logs))]]
+    yield equalise(problem, problem.evaluate(*_joined(objective, point, highest, unit)))
     free = point.free(objective.channel.bounds)[:, 0]
     atom = int(np.argmax(np.where(free, point.hessians[:, 0, 0], -np.inf)))
     if free[atom] and point.hessians[atom, 0, 0] > 0:
         far = float(np.abs(missing.places - point.u[atom]).min())
-        u, weights = _split(objective, point, atom, far, unit)
-    else:
-        logs = search_logs(objective, point.u, point.weights)
-        u, weights = _joined(objective, point, missing.places[[np.argmax(objective.gain(missing.places, logs))]], unit)
-    return _ascend(objective, u, weights, unit, tolerance)
+        yield equalise(problem, problem.evaluate(*_split(objective, point, atom, far, unit)))
 
 
 def _split(objective: Objective, point: Point, atom: int, far: float, unit: Array) -> tuple[Array, Array]:
@@ -241,7 +244,7 @@ def _split(objective: Objective, point: Point, atom: int, far: float, unit: Arra
         slopes = objective.gains(sides(point.u, half), point.table.own_logs(point.weights)).gradient[:, 0]
         return bool(slopes[1] > slopes[0])
 
-    point, half = _bisected(objective, point, table, outward, far, unit)
+    point, half = _followed(objective, point, table, outward, far, unit)
     u = np.vstack([np.delete(point.u, atom, axis=0), sides(point.u, half)])
     return u, np.append(np.delete(point.weights, atom), point.weights[[atom, atom]] / 2)
 
@@ -258,11 +261,11 @@ def _joined(objective: Objective, point: Point, place: Array, unit: Array) -> tu
     def too_light(point: Point, share: float) -> bool:
         return bool(objective.gain(place, point.table.own_logs(point.weights))[0] > point.information)
 
-    point, share = _bisected(objective, point, table, too_light, float(point.weights.max()), unit)
+    point, share = _followed(objective, point, table, too_light, float(point.weights.max()), unit)
     return np.vstack([point.u, place]), np.append((1 - share) * point.weights, share)
 
 
-def _bisected(
+def _followed(
     objective: Objective,
     point: Point,
     table: Callable[[float, Array], Table],
@@ -270,20 +273,20 @@ def _bisected(
     most: float,
     unit: Array,
 ) -> tuple[Point, float]:
-    """The amount from 0 to `most` that is neither too little nor too much, and the atoms at rest there.
+    """The largest amount that is too little, about, and the atoms at rest there.
 
-    An amount with which the atoms do not come to rest is too much: they start from the last with which they did.
+    Steps from 0 on, at most `most` altogether: one that goes too far, or after which atoms do not come to rest, is halved.
     """
-    least, rested = 0.0, 0.0
-    for _ in range(BISECTIONS):
-        amount = (least + most) / 2
-        problem = Problem(partial(table, amount), objective.channel.bounds, 0.5 * unit)
+    amount, step = 0.0, most / FIRST_STEPS
+    for _ in range(FORK_STEPS):
+        problem = Problem(partial(table, amount + step), objective.channel.bounds, 0.5 * unit)
         trial = equalise(problem, problem.evaluate(point.u, point.weights))
-        LOG.info("fork at %.3g: unevenness %.0e nats", amount, problem.residual(trial))
-        at_rest = problem.residual(trial) <= AT_REST
-        point, rested = (trial, amount) if at_rest else (point, rested)
-        least, most = (amount, most) if at_rest and too_little(trial, amount) else (least, amount)
-    return point, rested
+        LOG.info("fork at %.3g: unevenness %.0e nats", amount + step, problem.residual(trial))
+        if problem.residual(trial) <= AT_REST and too_little(trial, amount + step):
+            point, amount = trial, amount + step
+        else:
+            step /= 2
+    return point, amount
 
 
 def _with_missing(
