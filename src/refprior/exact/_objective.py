@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from refprior.exact._arrays import SLICE_ENTRIES, Array, in_slices
-from refprior.exact._channels import SMALLEST_LOG, Channel, Gains
+from refprior.exact._channels import Channel
+from refprior.exact._rows import SMALLEST_LOG, Gains
 
 
 @dataclass(frozen=True)
