@@ -142,7 +142,7 @@ def test_figures_are_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path, m
     out = run(capsys, "figures", "--out", str(tmp_path / "new"))
     written = sorted((tmp_path / "new").glob("*.png"))
     assert [str(path) for path in written] == sorted(out.split())
-    assert len(written) == 4
+    assert len(written) == 5
     assert all(path.stat().st_size < 100_000 for path in written)
 
 

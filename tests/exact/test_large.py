@@ -5,9 +5,9 @@ import pytest
 
 from refprior.exact import Coin, reference_prior
 from refprior.exact._binomial import log_binomial
-from refprior.exact._channels import log_mixture
 from refprior.exact._large import quadrature_nodes, sparse_table
 from refprior.exact._objective import Objective
+from refprior.exact._rows import log_mixture
 from refprior.exact._windows import windowed_divergence, windowed_log_marginal
 
 

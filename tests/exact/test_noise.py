@@ -10,7 +10,7 @@ from refprior.exact import (
     ExponentialDecay,
     Gaussian,
     _bound,
-    _certificate,
+    _case,
     blahut_arimoto,
     reference_prior,
 )
@@ -88,7 +88,7 @@ def test_three_parameters() -> None:
 def test_a_grid_too_coarse_for_three_parameters_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work for the proof and for the grid is limited; what remains says so."""
     monkeypatch.setattr(_bound, "MOST_CELLS", 1000)
-    monkeypatch.setattr(_certificate, "MOST_POINTS", 15_000)
+    monkeypatch.setattr(_case, "MOST_POINTS", 15_000)
     channel = Channel.from_mean(three, sigma=0.4, bounds=[(0, 1)] * 3, curvature=1e9)
     prior = reference_prior(channel, tolerance=1e-3)
     assert prior.evidence == "searched"

@@ -9,78 +9,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refprior._checks import whole_number
 from refprior.exact._arrays import Array, Mask, as_numbers
 from refprior.exact._bound import Cells
 from refprior.exact._charts import Chart, Scan, measure, scan_box
 from refprior.exact._proof import Proof
-from refprior.exact._proof_table import prove_table
-
-SMALLEST_LOG = -745.0  # replaces log 0 where it meets a factor of zero: exp of anything less is zero
-SAME_OUTCOME = 1e-9  # relative difference of two outcomes that are one
-ROW_SUM_TOLERANCE = 1e-9  # a likelihood that misses one by more than this is a mistake, not rounding
-
-
-class Rows(NamedTuple):
-    """p(z | w_k) with derivatives in the coordinates u, as `Channel.rows` returns them.
-
-    Derivatives are those of p, not of log p, so they stay finite where p = 0. The second ones are large and
-    only ever needed summed over z, so they are given as that sum.
-
-    >>> import numpy as np
-    >>> from refprior.exact import Rows
-    >>> w = np.array([[0.25], [0.5]])  # one toss of a coin: p = (1 - w, w)
-    >>> first = np.tile([-1.0, 1.0], (2, 1, 1))
-    >>> rows = Rows.from_derivatives(np.log(np.hstack([1 - w, w])), first, np.zeros((2, 1, 1, 2)))
-    >>> rows.negentropy_hessian.round(6).ravel().tolist()  # 1 / (w (1 - w))
-    [5.333333, 4.0]
-    """
-
-    log_p: Array  # (K, Z)
-    first: Array  # (K, d, Z)
-    second: Callable[[Array], Array]  # values (Z,) -> Σ_z ∂_i ∂_j p values (K, d, d)
-    negentropy_hessian: Array  # (K, d, d) second derivative of Σ_z p log p
-
-    @classmethod
-    def from_derivatives(cls, log_p: Array, first: Array, second: Array) -> Rows:
-        """Rows from first and second derivatives of p: (K, Z), (K, d, Z), (K, d, d, Z)."""
-        shapes = tuple(np.shape(part) for part in (log_p, first, second))
-        dimension = shapes[1][1] if len(shapes[1]) == 3 else 1
-        count, outcomes = shapes[0] if len(shapes[0]) == 2 else (0, 0)
-        if shapes != ((count, outcomes), (count, dimension, outcomes), (count, dimension, dimension, outcomes)):
-            raise ValueError(f"log p and derivatives must be (K, Z), (K, d, Z) and (K, d, d, Z), got {shapes}")
-        p = np.exp(log_p)[:, None]
-        relative = np.divide(first, p, out=np.zeros_like(first), where=p > 0)
-        hessian = np.einsum("kijz,kz->kij", second, np.maximum(log_p, SMALLEST_LOG))
-        hessian += np.einsum("kiz,kjz->kij", first, relative)
-        return cls(log_p, first, lambda values: np.asarray(second @ values), hessian)
-
-    @classmethod
-    def from_log_derivatives(cls, log_p: Array, first: Array, second: Array) -> Rows:
-        """Rows from first and second derivatives of log p: (K, Z), (K, d, Z), (K, d, d, Z)."""
-        return cls.from_derivatives(log_p, *derivatives_of_p(log_p, first, second))
-
-
-def derivatives_of_p(log_p: Array, first: Array, second: Array) -> tuple[Array, Array]:
-    """First and second derivatives of p from those of log p, same shapes: (K, d, Z), (K, d, d, Z)."""
-    p = np.exp(log_p)[:, None, :]
-    outer = first[:, :, None, :] * first[:, None, :, :]
-    return p * first, p[:, None] * (second + outer)
-
-
-class Gains(NamedTuple):
-    """KL(p(z | w_k), p(z)) with its gradient and Hessian in the coordinates u: (K,), (K, d), (K, d, d)."""
-
-    value: Array
-    gradient: Array
-    hessian: Array
+from refprior.exact._rows import SMALLEST_LOG, Gains, Rows, check_row_sums, log_mixture, outcome_number
 
 
 class Channel(ABC):
@@ -208,15 +147,7 @@ class Channel(ABC):
         >>> np.exp(Coin(3).log_likelihood_of(np.array([[np.pi / 2]]), 3)).round(6).tolist()  # 1/8
         [0.125]
         """
-        seen = as_numbers("an outcome", z)
-        shape = np.shape(self.outcomes)[1:]
-        if seen.shape != shape or not np.all(np.isfinite(seen)):
-            raise ValueError(f"an outcome is {'one number' if not shape else f'{shape[0]} numbers'}, got {z!r}")
-        apart = np.abs(self.outcomes - seen).reshape(len(self.outcomes), -1).max(axis=1)
-        nearest = int(np.argmin(apart))
-        if apart[nearest] > SAME_OUTCOME * (1 + np.abs(seen).max()):
-            raise ValueError(f"{z!r} is not an outcome: the nearest is {self.outcomes[nearest].tolist()}")
-        return np.asarray(self.log_likelihood(u)[:, nearest])
+        return np.asarray(self.log_likelihood(u)[:, outcome_number(self.outcomes, z)])
 
     # grids
 
@@ -424,107 +355,3 @@ class Channel(ABC):
         """Set what follows from the fields of a frozen dataclass."""
         for name, value in arrays.items():
             object.__setattr__(self, name, value)
-
-
-def log_mixture(log_p: Array, weights: Array) -> Array:
-    """log Σ_k π_k p(z | w_k), safe where every p underflows: (K, Z), (K,) -> (Z,)."""
-    mixture = weights @ np.exp(log_p)
-    with np.errstate(divide="ignore"):
-        log = np.log(mixture)
-        tiny = mixture < 1e-250
-        if np.any(tiny):
-            joint = log_p[:, tiny] + np.log(weights)[:, None]
-            top = joint.max(axis=0)
-            shift = np.where(np.isfinite(top), top, 0.0)
-            log[tiny] = np.log(np.exp(joint - shift).sum(axis=0)) + shift
-    return np.asarray(log)
-
-
-@dataclass(frozen=True, eq=False)
-class Categorical(Channel):
-    """Any finite channel, a table p(z | w) of shape (inputs, outcomes). The parameter is the row's number.
-
-    >>> from refprior.exact import Categorical, reference_prior
-    >>> erasure = Categorical([[0.8, 0.2, 0.0], [0.0, 0.2, 0.8]])
-    >>> round(reference_prior(erasure).information, 6)  # 0.8 log 2
-    0.554518
-    """
-
-    continuous = False
-
-    matrix: ArrayLike
-    log_p: Array = field(init=False, repr=False)
-    bounds: Array = field(init=False, repr=False)
-    outcomes: Array = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        matrix = as_numbers("the table", self.matrix)
-        if matrix.ndim != 2 or 0 in matrix.shape:
-            raise ValueError(f"need a table of shape (inputs, outcomes), got shape {matrix.shape}")
-        if not np.all(np.isfinite(matrix)) or matrix.min() < 0:
-            raise ValueError("the table holds NaN, infinite or negative probabilities: correct those entries")
-        check_row_sums(matrix.sum(axis=1))
-        with np.errstate(divide="ignore"):
-            log_p = np.log(matrix / matrix.sum(axis=1, keepdims=True))
-        inputs, outcomes = matrix.shape
-        self._derive(log_p=log_p, bounds=np.array([[0.0, inputs - 1.0]]), outcomes=np.arange(float(outcomes)))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Categorical) and np.array_equal(self.log_p, other.log_p)
-
-    def __hash__(self) -> int:
-        return hash(self.log_p.tobytes())
-
-    def log_likelihood(self, u: Array) -> Array:
-        return np.asarray(self.log_p[np.round(u[:, 0]).astype(int)])
-
-    def rows(self, u: Array) -> Rows:
-        log_p = self.log_likelihood(u)
-        zero = np.zeros_like(log_p)
-        return Rows.from_derivatives(log_p, zero[:, None, :], zero[:, None, None, :])
-
-    def known_lengths(self) -> Array:
-        """Not a Fisher length: from one row to the next counts as one."""
-        return self.bounds[:, 1]
-
-    def repeat(self, n: int) -> Channel:
-        from refprior.exact._repeated import repeated_table
-
-        return repeated_table(self, whole_number("the number of samples n", n, at_least=1))
-
-    def prove(
-        self, atoms: Array, weights: Array, *, tolerance: float, first: tuple[Channel, float] | None = None
-    ) -> Proof:
-        if first is not None:
-            return super().prove(atoms, weights, tolerance=tolerance, first=first)
-        return prove_table(as_numbers("the table", self.matrix), atoms, weights, tolerance=tolerance)
-
-    def axis_points(self, axis: int, count: int) -> Array:
-        """All rows, whatever the count."""
-        return np.arange(float(len(self.log_p)))
-
-
-def check_rows(log_p: Array, u: Array, outcomes: int, name: str) -> Array:
-    """Refuse log-likelihoods of another shape, with NaN or +inf, or not normalised; else the sums of p: (K,)."""
-    expected, came = (len(u), outcomes), np.shape(log_p)
-    if came != expected:
-        raise ValueError(
-            f"{name} returned shape {came}, expected {expected}: one row per parameter, one column per outcome"
-        )
-    if np.any(np.isnan(log_p)) or np.any(log_p == np.inf):
-        bad = np.argwhere(np.isnan(log_p) | (log_p == np.inf))[0]
-        raise ValueError(f"{name} is NaN or +inf at w = {u[bad[0]].tolist()}, outcome {bad[1]}")
-    with np.errstate(over="ignore"):
-        sums = np.exp(log_p).sum(axis=1)
-    check_row_sums(sums, lambda row: f"at w = {u[row].tolist()} it")
-    return np.asarray(sums)
-
-
-def check_row_sums(sums: Array, name: Callable[[int], str] = lambda row: f"row {row}") -> None:
-    """Refuse likelihoods that are not normalised, naming the worst."""
-    worst = int(np.argmax(np.abs(sums - 1)))
-    if not abs(sums[worst] - 1) <= ROW_SUM_TOLERANCE:
-        raise ValueError(
-            f"the likelihood must sum to one over the outcomes: {name(worst)} sums to {sums[worst]:.12g}; "
-            "normalise it, or multiply a density by its quadrature weights"
-        )

@@ -22,7 +22,8 @@ from refprior.exact._inputs import check_channel, check_instance
 from refprior.exact._jeffreys import coordinate_information, quadrature, root_determinant
 from refprior.exact._objective import Objective
 from refprior.exact._priors import reference_prior
-from refprior.exact._solution import Evidence, Solution, gap_in_words
+from refprior.exact._solution import Evidence, Solution
+from refprior.exact._wording import gap_in_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -20,8 +20,9 @@ from numpy.polynomial.chebyshev import chebder, chebvander
 from numpy.typing import ArrayLike
 
 from refprior.exact._arrays import Array, Mask
-from refprior.exact._channels import Channel, Rows
+from refprior.exact._channels import Channel
 from refprior.exact._cost import LOG
+from refprior.exact._rows import Rows
 from refprior.exact._slice import Slice
 
 DEGREE = 12

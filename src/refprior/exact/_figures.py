@@ -20,7 +20,8 @@ from refprior.exact._jeffreys import jeffreys
 from refprior.exact._models import Coin
 from refprior.exact._noise import NoisyMean
 from refprior.exact._priors import reference_prior, two_stage_prior
-from refprior.exact._solution import Solution, gap_in_words
+from refprior.exact._solution import Solution
+from refprior.exact._wording import gap_in_words
 from refprior.exact.models import exponentials, multinomial
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike
 
 from refprior._checks import whole_number
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact._channels import Channel, Rows, check_rows, derivatives_of_p
+from refprior.exact._channels import Channel
 from refprior.exact._charted import ChartedChannel
+from refprior.exact._rows import Rows, check_rows, derivatives_of_p
 
 Function = Callable[[Any], Any]
 Quadrature = Callable[[int], tuple[Function, Array]]  # log-likelihood and nodes, so many times as fine

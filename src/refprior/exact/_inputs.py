@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from refprior.exact._arrays import SLICE_ENTRIES, Array
-from refprior.exact._channels import Channel, check_rows
+from refprior.exact._channels import Channel
+from refprior.exact._rows import check_rows
 
 PROBES = 5  # parameters per axis, at which a channel is tried before it is used
 

@@ -19,10 +19,11 @@ from scipy.special import erf
 from refprior.exact._arrays import Array, Index
 from refprior.exact._ascent import MIRRORINGS, Problem, ascend, average_with_mirror_image, equalise
 from refprior.exact._binomial import log_binomial, normaliser, score
-from refprior.exact._channels import SMALLEST_LOG, Channel
+from refprior.exact._channels import Channel
 from refprior.exact._cost import LOG
 from refprior.exact._objective import Objective, Table
 from refprior.exact._optimality import Point
+from refprior.exact._rows import SMALLEST_LOG
 from refprior.exact._search import fisher_grid
 from refprior.exact._solver import solve
 from refprior.exact._windows import window_ends

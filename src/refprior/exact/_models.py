@@ -13,12 +13,13 @@ from refprior._limits import check_memory
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._binomial import deviance, log_binomial, normaliser, score, stirling_error
 from refprior.exact._bound import Cells
-from refprior.exact._channels import Channel, Rows
+from refprior.exact._channels import Channel
 from refprior.exact._cost import say_time
 from refprior.exact._large import LARGE_FROM, SHORT_TOSSES, solve_long, solve_long_coin
 from refprior.exact._proof import Proof
 from refprior.exact._proof_coin import prove_coin
 from refprior.exact._proof_poisson import prove_poisson
+from refprior.exact._rows import Rows
 from refprior.exact._windows import WINDOWS_FROM, windowed_divergence, windowed_log_marginal
 
 TAIL = 9.0  # outcomes reach this many standard deviations beyond the extreme means: mass 1e-19 is left out

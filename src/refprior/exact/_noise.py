@@ -21,11 +21,11 @@ from numpy.typing import ArrayLike
 from refprior._checks import whole_number
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._bound import Cells
-from refprior.exact._channels import Gains, Rows
 from refprior.exact._charted import ChartedChannel
 from refprior.exact._components import COARSE, COARSEST, Components, Precision
 from refprior.exact._function_channel import LONGEST_STEP, box_of, differences, failed, slopes
 from refprior.exact._models import log_normal_nodes
+from refprior.exact._rows import Gains, Rows
 
 SAMPLED = {1: 201, 2: 33, 3: 13}  # places per axis at which the mean is sampled; with more parameters, at random
 SAMPLES = 4000

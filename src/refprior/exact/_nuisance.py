@@ -19,14 +19,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior.exact._arrays import Array
-from refprior.exact._channels import Channel, Rows
+from refprior.exact._channels import Channel
 from refprior.exact._curve import Curve, to_axis
 from refprior.exact._inputs import check_channel
 from refprior.exact._objective import Objective
 from refprior.exact._posterior import Posterior, posterior_of
+from refprior.exact._rows import Rows
 from refprior.exact._slice import Slice
-from refprior.exact._solution import STRONGEST_FIRST, Evidence, Solution, gap_in_words, with_certificate
+from refprior.exact._solution import STRONGEST_FIRST, Evidence, Solution, with_certificate
 from refprior.exact._solver import continued, solve
+from refprior.exact._wording import gap_in_words
 
 SHARE = 0.02  # of the tolerance, which the polynomials may miss
 COARSE = 1e-4  # nats that they may miss before it is known where that matters
@@ -186,7 +188,7 @@ class _Conditional:
             return None
         u, weights, _ = self.known[min(self.known, key=lambda other: abs(other - place))]
         u = channel.from_axis(u) if isinstance(channel, Curve) else u
-        prior = self._judged(channel, *continued(Objective((channel,)), u, weights))
+        prior = self._judged(channel, *continued(Objective((channel,)), u, weights, self.tolerance))
         return prior if prior.gap <= self.tolerance else None
 
     def _followed(self, own: Slice) -> Channel:

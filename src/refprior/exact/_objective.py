@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from refprior.exact._arrays import SLICE_ENTRIES, Array, in_slices
-from refprior.exact._channels import SMALLEST_LOG, Channel, Gains
+from refprior.exact._channels import Channel
+from refprior.exact._rows import SMALLEST_LOG, Gains
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,18 @@ class Table:
             table._append_values(sign, channel.log_likelihood(u))
         return table
 
+    def mixed(self, values: Array, derivatives: Array) -> Table:
+        """The table of points whose likelihoods are mixtures of these, and their derivatives: (M, K), (M, K)."""
+        return Table(
+            signs=self.signs,
+            p=[values @ p for p in self.p],
+            first=[[derivatives @ axis for axis in first] for first in self.first],
+            second=[partial(_mixed_second, derivatives, second) for second in self.second],
+            value=values @ self.value,
+            gradient=derivatives @ self.gradient,
+            hessian=np.tensordot(derivatives, self.hessian, 1),
+        )
+
     def _append_values(self, sign: float, log_p: Array) -> None:
         self.p.append(np.exp(log_p))
         self.value += sign * np.einsum("kz,kz->k", self.p[-1], np.maximum(log_p, SMALLEST_LOG))
@@ -148,6 +162,10 @@ class Table:
     def own_logs(self, weights: Array) -> list[Array]:
         """log p_c(z) of the mixture of these points, finite everywhere: (K,) -> [(Z_c,)]."""
         return [safe_log(mixture) for mixture in self.mixtures(weights)]
+
+
+def _mixed_second(matrix: Array, second: Callable[[Array], Array], values: Array) -> Array:
+    return np.tensordot(matrix, second(values), 1)
 
 
 def safe_log(mixture: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior._checks import number, whole_number
+from refprior._limits import check_memory
 from refprior.exact._arrays import Array, Mask
 from refprior.exact._best import watched
 from refprior.exact._channels import Channel
@@ -18,8 +20,9 @@ from refprior.exact._inputs import check_channel, check_instance
 from refprior.exact._nuisance import NuisancePrior, nuisance_prior
 from refprior.exact._objective import Objective, is_share, require_concave, two_stage_signs
 from refprior.exact._search import fisher_grid
-from refprior.exact._solution import Solution, product_of, with_certificate
-from refprior.exact._solver import check_cost, solve
+from refprior.exact._solution import Solution, with_certificate
+from refprior.exact._solver import solve
+from refprior.exact._start import check_cost
 
 TOLERANCE, NUISANCE_TOLERANCE = 1e-12, 1e-9  # nats, unless one is asked for
 
@@ -66,7 +69,7 @@ def reference_prior(
 
 def _of_all_parameters(channel: Channel, tolerance: float) -> Solution:
     if isinstance(channel, Channel) and channel.factors:
-        return _with_warning(product_of(channel, _of_factors(channel, tolerance), tolerance))
+        return _with_warning(_product_of(channel, _of_factors(channel, tolerance), tolerance))
     objective = Objective((check_channel(channel),))
     with watched(objective, tolerance):
         solution = with_certificate(objective, *solve(objective, tolerance), tolerance)
@@ -135,7 +138,7 @@ def certify(prior: Solution, *, proof: bool = False, tolerance: float = 1e-12) -
     check_instance("prior", prior, Solution, "reference_prior")
     if prior.parts:
         parts = tuple(certify(part, proof=proof, tolerance=tolerance / len(prior.parts)) for part in prior.parts)
-        return product_of(prior.channel, parts, prior.tolerance)
+        return _product_of(prior.channel, parts, prior.tolerance)
     solution = with_certificate(prior.objective, prior.coordinates, prior.weights, prior.tolerance)
     if not proof:
         return solution
@@ -212,3 +215,24 @@ def _normalised(log: Array) -> Array:
     """Weights from their logs: (K,) -> (K,)."""
     weights = np.exp(log - log.max())
     return np.asarray(weights / weights.sum())
+
+
+def _product_of(channel: Channel, parts: tuple[Solution, ...], tolerance: float) -> Solution:
+    """The product of the priors of independent parts: information and gap are their sums."""
+    sizes = [len(part.weights) for part in parts]
+    check_memory(
+        16.0 * math.prod(sizes) * (1 + channel.dimension), f"a prior of {math.prod(sizes):,} atoms", "take fewer parts"
+    )
+    numbers = np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), axis=-1).reshape(-1, len(parts))
+    weights = np.prod([part.weights[k] for part, k in zip(parts, numbers.T, strict=True)], axis=0)
+    return Solution(
+        objective=Objective((channel,)),
+        coordinates=np.hstack([part.coordinates[k] for part, k in zip(parts, numbers.T, strict=True)]),
+        weights=weights / weights.sum(),
+        information=sum(part.information for part in parts),
+        gap=sum(part.gap for part in parts),
+        tolerance=tolerance,
+        atoms_certified=all(part.atoms_certified for part in parts),
+        spread=max(part.spread for part in parts),
+        parts=parts,
+    )

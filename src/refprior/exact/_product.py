@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from refprior._limits import check_memory
 from refprior.exact._arrays import Array
-from refprior.exact._channels import Channel, Rows
+from refprior.exact._channels import Channel
+from refprior.exact._rows import Rows
 
 
 @dataclass(frozen=True, eq=False, init=False)

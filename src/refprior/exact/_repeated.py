@@ -17,8 +17,10 @@ from scipy.special import gammaln
 from refprior._checks import whole_number
 from refprior._limits import check_memory
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact._channels import Categorical, Channel, Rows
+from refprior.exact._categorical import Categorical
+from refprior.exact._channels import Channel
 from refprior.exact._charts import Chart
+from refprior.exact._rows import Rows
 
 SMALLEST = 1e-150  # probability instead of zero: its derivatives stay finite, and a type that contains it has none
 

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior.exact._arrays import Array
-from refprior.exact._channels import Channel, Rows
+from refprior.exact._channels import Channel
+from refprior.exact._rows import Rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from refprior._checks import whole_number
 from refprior._files import read_record, write_record
-from refprior._limits import check_memory
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._certificate import judge
 from refprior.exact._channels import Channel
@@ -22,14 +21,11 @@ from refprior.exact._proof import Proof
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+from refprior.exact._wording import atom_lines, decimals_within, gap_in_words
 
 Evidence = Literal["proved", "certified", "searched", "unfinished"]
-
 STRONGEST_FIRST: tuple[Evidence, ...] = ("proved", "certified", "searched", "unfinished")
 FILE_FORMAT = 1
-NEAR_ROUNDING = 1e-13  # gaps below are printed as a power of ten: their digits depend on the machine
-MOST_DECIMALS = 12  # that are printed
-SHOWN = 24  # atoms in the printed table; of more, the middle is left out
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -296,7 +292,7 @@ class Solution:
             first.append(f"proved by ball arithmetic: capacity in [{self.proof.lower:.15g}, {self.proof.upper:.15g}]")
         if self.decimals == 0:
             return "\n".join([*first, "atoms and weights are not shown: the gap supports no digit of them"])
-        return "\n".join([*first, *self._table()])
+        return "\n".join([*first, *atom_lines(self.atoms, self.weights, self.decimals)])
 
     @property
     def _information(self) -> str:
@@ -307,56 +303,6 @@ class Solution:
     @property
     def _gap(self) -> str:
         return gap_in_words(self.gap)
-
-    def _table(self) -> list[str]:
-        """A heading, and a line for each atom."""
-        digits = self.decimals
-        atoms = np.atleast_2d(self.atoms.T).T
-        rows = [
-            [f"{round(x, digits) + 0.0:.{digits}f}" for x in (*np.atleast_1d(atom), weight)]
-            for atom, weight in zip(atoms, self.weights, strict=True)
-        ]
-        width = max(len(cell) for row in rows for cell in row)
-        lines = ["  ".join(f"{cell:>{width}}" for cell in row) for row in rows]
-        if len(lines) > SHOWN:
-            half = SHOWN // 2
-            lines = [*lines[:half], f"... {len(lines) - SHOWN} more ...", *lines[-half:]]
-        return [f"{'atom':{self.channel.dimension * (width + 2)}}weight", *lines]
-
-
-def gap_in_words(gap: float) -> str:
-    """The gap, or, near rounding, the power of ten above it: "gap 3.1e-05", "gap below 1e-14"."""
-    if 0 < gap < NEAR_ROUNDING:
-        return f"gap below {10.0 ** math.ceil(math.log10(gap)):.0e}"
-    return f"gap {gap:.1e}"
-
-
-def decimals_within(error: float) -> int:
-    """Decimals that an error of this size leaves, at most 12: 3e-5 leaves 4, 2 leaves none."""
-    if error <= 0:
-        return MOST_DECIMALS
-    return min(max(0, math.floor(-math.log10(error))), MOST_DECIMALS) if math.isfinite(error) else 0
-
-
-def product_of(channel: Channel, parts: tuple[Solution, ...], tolerance: float) -> Solution:
-    """The product of the priors of independent parts: information and gap are their sums."""
-    sizes = [len(part.weights) for part in parts]
-    check_memory(
-        16.0 * math.prod(sizes) * (1 + channel.dimension), f"a prior of {math.prod(sizes):,} atoms", "take fewer parts"
-    )
-    numbers = np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), axis=-1).reshape(-1, len(parts))
-    weights = np.prod([part.weights[k] for part, k in zip(parts, numbers.T, strict=True)], axis=0)
-    return Solution(
-        objective=Objective((channel,)),
-        coordinates=np.hstack([part.coordinates[k] for part, k in zip(parts, numbers.T, strict=True)]),
-        weights=weights / weights.sum(),
-        information=sum(part.information for part in parts),
-        gap=sum(part.gap for part in parts),
-        tolerance=tolerance,
-        atoms_certified=all(part.atoms_certified for part in parts),
-        spread=max(part.spread for part in parts),
-        parts=parts,
-    )
 
 
 def unfinished(objective: Objective, u: Array, weights: Array, tolerance: float, information: float | None) -> Solution:

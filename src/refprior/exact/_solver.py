@@ -9,58 +9,30 @@ The certificate then judges the result without knowing how it was found.
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
-
 import numpy as np
-from scipy.spatial import cKDTree
 
-from refprior.exact._arrays import Array, Index, Mask
-from refprior.exact._ascent import MIRRORINGS, Problem, ascend, average_with_mirror_image, equalise
-from refprior.exact._channels import Channel
-from refprior.exact._cost import LOG, check_search
+from refprior.exact._arrays import Array, Mask
+from refprior.exact._ascent import MIRRORINGS, Problem, average_with_mirror_image, equalise
+from refprior.exact._cost import LOG
+from refprior.exact._exchange import exchanged
+from refprior.exact._finite import solve_finite
+from refprior.exact._forks import respaced
+from refprior.exact._joint import MERGE_AFTER_ASCENT, PATIENCE, ascend_merged, merge_close, unit_of
+from refprior.exact._missing import SEARCH_SPACING, Missing, find_missing, search_spacing
 from refprior.exact._objective import Objective, Table
-from refprior.exact._optimality import Point, evaluate
-from refprior.exact._search import Grid, approach, climb, fisher_grid, peaks, search_logs
+from refprior.exact._optimality import Point
+from refprior.exact._search import Grid, fisher_grid
+from refprior.exact._start import check_cost, start_from_grid
 from refprior.exact._weights import optimal_weights
 
-CANDIDATE_SPACING = 0.25  # standard deviations between candidates, one parameter
-CANDIDATE_SPACING_2D = 0.8  # two parameters: the number of candidates grows with the square
-CANDIDATE_SPACING_3D = 1.0  # three parameters, if that is not too many:
-MOST_CANDIDATES_3D = 1000  # of three parameters and more
-UNCOVERED = 0.1  # of J above J: somewhere the candidates' weights had no peaks, so that no atom is near
-EVEN_SPACING = 1.75  # standard deviations between the first atoms if the weights have no peaks
-MOST_CANDIDATES = 2000  # of one parameter: the cost of a step grows with the cube
-CANDIDATES_PER_OUTCOME = 60  # no prior needs more atoms than there are outcomes
-SEARCH_SPACING = 0.25
-SEARCH_SPACING_3D = 0.6
 COARSE_TOLERANCE = {1: 1e-6, 2: 1e-6, 3: 1e-3}  # of a search on fewer outcomes, by the number of parameters
-ENOUGH = 1e-3  # of the tolerance: what an ascent of three parameters and more may leave
-FIRST_ROWS, MORE_ROWS = 300, 100  # of a table: in use at first, and those that join in one round
-CONTRACTIONS, CONTRACTED = 12, 1.0  # of the first atoms of three parameters and more: rounds, standard deviations
-UNUSED_WEIGHT = 1e-8  # rows of a table with less weight are left out if that costs nothing
 ROUNDS = 25
-SAMPLED_PATIENCE = 25  # steps without a rise of J, where kinks and plateaus of a sampled likelihood stop Newton
-EXCHANGES = 30  # rounds in which atoms of a sampled likelihood are exchanged without derivatives,
-EXCHANGED = 8  # so many at a time,
-MOST_EXCHANGED = 500  # out of the highest points
 FEW_MISSING = 2  # with more missing atoms than this in one dimension, the others are shifted as well,
 DENSE_FROM = 8  # if there are this many
-PATIENCE = 4  # rounds without halving the excess: what is left is rounding
-MERGE_AFTER_ASCENT = 0.02  # standard deviations between atoms that have become one in an ascent
 MERGE_BEFORE_ASCENT = (0.3, 0.1, 0.01, 1e-3)  # the same before an ascent, by rounds without progress
 SYMMETRY_POINTS = 211  # at which the gain is compared with its mirror image, at least
 SYMMETRIC = 1e-9  # nats by which the gain of a symmetric prior may differ from its mirror image
 SPLIT_REACH = 1.2  # standard deviations between an atom that splits and the maxima to both sides of it, at most
-SPLIT_OFFSET = 0.02  # standard deviations to either side of an atom that may split, from where to climb
-
-
-class Missing(NamedTuple):
-    """Where the gain exceeds J: the places (M, d), the largest excess, and G − J on the grid (G,)."""
-
-    places: Array
-    excess: float
-    surplus: Array
 
 
 def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
@@ -70,48 +42,20 @@ def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
         return fast
     check_cost(objective)
     if not objective.channel.continuous:
-        return _solve_finite(objective, tolerance)
-    unit = _unit(objective)
+        return solve_finite(objective, tolerance)
+    unit = unit_of(objective)
     point = _add_missing_atoms(objective, _first_atoms(objective, unit, tolerance), unit, tolerance)
     if objective.channel.measured:
-        point = _exchanged(objective, point, unit, tolerance)
+        point = exchanged(objective, point, unit, tolerance)
     if objective.channel.dimension == 1:
         point = _symmetric(objective, point, unit, tolerance)
     return objective.channel.canonical(point.u), point.weights
 
 
-def continued(objective: Objective, u: Array, weights: Array) -> tuple[Array, Array]:
+def continued(objective: Objective, u: Array, weights: Array, tolerance: float) -> tuple[Array, Array]:
     """The optimum near a prior of a similar problem: a joint ascent only, with as many atoms or fewer."""
-    point = _ascend(objective, u, weights, _unit(objective), tolerance=0.0)
+    point = ascend_merged(objective, u, weights, unit_of(objective), tolerance)
     return objective.channel.canonical(point.u), point.weights
-
-
-def check_cost(objective: Objective) -> None:
-    """Refuse a search that does not fit into memory, and say if it will take minutes."""
-    channel, outcomes = objective.channel, sum(len(c.coarse().outcomes) for c in objective.channels)
-    if not channel.continuous:
-        return check_search(len(channel.axis_points(0, 0)), [0.0], outcomes, SEARCH_SPACING)
-    lengths = [float(length) for length in channel.axis_lengths()]
-    if channel.dimension == 1:
-        candidates = max(9, min(_most_candidates(channel), math.ceil(lengths[0] / CANDIDATE_SPACING)) + 1)
-    else:
-        candidates = math.prod(max(9, math.ceil(length / _candidate_spacing(channel)) + 1) for length in lengths)
-        candidates = candidates if channel.dimension == 2 else min(candidates, MOST_CANDIDATES_3D)
-    factors = 1 if channel.outcomes.ndim == 1 else channel.outcomes.shape[1]
-    return check_search(candidates, lengths, outcomes, search_spacing(channel) / 2, factors=factors)
-
-
-def search_spacing(channel: Channel) -> float:
-    """Standard deviations between the points on which missing atoms are looked for."""
-    return SEARCH_SPACING if channel.dimension < 3 else SEARCH_SPACING_3D
-
-
-def _candidate_spacing(channel: Channel) -> float:
-    return CANDIDATE_SPACING_2D if channel.dimension < 3 else CANDIDATE_SPACING_3D
-
-
-def _most_candidates(channel: Channel) -> int:
-    return min(MOST_CANDIDATES, CANDIDATES_PER_OUTCOME * len(channel.outcomes))
 
 
 def _symmetric(objective: Objective, point: Point, unit: Array, tolerance: float) -> Point:
@@ -123,11 +67,11 @@ def _symmetric(objective: Objective, point: Point, unit: Array, tolerance: float
     """
     grid = fisher_grid(objective.channel, SEARCH_SPACING, least=SYMMETRY_POINTS)
     problem = Problem(objective.table, objective.channel.bounds, 0.5 * unit)
-    before = _missing(objective, point, grid, unit, tolerance).excess
+    before = find_missing(objective, point, grid, unit, tolerance).excess
     trial, attempts = point, []
     for _ in range(MIRRORINGS):
         mirrored = average_with_mirror_image(problem, trial)
-        found = _missing(objective, mirrored, grid, unit, tolerance)
+        found = find_missing(objective, mirrored, grid, unit, tolerance)
         if not np.abs(found.surplus - found.surplus[::-1]).max() < SYMMETRIC:
             return point
         attempts.append((found.excess, mirrored))
@@ -149,42 +93,29 @@ def _first_atoms(objective: Objective, unit: Array, tolerance: float) -> Point:
     """From a search on a coarser quadrature if the model has one, else from a grid of candidates."""
     cheaper = Objective(tuple(c.coarse() for c in objective.channels), objective.signs)
     if all(c is d for c, d in zip(cheaper.channels, objective.channels, strict=True)):
-        return _start(objective, unit, tolerance)
+        return start_from_grid(objective, unit, tolerance)
     rough = max(tolerance, COARSE_TOLERANCE[min(objective.channel.dimension, 3)])
     point = _add_missing_atoms(cheaper, _first_atoms(cheaper, unit, rough), unit, rough)
-    return _ascend(objective, objective.channel.canonical(point.u), point.weights, unit, tolerance)
+    return ascend_merged(objective, objective.channel.canonical(point.u), point.weights, unit, tolerance)
 
 
 def _add_missing_atoms(objective: Objective, point: Point, unit: Array, tolerance: float) -> Point:
     """Add missing atoms, always to the best point so far, until none is missing or nothing helps."""
     grid = fisher_grid(objective.channel, search_spacing(objective.channel))
-    best, missing, stale = point, _missing(objective, point, grid, unit, tolerance), 0
+    best, missing, stale, spread = point, find_missing(objective, point, grid, unit, tolerance), 0, False
     for number in range(ROUNDS):
         if not len(missing.places) or stale == PATIENCE:
             break
         LOG.info("round %d: %d atoms are missing, excess %.0e nats", number, len(missing.places), missing.excess)
         point = _with_missing(objective, best, missing, grid, unit, tolerance, stale)
-        found = _missing(objective, point, grid, unit, tolerance)
+        found = find_missing(objective, point, grid, unit, tolerance)
         stale = 0 if found.excess < 0.5 * missing.excess else stale + 1
         if found.excess < missing.excess:
             best, missing = point, found
-    if len(missing.places) and objective.channel.dimension == 1:
-        return _respaced(objective, best, missing, grid, unit, tolerance)
+        if stale and not spread and objective.channel.dimension == 1:
+            best, spread = respaced(objective, best, missing, grid, unit, tolerance), True
+            missing = find_missing(objective, best, grid, unit, tolerance)
     return best
-
-
-def _respaced(objective: Objective, point: Point, missing: Missing, grid: Grid, unit: Array, tolerance: float) -> Point:
-    """Where the ascent is stuck: the same atoms, or one or two more or fewer spread like them, with weights anew."""
-    places, numbers = np.sort(point.u[:, 0]), np.arange(len(point.u))
-    for more in (0, 1, -1, 2, -2):
-        if not len(missing.places) or len(numbers) + more < 2:
-            break
-        u = np.interp(np.linspace(0, numbers[-1], len(numbers) + more), numbers, places)[:, None]
-        trial = _ascend(objective, u, optimal_weights(Table.of_values(objective, u), 1e-12), unit, tolerance)
-        found = _missing(objective, trial, grid, unit, tolerance)
-        if found.excess < missing.excess:
-            point, missing = trial, found
-    return point
 
 
 def _with_missing(
@@ -197,248 +128,7 @@ def _with_missing(
     more = 1 + len(missing.places) // 16 + stale
     u, weights = insert_and_shift(point, grid.points[:, 0], missing.surplus, more)
     weights = optimal_weights(Table.of_values(objective, u), 1e-12, weights)
-    return _ascend(objective, u, weights, unit, tolerance)
-
-
-def _exchanged(objective: Objective, point: Point, unit: Array, tolerance: float) -> Point:
-    """Where a sampled likelihood has kinks, jumps or narrow ridges, Newton steps fail: exchange atoms one by one.
-
-    All points at which the certificate will look are candidates. The highest ones are approached without
-    derivatives and join the atoms; weights decide which of them stay.
-    """
-    channel = objective.channel
-    more, widths = channel.certificate_points()
-    grid = _exchange_grid(channel)
-    points = np.vstack([grid, more])
-    widths = np.vstack([np.tile(SEARCH_SPACING * unit, (len(grid), 1)), widths])
-    best, least = point, math.inf
-    for number in range(EXCHANGES):
-        logs = search_logs(objective, point.u, point.weights)
-        values, level = objective.gain(points, logs), float(point.weights @ objective.gain(point.u, logs))
-        order = np.argsort(-values)[:MOST_EXCHANGED]
-        chosen = order[_spread_out(points[order] / unit, EXCHANGED)]
-        top, height = approach(objective, points[chosen], logs, widths[chosen])
-        excess = float(height.max()) - level
-        if excess < least:
-            best, least = point, excess
-        if excess <= tolerance / 3 or number == EXCHANGES - 1:
-            break
-        LOG.info("exchange %d: excess %.0e nats", number, excess)
-        u = channel.canonical(np.vstack([point.u, top[height > level]]))
-        weights = optimal_weights(Table.of_values(objective, u), 1e-13)
-        used = weights > UNUSED_WEIGHT
-        point = evaluate(objective.table, u[used], weights[used] / weights[used].sum())
-    return best
-
-
-def _exchange_grid(channel: Channel) -> Array:
-    """Points on which a sampled likelihood is looked at: (G, d)."""
-    if channel.dimension > 2:
-        return fisher_grid(channel, search_spacing(channel)).points
-    counts = [math.ceil(length / search_spacing(channel)) + 9 for length in channel.axis_lengths()]
-    axes = [channel.certificate_axis(i, count) for i, count in enumerate(counts)]
-    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-
-
-def _spread_out(u: Array, count: int) -> list[int]:
-    """The first `count` of the points, in their order, of which no two are within half a standard deviation."""
-    chosen: list[int] = []
-    for k, place in enumerate(u):
-        if len(chosen) < count and all(np.linalg.norm(place - u[j]) > 0.5 for j in chosen):
-            chosen.append(k)
-    return chosen
-
-
-def _solve_finite(objective: Objective, tolerance: float) -> tuple[Array, Array]:
-    """A finite channel: all its parameters are candidates, and none moves. Few rows are in use: the others wait.
-
-    Weights are found on the rows in use; those whose gain exceeds J join them, the highest first, until there is none.
-    """
-    u = fisher_grid(objective.channel, 1.0).points
-    table = Table.of_values(objective, u)
-    uniform = np.full(len(u), 1 / len(u))
-    active = np.argsort(-table.gains(table.own_logs(uniform)), kind="stable")[:FIRST_ROWS]
-    for number in range(ROUNDS * 4):
-        own = Table.of_values(objective, u[active])
-        weights = _drop_below(optimal_weights(own, 0.1 * tolerance), 1e-3 * tolerance)
-        gains = table.gains(own.own_logs(weights))
-        excess = gains - float(weights @ gains[active])
-        excess[active] = 0.0
-        missing = np.argsort(-excess, kind="stable")[:MORE_ROWS]
-        missing = missing[excess[missing] > tolerance / 3]
-        LOG.info("rows in use %d, round %d, excess %.0e nats", len(active), number, float(excess.max()))
-        if not len(missing):
-            break
-        active = np.concatenate([active[weights > UNUSED_WEIGHT], missing])
-    return _fewest_rows(objective, u[active], own, weights, tolerance)
-
-
-def _fewest_rows(objective: Objective, u: Array, table: Table, weights: Array, tolerance: float) -> tuple[Array, Array]:
-    """The rows without those that have hardly any weight, if that costs nothing."""
-    kept = weights > UNUSED_WEIGHT
-    again = np.zeros(len(u))
-    again[kept] = optimal_weights(Table.of_values(objective, u[kept]), 0.1 * tolerance)
-    if _table_gap(table, again) <= max(tolerance, _table_gap(table, weights)):
-        weights = _drop_below(again, 1e-3 * tolerance)
-    return u[weights > 0], weights[weights > 0]
-
-
-def _drop_below(weights: Array, least: float) -> Array:
-    """Zero where a weight is not above `least`, the others renormalised."""
-    kept = np.where(weights > least, weights, 0.0)
-    return np.asarray(kept / kept.sum())
-
-
-def _table_gap(table: Table, weights: Array) -> float:
-    """Largest gain minus J on the points of a table."""
-    gains = table.gains(table.own_logs(weights))
-    return float(gains.max() - weights @ gains)
-
-
-def _unit(objective: Objective) -> Array:
-    """One standard deviation in coordinates, at most the whole axis: (d,)."""
-    channel = objective.channel
-    return np.asarray((channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axis_lengths(), 1.0))
-
-
-def _start(objective: Objective, unit: Array, tolerance: float) -> Point:
-    """Weights on a grid of candidates, merged around their peaks, then the joint ascent."""
-    channel = objective.channel
-    if channel.dimension > 1:
-        u = _candidates(channel)
-        u = u[np.all(u == channel.canonical(u), axis=1)]  # one of the points that a symmetry exchanges
-        weights = optimal_weights(Table.of_values(objective, u), 1e-7)
-        top = np.flatnonzero(weights > 1e-4 * weights.max())
-    else:
-        narrowest = float(channel.axis_lengths().max()) / _most_candidates(channel)
-        u, shape = fisher_grid(channel, max(CANDIDATE_SPACING, narrowest))
-        weights = optimal_weights(Table.of_values(objective, u), 1e-7)
-        top = _heavy_peaks(weights, shape)
-    u, weights = merge_to_centres(u, weights, u[top])
-    if channel.dimension > 2:
-        u, weights = _contracted(objective, u, weights, unit)
-    if channel.dimension == 1 and _uncovered(objective, u, weights):
-        u = fisher_grid(channel, max(EVEN_SPACING, narrowest)).points
-        weights = optimal_weights(Table.of_values(objective, u), 1e-12)
-    return _ascend(objective, u, weights, unit, tolerance)
-
-
-def _contracted(objective: Objective, u: Array, weights: Array, unit: Array) -> tuple[Array, Array]:
-    """Fewer atoms: each climbs to its summit of the gain, summits that are close are one, and weights choose again."""
-    for number in range(CONTRACTIONS):
-        before = len(u)
-        LOG.info("contraction %d: %d atoms", number, before)
-        top, _ = climb(objective, u, search_logs(objective, u, weights), 2 * SEARCH_SPACING * unit)
-        both = objective.channel.canonical(np.vstack([u, top]))
-        u, _ = merge_close(objective.channel, both, np.concatenate([0.1 * weights, weights]), CONTRACTED)
-        weights = optimal_weights(Table.of_values(objective, u), 1e-7)
-        used = weights > 1e-3 * weights.max()
-        u, weights = u[used], weights[used] / weights[used].sum()
-        if number >= 2 and len(u) > 0.95 * before:
-            break
-    return u, weights
-
-
-def _candidates(channel: Channel) -> Array:
-    """Points of two parameters and more among which the first weights are found: (M, d)."""
-    if channel.dimension == 2:
-        return fisher_grid(channel, CANDIDATE_SPACING_2D).points
-    return fisher_grid(channel, CANDIDATE_SPACING_3D, least=5, most=MOST_CANDIDATES_3D).points
-
-
-def _uncovered(objective: Objective, u: Array, weights: Array) -> bool:
-    """Whether the gain somewhere exceeds J by so much that there can be no atom near."""
-    logs = search_logs(objective, u, weights)
-    values = objective.gain(fisher_grid(objective.channel, SEARCH_SPACING).points, logs)
-    return bool(values.max() > (1 + UNCOVERED) * float(weights @ objective.gain(u, logs)))
-
-
-def _heavy_peaks(weights: Array, shape: tuple[int, ...]) -> Index:
-    top = peaks(weights, shape)
-    return np.asarray(top[weights[top] > 1e-3 * weights.max()])
-
-
-def merge_to_centres(u: Array, weights: Array, centres: Array) -> tuple[Array, Array]:
-    """Give each point's weight to its nearest centre, at the mean place: (M, d), (M,)."""
-    nearest = cKDTree(centres).query(u)[1]
-    total = np.bincount(nearest, weights, len(centres))
-    moved = [np.bincount(nearest, weights * u[:, i], len(centres)) / total for i in range(u.shape[1])]
-    return np.stack(moved, axis=1), total / total.sum()
-
-
-def merge_close(channel: Channel, u: Array, weights: Array, distance: float) -> tuple[Array, Array]:
-    """One atom for each group closer than `distance` standard deviations, at the mean place: (M, d), (M,).
-
-    Coordinates that are far apart may be one likelihood, as where a parameter does nothing: the heaviest one is kept if
-    the mean place is another.
-    """
-    points = channel.embedding(u)
-    chosen, nearest = _representatives(points, weights, distance)
-    total = np.bincount(nearest, weights)
-    moved = np.stack([np.bincount(nearest, weights * column) / total for column in u.T], axis=1)
-    astray = np.linalg.norm(channel.embedding(moved) - points[chosen], axis=1) > distance
-    return np.where(astray[:, None], u[chosen], moved), total / total.sum()
-
-
-def _representatives(points: Array, weights: Array, distance: float) -> tuple[Index, Index]:
-    """The heaviest points of which no two are closer than `distance`, and the one nearest to each: (M,), (K,)."""
-    squares = np.einsum("km,km->k", points, points)
-    apart = squares[:, None] + squares - 2 * points @ points.T
-    chosen: list[int] = []
-    for k in np.argsort(-weights, kind="stable"):
-        if not chosen or np.min(apart[k, chosen]) > distance**2:
-            chosen.append(int(k))
-    return np.array(chosen), np.argmin(apart[:, chosen], axis=1)
-
-
-def _ascend(
-    objective: Objective,
-    u: Array,
-    weights: Array,
-    unit: Array,
-    tolerance: float,
-    distance: float = MERGE_AFTER_ASCENT,
-) -> Point:
-    """Joint ascent, repeated if atoms came closer than `distance` on the way and were merged."""
-    many = objective.channel.dimension > 2
-    enough = ENOUGH * tolerance if many else 0.0
-    problem = Problem(objective.table, objective.channel.bounds, 0.5 * unit, enough, own_units=many)
-    patience = SAMPLED_PATIENCE if objective.channel.measured else 150
-    patience = patience if objective.channel.dimension <= 2 else PATIENCE
-    for _ in range(3):
-        point = equalise(problem, ascend(problem, u, weights, patience=patience))
-        u, weights = merge_close(objective.channel, objective.channel.canonical(point.u), point.weights, distance)
-        if len(u) == len(point.u):
-            break
-    return point
-
-
-def _missing(objective: Objective, point: Point, grid: Grid, unit: Array, tolerance: float) -> Missing:
-    """Maxima of the gain above J by more than a third of the tolerance."""
-    logs = search_logs(objective, point.u, point.weights)
-    values = objective.gain(grid.points, logs)
-    level = float(point.weights @ objective.gain(point.u, logs))
-    start = peaks(values, grid.shape)
-    start = start[np.all(grid.points[start] == objective.channel.canonical(grid.points[start]), axis=1)]
-    distance = cKDTree(point.u / unit).query(grid.points[start] / unit)[0]
-    start = start[(distance > SEARCH_SPACING) | (values[start] > level)]  # leave out the peaks of the atoms themselves
-    for places in (grid.points[start], _split_starts(point, objective.channel.bounds, unit)):
-        if len(places):
-            top, height = climb(objective, places, logs, SEARCH_SPACING * unit)
-            excess = height - level
-            if excess.max() > tolerance / 3:
-                return Missing(top[excess > tolerance / 3], float(excess.max()), values - level)
-    return Missing(grid.points[:0], float(values.max()) - level, values - level)
-
-
-def _split_starts(point: Point, bounds: Array, unit: Array) -> Array:
-    """Both sides of every atom at which the gain is not concave, where one atom may become two: (M, d)."""
-    free = point.free(bounds)
-    hessians = np.where(free[:, :, None] & free[:, None, :], point.hessians * unit * unit[:, None], 0.0)
-    values, vectors = np.linalg.eigh(hessians)
-    split = values[:, -1] > 0
-    offset = SPLIT_OFFSET * vectors[split, :, -1] * unit
-    return np.clip(np.vstack([point.u[split] - offset, point.u[split] + offset]), bounds[:, 0], bounds[:, 1])
+    return ascend_merged(objective, u, weights, unit, tolerance)
 
 
 def insert_and_shift(point: Point, grid: Array, surplus: Array, more: int) -> tuple[Array, Array]:
@@ -472,4 +162,4 @@ def _insert(objective: Objective, point: Point, added: Array, unit: Array, toler
     used = weights > 1e-9
     u, weights = u[used], weights[used] / weights[used].sum()
     u, weights = merge_close(objective.channel, u, weights, distance)
-    return _ascend(objective, u, weights, unit, tolerance, min(MERGE_AFTER_ASCENT, distance / 2))
+    return ascend_merged(objective, u, weights, unit, tolerance, min(MERGE_AFTER_ASCENT, distance / 2))

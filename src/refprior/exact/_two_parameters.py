@@ -13,8 +13,9 @@ from refprior._checks import number, whole_number
 from refprior._limits import check_memory
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._bound import Cells
-from refprior.exact._channels import Channel, Rows
+from refprior.exact._channels import Channel
 from refprior.exact._models import EDGE, TAIL, TAIL_GAIN, Coin, log_normal_nodes
+from refprior.exact._rows import Rows
 
 NODES = 4  # quadrature nodes per standard deviation; twice as many change the gain by less than 5e-13
 COARSE_NODES = 2  # good to about 1e-7: enough to find where the atoms are

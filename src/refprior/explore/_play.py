@@ -27,7 +27,8 @@ from refprior.exact import (
     two_stage_prior,
 )
 from refprior.exact._objective import Objective, two_stage_signs
-from refprior.exact._solution import gap_in_words, with_certificate
+from refprior.exact._solution import with_certificate
+from refprior.exact._wording import gap_in_words
 
 POINTS = 240  # of the gain's curve
 SIDE = 49  # points of the gain's map along each of two parameters
