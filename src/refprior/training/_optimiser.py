@@ -83,7 +83,9 @@ class Optimiser:
 
     def set_rate(self, optimiser: torch.optim.Optimizer, step: int, steps: int) -> float:
         """Give the optimiser the learning rate of this step, and return it."""
-        rate = min(optimiser.defaults["lr"] * self.factor(step, steps), torch.finfo(torch.float32).max)
+        rate = optimiser.defaults["lr"] * self.factor(step, steps)
+        if rate > torch.finfo(torch.float32).max:  # which torch refuses; infinite weights are noticed and said
+            rate = math.inf
         for group in optimiser.param_groups:
             group["lr"] = rate
         return float(rate)
