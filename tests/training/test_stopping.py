@@ -94,6 +94,6 @@ def test_an_enumeration_that_takes_minutes_hears_a_signal_within_a_second(tmp_pa
     asked = time.monotonic()
     process.terminate()
     said = process.communicate(timeout=60)[1]
-    assert time.monotonic() - asked < 10  # a second, on a machine that does nothing else
+    assert time.monotonic() - asked < 4  # a second, on a machine that does nothing else
     assert process.returncode == 143
     assert re.search(r"stopped at step \d of 600 and saved", said)
