@@ -75,16 +75,16 @@ def goals(quick: bool) -> list[Goal]:
     def one(name: str, channel: Channel, gap: float, limit: float) -> Goal:
         return name, lambda: reference_prior(channel, tolerance=gap), gap, limit
 
-    def two(m: int, n: int) -> Goal:
-        return f"two stages m = {m}, n = {n}", lambda: two_stage_prior(Coin, m=m, n=n, tolerance=1e-14), 1e-14, 0.5
+    def two(m: int, n: int, gap: float = 1e-14, limit: float = 0.5) -> Goal:
+        return f"two stages m = {m}, n = {n}", lambda: two_stage_prior(Coin, m=m, n=n, tolerance=gap), gap, limit
 
     rows = [one(f"coin n = {n}", Coin(n), 1e-14, 0.5) for n in (1, 2, 10, 50, 100)]
     rows += [two(m, n) for m, n in ((1, 1), (1, 10), (1, 40), (10, 1), (30, 1))]
     rows += [one("coin n = 1000", Coin(1000), 1e-12, 3.0), one("coin n = 10^4", Coin(10_000), 1e-12, 8.0)]
     if not quick:
         rows += [
-            one("coin n = 10^5", Coin(100_000), 1e-11, 60.0),
-            one("coin n = 10^6", Coin(1_000_000), 1e-9, 180.0),
+            one("coin n = 10^5", Coin(100_000), 1e-12, 7.0),
+            one("coin n = 10^6", Coin(1_000_000), 1e-9, 60.0),
         ]
     rows += [one(f"Gaussian A = {a:g}", Gaussian(a), 1e-13, 1.0) for a in (0.5, 1.0, 2.0, 3.0, 5.0, 10.0)]
     rows += [one(f"Poisson A = {a:g}", Poisson(a), 1e-13, 1.0) for a in (1.0, 3.0, 5.0, 10.0, 20.0)]
@@ -96,6 +96,7 @@ def goals(quick: bool) -> list[Goal]:
         rows += [one(f"Gaussian A = {a:g}", Gaussian(a), 1e-12, 15.0) for a in (80.0, 100.0, 200.0, 500.0)]
         rows += [one(f"Poisson A = {a:g}", Poisson(a), 1e-12, 15.0) for a in (3000.0, 10_000.0)]
         rows += [one("decay at 1 and 3, sigma 0.05", ExponentialDecay((1.0, 3.0), 0.05), 1e-9, 15.0)]
+        rows += [two(m, n, 1e-12, 15.0) for m, n in ((300, 1), (1000, 1000), (5000, 5000), (9900, 100), (10, 9990))]
         rows += [one("coin n = 175", Coin(175), 1e-12, 3.0)]
         rows += [one("random table 2000 x 2000", Categorical(random_table(2000)), 1e-12, 10.0)]
         rows += three_parameters(one)

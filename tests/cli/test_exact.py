@@ -250,7 +250,8 @@ def command(*arguments: str, limit: str = "unlimited") -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("decay", "--sigma", "0.01"), ("coin", "-n", "20000000"), ("two-stage", "-m", "20000", "-n", "9000")]
+    "arguments",
+    [("decay", "--sigma", "0.01"), ("coin", "-n", "20000000"), ("two-stage", "-m", "200000", "-n", "200000")],
 )
 def test_an_address_space_limit_is_respected(arguments: tuple[str, ...]) -> None:
     out, error = (process := command(*arguments, limit="1500000")).communicate(timeout=60)

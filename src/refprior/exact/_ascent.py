@@ -2,23 +2,24 @@
 
 In the variables (dπ_k, π_k du_k) the negative Hessian of J is Σ_c b_c A_c diag(1/p_c) A_cᵀ, with A_c the
 stacked rows (p; p'), minus G'' and G' of each atom in its own block. The system is dense for small tables
-and banded for sparse ones.
+and banded where rows are windows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sparse
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cho_solve_banded, cholesky_banded
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from refprior.exact._arrays import Array, Index
+from refprior.exact._banded import Band, windowed_information
 from refprior.exact._best import note
 from refprior.exact._cost import LOG
 from refprior.exact._objective import Table
 from refprior.exact._optimality import Point, evaluate, information_matrix
+from refprior.exact._windows import Windows
 
 DROP_WEIGHT = 1e-6  # an atom lighter than this whose step takes it below zero is dropped
 SMALLEST_RISE = 1e-17  # predicted increase of J at which the ascent has arrived
@@ -38,6 +39,7 @@ class Problem(NamedTuple):
     bounds: Array
     trust: Array
     enough: float = 0.0  # nats: a rise or a residual below this is not worth a step
+    symmetric: bool = False  # whether atoms of one parameter, in their order, mirror each other
     own_units: bool = False  # whether each atom may move half a standard deviation of its own, if that is longer
 
     def longest_steps(self, point: Point) -> Array:
@@ -53,6 +55,8 @@ class Problem(NamedTuple):
 
     def evaluate(self, u: Array, weights: Array) -> Point:
         """The point at these atoms, clipped to the bounds, and weights, normalised."""
+        if self.symmetric:
+            u, weights = (u + self.bounds.sum(axis=1) - u[::-1]) / 2, (weights + weights[::-1]) / 2
         return evaluate(self.make_table, np.clip(u, self.bounds[:, 0], self.bounds[:, 1]), weights / weights.sum())
 
     def residual(self, point: Point) -> float:
@@ -60,17 +64,18 @@ class Problem(NamedTuple):
         return point.residual(self.bounds, self.trust)
 
 
-def ascend(problem: Problem, u: Array, weights: Array, steps: int = 150, patience: int = 150) -> Point:
-    """Newton from (u, weights) until the predicted increase is below rounding: (K, d), (K,) -> Point.
+def ascend(problem: Problem, point: Point, steps: int = 150, patience: int = 150) -> Point:
+    """Newton from a point until the predicted increase is below rounding.
 
     `patience` is the number of steps that may leave J as it is.
     """
-    point, stalled = evaluate(problem.make_table, u, weights), 0
+    stalled = 0
     for number in range(steps):
         LOG.info("ascent of %d atoms, step %d, information %.9f", len(point.u), number, point.information)
         note(point)
         step_weights, step_u, predicted = newton_step(point, problem.bounds)
         dropped = (point.weights < DROP_WEIGHT) & (point.weights + step_weights <= 0)
+        dropped = dropped | (problem.symmetric & dropped[::-1])
         if np.any(dropped) and not np.all(dropped):
             point = problem.evaluate(point.u[~dropped], point.weights[~dropped])
             continue
@@ -140,15 +145,17 @@ def _line_search(problem: Problem, point: Point, step_weights: Array, step_u: Ar
     return None
 
 
-def newton_step(point: Point, bounds: Array, damping: float = 0.0) -> tuple[Array, Array, float]:
+def newton_step(
+    point: Point, bounds: Array, damping: float = 0.0, *, weights_only: bool = False
+) -> tuple[Array, Array, float]:
     """Steps of weights (K,) and atoms (K, d), and the predicted increase of J."""
     count, dimension = point.u.shape
-    kept = point.variables(bounds)
+    kept = (1 + dimension) * np.arange(count) if weights_only else point.variables(bounds)
     right = np.column_stack([point.gains - point.information, point.gradients]).ravel()[kept]
     ones = np.column_stack([np.ones(count), np.zeros((count, dimension))]).ravel()[kept]
-    information = information_matrix(point.table, point.weights, dimension)[kept][:, kept]
-    system = _System(information, _blocks(point), kept, ones)
-    solved = _solve(system, np.stack([right, ones], axis=1), damping)
+    solved = _solve(_system(point, kept, ones), _blocks(point), np.stack([right, ones], axis=1), damping)
+    if solved is None:  # doubles resolve no direction any more: stay
+        return np.zeros(count), np.zeros((count, dimension)), 0.0
     step = solved[:, 0] - solved[:, 1] * (ones @ solved[:, 0]) / (ones @ solved[:, 1])
     full = np.zeros(count * (1 + dimension))
     full[kept] = step
@@ -171,87 +178,85 @@ def _blocks(point: Point) -> Blocks:
     return Blocks(-point.hessians / scale, definite / scale, -point.gradients / point.weights[:, None])
 
 
-class _System(NamedTuple):
-    """The Newton system over the kept variables, and which of them are weights (1) or coordinates (0)."""
+class _Dense(NamedTuple):
+    """The information matrix over the kept variables, which of all are kept, and which of those are weights (1)."""
 
-    information: Any  # (V, V) dense or sparse
-    blocks: Blocks
+    information: Array  # (V, V)
     kept: Index  # (V,)
     ones: Array  # (V,)
 
+    def solve(self, diagonal: Array, cross: Array, damping: float, right: Array) -> Array:
+        """Cholesky at unit diagonal; 1·1ᵀ is added, which the constraint Σ dπ = 0 undoes."""
+        return self._solve(self.information + self._block_matrix(diagonal, cross), damping, right)
 
-def _solve(system: _System, right: Array, damping: float) -> Array:
+    def solve_held(self, diagonal: Array, cross: Array, damping: float, right: Array) -> Array:
+        """The same with variables held along which nothing changes, such as an angle at its pole."""
+        matrix = self.information + self._block_matrix(diagonal, cross)
+        entries = np.diag(matrix)
+        return self._solve(
+            matrix + np.diag(np.where(entries <= IDLE * entries.max(), entries.max(), 0.0)), damping, right
+        )
+
+    def _solve(self, matrix: Array, damping: float, right: Array) -> Array:
+        matrix = matrix + np.outer(self.ones, self.ones)
+        if not np.all(np.diag(matrix) > 0):
+            raise LinAlgError("not positive definite")
+        scale = 1 / np.sqrt(np.diag(matrix))
+        scaled = matrix * scale * scale[:, None]
+        scaled[np.diag_indices_from(scaled)] += damping
+        factor = cho_factor(scaled, lower=True, overwrite_a=True, check_finite=False)
+        return np.asarray(cho_solve(factor, right * scale[:, None], check_finite=False)) * scale[:, None]
+
+    def _block_matrix(self, diagonal: Array, cross: Array) -> Array:
+        """The blocks of all atoms as one matrix over the kept variables: (V, V)."""
+        count, dimension = cross.shape
+        width, atoms = 1 + dimension, np.arange(count)
+        block = np.zeros((count, width, width))
+        block[:, 1:, 1:] = diagonal
+        block[:, 0, 1:] = block[:, 1:, 0] = cross
+        matrix = np.zeros((count, width, count, width))
+        matrix[atoms, :, atoms, :] = block
+        return matrix.reshape(count * width, -1)[np.ix_(self.kept, self.kept)]
+
+
+class _Banded(NamedTuple):
+    """The same for atoms of which only neighbours share outcomes."""
+
+    information: Band
+    kept: Index  # (V,)
+
+    def solve(self, diagonal: Array, cross: Array, damping: float, right: Array) -> Array:
+        """Cholesky of the band."""
+        return self.information.with_blocks(diagonal[:, 0, 0], cross[:, 0]).solve(right, self.kept, damping)
+
+    def solve_held(self, diagonal: Array, cross: Array, damping: float, right: Array) -> Array:
+        """The same: no coordinate of a long experiment is without effect."""
+        return self.solve(diagonal, cross, damping, right)
+
+
+def _system(point: Point, kept: Index, ones: Array) -> _Dense | _Banded:
+    if not isinstance(point.table.p[0], Windows):
+        information = information_matrix(point.table, point.weights, point.u.shape[1])
+        return _Dense(information[np.ix_(kept, kept)], kept, ones)
+    band = windowed_information(point.table, point.weights)
+    if len(point.table.p) == 1:
+        return _Banded(band, kept)
+    return _Dense(band.dense()[np.ix_(kept, kept)], kept, ones)  # two stages: without 1·1ᵀ it is singular
+
+
+def _solve(system: _Dense | _Banded, blocks: Blocks, right: Array, damping: float) -> Array | None:
     """Solve with the exact Hessian where it is positive definite, else with less of it, else damped more."""
-    blocks = system.blocks
     nothing = np.zeros_like(blocks.cross)
-    for diagonal, cross, dampings in (
-        (blocks.exact, blocks.cross, [damping]),
-        (blocks.definite, blocks.cross, [damping]),
-        (blocks.definite, nothing, [damping, *(damping + DAMPING * 100.0 ** np.arange(7))]),
-    ):
-        matrix = system.information + _block_matrix(system, diagonal, cross)
-        for more in dampings:
-            try:
-                return _solve_definite(matrix, float(more), right, system.ones)
-            except LinAlgError:
-                continue
-    if not sparse.issparse(matrix) and np.any(_idle(matrix)):
-        held = matrix + np.diag(np.where(_idle(matrix), np.diag(matrix).max(), 0.0))
+    attempts = [
+        (system.solve, blocks.exact, blocks.cross, damping),
+        (system.solve, blocks.definite, blocks.cross, damping),
+        (system.solve, blocks.definite, nothing, damping),
+        *((system.solve, blocks.definite, nothing, damping + DAMPING * 100.0**k) for k in range(7)),
+        (system.solve_held, blocks.definite, nothing, damping + DAMPING),
+    ]
+    for solve, diagonal, cross, more in attempts:
         try:
-            return _solve_definite(held, damping + DAMPING, right, system.ones)
+            return solve(diagonal, cross, more, right)
         except LinAlgError:
-            pass
-    return np.zeros_like(right) + system.ones[:, None]  # doubles resolve no direction any more: stay
-
-
-def _idle(matrix: Array) -> Array:
-    """Variables along which nothing changes, such as an angle at its pole: (V, V) -> (V,)."""
-    diagonal = np.diag(matrix)
-    return np.asarray(diagonal <= IDLE * diagonal.max())
-
-
-def _block_matrix(system: _System, diagonal: Array, cross: Array) -> Any:
-    """The blocks of all atoms as one matrix over the kept variables: (V, V)."""
-    kept, (count, dimension) = system.kept, cross.shape
-    block = np.zeros((count, 1 + dimension, 1 + dimension))
-    block[:, 1:, 1:] = diagonal
-    block[:, 0, 1:] = block[:, 1:, 0] = cross
-    if sparse.issparse(system.information):
-        return sparse.block_diag(list(block), format="csr")[kept][:, kept]
-    width = 1 + dimension
-    matrix = np.zeros((count, width, count, width))
-    atoms = np.arange(count)
-    matrix[atoms, :, atoms, :] = block
-    return matrix.reshape(count * width, -1)[np.ix_(kept, kept)]
-
-
-def _solve_definite(matrix: Any, damping: float, right: Array, ones: Array) -> Array:
-    """Cholesky at unit diagonal; dense systems get 1·1ᵀ added, which the constraint Σ dπ = 0 undoes."""
-    if sparse.issparse(matrix):
-        return _solve_banded(matrix, damping, right)
-    matrix = matrix + np.outer(ones, ones)
-    scale = _unit_scale(np.diag(matrix))
-    scaled = matrix * scale * scale[:, None]
-    scaled[np.diag_indices_from(scaled)] += damping
-    factor = cho_factor(scaled, lower=True, overwrite_a=True, check_finite=False)
-    return np.asarray(cho_solve(factor, right * scale[:, None], check_finite=False)) * scale[:, None]
-
-
-def _unit_scale(diagonal: Array) -> Array:
-    """Factors that scale a diagonal to one; if it is not positive the matrix is not definite."""
-    if not np.all(diagonal > 0):
-        raise LinAlgError("not positive definite")
-    return np.asarray(1 / np.sqrt(diagonal))
-
-
-def _solve_banded(matrix: Any, damping: float, right: Array) -> Array:
-    """The same for a sparse matrix, by banded Cholesky."""
-    entries = sparse.triu(matrix, format="coo")
-    scale = _unit_scale(matrix.diagonal())
-    width = int((entries.col - entries.row).max())
-    band = np.zeros((width + 1, matrix.shape[0]))
-    band[width + entries.row - entries.col, entries.col] = entries.data * scale[entries.row] * scale[entries.col]
-    band[width] += damping
-    factor = cholesky_banded(band, overwrite_ab=True, check_finite=False)
-    solved = cho_solve_banded((factor, False), right * scale[:, None], check_finite=False)
-    return np.asarray(solved * scale[:, None])
+            continue
+    return None

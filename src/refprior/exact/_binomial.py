@@ -14,6 +14,7 @@ from refprior.exact._arrays import Array
 SERIES_FROM = 16.0  # the Stirling series is exact to rounding from here on
 SERIES_RADIUS = 0.1  # |v| below which the deviance is summed as a series, free of cancellation
 SMALL_COUNT = 32.0  # counts below which cancellation costs less than the rounding of the result
+PRECISE_FROM = 900  # tosses from which the digits that n sin² loses near the upper end matter
 TERMS = 8  # v^16 is below rounding at |v| = SERIES_RADIUS
 
 
@@ -70,6 +71,9 @@ def log_binomial(n: float, z: Array, angle: Array, constant: Array) -> Array:
 def score(n: float, z: Array, angle: Array) -> tuple[Array, Array]:
     """First and second derivative of log p(z | w) in the angle; the angle is inside (0, π)."""
     sine, cosine = np.sin(angle / 2), np.sin((np.pi - angle) / 2)
-    first = (z - n * sine**2) / (sine * cosine)
+    if n < PRECISE_FROM:
+        first = (z - n * sine**2) / (sine * cosine)
+    else:  # no large numbers cancel near the upper end
+        first = z * (cosine / sine) - (n - z) * (sine / cosine)
     second = -0.5 * (z / sine**2 + (n - z) / cosine**2)
     return first, second

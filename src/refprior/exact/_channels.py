@@ -15,11 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refprior.exact._arrays import Array, Mask, as_numbers
+from refprior.exact._arrays import Array, Index, Mask, as_numbers
 from refprior.exact._bound import Cells
 from refprior.exact._charts import Chart, Scan, measure, scan_box
 from refprior.exact._proof import Proof
 from refprior.exact._rows import SMALLEST_LOG, Gains, Rows, check_row_sums, log_mixture, outcome_number
+from refprior.exact._windows import windowed_divergence, windowed_log_marginal
 
 
 class Channel(ABC):
@@ -31,7 +32,7 @@ class Channel(ABC):
     - coordinates other than w: `parameter` and `coordinate`, with `jacobian`; `canonical` for symmetries, `idle`;
     - grids: `known_lengths` if Fisher lengths are known (else they are measured), `axis_points` and
       `certificate_axis`; `continuous = False` for a finite set of parameters, none of which can move;
-    - speed: `coarse`, `log_marginal`, `divergence`, `solve_fast`;
+    - speed: `coarse`, `log_marginal`, `divergence`, `solve_fast`; `window_ends` and its kin for long experiments;
     - errors, which the certificate adds to the gap: `finer` for a quadrature, `tail` for outcomes left out;
     - other outcomes than the quadrature's: `log_likelihood_of`;
     - proofs: `prove`; `means_on` and `gain_of_means` for Gaussian noise, whose gain can be bounded on whole cells.
@@ -243,10 +244,14 @@ class Channel(ABC):
 
     def log_marginal(self, u: Array, weights: Array) -> Array:
         """log p(z) = log Σ_k π_k p(z | w_k): (K, d), (K,) -> (Z,)."""
+        if (ends := self.window_ends(u)) is not None:
+            return windowed_log_marginal(self, u, weights, ends)
         return log_mixture(self.log_likelihood(u), weights)
 
     def divergence(self, u: Array, log_marginal: Array) -> Array:
         """KL(p(z | w), p(z)), infinite where w allows what the marginal excludes: (K, d), (Z,) -> (K,)."""
+        if (ends := self.window_ends(u)) is not None:
+            return windowed_divergence(self, u, log_marginal, ends)
         log_p = self.log_likelihood(u)
         p = np.exp(log_p)
         check_row_sums(p.sum(axis=1), lambda row: f"at w = {self.parameter(u[row : row + 1])[0].tolist()} it")
@@ -259,6 +264,29 @@ class Channel(ABC):
         ratio = np.maximum(log_p, SMALLEST_LOG) - log_marginal
         gradient = np.einsum("kiz,kz->ki", first, ratio)
         return Gains(np.sum(np.exp(log_p) * ratio, axis=1), gradient, negentropy_hessian - second(log_marginal))
+
+    # long experiments of one parameter
+
+    def window_ends(self, u: Array) -> tuple[Index, Index] | None:
+        """The first and the last outcome that each w can show, all others being impossible: (K, d) -> (K,), (K,).
+
+        None, as for all but long experiments: every outcome is summed. With windows come the next three methods.
+        """
+        return None
+
+    def log_likelihood_at(self, u: Array, columns: Index) -> Array:
+        """log p(z | w) at some outcomes of each w: (K, 1), (K, W) -> (K, W)."""
+        return np.asarray(np.take_along_axis(self.log_likelihood(u), columns, axis=1))
+
+    def score_at(self, u: Array, columns: Index) -> tuple[Array, Array]:
+        """First and second derivatives of log p in u at some outcomes of each w: (K, 1), (K, W) -> (K, W), (K, W)."""
+        raise NotImplementedError("only channels of long experiments have windows")
+
+    def shortened(self, share: float) -> Channel | None:
+        """A shorter experiment, of about this share of the Fisher length, that looks the same near both ends."""
+        return None
+
+    # Gaussian noise
 
     def means_on(self, low: Array, high: Array) -> Cells | None:
         """Gaussian noise: the means on cells of coordinates (N, d), in standard deviations; None for other noise."""

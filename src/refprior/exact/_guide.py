@@ -1,4 +1,4 @@
-"""The figures of the guide docs/exact.md: forks, comparisons of priors, posteriors, designs, a nuisance parameter."""
+"""The figures of the guide docs/exact.md: ready-made models, forks, comparisons, posteriors, designs, a nuisance."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
 
 from refprior._style import SERIES, styled
+from refprior.exact import models
 from refprior.exact._channels import Channel
 from refprior.exact._compare import compare_priors
 from refprior.exact._cost import LOG
 from refprior.exact._designs import best_design, capacity_curve
+from refprior.exact._figures import plot_solution
 from refprior.exact._models import Coin, Gaussian, Poisson
 from refprior.exact._priors import reference_prior
 from refprior.exact._scan import scan
@@ -101,7 +104,46 @@ def nuisance_figure() -> Figure:
     return figure
 
 
+def ready_made() -> dict[str, Channel]:
+    """An example of every ready-made model, small enough to be solved in seconds."""
+    return {
+        "geometric: failures before a success": models.geometric(),
+        "negative_binomial: before the third": models.negative_binomial(3),
+        "rasch: five items": models.rasch([-2.0, -1.0, 0.0, 1.0, 2.0]),
+        "two_parameter_logistic: three items": models.two_parameter_logistic([-1.0, 0.0, 1.0], [0.8, 1.0, 1.5]),
+        "exponential_lifetime: until time 1": models.exponential_lifetime(censored_at=1.0),
+        "inspected_lifetime: at times 1 and 2, ten bulbs": models.inspected_lifetime(
+            lambda w: stats.expon(scale=1 / w), [1.0, 2.0], bounds=(0.1, 10)
+        ).repeat(10),
+        "weibull_lifetime: until time 2": models.weibull_lifetime(censored_at=2.0),
+        "hardy_weinberg: five individuals": models.hardy_weinberg(5, inbreeding=(0, 1)),
+        "multinomial: three categories, ten draws": models.multinomial(3, 10),
+        "normal: one sample": models.normal(),
+        "dose_response: three doses, three subjects": models.dose_response([-1.0, 0.0, 1.0], subjects=3),
+        "logistic_regression: three inputs": models.logistic_regression(
+            [[1, -1], [1, 0], [1, 1]], bounds=[(-2, 2), (-2, 2)]
+        ),
+        "michaelis_menten: two concentrations": models.michaelis_menten([0.5, 5.0], sigma=0.2),
+        "exponentials: two decays at times 1 and 2": models.exponentials([1.0, 2.0], sigma=0.2),
+    }
+
+
+@styled
+def models_figure() -> Figure:
+    """The prior of every ready-made model: of one parameter as stems, of two as circles on a map of the gain."""
+    examples = ready_made()
+    figure = _figure(13.0, 11.0)
+    panels = figure.subplots(4, 4).ravel()
+    for panel, (name, channel) in zip(panels, examples.items(), strict=False):
+        plot_solution(reference_prior(channel, tolerance=1e-6), panel)
+        panel.set_title(f"{name}\n{panel.get_title(loc='left')}", fontsize=7, loc="left", pad=14)
+    for panel in panels[len(examples) :]:
+        panel.set_axis_off()
+    return figure
+
+
 FIGURES: dict[str, Callable[[], Figure]] = {
+    "exact_models.png": models_figure,
     "exact_scan.png": scan_figure,
     "exact_priors.png": priors_figure,
     "exact_posterior.png": posterior_figure,

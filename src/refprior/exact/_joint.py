@@ -9,7 +9,7 @@ from refprior.exact._arrays import Array, Index
 from refprior.exact._ascent import Problem, ascend, equalise
 from refprior.exact._channels import Channel
 from refprior.exact._objective import Objective
-from refprior.exact._optimality import Point
+from refprior.exact._optimality import Point, evaluate
 
 ENOUGH = 1e-3  # of the tolerance: what an ascent of three parameters and more may leave
 SAMPLED_PATIENCE = 25  # steps without a rise of J, where kinks and plateaus of a sampled likelihood stop Newton
@@ -71,7 +71,7 @@ def ascend_merged(
     patience = SAMPLED_PATIENCE if objective.channel.measured else 150
     patience = patience if objective.channel.dimension <= 2 else PATIENCE
     for _ in range(3):
-        point = equalise(problem, ascend(problem, u, weights, patience=patience))
+        point = equalise(problem, ascend(problem, evaluate(problem.make_table, u, weights), patience=patience))
         u, weights = merge_close(objective.channel, objective.channel.canonical(point.u), point.weights, distance)
         if len(u) == len(point.u):
             break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,23 +11,23 @@ from numpy.typing import ArrayLike
 
 from refprior._checks import number, whole_number
 from refprior._limits import check_memory
-from refprior.exact._arrays import Array, as_numbers
+from refprior.exact._arrays import Array, Index, as_numbers
 from refprior.exact._binomial import deviance, log_binomial, normaliser, score, stirling_error
 from refprior.exact._bound import Cells
 from refprior.exact._channels import Channel
 from refprior.exact._cost import say_time
-from refprior.exact._large import LARGE_FROM, SHORT_TOSSES, solve_long, solve_long_coin
+from refprior.exact._nodes import THIN_FROM, coin_nodes, count_nodes
 from refprior.exact._proof import Proof
 from refprior.exact._proof_coin import prove_coin
 from refprior.exact._proof_poisson import prove_poisson
 from refprior.exact._rows import Rows
-from refprior.exact._windows import WINDOWS_FROM, windowed_divergence, windowed_log_marginal
+from refprior.exact._windows import LONG_FROM, NARROW, columns_between, reach
 
 TAIL = 9.0  # outcomes reach this many standard deviations beyond the extreme means: mass 1e-19 is left out
 NODES = 8  # quadrature nodes per standard deviation; twice as many change the gain by less than 2e-14
 BYTES_PER_TOSS = 120.0  # arrays over all outcomes, with those that their computation takes
-SECONDS_PER_TOSS = 4e-5  # of the search and its certificate together, from a million tosses on
-LONG_FROM, SHORT_LENGTH = 70.0, 56.0  # standard deviations: of a long experiment, and of that from which it starts
+SECONDS_PER_TOSS = 2.4e-5  # of the search and its certificate together, from a million tosses on
+LONG_TOSSES = 900  # of a coin that is a long experiment
 SHORTEST = 1e-6  # standard deviations from end to end: of less, the information is lost in rounding
 TAIL_GAIN = 1e-16  # nats that outcomes beyond TAIL can add: a mass of 1e-19 times a log ratio of at most some hundred
 EDGE = 1e-9  # derivatives of the coin and of Poisson are taken this far from where p vanishes
@@ -56,15 +57,29 @@ class Coin(Channel):
         outcomes = np.arange(n + 1.0)
         self._derive(outcomes=outcomes, bounds=np.array([[0.0, np.pi]]), constant=normaliser(n, outcomes))
 
-    def log_marginal(self, u: Array, weights: Array) -> Array:
-        if self.n < WINDOWS_FROM:
-            return super().log_marginal(u, weights)
-        return windowed_log_marginal(self.n, self.constant, u[:, 0], weights)
+    def window_ends(self, u: Array) -> tuple[Index, Index] | None:
+        if self.n < LONG_TOSSES:
+            return None
+        far = reach(self.n * np.sin(u[:, 0]) ** 2 / 4) / math.sqrt(self.n)
+        low, high = (self.n * np.sin(np.clip(u[:, 0] + side, 0, np.pi) / 2) ** 2 for side in (-far, far))
+        return columns_between(self.outcomes, low, high)
 
-    def divergence(self, u: Array, log_marginal: Array) -> Array:
-        if self.n < WINDOWS_FROM:
-            return super().divergence(u, log_marginal)
-        return windowed_divergence(self.n, self.constant, u[:, 0], log_marginal)
+    def log_likelihood_at(self, u: Array, columns: Index) -> Array:
+        return log_binomial(self.n, self.outcomes[columns], u, self.constant[columns])
+
+    def score_at(self, u: Array, columns: Index) -> tuple[Array, Array]:
+        return score(self.n, self.outcomes[columns], np.clip(u, EDGE, np.pi - EDGE))
+
+    def shortened(self, share: float) -> Coin:
+        return Coin(max(1, math.floor(self.n * share**2)))  # rounded down: a first stage stays shorter than both
+
+    def coarse(self) -> Coin:
+        if self.n < THIN_FROM:
+            return self
+        z, log_weight = coin_nodes(self.n)
+        thin = copy(self)
+        thin._derive(outcomes=z, constant=normaliser(self.n, z) + log_weight)
+        return thin
 
     def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:
         seen = as_numbers("the number of heads", z)
@@ -91,11 +106,6 @@ class Coin(Channel):
 
     def known_lengths(self) -> Array:
         return np.array([np.pi * math.sqrt(self.n)])
-
-    def solve_fast(self, tolerance: float) -> tuple[Array, Array] | None:
-        if self.n < LARGE_FROM:
-            return None
-        return solve_long_coin(self.n, Coin(SHORT_TOSSES), tolerance)
 
     def repeat(self, n: int) -> Coin:
         return Coin(self.n * whole_number("the number of samples n", n, at_least=1))
@@ -157,10 +167,21 @@ class Gaussian(Channel):
         entropy = 0.5 * math.log(2 * math.pi * math.e) + math.log(self.nodes)
         return -entropy - p @ log_marginal, -((p * x) @ log_marginal)[:, None]
 
-    def solve_fast(self, tolerance: float) -> tuple[Array, Array] | None:
-        if self.amplitude / self.sigma < LONG_FROM / 2:
+    def window_ends(self, u: Array) -> tuple[Index, Index] | None:
+        if self.known_lengths()[0] < LONG_FROM:
             return None
-        return solve_long(self, Gaussian(SHORT_LENGTH / 2 * self.sigma, self.sigma), tolerance)
+        low, high = (u[:, 0] + side * NARROW * self.sigma for side in (-1, 1))
+        return columns_between(self.outcomes, low, high)
+
+    def log_likelihood_at(self, u: Array, columns: Index) -> Array:
+        return log_normal_nodes((self.outcomes[columns] - u) / self.sigma, self.nodes)
+
+    def score_at(self, u: Array, columns: Index) -> tuple[Array, Array]:
+        first = (self.outcomes[columns] - u) / self.sigma**2
+        return first, np.full_like(first, -(self.sigma**-2))
+
+    def shortened(self, share: float) -> Gaussian:
+        return replace(self, amplitude=share * self.amplitude)
 
     def repeat(self, n: int) -> Gaussian:
         """The mean of n samples, which is all that they tell."""
@@ -216,10 +237,7 @@ class Poisson(Channel):
                 f"an amplitude of {self.amplitude:g} over a dark current of {dark:g} shows nothing: raise it"
             )
         outcomes = np.arange(math.ceil(most + TAIL * math.sqrt(most) + 40) + 1.0)
-        constant = np.where(
-            outcomes > 0, -0.5 * np.log(2 * np.pi * np.maximum(outcomes, 1)) - stirling_error(outcomes), 0.0
-        )
-        self._derive(outcomes=outcomes, bounds=np.sqrt([[dark, top]]), constant=constant)
+        self._derive(outcomes=outcomes, bounds=np.sqrt([[dark, top]]), constant=log_poisson_constant(outcomes))
 
     def log_likelihood(self, u: Array) -> Array:
         return self.constant - deviance(self.outcomes, self.samples * u * u)
@@ -230,11 +248,31 @@ class Poisson(Channel):
         second = -2 * (self.outcomes / root**2 + self.samples)
         return Rows.from_log_derivatives(self.log_likelihood(u), first[:, None], second[:, None, None])
 
-    def solve_fast(self, tolerance: float) -> tuple[Array, Array] | None:
+    def window_ends(self, u: Array) -> tuple[Index, Index] | None:
         if self.known_lengths()[0] < LONG_FROM:
             return None
-        top = (math.sqrt(self.dark) + SHORT_LENGTH / (2 * math.sqrt(self.samples))) ** 2
-        return solve_long(self, replace(self, amplitude=top - self.dark), tolerance)
+        far = reach(self.samples * u[:, 0] ** 2) / (2 * math.sqrt(self.samples))
+        low, high = (self.samples * np.maximum(u[:, 0] + side, 0) ** 2 for side in (-far, far))
+        return columns_between(self.outcomes, low, high)
+
+    def log_likelihood_at(self, u: Array, columns: Index) -> Array:
+        return self.constant[columns] - deviance(self.outcomes[columns], self.samples * u * u)
+
+    def score_at(self, u: Array, columns: Index) -> tuple[Array, Array]:
+        root, z = np.maximum(u, EDGE), self.outcomes[columns]
+        return 2 * (z / root - self.samples * root), -2 * (z / root**2 + self.samples)
+
+    def shortened(self, share: float) -> Poisson:
+        low, high = self.bounds[0]
+        return replace(self, amplitude=(low + share * (high - low)) ** 2 - self.dark)
+
+    def coarse(self) -> Poisson:
+        if self.outcomes[-1] < THIN_FROM:
+            return self
+        z, log_weight = count_nodes(self.outcomes[-1])
+        thin = copy(self)
+        thin._derive(outcomes=z, constant=log_poisson_constant(z) + log_weight)
+        return thin
 
     def prove(
         self, atoms: Array, weights: Array, *, tolerance: float, first: tuple[Channel, float] | None = None
@@ -260,3 +298,8 @@ class Poisson(Channel):
 
     def known_lengths(self) -> Array:
         return np.asarray(2 * math.sqrt(self.samples) * (self.bounds[:, 1] - self.bounds[:, 0]))
+
+
+def log_poisson_constant(z: Array) -> Array:
+    """The part of log p(z | mean) that does not depend on the mean: (Z,) -> (Z,)."""
+    return np.where(z > 0, -0.5 * np.log(2 * np.pi * np.where(z > 0, z, 1.0)) - stirling_error(z), 0.0)

@@ -35,6 +35,12 @@ class Objective:
         """Whether a grid can be trusted to see all that the channels do."""
         return all(channel.resolved for channel in self.channels)
 
+    def with_fewer_outcomes(self) -> Objective:
+        """The same on fewer outcomes where the experiment is long: to all digits that a search needs."""
+        if self.channel.window_ends(self.channel.bounds.T) is None:
+            return self
+        return Objective(tuple(channel.coarse() for channel in self.channels), self.signs)
+
     def log_marginals(self, u: Array, weights: Array) -> list[Array]:
         """log p_c(z) = log Σ_k π_k p_c(z | w_k), one array per channel: (K, d), (K,) -> [(Z_c,)]."""
         return [channel.log_marginal(u, weights) for channel in self.channels]
@@ -70,7 +76,7 @@ class Objective:
 class Table:
     """p and its derivatives at K points, with the sums that need no prior.
 
-    Matrices are (K, Z_c), dense or sparse: `p[c]`, `first[c][i]`; `second[c]` sums second derivatives over z.
+    Matrices are (K, Z_c), arrays or `Windows`: `p[c]`, `first[c][i]`; `second[c]` sums second derivatives over z.
     """
 
     signs: tuple[float, ...]
@@ -126,7 +132,7 @@ class Table:
 
     def mixtures(self, weights: Array) -> list[Array]:
         """p_c(z) = Σ_k π_k p_c(z | w_k): (K,) -> [(Z_c,)]."""
-        return [p.T @ weights for p in self.p]
+        return [p.T @ weights if isinstance(p, np.ndarray) else weights @ p for p in self.p]
 
     def curvature(self, weights: Array) -> Array:
         """−∂²J/∂π² = Σ_c b_c P_c diag(1/p_c) P_cᵀ: (K,) -> (K, K)."""

@@ -6,10 +6,9 @@ Both the solver and the certificate evaluate them here; this module takes no ste
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sparse
 
 from refprior.exact._arrays import Array, Index, Mask
 from refprior.exact._objective import Table
@@ -55,19 +54,15 @@ def evaluate(make_table: Callable[[Array], Table], u: Array, weights: Array) -> 
     return Point(u, weights, table, table.gains(logs), table.gradients(logs), table.hessians(logs))
 
 
-def information_matrix(table: Table, weights: Array, dimension: int) -> Any:
-    """Σ_c b_c A_c diag(1/p_c) A_cᵀ, A_c the rows (p; p') atom by atom: (K(1+d), K(1+d)), dense or sparse."""
+def information_matrix(table: Table, weights: Array, dimension: int) -> Array:
+    """Σ_c b_c A_c diag(1/p_c) A_cᵀ, A_c the rows (p; p') atom by atom: (K(1+d), K(1+d))."""
     count = len(weights)
     order = np.arange(count * (1 + dimension)).reshape(1 + dimension, count).T.ravel()
-    total: Any = 0
+    total = np.zeros((len(order), len(order)))
     for sign, p, first, mixture in zip(table.signs, table.p, table.first, table.mixtures(weights), strict=True):
         inverse = 1 / np.sqrt(np.maximum(mixture, 1e-300))
-        if not isinstance(p, np.ndarray):
-            stacked: Any = sparse.vstack([p, *first], format="csr")[order] @ sparse.diags_array(inverse)
-            total = total + sign * (stacked @ stacked.T).tocsr()
-        else:
-            stacked = np.concatenate([p, *first])[order] * inverse
-            total = total + sign * (stacked @ stacked.T)
+        stacked = np.concatenate([p, *first])[order] * inverse
+        total += sign * (stacked @ stacked.T)
     return total
 
 

@@ -115,11 +115,11 @@ def two_stage_prior(
     if boxes[0].shape != boxes[1].shape or not np.allclose(boxes[0], boxes[1]):
         raise ValueError("both stages must share the parameter's range; channel_of_n gave two different boxes")
     check_cost(objective)
-    grid = fisher_grid(objective.channel, 1.0).points
-    require_concave(objective, grid)
+    grid, looked_at = fisher_grid(objective.channel, 1.0).points, objective.with_fewer_outcomes()
+    require_concave(looked_at, grid)
     with watched(objective, tolerance):
         u, weights = solve(objective, tolerance)
-        require_concave(objective, np.vstack([grid, u]), np.concatenate([np.zeros(len(grid)), weights]))
+        require_concave(looked_at, np.vstack([grid, u]), np.concatenate([np.zeros(len(grid)), weights]))
         solution = with_certificate(objective, u, weights, tolerance)
     return _with_warning(solution)
 

@@ -23,7 +23,7 @@ from refprior.exact._channels import Channel
 from refprior.exact._cost import LOG
 from refprior.exact._inputs import check_channel
 from refprior.exact._objective import Objective
-from refprior.exact._optimality import Point
+from refprior.exact._optimality import Point, evaluate
 from refprior.exact._priors import reference_prior
 from refprior.exact._search import climb, fisher_grid, peaks
 from refprior.exact._solution import STRONGEST_FIRST, Evidence, Solution
@@ -219,7 +219,7 @@ class _Continued:
         u = c + (start.coordinates - a) * (d - c) / (b - a)
         unit = (channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axis_lengths(), 1.0)
         problem = Problem(objective.table, channel.bounds, 0.5 * unit)
-        point = equalise(problem, ascend(problem, u, start.weights))
+        point = equalise(problem, ascend(problem, evaluate(problem.make_table, u, start.weights)))
         if len(point.u) != len(u) or problem.residual(point) > RESIDUAL:
             raise _LostError
         return cls(objective, point, unit)

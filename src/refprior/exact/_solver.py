@@ -18,6 +18,7 @@ from refprior.exact._exchange import exchanged
 from refprior.exact._finite import solve_finite
 from refprior.exact._forks import respaced
 from refprior.exact._joint import MERGE_AFTER_ASCENT, PATIENCE, ascend_merged, merge_close, unit_of
+from refprior.exact._long import shorter, solve_long
 from refprior.exact._missing import SEARCH_SPACING, Missing, find_missing, search_spacing
 from refprior.exact._objective import Objective, Table
 from refprior.exact._optimality import Point
@@ -26,6 +27,7 @@ from refprior.exact._start import check_cost, start_from_grid
 from refprior.exact._weights import optimal_weights
 
 COARSE_TOLERANCE = {1: 1e-6, 2: 1e-6, 3: 1e-3}  # of a search on fewer outcomes, by the number of parameters
+SHORT_TOLERANCE = 1e-11  # of the shorter experiment from which a long one starts
 ROUNDS = 25
 FEW_MISSING = 2  # with more missing atoms than this in one dimension, the others are shifted as well,
 DENSE_FROM = 8  # if there are this many
@@ -40,6 +42,9 @@ def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
     fast = objective.channel.solve_fast(tolerance) if len(objective.channels) == 1 else None
     if fast is not None:
         return fast
+    short = shorter(objective)
+    if short is not None:
+        return solve_long(objective, short, tolerance, solve(short, SHORT_TOLERANCE))
     check_cost(objective)
     if not objective.channel.continuous:
         return solve_finite(objective, tolerance)

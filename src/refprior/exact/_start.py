@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from refprior._limits import check_memory
 from refprior.exact._arrays import Array, Index
 from refprior.exact._channels import Channel
 from refprior.exact._cost import LOG, check_search
@@ -29,6 +30,8 @@ CONTRACTIONS, CONTRACTED = 12, 1.0  # of the first atoms of three parameters and
 
 def check_cost(objective: Objective) -> None:
     """Refuse a search that does not fit into memory, and say if it will take minutes."""
+    if objective.channel.window_ends(objective.channel.bounds.T) is not None:
+        return _check_long(objective)
     channel, outcomes = objective.channel, sum(len(c.coarse().outcomes) for c in objective.channels)
     if not channel.continuous:
         return check_search(len(channel.axis_points(0, 0)), [0.0], outcomes, SEARCH_SPACING)
@@ -40,6 +43,18 @@ def check_cost(objective: Objective) -> None:
         candidates = candidates if channel.dimension == 2 else min(candidates, MOST_CANDIDATES_3D)
     factors = 1 if channel.outcomes.ndim == 1 else channel.outcomes.shape[1]
     return check_search(candidates, lengths, outcomes, search_spacing(channel) / 2, factors=factors)
+
+
+def _check_long(objective: Objective) -> None:
+    """A long experiment takes seconds; only the tables of two stages are large."""
+    if len(objective.channels) > 1:
+        points = 1.2 * float(objective.channel.axis_lengths()[0])  # about as many as atoms
+        outcomes = sum(len(channel.coarse().outcomes) for channel in objective.channels)
+        check_memory(
+            24.0 * points * outcomes + 48.0 * points**2,
+            f"the search over {round(points):,} atoms and {outcomes:,} outcomes",
+            "take fewer samples",
+        )
 
 
 def _candidate_spacing(channel: Channel) -> float:
