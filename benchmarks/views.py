@@ -107,7 +107,9 @@ def step_seconds(images: Tensor) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15, help="paired rounds of the views")
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--quick", action="store_true", help="three rounds, and no training step")
+    arguments = parser.parse_args()
+    rounds = 3 if arguments.quick else arguments.rounds
     threads = torch.get_num_threads()
     print(f"torch {torch.__version__}, Pillow {PIL.__version__}, {platform.machine()}, {os.cpu_count()} cores")
     generator = torch.Generator().manual_seed(0)
@@ -129,6 +131,8 @@ def main() -> None:
     print(f"{'strong (CTAugment)':<22} {UNLABELLED / bank:>9,.0f} images/s")
     batch = statistics.median(seconds(lambda: (weak(pool, generator), strong(pool, generator))) for _ in range(rounds))
 
+    if arguments.quick:
+        return
     torch.set_num_threads(threads)
     step = step_seconds(images)
     share = batch / step
