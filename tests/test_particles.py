@@ -117,6 +117,43 @@ def test_vectorised_equals_loop(make: Callable[[], nn.Module]) -> None:
     torch.testing.assert_close(one.eval()(inputs()), other.eval()(inputs()))
 
 
+@pytest.mark.parametrize("make", [*MAKERS, lambda: nn.Sequential(nn.Dropout(0.5), nn.Flatten(), nn.Linear(64, 5))])
+def test_recomputed_equals_loop_to_the_last_bit(make: Callable[[], nn.Module]) -> None:
+    """Outputs, gradients and buffers, which the second pass of a network must not write to again."""
+    found = []
+    executions: tuple[Execution, Execution] = ("recomputed", "loop")
+    for execution in executions:
+        particles = Particles(make, 3, seed=5, execution=execution).double()
+        torch.manual_seed(7)  # of dropout
+        outputs = [particles(inputs()) for _ in range(2)]
+        torch.stack(outputs).square().sum().backward()
+        gradients = {name: p.grad for name, p in particles.network.named_parameters()}
+        found.append((outputs, gradients, dict(particles.named_buffers()), torch.rand(2)))
+    torch.testing.assert_close(*found, rtol=0, atol=0)
+
+
+def test_recomputed_keeps_what_one_network_computed() -> None:
+    """Bytes that the graph holds after the forward pass, without the weights."""
+
+    def kept_bytes(execution: Execution, count: int) -> int:
+        particles = Particles(lambda: WideResNet((1, 8, 8), 5, depth=10, width=1), count, execution=execution)
+        weights = {tensor.untyped_storage().data_ptr() for tensor in particles.state_dict().values()}
+        sizes: dict[int, int] = {}
+
+        def pack(tensor: Tensor) -> Tensor:
+            if tensor.untyped_storage().data_ptr() not in weights:
+                sizes[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            outputs = particles(inputs(32).float())
+        assert outputs.requires_grad
+        return sum(sizes.values())
+
+    assert kept_bytes("loop", 6) > 5 * kept_bytes("loop", 1)
+    assert kept_bytes("recomputed", 6) < 1.1 * kept_bytes("loop", 1)
+
+
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_single_linear_layer_is_one_matrix_product(bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = (Particles(partial(nn.Linear, 64, 5, bias=bias), 3, seed=5, execution=e) for e in EXECUTIONS)

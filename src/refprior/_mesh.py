@@ -13,7 +13,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -135,16 +135,11 @@ class Mesh:
         same = DTensor.from_local(whole, self._particle_axis, [Replicate()], run_check=False)
         return same.redistribute(placements=[Shard(0)])
 
-    @contextmanager
-    def dividing(self, divided: bool) -> Iterator[None]:
+    def dividing(self) -> AbstractContextManager[None]:
         """Tensors that ranks divide may meet ordinary ones inside, which all ranks have alike."""
-        if not divided:
-            yield
-            return
         from torch.distributed.tensor.experimental import implicit_replication
 
-        with implicit_replication():
-            yield
+        return implicit_replication()
 
     @property
     def _particle_axis(self) -> DeviceMesh:

@@ -15,13 +15,14 @@ copies or transposes. That is what makes thousands of particles affordable.
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy, deepcopy
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.utils.checkpoint import checkpoint
 
 from refprior._batch_norm import normalises_batches, synchronise
 from refprior._checks import one_of
@@ -33,7 +34,7 @@ __all__ = ["Execution", "NotLogitsError", "Particles", "convolves", "output_laye
 log = logging.getLogger("refprior")
 
 LARGE = 3000  # particles from which on ranks divide the loss too
-Execution = Literal["auto", "vectorised", "loop"]
+Execution = Literal["auto", "vectorised", "loop", "recomputed"]
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _ELEMENTWISE = (nn.Hardtanh, nn.Tanh, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Identity)
 
@@ -52,8 +53,10 @@ class Particles(nn.Module):
 
     make: a function that returns a new network each time it is called; `seed` makes its initialisations repeatable
     without touching the global generator's state. execution: "loop" runs one network after another, "vectorised" all at
-    once by `torch.vmap`, "auto" what is faster, and the loop for networks that vmap cannot run. mesh: the ranks that
-    share the particles out; `network` then holds those of this rank, and all ranks must be asked the same.
+    once by `torch.vmap`, "auto" what is faster, and the loop for networks that vmap cannot run. "recomputed" is the
+    loop in 1/K of the memory: the backward pass computes each network again instead of keeping what all of them have.
+    mesh: the ranks that share the particles out; `network` then holds those of this rank, and all ranks must be asked
+    the same.
 
     >>> import torch
     >>> import refprior as rp
@@ -72,7 +75,7 @@ class Particles(nn.Module):
         mesh: Mesh = ALONE,
     ) -> None:
         super().__init__()
-        one_of("execution", execution, ("auto", "vectorised", "loop"))
+        one_of("execution", execution, get_args(Execution))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             networks = _make(make, count, mesh.block(count))
@@ -82,7 +85,7 @@ class Particles(nn.Module):
         self.network = _stack(networks)
         if mesh.data > 1 and normalises_batches(self.network):
             synchronise(self.network, mesh)
-            execution = "loop"  # vmap cannot exchange statistics
+            execution = execution if execution == "recomputed" else "loop"  # vmap cannot exchange statistics
         self.prior_logits = nn.Parameter(torch.zeros(count))
         self.execution = _fastest(self.network) if execution == "auto" else execution
         self._untried = {True, False} if execution == "auto" else set[bool]()  # in training, in evaluation
@@ -158,7 +161,9 @@ class Particles(nn.Module):
         # vmap needs weights to vectorise over; the layers before a single linear one have none.
         weights = next(_tensors(network), None) is not None
         # Convolutions of inputs that are not shared gain nothing by it, and vmap cannot lay such inputs out anew.
-        if self.execution == "loop" or not weights or (own and convolves(network)):
+        if self.execution == "recomputed" and torch.is_grad_enabled():
+            return _recomputed(network, self._inputs(x, own), trace)
+        if self.execution != "vectorised" or not weights or (own and convolves(network)):
             return _loop(network, self._inputs(x, own), trace)
         run = self._try_vectorised if network.training in self._untried else _vectorised
         return run(network, x, own, trace)
@@ -181,13 +186,16 @@ class Particles(nn.Module):
         self._untried.discard(network.training)
         return outputs
 
-    @contextmanager
-    def dividing(self, divided: bool = True) -> Iterator[None]:
+    def dividing(self, divided: bool = True) -> AbstractContextManager[None]:
         """What is predicted inside stays with the ranks that have the particles, as one tensor that they divide; they
         exchange sums over particles."""
-        before, self._divided = self._divided, divided and self.divides
+        return self._dividing() if divided and self.divides else nullcontext()
+
+    @contextmanager
+    def _dividing(self) -> Iterator[None]:
+        before, self._divided = self._divided, True
         try:
-            with self.mesh.dividing(self._divided):
+            with self.mesh.dividing():
                 yield
         finally:
             self._divided = before
@@ -213,7 +221,8 @@ class Particles(nn.Module):
 
     def sum_gradients(self) -> None:
         """Add up the gradients of ranks that divide the inputs. The prior's is whole: all compute the whole loss."""
-        self.mesh.sum_over_data(*(p.grad for p in self.network.parameters() if p.grad is not None))
+        if self.mesh.data > 1:
+            self.mesh.sum_over_data(*(p.grad for p in self.network.parameters() if p.grad is not None))
 
     def _inputs(self, x: Tensor, own: bool) -> Sequence[Tensor]:
         """One for each particle of this rank."""
@@ -273,6 +282,31 @@ def _loop(network: nn.Module, inputs: Sequence[Tensor], trace: bool) -> Tensor:
     # views: batch norm's in-place updates of its statistics reach the stacked buffers.
     state = {name: tensor.unbind() for name, tensor in _passed(network, trace).items()}
     return torch.stack([_call(network, {n: t[k] for n, t in state.items()}, x) for k, x in enumerate(inputs)])
+
+
+def _recomputed(network: nn.Module, inputs: Sequence[Tensor], trace: bool) -> Tensor:
+    """The same, keeping nothing for the backward pass but of the last network: it computes the others again, one at a
+    time. What a pass writes into buffers is written by the first one alone."""
+    state = {name: tensor.unbind() for name, tensor in _passed(network, trace).items()}
+    *others, last = ({n: t[k] for n, t in state.items()} for k in range(len(inputs)))
+    outputs = [
+        checkpoint(_first_with_trace(network), own, x, use_reentrant=False, determinism_check="none")
+        for own, x in zip(others, inputs, strict=False)
+    ]
+    return torch.stack([*outputs, _call(network, last, inputs[-1])])
+
+
+def _first_with_trace(network: nn.Module) -> Callable[[dict[str, Tensor], Tensor], Tensor]:
+    """A call of a network whose first time may write into its buffers; later ones write into copies."""
+    again = False
+
+    def call(state: dict[str, Tensor], x: Tensor) -> Tensor:
+        nonlocal again
+        kept = {n: t.clone() if again and not t.requires_grad else t for n, t in state.items()}
+        again = True
+        return _call(network, kept, x)
+
+    return call
 
 
 def _vectorised(network: nn.Module, x: Tensor, own: bool, trace: bool) -> Tensor:

@@ -38,6 +38,7 @@ from refprior.recipes._sweep import few_label_methods
 from refprior.training import Recipe
 from refprior.training._evaluate import evaluate_all
 from refprior.training._loop import State, begin, differentiate, draw, update
+from refprior.views import CTAugment
 from tests.training.recipes import CPU, colours, learning_view, perceptron, transferring
 
 STEPS = 2
@@ -127,7 +128,7 @@ class Trace:
     divides: bool = False
 
 
-def trace(recipe: Recipe, task: Task, mesh: Mesh) -> Trace:
+def trace(recipe: Recipe, task: Task, mesh: Mesh, scored: bool = False) -> Trace:
     torch.manual_seed(0)
     state = begin(recipe, task, CPU, mesh=mesh)
     for particles in (state.particles, state.teacher):
@@ -146,15 +147,19 @@ def trace(recipe: Recipe, task: Task, mesh: Mesh) -> Trace:
         state.step += 1
     found.state = dict(state.particles.network.state_dict())
     found.memory = dict(state.memory)
-    single = deepcopy(state.teacher).float()
-    part = evaluate_all(recipe, task, state.normaliser, raw=single, ema=single).test
-    found.score = 0.0 if part is None else part.ema.negative_log_likelihood + part.ema.information
+    if scored:
+        single = state.teacher.float()
+        part = evaluate_all(recipe, task, state.normaliser, raw=single, ema=single).test
+        assert part is not None
+        found.score = part.ema.negative_log_likelihood + part.ema.information
     found.divides = recipe.method.needs.divides and state.particles.divides
     return found
 
 
 def _draw(recipe: Recipe, task: Task, state: State) -> Batch:
     """The batch of single-precision inputs; a view that learns asks a single-precision teacher."""
+    if not isinstance(recipe.strong, CTAugment):
+        return draw(recipe, task, state)
     return draw(recipe, task, replace(state, teacher=deepcopy(state.teacher).float()))
 
 
@@ -203,10 +208,10 @@ def run_divided(world: int, rank: int) -> dict[str, Any]:
     for name, make in DIVIDED.items():
         recipe = replace(recipe_of("InformationOnly", "MLP"), method=make())
         task = recipe.read_task()
-        alone = trace(recipe, task, ALONE)
+        alone = trace(recipe, task, ALONE, scored=True)
         try:
             particles_module.LARGE = 4
-            shared = trace(recipe, task, mesh)
+            shared = trace(recipe, task, mesh, scored=True)
             assert shared.divides
         finally:
             particles_module.LARGE = large

@@ -82,6 +82,15 @@ def ended(process: subprocess.Popen[str], seconds: float = 400) -> tuple[int, st
     return process.returncode, said
 
 
+def left_of(session: int, seconds: float = 5) -> list[int]:
+    """What still does something so long after the first process of a session has ended: joblib's tracker of resources
+    ends by itself when it notices that."""
+    end = time.monotonic() + seconds
+    while (left := processes_of(session)) and time.monotonic() < end:
+        time.sleep(0.05)
+    return left
+
+
 def processes_of(session: int) -> list[int]:
     """Every process of a session that still does something."""
     alive = []

@@ -15,6 +15,7 @@ from tests.recipes.sweeping import (
     ended,
     has_records,
     kill_owner_of,
+    left_of,
     owner_of,
     processes_of,
     sweeping,
@@ -36,7 +37,7 @@ def test_a_cell_whose_process_is_killed_goes_on_in_another_and_ends_the_same(tmp
         assert re.search(r"seed-0: its process died of SIGKILL: if memory ran out, .*; it goes on in another\n", said)
         assert said.count("it goes on in another") == 1
         assert re.search(r"2/2 .* done\n", said)
-        assert not processes_of(sweep.pid)
+        assert not left_of(sweep.pid)
     undisturbed = Plan(tmp_path / "whole")
     assert train_cell(Cell("digits_ssl", SETTINGS, 0), undisturbed).problem is None
     assert_same_run(cell(tmp_path, 0), undisturbed.folder(Cell("digits_ssl", SETTINGS, 0)))
@@ -70,6 +71,6 @@ def test_ctrl_c_in_a_terminal_saves_the_cells_and_says_one_line(tmp_path: Path) 
         code, said = ended(sweep)
         assert code == 130
         assert said == "refprior: stopped after 0 of 2 cells; the same command goes on\n"
-        assert not processes_of(sweep.pid)
+        assert not left_of(sweep.pid)
         assert all(load(one).step > 0 for one in cells)  # saved: no checkpoint was due yet
         assert [state.kind for state in status(tmp_path / "sweep")] == ["stopped", "stopped"]

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from refprior.methods import VAT, Contrastive, FixMatch, MeanTeacher, MixMatch, Mixup
-from refprior.recipes import digits_ssl
-from refprior.recipes._sweep import cells
+from refprior.recipes import digits_ssl, sweep
+from refprior.recipes._sweep import cells, matrix_cells
 from refprior.training import Recipe, load
 from refprior.training import _folder as folder
-from tests.recipes.sweeping import processes_of
+from tests.recipes.sweeping import left_of, processes_of
 
 
 def test_the_workers_of_a_killed_sweep_save_their_cells_and_end(tmp_path: Path) -> None:
@@ -28,10 +28,7 @@ def test_the_workers_of_a_killed_sweep_save_their_cells_and_end(tmp_path: Path) 
     assert len(processes_of(sweep.pid)) > 2
     sweep.send_signal(signal.SIGKILL)
     sweep.wait()
-    end = time.monotonic() + 30
-    while processes_of(sweep.pid) and time.monotonic() < end:
-        time.sleep(0.1)
-    left = processes_of(sweep.pid)
+    left = left_of(sweep.pid, 30)
     for process in left:
         os.kill(process, signal.SIGKILL)
     assert not left
@@ -49,6 +46,18 @@ FEW_LABELS += ["SoftMatch", "Supervised", "UDA", "VAT"]
 
 def all_methods(**settings: str) -> list[Recipe]:
     return [cell.named().recipe for cell in cells("digits_ssl", {"steps": "2", **settings, "method": "all"}, [0])]
+
+
+def test_a_sweep_that_a_launcher_started_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its cells would take themselves for ranks of one run, and wait for each other."""
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    said = "cells share no ranks, and this is one of 2 processes of a launcher: start it without torchrun"
+    with pytest.raises(ValueError, match=said):
+        sweep("digits_ssl", tmp_path / "sweep", settings={"steps": "2"}, seeds=[0])
+    with pytest.raises(ValueError, match=said):
+        matrix_cells("transfer", ["a", "b"], {}, [0])
+    assert not list(tmp_path.iterdir())
 
 
 def test_all_methods_are_those_of_few_labels_and_self_match() -> None:

@@ -101,5 +101,5 @@ def test_a_network_that_returns_a_tuple_is_told_in_one_line() -> None:
 
 def test_the_execution_is_a_setting() -> None:
     assert Recipe.from_json(perceptron(execution="loop").to_json()).execution == "loop"
-    with pytest.raises(ValueError, match="execution must be 'auto', 'vectorised' or 'loop', got 'fast'"):
+    with pytest.raises(ValueError, match="execution must be 'auto', 'vectorised', 'loop' or 'recomputed', got 'fast'"):
         perceptron(execution="fast")

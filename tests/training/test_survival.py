@@ -77,6 +77,7 @@ CASES: dict[str, Callable[[], Recipe]] = {
     "adam": lambda: convolutional(optimiser=Optimiser(kind="adam", learning_rate=1e-3)),
     "dropout and batch norm": lambda: convolutional(network=Dropped),
     "bfloat16": lambda: convolutional(precision="bfloat16"),
+    "recomputed": lambda: convolutional(network=Dropped, execution="recomputed"),
     "a method with memory": lambda: convolutional(method=Remembers()),
     "two stages": lambda: convolutional(start=convolutional(method=Supervised(), steps=3)),
 }

@@ -108,7 +108,7 @@ def cifar10_ssl(
         weak=weak,
         strong=RandAugment(weak, hole="rectangle"),
         optimiser=Optimiser(warmup=EPOCH) if paper else Optimiser(schedule="seven_sixteenths"),
-        precision="bfloat16",
+        precision="auto",
         evaluate_every=10 * EPOCH,
         seed=seed,
     )

@@ -256,7 +256,7 @@ def _base(source: str, target: str, seed: int) -> Recipe:
         weak=weak,
         strong=strong,
         optimiser=Optimiser(warmup=EPOCH),
-        precision="bfloat16",
+        precision="auto",
         evaluate_every=10 * EPOCH,
         seed=seed,
     )

@@ -34,6 +34,7 @@ from refprior.training._folder import (
     write_stream,
 )
 from refprior.training._loop import State
+from refprior.training._precision import Precision
 from refprior.training._records import Record
 
 FORMAT = 3
@@ -58,6 +59,7 @@ class Summary:
     metrics: Written  # metrics.jsonl at this step
     seconds: float  # spent training
     skipped: int
+    precision: Precision | None = None  # that "auto" was found to be
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ def save(run: Path, state: State, metrics: Written) -> Path:
 def _save(path: Path, state: State, metrics: Written, tensors: Tensors, pieces: Iterator[Tensor]) -> None:
     path.parent.mkdir(exist_ok=True)
     write_stream(path, entries(state, tensors), pieces)
-    summary = Summary(state.step, path.stat().st_size, digest(path), metrics, state.seconds, state.skipped)
+    size, sha256 = path.stat().st_size, digest(path)
+    summary = Summary(state.step, size, sha256, metrics, state.seconds, state.skipped, state.precision)
     write_record(path.with_suffix(".json"), FORMAT, asdict(summary))
     _forget_old(path.parent)
 
@@ -219,6 +222,7 @@ def restore(state: State, checkpoint: Checkpoint) -> None:
     device = state.particles.prior_logits.device
     state.memory = {name: tensor.to(device) for name, tensor in tensors_of(saved, "memory").items()}
     state.step, state.seconds, state.skipped = summary.step, summary.seconds, summary.skipped
+    state.precision = summary.precision
 
 
 def load_weights(checkpoint: Checkpoint, *, raw: Particles, ema: Particles) -> Normaliser:

@@ -28,6 +28,7 @@ from refprior.training._draw import Normalise, Sampler, part_sizes, prepared
 from refprior.training._evaluate import evaluate_all, log_probabilities
 from refprior.training._fit import check_distinct, check_needs, check_network, check_result, check_views
 from refprior.training._optimiser import equalise, update_average
+from refprior.training._precision import Precision, faster_precision
 from refprior.training._randomness import kept
 from refprior.training._recipe import Recipe
 from refprior.training._records import Record
@@ -50,6 +51,7 @@ class State:
     step: int = 0
     skipped: int = 0  # steps whose loss or gradient was not finite
     seconds: float = 0.0  # spent training, over all interruptions
+    precision: Precision | None = None  # that "auto" was found to be; a run keeps it wherever it goes on
     interruptible: bool = False  # an exception now would leave everything as it was before the step
 
 
@@ -119,7 +121,7 @@ def draw(recipe: Recipe, task: Task, state: State, normalise: Normalise | None =
 def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Loss:
     """The method's loss on a batch; the gradient is left in the particles, each at the scale of equal weights."""
     state.particles.train(recipe.head != "probe")  # the features under a probe stay as they are
-    divided = recipe.method.needs.divides and state.particles.divides
+    divided = state.particles.divides and recipe.method.needs.divides
     log_prior = state.particles.log_prior
     step = Step(
         batch=batch,
@@ -140,7 +142,7 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
         batch_teacher=partial(state.teacher.aside, as_in=state.particles),
         ema=recipe.ema,
     )
-    half = recipe.precision == "bfloat16"
+    half = _precision(recipe, batch, state) == "bfloat16"
     with state.particles.dividing(divided), state.teacher.dividing(divided):
         with torch.autocast(state.particles.prior_logits.device.type, torch.bfloat16) if half else nullcontext():
             loss = recipe.method(step)
@@ -152,6 +154,16 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
     if recipe.optimiser.sees_scale:
         equalise(state.particles, log_prior.detach().exp() if loss.weights is None else loss.weights)
     return Loss(loss.total.detach(), loss.terms)
+
+
+def _precision(recipe: Recipe, batch: Batch, state: State) -> Precision:
+    """The recipe's, or what was found or is found now to be the faster one."""
+    if recipe.precision != "auto":
+        return recipe.precision
+    if state.precision is None:
+        inputs = next(x for x in (*batch.views.values(), batch.labelled, batch.source) if len(x))
+        state.precision = faster_precision(state.particles, inputs)
+    return state.precision
 
 
 def update(recipe: Recipe, state: State) -> None:

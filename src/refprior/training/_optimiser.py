@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Literal, cast
 
@@ -62,7 +63,7 @@ class Optimiser:
         groups = [
             {**group, "params": list(parameters), "fused": fused}
             for group in parameter_groups(particles, decay, biases=self.decay_biases)
-            for fused, parameters in groupby(cast(list[Tensor], group["params"]), _is_fused)
+            for fused, parameters in groupby(cast(list[Tensor], group["params"]), partial(_is_fused, particles))
         ]
         if self.kind != "sgd":
             make = torch.optim.Adam if self.kind == "adam" else torch.optim.AdamW
@@ -91,13 +92,13 @@ class Optimiser:
         return float(rate)
 
 
-def _is_fused(parameter: Tensor) -> bool:
+def _is_fused(particles: Particles, parameter: Tensor) -> bool:
     """Whether one pass over memory updates a parameter: where torch has it, and where a particle fills whole vectors.
 
     What is left over at the end of a tensor is rounded otherwise, and where it ends depends on how many particles a
-    rank has: they would differ in their last bits.
+    rank has: they would differ in their last bits. The prior's weights are the same on all ranks.
     """
-    whole = parameter.dim() > 1 and parameter[0].numel() % _LANES == 0
+    whole = parameter is particles.prior_logits or (parameter.dim() > 1 and parameter[0].numel() % _LANES == 0)
     return whole and parameter.device.type in ("cpu", "cuda", "mps")
 
 

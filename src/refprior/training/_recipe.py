@@ -67,8 +67,8 @@ trainable_prior=False, samples=None, class_prior=None, balance=0.0)
     strong: View = field(default_factory=Unchanged)
     optimiser: Optimiser = field(default_factory=Optimiser)
     ema: float = 0.999  # decay of the moving average of the weights
-    precision: Literal["float32", "bfloat16"] = "float32"
-    execution: Execution = "auto"  # of the particles: "vectorised", all at once; "loop", one after another; or faster
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"  # of the networks; "auto": faster one
+    execution: Execution = "auto"  # of the particles: as in `Particles`; "recomputed" takes the least memory
     evaluate_every: int = EPOCH  # steps
     snapshots: int = 0  # times that the predictions of all particles are kept, more of them in the beginning
     skip_not_finite: int = 0  # steps whose loss or gradient is not finite may be skipped this many times
@@ -81,7 +81,7 @@ trainable_prior=False, samples=None, class_prior=None, balance=0.0)
         self._check_numbers()
         self._check_parts()
         one_of("unlabelled_unit", self.unlabelled_unit, ("images", "tuples"))
-        one_of("precision", self.precision, ("float32", "bfloat16"))
+        one_of("precision", self.precision, ("float32", "bfloat16", "auto"))
         one_of("execution", self.execution, get_args(Execution))
         one_of("readout", self.readout, ("outputs", "consensus"))
         one_of("head", self.head, get_args(Head))
