@@ -57,6 +57,18 @@ def test_help_does_not_import_torch() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize("command", [["recipes"], ["data", "list"]])
+def test_lists_do_not_import_torch(command: list[str]) -> None:
+    probe = (
+        "import sys, refprior.cli as cli\n"
+        "try: cli.main(sys.argv[1:])\n"
+        "finally: print('torch' in sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", probe, *command], capture_output=True, text=True)
+    assert done.stdout
+    assert done.stderr.splitlines()[-1] == "False"
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -18,6 +18,7 @@ from refprior.data._sets import (
     read_mnist,
     read_superclasses,
 )
+from refprior.data._sources import INSTALLED, SOURCES
 from tests.data.files import idx, write_mnist
 
 FIVE = Path(__file__).parents[3] / "shared" / "data" / "cifar100_5super.npz"
@@ -123,3 +124,7 @@ def test_nine_images_are_in_both_parts_of_the_five_superclasses() -> None:
     assert [data.classes[c] for c in data.groups["fish"]] == ["aquarium_fish", "flatfish", "ray", "shark", "trout"]
     assert data.test is not None
     assert len({j for _, j in duplicates(data.train.images, data.test.images)}) == 9
+
+
+def test_every_data_set_is_installed_or_has_a_source() -> None:
+    assert [*INSTALLED, *SOURCES] == list(DATA_SETS)

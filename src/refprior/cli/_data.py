@@ -68,12 +68,11 @@ def verify(
 def list_(*, data: Folder = None) -> None:
     """Say which data sets are present, and where."""
     from refprior.data._obtain import state
-    from refprior.data._sets import DATA_SETS
-    from refprior.data._sources import SOURCES
+    from refprior.data._sources import INSTALLED, SOURCES
 
     root = _root(data)
     print(f"data folder {root}")
-    for name in [name for name in DATA_SETS if name not in SOURCES]:
+    for name in INSTALLED:
         print(f"{name:<14} present (nothing to get)")
     for name, source in SOURCES.items():
         found = state(source, root)

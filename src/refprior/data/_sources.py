@@ -145,4 +145,5 @@ CIFAR100 = Source(
     advice="or put cifar-100-binary.tar.gz into the folder cifar100 of the data folder and run this again",
 )
 
+INSTALLED = ("digits",)  # data sets that come with scikit-learn
 SOURCES = {source.name: source for source in (MNIST, FASHION_MNIST, CIFAR10, CIFAR100)}
