@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # With more threads than free cores, spinning OpenMP threads slow some operations down many times.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test check dist smoke docs docs-serve docs-check bench-particles bench-saving bench-step bench-views bench-exact clean
+.PHONY: demo test check dist smoke docs docs-serve docs-check bench bench-particles bench-saving bench-step bench-views bench-exact clean
 
 demo: .venv/.installed
 	$(BIN)/refprior demo
@@ -45,6 +45,10 @@ docs-serve: .venv/.installed-dev
 # Every page in a real browser, wide and narrow, light and dark; needs chromium and chromedriver.
 docs-check: docs
 	$(BIN)/python -m website.browse build/site
+
+# All benchmarks on a quiet machine, and their page.
+bench: .venv/.installed-bench
+	$(BIN)/python -m benchmarks
 
 bench-particles: .venv/.installed-dev
 	$(BIN)/python benchmarks/particles.py

@@ -2,9 +2,10 @@
 
 Seconds of the processor, so that other programs on the machine do not count:
 
-    python benchmarks/explore.py
+    python benchmarks/explore.py [--quick]
 """
 
+import argparse
 import http.client
 import statistics
 import tempfile
@@ -68,9 +69,12 @@ def known(text: str, times: int = 50) -> list[float]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="the first two questions of each model")
+    asked = 2 if parser.parse_args().quick else None
     answer("model=coin&n=3")  # imports
     for name, questions in QUESTIONS.items():
-        for text in questions:
+        for text in questions[:asked]:
             print(f"{name:20} {text:40} {solved(text):7.0f} ms of the processor", flush=True)
     for text, near in DRAFTS.items():
         print(f"{'draft':20} {text:40} {solved(text, answer(near)):7.0f} ms of the processor", flush=True)

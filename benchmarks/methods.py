@@ -57,7 +57,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recipe", default="digits_ssl", choices=sorted(recipes.RECIPES))
     parser.add_argument("--steps", type=int, default=20, help="of each method")
+    parser.add_argument("--quick", action="store_true", help="three steps")
     asked = parser.parse_args()
+    asked.steps = 3 if asked.quick else asked.steps
     recipe = recipes.RECIPES[asked.recipe]()
     chosen: list[Method] = [getattr(methods, name)() for name in few_label_methods()]
     timed = {type(method).__name__: Timed(recipe, method) for method in (*chosen, Contrastive())}

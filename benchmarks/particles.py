@@ -4,6 +4,7 @@
     python benchmarks/particles.py kinds    # vectorised against a loop, by kind of network
     python benchmarks/particles.py steps    # a training step of K = 50, 300, 3000
     python benchmarks/particles.py entropy  # the entropy of the mixture at order 2 against the same in log-space
+    python benchmarks/particles.py --quick  # each with one size less and fewer rounds
 
 The default of `Particles(execution="auto")` is the faster one by kind of network, as printed by the first table.
 The second is a step of the recipe mnist_manifold: 784 inputs, 64 images in pairs, MLP of 32 hardtanh units, forward and
@@ -11,8 +12,8 @@ backward pass of the mutual information, and Adam. It is timed against a loop ov
 `torch.func.vmap`, and against the bare matrix products that no step can avoid, into memory that is there already.
 """
 
+import argparse
 import resource
-import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -54,14 +55,15 @@ def pass_of(particles: Particles, x: Tensor) -> None:
     particles(x).square().mean().backward()
 
 
-def kinds() -> None:
+def kinds(quick: bool) -> None:
     """Forward and backward pass by kind of network."""
     print("milliseconds forward and backward")
     print(f"{'network':16} {'K':>5} {'batch':>6} {'vectorised':>11} {'loop':>9} {'loop / vectorised':>18}  auto")
     for name, make, shape, count, batch in CASES:
         x = torch.randn(batch, *shape)
         ways: tuple[Execution, Execution] = ("vectorised", "loop")
-        times = fastest({way: partial(pass_of, Particles(make, count, execution=way), x) for way in ways})
+        calls = {str(way): partial(pass_of, Particles(make, count, execution=way), x) for way in ways}
+        times = fastest(calls, 1 if quick else ROUNDS)
         cells = (
             f"{1e3 * times['vectorised']:11.1f} {1e3 * times['loop']:9.1f} {times['loop'] / times['vectorised']:18.2f}"
         )
@@ -117,11 +119,11 @@ def bare_products(count: int, x: Tensor) -> Callable[[], None]:
     return products
 
 
-def steps() -> None:
+def steps(quick: bool) -> None:
     """A training step against its alternatives."""
     print(f"milliseconds a training step: {INPUTS} inputs, {BATCH} images, order 2")
-    print("    K     ours  (a) loop  (b) vmap  (c) bare   a/ours   b/ours   ours/c  peak GB")
-    for count in (50, 300, 3000):
+    print("    K     ours  (a) loop  (b) vmap  (c) bare   a/ours   b/ours   ours/c  goal  peak GB")
+    for count, goal in ((50, 1.8), (300, 1.5), (3000, 1.3))[: 2 if quick else 3]:
         x = torch.randn(BATCH, 1, 28, 28)
         first = ours(count, x)
         first()
@@ -130,21 +132,23 @@ def steps() -> None:
         best = fastest({**ways, "bare": bare_products(count, x)}, rounds=max(5, 2000 // count))
         ratios = (best["loop"] / best["ours"], best["vmap"] / best["ours"], best["ours"] / best["bare"])
         cells = " ".join(f"{1e3 * seconds:9.1f}" for seconds in best.values())
-        print(f"{count:5}{cells} " + " ".join(f"{ratio:8.2f}" for ratio in ratios) + f" {peak:8.2f}", flush=True)
+        shown = " ".join(f"{ratio:8.2f}" for ratio in ratios)
+        print(f"{count:5}{cells} {shown} {goal:5} {peak:8.2f}", flush=True)
 
 
-def entropies() -> None:
+def entropies(quick: bool) -> None:
     """H(y1, y2), forward and backward: a product of probabilities against sums of K log-probabilities by labeling."""
-    print("milliseconds forward and backward: 256 pairs, 10 classes")
-    print("    K     ours  log-space  log-space/ours  apart")
-    for count in (4, 32, 100):
-        log_p = torch.randn(count, 256, 2, 10).log_softmax(-1).requires_grad_()
+    print("milliseconds forward and backward: the entropy of pairs")
+    print("    K  pairs  classes     ours  log-space  log-space/ours  apart")
+    cases = ((4, 256, 10), (32, 256, 10), (100, 256, 5), (3000, 64, 2))
+    for count, pairs, classes in cases[: 3 if quick else 4]:
+        log_p = torch.randn(count, pairs, 2, classes).log_softmax(-1).requires_grad_()
         prior = uniform(count, log_p)
         ways: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"ours": marginal_entropy, "log-space": log_space}
         best = fastest({name: partial(slope, way, log_p, prior) for name, way in ways.items()}, rounds=30)
         ours, plain = (way(log_p, prior) for way in ways.values())
         cells = f"{1e3 * best['ours']:9.2f} {1e3 * best['log-space']:10.2f} {best['log-space'] / best['ours']:15.1f}"
-        print(f"{count:5}{cells} {(ours - plain).abs().max():6.0e}")
+        print(f"{count:5}{pairs:7}{classes:9}{cells} {(ours - plain).abs().max():6.0e}")
 
 
 def log_space(log_p: Tensor, log_prior: Tensor) -> Tensor:
@@ -156,10 +160,14 @@ def slope(function: Callable[[Tensor, Tensor], Tensor], log_p: Tensor, log_prior
 
 
 def main() -> None:
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
     tables = {"kinds": kinds, "steps": steps, "entropy": entropies}
-    for name in sys.argv[1:] or tables:
-        tables[name]()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", nargs="*", choices=[[], *tables], help="which; all by default")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer rounds")
+    chosen = parser.parse_args()
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
+    for name in chosen.tables or tables:
+        tables[name](chosen.quick)
 
 
 if __name__ == "__main__":

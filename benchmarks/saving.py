@@ -1,10 +1,11 @@
 """What saving costs: the share of a real run's time at the default interval, and the memory for it.
 
-    python benchmarks/saving.py
+    python benchmarks/saving.py [--quick]
 
 Goals: below 1 % of the time, below one extra copy of the state. Takes about two minutes.
 """
 
+import argparse
 import tempfile
 import time
 from dataclasses import replace
@@ -53,10 +54,13 @@ def measured(run: Path, state: State, metrics: Written) -> Path:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="runs of ten seconds: saving takes a larger share")
+    seconds = 10 if parser.parse_args().quick else SECONDS
     checkpoint.save = measured
     for name, recipe in NETWORKS.items():
         cost = estimate(recipe, torch.device("cpu"))
-        steps = int(SECONDS / cost.step_seconds)
+        steps = int(seconds / cost.step_seconds)
         saves.clear()
         with tempfile.TemporaryDirectory() as place:
             started = time.perf_counter()

@@ -6,11 +6,13 @@
 
 Bytes are those of the loopback device in a network namespace of their own (`unshare -n`, which needs root; without it
 other programs are counted too), against the formulas: (R - 1)·4KBC on the particle axis, 2 (D - 1)·gradient on the data
-axis, and 2 (P - 1)·(the sums) where the loss is divided. Seconds: with more processes than free cores they show what
-the exchange costs, not how much faster many machines are.
+axis, and 2 (P - 1)·(the sums) where the loss is divided. Small exchanges are mostly what the transport adds: the last
+case shows it. Seconds: with more processes than free cores they show what the exchange costs, not how much faster many
+machines are.
 """
 
 import argparse
+import importlib
 import json
 import math
 import os
@@ -19,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,6 +39,7 @@ CASES = {
     "digits_ssl, K = 4, inputs": (1.0, False),
     "MLP, K = 3000, gathered": (math.inf, True),
     "MLP, K = 3000, divided": (1.0, True),
+    "one all-reduce of 16 numbers": (1.0, True),
 }  # particles from which on the loss is divided (times 3,000); ranks share particles out, or divide the inputs
 
 
@@ -54,8 +58,6 @@ def main() -> None:
     arguments = parsed()
     if arguments.inside:
         inside(arguments.inside, arguments.out)
-    elif arguments.cpu:
-        cpu_seconds(arguments.cpu)
     elif arguments.against:
         against(arguments.against, arguments.turns)
     else:
@@ -75,7 +77,6 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--repeated", type=float, default=4e-4, help="share of a WRN step that every rank repeats")
     parser.add_argument("--loss", type=float, default=0.07, help="that of 3,000 MLPs, as a share of their own step")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
-    parser.add_argument("--cpu", help=argparse.SUPPRESS)
     parser.add_argument("--out", default=".", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -130,6 +131,9 @@ def inside(case: str, out: str) -> None:
     state = begin(recipe, task, device, mesh=mesh)
 
     def step() -> None:
+        if case.startswith("one"):
+            mesh.largest(*range(16))  # of 8 bytes each
+            return
         differentiate(recipe, task, draw(recipe, task, state), state)
         update(recipe, state)
 
@@ -151,7 +155,9 @@ def loopback() -> int:
 
 
 def formula_bytes(case: str, world: int) -> float:
-    """What all ranks receive in a step."""
+    """What all ranks receive in a step, without what the transport adds to it."""
+    if case.startswith("one"):
+        return 2 * (world - 1) * 128.0
     recipe = recipe_of(case)
     particles = recipe.particles
     if case.startswith("digits"):
@@ -162,7 +168,8 @@ def formula_bytes(case: str, world: int) -> float:
     tuples, order, classes = recipe.tuples, recipe.method.needs.tuple_size, 2
     if case.endswith("gathered"):
         return (world - 1) * 4.0 * particles * tuples * order * classes
-    return 8.0 * (world - 1) * (tuples * float(classes) ** order + tuples)  # the mixture, and the mean entropy
+    # The mixture, and twice again in the backward pass; its entropy, and that of each particle.
+    return 8.0 * (world - 1) * (3 * tuples * float(classes) ** order + 2 * tuples)
 
 
 def print_model(settings: argparse.Namespace) -> None:
@@ -202,38 +209,44 @@ def mlp(settings: argparse.Namespace, ranks: int, divided: int, own: int = 3000,
 
 
 def against(other: str, turns: int) -> None:
-    """CPU seconds of a step in one process, this version and another one in turns: the least of each counts."""
-    print(f"CPU ms per step of one process, least of {turns} turns, load {os.getloadavg()[0]:.1f}", flush=True)
-    here = str(Path(__file__).parents[1] / "src")
-    for name in ("digits_ssl", "mnist_manifold"):
-        found: dict[str, list[float]] = {here: [], other: []}
-        for turn in range(turns):
-            for source in (here, other) if turn % 2 else (other, here):
-                environment = {**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"}
-                command = [sys.executable, __file__, "--cpu", name]
-                done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-                found[source].append(float(done.stdout.split()[-1]))
-        this, that = (1000 * min(found[source]) for source in (here, other))
-        print(f"{name:16} this {this:8.2f}  other {that:8.2f}  ratio {this / that:.3f}", flush=True)
-
-
-def cpu_seconds(name: str) -> None:
-    """The least CPU time of a step, of several."""
+    """CPU time of a step, this version and another one in turns in one process, so that both see the same machine."""
     import torch
 
-    from refprior.training._loop import begin, differentiate, draw, update
-
     torch.set_num_threads(1)
-    recipe = digits_ssl() if name == "digits_ssl" else mnist_manifold()
+    print(f"CPU ms per step of one process, {turns} turns of 40 and of 4 steps, load {os.getloadavg()[0]:.1f}")
+    here = str(Path(__file__).parents[1] / "src")
+    for name, count in {"digits_ssl": 40, "mnist_manifold": 4}.items():
+        steps = {source: step_of(source, name) for source in (here, other)}
+        found: dict[str, list[float]] = {source: [] for source in steps}
+        for turn in range(turns * count):
+            for source in (here, other) if turn % 2 else (other, here):
+                started = time.process_time()
+                steps[source]()
+                found[source].append(1000 * (time.process_time() - started))
+        this, that = (min(found[source]) for source in (here, other))
+        paired = statistics.median(a / b for a, b in zip(found[here], found[other], strict=True))
+        least = f"least: this {this:8.2f}  other {that:8.2f}  ratio {this / that:.3f}"
+        print(f"{name:16} {least};  median of the ratios of neighbours {paired:.3f}", flush=True)
+
+
+def step_of(source: str, name: str) -> Callable[[], None]:
+    """A step of the version in a folder."""
+    import torch
+
+    for module in [module for module in sys.modules if module.partition(".")[0] == "refprior"]:
+        del sys.modules[module]
+    sys.path.insert(0, source)
+    loop, recipes = (importlib.import_module(f"refprior.{place}") for place in ("training._loop", "recipes"))
+    recipe = getattr(recipes, name)()
     task = recipe.read_task()
-    state = begin(recipe, task, torch.device("cpu"))
-    times = []
-    for _ in range(40 if name == "digits_ssl" else 6):
-        started = time.process_time()
-        differentiate(recipe, task, draw(recipe, task, state), state).total.item()
-        update(recipe, state)
-        times.append(time.process_time() - started)
-    print(min(times))
+    state = loop.begin(recipe, task, torch.device("cpu"))
+    sys.path.remove(source)
+
+    def step() -> None:
+        loop.differentiate(recipe, task, loop.draw(recipe, task, state), state).total.item()
+        loop.update(recipe, state)
+
+    return step
 
 
 if __name__ == "__main__":

@@ -1,0 +1,119 @@
+"""Every benchmark, one after another, and what they print as one page: `python -m benchmarks`, or `make bench`.
+
+    python -m benchmarks                      # all of them, an hour or two; writes docs/benchmarks.md
+    python -m benchmarks --quick              # minutes, with fewer rounds and sizes; prints, writes nothing
+    python -m benchmarks --only views step    # some of them
+
+A machine that does other work measures waiting. Nothing is run if the load of the last minute is above 0.5, unless
+`--busy` says that it may; the page is then marked.
+"""
+
+import argparse
+import datetime
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+QUIET = 0.5  # load of the last minute
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "benchmarks.md"
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program and the question that it answers."""
+
+    title: str
+    module: str
+    quick: tuple[str, ...] = ("--quick",)
+    full: tuple[str, ...] = ()
+    threads: int = 1
+
+
+SIXTEENTH = ("--fraction", "16")
+PROGRAMS = {
+    "particles": Program("Many networks at once, and the entropy of their mixture", "particles"),
+    "step": Program("A training step of four WRN-28-2", "step", quick=SIXTEENTH, full=(*SIXTEENTH, "--rounds", "3")),
+    "quarter": Program("A quarter of the images, 2 threads", "step", SIXTEENTH, ("--fraction", "4"), threads=2),
+    "views": Program("Views", "views"),
+    "methods": Program("A step of every method", "methods"),
+    "transfer": Program("Transfer without target labels", "transfer"),
+    "embeddings": Program("The estimator beside scikit-learn's", "embeddings", full=("--speed",)),
+    "exact": Program("Exact priors, beside Blahut–Arimoto, dit and cvxpy", "exact"),
+    "starting": Program("Commands that only list", "starting"),
+    "pages": Program("Embedding pages and reports", "pages"),
+    "saving": Program("Checkpoints", "saving"),
+    "scaling": Program("Several processes", "scaling", quick=("--model",)),
+    "explore": Program("The explorer", "explore"),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer rounds and sizes; print, and write no page")
+    parser.add_argument("--only", nargs="+", default=list(PROGRAMS), choices=list(PROGRAMS), metavar="NAME")
+    parser.add_argument("--busy", action="store_true", help="measure although the machine does other work")
+    arguments = parser.parse_args()
+    load = os.getloadavg()[0]
+    if load > QUIET and not arguments.busy:
+        sys.exit(
+            f"the load of the last minute is {load:.1f}, above {QUIET}: ratios would measure waiting. "
+            "Wait until the machine is quiet, or say --busy"
+        )
+    head = heading(load, arguments.busy)
+    print(head, flush=True)
+    parts, failed = [], []
+    for name in arguments.only:
+        text, code = run(PROGRAMS[name], arguments.quick)
+        parts.append(text)
+        failed += [name] if code else []
+        print(text, flush=True)
+    if not arguments.quick and set(arguments.only) == set(PROGRAMS):
+        PAGE.write_text("\n".join([head, *parts]), encoding="utf-8")
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+
+
+def heading(load: float, busy: bool) -> str:
+    """The page's first lines: where, when, and how quiet it was."""
+    marked = "\n**The machine did other work: do not read these times, and doubt the ratios.**\n" if busy else ""
+    return f"""# Benchmarks
+
+Printed by `make bench` on {datetime.date.today():%-d %B %Y}: {cpu()}, {os.cpu_count()} cores,
+Python {platform.python_version()}, load of the last minute {load:.2f} before the run. One thread unless a heading says
+otherwise. Goals are those that we set ourselves; a goal that was missed says so.
+{marked}"""
+
+
+def cpu() -> str:
+    """The processor's name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.machine()
+
+
+def run(program: Program, quick: bool) -> tuple[str, int]:
+    """A section of the page, and the exit code."""
+    options: Sequence[str] = program.quick if quick else program.full
+    environment = {**os.environ, "OMP_NUM_THREADS": str(program.threads), "OMP_WAIT_POLICY": "PASSIVE"}
+    command = [sys.executable, "-m", f"benchmarks.{program.module}", *options]
+    started = time.perf_counter()
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=HERE.parent)
+    shown = " ".join([f"OMP_NUM_THREADS={program.threads}", "python", *command[1:]])
+    errors = f"\n{done.stderr[-2000:]}" if done.returncode else ""
+    text = (
+        f"\n## {program.title}\n`{shown}` ({time.perf_counter() - started:.0f} s)\n\n"
+        f"```\n{done.stdout.rstrip()}{errors}\n```\n"
+    )
+    return text, done.returncode
+
+
+if __name__ == "__main__":
+    main()
