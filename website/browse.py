@@ -9,7 +9,6 @@ without a description, an element id used twice. Needs Debian's chromium and chr
 import functools
 import itertools
 import json
-import shutil
 import sys
 import tempfile
 import threading
@@ -21,20 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
+
+from website.chromium import driven, emulate, missing
 
 SIZES = {"wide": (1280, 900), "narrow": (360, 740)}
 SCHEMES = ("light", "dark")
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 # What sticks out to the right, unless something around it scrolls.
 TOO_WIDE = """
 const width = document.documentElement.clientWidth;
@@ -52,12 +42,6 @@ TWICE = """
 const ids = [...document.querySelectorAll('[id]')].map(e => e.id);
 return [...new Set(ids.filter((id, place) => ids.indexOf(id) !== place))];
 """
-
-
-def missing() -> str:
-    """Why no browser can be driven here; empty if one can."""
-    absent = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
-    return f"needs {' and '.join(absent)}" if absent else ""
 
 
 def troubles(site: Path) -> Iterator[str]:
@@ -108,29 +92,19 @@ def _requests(driver: webdriver.Chrome, address: str) -> Iterator[str]:
 
 
 def _emulate(driver: webdriver.Chrome, size: str, scheme: str) -> None:
-    width, height = SIZES[size]
-    screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == "narrow"}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-    feature = {"name": "prefers-color-scheme", "value": scheme}
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    emulate(driver, SIZES[size], scheme, mobile=size == "narrow")
 
 
 @contextmanager
 def _browser() -> Iterator[webdriver.Chrome]:
-    """Chromium with a profile of its own, which is thrown away."""
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        for flag in (*FLAGS, f"--user-data-dir={profile}"):
-            options.add_argument(flag)
-        driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-        try:
-            driver.get("about:blank")  # not the browser's own first page, whose requests are none of ours
-            driver.get_log("performance")
-            yield driver
-        finally:
-            driver.quit()
+    """Chromium with a profile that is thrown away."""
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,
+        driven(Path(profile), logs=("browser", "performance")) as driver,
+    ):
+        driver.get("about:blank")  # not the browser's own first page, whose requests are none of ours
+        driver.get_log("performance")
+        yield driver
 
 
 class _Quiet(SimpleHTTPRequestHandler):

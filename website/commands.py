@@ -1,6 +1,8 @@
 """The page of commands, from the parser itself: what it prints cannot differ from what it takes."""
 
 import re
+import sys
+from unittest.mock import patch
 
 from refprior.cli import app
 
@@ -15,7 +17,8 @@ Every command has `--help`, which says the same. Exit codes and interruptions:
 
 def pages() -> dict[str, str]:
     """The one page, by its name."""
-    text = app.generate_docs(output_format="markdown")
+    with patch.object(sys, "argv", ["refprior"]):  # else usage would name the program that builds the site
+        text = app.generate_docs(output_format="markdown")
     body = text[text.index("**Commands**") :]
     return {PAGE: INTRODUCTION + _escaped(body)}
 

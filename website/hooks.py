@@ -6,9 +6,6 @@ Whatever is wrong is a warning, and the build is strict: it fails.
 import html
 import logging
 import re
-from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from latex2mathml.converter import convert
@@ -23,8 +20,11 @@ from website import beside, commands, notebooks, reference, showing
 log = logging.getLogger("mkdocs.plugins.refprior")
 
 FENCE = re.compile(r"^ *(?:```+|~~~+)[ ]*(\S.*)$", re.MULTILINE)
+FENCED = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
+RUN_ON = re.compile(r"^((?![-*] |\d+\. )[^\s#|>].*)\n(?:[-*]|1\.) ", re.MULTILINE)  # a list on GitHub, and none here
 LANGUAGES = {"python", "pycon", "text", "console", "json", "toml", "yaml", "dockerfile"}
 FUNCTION = re.compile(r"<mi>(log|exp|sin|cos|max)</mi>")  # a thin space follows
+CELL = re.compile(r"<td[^>]*>[^<]*</td>")  # a number and its error stay in one line
 CARDS = "<!-- cards -->"
 EXECUTED: dict[str, NotebookNode] = {}  # of this build
 EQUATION = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
@@ -40,13 +40,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-@cache  # its priors take a while, and it does not change while one writes
 def _explorer() -> dict[str, str | bytes]:
-    """The explorer with answers that are computed beforehand, in explorer/."""
-    with TemporaryDirectory() as folder:
-        out = Path(folder) / "explorer"
-        write_static(out)
-        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    """The explorer with answers that are computed beforehand, in explorer/. They take two minutes, and are kept."""
+    folder = notebooks.ROOT / "build" / "explorer" / notebooks.key_of_code()[:20]
+    if not (folder / "explorer").exists():
+        write_static(folder / "explorer")
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def _executed() -> dict[str, NotebookNode]:
@@ -61,6 +60,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: Any) 
     for language in FENCE.findall(markdown):
         if language not in LANGUAGES:
             log.warning("%s: a block of %r; blocks are one of %s", page.file.src_uri, language, sorted(LANGUAGES))
+    for line in RUN_ON.findall(FENCED.sub("", markdown)):
+        log.warning("%s: a list needs an empty line before it, after %r", page.file.src_uri, line)
     if CARDS in markdown:
         section = page.file.src_uri.partition("/")[0]
         markdown = markdown.replace(CARDS, showing.cards(EXECUTED, section, _in_order(config.nav, section)))
@@ -82,4 +83,5 @@ def on_page_content(content: str, page: Page, **_: Any) -> str:
             log.warning("%s: cannot read the equation %s", page.file.src_uri, found[3])
         return FUNCTION.sub(r'<mi>\1</mi><mspace width="0.17em"/>', made)
 
+    content = CELL.sub(lambda found: found[0].replace(" ± ", "\u00a0±\u00a0"), content)
     return EQUATION.sub(mathml, content)

@@ -66,7 +66,9 @@ def _outputs(cell: NotebookNode, stem: str, numbers: Iterator[int]) -> Iterator[
             description = cell.metadata.get("figure")
             if not description:
                 raise ValueError(f"{stem}: a picture without a description: begin its cell with '# %% {FIGURE}…'")
-            yield f"![{description}]({stem}-{next(numbers)}.png)"
+            width = output.get("metadata", {}).get("image/png", {}).get("width")  # as large as it was drawn, not larger
+            sized = f'{{ width="{width}" }}' if width else ""
+            yield f"![{description}]({stem}-{next(numbers)}.png){sized}"
         elif "text/html" in data:
             yield f'<div class="rich">{_one_block(data["text/html"])}</div>'
         else:

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,23 +12,9 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
+from website.chromium import driven, emulate, missing
 
-CHROMIUM, DRIVER = shutil.which("chromium") or shutil.which("chromium-browser"), shutil.which("chromedriver")
-needs_chromium = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed: the page is not opened"
-)
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--force-prefers-reduced-motion",
-)
+needs_chromium = pytest.mark.skipif(bool(missing()), reason=missing() or "a browser is there")
 WIDE, NARROW = (1280, 900), (375, 812)
 
 # Texts whose contrast with what is behind them is below 4.5.
@@ -71,10 +56,7 @@ class Browser:
         self.driver.get(address)
 
     def look(self, size: tuple[int, int] = WIDE, dark: bool = False) -> None:
-        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        emulate(self.driver, size, "dark" if dark else "light")
 
     def one(self, selector: str) -> WebElement:
         return self.driver.find_element(By.CSS_SELECTOR, selector)
@@ -122,18 +104,10 @@ class Browser:
 
 @contextmanager
 def chromium(folder: Path) -> Iterator[Browser]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM or ""
-    for flag in (*FLAGS, f"--user-data-dir={folder / 'profile'}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    downloads = {"behavior": "allow", "downloadPath": str(folder / "downloads")}
-    driver.execute_cdp_cmd("Browser.setDownloadBehavior", downloads)
-    try:
+    with driven(folder / "profile", "--force-prefers-reduced-motion") as driver:
+        downloads = {"behavior": "allow", "downloadPath": str(folder / "downloads")}
+        driver.execute_cdp_cmd("Browser.setDownloadBehavior", downloads)
         yield Browser(driver, folder / "downloads")
-    finally:
-        driver.quit()
 
 
 def settings_of(element: WebElement) -> dict[str, float]:

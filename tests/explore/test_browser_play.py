@@ -80,7 +80,8 @@ def test_two_stages_stand_beside_one_and_survive_a_reload(browser: Browser, serv
     browser.open(served.address)
     settled(browser, n=10)
     browser.one("#stages").click()
-    browser.one("#m").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    settled(browser, 1, n=10, m=1, beta=1)  # of m = 0 there would be no second picture
+    browser.one("#m").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
     browser.one("#jeffreys").click()
     for _ in range(2):
         settled(browser, 1, n=10, m=3, beta=1)

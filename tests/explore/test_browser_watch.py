@@ -58,6 +58,12 @@ def test_runs_are_filtered_and_compared_and_the_choice_survives_a_reload(browser
         browser.wait(lambda: len(browser.all(".runs tbody tr")) == 2)
         browser.click("input[aria-label='compare run-2']")
         browser.wait(lambda: len(browser.all(".ensemble")) == 2)  # with the one that was shown from the start
+        browser.click("details:last-of-type summary")
+        browser.click("input[aria-label='compare run-1']")
+        browser.wait(lambda: len(browser.all("#focus option")) == 3)
+        assert browser.one("details:last-of-type").get_attribute("open")  # what was opened stays open
+        browser.click("input[aria-label='compare run-1']")
+        browser.wait(lambda: len(browser.all("#focus option")) == 2)
         dashes = {line.get_attribute("stroke-dasharray") for line in browser.all(".ensemble")}
         assert len(dashes) == 2  # told apart without colours
         browser.driver.refresh()

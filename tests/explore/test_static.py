@@ -84,7 +84,6 @@ def test_it_works_in_a_browser_without_our_server(site: Path, browser: Browser) 
         browser.one("#n").send_keys(Keys.ARROW_LEFT)
         browser.wait(lambda: len(browser.all(".atom")) == 3)  # two tosses
         browser.one("#stages").click()
-        browser.one("#m").send_keys(Keys.ARROW_RIGHT)
         browser.wait(lambda: "m = 3" in browser.all(".panel h3")[1].text)
         browser.one("input[value=two-coins]").click()
         browser.wait(lambda: len(browser.all(".panel:first-child .atom")) == 9)

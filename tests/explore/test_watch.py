@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -131,3 +132,29 @@ def test_links_are_not_followed(trained: Path, tmp_path: Path) -> None:
     assert "is a link" in only["problem"]
     with pytest.raises(ValueError, match="is a link"):
         _watch.details(tmp_path / "runs" / "here")
+
+
+def test_the_list_does_not_wait_for_what_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_run(tmp_path / "run", "digits_ssl", 0, 0.9, {})
+    asked, finish = threading.Event(), threading.Event()
+
+    def slow(path: Path) -> dict[str, str]:
+        asked.set()
+        finish.wait(60)
+        return {"slow": path.name}
+
+    monkeypatch.setattr(_watch, "examples", slow)
+    with serving(tmp_path) as served:
+        (run,) = answer(served, "api/runs")["runs"]
+        found: list[object] = []
+        waiting = threading.Thread(target=lambda: found.append(answer(served, f"api/examples?id={run['id']}")))
+        waiting.start()
+        try:
+            assert asked.wait(30)
+            assert answer(served, "api/runs")["runs"]
+            assert answer(served, f"api/run?id={run['id']}")["classes"]
+            assert not found
+        finally:
+            finish.set()
+            waiting.join(30)
+    assert found == [{"slow": "run"}]

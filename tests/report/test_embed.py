@@ -4,7 +4,6 @@ import base64
 import html
 import json
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -28,19 +27,13 @@ from refprior.training import train
 from refprior.training._snapshot import Film, Snapshot
 from tests import records
 from tests.report.folders import write_header
+from website import chromium
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 NAME = "<!--<script></script>"  # of a class: it would blank the page
 FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
+    *chromium.FLAGS,
     "--use-angle=swiftshader",
     "--enable-unsafe-swiftshader",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
     "--window-size=1200,800",
     "--virtual-time-budget=20000",
 ]
@@ -261,9 +254,9 @@ def main_without_exit(arguments: list[str]) -> None:
 
 
 def browse(page: Path, *flags: str) -> str:
-    if CHROMIUM is None:
+    if not chromium.CHROMIUM:
         pytest.skip("no Chromium on this machine: the page is not opened")
-    command = [CHROMIUM, *FLAGS, f"--user-data-dir={page.parent / 'profile'}", *flags, page.as_uri()]
+    command = [chromium.CHROMIUM, *FLAGS, f"--user-data-dir={page.parent / 'profile'}", *flags, page.as_uri()]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
 
 

@@ -18,7 +18,8 @@ from refprior.report import write_embedding, write_report
 from refprior.training import train
 from refprior.training._snapshot import Film, Snapshot
 from tests.report.folders import write_header, write_run
-from tests.report.test_embed import CHROMIUM, FLAGS
+from tests.report.test_embed import FLAGS
+from website import chromium
 
 WIDTHS = (390, 800, 1200)
 NOTES = ("Canvas2D: Multiple readback", "GL Driver Message (OpenGL, Performance")  # advice on speed, no complaints
@@ -48,14 +49,14 @@ onload = async () => {
 
 def look(page: Path, *, dark: bool, drawn: bool) -> list[dict[str, Any]]:
     """What a browser says of a page in windows of three widths; drawn: the page says when it is ready."""
-    if CHROMIUM is None:
+    if not chromium.CHROMIUM:
         pytest.skip("no Chromium on this machine: the page is not opened")
     frames = "".join(f'<iframe src="{page.name}" style="width:{w}px;height:900px;border:0"></iframe>' for w in WIDTHS)
     outer = page.with_name("outer.html")
     outer.write_text(LOOK % (frames, str(drawn).lower()))
     flags = [*FLAGS, "--allow-file-access-from-files", "--enable-logging=stderr", "--dump-dom"]
     flags += [f"--user-data-dir={page.parent / f'profile-{dark}'}", f"--blink-settings=preferredColorScheme={1 - dark}"]
-    done = subprocess.run([CHROMIUM, *flags, outer.as_uri()], capture_output=True, text=True, timeout=180)
+    done = subprocess.run([chromium.CHROMIUM, *flags, outer.as_uri()], capture_output=True, text=True, timeout=180)
     said = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     assert not [line for line in said if not any(note in line for note in NOTES)]
     found = re.search(r'<pre id="o">(.*?)</pre>', done.stdout, re.DOTALL)
@@ -123,9 +124,9 @@ def test_the_report_has_examples_with_a_key(report: Path) -> None:
 
 def test_the_report_prints_everything(report: Path) -> None:
     """On paper, tables are not cut and folded ones are there: more pages than on a screen, and each has its text."""
-    if CHROMIUM is None:
+    if not chromium.CHROMIUM:
         pytest.skip("no Chromium on this machine: the page is not printed")
     paper = report.with_name("report.pdf")
     flags = [f"--user-data-dir={report.parent / 'profile-print'}", f"--print-to-pdf={paper}", "--no-pdf-header-footer"]
-    subprocess.run([CHROMIUM, *FLAGS, *flags, report.as_uri()], capture_output=True, timeout=120, check=True)
+    subprocess.run([chromium.CHROMIUM, *FLAGS, *flags, report.as_uri()], capture_output=True, timeout=120, check=True)
     assert len(re.findall(rb"/Type\s*/Page\b", paper.read_bytes())) >= 3

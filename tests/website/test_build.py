@@ -53,6 +53,15 @@ def test_blocks_that_no_test_would_run_are_warned_of(fence: str, caplog: pytest.
     assert "a block of" in caplog.text
 
 
+@pytest.mark.parametrize("text", ["Three rules:\n- one\n- two\n", "**Rules:**\n1. one\n"])
+def test_lists_that_would_run_on_are_warned_of(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "mkdocs.plugins.refprior"):
+        hooks.on_page_markdown("Text.\n\n- one\n  more\n- two\n\n* one\n* two\n\n```text\nx:\n- y\n```\n", PAGE, CONFIG)
+        assert not caplog.text
+        hooks.on_page_markdown(text, PAGE, CONFIG)
+    assert "an empty line" in caplog.text
+
+
 def test_the_blocks_of_our_pages_are_fine(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "mkdocs.plugins.refprior"):
         hooks.on_page_markdown("```python\nx\n```\n\n```text\n1\n```\n\n```\nplain\n```\n", PAGE, CONFIG)

@@ -49,6 +49,8 @@ def test_every_command_is_described() -> None:
     page = commands.pages()[commands.PAGE]
     for command in ("data get", "exact coin", "exact two-stage", "train", "sweep", "predict", "answer"):
         assert f"# refprior {command}\n" in page
+        assert re.search(rf"(?m)^refprior {command} ([A-Z-]|\[)", page), command  # its usage
+    assert "mkdocs" not in page
 
 
 @pytest.mark.parametrize(

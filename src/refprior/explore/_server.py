@@ -34,13 +34,14 @@ Answer = Callable[[Request], Awaitable[Any]]
 
 
 class Explorer:
-    """All answers about one folder. Reading runs and loading weights happens in threads, one at a time each."""
+    """All answers about one folder. Reading records and loading weights happen in threads, one of each at a time."""
 
     def __init__(self, folder: Path, allow_code: bool = False) -> None:
         self.folder, self.allow_code = folder, allow_code
         self.solver = Solver()
         self.typing = asyncio.Semaphore(1)  # one typed likelihood at a time
-        self.loading = asyncio.Semaphore(1)  # one at a time reads runs: weights and data may be large
+        self.reading = asyncio.Semaphore(1)  # one at a time reads records, which takes a moment
+        self.loading = asyncio.Semaphore(1)  # one at a time loads weights and data, which may be large and take long
         self.estimating: asyncio.Task[None] | None = None
         self.known: dict[tuple[str, str], tuple[str, Any]] = {}  # the newest answer about each run, and its version
 
@@ -50,9 +51,9 @@ class Explorer:
             "play": self.play,
             "draft": self.draft,
             "runs": self.listed,
-            "run": self.of_run("details"),
-            "embedding": self.of_run("embedding"),
-            "examples": self.of_run("examples"),
+            "run": self.of_run("details", self.reading),
+            "embedding": self.of_run("embedding", self.loading),
+            "examples": self.of_run("examples", self.loading),
             "questions": self.questions,
         }
         posts: dict[str, Answer] = {"own": self.own, "answer": self.answer, "undo": self.undo, "suggest": self.suggest}
@@ -88,14 +89,14 @@ class Explorer:
         return Labels(self.runs)
 
     async def listed(self, request: Request) -> Any:
-        async with self.loading:
+        async with self.reading:
             return await asyncio.to_thread(lambda: self.runs.listed(request.query_params.get("known", "")))
 
-    def of_run(self, what: str) -> Answer:
+    def of_run(self, what: str, gate: asyncio.Semaphore) -> Answer:
         """An answer about one run, kept until the run changes."""
 
         async def give(request: Request) -> Any:
-            async with self.loading:
+            async with gate:
                 return await asyncio.to_thread(self._read, what, request.query_params.get("id", ""))
 
         return give

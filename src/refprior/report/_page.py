@@ -22,9 +22,9 @@ body {{ max-width: 72rem; margin: 1.5rem auto; padding: 0 1rem }}
 .wide {{ overflow-x: auto; margin: 1rem 0 }} table {{ border-collapse: collapse; font-size: .85rem }}
 th, td {{ padding: .35rem .45rem; text-align: right; vertical-align: bottom }}
 th {{ border-bottom: 2px solid var(--soft) }} td {{ border-bottom: 1px solid var(--line); white-space: nowrap }}
-th:first-child, td:first-child {{ text-align: left; white-space: normal; min-width: 8rem; overflow-wrap: anywhere }}
+th:first-child, td:first-child {{ text-align: left; white-space: normal; min-width: 11rem; overflow-wrap: anywhere }}
 .figures {{ display: flex; flex-wrap: wrap; gap: .5rem }} .figures img {{ width: 28rem; max-width: 100%; height: auto }}
-.sheet {{ width: 46rem; max-width: 100%; height: auto }}
+.sheet {{ width: 46rem; max-width: 100%; min-width: 34rem; height: auto }} details {{ overflow-x: auto }}
 details {{ margin: .5rem 0 }} summary {{ cursor: pointer; overflow-wrap: anywhere }}
 .words th, .words td {{ text-align: left; white-space: normal; overflow-wrap: anywhere }}
 .high {{ max-height: 32rem; overflow: auto }} li {{ overflow-wrap: anywhere }}

@@ -64,7 +64,13 @@ export function play(host, about) {
     );
   }
   const check = (name, words, shown) =>
-    shown ? el("label", { class: "check" }, el("input", { type: "checkbox", id: name, checked: two[name], change: ({ target }) => ((two[name] = target.checked), follow()) }), words) : null;
+    shown ? el("label", { class: "check" }, el("input", { type: "checkbox", id: name, checked: two[name], change: ({ target }) => tick(name, target.checked) }), words) : null;
+  function tick(name, on) {
+    two[name] = on;
+    const m = controls.querySelector("#m");
+    if (two.stages && !values.m) m.stepUp(), m.dispatchEvent(new Event("input")); // of m = 0 samples there is no first stage
+    follow();
+  }
   controls.append(
     ...[
       check("stages", "two stages, side by side", stages),

@@ -78,15 +78,23 @@ export function extent(values, ...least) {
   return low === high ? [low - 0.5, high + 0.5] : [low, high];
 }
 
+/** The same length for the same distance along both axes: the shorter range is widened about its middle. */
+function evenly(x, w, y, h) {
+  const unit = Math.max((x.high - x.low) / w, (y.high - y.low) / h);
+  const wider = (axis, length) => ({ ...axis, low: (axis.low + axis.high - unit * length) / 2, high: (axis.low + axis.high + unit * length) / 2 });
+  return [wider(x, w), wider(y, h)];
+}
+
 /**
  * Axes with room for layers: x and y are {low, high, label}, `right` a second y; each layer is called with
  * {x, y, right}, functions from values to pixels, and gives SVG elements.
  */
-export function chart(width, { name, x, y, right, height = 260, layers, square = false }) {
+export function chart(width, { name, x, y, right, height = 260, layers, square = false, even = false }) {
   const narrow = width < 420;
   const box = { left: narrow ? 46 : 56, right: right ? (narrow ? 44 : 52) : 12, top: 12, bottom: 44 };
   if (square) height = Math.min(480, width - box.left - box.right) + box.top + box.bottom;
   const [w, h] = [width - box.left - box.right, height - box.top - box.bottom];
+  if (even) [x, y] = evenly(x, w, y, h);
   const scale = ({ low, high }, start, length) => (value) => start + ((value - low) / (high - low)) * length;
   const place = { x: scale(x, box.left, w), y: scale(y, box.top + h, -h) };
   if (right) place.right = scale(right, box.top + h, -h);

@@ -99,11 +99,16 @@ export function watch(host) {
     if (!compared.some(({ run }) => run.id === state.focus)) state.focus = compared[0]?.run.id ?? "";
     compare(curves, compared, state.focus);
     if (!compared.length) return about.replaceChildren(), (inside = null);
-    if (!inside || inside.id !== state.focus || inside.count !== compared.length) {
+    if (inside?.id !== state.focus) {
+      const [choice, body] = [el("div", { class: "filter" }), el("div")];
+      about.replaceChildren(choice, body);
+      inside = { id: state.focus, choice, ...detail(body, state.focus) };
+    }
+    const offered = compared.map(({ run }) => run.id).join(" ");
+    if (inside.choice.dataset.runs !== offered) {
       const select = el("select", { id: "focus", change: ({ target }) => ((state.focus = target.value), keep(), curvesOf()) }, compared.map(({ run }) => el("option", { value: run.id, selected: run.id === state.focus }, run.name)));
-      const body = el("div");
-      about.replaceChildren(el("div", { class: "filter" }, el("label", { for: "focus" }, "Details of"), select), body);
-      inside = { id: state.focus, count: compared.length, ...detail(body, state.focus) };
+      inside.choice.replaceChildren(el("label", { for: "focus" }, "Details of"), select);
+      inside.choice.dataset.runs = offered;
     }
     const focus = compared.find(({ run }) => run.id === state.focus);
     inside.show(focus.run, focus.found);
@@ -330,6 +335,7 @@ function embedding(place, found) {
         height: Math.min(420, Math.max(280, 0.6 * width)),
         x: range(a),
         y: range(b),
+        even: true,
         layers: [
           ({ x, y }) => marks.map(([name, point]) => mark("text", { x: x(point[a]), y: y(point[b]) + 4, "text-anchor": "middle", "font-size": 14, fill: colour("soft") }, name === "truth" ? "× truth" : "×", mark("title", {}, name))),
           ({ x, y }) => found.points[shot].map((point, k) => mark("circle", { class: "particle", cx: x(point[a]), cy: y(point[b]), r: found.particles > 500 ? 2 : 5, fill: shade(value(k)), stroke: colour("text"), "stroke-width": found.particles > 500 ? 0 : 0.7 }, mark("title", {}, `particle ${k + 1}: ${known ? `accuracy ${percent(found.accuracy[shot][k])}, ` : ""}entropy ${percent(found.entropy[shot][k])} of log C`))),
@@ -340,9 +346,9 @@ function embedding(place, found) {
   show();
 }
 
-/** From dark blue to light yellow, a scale that every reader sees: the ends and the middle of cividis. */
+/** From blue to yellow, a scale that every reader sees, and whose ends can be seen on white and on black. */
 function shade(share) {
-  const stops = [[0, 34, 78], [124, 123, 120], [254, 232, 56]];
+  const stops = [[0, 90, 160], [128, 128, 122], [230, 172, 0]];
   const at = Math.min(1.999, Math.max(0, 2 * share));
   const [one, other, part] = [stops[Math.floor(at)], stops[Math.floor(at) + 1], at % 1];
   return `rgb(${one.map((value, i) => Math.round(value + part * (other[i] - value))).join(" ")})`;
