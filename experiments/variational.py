@@ -286,10 +286,14 @@ def longer(steps: int) -> None:
 
 @styled
 def draw(comparisons: Sequence[Comparison]) -> Figure:
-    """Above: the distribution functions, a step for each atom. Below: what is missing to the capacity."""
-    figure = Figure(figsize=(3.1 * len(comparisons), 6.2), layout="constrained")
-    grid = figure.subplots(2, len(comparisons), squeeze=False, gridspec_kw={"height_ratios": [3, 2]})
-    for (above, below), found in zip(grid.T, comparisons, strict=True):
+    """Above: the distribution functions, a step for each atom. Below: what is missing to the capacity. Three a row."""
+    columns = min(3, len(comparisons))
+    bands = -(-len(comparisons) // columns)
+    figure = Figure(figsize=(3.1 * columns, 6.2 * bands), layout="constrained")
+    grid = figure.subplots(2 * bands, columns, squeeze=False, gridspec_kw={"height_ratios": [3, 2] * bands})
+    for number, found in enumerate(comparisons):
+        band, column = divmod(number, columns)
+        above, below = grid[2 * band : 2 * band + 2, column]
         for prior in found.priors:
             order = np.argsort(prior.w)
             ends = [found.model.low, *prior.w[order], found.model.high]
@@ -307,9 +311,10 @@ def draw(comparisons: Sequence[Comparison]) -> Figure:
         below.invert_yaxis()
         below.set(xscale="log", xlim=(1e-5, 1), xlabel="capacity − information (nats)")
         below.grid(visible=False, axis="y")
-        if below is not grid[1, 0]:
+        if column:
             below.set_yticklabels([])
-    grid[0, 0].set_ylabel("share of the prior up to w")
+        else:
+            above.set_ylabel("share of the prior up to w")
     grid[0, 0].legend(loc="upper left")
     return figure
 

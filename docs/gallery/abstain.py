@@ -22,9 +22,8 @@ unsure = clf.uncertainty(X)
 order = unsure.total.numpy().argsort()  # surest first
 right = (clf.predict(X) == truth)[order]
 for share in (0.5, 0.7, 0.9, 1.0):
-    print(
-        f"answers the surest {share:4.0%}: {100 * right[: int(share * len(X))].mean():5.1f} % right"
-    )
+    correct = 100 * right[: int(share * len(X))].mean()
+    print(f"answers the surest {share:4.0%}: {correct:5.1f} % right")
 
 # %% figure: Accuracy among the answered rows over the share that is answered, and the six least sure images
 import matplotlib.pyplot as plt
@@ -58,9 +57,8 @@ calibrated = predictor.calibrated(
 )
 for name, model in {"before": predictor, "after": calibrated}.items():
     p = model.predict_proba(X[rest])
-    print(
-        f"{name}: negative log-likelihood {-np.log(p[np.arange(len(rest)), truth[rest]]).mean():.3f} nats"
-    )
+    loss = -np.log(p[np.arange(len(rest)), truth[rest]]).mean()
+    print(f"{name}: negative log-likelihood {loss:.3f} nats")
 
 # %%
 calibrated

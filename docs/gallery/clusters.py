@@ -16,9 +16,8 @@ low = y < 5
 found = rp.ReferencePriorClusterer(5, random_state=0, steps=200).fit(
     X[~low], source=(X[low], y[low])
 )
-print(
-    f"two halves of the particles agree to {found.stability_:.2f}"
-)  # known without a label
+# known without a label:
+print(f"two halves of the particles agree to {found.stability_:.2f}")
 
 # %% [markdown]
 # Five questions name the clusters. `suggest` picks a typical row of each; a person says what it is.
@@ -27,9 +26,8 @@ print(
 ask = found.suggest(budget=5)
 named = found.answer(ask, y[~low][ask])
 print("asked about:", sorted(y[~low][ask].tolist()))
-print(
-    f"{100 * (named.classify(X[~low]) == y[~low]).mean():.1f} % of {(~low).sum()} images are named right, with 5 labels"
-)
+right = 100 * (named.classify(X[~low]) == y[~low]).mean()
+print(f"{right:.1f} % of {(~low).sum()} images are named right, with 5 labels")
 
 # %% figure: The five images that were asked about, and below each five others of its cluster
 import matplotlib.pyplot as plt

@@ -27,9 +27,8 @@ designs = {
     for a, b in ((0.2, 0.2), (0.2, 2.0), (0.5, 3.0), (1.0, 1.0), (3.0, 6.0))
 }
 for design in rp.exact.compare_designs(designs):
-    print(
-        f"at {design.name}: {design.information:.3f} nats, {design.atoms} atoms, {design.evidence}"
-    )
+    told = f"{design.information:.3f} nats, {design.atoms} atoms"
+    print(f"at {design.name}: {told}, {design.evidence}")
 
 # %% [markdown]
 # On a grid of all pairs of times, it is a map:

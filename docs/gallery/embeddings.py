@@ -53,9 +53,8 @@ clf = rp.ReferencePriorClassifier(random_state=0).fit(X, y)
 plain = LogisticRegression(max_iter=2000).fit(X[known], truth[known])
 rest = y == -1
 for name, model in {"logistic regression": plain, "reference prior": clf}.items():
-    print(
-        f"{name}: {100 * (model.predict(X[rest]) == truth[rest]).mean():.1f} % of {rest.sum()} images without a label"
-    )
+    right = 100 * (model.predict(X[rest]) == truth[rest]).mean()
+    print(f"{name}: {right:.1f} % of {rest.sum()} images without a label")
 
 # %% figure: The vectors in two principal components, coloured by class; rings mark the 40 that have a label
 import matplotlib.pyplot as plt

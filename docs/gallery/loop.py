@@ -49,9 +49,8 @@ with torch.no_grad():
     predicted = rp.posterior.predictive(
         particles(x[:600] / 96 - 0.8), particles.log_prior
     )
-print(
-    f"{100 * (predicted.argmax(-1) == y[:600]).float().mean():.1f} % of 600 test images, with 50 labels"
-)
+right = 100 * (predicted.argmax(-1) == y[:600]).float().mean()
+print(f"{right:.1f} % of 600 test images, with 50 labels")
 
 # %% figure: The cross-entropy of the labels and the two entropies over training
 import matplotlib.pyplot as plt

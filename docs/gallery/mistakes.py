@@ -40,8 +40,9 @@ found = {
     for name, method in METHODS.items()
 }
 for name, pair in found.items():
+    clean, wrong = pair[0.0].mean(), pair[0.2].mean()
     print(
-        f"{name}: {pair[0.0].mean():.1f} % with clean labels, {pair[0.2].mean():.1f} % with a fifth of them wrong"
+        f"{name}: {clean:.1f} % with clean labels, {wrong:.1f} % with a fifth of them wrong"
     )
 
 # %% figure: Accuracy of three methods with clean labels and with a fifth of them wrong, means of two draws

@@ -25,9 +25,8 @@ for sigma in (0.3, 0.1):
         mean, sigma=sigma, bounds=[(0.0, 4.0), (0.0, 4.0)], curvature=2.0
     )
     priors[sigma] = prior = rp.exact.reference_prior(channel, tolerance=1e-6)
-    print(
-        f"noise {sigma}: {prior.evidence}, {len(prior.weights)} atoms, {prior.information:.4f} nats"
-    )
+    told = f"{len(prior.weights)} atoms, {prior.information:.4f} nats"
+    print(f"noise {sigma}: {prior.evidence}, {told}")
 
 # %% figure: Atoms of the reference prior in the plane of the two rates, and on the surface of what can be measured
 import matplotlib.pyplot as plt
@@ -74,6 +73,5 @@ noisy = rp.exact.Channel.from_mean(
 for judged in rp.exact.compare_priors(
     noisy, {"uniform": (uniform, np.full(225, 1 / 225))}, tolerance=1e-6
 ):
-    print(
-        f"{judged.name}: {judged.information:.3f} nats on average, worst regret {judged.worst_regret:.3f}"
-    )
+    average, worst = judged.information, judged.worst_regret
+    print(f"{judged.name}: {average:.3f} nats on average, worst regret {worst:.3f}")

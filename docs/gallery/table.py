@@ -36,8 +36,9 @@ found = np.array([accuracies(draw) for draw in range(4)])
 for name, column in zip(
     ("logistic regression", "reference prior"), found.T, strict=True
 ):
+    mean, deviation = column.mean(), column.std(ddof=1)
     print(
-        f"{name}: {column.mean():.1f} ± {column.std(ddof=1):.1f} %, each draw {column.round(1).tolist()}"
+        f"{name}: {mean:.1f} ± {deviation:.1f} %, each draw {column.round(1).tolist()}"
     )
 
 # %% figure: Accuracy of four draws of six labels, a line from logistic regression to the reference prior each

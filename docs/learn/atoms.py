@@ -38,7 +38,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.stats import binom
 
-figure, axes = plt.subplots(1, 3, figsize=(9, 3), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(9, 3.3), layout="constrained")
 w = np.linspace(0, 1, 801)
 for ax, n in zip(axes, (1, 10, 50), strict=True):
     prior = rp.exact.reference_prior(rp.exact.Coin(n))
@@ -53,14 +53,14 @@ for ax, n in zip(axes, (1, 10, 50), strict=True):
     )
     ax.set(title=f"n = {n}", xlabel="bias w", ylim=(0, None))
     right = ax.twinx()
-    right.plot(w, gain, color="#D55E00", lw=1.5, label="gain G(w)")
-    right.axhline(prior.information, color="grey", ls=":", lw=1.2, label="information")
+    right.plot(w, gain, color="#D55E00", lw=1.5)
+    right.axhline(prior.information, color="grey", ls=":", lw=1.2)
     right.set_ylim(0, 1.15 * prior.information)
 axes[0].set_ylabel("weight")
 right.set_ylabel("nats")
 axes[2].plot([], [], color="#D55E00", label="gain G(w), nats")
 axes[2].plot([], [], ":", color="grey", label="information, nats")
-axes[2].legend(fontsize=7, loc="center")
+figure.legend(*axes[2].get_legend_handles_labels(), loc="outside lower center", ncols=3)
 plt.show()
 
 # %% [markdown]

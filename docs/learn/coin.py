@@ -40,7 +40,7 @@ for ax, (name, values) in zip(axes, w.items(), strict=True):
     ax.vlines(values, 0, posterior, color="#D55E00", lw=2.5, label="after heads")
     ax.set(title=name, xlim=(-0.05, 1.05), xlabel="bias w", ylim=(0, None))
 axes[0].set_ylabel("probability")
-axes[0].legend(frameon=False, fontsize=8)
+axes[2].legend(frameon=False, fontsize=8, loc="center")
 plt.show()
 
 # %% [markdown]
@@ -71,9 +71,8 @@ def information(values, weights):
 
 
 for name, values in w.items():
-    print(
-        f"{name}: {information(values, np.full(len(values), 1 / len(values))):.3f} nats of at most log 2 = 0.693"
-    )
+    nats = information(values, np.full(len(values), 1 / len(values)))
+    print(f"{name}: {nats:.3f} nats of at most log 2 = 0.693")
 
 # %% [markdown]
 # One toss has two outcomes, so it cannot tell more than $\log 2$, one bit. The two ends reach it. **So the reference

@@ -21,13 +21,11 @@ import refprior as rp
 
 for n in (10, 50, 150):
     prior = rp.exact.reference_prior(rp.exact.Coin(n))
-    angle = 2 * np.arcsin(
-        np.sqrt(prior.atoms)
-    )  # distances in this angle, times √n, are standard deviations
+    # distances in this angle, times √n, are standard deviations
+    angle = 2 * np.arcsin(np.sqrt(prior.atoms))
     spacing = np.sqrt(n) * np.diff(angle)
-    print(
-        f"n = {n}: {len(prior.atoms)} atoms, {spacing.min():.2f} to {spacing.max():.2f} standard deviations apart"
-    )
+    apart = f"{spacing.min():.2f} to {spacing.max():.2f} standard deviations"
+    print(f"n = {n}: {len(prior.atoms)} atoms, {apart} apart")
 
 # %% figure: Share of the prior below each bias: steps of the reference prior for 5, 20 and 150 tosses, and the smooth curve of Jeffreys
 import matplotlib.pyplot as plt

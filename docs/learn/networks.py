@@ -62,7 +62,7 @@ ax.plot(
     label="particles",
 )
 ax.set(xlabel="bias w", ylabel="weight")
-ax.legend(frameon=False)
+ax.legend(frameon=False, loc="upper center")
 plt.show()
 
 # %% [markdown]
