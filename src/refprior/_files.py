@@ -32,6 +32,7 @@ PART = ".part"  # how the names of what is in the making end
 SEAL = "checksum"
 _RECORD_LIMIT = 64 << 20  # bytes of a JSON file
 _PAUSE = 0.1  # seconds between looks at a lock that another process has
+_GLANCES, _GLANCE = 20, 0.005  # looks at a lock that may only be looked at by another, and seconds between them
 _DEPTH = 100  # of objects and lists in a JSON file
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # what file systems say that have none
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)  # Windows has neither
@@ -122,17 +123,17 @@ def holder(folder: Path) -> str | None:
 
 def _lock(folder: Path, busy: Callable[[str], object]) -> int:
     """The lock file, held. One that was removed, or moved away with its folder, before it was locked does not count."""
-    patient = True  # the first time it may be one who only looks whether there is a lock
+    glances = _GLANCES  # at first it may be one who only looks whether there is a lock
     while True:
         lock = _opened(folder)
         try:
             if os.fstat(lock).st_nlink > 1:
                 raise ValueError(f"{folder / LOCK} has another name elsewhere, a hard link: remove it")
             if not lock_descriptor(lock, blocking=False):
-                if not patient:
+                if not glances:
                     busy(_owner(lock))
-                patient = False
-                time.sleep(_PAUSE)
+                time.sleep(_GLANCE if glances else _PAUSE)
+                glances = max(glances - 1, 0)
             elif os.path.samestat(os.fstat(lock), os.stat(folder / LOCK)):
                 return lock
         except FileNotFoundError:

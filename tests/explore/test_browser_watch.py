@@ -1,6 +1,9 @@
 """Watch runs in a real browser: one that grows, several compared, hostile names, a narrow window in the dark."""
 
+import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.cli.running import COMMAND, environment
@@ -16,20 +19,23 @@ def test_a_run_appears_grows_and_finishes_while_it_is_watched(browser: Browser, 
     with serving(tmp_path / "runs") as served:
         browser.open(f"{served.address}#watch")
         browser.wait(lambda: "no run here yet" in browser.one("main").text, seconds=60)
-        settings = ["steps=150", "unlabelled_batch=8", "evaluate_every=50", "snapshots=3"]
-        command = [*COMMAND, "train", "digits_ssl", "--set", *settings, "--out", "runs/live"]
-        process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True)
-        seen = browser.wait(lambda: progress(browser) if 0 < progress(browser)[0] < 150 else None, seconds=90)
-        assert seen[1:] == (150, "training")
-        browser.wait(lambda: progress(browser)[0] > seen[0], "it grows", 60)
-        browser.wait(lambda: browser.all(".marginal"), "entropies")
-        assert process.communicate()[1] is not None
-        assert process.returncode == 0
-        browser.wait(lambda: progress(browser) == (150, 150, "finished"), seconds=30)
+        settings = ["steps=400", "unlabelled_batch=8", "evaluate_every=50", "snapshots=3"]
+        with training(tmp_path, "train", "digits_ssl", "--set", *settings, "--out", "runs/live") as process:
+            records = tmp_path / "runs" / "live" / "metrics.jsonl"
+            browser.wait(lambda: records.exists() and records.stat().st_size, "a first record", 90)
+            process.send_signal(signal.SIGSTOP)  # a fast machine is done before the page has looked twice
+            seen = browser.wait(lambda: progress(browser) if progress(browser)[0] else None, seconds=60)
+            assert 0 < seen[0] < 400
+            assert seen[1:] == (400, "training")
+            process.send_signal(signal.SIGCONT)
+            browser.wait(lambda: progress(browser)[0] > seen[0], "it grows", 60)
+            browser.wait(lambda: browser.all(".marginal"), "entropies")
+            assert process.wait() == 0
+        browser.wait(lambda: progress(browser) == (400, 400, "finished"), seconds=30)
         browser.wait(lambda: browser.all(".calibration .bin"), "calibration")
         browser.wait(lambda: len(browser.all(".particle")) == 4, "a line for every particle")
         browser.click("details.embedding summary")
-        browser.wait(lambda: "step 150" in browser.one("details.embedding output").text, seconds=60)
+        browser.wait(lambda: "step 400" in browser.one("details.embedding output").text, seconds=60)
         browser.run("const s = document.querySelector('#snapshot'); s.value = 0; s.dispatchEvent(new Event('input'))")
         assert "step 0" in browser.one("details.embedding output").text
         browser.click("details.examples summary")
@@ -40,6 +46,16 @@ def test_a_run_appears_grows_and_finishes_while_it_is_watched(browser: Browser, 
             assert browser.overflow() <= 0
             assert browser.run(CONTRAST) == []
         assert browser.errors() == []
+
+
+@contextmanager
+def training(folder: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen([*COMMAND, *command], cwd=folder, env=environment(), stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()  # also if it is stopped
+        process.wait()
 
 
 def progress(browser: Browser) -> tuple[int, int, str]:
