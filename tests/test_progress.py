@@ -44,6 +44,15 @@ def test_a_long_title_stands_above(tmp_path: Path) -> None:
     assert any(re.match(r"━{10} 120/120 [\d:]+ val ", line) for line in lines)
 
 
+def test_a_sweep_says_how_far_its_cells_are(tmp_path: Path) -> None:
+    settings = ("--set", "steps=400", "unlabelled_batch=8", "evaluate_every=20")
+    lines = in_terminal(80, "sweep", "digits_ssl", *settings, "--seeds", "0", "--out", "sweep", cwd=tmp_path)
+    assert max(map(len, lines)) <= 80
+    steps = [re.search(r"^. 0 of 1 done; step (\d+) of 400 \(steps=400,", line) for line in lines]
+    assert any(0 < int(found[1]) < 400 for found in steps if found), lines
+    assert any(line.startswith("1/1 ") and line.endswith("seed-0 done") for line in lines)
+
+
 def test_what_takes_long_says_so_on_stderr(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_progress, "_PATIENCE", 0.2)
     with working("thinking"):

@@ -1,5 +1,17 @@
-"""`python -m refprior` is the command `refprior`."""
+"""The command `refprior`, and `python -m refprior`: a light door, which hears Ctrl-C while the rest is imported."""
 
-from refprior.cli import main
+import signal
+import sys
 
-main()
+
+def main() -> None:
+    try:
+        from refprior import cli
+    except KeyboardInterrupt:
+        print("refprior: stopped", file=sys.stderr)
+        sys.exit(128 + signal.SIGINT)
+    cli.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -102,6 +102,31 @@ def _show(line: Callable[[], str], over: threading.Event) -> None:
 
 
 @contextmanager
+def live(line: Callable[[], str]) -> Iterator[None]:
+    """A line of a terminal that is asked for every second; without a terminal, nothing."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    over = threading.Event()
+
+    def show() -> None:
+        with console.status(Text("")) as status:
+            while not over.wait(1):
+                words = Text(printable(line()), no_wrap=True, overflow="ellipsis")
+                words.truncate(console.width - 3, overflow="ellipsis")
+                status.update(words)
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
 def watching(title: str, steps: int, shown: bool = True) -> "Iterator[Callable[[Record], None]]":
     """A function to call with each record of a training. Of several processes the first one shows them."""
     if not shown or rank() > 0:

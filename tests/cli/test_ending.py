@@ -63,6 +63,23 @@ def test_what_nobody_foresaw_is_one_line(kind: str, line: str) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_ctrl_c_while_the_parser_is_imported_is_one_line() -> None:
+    script = """
+import os, signal, sys
+
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == "cyclopts":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupted())
+from refprior.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "refprior: stopped\n")
+
+
 def test_the_traceback_is_there_for_who_wants_it() -> None:
     done = wrong("bug", REFPRIOR_DEBUG="1")
     assert done.returncode == 1

@@ -80,7 +80,9 @@ def whole_numbers(text: str) -> list[int]:
 
 def train_cells(cells: "Sequence[Cell]", out: Path, where: Where) -> "list[Outcome]":
     """Train all cells, one line for each as it ends; those that failed."""
+    from refprior._progress import live
     from refprior.recipes._cell import Plan
+    from refprior.recipes._status import running
     from refprior.recipes._sweep import run_cells
     from refprior.training._stopping import Stopped, terminable
 
@@ -88,10 +90,19 @@ def train_cells(cells: "Sequence[Cell]", out: Path, where: Where) -> "list[Outco
     check_sweep_folder(out)
     cells[0].named().recipe.read_task()  # no data: one line, not one for each cell
     failed: list[Outcome] = []
-    ended = 0
+    ended, left = 0, {cell.name: None for cell in cells}  # in their order
+
+    def line() -> str:
+        try:
+            now = ", ".join(f"{cell.where or 'starting'} ({cell.name})" for cell in running(out, list(left)))
+        except (OSError, ValueError):  # of a folder that cannot be read its cell will say so
+            now = ""
+        return f"{ended} of {len(cells)} done; {now or 'starting'}"
+
     try:
-        with terminable():  # the processes of the cells end with this one
+        with terminable(), live(line):  # the processes of the cells end with this one
             for ended, outcome in enumerate(run_cells(cells, plan, engine), start=1):
+                del left[outcome.cell.name]
                 failed += [outcome] if outcome.problem is not None else []
                 _say(f"{ended}/{len(cells)} {outcome.cell.name} {outcome.problem or 'done'}")
     except KeyboardInterrupt as stop:

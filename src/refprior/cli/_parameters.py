@@ -19,3 +19,39 @@ def whole(_: Any, tokens: Sequence[Token]) -> int:
         return int(text)
     except ValueError:
         raise ValueError(f"must be a whole number, got {text}") from None
+
+
+Set = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--set",
+        consume_multiple=True,
+        negative=(),
+        help="Change settings: NAME=VALUE …, for example labels=100 method=FixMatch method.threshold=0.9 steps=1000.",
+    ),
+]
+RecipeName = Annotated[
+    str, Parameter(help="Name of the recipe (`refprior recipes` lists them), or FILE.py:FUNCTION of your own.")
+]
+Seed = Annotated[
+    int, Parameter(converter=whole, help="Seed of the split, the initial weights, the batches and the views.")
+]
+Data = Annotated[
+    str | None,
+    Parameter(
+        help="Your own data in place of the recipe's: a folder of images, a .npz file, a .csv or .parquet table "
+        "(--set task.target=COLUMN names its labels), or the name of a data set. All labels are used, or --set "
+        "labels=N of them."
+    ),
+]
+SourceData = Annotated[
+    str | None,
+    Parameter(
+        help="Your own data to transfer from. Without them, choose from --data: "
+        "--set source_classes=0,1 target_classes=2,3."
+    ),
+]
+KindOfData = Annotated[
+    Literal["digits", "photos", "objects", "vectors"] | None,
+    Parameter(help="What your own data show; digits are never mirrored. Default: what the recipe is for."),
+]

@@ -1,5 +1,6 @@
 """How far the cells of a sweep are, by what their folders say: from any machine that sees them, while others train."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -52,6 +53,12 @@ def status(folder: Path | str) -> list[CellState]:
     if not names:
         raise ValueError(f"{folder} holds neither a sweep nor a run")
     return [_state(folder / name, name if name != "." else folder.absolute().name) for name in names]
+
+
+def running(folder: Path, names: Iterable[str]) -> list[CellState]:
+    """Of these cells of a sweep, those that somebody trains now."""
+    states = (_state(folder / name, name) for name in names)
+    return [state for state in states if state.kind == "running"]
 
 
 def _state(cell: Path, name: str) -> CellState:

@@ -1,0 +1,116 @@
+"""`refprior evaluate`: the scores of a run, with the particles weighted in several ways."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from refprior._words import counted
+from refprior.cli._parameters import Device
+from refprior.cli._paths import check_picture
+from refprior.cli._tables import print_table
+
+if TYPE_CHECKING:
+    from refprior._progress import Tell
+    from refprior.posterior import Average, Scores
+    from refprior.training import Run, Weighting, Weights
+
+
+def evaluate(
+    folder: Annotated[Path, Parameter(help="Folder of a finished run.")],
+    /,
+    *,
+    device: Device = "cpu",
+    uncertain: Annotated[
+        Path | None, Parameter(help="Draw the inputs that the particles disagree about most, with their votes.")
+    ] = None,
+    per_class: Annotated[
+        bool, Parameter(help="Print precision, recall and F1 of each class, and what it is taken for.", negative=())
+    ] = False,
+) -> None:
+    """Score the weights of a run folder again, with the particles weighted in several ways.
+
+    By likelihood: the labels that trained the particles weigh them, and so count twice.
+    """
+    from refprior._progress import working
+    from refprior.training import load
+
+    check_picture(uncertain)
+    with working(f"reading {folder}") as tell:
+        run = load(folder, device=device)
+        tables = _consensus_table(run) if run.recipe.readout == "consensus" else _score_tables(run, tell)
+        classes = _class_table(run) if per_class else None
+    print(f"{folder}: step {run.step} of {run.recipe.steps}")
+    if not tables:
+        print("The task has neither a test nor a validation part: there is nothing to score.")
+    for title, rows in tables.items():
+        print(f"\n{title}")
+        print_table(rows, keys=1 if run.recipe.readout == "consensus" else 3)
+    if classes is not None:
+        print("\nEach class: the moving average of the weights, particles by prior.")
+        print_table(classes)
+    if uncertain is not None:
+        from refprior._files import write_figure
+        from refprior.report import uncertain_figure
+
+        with working("drawing the most uncertain inputs"):
+            write_figure(uncertain, uncertain_figure(run))
+        print(f"Most uncertain inputs: {uncertain}")
+
+
+def _score_tables(run: "Run", tell: "Tell") -> dict[str, list[list[str]]]:
+    """Scores of each part of the data, with the particles weighted in several ways."""
+    from refprior.data._task import noun
+
+    head = ["weights", "particles by", "mean of", "accuracy %", "NLL", "Brier", "ECE", "I(w; y) nats"]
+    parts = {"test": run.task.test, "validation": run.task.validation}
+    tables = {}
+    for name, part in parts.items():
+        if part is None:
+            continue
+        lines: list[list[str]] = []
+        for weights, by, of in _readouts():
+            tell(f"scoring the {name} part", len(lines), len(_readouts()))
+            scores = run.evaluate(part, weights=weights, weighting=by, average=of)
+            lines.append([weights, by, of, *_numbers(scores)])
+        tables[f"{name} part, {counted(len(part), noun(run.task.shape))}"] = [head, *lines]
+    return tables
+
+
+def _class_table(run: "Run") -> list[list[str]] | None:
+    """Scores of each class on the test part, or else on the validation part; None without either."""
+    from refprior.report import class_rows
+    from refprior.training._evaluate import evaluate_consensus, output_confusion
+
+    if run.recipe.readout == "consensus":
+        counts = evaluate_consensus(run.ema, run.normaliser, run.task)[1]
+    else:
+        counts = output_confusion(run.ema, run.normaliser, run.task)
+    return None if counts is None else class_rows(counts, run.data.classes)
+
+
+def _consensus_table(run: "Run") -> dict[str, list[list[str]]]:
+    from refprior.training._evaluate import evaluate_consensus
+
+    lines = [["weights", "test %", "validation %", "stability %"]]
+    for name, particles in {"ema": run.ema, "raw": run.particles}.items():
+        found, _ = evaluate_consensus(particles, run.normaliser, run.task)
+        shown = (None,) * 3 if found is None else (found.test, found.validation, found.stability)
+        lines.append([name, *("–" if value is None else f"{100 * value:.1f}" for value in shown)])
+    return {"The outputs have no names: clusters of all particles' predictions, matched to the classes.": lines}
+
+
+def _readouts() -> list[tuple["Weights", "Weighting", "Average"]]:
+    """Which weights, how the particles count, what is averaged."""
+    return [
+        ("ema", "prior", "probabilities"),
+        ("ema", "likelihood", "probabilities"),
+        ("ema", "prior", "logits"),
+        ("raw", "prior", "probabilities"),
+        ("raw", "likelihood", "probabilities"),
+    ]
+
+
+def _numbers(scores: "Scores") -> list[str]:
+    values = (scores.negative_log_likelihood, scores.brier, scores.calibration_error, scores.information)
+    return [f"{100 * scores.accuracy:.1f}", *(f"{value:.3f}" for value in values)]

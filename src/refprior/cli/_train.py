@@ -1,0 +1,150 @@
+"""`refprior train`, and what a run will take (`--dry-run`)."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from refprior._ranks import rank
+from refprior._words import counted, duration, in_bytes
+from refprior.cli._cells import settings_of
+from refprior.cli._own_data import own_data, show_own_data
+from refprior.cli._parameters import Data, Device, KindOfData, Log, RecipeName, Seed, Set, SourceData, whole
+from refprior.cli._paths import check_folder
+from refprior.cli._report import few_side_by_side
+from refprior.cli._tables import print_table
+
+if TYPE_CHECKING:
+    from refprior.recipes import Named
+    from refprior.training import Record
+
+
+def train(
+    recipe: RecipeName,
+    /,
+    *,
+    data: Data = None,
+    source_data: SourceData = None,
+    kind: KindOfData = None,
+    set_: Set = None,
+    seed: Seed = 0,
+    out: Annotated[Path | None, Parameter(help="Folder of the run. Default: runs/RECIPE,SETTINGS-SEED.")] = None,
+    device: Device = "cpu",
+    dry_run: Annotated[
+        bool, Parameter(help="Measure a few steps, say what the run will take, and stop.", negative=())
+    ] = False,
+    fresh: Annotated[bool, Parameter(help="Move a run that is there aside and start over.", negative=())] = False,
+    save_every: Annotated[
+        float | None, Parameter(help="Seconds between checkpoints. Default: 30, or more where saving takes over 1 %.")
+    ] = None,
+    log: Log = None,
+    particle_ranks: Annotated[
+        int | None,
+        Parameter(
+            converter=whole,
+            help="Of several processes (torchrun -m refprior train …): how many share the particles out; the rest "
+            "divide the inputs. Default: the greatest common divisor of processes and particles.",
+        ),
+    ] = None,
+) -> None:
+    """Train a recipe and write its run folder; go on with it where it was interrupted.
+
+    Several processes train one run together: torchrun --nproc-per-node=4 -m refprior train …
+    """
+    from refprior._progress import working
+    from refprior.recipes import named
+    from refprior.recipes._named import folder_name
+    from refprior.report import rows, write_report
+
+    settings = settings_of(set_)
+    own = own_data(data, source_data, kind)
+    chosen = named(recipe, settings, own, seed=seed)
+    if own is not None and rank() == 0:
+        show_own_data(own, chosen.recipe)
+    if dry_run:
+        return _estimate(chosen, device, particle_ranks)
+    before = [Path(name).name for name in (recipe, data, source_data) if name]
+    name = folder_name(dict(sorted(settings.items())), *(word.replace(":", "-") for word in before))
+    folder = out or Path("runs") / f"{name}-{seed}"
+    check_folder(folder)
+    _train(chosen, folder, f"{recipe} seed {seed}", device, fresh, save_every, log or (), particle_ranks)
+    if rank() > 0:
+        return None
+    with working("writing the report"):
+        groups = write_report([folder], folder / "report.html")
+    print_table(few_side_by_side(rows(groups)))
+    return print(f"Run folder: {folder}")
+
+
+def _train(
+    chosen: "Named",
+    folder: Path,
+    title: str,
+    device: str,
+    fresh: bool = False,
+    save_every: float | None = None,
+    log: Sequence[str] = (),
+    particle_ranks: int | None = None,
+) -> None:
+    from refprior._progress import watching
+    from refprior.recipes._record import noting_failure
+    from refprior.training import train as train_recipe
+    from refprior.training._logs import log_to
+
+    with noting_failure(folder), log_to(folder, *log) as write, watching(title, chosen.recipe.steps) as show:
+
+        def watch(record: "Record") -> None:
+            show(record)
+            write(record)
+
+        train_recipe(
+            chosen.recipe,
+            folder,
+            device=device,
+            watch=watch,
+            origin=chosen.origin,
+            fresh=fresh,
+            save_every=save_every,
+            particle_ranks=particle_ranks,
+        )
+
+
+def _estimate(chosen: "Named", device: str, particle_ranks: int | None) -> None:
+    """Print what a recipe will take on this machine, or on all ranks, stage by stage."""
+    from refprior._progress import working
+    from refprior.training import estimate
+
+    seconds, stages = 0.0, [chosen.recipe]
+    while stages[0].start is not None:
+        stages.insert(0, stages[0].start)
+    for number, stage in enumerate(stages, start=1):
+        with working("measuring a few steps"):
+            cost = estimate(stage, device, particle_ranks=particle_ranks)
+        if rank() > 0:
+            continue
+        seconds += cost.total_seconds
+        if len(stages) > 1:
+            print(f"stage {number} of {len(stages)}")
+        print(f"parameters   {cost.parameters:,} per particle, {counted(cost.particles, 'particle')}")
+        print(f"checkpoint   {cost.state_bytes / 2**20:,.1f} MiB (weights, moving average, optimiser)")
+        print(f"memory       {_peak_memory()} so far")
+        print(f"a step       {duration(cost.step_seconds)}, an evaluation {duration(cost.evaluation_seconds)}")
+        if cost.particle_ranks * cost.data_ranks > 1:
+            print(f"ranks        {cost.particle_ranks} share the particles out × {cost.data_ranks} divide the inputs")
+            print(f"  computing  {duration(cost.step_seconds - cost.exchange_seconds)} of a step")
+            exchange = f"{duration(cost.exchange_seconds)} of a step, waiting included"
+            print(f"  exchanging {exchange}; {in_bytes(cost.exchange_bytes)} received by all ranks together")
+            if cost.divides:
+                print("             besides the sums of the loss, which is divided too and counted as computing")
+        print(f"steps        {cost.steps:,} and {counted(cost.evaluations, 'evaluation')}")
+    if rank() == 0:
+        print(f"the run      about {duration(seconds)}")
+
+
+def _peak_memory() -> str:
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30:.2f} GiB"
