@@ -2,10 +2,10 @@
 
     python -m benchmarks                      # all of them, an hour or two; writes docs/benchmarks.md
     python -m benchmarks --quick              # minutes, with fewer rounds and sizes; prints, writes nothing
-    python -m benchmarks --only views step    # some of them
+    python -m benchmarks --only views step    # some of them; the other sections of the page stay
 
 A machine that does other work measures waiting. Nothing is run if the load of the last minute is above 0.5, unless
-`--busy` says that it may; the page is then marked.
+`--busy` says that it may; what is measured then is marked.
 """
 
 import argparse
@@ -19,9 +19,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+BUSY = "**The machine did other work: do not read these times, and doubt the ratios.**"
 QUIET = 0.5  # load of the last minute
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
+HEADING = """# Benchmarks
+
+Printed by `make bench`, or section by section by `python -m benchmarks --only NAME`, on a machine that did nothing
+else: `load` is that of the minute before. Versions of Python and torch are those of the day. One thread unless a
+command says otherwise. Goals are those that we set ourselves; one that was missed says so."""
 
 
 @dataclass(frozen=True)
@@ -65,29 +71,27 @@ def main() -> None:
             f"the load of the last minute is {load:.1f}, above {QUIET}: ratios would measure waiting. "
             "Wait until the machine is quiet, or say --busy"
         )
-    head = heading(load, arguments.busy)
-    print(head, flush=True)
-    parts, failed = [], []
+    conditions = f"{datetime.date.today():%-d %B %Y}, {cpu()}, {os.cpu_count()} cores, load {load:.2f} before"
+    mark = f"{BUSY}\n\n" if arguments.busy else ""
+    failed = []
     for name in arguments.only:
-        text, code = run(PROGRAMS[name], arguments.quick)
-        parts.append(text)
+        program = PROGRAMS[name]
+        text, seconds, code = run(program, arguments.quick)
+        section = f"## {program.title}\n{mark}{conditions}, {seconds:.0f} s: {text}"
+        print(section, flush=True)
         failed += [name] if code else []
-        print(text, flush=True)
-    if not arguments.quick and set(arguments.only) == set(PROGRAMS):
-        PAGE.write_text("\n".join([head, *parts]), encoding="utf-8")
+        if not arguments.quick:
+            PAGE.write_text(with_section(PAGE.read_text("utf-8") if PAGE.exists() else "", section), encoding="utf-8")
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 
 
-def heading(load: float, busy: bool) -> str:
-    """The page's first lines: where, when, and how quiet it was."""
-    marked = "\n**The machine did other work: do not read these times, and doubt the ratios.**\n" if busy else ""
-    return f"""# Benchmarks
-
-Printed by `make bench` on {datetime.date.today():%-d %B %Y}: {cpu()}, {os.cpu_count()} cores,
-Python {platform.python_version()}, load of the last minute {load:.2f} before the run. One thread unless a heading says
-otherwise. Goals are those that we set ourselves; a goal that was missed says so.
-{marked}"""
+def with_section(page: str, section: str) -> str:
+    """The page with this section in place of the one of the same title, in the order of the programs."""
+    sections = ["## " + text for text in page.split("\n## ")[1:]]
+    by_title = {text.partition("\n")[0].removeprefix("## "): text.rstrip() for text in [*sections, section]}
+    ordered = [by_title[program.title] for program in PROGRAMS.values() if program.title in by_title]
+    return "\n\n".join([HEADING, *ordered]) + "\n"
 
 
 def cpu() -> str:
@@ -99,8 +103,8 @@ def cpu() -> str:
         return platform.machine()
 
 
-def run(program: Program, quick: bool) -> tuple[str, int]:
-    """A section of the page, and the exit code."""
+def run(program: Program, quick: bool) -> tuple[str, float, int]:
+    """The command and what it prints, the seconds it takes, and its exit code."""
     options: Sequence[str] = program.quick if quick else program.full
     environment = {**os.environ, "OMP_NUM_THREADS": str(program.threads), "OMP_WAIT_POLICY": "PASSIVE"}
     command = [sys.executable, "-m", f"benchmarks.{program.module}", *options]
@@ -108,11 +112,8 @@ def run(program: Program, quick: bool) -> tuple[str, int]:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=HERE.parent)
     shown = " ".join([f"OMP_NUM_THREADS={program.threads}", "python", *command[1:]])
     errors = f"\n{done.stderr[-2000:]}" if done.returncode else ""
-    text = (
-        f"\n## {program.title}\n`{shown}` ({time.perf_counter() - started:.0f} s)\n\n"
-        f"```\n{done.stdout.rstrip()}{errors}\n```\n"
-    )
-    return text, done.returncode
+    text = f"`{shown}`\n\n```text\n{done.stdout.rstrip()}{errors}\n```\n"
+    return text, time.perf_counter() - started, done.returncode
 
 
 if __name__ == "__main__":

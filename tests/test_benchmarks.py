@@ -6,7 +6,7 @@ from pathlib import Path
 
 import benchmarks.__main__ as bench
 import pytest
-from benchmarks.__main__ import PROGRAMS, Program, heading, main, run
+from benchmarks.__main__ import PROGRAMS, Program, main, run
 
 
 def test_a_busy_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,26 +17,37 @@ def test_a_busy_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         main()
 
 
-@pytest.mark.parametrize(("arguments", "written"), [([], True), (["--quick"], False), (["--only", "views"], False)])
-def test_only_all_of_them_make_the_page(
-    arguments: list[str], written: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("os.getloadavg", lambda: (0.7, 0.0, 0.0))
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "--busy", *arguments])
-    monkeypatch.setattr(bench, "PAGE", tmp_path / "page.md")
-    monkeypatch.setattr(bench, "run", lambda program, quick: (f"## {program.title}\n", 0))
+def page_after(arguments: list[str], page: Path, printed: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The page once these benchmarks were run."""
+    monkeypatch.setattr("os.getloadavg", lambda: (0.2, 0.0, 0.0))
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *arguments])
+    monkeypatch.setattr(bench, "PAGE", page)
+    monkeypatch.setattr(bench, "run", lambda program, quick: (f"`{program.module}`\n\n{printed}\n", 3.0, 0))
     main()
-    assert (tmp_path / "page.md").exists() == written
-    if written:
-        page = (tmp_path / "page.md").read_text()
-        assert page.count("## ") == len(PROGRAMS)
-        assert "**The machine did other work" in page
+    return page.read_text() if page.exists() else ""
 
 
-def test_the_page_is_marked_only_if_the_machine_was_busy() -> None:
-    assert "other work" in heading(0.7, busy=True)
-    assert "other work" not in heading(0.2, busy=False)
-    assert "load of the last minute 0.20" in heading(0.2, busy=False)
+def test_a_section_is_replaced_and_the_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "page.md"
+    assert page_after(["--quick"], page, "quick", monkeypatch) == ""
+    one = page_after(["--only", "views"], page, "first", monkeypatch)
+    assert one.count("\n## ") == one.count("first") == 1
+    everything = page_after([], page, "second", monkeypatch)
+    assert everything.startswith(bench.HEADING)
+    titles = [line.removeprefix("## ") for line in everything.splitlines() if line.startswith("## ")]
+    assert titles == [program.title for program in PROGRAMS.values()]
+    again = page_after(["--only", "step"], page, "third", monkeypatch)
+    assert again.count("third") == 1
+    assert again.replace("third", "second") == everything
+    assert "load 0.20 before, 3 s: `step`" in again
+
+
+def test_only_what_was_measured_on_a_busy_machine_is_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page_after(["--only", "views"], tmp_path / "page.md", "", monkeypatch)
+    page = page_after(["--only", "step", "--busy"], tmp_path / "page.md", "", monkeypatch)
+    step, views = page.split("\n## ")[1:]
+    assert "**The machine did other work" in step
+    assert "other work" not in views
 
 
 @pytest.mark.parametrize("name", ["step", "starting"])
@@ -48,10 +59,10 @@ def test_programs_take_the_options_that_they_are_given(name: str) -> None:
 
 
 def test_what_a_program_prints_and_how_it_fails_are_on_the_page() -> None:
-    text, code = run(Program("Starting", "starting", quick=("--quick",)), quick=True)
+    text, _, code = run(Program("Starting", "starting", quick=("--quick",)), quick=True)
     assert code == 0
     assert "refprior data list" in text
     assert "OMP_NUM_THREADS=1 python -m benchmarks.starting --quick" in text
-    text, code = run(Program("Starting", "starting", quick=("--nothing",)), quick=True)
+    text, _, code = run(Program("Starting", "starting", quick=("--nothing",)), quick=True)
     assert code == 2
     assert "unrecognized arguments: --nothing" in text
