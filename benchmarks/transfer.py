@@ -19,6 +19,7 @@ from refprior.recipes import label_free_transfer
 from refprior.training import Recipe
 from refprior.training._evaluate import evaluate_all
 from refprior.training._loop import begin, differentiate, draw, update
+from refprior.training._session import _prefer_large_pages
 
 T = TypeVar("T")
 GOAL = 30.0
@@ -31,6 +32,7 @@ def main() -> None:
     parser.add_argument("--precision", default="float32", choices=["float32", "bfloat16", "auto"])
     arguments = parser.parse_args()
     recipe = replace(label_free_transfer(), precision=arguments.precision)
+    _prefer_large_pages(recipe)  # as `rp.train` does
     steps = 200 if arguments.quick else recipe.steps
     task = recipe.read_task()
     state = begin(recipe, task, torch.device("cpu"))

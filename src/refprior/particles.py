@@ -17,11 +17,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy, deepcopy
+from itertools import pairwise
 from typing import Literal, cast, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from refprior._batch_norm import normalises_batches, synchronise
@@ -442,21 +444,25 @@ def _flattens_all(layer: nn.Module | None) -> bool:
 
 def _batch_last(layers: list[nn.Module], x: Tensor) -> Tensor:
     """Layers of all particles on the inputs they share: (B, ...) -> (K, B, H), in memory (K, H, B)."""
-    first, *rest = layers
-    hidden = _shared_linear(cast(nn.Linear, first), x)
-    for layer in rest:
-        hidden = _own_linear(layer, hidden) if isinstance(layer, nn.Linear) else layer(hidden)
-    return hidden.transpose(1, 2)
+    shape = (len(cast(Tensor, layers[0].weight)), -1, len(x))  # (K, H, B)
+    hidden = _shared_linear(cast(nn.Linear, layers[0]), x)
+    for before, layer in pairwise(layers):
+        if isinstance(layer, nn.Linear):
+            hidden = _own_linear(layer, hidden.reshape(shape))
+        elif type(layer) is nn.Hardtanh and isinstance(before, nn.Linear):
+            # In place: nothing else needs what a linear layer gives, and memory that is new is slower than arithmetic.
+            hidden = F.hardtanh_(hidden, layer.min_val, layer.max_val)
+        else:
+            hidden = layer(hidden)
+    return hidden.reshape(shape).transpose(1, 2)
 
 
 def _shared_linear(linear: nn.Linear, x: Tensor) -> Tensor:
-    """W_k x + b_k of one x for all particles, as one matrix product: (B, ...) -> (K, H, B)."""
-    particles, hidden, inputs = linear.weight.shape
-    weight = linear.weight.reshape(particles * hidden, inputs)
+    """W_k x + b_k of one x for all particles, as one matrix product: (B, ...) -> (K·H, B)."""
+    weight = linear.weight.flatten(0, 1)
     columns = x.flatten(1).T  # (D, B)
     bias = cast(Tensor | None, linear.bias)
-    product = weight @ columns if bias is None else torch.addmm(bias.reshape(-1, 1), weight, columns)
-    return product.reshape(particles, hidden, len(x))
+    return weight @ columns if bias is None else torch.addmm(bias.reshape(-1, 1), weight, columns)
 
 
 def _own_linear(linear: nn.Linear, hidden: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 # K particles, n unlabelled inputs, P outputs of the projection head
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -33,7 +34,7 @@ class Contrastive:
         number("temperature", self.temperature, above=0)
         whole_number("projection", self.projection, at_least=2)
 
-    @property
+    @cached_property
     def needs(self) -> Needs:
         return Needs(labels=False, views=("strong", "strong"), projection=self.projection)
 

@@ -3,6 +3,7 @@
 # K particles, n unlabelled images, N order, C classes
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch import Tensor
 
@@ -28,7 +29,7 @@ class InformationOnly:
     def __post_init__(self) -> None:
         whole_number("order", self.order, at_least=1)
 
-    @property
+    @cached_property
     def needs(self) -> Needs:
         return Needs(labels=False, views=("weak",), tuple_size=self.order, enumerates=self.order, divides=True)
 

@@ -5,6 +5,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, Self
 
 import torch
@@ -19,6 +20,7 @@ from refprior.information import (
     finite,
     marginal_entropy,
     mixture,
+    probabilities,
     sampled_marginal_entropy,
     tuples,
     uniform,
@@ -29,8 +31,9 @@ from refprior.methods._supervised import cross_entropy
 
 def mixture_of_views(weak: Tensor, strong: Tensor, tau: float) -> Tensor:
     """log f = log(τ p_g1 + (1-τ) p_g2), the pseudo-code's f: (..., C), (..., C) -> (..., C)."""
-    first, second = finite(torch.tensor([tau, 1 - tau], dtype=finite(weak).dtype, device=weak.device).log())
-    return torch.logaddexp(finite(weak) + first, finite(strong) + second)
+    weak, strong = finite(weak), finite(strong)
+    first, second = finite(torch.tensor([tau, 1 - tau], dtype=weak.dtype, device=weak.device).log())
+    return torch.logaddexp(weak + first, strong + second)
 
 
 def view_entropy(weak: Tensor, strong: Tensor, tau: float) -> Tensor:
@@ -44,7 +47,7 @@ def jensen_entropy(weak: Tensor, strong: Tensor, tau: float) -> Tensor:
     Its terms -p_g1 log p_g2 make the two views agree, as FixMatch's loss does.
     """
     weak, strong = finite(weak), finite(strong)
-    f = tau * weak.exp() + (1 - tau) * strong.exp()
+    f = tau * probabilities(weak) + (1 - tau) * probabilities(strong)
     return -(f * (tau * weak + (1 - tau) * strong)).sum(-1)
 
 
@@ -127,7 +130,7 @@ class ReferencePrior:
         """γ; by default 1 / (1 - τ²), which normalises the terms that the stop-gradient leaves (appendix Setup)."""
         return 1 / (1 - self.tau**2) if self.gamma is None else self.gamma
 
-    @property
+    @cached_property
     def needs(self) -> Needs:
         enumerates = self.order if self.samples is None else 0
         classes = 0 if self.class_prior is None else len(self.class_prior)

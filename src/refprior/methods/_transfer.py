@@ -3,6 +3,7 @@
 # K particles, b labelled, n unlabelled, s source images, C classes of the target, C' of the source
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -43,7 +44,7 @@ class Transfer:
         check_beta(self.beta)
         check_target(self.target)
 
-    @property
+    @cached_property
     def needs(self) -> Needs:
         return replace(self.target.needs, source=self.beta < 1)
 
@@ -84,7 +85,7 @@ class UnsupervisedTransfer:
         check_beta(self.beta)
         check_target(self.target)
 
-    @property
+    @cached_property
     def needs(self) -> Needs:
         return replace(self.target.needs, labels=False, source=self.beta < 1)
 

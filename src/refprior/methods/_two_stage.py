@@ -4,6 +4,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import torch
@@ -78,7 +79,7 @@ class UnlabelledSource:
         whole_number("order", self.order, at_least=1)
         whole_number("source_order", self.source_order, at_least=1)
 
-    @property
+    @cached_property
     def needs(self) -> Needs:
         return Needs(
             labels=False,
@@ -120,7 +121,7 @@ class LabelledSource:
         whole_number("order", self.order, at_least=1)
         one_of("labels_from", self.labels_from, ("posterior", "prior"))
 
-    @property
+    @cached_property
     def needs(self) -> Needs:
         return Needs(labels=False, views=("weak",), tuple_size=self.order, enumerates=self.order, source=self.beta < 1)
 

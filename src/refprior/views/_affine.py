@@ -49,10 +49,10 @@ def affine(images: Tensor, degrees: float, scale: float, pixels: float, generato
     # They are stretched by the image's sides, so that turning them needs the ratio of these.
     across, along = sine * height / width, -sine * width / height
     x, y = _centres(width, draw)[None, None], _centres(height, draw)[None, :, None]
-    column = cosine[:, None, None] * x + (across[:, None, None] * y + right[:, None, None])
-    row = along[:, None, None] * x + (cosine[:, None, None] * y + down[:, None, None])
     # F.affine_grid is a product of n small matrices, and many times slower than these sums.
-    grid = torch.stack([column, row], -1)
+    grid = draw.new_empty(n, height, width, 2)
+    torch.add(cosine[:, None, None] * x, across[:, None, None] * y + right[:, None, None], out=grid[..., 0])
+    torch.add(along[:, None, None] * x, cosine[:, None, None] * y + down[:, None, None], out=grid[..., 1])
     return _to_uint8(F.grid_sample(images.to(grid.dtype), grid, align_corners=False))
 
 
@@ -66,7 +66,7 @@ def noise(images: Tensor, std: float, generator: torch.Generator) -> Tensor:
     torch.uint8
     """
     drawn = torch.randn(images.shape, generator=generator, device=images.device)
-    return _to_uint8(images + std * drawn)
+    return _to_uint8(images + std * drawn) if std else images  # drawn in any case: what follows is then the same
 
 
 def cutout(images: Tensor, size: int, generator: torch.Generator, fill: int = 0) -> Tensor:
@@ -81,7 +81,7 @@ def cutout(images: Tensor, size: int, generator: torch.Generator, fill: int = 0)
     n, _, height, width = images.shape
     row = torch.randint(0, height, (n,), generator=generator, device=images.device)
     column = torch.randint(0, width, (n,), generator=generator, device=images.device)
-    return erase(images, torch.full_like(row, size), row, column, fill)
+    return erase(images, torch.full_like(row, size), row, column, fill) if size else images
 
 
 @dataclass(frozen=True)
@@ -144,4 +144,4 @@ def _uniform(n: int, rows: int, like: Tensor, generator: torch.Generator) -> Ten
 
 
 def _to_uint8(images: Tensor) -> Tensor:
-    return images.round().clamp(0, 255).to(torch.uint8)
+    return images.round().clamp_(0, 255).to(torch.uint8)
