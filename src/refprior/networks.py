@@ -1,13 +1,14 @@
 """The paper's networks, small ones, and a head on a network of your own: (B, ...) -> logits (B, C)."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from refprior._checks import number, one_of, whole_number
 
@@ -211,15 +212,43 @@ class Block(nn.Module):
         self.shortcut = nn.Conv2d(inputs, outputs, 1, stride, bias=False) if inputs != outputs else None
 
     def forward(self, x: Tensor) -> Tensor:
-        inside = x if self.raw else self._activate(self.norm1(x))
-        around = x if self.shortcut is None else self.shortcut(inside)
-        inside = self.conv1(inside)
-        inside = self.conv2(self._activate(self.norm2(inside)))
-        return inside.add_(around)  # type: ignore[no-any-return]
+        convs = [self.conv1] if self.shortcut is None else [self.conv1, self.shortcut]
+        inside, *around = [conv(x) for conv in convs] if self.raw else _activated(x, self.norm1, self.slope, convs)
+        (inside,) = _activated(inside, self.norm2, self.slope, [self.conv2])
+        return inside.add_(around[0] if around else x)
 
-    def _activate(self, x: Tensor) -> Tensor:
-        # In place: the backward pass then keeps two instead of three activations per convolution.
-        return F.leaky_relu(x, self.slope, inplace=True)
+
+def _activated(x: Tensor, norm: nn.BatchNorm2d, slope: float, convs: Sequence[nn.Conv2d]) -> list[Tensor]:
+    """Convolutions of x after batch norm and leaky activation, (B, F, h, w) each.
+
+    In training on a CPU the backward pass keeps x alone and computes the other two again, to the same bits: half of the
+    memory for a fiftieth of the time, since almost all of it goes into convolutions (benchmarks/step.py).
+    """
+    # What these layers have now; at the time of the backward pass they have that of all particles.
+    weights, mean, variance = [conv.weight for conv in convs], norm.running_mean, norm.running_var
+    again = False
+
+    def run(x: Tensor, scale: Tensor, shift: Tensor) -> list[Tensor]:
+        nonlocal again
+        # Statistics move once. The second time ends where the convolutions would begin: they keep their inputs only.
+        if again:
+            copies = [statistic if statistic is None else statistic.clone() for statistic in (mean, variance)]
+            inside = F.batch_norm(x, copies[0], copies[1], scale, shift, training=True, eps=norm.eps)
+        else:
+            inside, again = norm(x), True
+        inside = F.leaky_relu(inside, slope, inplace=True)
+        return [conv._conv_forward(inside, weight, None) for conv, weight in zip(convs, weights, strict=True)]
+
+    if not (norm.training and _can_recompute(x) and type(norm) is nn.BatchNorm2d):
+        return run(x, norm.weight, norm.bias)
+    found: list[Tensor] = checkpoint(
+        run, x, norm.weight, norm.bias, use_reentrant=False, preserve_rng_state=False, determinism_check="none"
+    )
+    return found
+
+
+def _can_recompute(x: Tensor) -> bool:
+    return torch.is_grad_enabled() and x.device.type == "cpu" and not torch._C._are_functorch_transforms_active()
 
 
 def _stage(
