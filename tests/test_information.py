@@ -25,6 +25,7 @@ from refprior.information import (
     marginal_entropy,
     mixture,
     mutual_information,
+    probabilities,
     sampled_marginal_entropy,
     tuples,
     uniform,
@@ -356,3 +357,15 @@ def test_conditional_entropy_adds_up_the_items() -> None:
     log_p, log_prior = predictions(2, 3, 4, 5)
     expected = sum(log_prior[k].exp() * entropy(log_p[k, :, j]) for k in range(2) for j in range(4))
     torch.testing.assert_close(conditional_entropy(log_p, log_prior), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_probabilities_are_exponentials_without_those_too_small_for_the_dtype(dtype: torch.dtype) -> None:
+    """To the last bit, and gradients too; what is not a number stays such."""
+    log_p = -torch.logspace(-3, 4, 4001, dtype=dtype).requires_grad_()
+    p, plain = probabilities(log_p), log_p.exp()
+    large = plain > 4 * torch.finfo(dtype).tiny
+    assert torch.equal(p, plain.where(large, 0.0))
+    assert torch.equal(torch.autograd.grad(p.sum(), log_p)[0], plain.where(large, 0.0))
+    assert 0 < int(large.sum()) < len(large)
+    assert probabilities(torch.tensor([-math.inf, math.nan], dtype=dtype)).isnan().tolist() == [False, True]

@@ -1,10 +1,12 @@
 """Flips and crops."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
 
-from refprior.views import FlipCrop, Unchanged
+from refprior.views import FlipCrop, Unchanged, cutout, noise
 
 
 def images(n: int, height: int = 9, width: int = 11) -> torch.Tensor:
@@ -63,3 +65,12 @@ def test_the_generator_owns_the_randomness() -> None:
 def test_a_pad_as_wide_as_the_image_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot reflect 9 pixels of images of 9×11"):
         FlipCrop(pad=9)(images(1), torch.Generator())
+
+
+@pytest.mark.parametrize("view", [noise, cutout])
+def test_noise_and_cutout_of_nothing_draw_as_others_do(view: Callable[..., torch.Tensor]) -> None:
+    """So that a setting of 0 changes nothing else of a run."""
+    zero, some = torch.Generator().manual_seed(0), torch.Generator().manual_seed(0)
+    assert torch.equal(view(images(5), 0, zero), images(5))
+    assert not torch.equal(view(images(5), 3, some), images(5))
+    assert torch.equal(zero.get_state(), some.get_state())
