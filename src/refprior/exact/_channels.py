@@ -242,6 +242,11 @@ class Channel(ABC):
         """The same channel with a finer quadrature of its continuous outcomes; None if outcomes are what they are."""
         return None
 
+    @property
+    def outcome_axes(self) -> int:
+        """Independent parts of an outcome, if its probability is their product: sums over z are then fast."""
+        return 1
+
     def log_marginal(self, u: Array, weights: Array) -> Array:
         """log p(z) = log Σ_k π_k p(z | w_k): (K, d), (K,) -> (Z,)."""
         if (ends := self.window_ends(u)) is not None:

@@ -113,6 +113,10 @@ class NoisyMean(ChartedChannel):
     def _width(self) -> int:
         return len(self.nodes)
 
+    @property
+    def outcome_axes(self) -> int:
+        return len(self.nodes)
+
     def canonical(self, u: Array) -> Array:
         return np.sort(u, axis=1) if self.exchangeable else u
 
