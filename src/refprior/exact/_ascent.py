@@ -158,10 +158,10 @@ def _step_within(problem: Problem, point: Point) -> tuple[Array, Array, float]:
     """The Newton step, damped as little as keeps it near the trust region.
 
     Two atoms that should be one slide along each other at no cost. An undamped step would slide them far, and
-    cutting it to the trust region would stop all other atoms.
+    cutting it to the trust region would stop all other atoms. Atoms of one parameter meet head-on, and are only cut.
     """
     newton, longest = Newton.at(point, problem.bounds), FARTHEST * problem.longest_steps(point)
-    for damping in TRUST_DAMPINGS:
+    for damping in TRUST_DAMPINGS if len(problem.bounds) > 1 else (0.0,):
         step = newton.step(damping)
         if np.all(np.abs(step[1]) <= longest):
             break
