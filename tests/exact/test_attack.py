@@ -5,7 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from refprior.exact import Categorical, Channel, Gaussian, Poisson, certify, reference_prior
+from refprior.exact import Categorical, Channel, Coin, Gaussian, Poisson, certify, reference_prior
+from refprior.exact._certificate import judge
+from refprior.exact._objective import Objective
 
 pytestmark = pytest.mark.filterwarnings("ignore:unfinished")
 SHAPES: list[Callable[[np.ndarray], np.ndarray]] = [
@@ -121,3 +123,72 @@ def test_a_narrow_bump_of_the_parameter_of_interest() -> None:
         rows.append(reference_prior(Categorical(table), tolerance=1e-9).predictive())
     reached = reference_prior(Categorical(np.array(rows)), tolerance=1e-9).information
     assert prior.interest.information + prior.interest.gap >= reached - 1e-5
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    return np.asarray(logits - np.log(np.exp(logits).sum(axis=1, keepdims=True)))
+
+
+def jumps(w: np.ndarray) -> np.ndarray:
+    """Rows that change from one w to the next double, and slowly in between."""
+    rows = np.random.default_rng(0).dirichlet(np.ones(4), (2, 4))
+    piece = np.searchsorted([0.137, 0.5123, 0.877], w)
+    return np.asarray(np.log((1 - w[:, None]) * rows[0][piece] + w[:, None] * rows[1][piece]))
+
+
+def supports(w: np.ndarray) -> np.ndarray:
+    """Outcomes that are possible only for some w."""
+    parts = [
+        np.maximum(w - 0.4, 0),
+        np.maximum(0.4 - w, 0),
+        0.3 + 0.2 * np.sin(5 * w),
+        np.maximum(0, 0.05 - np.abs(w - 0.77)),
+    ]
+    p = np.stack(parts, axis=1)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(p / p.sum(axis=1, keepdims=True)))
+
+
+def ledge(w: np.ndarray) -> np.ndarray:
+    rows = np.random.default_rng(1).dirichlet(np.ones(3), 3)
+    return np.asarray(np.log(rows[np.where(np.abs(w - 0.3371) < 6e-4, 2, np.where(w > 0.5, 1, 0))]))
+
+
+def chirp(w: np.ndarray) -> np.ndarray:
+    return softmax(np.stack([1.5 * np.sin(250 * w**2), 1.5 * np.cos(250 * w**3), 0 * w], axis=1))
+
+
+def scales(w: np.ndarray) -> np.ndarray:
+    """Half of what happens, happens below a millionth."""
+    return softmax(0.4 * np.log1p(w / 1e-6)[:, None] * np.arange(4))
+
+
+@pytest.mark.parametrize("model", [jumps, supports, ledge, chirp, scales])
+def test_no_point_of_one_parameter_is_above_the_gap(model: Callable[[np.ndarray], np.ndarray]) -> None:
+    outcomes = np.arange(model(np.array([0.5])).shape[1])
+    prior = reference_prior(Channel.from_function(model, bounds=(0.0, 1.0), outcomes=outcomes), tolerance=1e-9)
+    assert prior.evidence == "certified"
+    trial = np.concatenate(
+        [np.linspace(0, 1, 200_001), np.logspace(-12, 0, 20_001), 0.3371 + 1e-3 * np.linspace(-1, 1, 9999)]
+    )
+    assert prior.gain(trial).max() <= prior.information + prior.gap + 1e-14
+
+
+def test_a_prior_made_wrong_is_never_better_than_its_gap() -> None:
+    """Atoms and weights moved by 1e-12 to 0.1: the gap covers every point, and what the right prior tells."""
+    rng = np.random.default_rng(3)
+    for number in range(24):
+        channel = (Coin(int(rng.integers(1, 80))), Gaussian(rng.uniform(0.5, 9)), Poisson(rng.uniform(0.5, 40)))[
+            number % 3
+        ]
+        right = reference_prior(channel, tolerance=1e-10)
+        size, (low, high) = 10 ** rng.uniform(-12, -1), channel.bounds[0]
+        u = channel.to_coordinates(right.atoms)
+        u = np.clip(u + size * (high - low) * rng.normal(size=u.shape), low, high)
+        weights = right.weights * np.exp(size * rng.normal(size=len(u)))
+        objective = Objective((channel,))
+        found = judge(objective, u, weights / weights.sum())
+        trial = np.vstack([np.linspace(low, high, 20_001)[:, None], u])
+        highest = objective.gain(trial, objective.log_marginals(u, weights / weights.sum())).max()
+        assert highest <= found.information + found.gap + 1e-14
+        assert right.information <= found.information + found.gap + 1e-12

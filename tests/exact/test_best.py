@@ -9,7 +9,7 @@ from refprior.exact import Coin, _ascent, best_so_far, reference_prior, two_stag
 
 def interrupted_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C in the middle of an ascent."""
-    done, step = 0, _ascent.newton_step
+    done, step = 0, _ascent._step_within
 
     def counted(*arguments: Any) -> Any:
         nonlocal done
@@ -18,7 +18,7 @@ def interrupted_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyboardInterrupt
         return step(*arguments)
 
-    monkeypatch.setattr(_ascent, "newton_step", counted)
+    monkeypatch.setattr(_ascent, "_step_within", counted)
 
 
 def test_the_best_prior_so_far_is_judged_and_unfinished(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,3 +161,21 @@ def test_a_model_that_looks_symmetric_on_a_coarse_grid_only() -> None:
 
     solution = reference_prior(Channel.from_function(shallow, bounds=(0.0, 1.0), outcomes=np.arange(4.0)))
     assert solution.evidence == "certified"
+
+
+@pytest.mark.parametrize("width", [0.02, 0.03, 0.06])
+def test_a_curved_ridge_is_followed_to_its_ends(width: float) -> None:
+    """A ring of which a part is in the box: sixty moves along it were too few, and the gap was 3e-3."""
+
+    def log_likelihood(w: np.ndarray) -> np.ndarray:
+        height = np.exp(-(((np.hypot(w[:, 0] - 0.4, w[:, 1] - 0.5) - 0.45) / width) ** 2) / 2)
+        logits = np.stack([2 * height, 0 * height, w[:, 0]], axis=1)
+        return np.asarray(logits - np.log(np.exp(logits).sum(axis=1, keepdims=True)))
+
+    channel = Channel.from_function(log_likelihood, bounds=SQUARE, outcomes=[0.0, 1.0, 2.0])
+    solution = reference_prior(channel, tolerance=1e-6)
+    assert solution.evidence == "certified"
+    rng = np.random.default_rng(0)
+    angle, radius = rng.uniform(0, 2 * np.pi, 100_000), 0.45 + width * rng.normal(size=100_000)
+    trial = np.clip(np.stack([0.4 + radius * np.cos(angle), 0.5 + radius * np.sin(angle)], axis=1), 0, 1)
+    assert solution.gain(trial).max() <= solution.information + solution.gap

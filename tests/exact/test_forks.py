@@ -16,8 +16,13 @@ def test_a_coin_just_after_a_fork(n: int, atoms: int) -> None:
     assert prior.atoms == pytest.approx(1 - prior.atoms[::-1], abs=1e-9)
 
 
+LONGER = sorted(
+    {*range(301, 900, 50), *np.random.default_rng(7).choice(np.arange(301, 900), 40, replace=False).tolist()}
+)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("n", range(1, 301))
+@pytest.mark.parametrize("n", [*range(1, 301), *LONGER])
 def test_every_coin_is_certified(n: int) -> None:
     assert reference_prior(Coin(n)).gap <= 1e-12
 

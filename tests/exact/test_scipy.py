@@ -111,3 +111,9 @@ def test_an_end_before_the_start_is_refused(end: float, message: str) -> None:
 def test_mistakes_are_named(family: Any, bounds: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Channel.from_scipy(family, bounds=bounds)
+
+
+def test_mass_closer_to_an_end_than_doubles_is_refused_in_words() -> None:
+    """A quantile of such a gamma distribution is 1e-340."""
+    with pytest.raises(ValueError, match="nearly all their mass at 0, closer than doubles"):
+        Channel.from_scipy(lambda w: stats.gamma(a=w), bounds=(0.05, 3))

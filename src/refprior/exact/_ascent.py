@@ -29,6 +29,8 @@ MIRRORINGS = 8  # attempts to make the prior of a symmetric model symmetric
 LARGEST_DAMPING = 1e-1  # at which a step no longer does anything
 SNAP_DISTANCE = 0.1  # of the trust radius: an atom this close to a bound that it moves to lands on it
 IDLE = 1e-14  # of the largest curvature: a variable with less stays where it is
+FARTHEST = 10.0  # trust radii that a step may be long before it is cut, or else damped by one of
+TRUST_DAMPINGS = (0.0, 1e-8, 1e-6, 1e-4, 1e-2)
 DAMPING = 1e-14  # relative, multiplied by a hundred until the system is positive definite
 
 
@@ -73,7 +75,7 @@ def ascend(problem: Problem, point: Point, steps: int = 150, patience: int = 150
     for number in range(steps):
         LOG.info("ascent of %d atoms, step %d, information %.9f", len(point.u), number, point.information)
         note(point)
-        step_weights, step_u, predicted = newton_step(point, problem.bounds)
+        step_weights, step_u, predicted = _step_within(problem, point)
         dropped = (point.weights < DROP_WEIGHT) & (point.weights + step_weights <= 0)
         dropped = dropped | (problem.symmetric & dropped[::-1])
         if np.any(dropped) and not np.all(dropped):
@@ -149,18 +151,53 @@ def newton_step(
     point: Point, bounds: Array, damping: float = 0.0, *, weights_only: bool = False
 ) -> tuple[Array, Array, float]:
     """Steps of weights (K,) and atoms (K, d), and the predicted increase of J."""
-    count, dimension = point.u.shape
-    kept = (1 + dimension) * np.arange(count) if weights_only else point.variables(bounds)
-    right = np.column_stack([point.gains - point.information, point.gradients]).ravel()[kept]
-    ones = np.column_stack([np.ones(count), np.zeros((count, dimension))]).ravel()[kept]
-    solved = _solve(_system(point, kept, ones), _blocks(point), np.stack([right, ones], axis=1), damping)
-    if solved is None:  # doubles resolve no direction any more: stay
-        return np.zeros(count), np.zeros((count, dimension)), 0.0
-    step = solved[:, 0] - solved[:, 1] * (ones @ solved[:, 0]) / (ones @ solved[:, 1])
-    full = np.zeros(count * (1 + dimension))
-    full[kept] = step
-    full = full.reshape(count, 1 + dimension)
-    return full[:, 0], full[:, 1:] / point.weights[:, None], float(step @ right) / 2
+    return Newton.at(point, bounds, weights_only=weights_only).step(damping)
+
+
+def _step_within(problem: Problem, point: Point) -> tuple[Array, Array, float]:
+    """The Newton step, damped as little as keeps it near the trust region.
+
+    Two atoms that should be one slide along each other at no cost. An undamped step would slide them far, and
+    cutting it to the trust region would stop all other atoms. Atoms of one parameter meet head-on, and are only cut.
+    """
+    newton, longest = Newton.at(point, problem.bounds), FARTHEST * problem.longest_steps(point)
+    for damping in TRUST_DAMPINGS if len(problem.bounds) > 1 else (0.0,):
+        step = newton.step(damping)
+        if np.all(np.abs(step[1]) <= longest):
+            break
+    return step
+
+
+class Newton(NamedTuple):
+    """The system of a Newton step at a point, which may be solved with several dampings."""
+
+    point: Point
+    kept: Index  # (V,)
+    right: Array  # (V,)
+    ones: Array  # (V,)
+    system: _Dense | _Banded
+    blocks: Blocks
+
+    @classmethod
+    def at(cls, point: Point, bounds: Array, *, weights_only: bool = False) -> Newton:
+        count, dimension = point.u.shape
+        kept = (1 + dimension) * np.arange(count) if weights_only else point.variables(bounds)
+        right = np.column_stack([point.gains - point.information, point.gradients]).ravel()[kept]
+        ones = np.column_stack([np.ones(count), np.zeros((count, dimension))]).ravel()[kept]
+        return cls(point, kept, right, ones, _system(point, kept, ones), _blocks(point))
+
+    def step(self, damping: float) -> tuple[Array, Array, float]:
+        """Steps of weights (K,) and atoms (K, d), and the predicted increase of J."""
+        count, dimension = self.point.u.shape
+        ones = self.ones
+        solved = _solve(self.system, self.blocks, np.stack([self.right, ones], axis=1), damping)
+        if solved is None:  # doubles resolve no direction any more: stay
+            return np.zeros(count), np.zeros((count, dimension)), 0.0
+        step = solved[:, 0] - solved[:, 1] * (ones @ solved[:, 0]) / (ones @ solved[:, 1])
+        full = np.zeros(count * (1 + dimension))
+        full[self.kept] = step
+        full = full.reshape(count, 1 + dimension)
+        return full[:, 0], full[:, 1:] / self.point.weights[:, None], float(step @ self.right) / 2
 
 
 class Blocks(NamedTuple):

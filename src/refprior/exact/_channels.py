@@ -242,6 +242,11 @@ class Channel(ABC):
         """The same channel with a finer quadrature of its continuous outcomes; None if outcomes are what they are."""
         return None
 
+    @property
+    def outcome_axes(self) -> int:
+        """Independent parts of an outcome, if its probability is their product: sums over z are then fast."""
+        return 1
+
     def log_marginal(self, u: Array, weights: Array) -> Array:
         """log p(z) = log Σ_k π_k p(z | w_k): (K, d), (K,) -> (Z,)."""
         if (ends := self.window_ends(u)) is not None:
@@ -336,10 +341,10 @@ class Channel(ABC):
         """Your own model with Gaussian noise: z_t = mean_t(w) + noise of standard deviation sigma_t.
 
         `mean` takes w as (K,) for one pair of bounds, or as (K, d) for several, and returns (K,) or (K, T), for T
-        observations. `sigma` is a number or one per observation. `curvature` is an upper bound of every
-        |∂²mean_t/∂w_i∂w_j| on the box, a number or an array that broadcasts to (T, d, d): with it the gap is proved by
-        branch and bound for up to three parameters; without it the gap is certified. With more parameters it is
-        searched.
+        observations, in doubles of numpy, torch or jax. `sigma` is a number or one per observation. `curvature` is an
+        upper bound of every |∂²mean_t/∂w_i∂w_j| on the box, a number or an array that broadcasts to (T, d, d): with it
+        the gap is proved by branch and bound for up to three parameters; without it the gap is certified. With more
+        parameters it is searched.
 
         >>> import numpy as np
         >>> from refprior.exact import Channel, reference_prior
@@ -363,9 +368,9 @@ class Channel(ABC):
         """Your own model from its log-likelihood, a function of w that returns one row per parameter.
 
         `bounds` is a pair, and w then has shape (K,); or two pairs, and w has shape (K, 2). The function returns
-        (K, Z), one column per outcome, in numpy or in torch. `derivatives` may return the first and second
-        derivatives of log p in w, (K, d, Z) and (K, d, d, Z). Without it a torch function is differentiated by
-        torch, any other by finite differences. Derivatives only steer the search: the gap does not use them.
+        (K, Z), one column per outcome, in doubles of numpy, torch or jax. `derivatives` may return the first and second
+        derivatives of log p in w, (K, d, Z) and (K, d, d, Z). Without it a function of torch or jax is differentiated
+        by that, any other by finite differences. Derivatives only steer the search: the gap does not use them.
 
         >>> import numpy as np
         >>> from scipy.stats import binom

@@ -41,6 +41,7 @@ class Precision(NamedTuple):
 
 # by the number of components with many nodes; twice the nodes change the gain by 2e-14, 5e-13, and about 1e-7
 PRECISIONS = {1: Precision(8, 9.0, 0.1, 1e-20), 2: Precision(4, 9.0, 0.1, 1e-20), 3: Precision(2, 6.5, 0.75, 1e-11)}
+MOST_OUTCOMES = 200_000  # beyond, the last of these is used
 COARSE = Precision(2, 6.0, 0.1, 1e-10)
 COARSEST = Precision(1, 5.0, 0.75, 1e-5)
 
@@ -68,9 +69,10 @@ class Components(NamedTuple):
 
     @property
     def precision(self) -> Precision:
-        """As fine as the number of wide components allows."""
+        """As fine as the number of wide components allows, and that of the outcomes."""
         wide = int(np.sum(np.ptp(self.ranges, axis=1) / 2 > PRECISIONS[1].narrow))
-        return PRECISIONS[min(max(wide, 1), 3)]
+        finest = PRECISIONS[min(max(wide, 1), 3)]
+        return finest if math.prod(len(z) for z, _ in self.nodes(finest)) <= MOST_OUTCOMES else PRECISIONS[3]
 
     def of_means(self, means: Array) -> Array:
         """Components of observations or their means: (K, T) -> (K, R)."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+from typing import NamedTuple
 
 from refprior._limits import check_memory
 from refprior._words import duration
@@ -17,32 +18,68 @@ MULTIPLICATIONS = 1.5e10  # per second, in products of matrices
 ENTRIES = 2e7  # probabilities per second that the search or the certificate evaluates
 PRODUCTS = 20  # as many products take the time of one probability
 WEIGHT_STEPS = 30  # of the interior-point method
-ASCENT_STEPS = {1: 600, 2: 100, 3: 100}  # in one, two and three dimensions
-ATOM_SPACING = 1.5  # standard deviations between atoms, about
+ASCENT_STEPS = {1: 600, 2: 50, 3: 60}  # in one, two and three dimensions
+FINAL_STEPS = 40  # of them on all outcomes, once a search on fewer of them has found the atoms
+ATOM_SPACING = {1: 1.5, 2: 2.5, 3: 2.5}  # standard deviations between atoms, about, for one, two and three parameters
 MOST_ATOMS = 200  # of three parameters and more, about: most models of many parameters reach far in few directions
+NODE_BYTES = 400.0  # of one node of a quadrature
 
 
-def check_search(candidates: int, lengths: list[float], outcomes: int, spacing: float, *, factors: int = 1) -> None:
-    """Refuse a search that does not fit into memory, and say if it will take minutes.
+class Work(NamedTuple):
+    """The sizes of a search and its certificate."""
 
-    Tables of candidates and of atoms with their derivatives are the largest arrays; the certificate looks at
-    points `spacing` standard deviations apart, a slice at a time. Sums over several independent outcomes (`factors`)
-    are products of matrices, and faster.
-    """
-    dimension = len(lengths)
-    atoms = math.prod(length / ATOM_SPACING + 2 for length in lengths)
-    atoms = atoms if dimension <= 2 else min(atoms, MOST_ATOMS)
-    variables = atoms * (1 + dimension)
-    tables = 8.0 * outcomes * max(4 * candidates, 5 * variables, 320)
+    candidates: int
+    lengths: list[float]  # (d,) of the axes, in standard deviations
+    outcomes: int  # of the first part of the search
+    all_outcomes: int
+    axes: int  # independent parts of an outcome: sums over them are products of matrices, and faster
+    looked_at: float  # points at which the certificate evaluates the gain
+    nodes: float = 0.0  # of the finer quadrature with which the certificate compares, if there is one
+
+    @property
+    def atoms(self) -> float:
+        """About how many atoms there may be."""
+        dimension = len(self.lengths)
+        count = math.prod(length / ATOM_SPACING[min(dimension, 3)] + 2 for length in self.lengths)
+        return count if dimension <= 2 else min(count, MOST_ATOMS)
+
+    @property
+    def memory(self) -> float:
+        """Bytes: tables of candidates, of atoms with their derivatives, and the nodes of the finest quadrature."""
+        variables = self.atoms * (1 + len(self.lengths))
+        tables = 8.0 * self.outcomes * max(4 * self.candidates, 5 * variables, 320) + 24.0 * float(self.candidates) ** 2
+        return max(tables, NODE_BYTES * self.nodes)
+
+    @property
+    def seconds(self) -> float:
+        """Weights of the candidates, the ascent on few and on all outcomes, and the certificate's grid."""
+        many = min(len(self.lengths), 3)
+        variables = self.atoms * (1 + len(self.lengths))
+        weights = WEIGHT_STEPS * (self.candidates**2 * self.outcomes + self.candidates**3 / 3)
+        summed = ASCENT_STEPS[many] * self.outcomes
+        summed += FINAL_STEPS * self.all_outcomes if self.all_outcomes > self.outcomes else 0
+        looked_at = (self.looked_at * self.all_outcomes + self.atoms * self.nodes) / (1 if self.axes == 1 else PRODUCTS)
+        products = weights + summed * variables**2
+        return products / MULTIPLICATIONS + (looked_at + summed * variables / self.axes) / ENTRIES
+
+
+def check_search(work: Work) -> None:
+    """Refuse a search that does not fit into memory, and say if it will take minutes."""
     check_memory(
-        tables + 24.0 * float(candidates) ** 2,
-        f"the search over {candidates:,} candidates and {outcomes:,} outcomes",
+        work.memory,
+        f"the search over {work.candidates:,} candidates and {work.all_outcomes:,} outcomes",
         "take fewer samples, a larger sigma or narrower bounds",
     )
-    steps = ASCENT_STEPS[min(dimension, 3)]
-    products = WEIGHT_STEPS * (candidates**2 * outcomes + candidates**3 / 3) + steps * variables**2 * outcomes
-    looked_at = outcomes / (1 if factors == 1 else PRODUCTS) * math.prod(length / spacing + 40 for length in lengths)
-    say_time(products / MULTIPLICATIONS + (looked_at + steps * variables * outcomes / factors) / ENTRIES)
+    say_time(work.seconds)
+
+
+def check_tables(atoms: int, dimension: int, outcomes: int) -> None:
+    """Refuse the tables of the atoms that were found, with their derivatives, if they do not fit into memory."""
+    check_memory(
+        40.0 * outcomes * atoms * (1 + dimension),
+        f"a table of {atoms:,} atoms and {outcomes:,} outcomes",
+        "take a larger sigma or narrower bounds",
+    )
 
 
 def say_time(seconds: float) -> None:

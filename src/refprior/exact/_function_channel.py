@@ -1,12 +1,11 @@
-"""A user's function as a channel: its log-likelihood, with derivatives given, by torch or by differences."""
+"""A user's function as a channel: its log-likelihood, with derivatives given, by torch or jax, or by differences."""
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,9 +14,9 @@ from refprior._checks import whole_number
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._channels import Channel
 from refprior.exact._charted import ChartedChannel
+from refprior.exact._frameworks import Derivatives, Framework, Function, call, derivatives_by, framework_of
 from refprior.exact._rows import Rows, check_rows, derivatives_of_p
 
-Function = Callable[[Any], Any]
 Quadrature = Callable[[int], tuple[Function, Array]]  # log-likelihood and nodes, so many times as fine
 
 
@@ -29,11 +28,11 @@ class FunctionChannel(ChartedChannel):
     changes nothing. Every row is checked to be finite and to sum to one.
     """
 
-    function: Callable[[Any], Any]
+    function: Function
     box: Array  # (d, 2) bounds of the parameters
     outcomes: Array
     scalar: bool  # whether the function takes w as (K,)
-    is_torch: bool
+    framework: Framework  # whose arrays the function takes
     derivatives: Callable[[Array], tuple[ArrayLike, ArrayLike]] | None
     bounds: Array
     partner: FunctionChannel | None = None  # whose coordinates are used instead of its own
@@ -46,7 +45,7 @@ class FunctionChannel(ChartedChannel):
     @classmethod
     def build(
         cls,
-        function: Callable[[Any], Any],
+        function: Function,
         bounds: ArrayLike,
         outcomes: ArrayLike,
         derivatives: Callable[[Array], tuple[ArrayLike, ArrayLike]] | None,
@@ -60,12 +59,13 @@ class FunctionChannel(ChartedChannel):
         points = as_numbers("outcomes", outcomes)
         if not points.ndim or not points.size or np.any(np.isnan(points)):
             raise ValueError(f"outcomes must be an array with one number per outcome and no NaN, got {outcomes!r}")
+        middle = box.mean(axis=1)[None, :]
         channel = cls(
             function=function,
             box=box,
             outcomes=points,
             scalar=scalar,
-            is_torch=_returns_torch(function, box, scalar),
+            framework=framework_of(function, middle[0] if scalar else middle, "log_likelihood"),
             derivatives=derivatives,
             bounds=np.tile([0.0, 1.0], (len(box), 1)),
         )
@@ -74,7 +74,7 @@ class FunctionChannel(ChartedChannel):
 
     def row_values(self, w: Array) -> Array:
         """log p(z | w) of parameters, checked and normalised: (K, d) -> (K, Z)."""
-        value = _call(self.function, w[:, 0] if self.scalar else w, self.is_torch)
+        value = call(self.function, w[:, 0] if self.scalar else w, self.framework, "log_likelihood")
         sums = check_rows(value, w, len(self.outcomes), "log_likelihood")
         return np.asarray(value - np.log(sums)[:, None])
 
@@ -98,7 +98,12 @@ class FunctionChannel(ChartedChannel):
 
     @property
     def slope_error(self) -> float:
-        return DIFFERENCE_ERROR if self.derivatives is None and not self.is_torch else 0.0
+        return DIFFERENCE_ERROR if self.derivatives is None and self._automatic is None else 0.0
+
+    @cached_property
+    def _automatic(self) -> Derivatives | None:
+        """Derivatives of p by torch or jax, if the function is theirs."""
+        return derivatives_by(self.function, self.framework, self.box.mean(axis=1)[None, :], scalar=self.scalar)
 
     def finer(self) -> FunctionChannel | None:
         if self.quadrature is None:
@@ -139,11 +144,8 @@ class FunctionChannel(ChartedChannel):
                 raise ValueError(f"derivatives must return first and second derivatives of log p, got {type(pair)}")
             first, second = (np.array(as_numbers("derivatives", part)) for part in pair)
             return _checked(log_p, first, second, self.dimension)
-        if self.is_torch:
-            try:
-                return _torch_derivatives(self.function, w, self.scalar)
-            except RuntimeError:  # a function that torch cannot map, such as one that looks at its values
-                pass
+        if self._automatic is not None:
+            return self._automatic(w)
         return differences(self._probabilities, w, self.box, step)
 
 
@@ -162,59 +164,6 @@ def box_of(bounds: ArrayLike, *, most: int = MOST_PARAMETERS) -> tuple[Array, bo
     return box, scalar
 
 
-def _returns_torch(function: Callable[[Any], Any], box: Array, scalar: bool) -> bool:
-    """Whether the function is torch's: it then fails on numpy input or returns a tensor."""
-    middle = box.mean(axis=1)
-    probe = middle if scalar else middle[None, :]
-    try:
-        with np.errstate(all="ignore"):
-            return type(function(probe)).__module__.startswith("torch")
-    except Exception as error:
-        if _accepts_torch(function, probe):
-            return True
-        raise failed("log_likelihood", probe, error) from error
-
-
-def failed(name: str, w: Array, error: Exception) -> ValueError:
-    """What a user's function did, in one line: most often it is one of a single number, given an array."""
-    said = " ".join(f"{type(error).__name__}: {error}".split())
-    return ValueError(
-        f"{name} failed on an array of parameters of shape {w.shape} ({said}); it must take many parameters at once "
-        "and return one row per parameter"
-    )
-
-
-def _accepts_torch(function: Callable[[Any], Any], probe: Array) -> bool:
-    """Whether the function returns a tensor for a tensor."""
-    if "torch" not in sys.modules:  # a torch function comes with torch, whose import takes seconds
-        return False
-    try:
-        import torch
-
-        return isinstance(function(torch.as_tensor(probe, dtype=torch.float64)), torch.Tensor)
-    except Exception:  # the user's function may fail in any way; its first error is the one to show
-        return False
-
-
-def _call(function: Callable[[Any], Any], w: Array, is_torch: bool) -> Array:
-    if not is_torch:
-        try:
-            with np.errstate(divide="ignore"):
-                value = function(w)
-        except Exception as error:
-            raise failed("log_likelihood", w, error) from error
-        if getattr(value, "dtype", None) == np.float32:
-            raise ValueError(
-                "log_likelihood returns single precision, which is too coarse for a gap; use doubles (in jax: "
-                "jax.config.update('jax_enable_x64', True))"
-            )
-        return as_numbers("what log_likelihood returns", value)
-    import torch  # only for a torch function, so torch is installed
-
-    with torch.no_grad():
-        return np.asarray(function(torch.as_tensor(w, dtype=torch.float64)).detach().numpy(), dtype=float)
-
-
 def _checked(log_p: Array, first: Array, second: Array, dimension: int) -> tuple[Array, Array]:
     """Derivatives of p from those of log p that the user gave, their shapes checked."""
     count, outcomes = log_p.shape
@@ -226,19 +175,6 @@ def _checked(log_p: Array, first: Array, second: Array, dimension: int) -> tuple
         )
     with np.errstate(invalid="ignore", over="ignore"):
         return derivatives_of_p(log_p, first, second)
-
-
-def _torch_derivatives(function: Callable[[Any], Any], u: Array, scalar: bool) -> tuple[Array, Array]:
-    import torch
-
-    def row(point: Any) -> Any:
-        return torch.exp(function(point if scalar else point[None, :])[0])
-
-    points = torch.as_tensor(u, dtype=torch.float64)
-    first = torch.vmap(torch.func.jacrev(row))(points)
-    second = torch.vmap(torch.func.jacrev(torch.func.jacrev(row)))(points)
-    first, second = first.detach().permute(0, 2, 1), second.detach().permute(0, 2, 3, 1)
-    return np.array(first.numpy(), dtype=float), np.array(second.numpy(), dtype=float)
 
 
 STENCIL = np.arange(-3, 4)  # seven points: sixth order, errors below DIFFERENCE_ERROR with these steps

@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,8 @@ from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._bound import Cells
 from refprior.exact._charted import ChartedChannel
 from refprior.exact._components import COARSE, COARSEST, Components, Precision
-from refprior.exact._function_channel import LONGEST_STEP, box_of, differences, failed, slopes
+from refprior.exact._frameworks import call, framework_of
+from refprior.exact._function_channel import LONGEST_STEP, box_of, differences, slopes
 from refprior.exact._models import log_normal_nodes
 from refprior.exact._rows import Gains, Rows
 
@@ -36,7 +37,7 @@ SAFETY = 2.0  # times the largest curvature found is taken for a bound
 class NoisyMean(ChartedChannel):
     """A user's mean with Gaussian noise; `Channel.from_mean` says what it takes."""
 
-    function: Callable[[Any], Any]
+    function: Callable[[Array], Array]
     box: Array  # (d, 2)
     scalar: bool  # whether the function takes w as (K,)
     sigma: Array  # (T,)
@@ -58,7 +59,9 @@ class NoisyMean(ChartedChannel):
             raise ValueError(f"mean must be a function of the parameters, got {mean!r}")
         box, scalar = box_of(bounds)
         probe = np.vstack([box.T, box.mean(axis=1)])
-        count = _values(mean, probe, scalar).shape[1]
+        framework = framework_of(mean, probe[:, 0] if scalar else probe, "mean")
+        function = partial(call, mean, framework=framework, name="mean")
+        count = _values(function, probe, scalar).shape[1]
         noise = np.broadcast_to(as_numbers("sigma", sigma), (count,)).astype(float)
         if not np.all(np.isfinite(noise)) or np.any(noise <= 0):
             raise ValueError(f"sigma must be above 0, got {np.asarray(sigma).tolist()}")
@@ -68,7 +71,7 @@ class NoisyMean(ChartedChannel):
             if not np.all(bend >= 0):
                 raise ValueError(f"curvature must be at least 0, an upper bound of |∂²mean|, got {curvature!r}")
             bend = bend / noise[:, None, None]
-        return cls(mean, box, scalar, noise, bend, np.tile([0.0, 1.0], (len(box), 1)), exchangeable)
+        return cls(function, box, scalar, noise, bend, np.tile([0.0, 1.0], (len(box), 1)), exchangeable)
 
     def __post_init__(self) -> None:
         components = Components.of(self._observed(self._samples()))
@@ -111,6 +114,10 @@ class NoisyMean(ChartedChannel):
 
     @property
     def _width(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def outcome_axes(self) -> int:
         return len(self.nodes)
 
     def canonical(self, u: Array) -> Array:
@@ -257,13 +264,9 @@ class NoisyMean(ChartedChannel):
         return np.asarray(np.sum(log_normal_nodes(seen / self.sigma - self._observed(self.parameter(u)), 1), axis=1))
 
 
-def _values(function: Callable[[Any], Any], w: Array, scalar: bool) -> Array:
+def _values(function: Callable[[Array], Array], w: Array, scalar: bool) -> Array:
     """What the function returns, as (K, T), refused if it is not finite."""
-    given = w[:, 0] if scalar else w
-    try:
-        value = as_numbers("what mean returns", function(given))
-    except Exception as error:
-        raise failed("mean", given, error) from error
+    value = function(w[:, 0] if scalar else w)
     if value.ndim not in (1, 2) or len(value) != len(w):
         raise ValueError(f"mean returned shape {value.shape}, expected one row for each of {len(w)} parameters")
     if not np.all(np.isfinite(value)):

@@ -125,7 +125,13 @@ def _towards(end: float, edges: Array) -> Array:
         return edges[:0]
     distances = np.abs(edges - end)
     nearest, farthest = distances[distances > 0].min(), distances.max()
-    steps = nearest * 2.0 ** np.arange(np.ceil(np.log2(farthest / nearest)))
+    with np.errstate(over="ignore"):
+        halvings = np.ceil(np.log2(farthest / nearest))
+    if not np.isfinite(halvings):
+        raise ValueError(
+            f"some of these densities have nearly all their mass at {end:g}, closer than doubles: narrow the bounds"
+        )
+    steps = nearest * 2.0 ** np.arange(halvings)
     return np.asarray(np.clip(end + np.sign(np.median(edges) - end) * steps, edges[0], edges[-1]))
 
 

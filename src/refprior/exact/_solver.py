@@ -13,7 +13,7 @@ import numpy as np
 
 from refprior.exact._arrays import Array, Mask
 from refprior.exact._ascent import MIRRORINGS, Problem, average_with_mirror_image, equalise
-from refprior.exact._cost import LOG
+from refprior.exact._cost import LOG, check_tables
 from refprior.exact._exchange import exchanged
 from refprior.exact._finite import solve_finite
 from refprior.exact._forks import respaced
@@ -101,6 +101,7 @@ def _first_atoms(objective: Objective, unit: Array, tolerance: float) -> Point:
         return start_from_grid(objective, unit, tolerance)
     rough = max(tolerance, COARSE_TOLERANCE[min(objective.channel.dimension, 3)])
     point = _add_missing_atoms(cheaper, _first_atoms(cheaper, unit, rough), unit, rough)
+    check_tables(len(point.u), objective.channel.dimension, sum(len(c.outcomes) for c in objective.channels))
     return ascend_merged(objective, objective.channel.canonical(point.u), point.weights, unit, tolerance)
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from refprior._limits import check_memory
-from refprior.exact._arrays import Array, Index
+from refprior.exact._arrays import Array, Index, Mask
+from refprior.exact._bound import MOST_CELLS
+from refprior.exact._case import GRIDS, MOST_POINTS, SEARCHED
 from refprior.exact._channels import Channel
-from refprior.exact._cost import LOG, check_search
+from refprior.exact._cost import LOG, Work, check_search
 from refprior.exact._joint import ascend_merged, merge_close, merge_to_centres
-from refprior.exact._missing import SEARCH_SPACING, search_spacing
+from refprior.exact._missing import SEARCH_SPACING
 from refprior.exact._objective import Objective, Table
 from refprior.exact._optimality import Point
 from refprior.exact._search import climb, fisher_grid, peaks, search_logs
@@ -20,6 +23,8 @@ from refprior.exact._weights import optimal_weights
 CANDIDATE_SPACING = 0.25  # standard deviations between candidates, one parameter
 CANDIDATE_SPACING_2D = 0.8  # two parameters: the number of candidates grows with the square
 CANDIDATE_SPACING_3D = 1.0  # three parameters, if that is not too many:
+USED = 1e-4  # of the largest weight: what a candidate of two parameters and more has at least that becomes an atom
+NEAR = 2.0  # of these spacings: candidates of two parameters that are taken around those which have weight
 MOST_CANDIDATES_3D = 1000  # of three parameters and more
 UNCOVERED = 0.1  # of J above J: somewhere the candidates' weights had no peaks, so that no atom is near
 EVEN_SPACING = 1.75  # standard deviations between the first atoms if the weights have no peaks
@@ -32,17 +37,41 @@ def check_cost(objective: Objective) -> None:
     """Refuse a search that does not fit into memory, and say if it will take minutes."""
     if objective.channel.window_ends(objective.channel.bounds.T) is not None:
         return _check_long(objective)
-    channel, outcomes = objective.channel, sum(len(c.coarse().outcomes) for c in objective.channels)
+    channel = objective.channel
+    outcomes = sum(len(c.outcomes) for c in objective.channels)
     if not channel.continuous:
-        return check_search(len(channel.axis_points(0, 0)), [0.0], outcomes, SEARCH_SPACING)
+        rows = len(channel.axis_points(0, 0))
+        return check_search(Work(rows, [0.0], outcomes, outcomes, 1, rows))
     lengths = [float(length) for length in channel.axis_lengths()]
+    work = Work(
+        candidates=_number_of_candidates(channel, lengths),
+        lengths=lengths,
+        outcomes=sum(len(c.coarse().outcomes) for c in objective.channels),
+        all_outcomes=outcomes,
+        axes=channel.outcome_axes,
+        looked_at=_looked_at(channel, lengths),
+        nodes=sum(len(c.outcomes) * 2.0**c.outcome_axes for c in objective.channels if c.outcome_axes > 1),
+    )
+    return check_search(work)
+
+
+def _number_of_candidates(channel: Channel, lengths: list[float]) -> int:
     if channel.dimension == 1:
-        candidates = max(9, min(_most_candidates(channel), math.ceil(lengths[0] / CANDIDATE_SPACING)) + 1)
-    else:
-        candidates = math.prod(max(9, math.ceil(length / _candidate_spacing(channel)) + 1) for length in lengths)
-        candidates = candidates if channel.dimension == 2 else min(candidates, MOST_CANDIDATES_3D)
-    factors = 1 if channel.outcomes.ndim == 1 else channel.outcomes.shape[1]
-    return check_search(candidates, lengths, outcomes, search_spacing(channel) / 2, factors=factors)
+        return max(9, min(_most_candidates(channel), math.ceil(lengths[0] / CANDIDATE_SPACING)) + 1)
+    if channel.dimension == 2:  # of a grid, those near one that has weight: about a half
+        return math.prod(max(9, math.ceil(length / CANDIDATE_SPACING_2D) + 1) for length in lengths) // 2
+    candidates = math.prod(max(9, math.ceil(length / CANDIDATE_SPACING_3D) + 1) for length in lengths)
+    return min(candidates, MOST_CANDIDATES_3D)
+
+
+def _looked_at(channel: Channel, lengths: list[float]) -> float:
+    """About how many points the certificate looks at: its grid, or a tenth of the cells that a proof may take."""
+    if channel.dimension > 3:
+        return 3.0 * SEARCHED
+    spacing, least = GRIDS[channel.dimension]
+    grid = min(MOST_POINTS, math.prod(max(least, length / spacing + 2) for length in lengths))
+    proved = channel.bounds_are_declared and channel.means_on(channel.bounds[None, :, 0], channel.bounds[None, :, 1])
+    return 2.0 * grid + (0.1 * MOST_CELLS if proved else 0.0)
 
 
 def _check_long(objective: Objective) -> None:
@@ -57,10 +86,6 @@ def _check_long(objective: Objective) -> None:
         )
 
 
-def _candidate_spacing(channel: Channel) -> float:
-    return CANDIDATE_SPACING_2D if channel.dimension < 3 else CANDIDATE_SPACING_3D
-
-
 def _most_candidates(channel: Channel) -> int:
     return min(MOST_CANDIDATES, CANDIDATES_PER_OUTCOME * len(channel.outcomes))
 
@@ -69,10 +94,8 @@ def start_from_grid(objective: Objective, unit: Array, tolerance: float) -> Poin
     """Weights on a grid of candidates, merged around their peaks, then the joint ascent."""
     channel = objective.channel
     if channel.dimension > 1:
-        u = _candidates(channel)
-        u = u[np.all(u == channel.canonical(u), axis=1)]  # one of the points that a symmetry exchanges
-        weights = optimal_weights(Table.of_values(objective, u), 1e-7)
-        top = np.flatnonzero(weights > 1e-4 * weights.max())
+        u, weights = _weighed(objective, unit)
+        top = np.flatnonzero(weights > USED * weights.max())
     else:
         narrowest = float(channel.axis_lengths().max()) / _most_candidates(channel)
         u, shape = fisher_grid(channel, max(CANDIDATE_SPACING, narrowest))
@@ -85,6 +108,22 @@ def start_from_grid(objective: Objective, unit: Array, tolerance: float) -> Poin
         u = fisher_grid(channel, max(EVEN_SPACING, narrowest)).points
         weights = optimal_weights(Table.of_values(objective, u), 1e-12)
     return ascend_merged(objective, u, weights, unit, tolerance)
+
+
+def _weighed(objective: Objective, unit: Array) -> tuple[Array, Array]:
+    """Candidates of two parameters and more, and their weights: (M, d), (M,)."""
+    u = _candidates(objective.channel)
+    if objective.channel.dimension == 2:
+        u = u[_near_weight(objective, u, unit)]
+    return u, optimal_weights(Table.of_values(objective, u), 1e-7)
+
+
+def _near_weight(objective: Objective, u: Array, unit: Array) -> Mask:
+    """Which candidates are near one that has weight on a grid twice as coarse, found in a tenth of the time: (M,)."""
+    rough = _candidates(objective.channel, 2.0)
+    weights = optimal_weights(Table.of_values(objective, rough), 1e-7)
+    distance = cKDTree(rough[weights > USED * weights.max()] / unit).query(u / unit)[0]
+    return np.asarray(distance <= NEAR * CANDIDATE_SPACING_2D)
 
 
 def _contracted(objective: Objective, u: Array, weights: Array, unit: Array) -> tuple[Array, Array]:
@@ -103,11 +142,13 @@ def _contracted(objective: Objective, u: Array, weights: Array, unit: Array) -> 
     return u, weights
 
 
-def _candidates(channel: Channel) -> Array:
-    """Points of two parameters and more among which the first weights are found: (M, d)."""
+def _candidates(channel: Channel, times: float = 1.0) -> Array:
+    """Points of two parameters and more, so many times as far apart, one of those that a symmetry exchanges: (M, d)."""
     if channel.dimension == 2:
-        return fisher_grid(channel, CANDIDATE_SPACING_2D).points
-    return fisher_grid(channel, CANDIDATE_SPACING_3D, least=5, most=MOST_CANDIDATES_3D).points
+        u = fisher_grid(channel, times * CANDIDATE_SPACING_2D).points
+    else:
+        u = fisher_grid(channel, CANDIDATE_SPACING_3D, least=5, most=MOST_CANDIDATES_3D).points
+    return np.asarray(u[np.all(u == channel.canonical(u), axis=1)])
 
 
 def _uncovered(objective: Objective, u: Array, weights: Array) -> bool:

@@ -20,7 +20,7 @@ EPSILON = float(np.finfo(float).eps)
 ROUNDING = 4 * EPSILON  # relative error of one evaluation of the gain
 FLOOR = 8 * EPSILON  # of 1 + J: a gap is never below
 STARTS = 15  # from so many of the highest, about as many of the upper half, and the atoms, maxima are looked for
-ZOOMS = 60  # halvings of a cell around a summit
+ZOOMS = 300  # moves or halvings of a cell around a summit; along a curved ridge it takes many moves
 MOST_SUMMITS = 400  # points off the grid that are looked at more closely
 
 

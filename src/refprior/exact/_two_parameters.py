@@ -194,6 +194,10 @@ class ExponentialDecay(Channel):
         return self if self.nodes <= COARSE_NODES else replace(self, nodes=COARSE_NODES)
 
     @property
+    def outcome_axes(self) -> int:
+        return 2
+
+    @property
     def powers(self) -> tuple[float, float]:
         """Exponents in the coordinate x = w^(earliest time): none is below 1, so no slope is infinite."""
         return self.times[0] / min(self.times), self.times[1] / min(self.times)
