@@ -10,8 +10,9 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from refprior.cli import evaluate, report
+from refprior.cli._evaluate import evaluate
 from refprior.cli._labelling import answer, suggest
+from refprior.cli._report import report
 from refprior.data import Task, task_from_arrays
 from refprior.labelling import Questions
 from refprior.methods import InformationOnly, Supervised
