@@ -2,7 +2,6 @@
 
 import doctest
 import inspect
-import os
 import subprocess
 import sys
 import types
@@ -12,6 +11,7 @@ import pytest
 
 import refprior as rp
 from refprior import explore, particles
+from tests.cli.running import Program
 
 ROOT = Path(__file__).parents[1]
 DOORS = [getattr(rp, name) for name in dir(rp) if isinstance(getattr(rp, name), types.ModuleType)] + [
@@ -133,6 +133,7 @@ def test_examples_reach_the_accuracy_of_the_recipe(script: str, recipe: rp.Recip
 
 def accuracy_of(script: str, steps: int) -> float:
     code = f"import sys; sys.path.insert(0, {str(ROOT / 'examples')!r}); import {script}; print({script}.main({steps}))"
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    return float(done.stdout)
+    with Program(code) as process:
+        said, wrong = process.communicate(timeout=300)
+        assert process.returncode == 0, wrong
+    return float(said)

@@ -15,7 +15,7 @@ import pytest
 from refprior.cli import main
 from refprior.cli._recipes import recipe_lines
 from refprior.recipes import RECIPES
-from tests.cli.running import SHORT, refprior
+from tests.cli.running import COMMAND, SHORT, environment, refprior, start
 
 
 def processor_seconds() -> float:
@@ -28,7 +28,7 @@ def test_help_is_fast_and_complete() -> None:
     seconds = []
     for _ in range(3):
         before = processor_seconds()
-        done = refprior("--help")
+        done = subprocess.run([*COMMAND, "--help"], env=environment(COLUMNS="100"), capture_output=True, text=True)
         seconds.append(processor_seconds() - before)
         assert done.returncode == 0
     for command in (
@@ -292,32 +292,27 @@ def test_a_cell_that_fails_leaves_the_report_of_the_others(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_terminated_sweep_leaves_no_process_behind_and_goes_on(jobs: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from refprior.cli import main; main()", "sweep", "digits_ssl", "--seeds", "0,1"]
-    command += ["--out", "sweep", "--jobs", jobs, "--set", "steps=100000"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = ["sweep", "digits_ssl", "--seeds", "0,1", "--out", "sweep", "--jobs", jobs, "--set", "steps=100000"]
     for records in (1, 3):  # the second time it goes on from what the first has left
-        terminate_after(records, command, tmp_path, environment)
+        terminate_after(records, command, tmp_path)
 
 
-def terminate_after(records: int, command: list[str], folder: Path, environment: dict[str, str]) -> None:
+def terminate_after(records: int, command: list[str], folder: Path) -> None:
     """Run a sweep until a cell has this many lines of metrics, terminate it, and see that nothing is left of it."""
-    process = subprocess.Popen(
-        command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    while max((len(p.read_text().splitlines()) for p in folder.rglob("metrics.jsonl")), default=0) < records:
-        assert process.poll() is None
-        time.sleep(0.1)
-    process.terminate()
-    assert "stopped after 0 of 2 cells; the same command goes on" in process.communicate(timeout=60)[1]
-    assert process.returncode == 143
-    for _ in range(100):  # helpers of the pool need a moment
-        try:
-            os.killpg(process.pid, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGKILL)
-    pytest.fail("processes of the sweep outlived it")
+    with start(*command, cwd=folder, session=True) as process:
+        while max((len(p.read_text().splitlines()) for p in folder.rglob("metrics.jsonl")), default=0) < records:
+            assert process.poll() is None
+            time.sleep(0.1)
+        process.terminate()
+        assert "stopped after 0 of 2 cells; the same command goes on" in process.communicate(timeout=60)[1]
+        assert process.returncode == 143
+        for _ in range(100):  # helpers of the pool need a moment
+            try:
+                os.killpg(process.pid, 0)
+            except ProcessLookupError:
+                return
+            time.sleep(0.1)
+        pytest.fail("processes of the sweep outlived it")
 
 
 def test_a_dry_run_says_what_it_takes_and_writes_nothing(tmp_path: Path) -> None:
@@ -401,15 +396,13 @@ def test_a_method_in_the_users_file_trains_resumes_sweeps_and_reports(tmp_path: 
     (tmp_path / "mine.py").write_text(OWN)
     whole = refprior("train", "mine.py:recipe", "--out", "whole", cwd=tmp_path)
     assert whole.returncode == 0, whole.stderr
-    command = [sys.executable, "-c", "from refprior.cli import main; main()", "train", "mine.py:recipe", "--out", "cut"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen([*command, "--save-every", "0"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
     metrics = tmp_path / "cut" / "metrics.jsonl"
-    while not metrics.exists() or not metrics.read_text():
-        assert process.poll() is None
-        time.sleep(0.05)
-    process.kill()
-    process.communicate()
+    with start("train", "mine.py:recipe", "--out", "cut", "--save-every", "0", cwd=tmp_path) as process:
+        while not metrics.exists() or not metrics.read_text():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
     resumed = refprior("train", "mine.py:recipe", "--out", "cut", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
     ends = [(tmp_path / run / "checkpoints" / "step-00000030.safetensors").read_bytes() for run in ("whole", "cut")]

@@ -135,12 +135,13 @@ def test_mistakes_are_named(run: Path, tmp_path: Path) -> None:
 def test_training_that_was_stopped_says_how_it_goes_on(tmp_path: Path) -> None:
     train(named("digits_ssl", {"steps": 3, "unlabelled_batch": 8}, seed=0).recipe, tmp_path / "run")
     suggest(tmp_path / "run", budget=1)
-    process = start("answer", "run", "3", "--train", "run2", "--set", "steps=100000", cwd=tmp_path)
-    while not (tmp_path / "run2" / "metrics.jsonl").exists() or not (tmp_path / "run2" / "metrics.jsonl").read_text():
-        assert process.poll() is None
-        time.sleep(0.05)
-    process.terminate()
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 143
+    metrics = tmp_path / "run2" / "metrics.jsonl"
+    with start("answer", "run", "3", "--train", "run2", "--set", "steps=100000", cwd=tmp_path) as process:
+        while not metrics.exists() or not metrics.read_text():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.terminate()
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 143
     assert "refprior answer run --train run2 --set steps=100000 goes on" in said
     assert len(labelling.read_questions(tmp_path / "run").answers) == 1

@@ -1,12 +1,9 @@
 """Watch runs in a real browser: one that grows, several compared, hostile names, a narrow window in the dark."""
 
 import signal
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cli.running import COMMAND, environment
+from tests.cli.running import start
 from tests.explore.browser import CONTRAST, NARROW, Browser, needs_chromium
 from tests.explore.hostile import MARKUP, hostile_run
 from tests.explore.served import serving
@@ -20,7 +17,7 @@ def test_a_run_appears_grows_and_finishes_while_it_is_watched(browser: Browser, 
         browser.open(f"{served.address}#watch")
         browser.wait(lambda: "no run here yet" in browser.one("main").text, seconds=60)
         settings = ["steps=400", "unlabelled_batch=8", "evaluate_every=50", "snapshots=3"]
-        with training(tmp_path, "train", "digits_ssl", "--set", *settings, "--out", "runs/live") as process:
+        with start("train", "digits_ssl", "--set", *settings, "--out", "runs/live", cwd=tmp_path) as process:
             records = tmp_path / "runs" / "live" / "metrics.jsonl"
             browser.wait(lambda: records.exists() and records.stat().st_size, "a first record", 90)
             process.send_signal(signal.SIGSTOP)  # a fast machine is done before the page has looked twice
@@ -46,16 +43,6 @@ def test_a_run_appears_grows_and_finishes_while_it_is_watched(browser: Browser, 
             assert browser.overflow() <= 0
             assert browser.run(CONTRAST) == []
         assert browser.errors() == []
-
-
-@contextmanager
-def training(folder: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen([*COMMAND, *command], cwd=folder, env=environment(), stderr=subprocess.DEVNULL)
-    try:
-        yield process
-    finally:
-        process.kill()  # also if it is stopped
-        process.wait()
 
 
 def progress(browser: Browser) -> tuple[int, int, str]:

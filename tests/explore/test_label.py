@@ -5,7 +5,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import threading
 import time
 import urllib.request
@@ -23,7 +22,7 @@ from refprior.explore._watch import Runs
 from refprior.labelling import Questions, read_questions, write_questions
 from refprior.recipes import named
 from refprior.training import load, train
-from tests.cli.running import COMMAND, environment
+from tests.cli.running import start
 from tests.explore.served import answer, request, serving
 
 
@@ -145,23 +144,20 @@ def test_what_was_acknowledged_survives_the_death_of_the_server(run: Path) -> No
     rng = random.Random(0)
     write_questions(run, Questions(tuple(range(60))))
     acknowledged: dict[int, int] = {}
-    process = subprocess.Popen(
-        [*COMMAND, "explore", str(run.parent), "--no-browser"], env=environment(), stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    address = process.stdout.readline().strip().rpartition(" ")[2]
-    served = _address(address)
-    identity = _patient(address)
-    killer = threading.Timer(0.2 + 0.3 * rng.random(), process.send_signal, (signal.SIGKILL,))
-    killer.start()
-    try:
-        for index in range(60):
-            body = {"id": identity, "index": index, "label": index % 7}
-            if request(served, "api/answer", method="POST", body=body)[0] == 200:
-                acknowledged[index] = index % 7
-    except OSError:
-        pass  # it is dead
-    process.communicate(timeout=20)
+    with start("explore", str(run.parent), "--no-browser", session=True) as process:
+        address = process.first_line(process.out).rpartition(" ")[2]
+        served = _address(address)
+        identity = _patient(address)
+        killer = threading.Timer(0.2 + 0.3 * rng.random(), os.kill, (process.pid, signal.SIGKILL))
+        killer.start()
+        try:
+            for index in range(60):
+                body = {"id": identity, "index": index, "label": index % 7}
+                if request(served, "api/answer", method="POST", body=body)[0] == 200:
+                    acknowledged[index] = index % 7
+        except OSError:
+            pass  # it is dead
+        process.wait(timeout=20)
     found = read_questions(run)
     kept = dict(zip(found.answered, found.answers, strict=True))
     assert acknowledged

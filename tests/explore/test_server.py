@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ import pytest
 
 from refprior.explore._page import PAGE
 from refprior.explore._server import Served
-from tests.cli.running import COMMAND, environment, refprior
+from tests.cli.running import refprior, start
 from tests.explore.served import answer, request, serving
 
 
@@ -108,26 +107,22 @@ def test_mistakes_are_one_line_and_a_stopped_solver_comes_back(served: Served) -
 
 
 def test_the_command_tells_its_address_and_ends_with_ctrl_c(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [*COMMAND, "explore", "runs", "--no-browser"], cwd=tmp_path, env=environment(),
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    address = process.stdout.readline().strip().rpartition(" ")[2]
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            about = json.load(urllib.request.urlopen(f"{address}api/about", timeout=20))
-            break
-        except OSError:
-            assert time.monotonic() < deadline
-    assert about["folder"] == "runs"
-    urllib.request.urlopen(f"{address}api/play?model=coin&n=150", timeout=30).read()  # it looks ahead now
-    process.send_signal(signal.SIGINT)
-    started = time.monotonic()
-    _, errors = process.communicate(timeout=20)
-    assert (process.returncode, errors) == (130, "refprior: stopped\n")
-    assert time.monotonic() - started < 5
+    with start("explore", "runs", "--no-browser", cwd=tmp_path, session=True) as process:
+        address = process.first_line(process.out).rpartition(" ")[2]
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                about = json.load(urllib.request.urlopen(f"{address}api/about", timeout=20))
+                break
+            except OSError:
+                assert time.monotonic() < deadline
+        assert about["folder"] == "runs"
+        urllib.request.urlopen(f"{address}api/play?model=coin&n=150", timeout=30).read()  # it looks ahead now
+        process.send_signal(signal.SIGINT)
+        started = time.monotonic()
+        _, errors = process.communicate(timeout=20)
+        assert (process.returncode, errors) == (130, "refprior: stopped\n")
+        assert time.monotonic() - started < 5
     assert not os.path.exists(tmp_path / "runs")  # looking makes nothing
 
 

@@ -2,44 +2,32 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from refprior._files import holder
+from tests.cli.running import Program, start
 
 LONG = ("steps=150", "evaluate_every=150")  # long enough to be killed in the middle
 ENDLESS = ("steps=1000000", "evaluate_every=1000000")
 
 
 @contextmanager
-def sweeping(
-    *arguments: str, folder: Path, settings: Sequence[str] = LONG, seeds: str = "0,1"
-) -> Iterator[subprocess.Popen[str]]:
+def sweeping(*arguments: str, folder: Path, settings: Sequence[str] = LONG, seeds: str = "0,1") -> Iterator[Program]:
     """`refprior sweep digits_ssl` into folder/sweep; whatever happens, nothing of it is left."""
-    command = [sys.executable, "-m", "refprior", "sweep", "digits_ssl", "--seeds", seeds, "--out", "sweep", *arguments]
-    process = subprocess.Popen(
-        [*command, "--set", *settings],
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        for left in processes_of(process.pid):
-            with suppress(ProcessLookupError):
-                os.kill(left, signal.SIGKILL)
-        process.communicate()
+    command = ["sweep", "digits_ssl", "--seeds", seeds, "--out", "sweep", *arguments, "--set", *settings]
+    with start(*command, cwd=folder, session=True) as process:
+        try:
+            yield process
+        finally:
+            for left in processes_of(process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(left, signal.SIGKILL)
 
 
-def owner_of(cell: Path, sweep: subprocess.Popen[str]) -> int:
+def owner_of(cell: Path, sweep: Program) -> int:
     """The process that trains in a folder, once it has written a record."""
     owner: list[str] = []
 
@@ -58,7 +46,7 @@ def has_records(cell: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
 
 
-def kill_owner_of(cell: Path, sweep: subprocess.Popen[str]) -> None:
+def kill_owner_of(cell: Path, sweep: Program) -> None:
     """And wait until the system has taken its lock: on a busy machine that takes a while."""
     owner = owner_of(cell, sweep)
     os.kill(owner, signal.SIGKILL)
@@ -76,10 +64,10 @@ def cell(folder: Path, seed: int, settings: Sequence[str] = LONG) -> Path:
     return folder / "sweep" / ",".join(settings) / f"seed-{seed}"
 
 
-def ended(process: subprocess.Popen[str], seconds: float = 400) -> tuple[int, str]:
+def ended(process: Program, seconds: float = 400) -> tuple[int, str]:
     """Exit code and what it said on stderr."""
     said = process.communicate(timeout=seconds)[1]
-    return process.returncode, said
+    return process.wait(), said
 
 
 def left_of(session: int, seconds: float = 5) -> list[int]:

@@ -8,8 +8,10 @@ import pytest
 
 from refprior.recipes import Cell, OwnData, digits_ssl, status, sweep
 from refprior.recipes._cell import Plan, command
-from tests.cli.running import COMMAND, environment, refprior
+from tests.cli.running import refprior
 from tests.training.interruption import assert_same_run
+
+WORDS = r"""refprior() { printf '%s\0' "$@"; }; """  # what a shell makes of a command
 
 
 def test_the_printed_commands_make_the_same_folders_as_the_sweep(tmp_path: Path) -> None:
@@ -21,8 +23,8 @@ def test_the_printed_commands_make_the_same_folders_as_the_sweep(tmp_path: Path)
     ended = []
     for line in done.stdout.splitlines():
         assert line.startswith("refprior train digits_ssl --seed 0 --set steps=3 unlabelled_batch=")
-        ours = line.replace("refprior", shlex.join(COMMAND), 1)
-        ended.append(subprocess.run(ours, shell=True, cwd=tmp_path, env=environment(), capture_output=True, text=True))
+        words = subprocess.run(["sh", "-c", WORDS + line], capture_output=True, text=True, check=True).stdout
+        ended.append(refprior(*words.split("\0")[:-1], cwd=tmp_path))
     assert [command.returncode for command in ended] == [0, 2]
     good, bad = status(tmp_path / "it's one")
     assert (good.kind, bad.kind, f"refprior: {bad.said}\n") == ("done", "failed", ended[1].stderr)

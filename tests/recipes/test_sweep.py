@@ -1,9 +1,5 @@
 """Many runs at once: their processes end with the one that started them; and what `method=all` is."""
 
-import os
-import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,23 +11,19 @@ from refprior.recipes import digits_ssl, sweep
 from refprior.recipes._sweep import cells, matrix_cells
 from refprior.training import Recipe, load
 from refprior.training import _folder as folder
-from tests.recipes.sweeping import left_of, processes_of
+from tests.recipes.sweeping import left_of, processes_of, sweeping
 
 
 def test_the_workers_of_a_killed_sweep_save_their_cells_and_end(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "refprior", "sweep", "digits_ssl", "--seeds", "0,1,2,3", "--out", "sweep"]
-    command += ["--jobs", "2", "--set", "steps=100000", "evaluate_every=100000"]
-    sweep = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True)
-    while len([p for p in tmp_path.rglob("metrics.jsonl") if p.stat().st_size]) < 2:
-        assert sweep.poll() is None
-        time.sleep(0.1)
-    assert len(processes_of(sweep.pid)) > 2
-    sweep.send_signal(signal.SIGKILL)
-    sweep.wait()
-    left = left_of(sweep.pid, 30)
-    for process in left:
-        os.kill(process, signal.SIGKILL)
-    assert not left
+    settings = ("steps=100000", "evaluate_every=100000")
+    with sweeping("--jobs", "2", folder=tmp_path, settings=settings, seeds="0,1,2,3") as running:
+        while len([p for p in tmp_path.rglob("metrics.jsonl") if p.stat().st_size]) < 2:
+            assert running.poll() is None
+            time.sleep(0.1)
+        assert len(processes_of(running.pid)) > 2
+        running.kill()
+        running.wait()
+        assert not left_of(running.pid, 30)
     cells = sorted(path.parent for path in tmp_path.rglob("recipe.json"))
     assert [cell.name for cell in cells] == ["seed-0", "seed-1"]  # no further cell was taken
     for cell in cells:

@@ -4,8 +4,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +15,9 @@ from hypothesis import strategies as st
 from refprior import _files
 from refprior.training import Record, load, train
 from refprior.training import _folder as folder
+from tests.cli.running import Program
 from tests.training.recipes import perceptron
 
-ROOT = Path(__file__).parents[2]
 RECORD = Record(step=3, steps=9, learning_rate=0.1 + 0.2, loss=None, seconds=1 / 3, terms={"fit": 1e-300})
 
 
@@ -151,10 +149,10 @@ def test_a_second_process_is_refused_and_a_crash_leaves_no_lock(tmp_path: Path) 
             "import sys; from pathlib import Path; from refprior.training import _folder as folder\n"
             "try:\n  folder.locked(Path(sys.argv[1])).__enter__()\nexcept ValueError as e: print(e)"
         )
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-        command = [sys.executable, "-c", probe, str(tmp_path / "run")]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        assert f"is in use: process {os.getpid()} on" in done.stdout
+        with Program(probe, tmp_path / "run") as process:
+            said, _ = process.communicate(timeout=60)
+            assert process.returncode == 0
+        assert f"is in use: process {os.getpid()} on" in said
     pid = os.fork()
     if pid == 0:
         folder.locked(tmp_path / "run").__enter__()

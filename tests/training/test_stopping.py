@@ -3,8 +3,6 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ import torch
 from refprior.methods import Loss, Needs, Step, Supervised
 from refprior.training import Stopped, train
 from refprior.views import CTAugment
+from tests.cli.running import start
 from tests.training.interruption import assert_same_run, signal_at
 from tests.training.recipes import convolutional
 
@@ -83,17 +82,15 @@ def test_a_lost_terminal_that_is_to_be_ignored_is_ignored(tmp_path: Path) -> Non
 
 
 def test_an_enumeration_that_takes_minutes_hears_a_signal_within_a_second(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "refprior", "train", "digits_ssl", "--out", str(tmp_path / "run"), "--set"]
-    command += ["method.order=7", "unlabelled_batch=70"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-    while not list(tmp_path.glob("run/checkpoints/step-00000000.json")):
-        assert process.poll() is None
-        time.sleep(0.1)
-    time.sleep(2)
-    asked = time.monotonic()
-    process.terminate()
-    said = process.communicate(timeout=60)[1]
-    assert time.monotonic() - asked < 4  # a second, on a machine that does nothing else
-    assert process.returncode == 143
+    settings = ["method.order=7", "unlabelled_batch=70"]
+    with start("train", "digits_ssl", "--out", "run", "--set", *settings, cwd=tmp_path) as process:
+        while not list(tmp_path.glob("run/checkpoints/step-00000000.json")):
+            assert process.poll() is None
+            time.sleep(0.1)
+        time.sleep(2)
+        asked = time.monotonic()
+        process.terminate()
+        said = process.communicate(timeout=60)[1]
+        assert time.monotonic() - asked < 4  # a second, on a machine that does nothing else
+        assert process.returncode == 143
     assert re.search(r"stopped at step \d of 600 and saved", said)

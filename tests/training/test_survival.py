@@ -1,11 +1,9 @@
 """Training survives: SIGKILL at random moments, signals, a full disk, parts of a run that are gone."""
 
-import os
 import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,21 +19,21 @@ from refprior.report import write_report
 from refprior.training import Optimiser, Recipe, Stopped, film, load, train
 from refprior.training import _checkpoint as checkpoint
 from tests import records
+from tests.cli.running import Program, refprior, start
 from tests.training import survivor
 from tests.training.interruption import assert_same_run, interrupted_at, signal_at
 from tests.training.recipes import Dropped, convolutional, perceptron
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-ENVIRONMENT = {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
 
 
 def survive(tmp_path: Path, kills: int, seed: int) -> None:
-    command = [sys.executable, str(HERE / "survivor.py"), str(tmp_path / "killed"), str(kills), str(seed)]
-    environment = {**os.environ, **ENVIRONMENT}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["killed", str(kills)]
+    with Program(
+        (HERE / "survivor.py").read_text(), tmp_path / "killed", str(kills), str(seed), session=True
+    ) as process:
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+    assert out.split() == ["killed", str(kills)]
     torch.set_num_threads(1)
     train(survivor.recipe(), tmp_path / "whole", save_every=0.0)
     assert_same_run(tmp_path / "whole", tmp_path / "killed")
@@ -154,14 +152,13 @@ def test_a_full_disk_keeps_the_old_checkpoint_and_training_goes_on(tmp_path: Pat
         "torch.set_num_threads(1)\n"
         "train(convolutional(snapshots=6), sys.argv[1], watch=watch, save_every=0.0)\n"
     )
-    environment = {**os.environ, **ENVIRONMENT}
-    command = [sys.executable, "-c", script, str(tmp_path / "full")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert re.findall(r"could not save step (\d) .*old checkpoint stays", done.stderr) == ["3", "4", "5", "6"]
-    assert "Traceback" not in done.stderr
+    with Program(script, tmp_path / "full") as process:
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+    assert re.findall(r"could not save step (\d) .*old checkpoint stays", said) == ["3", "4", "5", "6"]
+    assert "Traceback" not in said
     lost = ["4", "6"] if room == 3_000 else []
-    assert re.findall(r"could not keep the snapshot of step (\d) .*goes on without it", done.stderr) == lost
+    assert re.findall(r"could not keep the snapshot of step (\d) .*goes on without it", said) == lost
     assert [shot.step for shot in film(tmp_path / "full").snapshots] == ([0, 1, 2, 9] if lost else [0, 1, 2, 4, 6, 9])
     train(convolutional(), tmp_path / "whole", save_every=0.0)
     assert_same_run(tmp_path / "whole", tmp_path / "full")
@@ -188,19 +185,10 @@ def test_a_missing_data_set_on_resume_is_said_in_words(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written_gets_one_line(tmp_path: Path) -> None:
-    process = start("--out", "/proc/refprior/run", cwd=tmp_path)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 2
-    assert len(errors.strip().splitlines()) == 1
-    assert "/proc/refprior" in errors
-
-
-def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", "from refprior.cli import main; main()", "train", "digits_ssl", *arguments]
-    environment = {**os.environ, **ENVIRONMENT}
-    return subprocess.Popen(
-        command, cwd=cwd, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    done = refprior("train", "digits_ssl", "--out", "/proc/refprior/run", cwd=tmp_path)
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "/proc/refprior" in done.stderr
 
 
 def wait_for(path: Path) -> None:
@@ -222,11 +210,8 @@ def test_a_second_interrupt_ends_at_once(tmp_path: Path) -> None:
         "    for _ in range(600): time.sleep(0.1)\n"
         "train(convolutional(weak=slow), sys.argv[1])\n"
     )
-    environment = {**os.environ, **ENVIRONMENT}
-    command = [sys.executable, "-c", script, str(tmp_path / "run")]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "in a step\n"
+    with Program(script, tmp_path / "run") as process:
+        assert process.first_line(process.out) == "in a step"
         process.send_signal(signal.SIGINT)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(timeout=1)
@@ -236,11 +221,11 @@ def test_a_second_interrupt_ends_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_the_command_stops_saves_and_says_how_to_go_on(number: signal.Signals, code: int, tmp_path: Path) -> None:
-    process = start("--out", "run", "--set", "evaluate_every=1", cwd=tmp_path)
-    wait_for(tmp_path / "run" / "metrics.jsonl")
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == code
+    with start("train", "digits_ssl", "--out", "run", "--set", "evaluate_every=1", cwd=tmp_path) as process:
+        wait_for(tmp_path / "run" / "metrics.jsonl")
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == code
     last = errors.strip().splitlines()[-1]
     assert re.match(r"refprior: stopped at step \d+ of 600 and saved; the same command with --out run goes on", last)
     assert "Traceback" not in errors
