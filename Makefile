@@ -14,7 +14,7 @@ demo: .venv/.installed
 	$(BIN)/refprior demo
 
 test: check
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 check: .venv/.installed-dev
 	$(BIN)/ruff check .

@@ -17,7 +17,6 @@ import hashlib
 import importlib.metadata
 import os
 import re
-import resource
 import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
@@ -25,10 +24,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
+from jupyter_client.provisioning.factory import KernelProvisionerFactory
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from website import kernels
 
 ROOT = Path(__file__).parents[1]
 SECTIONS = ("learn", "gallery")
@@ -117,6 +119,7 @@ def execute(script: Script) -> NotebookNode:
         threads = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
         environment = {**os.environ, **threads, "IPYTHONDIR": str(profile.parent), "MPLBACKEND": INLINE}
         client = NotebookClient(found, timeout=SECONDS, resources={"metadata": {"path": str(work)}})
+        KernelProvisionerFactory.instance().default_provisioner_name = kernels.NAME
         client.execute(env=environment)
     for cell in found.cells:
         cell.metadata.pop("execution", None)  # times: not the same from run to run
@@ -137,19 +140,12 @@ def executed(script: Script) -> NotebookNode | None:
     return found if found.metadata.get("refprior", {}).get("key") == script.key else None
 
 
-def _processor_seconds() -> float:
-    """Of the kernels that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def _tried(script: Script) -> tuple[bool, str]:
-    start = _processor_seconds()
     try:
         execute(script)
     except (CellExecutionError, RuntimeError, ValueError) as error:
         return False, f"{script.name}: {str(error).strip().splitlines()[-1]}"
-    return True, f"{script.name}: {_processor_seconds() - start:.1f} s of processor time"
+    return True, f"{script.name}: done"
 
 
 def main(names: list[str]) -> int:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerProcess
@@ -37,18 +37,23 @@ class Program:
     """Python code as a forked process: what tests need of `subprocess.Popen`. It is killed at the end of its `with`.
 
     session: begin one of its own; whatever belongs to it is killed too
-    more: variables of the environment
+    variables: more of the environment
     """
 
     def __init__(
-        self, code: str, *arguments: str | Path, cwd: Path | None = None, session: bool = False, **more: str
+        self,
+        code: str,
+        *arguments: str | Path,
+        cwd: Path | None = None,
+        session: bool = False,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         self._folder, self._session = TemporaryDirectory(), session
         self.input, self.out, self.err = (Path(self._folder.name, name) for name in ("in", "out", "err"))
         files = [str(file) for file in (self.input, self.out, self.err)]
         for file in files:
             Path(file).touch()
-        self._process = _forked(code, list(map(str, arguments)), cwd, environment(**more), files, session)
+        self._process = _forked(code, list(map(str, arguments)), cwd, environment(**(variables or {})), files, session)
         assert self._process.pid is not None
         self.pid: int = self._process.pid
 
@@ -101,16 +106,16 @@ class Program:
         self._folder.cleanup()
 
 
-def start(*arguments: str, cwd: Path | None = None, session: bool = False, **more: str) -> Program:
+def start(*arguments: str, cwd: Path | None = None, session: bool = False) -> Program:
     """A command of refprior."""
-    return Program(MAIN, *arguments, cwd=cwd, session=session, **more)
+    return Program(MAIN, *arguments, cwd=cwd, session=session)
 
 
 def refprior(
     *arguments: str, cwd: Path | None = None, timeout: float = 120, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """more: variables of the environment."""
-    with start(*arguments, cwd=cwd, **{"COLUMNS": "100", **more}) as process:
+    with Program(MAIN, *arguments, cwd=cwd, variables={"COLUMNS": "100", **more}) as process:
         out, err = process.communicate(timeout)
         return subprocess.CompletedProcess(list(arguments), process.wait(), out, err)
 

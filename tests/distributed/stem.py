@@ -4,6 +4,7 @@ python -m tests.distributed.stem FOLDER. Every rank works in FOLDER/NAME, and wr
 what it said as rank-N.txt.
 """
 
+import gc
 import json
 import os
 import sys
@@ -31,6 +32,7 @@ PLAN: list[tuple[str, int, list[Function]]] = [
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
+    gc.freeze()  # what is shared with the ranks is not copied because it is looked at
     for name, world, functions in PLAN:
         (folder / name).mkdir()
         port, children = free_port(), []
