@@ -1,12 +1,13 @@
 """`python -m benchmarks`: refuses on a busy machine, marks what it measured on one, and its programs exist."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import benchmarks.__main__ as bench
 import pytest
 from benchmarks.__main__ import PROGRAMS, Program, main, run
+
+from tests.cli import running
 
 
 def test_a_busy_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,8 +55,9 @@ def test_only_what_was_measured_on_a_busy_machine_is_marked(tmp_path: Path, monk
 def test_programs_take_the_options_that_they_are_given(name: str) -> None:
     program = PROGRAMS[name]
     for options in (program.quick, program.full):
-        command = [sys.executable, "-m", f"benchmarks.{program.module}", *options, "--help"]
-        assert subprocess.run(command, capture_output=True).returncode == 0
+        code = f"import runpy; runpy.run_module('benchmarks.{program.module}', run_name='__main__')"
+        with running.Program(code, *options, "--help") as process:
+            assert process.wait(timeout=60) == 0, process.err.read_text()
 
 
 def test_what_a_program_prints_and_how_it_fails_are_on_the_page() -> None:

@@ -32,6 +32,14 @@ def run_python(code: str) -> str:
     return done.stdout.strip()
 
 
+def run_forked(code: str) -> str:
+    """In a process that has imported everything."""
+    with Program(code) as process:
+        said, wrong = process.communicate(timeout=300)
+        assert process.returncode == 0, wrong
+    return said.strip()
+
+
 def test_the_door_opens_without_torch_and_without_side_effects() -> None:
     code = """
 import os, sys
@@ -70,7 +78,7 @@ print(dict(os.environ) == before, matplotlib.rcParams._get("backend") is backend
 
 
 def test_help_is_a_short_map_of_all_names() -> None:
-    text = run_python("import pydoc, refprior; print(pydoc.plain(pydoc.render_doc(refprior)))")
+    text = run_forked("import pydoc, refprior; print(pydoc.plain(pydoc.render_doc(refprior)))")
     assert len(text.splitlines()) < 100
     for name in dir(rp):
         assert f"rp.{name}" in text, name
@@ -133,7 +141,4 @@ def test_examples_reach_the_accuracy_of_the_recipe(script: str, recipe: rp.Recip
 
 def accuracy_of(script: str, steps: int) -> float:
     code = f"import sys; sys.path.insert(0, {str(ROOT / 'examples')!r}); import {script}; print({script}.main({steps}))"
-    with Program(code) as process:
-        said, wrong = process.communicate(timeout=300)
-        assert process.returncode == 0, wrong
-    return float(said)
+    return float(run_forked(code))
