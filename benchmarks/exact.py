@@ -99,7 +99,7 @@ def goals(quick: bool) -> list[Goal]:
         rows += [two(m, n, 1e-12, 15.0) for m, n in ((300, 1), (1000, 1000), (5000, 5000), (9900, 100), (10, 9990))]
         rows += [one("coin n = 175", Coin(175), 1e-12, 3.0)]
         rows += [one("random table 2000 x 2000", Categorical(random_table(2000)), 1e-12, 10.0)]
-        rows += three_parameters(one)
+        rows += [*three_parameters(one), *sampled(one)]
     return rows
 
 
@@ -112,6 +112,18 @@ def three_parameters(one: Callable[[str, Channel, float, float], Goal]) -> list[
         one("4 categories, n = 10", models.multinomial(4, 10), 1e-4, 300.0),
         one("4 categories, n = 20", models.multinomial(4, 20), 1e-4, 300.0),
     ]
+
+
+def sampled(one: Callable[[str, Channel, float, float], Goal]) -> list[Goal]:
+    """Ten observations, whose grids would have more than ten million outcomes."""
+    rows = [
+        one(f"{d} decays at 10 times", models.exponentials(range(1, 11), terms=d, sigma=0.1), gap, limit)
+        for d, gap, limit in ((3, 1e-3, 60.0), (5, 1e-3, 60.0), (10, 1e-3, 120.0))
+    ]
+    t = np.linspace(0.2, 5, 10)
+    bounds = [(0, 1), (0, 1), (0.1, 1), (1, 5)]  # two amplitudes and two rates
+    two = Channel.from_mean(lambda w: np.sum(w[:, :2, None] * np.exp(-w[:, 2:, None] * t), 1), sigma=0.1, bounds=bounds)
+    return [*rows, one("2 amplitudes, 2 rates", two, 1e-3, 120.0)]
 
 
 def random_table(size: int) -> np.ndarray:

@@ -74,7 +74,7 @@ def ascend(problem: Problem, point: Point, steps: int = 150, patience: int = 150
     stalled = 0
     for number in range(steps):
         LOG.info("ascent of %d atoms, step %d, information %.9f", len(point.u), number, point.information)
-        note(point)
+        note(point.u, point.weights, point.information)
         step_weights, step_u, predicted = _step_within(problem, point)
         dropped = (point.weights < DROP_WEIGHT) & (point.weights + step_weights <= 0)
         dropped = dropped | (problem.symmetric & dropped[::-1])

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from refprior.exact._arrays import Array
 from refprior.exact._objective import Objective
-from refprior.exact._optimality import Point
 
 if TYPE_CHECKING:
     from refprior.exact._solution import Solution
@@ -42,10 +41,10 @@ def watched(objective: Objective, tolerance: float) -> Iterator[None]:
         _search = None
 
 
-def note(point: Point) -> None:
-    """A point of the ascent, kept if it is at least as good as those before."""
-    if _search is not None and (_search.u is None or point.information >= _search.information - SLIP):
-        _search.u, _search.weights, _search.information = point.u, point.weights, point.information
+def note(u: Array, weights: Array, information: float) -> None:
+    """A point of the ascent, (K, d) and (K,), kept if it is at least as good as those before."""
+    if _search is not None and (_search.u is None or information >= _search.information - SLIP):
+        _search.u, _search.weights, _search.information = u, weights, information
 
 
 def best_so_far(*, judged: bool = True) -> Solution | None:

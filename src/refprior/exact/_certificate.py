@@ -22,6 +22,7 @@ from refprior.exact._atom_count import judge_atoms
 from refprior.exact._bound import stays_below
 from refprior.exact._case import Case
 from refprior.exact._objective import Objective
+from refprior.exact._rows import Estimate
 from refprior.exact._summits import FLOOR, maxima
 
 SLACK, SLACK_SHARE = 1e-14, 0.05  # above the largest gain: of 1 + J, and of the tolerance, what a proof may leave
@@ -40,6 +41,7 @@ class Certificate:
     worst: Array  # (d,) coordinates of the largest gain
     atoms_certified: bool
     evaluations: int
+    sampled: bool = False  # whether the error is that of samples
 
 
 def judge(objective: Objective, u: Array, weights: Array, tolerance: float = 1e-12) -> Certificate:
@@ -47,6 +49,9 @@ def judge(objective: Objective, u: Array, weights: Array, tolerance: float = 1e-
 
     A gap within the tolerance is proved where that is possible, to a bound slightly above it.
     """
+    sampled = objective.channel.estimate(u, weights)
+    if sampled is not None:
+        return _of_samples(sampled)
     case, bounded = Case.of(objective, u, weights), False
     if np.all(np.isfinite(case.values)):
         top, height, count = maxima(case)
@@ -71,6 +76,22 @@ def judge(objective: Objective, u: Array, weights: Array, tolerance: float = 1e-
         worst=worst,
         atoms_certified=certified,
         evaluations=len(case.values) + len(u) + count,
+    )
+
+
+def _of_samples(estimate: Estimate) -> Certificate:
+    """The certificate of a channel that samples its outcomes: what was found, and nothing for certain."""
+    return Certificate(
+        information=estimate.information,
+        gap=estimate.gap,
+        error=estimate.error,
+        proved=False,
+        searched=True,
+        spread=math.sqrt(estimate.gap),
+        worst=estimate.worst,
+        atoms_certified=False,
+        evaluations=estimate.evaluations,
+        sampled=True,
     )
 
 

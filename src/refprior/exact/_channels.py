@@ -19,7 +19,7 @@ from refprior.exact._arrays import Array, Index, Mask, as_numbers
 from refprior.exact._bound import Cells
 from refprior.exact._charts import Chart, Scan, measure, scan_box
 from refprior.exact._proof import Proof
-from refprior.exact._rows import SMALLEST_LOG, Gains, Rows, check_row_sums, log_mixture, outcome_number
+from refprior.exact._rows import SMALLEST_LOG, Estimate, Gains, Rows, check_row_sums, log_mixture, outcome_number
 from refprior.exact._windows import windowed_divergence, windowed_log_marginal
 
 
@@ -33,6 +33,7 @@ class Channel(ABC):
     - grids: `known_lengths` if Fisher lengths are known (else they are measured), `axis_points` and
       `certificate_axis`; `continuous = False` for a finite set of parameters, none of which can move;
     - speed: `coarse`, `log_marginal`, `divergence`, `solve_fast`; `window_ends` and its kin for long experiments;
+    - samples where outcomes are too many to sum: `solve_fast`, `estimate` and `sampled_gain`;
     - errors, which the certificate adds to the gap: `finer` for a quadrature, `tail` for outcomes left out;
     - other outcomes than the quadrature's: `log_likelihood_of`;
     - proofs: `prove`; `means_on` and `gain_of_means` for Gaussian noise, whose gain can be bounded on whole cells.
@@ -56,6 +57,7 @@ class Channel(ABC):
     bounds: Array  # (d, 2), of the coordinates u
     outcomes: Array  # (Z,) or (Z, t)
     continuous: ClassVar[bool] = True  # if not, `axis_points` gives all parameters there are
+    listed: ClassVar[bool] = True  # if not, outcomes are too many, and are sampled
     bounds_are_declared: bool = True  # for Gaussian noise: whether what `means_on` says is certain
     tail: float = 0.0  # nats by which outcomes that were left out may change the gain
 
@@ -305,6 +307,14 @@ class Channel(ABC):
         """Atoms (K, d) in coordinates and weights (K,) by a method of this channel's own; None: use the general one."""
         return None
 
+    def estimate(self, u: Array, weights: Array) -> Estimate | None:
+        """Information and gap of a prior from samples, where outcomes are too many to sum; None: sum over them."""
+        return None
+
+    def sampled_gain(self, u: Array, atoms: Array, weights: Array) -> Array | None:
+        """Its gain from the same samples: (M, d), (K, d), (K,) -> (M,)."""
+        return None
+
     def prove(
         self, atoms: Array, weights: Array, *, tolerance: float, first: tuple[Channel, float] | None = None
     ) -> Proof:
@@ -344,7 +354,7 @@ class Channel(ABC):
         observations, in doubles of numpy, torch or jax. `sigma` is a number or one per observation. `curvature` is an
         upper bound of every |∂²mean_t/∂w_i∂w_j| on the box, a number or an array that broadcasts to (T, d, d): with it
         the gap is proved by branch and bound for up to three parameters; without it the gap is certified. With more
-        parameters it is searched.
+        parameters it is searched, and where outcomes are too many for a grid, with samples of the noise.
 
         >>> import numpy as np
         >>> from refprior.exact import Channel, reference_prior

@@ -74,6 +74,11 @@ class Components(NamedTuple):
         finest = PRECISIONS[min(max(wide, 1), 3)]
         return finest if math.prod(len(z) for z, _ in self.nodes(finest)) <= MOST_OUTCOMES else PRECISIONS[3]
 
+    @property
+    def size(self) -> float:
+        """How many outcomes a grid of them has."""
+        return math.prod(float(len(z)) for z, _ in self.nodes(self.precision))
+
     def of_means(self, means: Array) -> Array:
         """Components of observations or their means: (K, T) -> (K, R)."""
         return (means - self.centre) @ self.rotation

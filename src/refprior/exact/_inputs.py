@@ -21,6 +21,8 @@ def check_channel(channel: Any, name: str = "channel") -> Channel:
         raise ValueError(f"{name} must be a Channel such as Coin(10), got {_short(channel)}{hint}")
     kind = type(channel).__name__
     _check_box(kind, getattr(channel, "bounds", None))
+    if not channel.listed:
+        return channel
     outcomes = np.asarray(getattr(channel, "outcomes", None)).shape
     if not outcomes or 0 in outcomes:
         raise ValueError(f"{kind}.outcomes must be an array with one entry per outcome, got shape {outcomes}")

@@ -95,7 +95,7 @@ def climbed(problem: Problem, point: Point, tolerance: float) -> Point:
     for number in range(STEPS):
         residual = problem.residual(point)
         LOG.info("step %d of %d atoms, unevenness %.0e nats", number, len(point.u), residual)
-        note(point)
+        note(point.u, point.weights, point.information)
         if residual < 0.1 * tolerance or damping > LARGEST_DAMPING:
             break
         step_weights, step_u, _ = newton_step(point, problem.bounds, damping)

@@ -30,6 +30,7 @@ from refprior.exact._rows import Gains, Rows
 
 SAMPLED = {1: 201, 2: 33, 3: 13}  # places per axis at which the mean is sampled; with more parameters, at random
 SAMPLES = 4000
+MOST_OUTCOMES = 1_000_000  # of a grid; beyond, the noise is a sample
 SAFETY = 2.0  # times the largest curvature found is taken for a bound
 
 
@@ -71,10 +72,14 @@ class NoisyMean(ChartedChannel):
             if not np.all(bend >= 0):
                 raise ValueError(f"curvature must be at least 0, an upper bound of |∂²mean|, got {curvature!r}")
             bend = bend / noise[:, None, None]
-        return cls(function, box, scalar, noise, bend, np.tile([0.0, 1.0], (len(box), 1)), exchangeable)
+        kind = _summed_or_sampled(function, box, scalar, noise)
+        return kind(function, box, scalar, noise, bend, np.tile([0.0, 1.0], (len(box), 1)), exchangeable)
+
+    def _components(self) -> Components:
+        return Components.of(self._observed(_places(self.box)))
 
     def __post_init__(self) -> None:
-        components = Components.of(self._observed(self._samples()))
+        components = self._components()
         precision = self.precision or components.precision
         nodes = components.nodes(precision)
         grid = components.outcomes(nodes) * self.sigma
@@ -85,17 +90,6 @@ class NoisyMean(ChartedChannel):
             outcomes=grid[:, 0] if len(self.sigma) == 1 else grid,
             tail=len(nodes) * precision.tail_gain + components.left_out,
         )
-
-    def _samples(self) -> Array:
-        """Places at which the mean is sampled: (N, d)."""
-        dimension = len(self.box)
-        if dimension in SAMPLED:
-            x = np.array(list(itertools.product(np.linspace(0, 1, SAMPLED[dimension]), repeat=dimension)))
-        else:
-            drawn = np.random.default_rng(0).uniform(0, 1, (2 * SAMPLES, dimension))
-            drawn[::2] = np.round(drawn[::2])  # corners: there the mean is most extreme
-            x = drawn
-        return np.asarray(self.box[:, 0] + x * np.ptp(self.box, axis=1))
 
     @property
     def bounds_are_declared(self) -> bool:  # type: ignore[override]
@@ -228,7 +222,7 @@ class NoisyMean(ChartedChannel):
         """Bounds of the second derivatives of the means' components, declared or measured: (R, d, d)."""
         if self.curvature is not None:
             return np.asarray(np.einsum("tr,tij->rij", np.abs(self.components.rotation), self.curvature))
-        _, second = self._mean_derivatives(self._samples())
+        _, second = self._mean_derivatives(_places(self.box))
         return np.asarray(SAFETY * np.moveaxis(np.abs(second).max(axis=0), 2, 0))
 
     def known_lengths(self) -> Array:
@@ -244,7 +238,17 @@ class NoisyMean(ChartedChannel):
         """The mean of n samples, which is all that they tell."""
         root = math.sqrt(whole_number("the number of samples n", n, at_least=1))
         curvature = None if self.curvature is None else self.curvature * root
-        return replace(self, sigma=self.sigma / root, curvature=curvature, precision=None)
+        kind = _summed_or_sampled(self.function, self.box, self.scalar, self.sigma / root)
+        return kind(
+            self.function,
+            self.box,
+            self.scalar,
+            self.sigma / root,
+            curvature,
+            self.bounds,
+            self.exchangeable,
+            self.partner,
+        )
 
     def finer(self) -> NoisyMean:
         assert self.precision is not None
@@ -262,6 +266,26 @@ class NoisyMean(ChartedChannel):
         if seen.shape != self.sigma.shape or not np.all(np.isfinite(seen)):
             raise ValueError(f"an outcome must be {len(self.sigma)} finite numbers, got {z!r}")
         return np.asarray(np.sum(log_normal_nodes(seen / self.sigma - self._observed(self.parameter(u)), 1), axis=1))
+
+
+def _summed_or_sampled(function: Callable[[Array], Array], box: Array, scalar: bool, sigma: Array) -> type[NoisyMean]:
+    """The class for a model, by the number of outcomes that a grid of them would have."""
+    if Components.of(_values(function, _places(box), scalar) / sigma).size <= MOST_OUTCOMES:
+        return NoisyMean
+    from refprior.exact._sampled import SampledMean  # a subclass of NoisyMean
+
+    return SampledMean
+
+
+def _places(box: Array) -> Array:
+    """Places at which the mean is sampled: (N, d)."""
+    dimension = len(box)
+    if dimension in SAMPLED:
+        x = np.array(list(itertools.product(np.linspace(0, 1, SAMPLED[dimension]), repeat=dimension)))
+    else:
+        x = np.random.default_rng(0).uniform(0, 1, (2 * SAMPLES, dimension))
+        x[::2] = np.round(x[::2])  # corners: there the mean is most extreme
+    return np.asarray(box[:, 0] + x * np.ptp(box, axis=1))
 
 
 def _values(function: Callable[[Array], Array], w: Array, scalar: bool) -> Array:

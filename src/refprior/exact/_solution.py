@@ -58,6 +58,7 @@ class Solution:
     spread: float  # about how far atoms and weights are from those of the optimum
     bounded: bool = False  # whether the gain is bounded on cells that cover all parameters
     searched: bool = False  # whether the gain's maximum was looked for only
+    sampling_error: float | None = None  # the part of the gap that sampled outcomes may hide, if they are sampled
     parts: tuple[Solution, ...] = ()  # of independent experiments, whose product this is
     stopped: bool = False  # whether the search was interrupted
     proof: Proof | None = None  # an interval for the capacity by ball arithmetic, from `certify(…, proof=True)`
@@ -119,9 +120,10 @@ class Solution:
         if math.isinf(self.gap):
             return "the gap is infinite: some parameter allows data that every atom of this prior excludes"
         if not self.gap <= self.tolerance:
+            sampled = self.sampling_error is not None
             return (
                 f"the gap is {self.gap:.2g} nats, above the tolerance {self.tolerance:.2g}: the prior is the best "
-                "found, and the gap still bounds its distance from the optimum"
+                f"found, and the gap {'is an estimate' if sampled else 'still bounds its distance from the optimum'}"
             )
         return None
 
@@ -158,8 +160,10 @@ class Solution:
         return np.split(u, np.cumsum([part.channel.dimension for part in self.parts])[:-1], axis=1)
 
     def _gain_at(self, u: Array) -> Array:
-        log_marginals = self.objective.log_marginals(self.coordinates, self.weights)
-        return self.objective.gain(u, log_marginals)
+        sampled = self.channel.sampled_gain(u, self.coordinates, self.weights)
+        if sampled is not None:
+            return sampled
+        return self.objective.gain(u, self.objective.log_marginals(self.coordinates, self.weights))
 
     def posterior(self, z: ArrayLike) -> Posterior:
         """p(w_k | z) on the atoms for one outcome z: weights, mean, mode, quantiles, credible sets, a plot.
@@ -272,6 +276,8 @@ class Solution:
             "weights": (self.weights.round(self.decimals) if rough else self.weights).tolist() if shown else None,
             "atoms_certified": self.atoms_certified,
         }
+        if self.sampling_error is not None:
+            plain["sampling_error"] = float(f"{self.sampling_error:.2g}") if rough else self.sampling_error
         if self.proof is not None:
             plain["proof"] = {"lower": self.proof.lower, "upper": self.proof.upper, "cells": self.proof.cells}
         return plain
@@ -302,7 +308,8 @@ class Solution:
 
     @property
     def _gap(self) -> str:
-        return gap_in_words(self.gap)
+        words = gap_in_words(self.gap)
+        return words if self.sampling_error is None else f"{words}, of which sampling {self.sampling_error:.1e}"
 
 
 def unfinished(objective: Objective, u: Array, weights: Array, tolerance: float, information: float | None) -> Solution:
@@ -339,4 +346,5 @@ def with_certificate(objective: Objective, u: Array, weights: Array, tolerance: 
         spread=certificate.spread,
         bounded=certificate.proved,
         searched=certificate.searched,
+        sampling_error=certificate.error if certificate.sampled else None,
     )

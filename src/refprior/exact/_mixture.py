@@ -1,0 +1,82 @@
+"""The gain under atoms with Gaussian noise, as a mean over samples of the noise.
+
+With unit noise, z = m(w) + ε, and the gain of w under atoms with means m_k and weights π_k is
+
+    G(w) = E_ε[−log Σ_k π_k exp(−|m(w) − m_k|²/2 − ε·(m(w) − m_k))].
+
+The mean over ε is one over a scrambled Sobol sequence, the same for every w, so that G is smooth. As the exponential is
+a product of one factor of (w, k) and one of (ε, k), all of G is a product of two matrices.
+
+Shapes: K atoms, n points, R components of the observations, S samples of the noise.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from refprior.exact._arrays import Array, in_slices
+
+
+def normals(count: int, width: int, seed: int) -> Array:
+    """Unit normal noise from a scrambled Sobol sequence: (S, R)."""
+    from scipy.stats import qmc  # slow to import, and only samples need it
+
+    return np.asarray(ndtri(np.clip(qmc.Sobol(width, rng=seed).random(count), 1e-15, 1 - 1e-15)))
+
+
+class Mixture(NamedTuple):
+    """p(z) = Σ_k π_k φ(z − m_k), seen through a sample of the noise."""
+
+    means: Array  # (K, R)
+    weights: Array  # (K,)
+    noise: Array  # (S, R)
+    towards: Array  # (S, K) exp(ε·m_k)
+
+    @classmethod
+    def of(cls, means: Array, weights: Array, noise: Array) -> Mixture:
+        return cls(means, weights, noise, np.exp(noise @ means.T))
+
+    def near(self, m: Array) -> Array:
+        """π_k exp(−|m − m_k|²/2): (n, R) -> (n, K)."""
+        squares = np.sum((m[:, None] - self.means) ** 2, axis=2)
+        return np.asarray(self.weights * np.exp(-squares / 2))
+
+    def density(self, near: Array) -> Array:
+        """p(m + ε)/φ(ε), but for a factor exp(−ε·m): (n, K) -> (n, S)."""
+        return np.maximum(near @ self.towards.T, 1e-300)
+
+    def gain(self, m: Array) -> Array:
+        """G of points with these means: (n, R) -> (n,)."""
+        return in_slices(lambda part: self._gain(part, self.density(self.near(part))), m, len(self.noise))
+
+    def _gain(self, m: Array, density: Array) -> Array:
+        return np.asarray(m @ self.noise.mean(axis=0) - np.log(density).mean(axis=1))
+
+    def gain_and_slope(self, m: Array) -> tuple[Array, Array]:
+        """The same with ∂G/∂m = m − Σ_k r_k m_k + the mean of ε, r_k the responsibilities: -> (n,), (n, R)."""
+        near = self.near(m)
+        density = self.density(near)
+        responsible = near * (1 / density @ self.towards) / len(self.noise)
+        return self._gain(m, density), m - responsible @ self.means + self.noise.mean(axis=0)
+
+    def information(self) -> tuple[float, Array, Array]:
+        """I = Σ_k π_k G(w_k), and its derivatives in the weights and in the means: -> I, (K,), (K, R).
+
+        They are those of the sampled I, in which an atom counts twice: as the w of G, and in the mixture.
+        """
+        near = self.near(self.means)
+        density = self.density(near)
+        gain = self._gain(self.means, density)
+        inverse = 1 / density / len(self.noise)
+        responsible = near * (inverse @ self.towards)
+        as_w = self.means - responsible @ self.means + self.noise.mean(axis=0)
+        share = ((self.weights[:, None] * near).T @ inverse) * self.towards.T  # (K, S), its sum is about π
+        total = share.sum(axis=1)
+        as_part = (
+            total[:, None] * self.means - (self.weights[:, None] * responsible).T @ self.means - share @ self.noise
+        )
+        slope = self.weights[:, None] * as_w + as_part
+        return float(self.weights @ gain), gain - total / self.weights, slope
