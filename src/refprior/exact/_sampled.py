@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
 from refprior.exact._arrays import Array, scattered
@@ -24,15 +25,16 @@ from refprior.exact._mixture import Mixture, normals
 from refprior.exact._noise import NoisyMean
 from refprior.exact._rows import Estimate
 
-STAGES = ((512, 2e-3), (2048, 5e-4), (16384, 1e-4))  # samples of the noise, and nats above I that are a missing atom
+STAGES = ((512, 2e-3), (2048, 5e-4), (16384, 2e-4))  # samples of the noise, and nats above I that are a missing atom
 SHARE = 0.25  # of the tolerance, if that is more
-ROUNDS, PATIENCE = 15, 3  # of one stage, at most, and of those without progress
+ROUNDS, PATIENCE = 15, 2  # of one stage, at most, and of those without progress
 STEPS = 150  # of one ascent
 FIRST_ATOMS, PACKED = 150, 2.0  # first atoms, at most, and standard deviations between them
 MOST_ATOMS = 300  # to which others are added
 FIRST, LEAST = 1e-2, 1e-6  # weight of a new atom, and of those that are dropped
 APART, SAME = 0.5, 0.1  # standard deviations between starts of a search, and between atoms that are one
-STARTS, SCATTERED = 40, 1024  # of a search, and points among which they are chosen
+STARTS, JUDGED_STARTS, SCATTERED = 40, 120, 2048  # of a search, of the judge, and points among which they are chosen
+ROUGH = 2048  # samples of the noise with which points climb
 FRESH, SCRAMBLES = 16384, 16  # samples of the noise that judge a prior: how many, and how often
 ERRORS = 3.0  # standard errors of the information and of the largest gain that the gap holds
 FARTHEST = 100.0  # standard deviations from the middle that means may have, so that no exponential overflows
@@ -52,13 +54,13 @@ class SampledMean(NoisyMean):
         far = float(np.linalg.norm(np.abs(components.ranges).max(axis=1)))
         if far > FARTHEST:
             raise ValueError(
-                f"means reach {far:.0f} standard deviations from their middle, in too many directions for a grid: take a "
-                "larger sigma or fewer observations"
+                f"means reach {far:.0f} standard deviations from their middle, in too many directions for a grid: "
+                "take a larger sigma or fewer observations"
             )
         self._derive(components=components, tail=components.left_out)
 
     @property  # type: ignore[misc]
-    def outcomes(self) -> Array:
+    def outcomes(self) -> Array:  # type: ignore[override]
         raise ValueError(NOT_LISTED)
 
     @property  # type: ignore[misc]
@@ -130,7 +132,7 @@ def completed(channel: SampledMean, u: Array, weights: Array, noise: Array, abov
         u, weights = ascended(channel, u, weights, noise)
         mixture = Mixture.of(channel.at(u), weights, noise)
         information = float(weights @ mixture.gain(mixture.means))
-        places, gain = maxima(channel, mixture, u, seed=number)
+        places, gain = maxima(channel, mixture, u, seed=len(noise) + number)
         excess = float(gain.max()) - information
         note(u, weights, information)
         LOG.info("%d samples, round %d: %d atoms, excess %.0e nats", len(noise), number, len(u), excess)
@@ -139,7 +141,8 @@ def completed(channel: SampledMean, u: Array, weights: Array, noise: Array, abov
             best, least = (u, weights), excess
         if excess < above or stale == PATIENCE or len(u) > MOST_ATOMS:
             break
-        missing, share = places[gain > information + above], min(FIRST, excess)
+        places, gain = places[gain > information + above], gain[gain > information + above]
+        missing, share = places[_spread(channel.at(places), gain, STARTS)], min(FIRST, excess)
         weights = np.concatenate([weights, np.full(len(missing), share)])
         u, weights = merged(channel, np.vstack([u, missing]), weights / weights.sum())
     return best
@@ -193,15 +196,19 @@ def merged(channel: SampledMean, u: Array, weights: Array) -> tuple[Array, Array
 # where the gain is largest
 
 
-def maxima(channel: SampledMean, mixture: Mixture, u: Array, seed: int) -> tuple[Array, Array]:
-    """Local maxima of the gain from many starts, and its values there: (n, d), (n,)."""
-    starts = candidates(channel, u, seed)
-    chosen = _spread(channel.at(starts), mixture.gain(channel.at(starts)), STARTS)
-    places = climbed(channel, mixture, starts[chosen])
-    mean = channel.at(places)
-    gain = mixture.gain(mean)
-    kept = _spread(mean, gain, STARTS)
-    return places[kept], gain[kept]
+def maxima(channel: SampledMean, mixture: Mixture, u: Array, seed: int, starts: int = STARTS) -> tuple[Array, Array]:
+    """Local maxima of the gain from the atoms and other starts, and its values there: (n, d), (n,).
+
+    Fewer samples say where they are, and all of them how high.
+    """
+    rough = Mixture.of(mixture.means, mixture.weights, mixture.noise[:ROUGH])
+    points = candidates(channel, u, seed)
+    mean = channel.at(points)
+    away = cdist(mean, mixture.means).min(axis=1) > APART  # else all starts would be beside atoms
+    points, mean = points[away], mean[away]
+    chosen = _spread(mean, rough.gain(mean), starts)
+    places = climbed(channel, rough, np.vstack([u, points[chosen]]))
+    return places, mixture.gain(channel.at(places))
 
 
 def candidates(channel: SampledMean, u: Array, seed: int) -> Array:
@@ -211,7 +218,7 @@ def candidates(channel: SampledMean, u: Array, seed: int) -> Array:
     kind, same = rng.integers(0, 3, points.shape), rng.uniform(size=(len(points), 1))
     edges = np.where(kind == 2, same, kind)
     near = np.clip(np.repeat(u, 3, axis=0) + 0.1 * rng.normal(size=(3 * len(u), u.shape[1])), 0, 1)
-    return channel.canonical(np.vstack([points, edges, near, u]))
+    return channel.canonical(np.vstack([points, edges, near]))
 
 
 def _spread(mean: Array, gain: Array, count: int, apart: float = APART) -> list[int]:
@@ -243,7 +250,7 @@ def climbed(channel: SampledMean, mixture: Mixture, u: Array) -> Array:
 def judged(channel: SampledMean, u: Array, weights: Array) -> Estimate:
     """Information and gap from noise that the search has not seen, with their standard errors over its scrambles."""
     means, (first, *others) = channel.at(u), channel.fresh()
-    found, _ = maxima(channel, Mixture.of(means, weights, first), u, seed=1000 + channel.seed)
+    found, _ = maxima(channel, Mixture.of(means, weights, first), u, seed=1000 + channel.seed, starts=JUDGED_STARTS)
     places = np.vstack([found, u])
     at_places = channel.at(places)
     gains = np.stack([Mixture.of(means, weights, noise).gain(at_places) for noise in others])
