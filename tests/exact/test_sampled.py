@@ -98,6 +98,11 @@ def test_five_means_are_five_gaussians(prior: Solution) -> None:
     assert np.all(np.abs(prior.atoms) == 1)
 
 
+def test_without_a_tolerance_it_is_one_that_samples_reach() -> None:
+    found = reference_prior(forced(models.exponentials([1.0, 2.0], sigma=0.3)))
+    assert (found.evidence, found.tolerance) == ("searched", 1e-3)
+
+
 def test_the_same_seed_gives_the_same_answer() -> None:
     channel = models.exponentials([1.0, 2.0], sigma=0.3)
     first, again, other = (reference_prior(forced(channel, s), tolerance=1e-2) for s in (0, 0, 1))

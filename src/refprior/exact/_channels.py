@@ -303,6 +303,11 @@ class Channel(ABC):
         """Gaussian noise: KL(p(z | m), p(z)) and its gradient in the mean m: (N, T), (Z,) -> (N,), (N, T)."""
         raise NotImplementedError("only channels with Gaussian noise have means")
 
+    @property
+    def usual_tolerance(self) -> float:
+        """The gap to reach where none is asked for, in nats."""
+        return 1e-12
+
     def solve_fast(self, tolerance: float) -> tuple[Array, Array] | None:
         """Atoms (K, d) in coordinates and weights (K,) by a method of this channel's own; None: use the general one."""
         return None

@@ -24,7 +24,7 @@ from refprior.exact._solution import Solution, with_certificate
 from refprior.exact._solver import solve
 from refprior.exact._start import check_cost
 
-TOLERANCE, NUISANCE_TOLERANCE = 1e-12, 1e-9  # nats, unless one is asked for
+NUISANCE_TOLERANCE = 1e-9  # nats, unless one is asked for
 
 
 @overload
@@ -51,7 +51,8 @@ def reference_prior(
     """π*_n = argmax_π I_π(w; zⁿ), eq:ref_pin and eq:ref_defn, to a gap of `tolerance` nats over all w, certified.
 
     With `interest`, the number of a parameter counted from 0, the other parameters are nuisances: the prior is then
-    Berger and Bernardo's for ordered groups (docs/exact.md). The tolerance is 1e-12, or 1e-9 with nuisances.
+    Berger and Bernardo's for ordered groups (docs/exact.md). The tolerance is 1e-12, or 1e-9 with nuisances,
+    or 1e-3 where gains are sampled.
 
     >>> from refprior.exact import Coin, reference_prior
     >>> prior = reference_prior(Coin(10))
@@ -64,7 +65,7 @@ def reference_prior(
         return nuisance_prior(channel, interest, nuisance, tolerance or NUISANCE_TOLERANCE)
     if nuisance is not None:
         raise ValueError("nuisance needs interest: say which parameter is of interest")
-    return _of_all_parameters(channel, tolerance or TOLERANCE)
+    return _of_all_parameters(channel, tolerance or channel.usual_tolerance)
 
 
 def _of_all_parameters(channel: Channel, tolerance: float) -> Solution:

@@ -59,6 +59,10 @@ class SampledMean(NoisyMean):
             )
         self._derive(components=components, tail=components.left_out)
 
+    @property
+    def usual_tolerance(self) -> float:
+        return 1e-3
+
     @property  # type: ignore[misc]
     def outcomes(self) -> Array:  # type: ignore[override]
         raise ValueError(NOT_LISTED)
