@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy.special import gammaln
 
 from refprior.exact import Channel, Coin, reference_prior
@@ -113,3 +114,21 @@ def test_a_function_of_numpy_imports_neither() -> None:
         "sys.exit('torch' in sys.modules or 'jax' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("mean", "said"),
+    [
+        (lambda w: np.sin(w).astype(np.float16), "half precision, which is too coarse"),
+        (lambda w: np.exp(1j * w), "must return real numbers, got complex128"),
+        (lambda w: torch.sin(torch.as_tensor(w)).bfloat16(), "half precision, which is too coarse"),
+    ],
+)
+def test_what_is_no_double_is_refused(mean: Callable[[Any], Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Channel.from_mean(mean, sigma=0.5, bounds=(-1.5, 1.5))
+
+
+def test_what_is_no_channel_is_refused() -> None:
+    with pytest.raises(ValueError, match="channel"):
+        reference_prior(5)  # type: ignore[call-overload]

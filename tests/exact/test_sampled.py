@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refprior.exact import Channel, Gaussian, Solution, models, reference_prior, two_stage_prior
+from refprior.exact import Channel, Coin, Gaussian, Product, Solution, models, reference_prior, two_stage_prior
 from refprior.exact import _sampled as sampled
 from refprior.exact._mixture import Mixture, normals
 from refprior.exact._noise import NoisyMean
@@ -152,3 +152,43 @@ def test_more_samples_may_be_too_many_for_a_grid() -> None:
     channel = Channel.from_mean(lambda w: w, sigma=1.0, bounds=[(-0.5, 0.5)] * 4)
     assert not isinstance(channel.repeat(2), SampledMean)
     assert isinstance(channel.repeat(100), SampledMean)
+
+
+def test_means_may_be_far_from_every_atom() -> None:
+    """Far from every atom the density is too small for a double, and its logarithm is not."""
+    channel = Channel.from_mean(lambda w: w, sigma=0.05, bounds=[(-1, 1)] * 5)  # 45 standard deviations to a corner
+    mixture = Mixture.of(channel.at(np.zeros((1, 5))), np.ones(1), normals(256, 5, 0))  # one atom, at a corner
+    far = channel.at(np.ones((1, 5)))
+    gain, slope = mixture.gain_and_slope(far)
+    assert gain == pytest.approx([5 * 40**2 / 2], rel=0.01)  # |m − m_0|²/2
+    assert slope == pytest.approx(far - mixture.means, rel=0.01)
+
+
+def test_first_atoms_are_on_all_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    first: list[np.ndarray] = []
+    monkeypatch.setattr(sampled, "completed", lambda channel, u, weights, *_: first.append(u) or (u, weights))
+    channel = Channel.from_mean(lambda w: w, sigma=0.05, bounds=[(-1, 1)] * 5)
+    sampled.search(channel)
+    assert np.all(first[0].max(axis=0) > 0.9)
+    assert np.all(first[0].min(axis=0) < 0.1)
+
+
+def test_a_mean_of_two_values() -> None:
+    """Every start of a search is at an atom, so that no others are left."""
+    found = reference_prior(Channel.from_mean(np.sign, sigma=0.9, bounds=[(-1, 1)] * 5))
+    truth = 5 * reference_prior(Gaussian(1 / 0.9)).information
+    assert found.evidence == "searched"
+    assert found.information == pytest.approx(truth, abs=found.gap)
+
+
+def test_a_mean_that_cannot_be_followed_has_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampled, "STAGES", ((16, 1.0),))  # whatever it finds
+    monkeypatch.setattr(sampled, "FRESH", 64)
+    channel = Channel.from_mean(lambda w: np.sin(1e7 * w), sigma=2.0, bounds=[(-1, 1)] * 5)
+    with pytest.warns(UserWarning, match="too fine to follow, .* nothing bounds it"):
+        assert reference_prior(channel).gap == np.inf
+
+
+def test_an_unfinished_product_with_a_sampled_part_does_not_claim_a_bound() -> None:
+    with pytest.warns(UserWarning, match="the gap is an estimate"):
+        reference_prior(Product(five_means(), Coin(2)), tolerance=1e-9)

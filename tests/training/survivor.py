@@ -20,7 +20,7 @@ from tests.training.recipes import DIGITS, convolutional
 
 def recipe() -> Recipe:
     task = replace(DIGITS, seed=4)
-    return convolutional(task=task, seed=4, steps=60, unlabelled_batch=16, evaluate_every=2, ema=0.95)
+    return convolutional(task=task, seed=4, steps=120, unlabelled_batch=16, evaluate_every=2, ema=0.95)
 
 
 def child(folder: Path, save_every: float) -> int:
@@ -40,7 +40,7 @@ def main(folder: Path, kills: int, seed: int) -> None:
     while not finished:
         pid = child(folder, chance.choice([0.0, 0.1]))
         if killed < kills:
-            time.sleep(chance.uniform(0.02, 0.5))
+            time.sleep(chance.uniform(0.02, 0.3))  # all kills in less time than the steps take
             os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
         if os.WIFSIGNALED(status):

@@ -43,7 +43,7 @@ def in_slices(function: Callable[[Array], Array], points: Array, outcomes: int, 
     """The function's values on many points, a slice of at least `least` at a time, so that memory stays small."""
     size = max(least, SLICE_ENTRIES // outcomes)
     parts = []
-    for i in range(0, len(points), size):
+    for i in range(0, max(len(points), 1), size):  # of no points, the values have a shape too
         if i:
             LOG.info("%d of %d points", i, len(points))
         parts.append(function(points[i : i + size]))

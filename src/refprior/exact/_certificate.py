@@ -51,7 +51,7 @@ def judge(objective: Objective, u: Array, weights: Array, tolerance: float = 1e-
     """
     sampled = objective.channel.estimate(u, weights)
     if sampled is not None:
-        return _of_samples(sampled)
+        return _of_samples(sampled if objective.resolved else sampled._replace(gap=math.inf))
     case, bounded = Case.of(objective, u, weights), False
     if np.all(np.isfinite(case.values)):
         top, height, count = maxima(case)

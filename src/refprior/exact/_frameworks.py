@@ -66,18 +66,22 @@ def failed(name: str, w: Array, error: Exception) -> ValueError:
 
 
 def call(function: Function, w: Array, framework: Framework, name: str) -> Array:
-    """The function's values as numpy's doubles; single precision is refused."""
+    """The function's values as numpy's doubles; what is coarser, or complex, is refused."""
     try:
         with np.errstate(divide="ignore"):
             value = function(_as_input(w, framework))
     except Exception as error:
         raise failed(name, w, error) from error
-    value = value.detach().cpu().numpy() if _framework(value) == "torch" else value
-    if getattr(value, "dtype", None) == np.float32:
+    kind = str(getattr(value, "dtype", "")).removeprefix("torch.")
+    if kind in ("float32", "float16", "bfloat16"):
+        precision = "single" if kind == "float32" else "half"
         raise ValueError(
-            f"{name} returns single precision, which is too coarse for a gap; use doubles (in torch: torch.float64; in "
-            "jax: jax.config.update('jax_enable_x64', True))"
+            f"{name} returns {precision} precision, which is too coarse for a gap; use doubles (in torch: "
+            "torch.float64; in jax: jax.config.update('jax_enable_x64', True))"
         )
+    if kind.startswith("complex"):
+        raise ValueError(f"{name} must return real numbers, got {kind}")
+    value = value.detach().cpu().numpy() if _framework(value) == "torch" else value
     return as_numbers(f"what {name} returns", value)
 
 

@@ -37,39 +37,45 @@ class Mixture(NamedTuple):
 
     @classmethod
     def of(cls, means: Array, weights: Array, noise: Array) -> Mixture:
-        return cls(means, weights, noise, np.exp(noise @ means.T))
+        return cls(means, np.maximum(weights, 1e-300), noise, np.exp(noise @ means.T))
 
-    def near(self, m: Array) -> Array:
-        """π_k exp(−|m − m_k|²/2): (n, R) -> (n, K)."""
-        squares = np.sum((m[:, None] - self.means) ** 2, axis=2)
-        return np.asarray(self.weights * np.exp(-squares / 2))
+    def near(self, m: Array) -> tuple[Array, Array]:
+        """π_k exp(−|m − m_k|²/2), divided by the largest of each point, and its logarithm: (n, R) -> (n, K), (n,)."""
+        logs = np.log(self.weights) - np.sum((m[:, None] - self.means) ** 2, axis=2) / 2
+        largest = logs.max(axis=1)
+        return np.exp(logs - largest[:, None]), largest
 
     def density(self, near: Array) -> Array:
-        """p(m + ε)/φ(ε), but for a factor exp(−ε·m): (n, K) -> (n, S)."""
-        return np.maximum(near @ self.towards.T, 1e-300)
+        """p(m + ε)/φ(ε), but for exp(−ε·m) and for what `near` was divided by: (n, K) -> (n, S)."""
+        return np.asarray(near @ self.towards.T)
 
     def gain(self, m: Array) -> Array:
         """G of points with these means: (n, R) -> (n,)."""
-        return in_slices(lambda part: self._gain(part, self.density(self.near(part))), m, len(self.noise))
 
-    def _gain(self, m: Array, density: Array) -> Array:
-        return np.asarray(m @ self.noise.mean(axis=0) - np.log(density).mean(axis=1))
+        def gain(part: Array) -> Array:
+            near, largest = self.near(part)
+            return self._gain(part, self.density(near), largest)
+
+        return in_slices(gain, m, len(self.noise))
+
+    def _gain(self, m: Array, density: Array, largest: Array) -> Array:
+        return np.asarray(m @ self.noise.mean(axis=0) - np.log(density).mean(axis=1) - largest)
 
     def gain_and_slope(self, m: Array) -> tuple[Array, Array]:
         """The same with ∂G/∂m = m − Σ_k r_k m_k + the mean of ε, r_k the responsibilities: -> (n,), (n, R)."""
-        near = self.near(m)
+        near, largest = self.near(m)
         density = self.density(near)
         responsible = near * (1 / density @ self.towards) / len(self.noise)
-        return self._gain(m, density), m - responsible @ self.means + self.noise.mean(axis=0)
+        return self._gain(m, density, largest), m - responsible @ self.means + self.noise.mean(axis=0)
 
     def information(self) -> tuple[float, Array, Array]:
         """I = Σ_k π_k G(w_k), and its derivatives in the weights and in the means: -> I, (K,), (K, R).
 
         They are those of the sampled I, in which an atom counts twice: as the w of G, and in the mixture.
         """
-        near = self.near(self.means)
+        near, largest = self.near(self.means)
         density = self.density(near)
-        gain = self._gain(self.means, density)
+        gain = self._gain(self.means, density, largest)
         inverse = 1 / density / len(self.noise)
         responsible = near * (inverse @ self.towards)
         as_w = self.means - responsible @ self.means + self.noise.mean(axis=0)

@@ -65,7 +65,7 @@ def reference_prior(
         return nuisance_prior(channel, interest, nuisance, tolerance or NUISANCE_TOLERANCE)
     if nuisance is not None:
         raise ValueError("nuisance needs interest: say which parameter is of interest")
-    return _of_all_parameters(channel, tolerance or channel.usual_tolerance)
+    return _of_all_parameters(channel, tolerance or check_channel(channel).usual_tolerance)
 
 
 def _of_all_parameters(channel: Channel, tolerance: float) -> Solution:

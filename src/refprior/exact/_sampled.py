@@ -37,7 +37,7 @@ STARTS, JUDGED_STARTS, SCATTERED = 40, 120, 2048  # of a search, of the judge, a
 ROUGH = 2048  # samples of the noise with which points climb
 FRESH, SCRAMBLES = 16384, 16  # samples of the noise that judge a prior: how many, and how often
 ERRORS = 3.0  # standard errors of the information and of the largest gain that the gap holds
-FARTHEST = 100.0  # standard deviations from the middle that means may have, so that no exponential overflows
+FARTHEST = 50.0  # standard deviations from the middle that means may have, so that no exponential overflows
 
 NOT_LISTED = "outcomes of this model are too many to be listed: it has priors, their gain and posteriors only"
 
@@ -120,7 +120,8 @@ class SampledMean(NoisyMean):
 
 def search(channel: SampledMean, tolerance: float = 0.0) -> tuple[Array, Array]:
     """Atoms (K, d) and weights (K,), on ever more samples of the noise."""
-    starts = candidates(channel, channel.bounds.T, channel.seed)
+    in_order = candidates(channel, channel.bounds.T, channel.seed)
+    starts = np.random.default_rng(channel.seed).permutation(in_order)  # else the first would be on one side
     u = starts[_spread(channel.at(starts), np.zeros(len(starts)), FIRST_ATOMS, PACKED)]
     weights = np.full(len(u), 1 / len(u))
     for stage, (count, above) in enumerate(STAGES):

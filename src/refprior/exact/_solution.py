@@ -120,10 +120,10 @@ class Solution:
         if math.isinf(self.gap):
             return "the gap is infinite: some parameter allows data that every atom of this prior excludes"
         if not self.gap <= self.tolerance:
-            sampled = self.sampling_error is not None
+            searched = any(part.searched for part in (self, *self.parts))
             return (
                 f"the gap is {self.gap:.2g} nats, above the tolerance {self.tolerance:.2g}: the prior is the best "
-                f"found, and the gap {'is an estimate' if sampled else 'still bounds its distance from the optimum'}"
+                f"found, and the gap {'is an estimate' if searched else 'still bounds its distance from the optimum'}"
             )
         return None
 
