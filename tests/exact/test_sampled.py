@@ -6,7 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refprior.exact import Channel, Coin, Gaussian, Product, Solution, models, reference_prior, two_stage_prior
+from refprior.exact import (
+    Channel,
+    Coin,
+    Gaussian,
+    Product,
+    Solution,
+    certify,
+    models,
+    reference_prior,
+    two_stage_prior,
+)
 from refprior.exact import _sampled as sampled
 from refprior.exact._mixture import Mixture, normals
 from refprior.exact._noise import NoisyMean
@@ -23,6 +33,13 @@ def forced(channel: Channel, seed: int = 0) -> SampledMean:
 def five_means() -> Channel:
     """Five Gaussians side by side: 32 atoms at the corners, and a grid of 28 million outcomes."""
     return Channel.from_mean(lambda w: w, sigma=1.0, bounds=[(-1, 1)] * 5)
+
+
+def far_means() -> SampledMean:
+    """45 standard deviations from the middle to a corner."""
+    channel = Channel.from_mean(lambda w: w, sigma=0.05, bounds=[(-1, 1)] * 5)
+    assert isinstance(channel, SampledMean)
+    return channel
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +173,7 @@ def test_more_samples_may_be_too_many_for_a_grid() -> None:
 
 def test_means_may_be_far_from_every_atom() -> None:
     """Far from every atom the density is too small for a double, and its logarithm is not."""
-    channel = Channel.from_mean(lambda w: w, sigma=0.05, bounds=[(-1, 1)] * 5)  # 45 standard deviations to a corner
+    channel = far_means()
     mixture = Mixture.of(channel.at(np.zeros((1, 5))), np.ones(1), normals(256, 5, 0))  # one atom, at a corner
     far = channel.at(np.ones((1, 5)))
     gain, slope = mixture.gain_and_slope(far)
@@ -165,12 +182,10 @@ def test_means_may_be_far_from_every_atom() -> None:
 
 
 def test_first_atoms_are_on_all_sides(monkeypatch: pytest.MonkeyPatch) -> None:
-    first: list[np.ndarray] = []
-    monkeypatch.setattr(sampled, "completed", lambda channel, u, weights, *_: first.append(u) or (u, weights))
-    channel = Channel.from_mean(lambda w: w, sigma=0.05, bounds=[(-1, 1)] * 5)
-    sampled.search(channel)
-    assert np.all(first[0].max(axis=0) > 0.9)
-    assert np.all(first[0].min(axis=0) < 0.1)
+    monkeypatch.setattr(sampled, "completed", lambda channel, u, weights, noise, above: (u, weights))
+    first, _ = sampled.search(far_means())
+    assert np.all(first.max(axis=0) > 0.9)
+    assert np.all(first.min(axis=0) < 0.1)
 
 
 def test_a_mean_of_two_values() -> None:
@@ -181,12 +196,12 @@ def test_a_mean_of_two_values() -> None:
     assert found.information == pytest.approx(truth, abs=found.gap)
 
 
-def test_a_mean_that_cannot_be_followed_has_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampled, "STAGES", ((16, 1.0),))  # whatever it finds
-    monkeypatch.setattr(sampled, "FRESH", 64)
-    channel = Channel.from_mean(lambda w: np.sin(1e7 * w), sigma=2.0, bounds=[(-1, 1)] * 5)
-    with pytest.warns(UserWarning, match="too fine to follow, .* nothing bounds it"):
-        assert reference_prior(channel).gap == np.inf
+def test_a_mean_that_cannot_be_followed_has_no_gap(prior: Solution, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SampledMean, "resolved", False)
+    found = certify(prior)
+    assert (found.evidence, found.gap) == ("unfinished", math.inf)
+    assert found.shortfall is not None
+    assert "nothing bounds it" in found.shortfall
 
 
 def test_an_unfinished_product_with_a_sampled_part_does_not_claim_a_bound() -> None:
