@@ -114,6 +114,9 @@ def test_a_mean_too_fine_to_follow_has_no_gap() -> None:
     [
         ({"mean": 3}, "mean must be a function"),
         ({"sigma": 0}, "sigma must be above 0"),
+        ({"sigma": [1, 2, 3, 4, 5, 6, 7]}, r"sigma must be a number or broadcast to .* got shape \(7,\)"),
+        ({"curvature": [1, 2, 3, 4, 5, 6, 7]}, "curvature must be a number or broadcast to"),
+        ({"mean": lambda w: np.zeros((len(w), 0))}, "mean returned shape"),
         ({"sigma": "a"}, "sigma must be numbers"),
         ({"bounds": [(0, 1)] * 13}, "up to 12 parameters"),
         ({"mean": lambda w: float(w)}, r"mean failed on an array of parameters of shape \(3,\) \(TypeError"),

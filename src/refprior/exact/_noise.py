@@ -63,12 +63,12 @@ class NoisyMean(ChartedChannel):
         framework = framework_of(mean, probe[:, 0] if scalar else probe, "mean")
         function = partial(call, mean, framework=framework, name="mean")
         count = _values(function, probe, scalar).shape[1]
-        noise = np.broadcast_to(as_numbers("sigma", sigma), (count,)).astype(float)
+        noise = _spread("sigma", sigma, (count,)).astype(float)
         if not np.all(np.isfinite(noise)) or np.any(noise <= 0):
             raise ValueError(f"sigma must be above 0, got {np.asarray(sigma).tolist()}")
         bend = None
         if curvature is not None:
-            bend = np.broadcast_to(as_numbers("curvature", curvature), (count, len(box), len(box)))
+            bend = _spread("curvature", curvature, (count, len(box), len(box)))
             if not np.all(bend >= 0):
                 raise ValueError(f"curvature must be at least 0, an upper bound of |∂²mean|, got {curvature!r}")
             bend = bend / noise[:, None, None]
@@ -268,6 +268,17 @@ class NoisyMean(ChartedChannel):
         return np.asarray(np.sum(log_normal_nodes(seen / self.sigma - self._observed(self.parameter(u)), 1), axis=1))
 
 
+def _spread(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
+    """A number for all, or an array that broadcasts to the shape."""
+    numbers = as_numbers(name, value)
+    try:
+        return np.broadcast_to(numbers, shape)
+    except ValueError:
+        raise ValueError(
+            f"{name} must be a number or broadcast to {shape}, for {shape[0]} observations, got shape {numbers.shape}"
+        ) from None
+
+
 def _summed_or_sampled(function: Callable[[Array], Array], box: Array, scalar: bool, sigma: Array) -> type[NoisyMean]:
     """The class for a model, by the number of outcomes that a grid of them would have."""
     if Components.of(_values(function, _places(box), scalar) / sigma).size <= MOST_OUTCOMES:
@@ -291,7 +302,7 @@ def _places(box: Array) -> Array:
 def _values(function: Callable[[Array], Array], w: Array, scalar: bool) -> Array:
     """What the function returns, as (K, T), refused if it is not finite."""
     value = function(w[:, 0] if scalar else w)
-    if value.ndim not in (1, 2) or len(value) != len(w):
+    if value.ndim not in (1, 2) or len(value) != len(w) or not value.size:
         raise ValueError(f"mean returned shape {value.shape}, expected one row for each of {len(w)} parameters")
     if not np.all(np.isfinite(value)):
         bad = w[np.argmin(np.all(np.isfinite(value.reshape(len(w), -1)), axis=1))]
