@@ -244,7 +244,7 @@ def read_record(path: Path, format_: int) -> dict[str, Any]:
     if found != format_ and isinstance(found, int | None):
         raise ValueError(
             f"{path} has {'an earlier format' if found is None else f'format {found}'}, this version of refprior reads "
-            f"format {format_}: train the run again, or read it with the version that made it"
+            f"format {format_}: make it again, or read it with the version that made it"
         )
     if seal is None or seal != _checksum(record):
         raise ValueError(f"{path} is damaged, or was changed by hand: its content does not match its {SEAL}")

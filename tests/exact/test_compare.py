@@ -152,3 +152,6 @@ def test_a_saved_prior_is_judged_again(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace("weights", "heights"))
     with pytest.raises(ValueError, match="damaged"):
         Solution.load(file, Gaussian(2.0))
+    file.write_text("{}")
+    with pytest.raises(ValueError, match="has an earlier format, .* make it again"):
+        Solution.load(file, Gaussian(2.0))

@@ -1,5 +1,6 @@
 """A user's mean with Gaussian noise: the built-in models again, three parameters, proofs, and mistakes."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -125,11 +126,31 @@ def test_a_mean_too_fine_to_follow_has_no_gap() -> None:
         ({"curvature": -1}, "curvature must be at least 0"),
         (
             {"mean": lambda w: w, "bounds": [(0, 1)] * 3, "sigma": 1e-4},
-            "take a larger sigma or fewer observations",
+            "a grid of outcomes would have .* take a larger sigma, narrower bounds or fewer observations",
         ),
+        ({"sigma": 1e-10}, r"means reach 5e\+09 standard deviations from their middle"),
+        ({"sigma": 1e-300}, "means reach more than 1e.12 standard deviations"),
+        ({"mean": lambda w: 1e308 * w}, "means reach more than 1e.12 standard deviations"),
     ],
 )
 def test_mistakes_are_named(options: dict[str, Any], message: str) -> None:
     settings: dict[str, Any] = {"mean": lambda w: w, "sigma": 1.0, "bounds": (0, 1), **options}
     with pytest.raises(ValueError, match=message):
         Channel.from_mean(settings.pop("mean"), **settings)
+
+
+def test_thousands_of_observations_are_not_listed() -> None:
+    """Their mean tells all: 4000 of them with a standard deviation of √4000 are one of 1."""
+    observed = 4000
+    channel = Channel.from_mean(
+        lambda w: np.repeat(w[:, None], observed, axis=1), sigma=math.sqrt(observed), bounds=(-1, 1)
+    )
+    prior = reference_prior(channel)
+    assert prior.information == pytest.approx(reference_prior(Gaussian(1.0)).information, abs=1e-9)
+    assert "outcomes" not in vars(channel)  # 200 of 4000 numbers each, for nothing
+    assert channel.outcomes.shape == (channel.outcome_count, observed)
+
+
+def test_no_information_has_no_sign() -> None:
+    prior = reference_prior(Channel.from_mean(lambda w: 0 * w, sigma=1.0, bounds=(0, 1)))
+    assert "information 0.000" in str(prior)

@@ -13,6 +13,8 @@ from refprior.exact import (
     Product,
     Solution,
     certify,
+    compare_designs,
+    compare_priors,
     models,
     reference_prior,
     two_stage_prior,
@@ -161,7 +163,7 @@ def test_what_needs_all_outcomes_is_refused(prior: Solution) -> None:
         two_stage_prior(five_means().repeat, m=1, n=1)
     with pytest.raises(ValueError, match="too many to be listed"):
         reference_prior(models.exponentials(range(1, 11), terms=3, sigma=0.1), interest=0)
-    with pytest.raises(ValueError, match=r"means reach 224 standard deviations .* take a larger sigma or fewer"):
+    with pytest.raises(ValueError, match=r"means reach 224 standard deviations .* take a larger sigma, narrower"):
         Channel.from_mean(lambda w: w, sigma=0.01, bounds=[(-1, 1)] * 5)
 
 
@@ -207,3 +209,30 @@ def test_a_mean_that_cannot_be_followed_has_no_gap(prior: Solution, monkeypatch:
 def test_an_unfinished_product_with_a_sampled_part_does_not_claim_a_bound() -> None:
     with pytest.warns(UserWarning, match="the gap is an estimate"):
         reference_prior(Product(five_means(), Coin(2)), tolerance=1e-9)
+
+
+def one_mean() -> SampledMean:
+    """A mean between −1 and 1 in unit noise, sampled: two atoms at the ends, 0.336831 nats."""
+    return forced(Channel.from_mean(lambda w: w, sigma=1.0, bounds=(-1, 1)))
+
+
+def test_tolerances_that_nobody_asked_for_can_be_reached() -> None:
+    channel = one_mean()
+    product = reference_prior(Product(Coin(2), channel))
+    assert (product.evidence, product.tolerance) == ("searched", 1e-3 + 1e-12)
+    coin, part = product.parts
+    assert coin.gap < 1e-12  # the coin has its own tolerance, not half of the product's
+    assert product.sampling_error == part.sampling_error
+    assert two_stage_prior(lambda n: channel, m=0, n=1).evidence == "searched"
+    designs = compare_designs({"sampled": channel, "coin": Coin(2)})
+    assert [(design.name, design.evidence) for design in designs] == [("coin", "certified"), ("sampled", "searched")]
+
+
+def test_priors_of_a_sampled_model_are_compared_without_coverage() -> None:
+    found = compare_priors(one_mean(), {"middle": ([-0.5, 0.5], [0.5, 0.5])})
+    assert found.evidence == "searched"
+    assert [prior.name for prior in found] == ["reference", "middle"]
+    assert found["reference"].worst_regret == pytest.approx(0.336831, abs=1e-3)
+    assert math.isnan(found["middle"].mean_coverage)
+    with pytest.raises(ValueError, match="a model whose outcomes are sampled has no prior 'uniform'"):
+        compare_priors(one_mean(), ["uniform"])

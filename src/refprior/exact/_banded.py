@@ -23,7 +23,7 @@ def window_table(objective: Objective, u: Array) -> Table:
     """The table of an objective of one parameter whose rows are windows: sorted (K, 1) -> Table."""
     table = Table.empty(objective.signs, *u.shape)
     for sign, channel in zip(objective.signs, objective.channels, strict=True):
-        size, ends = len(channel.outcomes), channel.window_ends(u)
+        size, ends = channel.outcome_count, channel.window_ends(u)
         nowhere = np.zeros(len(u), dtype=np.intp)
         columns = whole_windows((nowhere, nowhere + size - 1) if ends is None else ends, size)
         log_p, (first, second) = channel.log_likelihood_at(u, columns), channel.score_at(u, columns)

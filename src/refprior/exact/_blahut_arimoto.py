@@ -53,8 +53,8 @@ def blahut_arimoto(
     w = _grid(check_channel(channel), grid)
     whole_number("iterations", iterations, at_least=1)
     number("tolerance", tolerance, at_least=0)
-    entries = len(w) * len(channel.outcomes)
-    check_memory(48.0 * entries, f"a table of {len(w):,} parameters and {len(channel.outcomes):,} outcomes", FEWER)
+    entries = len(w) * channel.outcome_count
+    check_memory(48.0 * entries, f"a table of {len(w):,} parameters and {channel.outcome_count:,} outcomes", FEWER)
     if tolerance == 0:
         say_time(iterations * (entries / MULTIPLICATIONS + 2e-5))
     log_p = channel.log_likelihood(channel.to_coordinates(w))
@@ -86,6 +86,6 @@ def _grid(channel: Channel, grid: int | ArrayLike) -> Array:
         return points.reshape(-1, channel.dimension)
     if channel.dimension != 1 or grid < 2:
         raise ValueError(f"give the grid's points for {channel.dimension} parameters, or a number of at least 2")
-    check_memory(48.0 * int(grid) * len(channel.outcomes), f"a grid of {grid} parameters", FEWER)
+    check_memory(48.0 * int(grid) * channel.outcome_count, f"a grid of {grid} parameters", FEWER)
     ends = channel.parameter(channel.bounds.T)[:, 0]
     return np.linspace(ends[0], ends[1], int(grid))[:, None]

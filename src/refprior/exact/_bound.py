@@ -43,7 +43,9 @@ class GaussianMeans(Protocol):
     @property
     def bounds(self) -> Array: ...
     @property
-    def outcomes(self) -> Array: ...
+    def outcome_count(self) -> int: ...
+    @property
+    def outcome_axes(self) -> int: ...
     def axis_lengths(self) -> Array: ...
     def means_on(self, low: Array, high: Array) -> Cells | None: ...
     def gain_of_means(self, mean: Array, log_marginal: Array) -> tuple[Array, Array]: ...
@@ -52,14 +54,14 @@ class GaussianMeans(Protocol):
 def stays_below(channel: GaussianMeans, log_marginal: Array, level: float) -> bool:
     """Whether the gain is proved to be at most `level` on the whole box; False if not within the allowed work."""
     low, high = _first_cells(channel)
-    entries = len(channel.outcomes) / (1 if channel.outcomes.ndim == 1 else PRODUCTS)
+    entries = channel.outcome_count / (1 if channel.outcome_axes == 1 else PRODUCTS)
     work, most = 0, min(MOST_CELLS, int(MOST_ENTRIES[low.shape[1]] / entries))
     while len(low):
         work += len(low)
         if work > most:
             return False
         LOG.info("branch and bound: %d open cells", len(low))
-        size = max(64, SLICE_ENTRIES // len(channel.outcomes))
+        size = max(64, SLICE_ENTRIES // channel.outcome_count)
         kept: list[tuple[Array, Array]] = []
         for i in range(0, len(low), size):
             part = low[i : i + size], high[i : i + size]

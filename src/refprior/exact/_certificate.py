@@ -129,5 +129,5 @@ def _capped(case: Case, gap: float) -> float:
     channel = case.objective.channel
     if channel.finer() is not None:  # continuous outcomes: their number is that of the nodes, and bounds nothing
         return gap if case.objective.resolved else math.inf
-    most = math.log(len(channel.outcomes)) - case.information + FLOOR
+    most = math.log(channel.outcome_count) - case.information + FLOOR
     return max(0.0, min(gap, most)) if case.objective.resolved else most

@@ -57,7 +57,6 @@ class Channel(ABC):
     bounds: Array  # (d, 2), of the coordinates u
     outcomes: Array  # (Z,) or (Z, t)
     continuous: ClassVar[bool] = True  # if not, `axis_points` gives all parameters there are
-    listed: ClassVar[bool] = True  # if not, outcomes are too many, and are sampled
     bounds_are_declared: bool = True  # for Gaussian noise: whether what `means_on` says is certain
     tail: float = 0.0  # nats by which outcomes that were left out may change the gain
 
@@ -85,6 +84,16 @@ class Channel(ABC):
     def dimension(self) -> int:
         """The number of parameters d."""
         return len(self.bounds)
+
+    @property
+    def listed(self) -> bool:
+        """Whether outcomes can be listed; where they are too many, they are sampled."""
+        return True
+
+    @property
+    def outcome_count(self) -> int:
+        """The number of outcomes Z."""
+        return len(self.outcomes)
 
     def parameter(self, u: Array) -> Array:
         """The parameter w of a coordinate: (K, d) -> (K, d).
@@ -204,12 +213,12 @@ class Channel(ABC):
 
     @cached_property
     def _chart(self) -> Chart:
-        return measure(lambda u: np.exp(0.5 * self.log_likelihood(u)), self.bounds, len(self.outcomes))
+        return measure(lambda u: np.exp(0.5 * self.log_likelihood(u)), self.bounds, self.outcome_count)
 
     @cached_property
     def _scan(self) -> Scan:
         chart = self._chart
-        return scan_box(lambda x: np.exp(0.5 * self.log_likelihood(chart.to_box(x))), chart.lengths, len(self.outcomes))
+        return scan_box(lambda x: np.exp(0.5 * self.log_likelihood(chart.to_box(x))), chart.lengths, self.outcome_count)
 
     @property
     def factors(self) -> tuple[Channel, ...]:

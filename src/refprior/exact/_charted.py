@@ -70,7 +70,7 @@ class ChartedChannel(Channel):
     @property
     def _width(self) -> int:
         """M, the length of a row of roots."""
-        return len(self.outcomes)
+        return self.outcome_count
 
     @cached_property
     def _chart(self) -> Chart:

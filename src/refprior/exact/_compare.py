@@ -21,7 +21,7 @@ from refprior.exact._channels import Channel
 from refprior.exact._inputs import check_channel, check_instance
 from refprior.exact._jeffreys import coordinate_information, quadrature, root_determinant
 from refprior.exact._objective import Objective
-from refprior.exact._priors import reference_prior
+from refprior.exact._priors import prior_to_compare
 from refprior.exact._solution import Evidence, Solution
 from refprior.exact._wording import gap_in_words
 
@@ -121,26 +121,26 @@ def compare_priors(
     channel: Channel,
     priors: Iterable[str] | Mapping[str, Prior] = ("jeffreys", "uniform"),
     *,
-    tolerance: float = 1e-9,
+    tolerance: float | None = None,
 ) -> PriorComparison:
     """Information, worst-case regret and coverage of priors next to the reference prior, the least regret first.
 
     A prior is "jeffreys", "uniform" (in w) or "reference"; a `Solution`; or parameters (K,) or (K, d) with their
     weights (K,). The reference prior is always among them. Coverage, for one parameter, is the probability that the
     interval between the 2.5% and 97.5% quantiles of the posterior holds w. Posteriors on few atoms do not cover what
-    lies between them: the reference prior of a short experiment is made for prediction, not for intervals.
+    lies between them: the reference prior of a short experiment is made for prediction, not for intervals. The
+    tolerance is 1e-9, or 1e-3 where gains are sampled.
 
     >>> from refprior.exact import Coin, compare_priors
     >>> [(prior.name, round(prior.worst_regret, 3)) for prior in compare_priors(Coin(10))]
     [('reference', 1.232), ('jeffreys', 1.736), ('uniform', 2.398)]
     """
     objective = Objective((check_channel(channel),))
-    reference = reference_prior(channel, tolerance=tolerance)
     named: Mapping[str, Prior] = priors if isinstance(priors, Mapping) else {name: name for name in priors}
+    points = {name: _points(channel, name, prior) for name, prior in named.items() if prior != "reference"}
+    reference = prior_to_compare(channel, tolerance)
     judged = [_judged(objective, "reference", reference.coordinates, reference.weights)]
-    for name, prior in named.items():
-        if prior != "reference":
-            judged.append(_judged(objective, name, *_points(channel, name, prior)))
+    judged += [_judged(objective, name, u, weights) for name, (u, weights) in points.items()]
     return PriorComparison(
         evidence=reference.evidence,
         capacity=reference.information,
@@ -152,7 +152,7 @@ def compare_priors(
 def _judged(objective: Objective, name: str, u: Array, weights: Array) -> Judged:
     channel, certificate = objective.channel, judge(objective, u, weights)
     places = channel.axis_points(0, CURVE_POINTS)[:, None] if channel.dimension == 1 else channel.bounds[:0].T[:0]
-    with_curve = channel.dimension == 1
+    with_curve = channel.dimension == 1 and channel.listed
     return Judged(
         name=name,
         information=certificate.information,
@@ -196,6 +196,8 @@ def _density_points(channel: Channel, name: str) -> tuple[Array, Array]:
     """Points that stand for the density called so: Jeffreys', or the uniform one in w."""
     if name not in NAMES:
         raise ValueError(f"no prior is called {name!r}: {', '.join(NAMES)}, a Solution, or parameters with weights")
+    if not channel.listed:
+        raise ValueError(f"a model whose outcomes are sampled has no prior {name!r}: give parameters and weights")
     if not channel.continuous:
         if name == "jeffreys":
             raise ValueError("a table has no continuous parameter, so it has no Jeffreys prior")
@@ -211,6 +213,6 @@ def _density_points(channel: Channel, name: str) -> tuple[Array, Array]:
 
 def _midpoints(channel: Channel) -> tuple[Array, Array]:
     """Points even in Fisher length, and the width that each stands for: (K, 1), (K,)."""
-    count = int(min(DENSITY_POINTS, max(200, SLICE_ENTRIES // len(channel.outcomes))))
+    count = int(min(DENSITY_POINTS, max(200, SLICE_ENTRIES // channel.outcome_count)))
     edges = channel.axis_points(0, count + 1)
     return ((edges[1:] + edges[:-1]) / 2)[:, None], np.diff(edges)

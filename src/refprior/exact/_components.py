@@ -17,8 +17,10 @@ import numpy as np
 from refprior._limits import check_memory
 from refprior.exact._arrays import Array
 
+FEWER_OUTCOMES = "take a larger sigma or fewer observations"
 SAFETY = 2.0  # times the sampled reach of the means is what a direction that is left out may have
 MOST_LEFT_OUT = 1e-6  # nats that all directions that are left out may tell
+FARTHEST = 1e12  # standard deviations from their middle that means may have: beyond, doubles lose the noise
 
 
 class Precision(NamedTuple):
@@ -57,7 +59,12 @@ class Components(NamedTuple):
     @classmethod
     def of(cls, means: Array) -> Components:
         """From sampled means: (N, T)."""
-        centre = (means.max(axis=0) + means.min(axis=0)) / 2
+        centre = means.max(axis=0) / 2 + means.min(axis=0) / 2
+        if not np.abs(means - centre).max() < FARTHEST:
+            raise ValueError(
+                f"means reach more than {FARTHEST:.0e} standard deviations from their middle: take a larger sigma or "
+                "narrower bounds"
+            )
         count = means.shape[1]
         rotation = _rotation(means - centre)
         seen = (means - centre) @ rotation
@@ -72,12 +79,16 @@ class Components(NamedTuple):
         """As fine as the number of wide components allows, and that of the outcomes."""
         wide = int(np.sum(np.ptp(self.ranges, axis=1) / 2 > PRECISIONS[1].narrow))
         finest = PRECISIONS[min(max(wide, 1), 3)]
-        return finest if math.prod(len(z) for z, _ in self.nodes(finest)) <= MOST_OUTCOMES else PRECISIONS[3]
+        return finest if self.size_with(finest) <= MOST_OUTCOMES else PRECISIONS[3]
 
     @property
     def size(self) -> float:
         """How many outcomes a grid of them has."""
-        return math.prod(float(len(z)) for z, _ in self.nodes(self.precision))
+        return self.size_with(self.precision)
+
+    def size_with(self, precision: Precision) -> float:
+        """How many it has with this precision; none is made."""
+        return math.prod(float(_node_count(low, high, precision)) for low, high in self.ranges)
 
     def of_means(self, means: Array) -> Array:
         """Components of observations or their means: (K, T) -> (K, R)."""
@@ -85,37 +96,50 @@ class Components(NamedTuple):
 
     def nodes(self, precision: Precision) -> list[tuple[Array, Array]]:
         """Nodes and log-weights of each component: [(Y_r,), (Y_r,)]."""
+        entries = self.size_with(precision)
+        check_memory(400.0 * entries, f"a grid of {entries:.3g} outcomes", FEWER_OUTCOMES)
         return [_nodes(low, high, precision) for low, high in self.ranges]
 
     def outcomes(self, nodes: list[tuple[Array, Array]]) -> Array:
         """All combinations of nodes, as observations: (Z, T)."""
         entries = math.prod(len(z) for z, _ in nodes)
-        check_memory(400.0 * entries, f"a grid of {entries:.3g} outcomes", "take a larger sigma or fewer observations")
+        check_memory(16.0 * entries * len(self.centre), f"a list of {entries:.3g} outcomes", FEWER_OUTCOMES)
         grid = np.stack(np.meshgrid(*(z for z, _ in nodes), indexing="ij"), axis=-1).reshape(-1, len(nodes))
         return np.asarray(grid @ self.rotation.T + self.centre)
 
 
 def _rotation(means: Array) -> Array:
-    """Principal directions, (T, T), unless the observations need fewer nodes, as where each has its own parameter."""
-    plain = np.eye(means.shape[1])
-    turned = np.linalg.svd(means, full_matrices=len(means) < len(plain))[2].T
-    needs = [np.log1p(np.ptp(means @ rotation, axis=0)).sum() for rotation in (plain, turned)]
-    best = plain if needs[0] <= needs[1] else turned
-    return np.asarray(best[:, np.argsort(-np.ptp(means @ best, axis=0), kind="stable")])
+    """Principal directions, (T, at most N), or the observations' own if those need fewer nodes, as where each has its
+    own parameter: (N, T) -> (T, ·). Along all others the means do not move."""
+    turned = np.linalg.svd(means, full_matrices=False)[2].T
+    reach = np.ptp(means @ turned, axis=0)
+    if np.log1p(np.ptp(means, axis=0)).sum() <= np.log1p(reach).sum():
+        turned, reach = np.eye(means.shape[1]), np.ptp(means, axis=0)
+    return np.asarray(turned[:, np.argsort(-reach, kind="stable")])
 
 
 def _nodes(low: float, high: float, precision: Precision) -> tuple[Array, Array]:
     """Nodes and log-weights for means between low and high: an even grid, or Gauss–Hermite about their middle."""
-    middle, reach = (low + high) / 2, (high - low) / 2
-    if reach <= precision.narrow:
-        x, weight = np.polynomial.hermite_e.hermegauss(_hermite_count(reach, precision.hermite))
-        return middle + x, np.log(weight) + x * x / 2
-    first, last = (
-        math.floor((low - precision.tail) * precision.nodes),
-        math.ceil((high + precision.tail) * precision.nodes),
-    )
+    if (high - low) / 2 <= precision.narrow:
+        x, weight = np.polynomial.hermite_e.hermegauss(_node_count(low, high, precision))
+        return (low + high) / 2 + x, np.log(weight) + x * x / 2
+    first, last = _grid_ends(low, high, precision)
     z = np.arange(first, last + 1) / precision.nodes
     return z, np.full(len(z), -math.log(precision.nodes))
+
+
+def _node_count(low: float, high: float, precision: Precision) -> int:
+    """How many nodes that are."""
+    reach = (high - low) / 2
+    if reach <= precision.narrow:
+        return _hermite_count(reach, precision.hermite)
+    first, last = _grid_ends(low, high, precision)
+    return last - first + 1
+
+
+def _grid_ends(low: float, high: float, precision: Precision) -> tuple[int, int]:
+    """The numbers of the first and the last node of an even grid."""
+    return math.floor((low - precision.tail) * precision.nodes), math.ceil((high + precision.tail) * precision.nodes)
 
 
 def _hermite_count(reach: float, error: float) -> int:

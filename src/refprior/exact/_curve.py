@@ -67,7 +67,7 @@ class Curve(Channel):
         edges = (axis.parameter(edges) if axis.measured else edges)[:, 0]
         curve = cls.of(axis, rows, [_Panel.through(rows, a, b) for a, b in itertools.pairwise(edges)], exact)
         places = np.linspace(edges[0], edges[-1], looks)
-        seen = rows(places) if looks else np.empty((0, len(axis.outcomes)))
+        seen = rows(places) if looks else np.empty((0, axis.outcome_count))
         while True:
             curve = curve.compared(places, seen)
             finer = curve.halved(curve.errors > tolerance)

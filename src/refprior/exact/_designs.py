@@ -21,7 +21,7 @@ from refprior.exact._channels import Channel
 from refprior.exact._cost import LOG
 from refprior.exact._inputs import check_channel
 from refprior.exact._jeffreys import jeffreys
-from refprior.exact._priors import reference_prior
+from refprior.exact._priors import prior_to_compare
 from refprior.exact._solution import STRONGEST_FIRST, Evidence, Solution
 
 if TYPE_CHECKING:
@@ -55,9 +55,11 @@ class Design:
 
 
 def compare_designs(
-    designs: Mapping[str, Channel], *, costs: Mapping[str, float] | None = None, tolerance: float = 1e-9
+    designs: Mapping[str, Channel], *, costs: Mapping[str, float] | None = None, tolerance: float | None = None
 ) -> list[Design]:
-    """What each experiment can tell about its parameter, the most informative first.
+    """What each experiment can tell about its parameter, to a gap of `tolerance` nats, the most informative first.
+
+    The tolerance is 1e-9, or 1e-3 where gains are sampled.
 
     >>> from refprior.exact import Gaussian, compare_designs
     >>> designs = {f"{n} samples": Gaussian(1.0).repeat(n) for n in (1, 4, 16)}
@@ -71,7 +73,7 @@ def compare_designs(
         raise ValueError(f"costs has no entry for {missing[0]!r}")
     found = []
     for name, channel in designs.items():
-        prior = reference_prior(check_channel(channel, repr(name)), tolerance=tolerance)
+        prior = prior_to_compare(check_channel(channel, repr(name)), tolerance)
         found.append(
             Design(
                 name=name,
@@ -146,7 +148,7 @@ def best_design(
     cost: Callable[..., float] | None = None,
     budget: float | None = None,
     points: int = 7,
-    tolerance: float = 1e-9,
+    tolerance: float | None = None,
 ) -> BestDesign:
     """The design whose experiment tells most, among settings within `bounds` that cost at most `budget`.
 
@@ -186,7 +188,7 @@ class _Search:
     channel_of_design: Callable[..., Channel]
     cost: Callable[..., float] | None
     budget: float | None
-    tolerance: float
+    tolerance: float | None
     known: dict[Place, tuple[Solution, float | None]] = field(default_factory=dict)
 
     def try_(self, place: Place) -> None:
@@ -197,7 +199,7 @@ class _Search:
             return
         LOG.info("design %d: %s", len(self.known) + 1, _named(place))
         channel = check_channel(self.channel_of_design(*arguments), f"channel_of_design{tuple(arguments)}")
-        self.known[place] = reference_prior(channel, tolerance=self.tolerance), cost
+        self.known[place] = prior_to_compare(channel, self.tolerance), cost
 
     def best(self) -> Place:
         """The most informative so far."""
@@ -303,7 +305,7 @@ def capacity_curve(
     channel_of_n: Callable[[int], Channel],
     samples: Sequence[int] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
     *,
-    tolerance: float = 1e-9,
+    tolerance: float | None = None,
 ) -> CapacityCurve:
     """What n samples can tell, for several n: `channel_of_n` is `Coin`, or `channel.repeat` of your own.
 
@@ -319,7 +321,7 @@ def capacity_curve(
     priors = []
     for n in numbers:
         LOG.info("%d samples", n)
-        priors.append(reference_prior(check_channel(channel_of_n(n), f"channel_of_n({n})"), tolerance=tolerance))
+        priors.append(prior_to_compare(check_channel(channel_of_n(n), f"channel_of_n({n})"), tolerance))
     return CapacityCurve(
         samples=numbers,
         information=tuple(prior.information for prior in priors),

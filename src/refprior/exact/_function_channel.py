@@ -75,7 +75,7 @@ class FunctionChannel(ChartedChannel):
     def row_values(self, w: Array) -> Array:
         """log p(z | w) of parameters, checked and normalised: (K, d) -> (K, Z)."""
         value = call(self.function, w[:, 0] if self.scalar else w, self.framework, "log_likelihood")
-        sums = check_rows(value, w, len(self.outcomes), "log_likelihood")
+        sums = check_rows(value, w, self.outcome_count, "log_likelihood")
         return np.asarray(value - np.log(sums)[:, None])
 
     def _probabilities(self, w: Array) -> Array:

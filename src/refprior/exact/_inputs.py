@@ -23,14 +23,12 @@ def check_channel(channel: Any, name: str = "channel") -> Channel:
     _check_box(kind, getattr(channel, "bounds", None))
     if not channel.listed:
         return channel
-    outcomes = np.asarray(getattr(channel, "outcomes", None)).shape
-    if not outcomes or 0 in outcomes:
-        raise ValueError(f"{kind}.outcomes must be an array with one entry per outcome, got shape {outcomes}")
+    outcomes = _outcome_count(channel)
     points = PROBES ** min(channel.dimension, 3)
-    if points * outcomes[0] <= SLICE_ENTRIES:  # longer ones are checked as they are evaluated
+    if points * outcomes <= SLICE_ENTRIES:  # longer ones are checked as they are evaluated
         axes = [channel.axis_points(0, 0)] if not channel.continuous else _probes(channel.bounds)
         u = np.array(list(itertools.product(*axes))) if channel.dimension <= 3 else np.column_stack(axes)
-        check_rows(channel.log_likelihood(u), channel.parameter(u), outcomes[0], f"{kind}.log_likelihood")
+        check_rows(channel.log_likelihood(u), channel.parameter(u), outcomes, f"{kind}.log_likelihood")
     return channel
 
 
@@ -47,6 +45,20 @@ def _check_box(kind: str, bounds: Any) -> None:
         raise ValueError(
             f"{kind}.bounds must be an array of shape (d, 2), low and high of each coordinate, got {_short(bounds)}"
         )
+
+
+def _outcome_count(channel: Channel) -> int:
+    """How many outcomes there are, at least one; a list of them is not asked for where their number is known."""
+    try:
+        count = channel.outcome_count
+    except (AttributeError, TypeError):  # none, or a number
+        count = 0
+    if not count:
+        shape = np.asarray(getattr(channel, "outcomes", None)).shape
+        raise ValueError(
+            f"{type(channel).__name__}.outcomes must be an array with one entry per outcome, got shape {shape}"
+        )
+    return count
 
 
 def _probes(bounds: Array) -> list[Array]:

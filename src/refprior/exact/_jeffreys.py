@@ -93,8 +93,8 @@ def jeffreys(channel: Channel) -> Jeffreys:
     """
     if not check_channel(channel).continuous:
         raise ValueError("a table has no continuous parameter, so it has no Jeffreys prior")
+    outcomes = channel.outcome_count
     u, measure = quadrature(channel)
-    outcomes = len(channel.outcomes)
     check_memory(8.0 * outcomes * 30, f"the Jeffreys prior over {outcomes:,} outcomes", "take fewer samples")
     say_time(2 * len(u) * outcomes / ENTRIES)
     information = in_slices(lambda part: coordinate_information(channel, part), u, outcomes, least=1)
@@ -108,7 +108,7 @@ def jeffreys(channel: Channel) -> Jeffreys:
 
 def _log_marginal(channel: Channel, u: Array, weights: Array) -> Array:
     """log p(z) of many nodes, a slice of them at a time: (N, d), (N,) -> (Z,)."""
-    size = max(1, SLICE_ENTRIES // len(channel.outcomes))
+    size = max(1, SLICE_ENTRIES // channel.outcome_count)
     total = channel.log_marginal(u[:size], weights[:size])
     for i in range(size, len(u), size):
         LOG.info("%d of %d points", i, len(u))

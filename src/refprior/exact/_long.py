@@ -17,15 +17,13 @@ from refprior.exact._channels import Channel
 from refprior.exact._cost import LOG
 from refprior.exact._objective import Objective, Table
 from refprior.exact._optimality import Point
-from refprior.exact._search import fisher_grid
+from refprior.exact._search import fisher_grid, is_mirrored
 from refprior.exact._weights import optimal_weights
 
 SHORT_LENGTH = math.pi * math.sqrt(390) * (1 + 1e-9)  # of what gives the first atoms near both ends: 390 tosses
 FITTED = 6  # spacings at the end of a third of it from which those further in follow
-LEAST_SPACING, SHARPNESS = (
-    0.9,
-    16,
-)  # standard deviations between atoms far from the ends, and how suddenly it is reached
+LEAST_SPACING = 0.9  # standard deviations between atoms far from the ends,
+SHARPNESS = 16  # and how suddenly it is reached
 STRETCH = 6  # power of the distance from the end with which spacings are stretched to fit the middle
 FINE = 0.002  # standard deviations between points at which atoms are counted
 AT_END = 1e-9  # standard deviations from an end: rounding
@@ -35,7 +33,6 @@ TRUST = 0.3  # standard deviations that an atom may move in a step
 STEPS, WEIGHT_STEPS = 80, 8  # of one ascent, and of the weights alone
 FIRST_DAMPING, LEAST_DAMPING, LARGEST_DAMPING = 1e-6, 1e-14, 1e-4  # relative, of steps
 UNBALANCED = 1e-7  # nats between gains from which Newton has not found the weights
-SYMMETRIC = 1e-9  # nats by which the gain of a symmetric prior may differ from its mirror image
 
 
 def shorter(objective: Objective) -> Objective | None:
@@ -82,7 +79,7 @@ def mirrors_itself(objective: Objective, u: Array, weights: Array, grid: Array) 
     """Whether the gain of a prior averaged with its mirror image is its own mirror image: (K, 1), (K,), (G, 1)."""
     u, weights = (u + objective.channel.bounds.sum(axis=1) - u[::-1]) / 2, (weights + weights[::-1]) / 2
     gain = objective.gain(grid, objective.log_marginals(u, weights))
-    return bool(np.abs(gain - gain[::-1]).max() < SYMMETRIC)
+    return is_mirrored(gain)
 
 
 def climbed(problem: Problem, point: Point, tolerance: float) -> Point:

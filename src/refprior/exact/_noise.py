@@ -49,7 +49,6 @@ class NoisyMean(ChartedChannel):
     precision: Precision | None = None  # of the grid of outcomes, if not that of its components
     components: Components = field(init=False, repr=False)
     nodes: list[tuple[Array, Array]] = field(init=False, repr=False)  # [(Y_r,), (Y_r,)] and their log-weights
-    outcomes: Array = field(init=False, repr=False)  # (Z,) or (Z, T)
 
     @classmethod
     def build(
@@ -82,14 +81,22 @@ class NoisyMean(ChartedChannel):
         components = self._components()
         precision = self.precision or components.precision
         nodes = components.nodes(precision)
-        grid = components.outcomes(nodes) * self.sigma
         self._derive(
             components=components,
             precision=precision,
             nodes=nodes,
-            outcomes=grid[:, 0] if len(self.sigma) == 1 else grid,
             tail=len(nodes) * precision.tail_gain + components.left_out,
         )
+
+    @cached_property
+    def outcomes(self) -> Array:  # type: ignore[override]
+        """The grid as observations: (Z,) or (Z, T). Sums over it do not need it."""
+        grid = self.components.outcomes(self.nodes) * self.sigma
+        return grid[:, 0] if len(self.sigma) == 1 else grid
+
+    @property
+    def outcome_count(self) -> int:
+        return math.prod(len(z) for z, _ in self.nodes)
 
     @property
     def bounds_are_declared(self) -> bool:  # type: ignore[override]

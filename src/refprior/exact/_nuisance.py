@@ -267,6 +267,10 @@ class _Direct(Channel):
     def outcomes(self) -> Array:  # type: ignore[override]
         return self.stage.channel.outcomes
 
+    @property
+    def outcome_count(self) -> int:
+        return self.stage.channel.outcome_count
+
     def log_likelihood(self, u: Array) -> Array:
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.stage.outputs(to_axis(self.axis, u))))

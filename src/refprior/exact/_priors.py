@@ -25,6 +25,8 @@ from refprior.exact._solver import solve
 from refprior.exact._start import check_cost
 
 NUISANCE_TOLERANCE = 1e-9  # nats, unless one is asked for
+TWO_STAGE_TOLERANCE = 1e-12
+COMPARED_TOLERANCE = 1e-9  # of priors that are compared with each other
 
 
 @overload
@@ -51,8 +53,8 @@ def reference_prior(
     """π*_n = argmax_π I_π(w; zⁿ), eq:ref_pin and eq:ref_defn, to a gap of `tolerance` nats over all w, certified.
 
     With `interest`, the number of a parameter counted from 0, the other parameters are nuisances: the prior is then
-    Berger and Bernardo's for ordered groups (docs/exact.md). The tolerance is 1e-12, or 1e-9 with nuisances,
-    or 1e-3 where gains are sampled.
+    Berger and Bernardo's for ordered groups (docs/exact.md). The tolerance is 1e-12, or 1e-9 with nuisances, or 1e-3
+    where gains are sampled; that of independent parts is the sum of theirs.
 
     >>> from refprior.exact import Coin, reference_prior
     >>> prior = reference_prior(Coin(10))
@@ -68,6 +70,13 @@ def reference_prior(
     return _of_all_parameters(channel, tolerance or check_channel(channel).usual_tolerance)
 
 
+def prior_to_compare(channel: Channel, tolerance: float | None) -> Solution:
+    """The reference prior as comparisons and scans use it: to 1e-9, or what its gains allow, unless asked otherwise."""
+    if tolerance is None:
+        tolerance = max(COMPARED_TOLERANCE, check_channel(channel).usual_tolerance)
+    return reference_prior(channel, tolerance=tolerance)
+
+
 def _of_all_parameters(channel: Channel, tolerance: float) -> Solution:
     if isinstance(channel, Channel) and channel.factors:
         return _with_warning(_product_of(channel, _of_factors(channel, tolerance), tolerance))
@@ -80,21 +89,22 @@ def _of_all_parameters(channel: Channel, tolerance: float) -> Solution:
 def _of_factors(channel: Channel, tolerance: float) -> tuple[Solution, ...]:
     """The priors of independent parts, equal parts solved once."""
     solved: dict[int, Solution] = {}
-    share = tolerance / len(channel.factors)
+    share = tolerance / sum(part.usual_tolerance for part in channel.factors)  # of each part's usual tolerance
     for part in channel.factors:
         if id(part) not in solved:
             with warnings.catch_warnings(action="ignore", category=UserWarning):  # the product says it
-                solved[id(part)] = reference_prior(part, tolerance=share)
+                solved[id(part)] = reference_prior(part, tolerance=share * part.usual_tolerance)
     return tuple(solved[id(part)] for part in channel.factors)
 
 
 def two_stage_prior(
-    channel_of_n: Callable[[int], Channel], *, m: int, n: int, beta: float = 1.0, tolerance: float = 1e-12
+    channel_of_n: Callable[[int], Channel], *, m: int, n: int, beta: float = 1.0, tolerance: float | None = None
 ) -> Solution:
     """argmax_π I_π(w; z^{m+n}) − β I_π(w; z^m), eq:ref_pinm_avg, with the β of eq:pib; with m = 0 the one-stage prior.
 
     `channel_of_n(k)` is the channel of k samples, for example `Coin`; m samples come first, then n. The predictive
-    information bottleneck eq:pib has I(w; z^n) in place of the first term, and a map from z^m to w in place of π.
+    information bottleneck eq:pib has I(w; z^n) in place of the first term, and a map from z^m to w in place of π. The
+    tolerance is that of `reference_prior` for one stage, and 1e-12 for two.
 
     >>> from refprior.exact import Coin, two_stage_prior
     >>> prior = two_stage_prior(Coin, m=1, n=1)
@@ -108,7 +118,7 @@ def two_stage_prior(
         raise ValueError(f"channel_of_n must be a function from a number of samples to a Channel, got {channel_of_n!r}")
     if m == 0 or beta == 0:
         return reference_prior(channel_of_n(m + n), tolerance=tolerance)
-    number("tolerance", tolerance, above=0)
+    tolerance = TWO_STAGE_TOLERANCE if tolerance is None else number("tolerance", tolerance, above=0)
     channels = tuple(check_channel(channel_of_n(k), f"channel_of_n({k})") for k in (m + n, m))
     channels = (channels[0], channels[1].sharing(channels[0]))
     objective = Objective(channels, signs)
@@ -226,6 +236,7 @@ def _product_of(channel: Channel, parts: tuple[Solution, ...], tolerance: float)
     )
     numbers = np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), axis=-1).reshape(-1, len(parts))
     weights = np.prod([part.weights[k] for part, k in zip(parts, numbers.T, strict=True)], axis=0)
+    sampled = [part.sampling_error for part in parts if part.sampling_error is not None]
     return Solution(
         objective=Objective((channel,)),
         coordinates=np.hstack([part.coordinates[k] for part, k in zip(parts, numbers.T, strict=True)]),
@@ -235,5 +246,6 @@ def _product_of(channel: Channel, parts: tuple[Solution, ...], tolerance: float)
         tolerance=tolerance,
         atoms_certified=all(part.atoms_certified for part in parts),
         spread=max(part.spread for part in parts),
+        sampling_error=sum(sampled) if sampled else None,
         parts=parts,
     )

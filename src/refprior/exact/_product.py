@@ -44,13 +44,25 @@ class Product(Channel):
     @cached_property
     def outcomes(self) -> Array:  # type: ignore[override]
         """The number of an outcome in each part: (Z, parts)."""
-        sizes = [len(part.outcomes) for part in self.parts]
+        sizes = [part.outcome_count for part in self.parts]
         check_memory(
             100.0 * math.prod(sizes), f"a table of {math.prod(sizes):,} outcomes", "look at the parts one by one"
         )
         return (
             np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), axis=-1).reshape(-1, len(sizes)).astype(float)
         )
+
+    @property
+    def listed(self) -> bool:
+        return all(part.listed for part in self.parts)
+
+    @property
+    def outcome_count(self) -> int:
+        return math.prod(part.outcome_count for part in self.parts)
+
+    @property
+    def usual_tolerance(self) -> float:
+        return sum(part.usual_tolerance for part in self.parts)
 
     @property
     def factors(self) -> tuple[Channel, ...]:

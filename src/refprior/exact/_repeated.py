@@ -36,7 +36,7 @@ class Repeated(Channel):
     coefficient: Array = field(init=False, repr=False)  # (Z,) log multinomial coefficients
 
     def __post_init__(self) -> None:
-        counts = types(whole_number("the number of samples n", self.n, at_least=1), len(self.one.outcomes))
+        counts = types(whole_number("the number of samples n", self.n, at_least=1), self.one.outcome_count)
         coefficient = gammaln(self.n + 1.0) - gammaln(counts + 1).sum(axis=1)
         self._derive(bounds=self.one.bounds, outcomes=counts, coefficient=coefficient)
 
@@ -67,7 +67,7 @@ class Repeated(Channel):
             or np.any((seen < 0) | (seen != np.round(seen)))
         ):
             raise ValueError(
-                f"{z!r} is not an outcome: they are counts of {len(self.one.outcomes)} that sum to {self.n}"
+                f"{z!r} is not an outcome: they are counts of {self.one.outcome_count} that sum to {self.n}"
             )
         return np.asarray(self.log_likelihood(u)[:, np.all(self.outcomes == seen, axis=1)][:, 0])
 
@@ -128,7 +128,7 @@ def types(n: int, outcomes: int) -> Array:
 
 def repeated_table(table: Categorical, n: int) -> Categorical:
     """The table of n samples, its columns the types."""
-    counts = types(n, len(table.outcomes))
+    counts = types(n, table.outcome_count)
     coefficient = gammaln(n + 1.0) - gammaln(counts + 1).sum(axis=1)
     impossible = np.isneginf(table.log_p)
     log = np.where(impossible, 0.0, table.log_p) @ counts.T + coefficient

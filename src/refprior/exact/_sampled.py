@@ -47,23 +47,26 @@ class SampledMean(NoisyMean):
     """A mean with Gaussian noise whose outcomes are too many to be summed."""
 
     seed: int = 0
-    listed = False
 
     def __post_init__(self) -> None:
         components = self._components()
         far = float(np.linalg.norm(np.abs(components.ranges).max(axis=1)))
         if far > FARTHEST:
             raise ValueError(
-                f"means reach {far:.0f} standard deviations from their middle, in too many directions for a grid: "
-                "take a larger sigma or fewer observations"
+                f"means reach {far:.3g} standard deviations from their middle, and a grid of outcomes would have "
+                f"{components.size:.2g} of them: take a larger sigma, narrower bounds or fewer observations"
             )
         self._derive(components=components, tail=components.left_out)
+
+    @property
+    def listed(self) -> bool:
+        return False
 
     @property
     def usual_tolerance(self) -> float:
         return 1e-3
 
-    @property  # type: ignore[misc]
+    @property
     def outcomes(self) -> Array:  # type: ignore[override]
         raise ValueError(NOT_LISTED)
 

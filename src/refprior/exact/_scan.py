@@ -24,7 +24,7 @@ from refprior.exact._cost import LOG
 from refprior.exact._inputs import check_channel
 from refprior.exact._objective import Objective
 from refprior.exact._optimality import Point, evaluate
-from refprior.exact._priors import reference_prior
+from refprior.exact._priors import prior_to_compare
 from refprior.exact._search import climb, fisher_grid, peaks
 from refprior.exact._solution import STRONGEST_FIRST, Evidence, Solution
 
@@ -122,7 +122,7 @@ class Scan:
         return plot_scan(self, ax)
 
 
-def scan(model: Model, values: Sequence[float], *, setting: str = "setting", tolerance: float = 1e-9) -> Scan:
+def scan(model: Model, values: Sequence[float], *, setting: str = "setting", tolerance: float | None = None) -> Scan:
     """Priors at increasing values of a setting, and where their number of atoms changes, for one parameter.
 
     `model` maps a value to a channel, such as `Gaussian` or `Coin`, or to a prior, such as
@@ -147,16 +147,16 @@ def scan(model: Model, values: Sequence[float], *, setting: str = "setting", tol
 End = tuple[float, Solution]
 
 
-def _solved(model: Model, value: float, tolerance: float) -> Solution:
+def _solved(model: Model, value: float, tolerance: float | None) -> Solution:
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # the scan says what is unfinished
         made = model(value)
-        prior = made if isinstance(made, Solution) else reference_prior(check_channel(made), tolerance=tolerance)
+        prior = made if isinstance(made, Solution) else prior_to_compare(check_channel(made), tolerance)
     if prior.channel.dimension != 1 or not prior.channel.continuous:
         raise ValueError("scans are for models of one continuous parameter")
     return prior
 
 
-def _forks(model: Model, low: End, high: End, tolerance: float) -> list[Fork]:
+def _forks(model: Model, low: End, high: End, tolerance: float | None) -> list[Fork]:
     """All forks between two values: intervals are halved until each holds a change by one, then that is located."""
     before, after = len(low[1].weights), len(high[1].weights)
     if before == after:

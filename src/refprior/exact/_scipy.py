@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from refprior._checks import number
 from refprior.exact._arrays import Array
 from refprior.exact._function_channel import FunctionChannel, box_of
+from refprior.exact._rows import ROW_SUM_TOLERANCE
 
 Family = Callable[..., Any]  # parameters -> a frozen distribution
 
@@ -88,8 +89,20 @@ def _density(family: Family, bounds: ArrayLike, tried: Any, end: float | None) -
         return np.asarray(chosen.logpdf(z) if end is None or z < end else chosen.logsf(end))
 
     function, nodes = quadrature(1)
+    box, _ = box_of(bounds)
+    _check_smooth(np.exp(function(np.vstack([box.T, box.mean(axis=1)]))).sum(axis=1))
     channel = FunctionChannel.build(function, bounds, nodes, None)
     return replace(channel, quadrature=quadrature, density=density, tail=TAIL_NATS * 2 * TAIL_MASS)
+
+
+def _check_smooth(sums: Array) -> None:
+    """Refuse densities whose masses on the quadrature (K,) are not one; what is no number is refused elsewhere."""
+    missed = float(np.abs(sums - 1).max())
+    if missed > ROW_SUM_TOLERANCE:
+        raise ValueError(
+            f"the quadrature misses the density's mass of one by {missed:.1e}: densities with a kink or a jump, "
+            "such as Laplace's, are not taken; divide the outcomes into bins, and give these to from_function"
+        )
 
 
 def _edges(tried: Any, end: float | None) -> Array:

@@ -15,6 +15,7 @@ from refprior.exact._objective import Objective, safe_log
 
 MOST_GRID = 300_000  # points of a grid of three parameters; it is coarser where that does not suffice
 SCATTERED = 8192  # points of more than three parameters
+SYMMETRIC = 1e-9  # nats by which the gain of a symmetric prior may differ from its mirror image
 MOST_STARTS = 200  # points of no grid from which maxima are looked for
 
 
@@ -44,6 +45,11 @@ def peaks(values: Array, shape: tuple[int, ...]) -> Index:
         return np.argsort(-values)[:MOST_STARTS]
     table = values.reshape(shape)
     return np.flatnonzero((table >= maximum_filter(table, size=3, mode="nearest")).ravel())
+
+
+def is_mirrored(gain: Array) -> bool:
+    """Whether gains on a grid of one axis are their own mirror image, as those of a symmetric prior are: (G,)."""
+    return bool(np.abs(gain - gain[::-1]).max() < SYMMETRIC)
 
 
 def climb(objective: Objective, u: Array, logs: list[Array], reach: Array, steps: int = 5) -> tuple[Array, Array]:

@@ -33,6 +33,10 @@ class Slice(Channel):
         return self.whole.outcomes
 
     @property
+    def outcome_count(self) -> int:
+        return self.whole.outcome_count
+
+    @property
     def tail(self) -> float:  # type: ignore[override]
         return self.whole.tail
 

@@ -304,7 +304,8 @@ class Solution:
     def _information(self) -> str:
         if self.stopped and math.isinf(self.gap):
             return f"about {self.information:.3g}"
-        return f"{self.information + 0.0:.{decimals_within(self.gap)}f}"
+        digits = decimals_within(self.gap)
+        return f"{round(self.information, digits) + 0.0:.{digits}f}"  # never -0.000
 
     @property
     def _gap(self) -> str:

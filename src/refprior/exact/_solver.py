@@ -22,7 +22,7 @@ from refprior.exact._long import shorter, solve_long
 from refprior.exact._missing import SEARCH_SPACING, Missing, find_missing, search_spacing
 from refprior.exact._objective import Objective, Table
 from refprior.exact._optimality import Point
-from refprior.exact._search import Grid, fisher_grid
+from refprior.exact._search import Grid, fisher_grid, is_mirrored
 from refprior.exact._start import check_cost, start_from_grid
 from refprior.exact._weights import optimal_weights
 
@@ -33,7 +33,6 @@ FEW_MISSING = 2  # with more missing atoms than this in one dimension, the other
 DENSE_FROM = 8  # if there are this many
 MERGE_BEFORE_ASCENT = (0.3, 0.1, 0.01, 1e-3)  # the same before an ascent, by rounds without progress
 SYMMETRY_POINTS = 211  # at which the gain is compared with its mirror image, at least
-SYMMETRIC = 1e-9  # nats by which the gain of a symmetric prior may differ from its mirror image
 SPLIT_REACH = 1.2  # standard deviations between an atom that splits and the maxima to both sides of it, at most
 
 
@@ -77,7 +76,7 @@ def _symmetric(objective: Objective, point: Point, unit: Array, tolerance: float
     for _ in range(MIRRORINGS):
         mirrored = average_with_mirror_image(problem, trial)
         found = find_missing(objective, mirrored, grid, unit, tolerance)
-        if not np.abs(found.surplus - found.surplus[::-1]).max() < SYMMETRIC:
+        if not is_mirrored(found.surplus):
             return point
         attempts.append((found.excess, mirrored))
         if found.excess <= before:
@@ -101,7 +100,7 @@ def _first_atoms(objective: Objective, unit: Array, tolerance: float) -> Point:
         return start_from_grid(objective, unit, tolerance)
     rough = max(tolerance, COARSE_TOLERANCE[min(objective.channel.dimension, 3)])
     point = _add_missing_atoms(cheaper, _first_atoms(cheaper, unit, rough), unit, rough)
-    check_tables(len(point.u), objective.channel.dimension, sum(len(c.outcomes) for c in objective.channels))
+    check_tables(len(point.u), objective.channel.dimension, sum(c.outcome_count for c in objective.channels))
     return ascend_merged(objective, objective.channel.canonical(point.u), point.weights, unit, tolerance)
 
 

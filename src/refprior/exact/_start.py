@@ -38,7 +38,7 @@ def check_cost(objective: Objective) -> None:
     if objective.channel.window_ends(objective.channel.bounds.T) is not None:
         return _check_long(objective)
     channel = objective.channel
-    outcomes = sum(len(c.outcomes) for c in objective.channels)
+    outcomes = sum(c.outcome_count for c in objective.channels)
     if not channel.continuous:
         rows = len(channel.axis_points(0, 0))
         return check_search(Work(rows, [0.0], outcomes, outcomes, 1, rows))
@@ -50,7 +50,7 @@ def check_cost(objective: Objective) -> None:
         all_outcomes=outcomes,
         axes=channel.outcome_axes,
         looked_at=_looked_at(channel, lengths),
-        nodes=sum(len(c.outcomes) * 2.0**c.outcome_axes for c in objective.channels if c.outcome_axes > 1),
+        nodes=sum(c.outcome_count * 2.0**c.outcome_axes for c in objective.channels if c.outcome_axes > 1),
     )
     return check_search(work)
 
@@ -87,7 +87,7 @@ def _check_long(objective: Objective) -> None:
 
 
 def _most_candidates(channel: Channel) -> int:
-    return min(MOST_CANDIDATES, CANDIDATES_PER_OUTCOME * len(channel.outcomes))
+    return min(MOST_CANDIDATES, CANDIDATES_PER_OUTCOME * channel.outcome_count)
 
 
 def start_from_grid(objective: Objective, unit: Array, tolerance: float) -> Point:

@@ -46,7 +46,7 @@ class _Factor(NamedTuple):
     @classmethod
     def of_coin(cls, coin: Coin, u: Array) -> _Factor:
         rows = coin.rows(u)
-        identity = np.eye(len(coin.outcomes))
+        identity = np.eye(coin.outcome_count)
         second = np.stack([rows.second(column)[:, 0, 0] for column in identity], axis=1)
         return cls(np.exp(rows.log_p), rows.first[:, 0], second, rows.negentropy_hessian[:, 0, 0])
 

@@ -53,14 +53,14 @@ def slices(channel: Channel, u: Array, ends: tuple[Index, Index]) -> Iterator[tu
         if start:
             LOG.info("%d of %d points", start, len(u))
         part = slice(start, stop)
-        columns = whole_windows((ends[0][part], ends[1][part]), len(channel.outcomes))
+        columns = whole_windows((ends[0][part], ends[1][part]), channel.outcome_count)
         yield part, columns, channel.log_likelihood_at(u[part], columns)
         start = stop
 
 
 def windowed_log_marginal(channel: Channel, u: Array, weights: Array, ends: tuple[Index, Index]) -> Array:
     """log Σ_k π_k p(z | w_k) over all outcomes: (K, 1), (K,) -> (Z,)."""
-    mixture = np.zeros(len(channel.outcomes))
+    mixture = np.zeros(channel.outcome_count)
     for part, columns, log_p in slices(channel, u, ends):
         mixture += np.bincount(columns.ravel(), (weights[part, None] * np.exp(log_p)).ravel(), len(mixture))
     with np.errstate(divide="ignore"):
