@@ -153,5 +153,5 @@ def test_a_saved_prior_is_judged_again(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="damaged"):
         Solution.load(file, Gaussian(2.0))
     file.write_text("{}")
-    with pytest.raises(ValueError, match="has an earlier format, .* make it again"):
+    with pytest.raises(ValueError, match=r"has an earlier format, .* make it again"):
         Solution.load(file, Gaussian(2.0))
