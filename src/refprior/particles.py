@@ -23,7 +23,6 @@ from typing import Any, Literal, cast, get_args
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from refprior._batch_norm import normalises_batches, synchronise
@@ -474,11 +473,32 @@ def _batch_last(layers: list[nn.Module], x: Tensor) -> Tensor:
         if isinstance(layer, nn.Linear):
             hidden = _own_linear(layer, hidden.reshape(shape))
         elif type(layer) is nn.Hardtanh and isinstance(before, nn.Linear):
-            # In place: nothing else needs what a linear layer gives, and memory that is new is slower than arithmetic.
-            hidden = F.hardtanh_(hidden, layer.min_val, layer.max_val)
+            hidden = _Clamp.apply(hidden, layer.min_val, layer.max_val)  # type: ignore[no-untyped-call]
         else:
             hidden = layer(hidden)
     return hidden.reshape(shape).transpose(1, 2)
+
+
+class _Clamp(torch.autograd.Function):
+    """Hardtanh in place, of what nothing else needs: memory that is new is slower than arithmetic.
+
+    Where the result lies within the ends, so did the input: the backward pass needs no copy of it, which torch's own
+    hardtanh in place keeps.
+    """
+
+    @staticmethod
+    def forward(x: Tensor, low: float, high: float) -> Tensor:
+        return x.clamp_(low, high)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, float, float], output: Tensor) -> None:
+        ctx.ends = inputs[1:]
+        ctx.mark_dirty(output)
+        ctx.save_for_backward(output)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return torch.ops.aten.hardtanh_backward(gradient, *ctx.saved_tensors, *ctx.ends), None, None
 
 
 def _shared_linear(linear: nn.Linear, x: Tensor) -> Tensor:

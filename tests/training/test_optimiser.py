@@ -1,6 +1,8 @@
 """Schedules, scaling by K, parameter groups, the moving average."""
 
 import math
+import subprocess
+import sys
 from copy import deepcopy
 from typing import Literal
 
@@ -163,3 +165,37 @@ def test_the_average_moves_weights_and_copies_statistics() -> None:
 def test_bad_settings_are_refused(fields: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Optimiser(**fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
+def test_steps_are_those_of_torch(kind: Literal["sgd", "adam", "adamw"]) -> None:
+    """The optimiser leaves out what only `torch.compile` needs; its own steps are the same bits."""
+    torch.manual_seed(0)
+    particles = Particles(lambda: nn.Linear(16, 16), 2)
+    theirs = deepcopy(particles)
+    settings = Optimiser(kind=kind, learning_rate=0.01, decay=0.1)
+    ours = settings.build(particles)
+    base = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[kind]
+    twins = {id(p): twin for p, twin in zip(particles.parameters(), theirs.parameters(), strict=True)}
+    other = base([{**group, "params": [twins[id(p)] for p in group["params"]]} for group in ours.param_groups])
+    for _ in range(3):
+        for parameter in particles.parameters():
+            parameter.grad = torch.randn_like(parameter)
+            twins[id(parameter)].grad = parameter.grad.clone()
+        ours.step()
+        other.step()
+    assert all(torch.equal(a, b) for a, b in zip(particles.parameters(), theirs.parameters(), strict=True))
+    assert all(p.requires_grad for p in particles.parameters())
+
+
+def test_training_does_not_import_the_compiler_or_what_only_clusters_need() -> None:
+    """They take seconds, in every process of a sweep."""
+    program = """
+import sys
+from refprior.training import train
+from tests.training.recipes import perceptron
+train(perceptron(steps=2, evaluate_every=2))
+print([name for name in ("torch._dynamo", "sklearn.cluster") if name in sys.modules])
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert found.stdout.strip() == "[]", found.stderr

@@ -12,8 +12,6 @@ import numpy as np
 import torch
 from scipy.linalg import eigh
 from scipy.optimize import linear_sum_assignment
-from sklearn.cluster._spectral import cluster_qr  # not at a door of scikit-learn, but documented
-from sklearn.neighbors import kneighbors_graph
 from torch import Tensor
 from torch.nn.functional import one_hot
 
@@ -157,6 +155,8 @@ def stability(log_p: Tensor, clusters: int, log_prior: Tensor | None = None) -> 
 def _affinity(code: np.ndarray) -> np.ndarray:
     """1 for mutual and 1/2 for one-sided nearest neighbours, and a trace of the inner product, the Bhattacharyya
     coefficient, so that all images are connected: (n, D) -> (n, n)."""
+    from sklearn.neighbors import kneighbors_graph  # scikit-learn is slow to import, and most runs do not need it
+
     neighbours = min(len(code), max(FEWEST, round(NEIGHBOURS * len(code))))
     near = kneighbors_graph(code, neighbours - 1, include_self=False).toarray() if neighbours > 1 else np.eye(1)
     affinity: np.ndarray = (near + near.T) / 2 + np.eye(len(code)) + TRACE * (code @ code.T)
@@ -166,6 +166,8 @@ def _affinity(code: np.ndarray) -> np.ndarray:
 def _spectral(affinity: np.ndarray, clusters: int) -> np.ndarray:
     """Normalised spectral clustering, with clusters read from the eigenvectors by a pivoted QR decomposition (Damle,
     Minden and Ying 2019), which needs no random start: (n, n) -> (n,)."""
+    from sklearn.cluster._spectral import cluster_qr  # not at a door of scikit-learn, but documented
+
     root = 1 / np.sqrt(affinity.sum(1))
     vectors = _last_eigenvectors(root[:, None] * affinity * root, clusters) * root[:, None]  # (n, M)
     members: np.ndarray = cluster_qr(vectors)

@@ -76,7 +76,7 @@ class Sampler:
         if "unlabelled" not in self.streams:
             return torch.empty(0, dtype=torch.int64, device=device), Views()
         index = self.streams["unlabelled"].take(recipe.tuples * needs.tuple_size).to(device)
-        images = task.unlabelled[index]
+        images = task.unlabelled.index_select(0, index)  # copies whole inputs, unlike unlabelled[index]
         kinds: dict[str, View] = {"clean": Unchanged(), "weak": self.weak, "strong": self.strong}
         pairs = zip(needs.view_names, needs.views, strict=True)
         return index, Views({name: see(kinds[kind], images, normaliser, self.generator) for name, kind in pairs})
@@ -88,7 +88,8 @@ class Sampler:
         """The next examples of a part; none of a part that is not drawn from."""
         stream = self.streams.get(name)
         index = torch.arange(0) if stream is None else stream.take(count)
-        return part[index.to(part.images.device)]
+        index = index.to(part.images.device)
+        return Examples(part.images.index_select(0, index), part.labels.index_select(0, index))
 
 
 def see(view: View, images: Tensor, normaliser: Normalise, generator: torch.Generator) -> Tensor:

@@ -1,8 +1,10 @@
 """Learning rates, parameter groups and the moving average of the weights (appendix Setup)."""
 
+import inspect
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import groupby
 from typing import Literal, cast
 
@@ -66,10 +68,10 @@ class Optimiser:
             for fused, parameters in groupby(cast(list[Tensor], group["params"]), partial(_is_fused, particles))
         ]
         if self.kind != "sgd":
-            make = torch.optim.Adam if self.kind == "adam" else torch.optim.AdamW
+            make = _without_compiler(torch.optim.Adam if self.kind == "adam" else torch.optim.AdamW)
             return make(groups, lr=self.learning_rate, foreach=False)
-        rate = self.learning_rate * particles.count
-        return torch.optim.SGD(groups, lr=rate, momentum=self.momentum, nesterov=self.momentum > 0, foreach=False)
+        rate, make = self.learning_rate * particles.count, _without_compiler(torch.optim.SGD)
+        return make(groups, lr=rate, momentum=self.momentum, nesterov=self.momentum > 0, foreach=False)
 
     def factor(self, step: int, steps: int) -> float:
         """What the learning rate is multiplied by at `step` of `steps`."""
@@ -90,6 +92,14 @@ class Optimiser:
         for group in optimiser.param_groups:
             group["lr"] = rate
         return float(rate)
+
+
+@cache
+def _without_compiler(kind: type[torch.optim.Optimizer]) -> Callable[..., torch.optim.Optimizer]:
+    """The same optimiser, not prepared for `torch.compile`: preparing it imports the compiler, seconds per process."""
+    names = ("add_param_group", "state_dict", "load_state_dict", "zero_grad")
+    plain = {name: inspect.unwrap(getattr(kind, name)) for name in names}
+    return type(kind.__name__, (kind,), {**plain, "step": torch.no_grad()(inspect.unwrap(kind.step))})
 
 
 def _is_fused(particles: Particles, parameter: Tensor) -> bool:

@@ -65,8 +65,10 @@ def noise(images: Tensor, std: float, generator: torch.Generator) -> Tensor:
     >>> rp.views.noise(images, std=16, generator=generator).dtype
     torch.uint8
     """
+    if not std:
+        return images
     drawn = torch.randn(images.shape, generator=generator, device=images.device)
-    return _to_uint8(images + std * drawn) if std else images  # drawn in any case: what follows is then the same
+    return _to_uint8(drawn.mul_(std).add_(images))
 
 
 def cutout(images: Tensor, size: int, generator: torch.Generator, fill: int = 0) -> Tensor:
@@ -78,10 +80,12 @@ def cutout(images: Tensor, size: int, generator: torch.Generator, fill: int = 0)
     >>> rp.views.cutout(images, size=1, generator=generator, fill=255).sum((1, 2, 3))
     tensor([255, 255])
     """
+    if not size:
+        return images
     n, _, height, width = images.shape
     row = torch.randint(0, height, (n,), generator=generator, device=images.device)
     column = torch.randint(0, width, (n,), generator=generator, device=images.device)
-    return erase(images, torch.full_like(row, size), row, column, fill) if size else images
+    return erase(images, torch.full_like(row, size), row, column, fill)
 
 
 @dataclass(frozen=True)
