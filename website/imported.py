@@ -4,7 +4,6 @@ import ipykernel.kernelapp
 import matplotlib.pyplot as plt
 import sklearn.datasets
 import torch
-import torch._dynamo  # optimisers import it
 
 import refprior.estimators
 import refprior.report

@@ -4,7 +4,6 @@ import matplotlib.pyplot as plt
 import sklearn.cluster
 import sklearn.datasets
 import torch
-import torch._dynamo  # optimisers import it
 
 import refprior.cli
 import refprior.estimators
