@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# Modules are compiled when they are first imported: compiling all of torch takes a third of the installation.
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 
 # No other package may bring a newer torch (constraints.txt says why).
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
@@ -68,15 +70,15 @@ bench-exact: .venv/.installed-bench
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "refprior needs Python 3.11 or newer; try make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	$(INSTALL) -e .
 	touch $@
 
 .venv/.installed-dev: .venv/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,docs,all]'
+	$(INSTALL) -e '.[dev,docs,all]'
 	touch $@
 
 .venv/.installed-bench: .venv/.installed-dev
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(INSTALL) -e '.[bench]'
 	touch $@
 
 clean:
