@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import profile
 
+from refprior._batch_last import Clamp
 from refprior.networks import MLP, SmallCNN, WideResNet
-from refprior.particles import Execution, NotLogitsError, Particles, _Clamp, output_layer
+from refprior.particles import Execution, NotLogitsError, Particles, output_layer
 
 
 def norm_network() -> nn.Module:
@@ -532,5 +533,5 @@ def test_clamping_in_place_has_the_derivatives_of_hardtanh() -> None:
         (first,) = torch.autograd.grad(y.exp().sum(), x, create_graph=True)
         return [y.detach(), first.detach(), *torch.autograd.grad(first.sum(), x)]
 
-    ours = derivatives(lambda h: _Clamp.apply(h, -1.0, 1.0))  # type: ignore[no-untyped-call]
+    ours = derivatives(lambda h: Clamp.apply(h, -1.0, 1.0))  # type: ignore[no-untyped-call]
     assert all(torch.equal(a, b) for a, b in zip(ours, derivatives(nn.Hardtanh()), strict=True))

@@ -13,21 +13,21 @@ copies or transposes. That is what makes thousands of particles affordable.
 # K particles, B examples, C classes, H hidden units, D inputs
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from copy import copy, deepcopy
-from itertools import pairwise
-from typing import Any, Literal, cast, get_args
+from copy import deepcopy
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils.checkpoint import checkpoint
 
+from refprior._batch_last import batch_last, leading_layers
 from refprior._batch_norm import normalises_batches, synchronise
 from refprior._checks import one_of
 from refprior._mesh import ALONE, Mesh
+from refprior._stacked import make_networks, places_of, replace_tensors, stacked, tensors_of, without_layer
 from refprior._words import in_short
 
 __all__ = ["Execution", "NotLogitsError", "Particles", "convolves", "output_layer"]
@@ -37,7 +37,6 @@ log = logging.getLogger("refprior")
 LARGE = 3000  # particles from which on ranks divide the loss too
 Execution = Literal["auto", "vectorised", "loop", "recomputed"]
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-_ELEMENTWISE = (nn.Hardtanh, nn.Tanh, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Identity)
 
 
 class NotLogitsError(ValueError):
@@ -79,11 +78,11 @@ class Particles(nn.Module):
         one_of("execution", execution, get_args(Execution))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            networks = _make(make, count, mesh.block(count))
+            networks = make_networks(make, count, mesh.block(count))
         self.count = count
         self.mesh = mesh
         self._divided = False
-        self.network = _stack(networks)
+        self.network = stacked(networks)
         if mesh.data > 1 and normalises_batches(self.network):
             synchronise(self.network, mesh)
             execution = execution if execution == "recomputed" else "loop"  # vmap cannot exchange statistics
@@ -120,13 +119,13 @@ class Particles(nn.Module):
 
     def features(self, x: Tensor) -> Tensor:
         """What the output layer of every particle sees: (B, ...) -> (K, B, F)."""
-        below = _without_layer(self.network, output_layer(self.network).split("."))
+        below = without_layer(self.network, output_layer(self.network).split("."))
         return self.mesh.whole(self._call(below, x).contiguous(), x.shape[0])
 
     def particle(self, k: int) -> nn.Module:
         """Particle k (of this rank's) as an ordinary module with its own weights: (B, ...) -> (B, C) logits."""
         alone = deepcopy(self.network)
-        _replace_tensors(alone, lambda name: self._state()[name][k].clone())
+        replace_tensors(alone, lambda name: self._state()[name][k].clone())
         return alone
 
     def _whole(self, logits: Tensor, rows: int) -> Tensor:
@@ -160,7 +159,7 @@ class Particles(nn.Module):
 
     def _run(self, network: nn.Module, x: Tensor, own: bool, trace: bool) -> Tensor:
         # vmap needs weights to vectorise over; the layers before a single linear one have none.
-        weights = next(_tensors(network), None) is not None
+        weights = next(tensors_of(network), None) is not None
         # Convolutions of inputs that are not shared gain nothing by it, and vmap cannot lay such inputs out anew.
         if self.execution == "recomputed" and torch.is_grad_enabled():
             return _recomputed(network, self._inputs(x, own), trace)
@@ -212,7 +211,7 @@ class Particles(nn.Module):
             return self
         part = deepcopy(self)
         part.mesh = mesh
-        _replace_tensors(part.network, lambda name: self._state()[name][mesh.block(self.count)].clone())
+        replace_tensors(part.network, lambda name: self._state()[name][mesh.block(self.count)].clone())
         return part
 
     def parameters_of_all(self) -> Mapping[str, Tensor]:
@@ -230,7 +229,7 @@ class Particles(nn.Module):
         return x.unbind() if own else [x] * (self.count // self.mesh.particle)
 
     def _state(self) -> dict[str, Tensor]:
-        return dict(_tensors(self.network))
+        return dict(tensors_of(self.network))
 
 
 class _OfAll(Mapping[str, Tensor]):
@@ -281,7 +280,7 @@ def _loop(network: nn.Module, inputs: Sequence[Tensor], trace: bool) -> Tensor:
     """One network after another, each on its own inputs: K of (B, ...) -> (K, B, outputs)."""
     # One unbind has one gradient, where K slices would have K of the size of all particles. What it gives are
     # views: batch norm's in-place updates of its statistics reach the stacked buffers.
-    places = [(slots, name, stack, _kept(stack, trace).unbind()) for slots, name, stack in _places(network)]
+    places = [(slots, name, stack, _kept(stack, trace).unbind()) for slots, name, stack in places_of(network)]
     outputs = []
     try:
         # As `functional_call` does, which takes a tenth of a small network's step to find the places again.
@@ -321,9 +320,9 @@ def _first_with_trace(network: nn.Module) -> Callable[[dict[str, Tensor], Tensor
 
 
 def _vectorised(network: nn.Module, x: Tensor, own: bool, trace: bool) -> Tensor:
-    layers, rest = ([], network) if own else _leading_layers(network, x)
+    layers, rest = ([], network) if own else leading_layers(network, x)
     if layers:
-        x = _batch_last(layers, x)
+        x = batch_last(layers, x)
     if rest is None:
         return x
     dims = (0, 0 if layers or own else None)
@@ -333,7 +332,7 @@ def _vectorised(network: nn.Module, x: Tensor, own: bool, trace: bool) -> Tensor
 
 def _passed(network: nn.Module, trace: bool) -> dict[str, Tensor]:
     """What a pass is given, by place; without a trace it writes into copies of the buffers."""
-    return {name: _kept(tensor, trace) for name, tensor in _tensors(network)}
+    return {name: _kept(tensor, trace) for name, tensor in tensors_of(network)}
 
 
 def _kept(tensor: Tensor, trace: bool) -> Tensor:
@@ -353,69 +352,6 @@ def _modes_of(network: nn.Module, other: nn.Module) -> Iterator[None]:
             module.training = training
 
 
-def _without_layer(network: nn.Module, path: Sequence[str]) -> nn.Module:
-    """The same network, its other layers shared, that hands the input of one layer through."""
-    if not path:
-        return nn.Identity()
-    copied = copy(network)
-    copied._modules = {**network._modules, path[0]: _without_layer(network.get_submodule(path[0]), path[1:])}
-    return copied
-
-
-def _make(make: Callable[[], nn.Module], count: int, kept: slice) -> list[nn.Module]:
-    """Some of `count` new networks of one kind. All are drawn, so that each is the same on any number of ranks."""
-    if count < 1:
-        raise ValueError(f"need at least one particle, got {count}")
-    if isinstance(make, nn.Module):
-        raise ValueError("give a function that makes a new network each time, not a network")
-    try:
-        made = (make() for _ in range(count))
-        networks = [network for k, network in enumerate(made) if kept.start <= k < kept.stop]
-    except (TypeError, RuntimeError) as error:
-        raise ValueError(f"the network cannot be made: {error}") from error
-    if not all(isinstance(network, nn.Module) for network in networks):
-        raise ValueError(f"the function must make a network, an nn.Module; it made a {type(networks[0]).__name__}")
-    if len({id(network) for network in networks}) < len(networks):
-        raise ValueError("the function must make a new network each time; it returned the same one again")
-    shapes = [{name: tensor.shape for name, tensor in _tensors(network)} for network in networks]
-    if any(other != shapes[0] for other in shapes):
-        raise ValueError("the function made networks of different shapes")
-    return networks
-
-
-def _tensors(network: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Parameters and buffers by their places: a shared module once, a tied weight in all its places."""
-    for path, module in network.named_modules():
-        for name, tensor in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
-            yield f"{path}.{name}".lstrip("."), tensor
-
-
-def _places(network: nn.Module) -> Iterator[tuple[dict[str, Any], str, Tensor]]:
-    """The same, as what a layer keeps its tensors in, and their names there."""
-    for module in network.modules():
-        for slots in (module._parameters, module._buffers):
-            yield from ((slots, name, tensor) for name, tensor in slots.items() if tensor is not None)
-
-
-def _replace_tensors(network: nn.Module, new: Callable[[str], Tensor]) -> None:
-    """Put other values in all places; what was tied stays tied."""
-    known: dict[int, Tensor] = {}
-    for path, old in list(_tensors(network)):
-        if id(old) not in known:
-            value = new(path).detach()
-            known[id(old)] = nn.Parameter(value, old.requires_grad) if isinstance(old, nn.Parameter) else value
-        module, _, name = path.rpartition(".")
-        setattr(network.get_submodule(module), name, known[id(old)])
-
-
-def _stack(networks: list[nn.Module]) -> nn.Module:
-    """One module whose parameters and buffers have a first dimension over the networks."""
-    states = [dict(_tensors(network)) for network in networks]
-    stacked = deepcopy(networks[0])
-    _replace_tensors(stacked, lambda name: torch.stack([state[name].detach() for state in states]))
-    return stacked
-
-
 def _call(network: nn.Module, state: dict[str, Tensor], x: Tensor) -> Tensor:
     # `state` names every place, so nothing is left to tie.
     return _checked(functional_call(network, state, (x,), tie_weights=False))
@@ -433,85 +369,3 @@ def _fastest(network: nn.Module) -> Execution:
         return "loop"
     cumulative = (m for m in network.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.momentum is None)
     return "loop" if any(cumulative) else "vectorised"  # vmap cannot read the number of batches
-
-
-def _leading_layers(network: nn.Module, x: Tensor) -> tuple[list[nn.Module], nn.Module | None]:
-    """The linear layers and activations that a sequence begins with, if its first layer sees flat inputs, and the
-    rest of it: None if nothing is left."""
-    if type(network) is nn.Linear and x.dim() == 2 and not _has_hooks(network):
-        return [network], None
-    if type(network).forward is not nn.Sequential.forward or _has_hooks(network):
-        return [], network
-    layers = list(network._modules.items())
-    flattens = bool(layers) and _flattens_all(layers[0][1])
-    named = layers[flattens:]
-    count = next((i for i, (_, layer) in enumerate(named) if not _is_plain(layer)), len(named))
-    if not (flattens or x.dim() == 2) or not count or type(named[0][1]) is not nn.Linear:
-        return [], network
-    rest = OrderedDict((name, layer) for name, layer in named[count:] if layer is not None)
-    return [layer for _, layer in named[:count] if layer is not None], nn.Sequential(rest) if rest else None
-
-
-def _is_plain(layer: nn.Module | None) -> bool:
-    # The exact type: a subclass may do anything, and a parametrised layer is one.
-    return type(layer) in (nn.Linear, *_ELEMENTWISE) and layer is not None and not _has_hooks(layer)
-
-
-def _has_hooks(layer: nn.Module) -> bool:
-    return bool(layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks)
-
-
-def _flattens_all(layer: nn.Module | None) -> bool:
-    return isinstance(layer, nn.Flatten) and (layer.start_dim, layer.end_dim) == (1, -1)
-
-
-def _batch_last(layers: list[nn.Module], x: Tensor) -> Tensor:
-    """Layers of all particles on the inputs they share: (B, ...) -> (K, B, H), in memory (K, H, B)."""
-    shape = (len(cast(Tensor, layers[0].weight)), -1, len(x))  # (K, H, B)
-    hidden = _shared_linear(cast(nn.Linear, layers[0]), x)
-    for before, layer in pairwise(layers):
-        if isinstance(layer, nn.Linear):
-            hidden = _own_linear(layer, hidden.reshape(shape))
-        elif type(layer) is nn.Hardtanh and isinstance(before, nn.Linear):
-            hidden = _Clamp.apply(hidden, layer.min_val, layer.max_val)  # type: ignore[no-untyped-call]
-        else:
-            hidden = layer(hidden)
-    return hidden.reshape(shape).transpose(1, 2)
-
-
-class _Clamp(torch.autograd.Function):
-    """Hardtanh in place, of what nothing else needs: memory that is new is slower than arithmetic.
-
-    Where the result lies within the ends, so did the input: the backward pass needs no copy of it, which torch's own
-    hardtanh in place keeps.
-    """
-
-    @staticmethod
-    def forward(x: Tensor, low: float, high: float) -> Tensor:
-        return x.clamp_(low, high)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, float, float], output: Tensor) -> None:
-        ctx.ends = inputs[1:]
-        ctx.mark_dirty(output)
-        ctx.save_for_backward(output)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return torch.ops.aten.hardtanh_backward(gradient, *ctx.saved_tensors, *ctx.ends), None, None
-
-
-def _shared_linear(linear: nn.Linear, x: Tensor) -> Tensor:
-    """W_k x + b_k of one x for all particles, as one matrix product: (B, ...) -> (K·H, B)."""
-    weight = linear.weight.flatten(0, 1)
-    columns = x.flatten(1).T  # (D, B)
-    bias = cast(Tensor | None, linear.bias)
-    return weight @ columns if bias is None else torch.addmm(bias.reshape(-1, 1), weight, columns)
-
-
-def _own_linear(linear: nn.Linear, hidden: Tensor) -> Tensor:
-    """W_k h_k + b_k of every particle on its own h_k: (K, H, B) -> (K, J, B)."""
-    bias = cast(Tensor | None, linear.bias)
-    if bias is None:
-        return torch.bmm(linear.weight, hidden)
-    return torch.baddbmm(bias.unsqueeze(-1), linear.weight, hidden)
