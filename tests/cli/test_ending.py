@@ -116,7 +116,7 @@ def test_a_signal_is_heard_within_a_second(kind: str, number: int) -> None:
 def test_a_command_ends_at_once_while_it_starts(number: int, wait: float, tmp_path: Path) -> None:
     """Most of this time goes into imports."""
     (tmp_path / "run").mkdir()
-    command = [*COMMAND, "sweep", "digits_ssl", "--out", "run", "--set", "steps=100000"]
+    command = [sys.executable, "-m", "refprior", "sweep", "digits_ssl", "--out", "run", "--set", "steps=100000"]
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=pipe, stderr=pipe, text=True)
     time.sleep(wait)

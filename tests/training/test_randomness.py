@@ -4,14 +4,18 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
-from refprior.training import train
+from refprior.data import Task
+from refprior.training import Evaluation, Recipe, train
+from refprior.training._evaluate import evaluate_all
 from refprior.training._randomness import load_state_dict, own_randomness, state_dict
 from tests.training.interruption import assert_same_run, interrupted_at
-from tests.training.recipes import CPU, convolutional
+from tests.training.recipes import CPU, convolutional, perceptron
 
 
 def draw() -> tuple[float, float, float, float, float]:
@@ -49,3 +53,25 @@ def test_a_view_that_draws_from_the_global_generators_resumes_bit_for_bit(tmp_pa
     random.seed(77)
     interrupted_at(recipe, tmp_path / "stopped", [2, 5])
     assert_same_run(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_what_draws_while_data_are_read_or_scores_are_made_does_not_change_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package that is imported at that moment may draw, in one process and not in the next."""
+    train(perceptron(), tmp_path / "one")
+    read = Recipe.read_task
+
+    def reading(recipe: Recipe) -> Task:
+        random.random()
+        return read(recipe)
+
+    def evaluating(*arguments: Any, **options: Any) -> Evaluation:
+        random.random()
+        np.random.random()
+        return evaluate_all(*arguments, **options)
+
+    monkeypatch.setattr(Recipe, "read_task", reading)
+    monkeypatch.setattr("refprior.training._loop.evaluate_all", evaluating)
+    train(perceptron(), tmp_path / "two")
+    assert_same_run(tmp_path / "one", tmp_path / "two")

@@ -31,7 +31,7 @@ from refprior.training._optimiser import equalise, update_average
 from refprior.training._precision import Precision, faster_precision
 from refprior.training._randomness import kept
 from refprior.training._recipe import Recipe
-from refprior.training._records import Record
+from refprior.training._records import Evaluation, Record
 from refprior.training._stages import first_weights
 from refprior.training._trouble import NotFiniteError, Trouble, find_bad_scores, find_bad_weights, find_trouble
 
@@ -211,10 +211,7 @@ def _record(recipe: Recipe, task: Task, state: State, loss: Loss, rate: float) -
     evaluated = state.step % recipe.evaluate_every == 0 or state.step == recipe.steps
     if not evaluated and state.step % LOG_EVERY:
         return None
-    evaluation = None
-    if evaluated:
-        last = state.step == recipe.steps
-        evaluation = evaluate_all(recipe, task, state.normaliser, raw=state.particles, ema=state.teacher, last=last)
+    evaluation = _evaluate(recipe, task, state, last=state.step == recipe.steps) if evaluated else None
     return Record(
         step=state.step,
         steps=recipe.steps,
@@ -229,9 +226,18 @@ def _record(recipe: Recipe, task: Task, state: State, loss: Loss, rate: float) -
 
 def last_record(recipe: Recipe, task: Task, state: State) -> Record:
     """What can still be said of the last step when its record is lost: the scores, not the loss."""
-    evaluation = evaluate_all(recipe, task, state.normaliser, raw=state.particles, ema=state.teacher, last=True)
+    evaluation = _evaluate(recipe, task, state, last=True)
     rate = recipe.optimiser.set_rate(state.optimiser, state.step - 1, recipe.steps)
     return Record(state.step, recipe.steps, rate, None, state.seconds, skipped=state.skipped, evaluation=evaluation)
+
+
+def _evaluate(recipe: Recipe, task: Task, state: State, *, last: bool) -> Evaluation:
+    """The scores. What draws on the way, such as a module that is imported, does not change the run."""
+    put_back = kept(state.particles.prior_logits.device)
+    try:
+        return evaluate_all(recipe, task, state.normaliser, raw=state.particles, ema=state.teacher, last=last)
+    finally:
+        put_back()
 
 
 def _finite(value: Tensor) -> float | None:

@@ -158,8 +158,8 @@ def _train_in_memory(
     check_stages(recipe)
     if recipe.start is not None and first is None:
         first = _train_in_memory(recipe.start, device, watch, None, mesh).state.particles
+    task = _read_task(recipe, device, mesh)
     with own_randomness(recipe.seed + 3, device):
-        task = _read_task(recipe, device, mesh)
         state = begin(recipe, task, device, first, mesh)
         history = []
         for record in optimise(recipe, task, state):
@@ -172,7 +172,8 @@ def _train_in_memory(
 
 def _read_task(recipe: Recipe, device: torch.device, mesh: Mesh) -> Task:
     """The data, the same on all ranks."""
-    with mesh.together():
+    # What draws on the way, such as a package that is imported for it, leaves the run's own randomness alone.
+    with mesh.together(), own_randomness(recipe.seed + 3, device):
         task = recipe.read_task().to(device)
         _warn_of_imbalance(recipe, task)
     if mesh.size > 1:
@@ -185,11 +186,11 @@ def _train_stage(
     recipe: Recipe, path: Path, origin: Origin | None, session: Session, first: Particles | None = None
 ) -> Trained:
     """Train one stage in its folder, from its last checkpoint, or else from the stage before it or from new weights."""
+    with session.mesh.together():
+        if session.mesh.main:
+            path.mkdir(exist_ok=True)
+    task = _read_task(recipe, session.device, session.mesh)
     with own_randomness(recipe.seed + 3, session.device):
-        with session.mesh.together():
-            if session.mesh.main:
-                path.mkdir(exist_ok=True)
-        task = _read_task(recipe, session.device, session.mesh)
         state, metrics = _restored(recipe, task, path, origin, session, first)
         saver = Saver(path, metrics, session.save_every)
         history = _read_history(path, session.mesh)
