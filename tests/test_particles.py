@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import profile
 
-from refprior._batch_last import Clamp
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.particles import Execution, NotLogitsError, Particles, output_layer
 
@@ -522,16 +521,3 @@ def test_a_pass_as_in_training_falls_back_though_evaluation_was_vectorised() -> 
     before = teacher.execution
     assert teacher.aside(inputs(), as_in=student).shape == (2, 6, 5)
     assert (before, teacher.execution) == ("vectorised", "loop")
-
-
-def test_clamping_in_place_has_the_derivatives_of_hardtanh() -> None:
-    """At the ends, beyond them and between; also the second ones."""
-    x = torch.tensor([-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0], requires_grad=True)
-
-    def derivatives(clamp: Callable[[Tensor], Tensor]) -> list[Tensor]:
-        y = clamp(3 * x.square() - 2 + x)
-        (first,) = torch.autograd.grad(y.exp().sum(), x, create_graph=True)
-        return [y.detach(), first.detach(), *torch.autograd.grad(first.sum(), x)]
-
-    ours = derivatives(lambda h: Clamp.apply(h, -1.0, 1.0))  # type: ignore[no-untyped-call]
-    assert all(torch.equal(a, b) for a, b in zip(ours, derivatives(nn.Hardtanh()), strict=True))

@@ -7,10 +7,11 @@ The first layer is then one matrix product, and nothing is transposed on the way
 
 from collections import OrderedDict
 from itertools import pairwise
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 _ELEMENTWISE = (nn.Hardtanh, nn.Tanh, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Identity)
 
@@ -53,32 +54,11 @@ def batch_last(layers: list[nn.Module], x: Tensor) -> Tensor:
         if isinstance(layer, nn.Linear):
             hidden = _own_linear(layer, hidden.reshape(shape))
         elif type(layer) is nn.Hardtanh and isinstance(before, nn.Linear):
-            hidden = Clamp.apply(hidden, layer.min_val, layer.max_val)  # type: ignore[no-untyped-call]
+            # In place: nothing else needs what a linear layer gives, and memory that is new is slower than arithmetic.
+            hidden = F.hardtanh_(hidden, layer.min_val, layer.max_val)
         else:
             hidden = layer(hidden)
     return hidden.reshape(shape).transpose(1, 2)
-
-
-class Clamp(torch.autograd.Function):
-    """Hardtanh in place, of what nothing else needs: memory that is new is slower than arithmetic.
-
-    Where the result lies within the ends, so did the input: the backward pass needs no copy of it, which torch's own
-    hardtanh in place keeps.
-    """
-
-    @staticmethod
-    def forward(x: Tensor, low: float, high: float) -> Tensor:
-        return x.clamp_(low, high)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, float, float], output: Tensor) -> None:
-        ctx.ends = inputs[1:]
-        ctx.mark_dirty(output)
-        ctx.save_for_backward(output)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return torch.ops.aten.hardtanh_backward(gradient, *ctx.saved_tensors, *ctx.ends), None, None
 
 
 def _shared_linear(linear: nn.Linear, x: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from refprior.exact import (
     compare_priors,
     models,
     reference_prior,
+    scan,
     two_stage_prior,
 )
 from refprior.exact import _sampled as sampled
@@ -236,3 +237,10 @@ def test_priors_of_a_sampled_model_are_compared_without_coverage() -> None:
     assert math.isnan(found["middle"].mean_coverage)
     with pytest.raises(ValueError, match="a model whose outcomes are sampled has no prior 'uniform'"):
         compare_priors(one_mean(), ["uniform"])
+
+
+def test_questions_that_samples_do_not_answer_are_refused_first() -> None:
+    with pytest.raises(ValueError, match="does not tell how many atoms there are"):
+        scan(lambda b: one_mean(), [1.0, 2.0])
+    with pytest.raises(ValueError, match="compare the priors of its parts"):
+        compare_priors(Product(Coin(2), one_mean()), [])

@@ -33,7 +33,8 @@ class Channel(ABC):
     - grids: `known_lengths` if Fisher lengths are known (else they are measured), `axis_points` and
       `certificate_axis`; `continuous = False` for a finite set of parameters, none of which can move;
     - speed: `coarse`, `log_marginal`, `divergence`, `solve_fast`; `window_ends` and its kin for long experiments;
-    - samples where outcomes are too many to sum: `solve_fast`, `estimate` and `sampled_gain`;
+    - samples where outcomes are too many to sum: `listed = False`, `solve_fast`, `estimate`, `sampled_gain` and
+      `usual_tolerance`;
     - errors, which the certificate adds to the gap: `finer` for a quadrature, `tail` for outcomes left out;
     - other outcomes than the quadrature's: `log_likelihood_of`;
     - proofs: `prove`; `means_on` and `gain_of_means` for Gaussian noise, whose gain can be bounded on whole cells.
@@ -56,6 +57,7 @@ class Channel(ABC):
 
     bounds: Array  # (d, 2), of the coordinates u
     outcomes: Array  # (Z,) or (Z, t)
+    listed: bool = True  # if not, outcomes are too many, and are sampled
     continuous: ClassVar[bool] = True  # if not, `axis_points` gives all parameters there are
     bounds_are_declared: bool = True  # for Gaussian noise: whether what `means_on` says is certain
     tail: float = 0.0  # nats by which outcomes that were left out may change the gain
@@ -84,11 +86,6 @@ class Channel(ABC):
     def dimension(self) -> int:
         """The number of parameters d."""
         return len(self.bounds)
-
-    @property
-    def listed(self) -> bool:
-        """Whether outcomes can be listed; where they are too many, they are sampled."""
-        return True
 
     @property
     def outcome_count(self) -> int:

@@ -49,18 +49,18 @@ class Judged:
     information: float
     worst_regret: float  # max over w of KL(p(z | w), p(z)), in nats, the gap's errors included
     worst_parameter: Array  # (d,) where that is
-    parameters: Array = field(repr=False)  # (M,), even in Fisher length; empty for several parameters
+    parameters: Array = field(repr=False)  # (M,), even in Fisher length; empty for several parameters, or if sampled
     regret: Array = field(repr=False)  # (M,) KL(p(z | w), p(z))
     coverage: Array = field(repr=False)  # (M,) probability that the central 95% interval of the posterior holds w
 
     @property
     def mean_coverage(self) -> float:
-        """Coverage on average over w, even in Fisher length; NaN for several parameters."""
+        """Coverage on average over w, even in Fisher length; NaN where `parameters` is empty."""
         return float(self.coverage.mean()) if len(self.coverage) else float("nan")
 
     @property
     def least_coverage(self) -> float:
-        """The smallest coverage at the parameters that were looked at; NaN for several parameters."""
+        """The smallest coverage at the parameters that were looked at; NaN where `parameters` is empty."""
         return float(self.coverage.min()) if len(self.coverage) else float("nan")
 
 
@@ -136,6 +136,8 @@ def compare_priors(
     [('reference', 1.232), ('jeffreys', 1.736), ('uniform', 2.398)]
     """
     objective = Objective((check_channel(channel),))
+    if channel.factors and not channel.listed:
+        raise ValueError("a part of this product has outcomes that are sampled: compare the priors of its parts")
     named: Mapping[str, Prior] = priors if isinstance(priors, Mapping) else {name: name for name in priors}
     points = {name: _points(channel, name, prior) for name, prior in named.items() if prior != "reference"}
     reference = prior_to_compare(channel, tolerance)

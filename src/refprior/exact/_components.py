@@ -20,7 +20,7 @@ from refprior.exact._arrays import Array
 FEWER_OUTCOMES = "take a larger sigma or fewer observations"
 SAFETY = 2.0  # times the sampled reach of the means is what a direction that is left out may have
 MOST_LEFT_OUT = 1e-6  # nats that all directions that are left out may tell
-FARTHEST = 1e12  # standard deviations from their middle that means may have: beyond, doubles lose the noise
+MOST_REACH = 1e12  # standard deviations from their middle that means may have: beyond, doubles lose the noise
 
 
 class Precision(NamedTuple):
@@ -60,9 +60,9 @@ class Components(NamedTuple):
     def of(cls, means: Array) -> Components:
         """From sampled means: (N, T)."""
         centre = means.max(axis=0) / 2 + means.min(axis=0) / 2
-        if not np.abs(means - centre).max() < FARTHEST:
+        if not np.abs(means - centre).max() < MOST_REACH:
             raise ValueError(
-                f"means reach more than {FARTHEST:.0e} standard deviations from their middle: take a larger sigma or "
+                f"means reach more than {MOST_REACH:.0e} standard deviations from their middle: take a larger sigma or "
                 "narrower bounds"
             )
         count = means.shape[1]

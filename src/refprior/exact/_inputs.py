@@ -49,16 +49,14 @@ def _check_box(kind: str, bounds: Any) -> None:
 
 def _outcome_count(channel: Channel) -> int:
     """How many outcomes there are, at least one; a list of them is not asked for where their number is known."""
-    try:
-        count = channel.outcome_count
-    except (AttributeError, TypeError):  # none, or a number
-        count = 0
-    if not count:
-        shape = np.asarray(getattr(channel, "outcomes", None)).shape
+    if type(channel).outcome_count is not Channel.outcome_count:
+        return channel.outcome_count
+    shape = np.asarray(getattr(channel, "outcomes", None)).shape
+    if not shape or 0 in shape:
         raise ValueError(
             f"{type(channel).__name__}.outcomes must be an array with one entry per outcome, got shape {shape}"
         )
-    return count
+    return int(shape[0])
 
 
 def _probes(bounds: Array) -> list[Array]:

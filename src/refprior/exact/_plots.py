@@ -58,7 +58,7 @@ def plot_priors(comparison: PriorComparison) -> Figure:
     from matplotlib.figure import Figure
 
     if not len(comparison[0].parameters):
-        raise ValueError("the figure is for one parameter; print the comparison instead")
+        raise ValueError("the figure is for one parameter whose outcomes can be listed; print the comparison instead")
     figure = Figure(figsize=(9.0, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     for prior, colour, dash in zip(comparison, cycle(SERIES), cycle(DASHES), strict=False):

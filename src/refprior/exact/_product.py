@@ -53,7 +53,7 @@ class Product(Channel):
         )
 
     @property
-    def listed(self) -> bool:
+    def listed(self) -> bool:  # type: ignore[override]
         return all(part.listed for part in self.parts)
 
     @property

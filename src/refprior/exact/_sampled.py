@@ -47,6 +47,7 @@ class SampledMean(NoisyMean):
     """A mean with Gaussian noise whose outcomes are too many to be summed."""
 
     seed: int = 0
+    listed = False
 
     def __post_init__(self) -> None:
         components = self._components()
@@ -57,10 +58,6 @@ class SampledMean(NoisyMean):
                 f"{components.size:.2g} of them: take a larger sigma, narrower bounds or fewer observations"
             )
         self._derive(components=components, tail=components.left_out)
-
-    @property
-    def listed(self) -> bool:
-        return False
 
     @property
     def usual_tolerance(self) -> float:

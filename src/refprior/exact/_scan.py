@@ -150,7 +150,10 @@ End = tuple[float, Solution]
 def _solved(model: Model, value: float, tolerance: float | None) -> Solution:
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # the scan says what is unfinished
         made = model(value)
-        prior = made if isinstance(made, Solution) else prior_to_compare(check_channel(made), tolerance)
+        channel = made.channel if isinstance(made, Solution) else check_channel(made)
+        if not channel.listed:
+            raise ValueError("the outcomes of this model are sampled, which does not tell how many atoms there are")
+        prior = made if isinstance(made, Solution) else prior_to_compare(channel, tolerance)
     if prior.channel.dimension != 1 or not prior.channel.continuous:
         raise ValueError("scans are for models of one continuous parameter")
     return prior

@@ -28,6 +28,7 @@ MOST_COUNTS = 200_000
 PLACES = {1: 33, 2: 9}  # parameters per axis at which quantiles are taken
 ORDER = 8  # Gauss–Legendre nodes per panel
 LEVELS = np.concatenate([10.0 ** np.arange(-17, -1), np.arange(0.05, 0.5, 0.05)])  # quantiles that are panel edges
+PROBES = np.array([0.0, 0.217, 0.563, 0.871, 1.0])  # of the box: not only where panels have their edges
 PANELS = 160  # about, of the union of all edges
 
 
@@ -89,19 +90,20 @@ def _density(family: Family, bounds: ArrayLike, tried: Any, end: float | None) -
         return np.asarray(chosen.logpdf(z) if end is None or z < end else chosen.logsf(end))
 
     function, nodes = quadrature(1)
-    box, _ = box_of(bounds)
-    _check_smooth(np.exp(function(np.vstack([box.T, box.mean(axis=1)]))).sum(axis=1))
+    box, scalar = box_of(bounds)
+    places = box[:, 0] + PROBES[:, None] * np.ptp(box, axis=1)
+    _check_mass(np.exp(function(places[:, 0] if scalar else places)).sum(axis=1))
     channel = FunctionChannel.build(function, bounds, nodes, None)
     return replace(channel, quadrature=quadrature, density=density, tail=TAIL_NATS * 2 * TAIL_MASS)
 
 
-def _check_smooth(sums: Array) -> None:
+def _check_mass(sums: Array) -> None:
     """Refuse densities whose masses on the quadrature (K,) are not one; what is no number is refused elsewhere."""
     missed = float(np.abs(sums - 1).max())
     if missed > ROW_SUM_TOLERANCE:
         raise ValueError(
-            f"the quadrature misses the density's mass of one by {missed:.1e}: densities with a kink or a jump, "
-            "such as Laplace's, are not taken; divide the outcomes into bins, and give these to from_function"
+            f"the quadrature misses the density's mass of one by {missed:.1e}: narrow the bounds, for which it is too "
+            "coarse; or, of a density with a kink or a jump that moves, as Laplace's, give bins to from_function"
         )
 
 

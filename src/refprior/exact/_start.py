@@ -46,7 +46,7 @@ def check_cost(objective: Objective) -> None:
     work = Work(
         candidates=_number_of_candidates(channel, lengths),
         lengths=lengths,
-        outcomes=sum(len(c.coarse().outcomes) for c in objective.channels),
+        outcomes=sum(c.coarse().outcome_count for c in objective.channels),
         all_outcomes=outcomes,
         axes=channel.outcome_axes,
         looked_at=_looked_at(channel, lengths),
@@ -78,7 +78,7 @@ def _check_long(objective: Objective) -> None:
     """A long experiment takes seconds; only the tables of two stages are large."""
     if len(objective.channels) > 1:
         points = 1.2 * float(objective.channel.axis_lengths()[0])  # about as many as atoms
-        outcomes = sum(len(channel.coarse().outcomes) for channel in objective.channels)
+        outcomes = sum(channel.coarse().outcome_count for channel in objective.channels)
         check_memory(
             24.0 * points * outcomes + 48.0 * points**2,
             f"the search over {round(points):,} atoms and {outcomes:,} outcomes",
