@@ -16,7 +16,7 @@ def mnist_manifold(seed: int = 0, order: int = 2, paper_length: bool = False, sh
     The paper has 50,000 iterations of SGD and shows iterations 0, 5,000 and 50,000. Ours has 300 of Adam, which
     reach more than 90 % of the largest information 2 log 2; paper_length: the paper's iterations, and its SGD with a
     constant rate of 0.001 (times K, as all rates of SGD) and decay 1e-5, or none with `optimiser.decay=0`: the paper
-    says both. On images of 14×14 (shrink = 2), so that they take an hour and not four.
+    says both. On images of 14×14 (shrink = 2), so that they take hours and not a day: docs/geometry.md.
 
     >>> import refprior as rp
     >>> rp.recipes.mnist_manifold().particles
