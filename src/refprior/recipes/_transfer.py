@@ -41,7 +41,7 @@ def label_free_transfer(
     number, in place of the halves. faithful: exactly the paper's settings, below.
     Accuracy is that of the consensus of all particles, matched to the classes. The paper: 87.4 % (0–4 to 5–9) and
     95.2 % (5–9 to 0–4). Measured, seeds 0–4: MNIST 95.8 ± 1.2 and 99.3 ± 0.1, Fashion-MNIST 86.0 ± 0.4 and
-    64.7 ± 2.0 %, about 90 seconds of processor time per run: docs/results.md.
+    64.7 ± 2.0 %, about half a minute of processor time per run: docs/results.md.
 
     faithful (appendix Setup, and Unsupervised transfer): K = 50, MLP of 32 hidden units on pixels, no views, no EMA,
     1024 epochs of 1024 steps, SGD at a constant 0.001 (times K, as all rates of SGD), decay 1e-5; the paper also says
