@@ -57,9 +57,9 @@ def replace_tensors(network: nn.Module, new: Callable[[str], Tensor]) -> None:
 def stacked(networks: list[nn.Module]) -> nn.Module:
     """One module whose parameters and buffers have a first dimension over the networks."""
     states = [dict(tensors_of(network)) for network in networks]
-    stacked = deepcopy(networks[0])
-    replace_tensors(stacked, lambda name: torch.stack([state[name].detach() for state in states]))
-    return stacked
+    all_of_them = deepcopy(networks[0])
+    replace_tensors(all_of_them, lambda name: torch.stack([state[name].detach() for state in states]))
+    return all_of_them
 
 
 def without_layer(network: nn.Module, path: Sequence[str]) -> nn.Module:

@@ -240,7 +240,7 @@ class Channel(ABC):
         """The same channel in the coordinates of another of the same parameter, for objectives of both."""
         return self
 
-    # speed and proofs
+    # speed
 
     def coarse(self) -> Channel:
         """A cheaper channel for the first part of the search: fewer outcomes, the same parameters."""
@@ -309,6 +309,8 @@ class Channel(ABC):
         """Gaussian noise: KL(p(z | m), p(z)) and its gradient in the mean m: (N, T), (Z,) -> (N,), (N, T)."""
         raise NotImplementedError("only channels with Gaussian noise have means")
 
+    # the search, and samples
+
     @property
     def usual_tolerance(self) -> float:
         """The gap to reach where none is asked for, in nats."""
@@ -325,6 +327,8 @@ class Channel(ABC):
     def sampled_gain(self, u: Array, atoms: Array, weights: Array) -> Array | None:
         """Its gain from the same samples: (M, d), (K, d), (K,) -> (M,)."""
         return None
+
+    # proofs, and models of your own
 
     def prove(
         self, atoms: Array, weights: Array, *, tolerance: float, first: tuple[Channel, float] | None = None

@@ -154,7 +154,8 @@ def best_design(
 
     `bounds` is a pair, or one pair for each setting: times, doses, or, if both ends are whole numbers, a number of
     samples. `channel_of_design` and `cost` take one argument per setting. A grid of `points` per setting is tried, then
-    steps around the best are halved. Every information is certified; that none is larger elsewhere is not.
+    steps around the best are halved. Every information is certified; that none is larger elsewhere is not. The
+    tolerance is that of `compare_designs`.
 
     >>> from refprior.exact import Coin, best_design
     >>> found = best_design(Coin, (1, 50), cost=lambda n: 2.0 + n, budget=12.5)
@@ -308,6 +309,8 @@ def capacity_curve(
     tolerance: float | None = None,
 ) -> CapacityCurve:
     """What n samples can tell, for several n: `channel_of_n` is `Coin`, or `channel.repeat` of your own.
+
+    The tolerance is that of `compare_designs`.
 
     >>> from refprior.exact import Gaussian, capacity_curve
     >>> [round(x, 4) for x in capacity_curve(Gaussian(1.0).repeat, (1, 4, 16)).information]

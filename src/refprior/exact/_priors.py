@@ -71,7 +71,7 @@ def reference_prior(
 
 
 def prior_to_compare(channel: Channel, tolerance: float | None) -> Solution:
-    """The reference prior as comparisons and scans use it: to 1e-9, or what its gains allow, unless asked otherwise."""
+    """The reference prior for comparisons and scans: to 1e-9, or what its gains allow, unless asked otherwise."""
     if tolerance is None:
         tolerance = max(COMPARED_TOLERANCE, check_channel(channel).usual_tolerance)
     return reference_prior(channel, tolerance=tolerance)

@@ -126,7 +126,8 @@ def scan(model: Model, values: Sequence[float], *, setting: str = "setting", tol
     """Priors at increasing values of a setting, and where their number of atoms changes, for one parameter.
 
     `model` maps a value to a channel, such as `Gaussian` or `Coin`, or to a prior, such as
-    `lambda n: two_stage_prior(Coin, m=1, n=n)`. Between whole numbers forks are not looked for more closely.
+    `lambda n: two_stage_prior(Coin, m=1, n=n)`. Between whole numbers forks are not looked for more closely. The
+    tolerance is 1e-9. Models whose outcomes are sampled are refused: their atoms cannot be counted.
 
     >>> from refprior.exact import Poisson, scan
     >>> print(scan(Poisson, [3.0, 4.0]).forks[0])
