@@ -2,8 +2,10 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Modules are compiled when they are first imported: compiling all of torch takes a third of the installation.
+# Modules are compiled when they are first imported: compiling all of torch takes a third of the installation. What was
+# compiled must then be kept, or each process would compile it again, for four seconds.
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
+export PYTHONDONTWRITEBYTECODE :=
 
 # No other package may bring a newer torch (constraints.txt says why).
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
