@@ -42,6 +42,7 @@ class Program:
 
 
 SIXTEENTH = ("--fraction", "16")
+TWO_KINDS = ("--data", "embeddings", "digits", "--labels", "10", "25", "--draws", "3")
 PROGRAMS = {
     "particles": Program("Many networks at once, and the entropy of their mixture", "particles"),
     "step": Program("A training step of four WRN-28-2", "step", quick=SIXTEENTH, full=(*SIXTEENTH, "--rounds", "3")),
@@ -49,7 +50,7 @@ PROGRAMS = {
     "views": Program("Views", "views"),
     "methods": Program("A step of every method", "methods"),
     "transfer": Program("Transfer without target labels", "transfer"),
-    "embeddings": Program("The estimator beside scikit-learn's", "embeddings", full=("--speed",)),
+    "embeddings": Program("The estimator beside scikit-learn's", "embeddings", full=TWO_KINDS),
     "exact": Program("Exact priors, beside Blahut–Arimoto, dit and cvxpy", "exact"),
     "starting": Program("Commands that only list", "starting"),
     "pages": Program("Embedding pages and reports", "pages"),

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from refprior._checks import number, one_of, whole_number
+from refprior._recomputing import kept
 
 __all__ = ["MLP", "Linear", "Pretrained", "SmallCNN", "WideResNet"]
 
@@ -129,6 +130,7 @@ class WideResNet(nn.Module):
         if depth < 10 or (depth - 4) % 6:
             raise ValueError(f"depth must be 6·blocks + 4, got {depth}; take 10, 16, 22 or 28")
         blocks = (depth - 4) // 6
+        self.blocks = blocks
         widths = [16, 16 * width, 32 * width, 64 * width]
         self.final_slope = final_slope
         self.stem = nn.Conv2d(shape[0], widths[0], kernel_size=3, padding=1, bias=False)
@@ -146,9 +148,11 @@ class WideResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         # All that follows keeps this layout: CPUs convolve faster with the channels last (benchmarks/step.py).
         x = x.contiguous(memory_format=torch.channels_last)
-        x = self.norm(self.stages(self.stem(x)))
-        x = F.leaky_relu(x, self.final_slope, inplace=True).mean((2, 3))
-        return self.head(x)  # type: ignore[no-any-return]
+        x = self.stages[: self.blocks](self.stem(x))
+        with kept():
+            x = self.norm(self.stages[self.blocks :](x))
+            x = F.leaky_relu(x, self.final_slope, inplace=True).mean((2, 3))
+            return self.head(x)  # type: ignore[no-any-return]
 
 
 class Pretrained(nn.Module):

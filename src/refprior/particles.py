@@ -21,12 +21,12 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.utils.checkpoint import checkpoint
 
 from refprior._batch_last import batch_last, leading_layers
 from refprior._batch_norm import normalises_batches, synchronise
 from refprior._checks import one_of
 from refprior._mesh import ALONE, Mesh
+from refprior._recomputing import recomputed
 from refprior._stacked import make_networks, places_of, replace_tensors, stacked, tensors_of, without_layer
 from refprior._words import in_short
 
@@ -54,7 +54,8 @@ class Particles(nn.Module):
     make: a function that returns a new network each time it is called; `seed` makes its initialisations repeatable
     without touching the global generator's state. execution: "loop" runs one network after another, "vectorised" all at
     once by `torch.vmap`, "auto" what is faster, and the loop for networks that vmap cannot run. "recomputed" is the
-    loop in 1/K of the memory: the backward pass computes each network again instead of keeping what all of them have.
+    loop in less memory, 1/K of it for most networks: the backward pass computes each network again instead of keeping
+    what all of them have. A `WideResNet` keeps its late stages, most of the time and the smaller part of the memory.
     mesh: the ranks that share the particles out; `network` then holds those of this rank, and all ranks must be asked
     the same.
 
@@ -295,14 +296,12 @@ def _loop(network: nn.Module, inputs: Sequence[Tensor], trace: bool) -> Tensor:
 
 
 def _recomputed(network: nn.Module, inputs: Sequence[Tensor], trace: bool) -> Tensor:
-    """The same, keeping nothing for the backward pass but of the last network: it computes the others again, one at a
-    time. What a pass writes into buffers is written by the first one alone."""
+    """The same, keeping for the backward pass what the last network computes, and of the others what they say is worth
+    keeping: it computes the rest again, one network at a time. What a pass writes into buffers is written by the first
+    one alone."""
     state = {name: tensor.unbind() for name, tensor in _passed(network, trace).items()}
     *others, last = ({n: t[k] for n, t in state.items()} for k in range(len(inputs)))
-    outputs = [
-        checkpoint(_first_with_trace(network), own, x, use_reentrant=False, determinism_check="none")
-        for own, x in zip(others, inputs, strict=False)
-    ]
+    outputs = [recomputed(_first_with_trace(network), own, x) for own, x in zip(others, inputs, strict=False)]
     return torch.stack([*outputs, _call(network, last, inputs[-1])])
 
 
