@@ -6,12 +6,14 @@ The plain version is written here on its own: a list of K modules in single prec
 labelled, 448 weak and 448 strong images so that batch norm sees them together, probabilities and their logarithms, SGD
 with Nesterov momentum and a moving average in loops over tensors. Both begin with the same weights and take the same
 batches, in turns. Printed: that losses and gradients agree, the ratio of the times, where they go, the peak of memory,
-how fast any version could be at the speed of a matrix product, and what bf16 and recomputing do on this machine. The
-full size needs 16 GB of free memory; `--fraction 8` takes an eighth of the images.
+how fast any version could be at the speed of a matrix product, and what bf16, recomputing and tcmalloc (Debian's
+libtcmalloc-minimal4, if it is there) do on this machine. The full size needs 16 GB of free memory; `--fraction 8`
+takes an eighth of the images.
 """
 
 import argparse
 import gc
+import itertools
 import os
 import platform
 import subprocess
@@ -20,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from ctypes.util import find_library
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -39,6 +42,8 @@ from refprior.training._precision import has_bf16
 GOAL = 1.0  # of the plain version's time in single precision: never slower
 HALF_GOAL = 1.6  # where the processor has instructions for bf16
 BOUND_GOAL = 1.1  # times the matrix products
+RECOMPUTED_GOAL = 1.1  # of the loop's time
+MEMORY_GOAL = 4.0  # GB of a recomputed step at full size
 AGREE = 2.0**-8  # the precision of bf16
 PARTS = ("views", "forward", "loss", "backward", "optimiser and EMA")
 OPERATIONS = {
@@ -298,26 +303,42 @@ def report_bound(ours: Ours, batch: Batch, fraction: float, seconds: Seconds) ->
 
 
 def report_variants(fraction: int, rounds: int, plain: Measured) -> None:
-    """bf16 and recomputing, one and both, against the plain version; each in a process of its own, for its memory."""
-    print(f"{'variant':32} {'s':>8} {'plain/ours':>11} {'peak, GB':>9}")
-    for precision in ("float32", "bfloat16"):
+    """bf16, recomputing, another allocator, all against the plain version; each in its own process, for its memory."""
+    print(f"{'variant':32} {'s':>8} {'plain/ours':>11} {'of loop':>8} {'kernel':>7} {'peak, GB':>9}")
+    allocators = (
+        {"": {}, ", tcmalloc": {"LD_PRELOAD": found}} if (found := find_library("tcmalloc_minimal")) else {"": {}}
+    )
+    for precision, (allocator, variables) in itertools.product(("float32", "bfloat16"), allocators.items()):
+        loop = 0.0
         for execution in ("loop", "recomputed"):
             options = ["--fraction", str(fraction), "--rounds", str(rounds), "--variant", precision, execution]
             command = [sys.executable, "-m", "benchmarks.step", *options]
-            seconds, peak = map(float, subprocess.run(command, capture_output=True, text=True).stdout.split())
-            ratio = plain.total / seconds
-            goal = f" (goal {HALF_GOAL}) {verdict(ratio >= HALF_GOAL)}" if precision == "bfloat16" else ""
-            name = f"{precision}, {execution}"
-            print(f"  {name:30} {seconds:8.2f} {ratio:11.2f} {peak:9.1f}{goal}", flush=True)
+            done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=True)
+            seconds, peak, kernel = map(float, done.stdout.split())
+            ratio, loop = plain.total / seconds, loop or seconds
+            name = f"{precision}, {execution}{allocator}"
+            row = f"  {name:30} {seconds:8.2f} {ratio:11.2f} {seconds / loop:8.2f} {kernel:7.1%} {peak:9.1f}"
+            print(row + goals(precision, execution, ratio, seconds / loop, peak if fraction == 1 else None), flush=True)
     print(f"bf16 instructions: {'yes' if has_bf16(torch.device('cpu')) else 'no'}")
 
 
+def goals(precision: str, execution: str, ratio: float, of_loop: float, peak: float | None) -> str:
+    """Those that a variant has: the speed of bf16, and the price and memory of recomputing at full size."""
+    half = f" (goal {HALF_GOAL}) {verdict(ratio >= HALF_GOAL)}" if precision == "bfloat16" else ""
+    if execution == "loop":
+        return half
+    within = of_loop <= RECOMPUTED_GOAL and (peak or 0.0) <= MEMORY_GOAL
+    size = "" if peak is None else f", {MEMORY_GOAL} GB"
+    return f"{half} (goal {RECOMPUTED_GOAL} of the loop{size}) {verdict(within)}"
+
+
 def print_variant(recipe: Recipe, task: Task, rounds: int) -> None:
-    """Seconds of the fastest step, and the peak of memory in GB."""
+    """Seconds of the fastest step, the peak of memory in GB, and the kernel's share."""
     state = begin(recipe, task, torch.device("cpu"))
     version, batch = Ours(recipe, task, state), draw(recipe, task, state)
     steps = [timed(version, batch, {"views": 0.0}) for _ in range(rounds)]
-    print(min(step.total for step in steps), max(step.peak for step in steps))
+    best = min(steps, key=lambda step: step.total)
+    print(best.total, max(step.peak for step in steps), best.kernel)
 
 
 def fastest(call: Callable[[], object], times: int) -> float:
