@@ -1,4 +1,4 @@
-"""Workers of joblib's pools as forks of the process that asks for them: it has imported what would take them seconds."""
+"""Workers of joblib's pools as forks of the process that asks for them: it has imported what takes them seconds."""
 
 import gc
 import os
