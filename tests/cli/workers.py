@@ -15,7 +15,7 @@ STARTS = "joblib.externals.loky.backend.fork_exec"  # what starts them, by a fun
 
 def fork_workers() -> None:
     """From now on, in this process."""
-    import_module(STARTS).fork_exec = forked
+    vars(import_module(STARTS))["fork_exec"] = forked
 
 
 def forked(command: Sequence[str], kept: Iterable[int], env: Mapping[str, str] | None = None) -> int:
