@@ -12,6 +12,7 @@ import pytest
 import refprior as rp
 from refprior import explore, particles
 from tests.cli.running import Program
+from tests.cli.workers import STARTS, forked
 
 ROOT = Path(__file__).parents[1]
 DOORS = [getattr(rp, name) for name in dir(rp) if isinstance(getattr(rp, name), types.ModuleType)] + [
@@ -96,6 +97,7 @@ def test_examples_run(door: types.ModuleType, name: str, tmp_path: Path, monkeyp
     """Each in a folder of its own: examples may write files."""
     thing = getattr(door, name)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(f"{STARTS}.fork_exec", forked)
     examples = doctest.DocTestFinder(recurse=False).find(thing, name, globs={})
     count = sum(len(example.examples) for example in examples)
     assert count, f"{name} has no example in its docstring"

@@ -20,6 +20,8 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
+from tests.cli.workers import fork_workers
+
 MAIN = "from refprior.cli import main; main()"
 COMMAND = [sys.executable, "-c", MAIN]  # a new interpreter: seconds of imports
 SHORT = ("--set", "steps=4", "unlabelled_batch=8", "evaluate_every=2")
@@ -38,6 +40,7 @@ class Program:
 
     session: begin one of its own; whatever belongs to it is killed too
     variables: more of the environment
+    fresh: its workers are new interpreters, as a user has them, and no forks
     """
 
     def __init__(
@@ -47,13 +50,15 @@ class Program:
         cwd: Path | None = None,
         session: bool = False,
         variables: Mapping[str, str] | None = None,
+        fresh: bool = False,
     ) -> None:
         self._folder, self._session = TemporaryDirectory(), session
         self.input, self.out, self.err = (Path(self._folder.name, name) for name in ("in", "out", "err"))
         files = [str(file) for file in (self.input, self.out, self.err)]
         for file in files:
             Path(file).touch()
-        self._process = _forked(code, list(map(str, arguments)), cwd, environment(**(variables or {})), files, session)
+        more = environment(**(variables or {}))
+        self._process = _forked(code, list(map(str, arguments)), cwd, more, files, session, fresh)
         assert self._process.pid is not None
         self.pid: int = self._process.pid
 
@@ -112,10 +117,10 @@ def start(*arguments: str, cwd: Path | None = None, session: bool = False) -> Pr
 
 
 def refprior(
-    *arguments: str, cwd: Path | None = None, timeout: float = 120, **more: str
+    *arguments: str, cwd: Path | None = None, timeout: float = 120, fresh: bool = False, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """more: variables of the environment."""
-    with Program(MAIN, *arguments, cwd=cwd, variables={"COLUMNS": "100", **more}) as process:
+    with Program(MAIN, *arguments, cwd=cwd, variables={"COLUMNS": "100", **more}, fresh=fresh) as process:
         out, err = process.communicate(timeout)
         return subprocess.CompletedProcess(list(arguments), process.wait(), out, err)
 
@@ -127,8 +132,9 @@ def _forked(
     variables: dict[str, str],
     files: Sequence[str],
     session: bool = False,
+    fresh: bool = False,
 ) -> ForkServerProcess:
-    process = _forks.Process(target=_run, args=(code, arguments, cwd, variables, files, session))
+    process = _forks.Process(target=_run, args=(code, arguments, cwd, variables, files, session, fresh))
     process.start()
     return process
 
@@ -140,6 +146,7 @@ def _run(
     variables: dict[str, str],
     files: Sequence[str],
     session: bool,
+    fresh: bool,
 ) -> None:
     """The code with these files, or ends of a terminal, as standard input, output and errors."""
     if session:
@@ -151,6 +158,8 @@ def _run(
     if cwd is not None:
         os.chdir(cwd)
     sys.argv = ["refprior", *arguments]
+    if not fresh:
+        fork_workers()
     exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
 
 

@@ -280,7 +280,7 @@ def test_a_cell_that_fails_leaves_the_report_of_the_others(tmp_path: Path) -> No
         "steps=3",
         "unlabelled_batch=8,100000",
     ]
-    done = refprior(*arguments, cwd=tmp_path)
+    done = refprior(*arguments, cwd=tmp_path, fresh=True)
     assert done.returncode == 1
     assert "a step takes 100000 unlabelled inputs" in done.stderr
     assert "failed: steps=3,unlabelled_batch=100000/seed-0 a step takes 100000" in done.stderr.splitlines()[-2]
@@ -411,7 +411,7 @@ def test_a_method_in_the_users_file_trains_resumes_sweeps_and_reports(tmp_path: 
     recorded = header["recipe"]["method"]
     assert (recorded["own"], recorded["weight"], len(recorded["source"])) == ("refprior_user_mine.Agree", 1.0, 16)
     arguments = ["sweep", "mine.py:recipe", "--seeds", "0", "--out", "sweep", "--jobs", "2", "--set", "steps=3"]
-    swept = refprior(*arguments, "method.weight=0.5,2", cwd=tmp_path)
+    swept = refprior(*arguments, "method.weight=0.5,2", cwd=tmp_path, fresh=True)  # which have to read the file
     assert swept.returncode == 0, swept.stderr
     table = refprior("report", "sweep", "--columns", "method.weight", "--format", "markdown", cwd=tmp_path)
     assert table.stdout.startswith("| accuracy, % (method.weight →) | 0.5 | 2 |"), table.stderr

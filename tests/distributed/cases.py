@@ -5,7 +5,7 @@
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -90,24 +90,30 @@ NETWORKS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
 }
 
 
-def recipe_of(method: str, network: str) -> Recipe:
-    """Four particles, an odd number of inputs; both a labelled and an unlabelled part."""
+def recipe_of(method: str, network: str, particles: int = 4) -> Recipe:
+    """An odd number of inputs; both a labelled and an unlabelled part."""
     if method in SOURCES:
         make = partial(NETWORKS[network], (1, 8, 8), 3)
-        return transferring(method=SOURCES[method](), network=make, particles=4, labelled_batch=5, steps=STEPS)
+        return transferring(method=SOURCES[method](), network=make, particles=particles, labelled_batch=5, steps=STEPS)
     make = partial(NETWORKS[network], (3, 8, 8), 2)
     views = learning_view() if method == "FixMatch" else perceptron()
     return perceptron(
         task=colours,
         network=make,
         method=METHODS[method](),
-        particles=4,
+        particles=particles,
         steps=STEPS,
         labelled_batch=5,
         unlabelled_batch=6,
         weak=views.weak,
         strong=views.strong,
     )
+
+
+@cache
+def case(method: str, network: str, particles: int) -> tuple[Recipe, Task]:
+    recipe = recipe_of(method, network, particles)
+    return recipe, recipe.read_task()
 
 
 def in_double(batch: Batch) -> Batch:
@@ -133,7 +139,7 @@ def trace(recipe: Recipe, task: Task, mesh: Mesh, scored: bool = False) -> Trace
     state = begin(recipe, task, CPU, mesh=mesh)
     for particles in (state.particles, state.teacher):
         particles.double()
-        particles.prior_logits.data = 0.1 * torch.arange(4.0, dtype=torch.float64)
+        particles.prior_logits.data = 0.1 * torch.arange(recipe.particles, dtype=torch.float64)
     state.optimiser = recipe.optimiser.build(state.particles)
     found = Trace([], [], {}, {}, [])
     for _ in range(STEPS):
@@ -175,7 +181,7 @@ def distance(one: Tensor, other: Tensor) -> float:
 
 def gradient_case(alone: Trace, shared: Trace, mesh: Mesh) -> float:
     """How far the steps of all ranks are from those of one process: 0 if they are the same bits."""
-    block, far = mesh.block(4), [0.0]
+    block, far = mesh.block(len(next(iter(alone.state.values())))), [0.0]
     for one, other in zip(alone.losses, shared.losses, strict=True):
         far.append(distance(one, other))
     for first, second in zip(alone.gradients, shared.gradients, strict=True):
@@ -250,12 +256,24 @@ def gradient_cases(world: int) -> list[tuple[str, str, int]]:
     return [(*pair, 2) for pair in EVERYTHING] + [(*pair, particle) for pair in FEW for particle in (4, 1)]
 
 
+def particles_of(particle: int) -> int:
+    """Four, or two where every rank has all of them: only the inputs are divided then."""
+    return 4 if particle > 1 else 2
+
+
+def prepare() -> None:
+    """Make all recipes and read their data: once, for the processes that are forked from this one."""
+    for method, network in EVERYTHING:
+        for particles in (2, 4):
+            case(method, network, particles)
+
+
 def remember(world: int, rank: int) -> dict[str, Any]:
     """What one process finds in all cases, for the others to compare with."""
     found = {}
     for method, network in EVERYTHING:
-        recipe = recipe_of(method, network)
-        found[f"{method} {network}"] = vars(trace(recipe, recipe.read_task(), ALONE))
+        for particles in (2, 4):
+            found[f"{method} {network} {particles}"] = vars(trace(*case(method, network, particles), ALONE))
     torch.save(found, "traces.pt")
     return {}
 
@@ -265,8 +283,8 @@ def run_gradients(world: int, rank: int) -> dict[str, Any]:
     alone = torch.load(REMEMBERED, weights_only=False)  # ours, and the other way takes seconds
     found: dict[str, Any] = {}
     for method, network, particle in gradient_cases(world):
-        recipe = recipe_of(method, network)
-        shared = trace(recipe, recipe.read_task(), meshes[particle])
-        far = gradient_case(Trace(**alone[f"{method} {network}"]), shared, meshes[particle])
+        particles = particles_of(particle)
+        shared = trace(*case(method, network, particles), meshes[particle])
+        far = gradient_case(Trace(**alone[f"{method} {network} {particles}"]), shared, meshes[particle])
         found[f"{method} {network} {particle}x{world // particle}"] = far
     return found

@@ -19,7 +19,6 @@ import torch.distributed as dist
 
 from tests.distributed import cases, runs
 from tests.distributed.processes import free_port
-from tests.training.recipes import perceptron
 
 Function = Callable[[int, int], dict[str, Any]]
 PLAN: list[tuple[str, int, list[Function]]] = [
@@ -33,7 +32,7 @@ PLAN: list[tuple[str, int, list[Function]]] = [
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
-    perceptron().read_task()  # what that imports is imported once
+    cases.prepare()  # what that imports is imported once
     gc.freeze()  # what is shared with the ranks is not copied because it is looked at
     for name, world, functions in PLAN:
         (folder / name).mkdir()

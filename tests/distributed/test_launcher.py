@@ -28,12 +28,7 @@ def launch(*arguments: str, out: Path) -> Program:
 
 
 def test_a_killed_rank_is_started_again_and_the_run_ends_as_one_that_was_not_disturbed(tmp_path: Path) -> None:
-    killed = (
-        "-m",
-        launched.__name__,
-        str(tmp_path / "run"),
-        "kill",
-    )  # the launcher names every rank of its own that fails
+    killed = [*FORKED, launched.__file__, str(tmp_path / "run"), "kill"]
     with launch("--max-restarts=3", *killed, out=tmp_path) as launcher:
         _, said = launcher.communicate(timeout=200)
         assert launcher.returncode == 0, said
@@ -61,16 +56,16 @@ def test_sigterm_to_the_launcher_stops_all_ranks_at_one_step_with_one_message(tm
     assert_same_run(tmp_path / "one", tmp_path / "run")
 
 
-def on_rank(rank: int, port: int, out: Path) -> Program:
+def on_rank(rank: int, port: int, out: Path, timeout: int) -> Program:
     """One of two processes, started by hand."""
     place = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-    more = {**place, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "REFPRIOR_TIMEOUT": "6"}
+    more = {**place, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "REFPRIOR_TIMEOUT": str(timeout)}
     return Program(PAUSED, out / "run", cwd=out, variables=environment(**more))
 
 
 def test_a_rank_that_does_not_answer_ends_the_run_within_the_timeout(tmp_path: Path) -> None:
     port = free_port()
-    with on_rank(0, port, tmp_path) as first, on_rank(1, port, tmp_path):
+    with on_rank(0, port, tmp_path, 6) as first, on_rank(1, port, tmp_path, 6):
         _, said = first.communicate(timeout=100)
         assert first.returncode == 1
     assert "refprior: rank 0 lost another rank, which ended or did not answer in time" in said
@@ -78,7 +73,7 @@ def test_a_rank_that_does_not_answer_ends_the_run_within_the_timeout(tmp_path: P
 
 
 def test_a_rank_that_never_comes_ends_the_others_within_the_timeout(tmp_path: Path) -> None:
-    with on_rank(0, free_port(), tmp_path) as process:
+    with on_rank(0, free_port(), tmp_path, 2) as process:
         _, said = process.communicate(timeout=100)
         assert process.returncode == 1
     assert "refprior: rank 0 cannot reach the others" in said

@@ -9,13 +9,17 @@ import pytest
 from refprior.recipes import Cell, OwnData, digits_ssl, status, sweep
 from refprior.recipes._cell import Plan, command
 from tests.cli.running import refprior
+from tests.cli.workers import STARTS, forked
 from tests.training.interruption import assert_same_run
 
 WORDS = r"""refprior() { printf '%s\0' "$@"; }; """  # what a shell makes of a command
 
 
-def test_the_printed_commands_make_the_same_folders_as_the_sweep(tmp_path: Path) -> None:
+def test_the_printed_commands_make_the_same_folders_as_the_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And one that fails is seen from elsewhere, with its reason."""
+    monkeypatch.setattr(f"{STARTS}.fork_exec", forked)
     choice = ["--seeds", "0", "--set", "steps=3", "unlabelled_batch=8,100000", "method.tau=1/3"]
     done = refprior("sweep", "digits_ssl", *choice, "--out", "it's one", "--commands", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -5,40 +5,47 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from refprior._files import holder
 from refprior.recipes import Dask, status
+from tests.cli.running import Program
 from tests.recipes.sweeping import ENDLESS, cell, ended, has_records, kill_owner_of, owner_of, sweeping, wait_until
 
 pytest.importorskip("distributed")
+
+# The command `dask`, whose nannies fork workers from a process that has imported what takes seconds to import.
+WORKERS = """
+import dask
+from distributed.utils import get_mp_context
+dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
+get_mp_context().set_forkserver_preload(["distributed", "tests.cli.imported"])
+from dask.__main__ import main
+main()
+"""
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A scheduler that lets a task lose one worker, and two workers that nannies start again."""
     folder = tmp_path_factory.mktemp("dask")
-    kinds = {
-        "scheduler": ["--port", "0", "--scheduler-file", "file.json", "--host", "127.0.0.1"],
-        "worker": ["--nthreads", "1", "--nworkers", "2", "--scheduler-file", "file.json"],
-    }
+    known = ("--scheduler-file", str(folder / "file.json"), "--no-dashboard")
+    scheduler = [sys.executable, "-m", "dask", "scheduler", "--port", "0", "--host", "127.0.0.1", *known]
     environment = {**os.environ, "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
-    processes = []
-    for kind, options in kinds.items():
-        command = [sys.executable, "-m", "dask", kind, *options, "--no-dashboard"]
-        with (folder / f"{kind}.log").open("w") as log:
-            processes.append(subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log))
+    with (
+        (folder / "log").open("w") as log,
+        subprocess.Popen(scheduler, cwd=folder, env=environment, stdout=log, stderr=log) as process,
+        Program(WORKERS, "worker", "--nthreads", "1", "--nworkers", "2", *known, cwd=folder, session=True) as workers,
+    ):
         wait_until((folder / "file.json").exists)
-    yield json.loads((folder / "file.json").read_text())["address"].replace("tcp://", "dask://")
-    for process in reversed(processes):  # the workers first: their nannies would start others
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        yield json.loads((folder / "file.json").read_text())["address"].replace("tcp://", "dask://")
+        workers.terminate()  # first: their nannies would start others
+        with suppress(subprocess.TimeoutExpired):
+            workers.wait(10)
+        process.kill()
 
 
 def test_the_cell_of_a_killed_worker_goes_on_with_another(address: str, tmp_path: Path) -> None:

@@ -18,6 +18,13 @@ from refprior.views import Distort, FlipCrop, RandAugment, Unchanged, default_vi
 FEW_LABELS = ("digits_ssl", "mnist_ssl", "fashion_ssl", "cifar10_ssl_small", "cifar10_ssl_patches", "cifar10_ssl")
 TRANSFER = ("label_free_transfer", "digits_transfer", "fine_tuning", "cifar100_transfer", "cifar100_transfer_small")
 SHORT = {"steps": "2", "evaluate_every": "2", "particles": "2", "optimiser.warmup": "0", "precision": "float32"}
+SHORT |= {"labelled_batch": "8", "source_batch": "8"}
+SMALL = {  # networks and inputs that are computed fast
+    "cifar10_ssl": {"network.depth": "10"},
+    "cifar100_transfer": {"network.depth": "10"},
+    "cifar10_ssl_patches": {"inputs.filters": "20"},
+    "label_free_transfer": {"data": "digits"},
+}
 
 
 def pictures(root: Path, names: tuple[str, ...], seed: int, pool: int = 9) -> str:
@@ -58,8 +65,7 @@ def test_every_recipe_is_one_of_these() -> None:
 def test_every_semi_supervised_recipe_trains_on_a_folder_and_is_read_back(
     name: str, photos: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fewer = {"inputs.filters": "20"} if name == "cifar10_ssl_patches" else {}
-    recipe, origin = named(name, {**SHORT, **fewer, "task.test": "6"}, OwnData(photos), seed=1)
+    recipe, origin = named(name, {**SHORT, **SMALL.get(name, {}), "task.test": "6"}, OwnData(photos), seed=1)
     assert of_network(recipe, "classes") == 3
     run = rp.train(recipe, tmp_path / "run", origin=origin)
     assert run.data.classes == ("ape", "bee", "cat")
@@ -74,7 +80,7 @@ def test_every_semi_supervised_recipe_trains_on_a_folder_and_is_read_back(
 
 @pytest.mark.parametrize("name", TRANSFER)
 def test_every_transfer_recipe_takes_a_source_and_a_target(name: str, photos: str, drawings: str) -> None:
-    recipe = named(name, SHORT, OwnData(photos, drawings), seed=1).recipe
+    recipe = named(name, {**SHORT, **SMALL.get(name, {})}, OwnData(photos, drawings), seed=1).recipe
     run = rp.train(recipe)
     assert run.data.classes == ("ape", "bee", "cat")
     if name == "fine_tuning":
@@ -87,7 +93,7 @@ def test_every_transfer_recipe_takes_a_source_and_a_target(name: str, photos: st
 
 @pytest.mark.parametrize("name", TRANSFER)
 def test_source_and_target_may_be_classes_of_the_same_data(name: str, photos: str) -> None:
-    settings = {**SHORT, "source_classes": "0", "target_classes": "2,1"}
+    settings = {**SHORT, **SMALL.get(name, {}), "source_classes": "0", "target_classes": "2,1"}
     recipe, origin = named(name, settings, OwnData(photos))
     assert rp.train(recipe).data.classes == ("cat", "bee")
     assert origin.command is not None

@@ -13,6 +13,7 @@ from refprior.recipes._cell import Plan, train_cell
 from refprior.recipes._record import noting_failure, read_cells, write_cells, write_failure
 from refprior.training import train
 from tests.cli.running import refprior
+from tests.cli.workers import STARTS, forked
 from tests.recipes.sweeping import ENDLESS, cell, ended, owner_of, sweeping
 from tests.training.interruption import stop
 from tests.training.recipes import perceptron
@@ -54,7 +55,8 @@ def test_a_run_at_its_first_stage_says_so(tmp_path: Path) -> None:
     assert status(tmp_path)[0].kind == "done"
 
 
-def test_a_failure_is_forgotten_when_the_cell_is_done(tmp_path: Path) -> None:
+def test_a_failure_is_forgotten_when_the_cell_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{STARTS}.fork_exec", forked)
     sweep(digits_ssl, tmp_path, settings={"steps": "2", "unlabelled_batch": "100000"}, seeds=[0])
     (state,) = status(tmp_path)
     assert state.kind == "failed"
