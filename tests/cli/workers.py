@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -21,7 +22,9 @@ def fork_workers() -> None:
 def forked(command: Sequence[str], kept: Iterable[int], env: Mapping[str, str] | None = None) -> int:
     """loky's `fork_exec` of `python -m MODULE ARGUMENTS`, without a new interpreter. The process that it started."""
     copies = {file: os.dup(file) for file in kept}  # forks close some of their own accord
-    process = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # since Python 3.12, of threads that are not forked with it
+        process = os.fork()
     if process:
         for copy in copies.values():
             os.close(copy)
