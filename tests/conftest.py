@@ -1,5 +1,31 @@
-"""One thread a test process: the suite runs two processes on two cores."""
+"""One thread a test process: the suite runs two processes on two cores. Nothing waits for the disk."""
 
+import gc
+import os
+from collections.abc import Generator, Iterator
+
+import pytest
 import torch
 
 torch.set_num_threads(1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """What is imported now stays: to look through all of it for garbage, again and again, takes seconds."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_power_cuts() -> Iterator[None]:
+    """A file that was written need not be on the disk yet: it is enough that its descriptor is a good one.
+
+    Commands and other processes that the tests start do wait for the disk.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)
+        yield

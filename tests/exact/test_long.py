@@ -65,7 +65,7 @@ def test_ten_thousand_tosses_in_two_stages() -> None:
 
 def test_other_models_in_two_stages() -> None:
     assert two_stage_prior(Gaussian(30.0).repeat, m=2, n=2).certified
-    assert two_stage_prior(Poisson(1000.0).repeat, m=2, n=1).certified
+    assert two_stage_prior(Poisson(1050.0).repeat, m=2, n=2).certified
 
 
 def test_the_start_is_near_the_answer() -> None:

@@ -7,6 +7,7 @@ someone who knows the format.
 import hashlib
 import json
 import random
+import shutil
 import struct
 from collections.abc import Callable
 from dataclasses import replace
@@ -147,13 +148,19 @@ KINDS = {
 }
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    trained = train(perceptron(network=NETWORK, steps=2, particles=2, snapshots=1), tmp_path / "run")
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    trained = train(perceptron(network=NETWORK, steps=2, particles=2, snapshots=1), folder)
     found = replace(trained.predictor(), log_prior_ratio=torch.zeros(10))
-    found.save(tmp_path / "run" / "model")
-    write_questions(tmp_path / "run", Questions((7, 3, 9), (1, 0)))
-    return tmp_path / "run"
+    found.save(folder / "model")
+    write_questions(folder, Questions((7, 3, 9), (1, 0)))
+    return folder
+
+
+@pytest.fixture
+def run(whole: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(whole, tmp_path / "run")
 
 
 def fuzz_kind(run: Path, kind: Kind, count: int) -> int:

@@ -3,7 +3,6 @@
 import json
 import math
 import shutil
-import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -31,6 +30,7 @@ from refprior.posterior import negative_log_likelihood, predictive, uncertainty
 from refprior.training import Predictor, Run, load_predictor, train
 from refprior.views import Unchanged
 from tests import records
+from tests.cli.running import Program
 from tests.training.recipes import Dropped, Own, colours, convolutional, perceptron
 from tests.training.test_tokens import WORDS
 from tests.training.test_tokens import recipe as tokens
@@ -408,9 +408,10 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 @pytest.mark.skipif(sys.platform != "linux", reason="the unit of ru_maxrss")
 def test_many_rows_do_not_tear_memory_to_pieces() -> None:
     """The result takes 5 MB; small results kept between the large tensors of blocks would hold 100 MB."""
-    root = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", MANY], cwd=root, capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 40_000  # kB
+    with Program(MANY) as process:
+        said, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+    assert int(said) < 40_000  # kB
 
 
 class Sizes(TorchDispatchMode):

@@ -22,10 +22,11 @@ from tests.training.recipes import convolutional
 
 @dataclass(frozen=True)
 class Slow:
-    """A method that remembers, draws, and then takes very long at some steps, the first time."""
+    """A method that remembers, draws, and then takes very long at some steps, the first time; `begun` is then set."""
 
     at: tuple[int, ...] = ()
     seen: ClassVar[list[int]] = []
+    begun: ClassVar[threading.Event] = threading.Event()
     needs: ClassVar[Needs] = Needs(views=("strong",))
 
     def __call__(self, step: Step) -> Loss:
@@ -34,6 +35,7 @@ class Slow:
         noise = torch.rand((), generator=step.generator) + torch.rand(())
         if step.number in self.at and step.number not in self.seen:
             self.seen.append(step.number)
+            self.begun.set()
             for _ in range(6000):
                 time.sleep(0.01)
         return Loss(loss.total * (1 + step.memory["mean"] + noise), loss.terms)
@@ -51,15 +53,18 @@ def test_a_step_is_given_up_at_once_and_the_run_goes_on_bit_for_bit(tmp_path: Pa
     Slow.seen[:] = [4]
     train(recipe, tmp_path / "whole")
     Slow.seen.clear()
-    timer = threading.Timer(2.0, os.kill, (os.getpid(), number))
+    Slow.begun.clear()
 
-    def watch(record: object) -> None:
-        if getattr(record, "step", 0) == 4:
-            timer.start()
+    def interrupt() -> None:
+        if Slow.begun.wait(60):
+            os.kill(os.getpid(), number)
 
+    sender = threading.Thread(target=interrupt, daemon=True)
+    sender.start()
     started = time.monotonic()
     with pytest.raises(Stopped, match=r"stopped at step 4 of 9 and saved") as stopped:
-        train(recipe, tmp_path / "stopped", watch=watch)
+        train(recipe, tmp_path / "stopped")
+    sender.join()
     assert time.monotonic() - started < 30  # the step takes a minute
     assert stopped.value.signal_number == number
     train(recipe, tmp_path / "stopped")

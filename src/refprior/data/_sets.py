@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -97,11 +98,16 @@ def _refuse_pictures(data: str, size: tuple[int, int] | None, colour: bool | Non
 
 def read_digits(folder: str | Path | None = None) -> DataSet:
     """Scikit-learn's digits: 1,797 grey images of 8×8 inside the library, 60 per class to test."""
+    return held_out("digits", [str(d) for d in range(10)], _digits(), DIGITS_TEST, kind="digits")
+
+
+@cache
+def _digits() -> tuple[np.ndarray, np.ndarray]:
+    """Images and labels, to be copied; the file is a text, which takes longer to read than a small run to begin."""
     from sklearn.datasets import load_digits
 
     data = load_digits()
-    images = np.round(data.images * (255 / 16)).astype(np.uint8)[:, None]
-    return held_out("digits", [str(d) for d in range(10)], (images, data.target), DIGITS_TEST, kind="digits")
+    return np.round(data.images * (255 / 16)).astype(np.uint8)[:, None], data.target
 
 
 def read_mnist(folder: str | Path | None = None) -> DataSet:

@@ -162,10 +162,14 @@ class Gaussian(Channel):
         return Cells(mean, np.full((len(low), 1, 1), 1 / self.sigma), (high - low) / 2, np.zeros_like(mean))
 
     def gain_of_means(self, mean: Array, log_marginal: Array) -> tuple[Array, Array]:
-        x = self.outcomes / self.sigma - mean
-        p = np.exp(log_normal_nodes(x, self.nodes))
+        """Of the outcomes within TAIL of each mean: what is beyond is as little as beyond the extreme outcomes."""
+        half, middle = math.ceil(TAIL * self.nodes), len(self.outcomes) // 2
+        first = np.clip(middle + np.rint(mean * self.nodes).astype(int) - half, 0, 2 * (middle - half))
+        columns = first + np.arange(2 * half + 1)
+        x = self.outcomes[columns] / self.sigma - mean
+        p = np.exp(log_normal_nodes(x, self.nodes)) * log_marginal[columns]
         entropy = 0.5 * math.log(2 * math.pi * math.e) + math.log(self.nodes)
-        return -entropy - p @ log_marginal, -((p * x) @ log_marginal)[:, None]
+        return -entropy - p.sum(axis=1), -(p * x).sum(axis=1, keepdims=True)
 
     def window_ends(self, u: Array) -> tuple[Index, Index] | None:
         if self.known_lengths()[0] < LONG_FROM:
