@@ -28,7 +28,12 @@ def launch(*arguments: str, out: Path) -> Program:
 
 
 def test_a_killed_rank_is_started_again_and_the_run_ends_as_one_that_was_not_disturbed(tmp_path: Path) -> None:
-    killed = [*FORKED, launched.__file__, str(tmp_path / "run"), "kill"]
+    killed = (
+        "-m",
+        launched.__name__,
+        str(tmp_path / "run"),
+        "kill",
+    )  # the launcher names every rank of its own that fails
     with launch("--max-restarts=3", *killed, out=tmp_path) as launcher:
         _, said = launcher.communicate(timeout=200)
         assert launcher.returncode == 0, said
