@@ -71,7 +71,7 @@ def test_new_questions_have_their_picture(run: Path, capfd: pytest.CaptureFixtur
 def test_new_answers_have_their_table(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
     loaded = load(run)
     pool = len(loaded.task.unlabelled)
-    suggest(run, budget=60)
+    suggest(run, budget=400)  # more than a fast machine answers
     answer(run, ["3"])
     for seed in range(6):
         kill_at_random(answer_again_and_again, run, random.Random(seed))
