@@ -17,7 +17,8 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
+
+from refprior._recomputing import recomputed
 
 __all__ = [
     "average",
@@ -261,7 +262,7 @@ def _enumerate(log_p: Tensor, before: Tensor, log_prior: Tensor, memory: int) ->
     size = _tuples_at_once(log_p, memory)
     if size >= 1:
         chunks = zip(log_p.split(size, dim=1), before.split(size, dim=1), strict=True)
-        return torch.cat([_recomputed(_entropy_of_labelings, p, b, log_prior) for p, b in chunks])
+        return torch.cat([recomputed(_entropy_of_labelings, p, b, log_prior) for p, b in chunks])
     if log_p.shape[2] == 1:
         raise ValueError(f"one label of {log_p.shape[0]} particles does not fit {memory} bytes: raise the budget")
     first = finite(log_p[:, :, 0])
@@ -269,12 +270,6 @@ def _enumerate(log_p: Tensor, before: Tensor, log_prior: Tensor, memory: int) ->
     return torch.stack(
         [_enumerate(rest, before + first[..., y], log_prior, memory) for y in range(first.shape[-1])]
     ).sum(0)
-
-
-def _recomputed(function: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
-    """The function's value; its backward pass computes it again instead of keeping it."""
-    value: Tensor = checkpoint(function, *arguments, use_reentrant=False)
-    return value
 
 
 def check_labelings(order: int, classes: int) -> None:
@@ -315,7 +310,7 @@ def _score(labels: Tensor, log_p: Tensor, log_prior: Tensor, memory: int) -> Ten
         raise ValueError(f"{particles} particles take {needed} bytes per tuple, the budget is {memory}: raise it")
     size = memory // needed
     chunks = zip(labels.split(size, dim=1), log_p.split(size, dim=1), strict=True)
-    return torch.cat([_recomputed(_mixture_of, y, p, log_prior) for y, p in chunks], dim=1)
+    return torch.cat([recomputed(_mixture_of, y, p, log_prior) for y, p in chunks], dim=1)
 
 
 def _mixture_of(labels: Tensor, log_p: Tensor, log_prior: Tensor) -> Tensor:
