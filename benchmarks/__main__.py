@@ -42,7 +42,7 @@ class Program:
 
 
 SIXTEENTH = ("--fraction", "16")
-TWO_KINDS = ("--data", "embeddings", "digits", "--labels", "10", "25", "--draws", "3")
+TWO_KINDS = ("--data", "embeddings", "digits", "--labels", "10", "--draws", "3")
 PROGRAMS = {
     "particles": Program("Many networks at once, and the entropy of their mixture", "particles"),
     "step": Program("A training step of four WRN-28-2", "step", quick=SIXTEENTH, full=(*SIXTEENTH, "--rounds", "3")),

@@ -305,15 +305,16 @@ def report_bound(ours: Ours, batch: Batch, fraction: float, seconds: Seconds) ->
 def report_variants(fraction: int, rounds: int, plain: Measured) -> None:
     """bf16, recomputing, another allocator, all against the plain version; each in its own process, for its memory."""
     print(f"{'variant':32} {'s':>8} {'plain/ours':>11} {'of loop':>8} {'kernel':>7} {'peak, GB':>9}")
-    allocators = (
-        {"": {}, ", tcmalloc": {"LD_PRELOAD": found}} if (found := find_library("tcmalloc_minimal")) else {"": {}}
-    )
+    allocators: dict[str, dict[str, str]] = {"": {}}
+    if found := find_library("tcmalloc_minimal"):
+        allocators[", tcmalloc"] = {"LD_PRELOAD": found}
     for precision, (allocator, variables) in itertools.product(("float32", "bfloat16"), allocators.items()):
         loop = 0.0
         for execution in ("loop", "recomputed"):
             options = ["--fraction", str(fraction), "--rounds", str(rounds), "--variant", precision, execution]
             command = [sys.executable, "-m", "benchmarks.step", *options]
-            done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=True)
+            environment = {**os.environ, **variables}
+            done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
             seconds, peak, kernel = map(float, done.stdout.split())
             ratio, loop = plain.total / seconds, loop or seconds
             name = f"{precision}, {execution}{allocator}"

@@ -235,3 +235,10 @@ def test_only_heads_move_in_a_run_that_resumes_and_is_read_back(tmp_path: Path) 
         assert all(torch.equal(copy, weight) for copy in whole.ema.network.state_dict()[f"body.{name}"])
     images = whole.task.unlabelled[:5]
     assert (load(tmp_path / "run", network=network).predict_proba(images) == whole.predict_proba(images)).all()
+
+
+def test_a_wide_resnet_is_compiled_whole() -> None:
+    network = WideResNet((1, 8, 8), 3, depth=10, width=1).eval()
+    x = torch.randn(2, 1, 8, 8)
+    exported = torch.export.export(network, (x,), strict=True)  # by the compiler's own reading of the code
+    torch.testing.assert_close(exported.module()(x), network(x))

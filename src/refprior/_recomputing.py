@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
@@ -31,11 +32,14 @@ def recomputed(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
 def kept() -> AbstractContextManager[object]:
     """Within a recomputed pass: what is computed inside stays, and the backward pass takes the pass again up to here.
 
-    For the late layers of a network, which have many multiplications per number: keeping their numbers saves most of
-    the time for a small part of the memory. In other passes it does nothing.
+    For the late layers of a network, which have more multiplications per number: keeping them takes less memory for the
+    time that it saves. In other passes it does nothing.
     """
-    # Of several pairs of hooks the innermost counts: these shield what is saved from those of the recomputed pass.
-    return saved_tensors_hooks(_itself, _itself) if _within.get() else nullcontext()
+    if torch.compiler.is_compiling() or not _within.get():  # compilers cannot follow context variables
+        return nullcontext()
+    # Of several pairs of hooks the innermost counts: these shield what is saved from those of the recomputed pass. An
+    # output that is saved as it is would hold its own graph.
+    return saved_tensors_hooks(Tensor.detach, _itself)
 
 
 def _itself(x: Tensor) -> Tensor:

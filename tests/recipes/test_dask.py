@@ -40,12 +40,14 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         subprocess.Popen(scheduler, cwd=folder, env=environment, stdout=log, stderr=log) as process,
         Program(WORKERS, "worker", "--nthreads", "1", "--nworkers", "2", *known, cwd=folder, session=True) as workers,
     ):
-        wait_until((folder / "file.json").exists)
-        yield json.loads((folder / "file.json").read_text())["address"].replace("tcp://", "dask://")
-        workers.terminate()  # first: their nannies would start others
-        with suppress(subprocess.TimeoutExpired):
-            workers.wait(10)
-        process.kill()
+        try:
+            wait_until((folder / "file.json").exists)
+            yield json.loads((folder / "file.json").read_text())["address"].replace("tcp://", "dask://")
+        finally:
+            workers.terminate()  # first: their nannies would start others
+            with suppress(subprocess.TimeoutExpired):
+                workers.wait(10)
+            process.kill()
 
 
 def test_the_cell_of_a_killed_worker_goes_on_with_another(address: str, tmp_path: Path) -> None:

@@ -54,17 +54,23 @@ def test_a_step_is_given_up_at_once_and_the_run_goes_on_bit_for_bit(tmp_path: Pa
     train(recipe, tmp_path / "whole")
     Slow.seen.clear()
     Slow.begun.clear()
+    over = threading.Event()
 
     def interrupt() -> None:
-        if Slow.begun.wait(60):
-            os.kill(os.getpid(), number)
+        while not over.is_set():
+            if Slow.begun.wait(0.05):
+                os.kill(os.getpid(), number)
+                break
 
-    sender = threading.Thread(target=interrupt, daemon=True)
+    sender = threading.Thread(target=interrupt)
     sender.start()
     started = time.monotonic()
-    with pytest.raises(Stopped, match=r"stopped at step 4 of 9 and saved") as stopped:
-        train(recipe, tmp_path / "stopped")
-    sender.join()
+    try:
+        with pytest.raises(Stopped, match=r"stopped at step 4 of 9 and saved") as stopped:
+            train(recipe, tmp_path / "stopped")
+    finally:
+        over.set()
+        sender.join()
     assert time.monotonic() - started < 30  # the step takes a minute
     assert stopped.value.signal_number == number
     train(recipe, tmp_path / "stopped")

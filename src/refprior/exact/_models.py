@@ -162,7 +162,7 @@ class Gaussian(Channel):
         return Cells(mean, np.full((len(low), 1, 1), 1 / self.sigma), (high - low) / 2, np.zeros_like(mean))
 
     def gain_of_means(self, mean: Array, log_marginal: Array) -> tuple[Array, Array]:
-        """Of the outcomes within TAIL of each mean: what is beyond is as little as beyond the extreme outcomes."""
+        """Of the outcomes within TAIL of each mean; what is beyond is as little as beyond the extreme outcomes."""
         half, middle = math.ceil(TAIL * self.nodes), len(self.outcomes) // 2
         first = np.clip(middle + np.rint(mean * self.nodes).astype(int) - half, 0, 2 * (middle - half))
         columns = first + np.arange(2 * half + 1)
