@@ -47,6 +47,7 @@ PROGRAMS = {
     "particles": Program("Many networks at once, and the entropy of their mixture", "particles"),
     "step": Program("A training step of four WRN-28-2", "step", quick=SIXTEENTH, full=(*SIXTEENTH, "--rounds", "3")),
     "quarter": Program("A quarter of the images, 2 threads", "step", SIXTEENTH, ("--fraction", "4"), threads=2),
+    "full": Program("All of the images, 2 threads", "step", SIXTEENTH, threads=2),
     "views": Program("Views", "views"),
     "methods": Program("A step of every method", "methods"),
     "transfer": Program("Transfer without target labels", "transfer"),
