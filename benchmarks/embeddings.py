@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def print_speed(fits: int) -> None:
-    """Processor seconds of fits with the defaults, K = 32: 30,000 rows of 64 numbers around ten centres, 100 labels."""
+    """Processor seconds of fits with the defaults, K = 32: 30,000 rows of 64 numbers around ten centers, 100 labels."""
     random = np.random.RandomState(0)
     truth = np.arange(30_000) % 10
     X = (random.randn(10, 64)[truth] + random.randn(30_000, 64)).astype(np.float32)
@@ -101,7 +101,7 @@ def methods() -> dict[str, tuple[Fit, bool]]:
     """How each is fitted to rows and labels (−1: none), and whether it takes the rows as they are."""
     return {
         "logistic regression": (supervised(_logistic), False),
-        "nearest neighbours": (supervised(_neighbours), False),
+        "nearest neighbors": (supervised(_neighbors), False),
         "label spreading": (_spread, False),
         "self-training": (lambda X, y: SelfTrainingClassifier(LogisticRegression(max_iter=500)).fit(X, y), False),
         "FixMatch": (lambda X, y: rp.ReferencePriorClassifier(rp.FixMatch(), random_state=0).fit(X, y), True),
@@ -111,7 +111,7 @@ def methods() -> dict[str, tuple[Fit, bool]]:
 
 
 def supervised(search: Callable[[int], Any]) -> Fit:
-    """A model that sees the labelled rows only; its setting is chosen by cross-validation among them."""
+    """A model that sees the labeled rows only; its setting is chosen by cross-validation among them."""
 
     def fit(X: np.ndarray, y: np.ndarray) -> Any:
         known = y >= 0
@@ -136,7 +136,7 @@ def _logistic(fewest: int) -> Any:
     return GridSearchCV(model, {"C": np.logspace(-3, 2, 6)}, cv=_folds(fewest), scoring="neg_log_loss")
 
 
-def _neighbours(fewest: int) -> Any:
+def _neighbors(fewest: int) -> Any:
     counts = [k for k in (1, 3, 5, 10) if k <= fewest] or [1]
     return GridSearchCV(KNeighborsClassifier(weights="distance"), {"n_neighbors": counts}, cv=_folds(fewest))
 

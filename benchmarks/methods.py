@@ -23,7 +23,7 @@ from refprior.training import Recipe
 from refprior.training._loop import State, begin, differentiate, draw, update
 
 T = TypeVar("T")
-PARTS = ("views", "loss and gradient", "optimiser and EMA")
+PARTS = ("views", "loss and gradient", "optimizer and EMA")
 
 
 class Timed:

@@ -49,8 +49,8 @@ def embed(out: Path, particles: int) -> None:
 def report(out: Path, folders: int) -> None:
     short = replace(digits_ssl(), steps=2, evaluate_every=2)
     for number in range(folders):
-        rate = replace(short.optimiser, learning_rate=0.01 + 0.0001 * number)
-        rp.train(replace(short, optimiser=rate), out / str(number))
+        rate = replace(short.optimizer, learning_rate=0.01 + 0.0001 * number)
+        rp.train(replace(short, optimizer=rate), out / str(number))
     seconds, memory = spent("report", str(out))
     print(f"report over {folders} folders of different recipes: {told(seconds, REPORT_GOAL)}, {memory:.2f} GB")
 

@@ -1,7 +1,7 @@
 """What K particles cost, against named alternatives, in one run, as ratios.
 
     python benchmarks/particles.py          # all tables
-    python benchmarks/particles.py kinds    # vectorised against a loop, by kind of network
+    python benchmarks/particles.py kinds    # vectorized against a loop, by kind of network
     python benchmarks/particles.py steps    # a training step of K = 50, 300, 3000
     python benchmarks/particles.py entropy  # the entropy of the mixture at order 2 against the same in log-space
     python benchmarks/particles.py --quick  # each with one size less and fewer rounds
@@ -65,26 +65,26 @@ def pass_of(particles: Particles, x: Tensor) -> None:
 def kinds(quick: bool) -> None:
     """Forward and backward pass by kind of network."""
     print("milliseconds forward and backward")
-    print(f"{'network':16} {'K':>5} {'batch':>6} {'vectorised':>11} {'loop':>9} {'loop / vectorised':>18}  auto")
+    print(f"{'network':16} {'K':>5} {'batch':>6} {'vectorized':>11} {'loop':>9} {'loop / vectorized':>18}  auto")
     for name, make, shape, count, batch in CASES:
         x = torch.randn(batch, *shape)
-        ways: tuple[Execution, Execution] = ("vectorised", "loop")
+        ways: tuple[Execution, Execution] = ("vectorized", "loop")
         calls = {str(way): partial(pass_of, Particles(make, count, execution=way), x) for way in ways}
         times = fastest(calls, 1 if quick else ROUNDS)
         cells = (
-            f"{1e3 * times['vectorised']:11.1f} {1e3 * times['loop']:9.1f} {times['loop'] / times['vectorised']:18.2f}"
+            f"{1e3 * times['vectorized']:11.1f} {1e3 * times['loop']:9.1f} {times['loop'] / times['vectorized']:18.2f}"
         )
         print(f"{name:16} {count:5} {batch:6} {cells}  {Particles(make, 1).execution}")
 
 
-def step(predict: Callable[[Tensor], Tensor], optimiser: torch.optim.Optimizer, x: Tensor) -> None:
+def step(predict: Callable[[Tensor], Tensor], optimizer: torch.optim.Optimizer, x: Tensor) -> None:
     """One step of the mutual information of pairs."""
     log_p = predict(x)
     pairs = log_p.unflatten(1, (-1, 2))
     loss = -mutual_information(pairs, uniform(len(log_p), log_p)).mean()
-    optimiser.zero_grad()
+    optimizer.zero_grad()
     torch.autograd.backward(loss)
-    optimiser.step()
+    optimizer.step()
 
 
 def ours(count: int, x: Tensor) -> Callable[[], None]:
@@ -95,8 +95,8 @@ def ours(count: int, x: Tensor) -> Callable[[], None]:
 def loop_of_modules(count: int, x: Tensor) -> Callable[[], None]:
     """(a) K ordinary modules, one after the other; Adam as torch has it by default."""
     modules = nn.ModuleList(make_mlp() for _ in range(count))
-    optimiser = torch.optim.Adam(modules.parameters(), lr=1e-3)
-    return partial(step, lambda x: torch.stack([module(x).log_softmax(-1) for module in modules]), optimiser, x)
+    optimizer = torch.optim.Adam(modules.parameters(), lr=1e-3)
+    return partial(step, lambda x: torch.stack([module(x).log_softmax(-1) for module in modules]), optimizer, x)
 
 
 def plain_vmap(count: int, x: Tensor) -> Callable[[], None]:

@@ -29,12 +29,12 @@ BASE = Recipe(
     task=FewLabels("digits", labels=50, validation=300),
     network=partial(SmallCNN, (1, 8, 8), 10),
     method=ReferencePrior(),
-    labelled_batch=32,
-    unlabelled_batch=128,
+    labeled_batch=32,
+    unlabeled_batch=128,
 )
 NETWORKS = {
     "SmallCNN, K = 4": replace(BASE, weak=Shift(), strong=Distort()),
-    "WRN-28-2, K = 4": replace(BASE, network=partial(WideResNet, (1, 8, 8), 10), labelled_batch=8, unlabelled_batch=8),
+    "WRN-28-2, K = 4": replace(BASE, network=partial(WideResNet, (1, 8, 8), 10), labeled_batch=8, unlabeled_batch=8),
 }
 saves: list[tuple[float, float]] = []  # (seconds, extra copies of the state in memory)
 

@@ -161,7 +161,7 @@ def formula_bytes(case: str, world: int) -> float:
     recipe = recipe_of(case)
     particles = recipe.particles
     if case.startswith("digits"):
-        inputs = recipe.labelled_batch + 2 * recipe.tuples * recipe.method.needs.tuple_size
+        inputs = recipe.labeled_batch + 2 * recipe.tuples * recipe.method.needs.tuple_size
         gathered = (world - 1) * 4.0 * particles * inputs * 10
         gradient = 4.0 * particles * sum(p.numel() for p in recipe.network().parameters())
         return gathered + (0 if CASES[case][1] else 2 * (world - 1) * gradient)
@@ -226,7 +226,7 @@ def against(other: str, turns: int) -> None:
         this, that = (min(found[source]) for source in (here, other))
         paired = statistics.median(a / b for a, b in zip(found[here], found[other], strict=True))
         least = f"least: this {this:8.2f}  other {that:8.2f}  ratio {this / that:.3f}"
-        print(f"{name:16} {least};  median of the ratios of neighbours {paired:.3f}", flush=True)
+        print(f"{name:16} {least};  median of the ratios of neighbors {paired:.3f}", flush=True)
 
 
 def step_of(source: str, name: str) -> Callable[[], None]:

@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=2 python benchmarks/step.py
 
 The plain version is written here on its own: a list of K modules in single precision, channels first, one pass of 64
-labelled, 448 weak and 448 strong images so that batch norm sees them together, probabilities and their logarithms, SGD
+labeled, 448 weak and 448 strong images so that batch norm sees them together, probabilities and their logarithms, SGD
 with Nesterov momentum and a moving average in loops over tensors. Both begin with the same weights and take the same
 batches, in turns. Printed: that losses and gradients agree, the ratio of the times, where they go, the peak of memory,
 how fast any version could be at the speed of a matrix product, and what bf16, recomputing and tcmalloc (Debian's
@@ -45,7 +45,7 @@ BOUND_GOAL = 1.1  # times the matrix products
 RECOMPUTED_GOAL = 1.1  # of the loop's time
 MEMORY_GOAL = 4.0  # GB of a recomputed step at full size
 AGREE = 2.0**-8  # the precision of bf16
-PARTS = ("views", "forward", "loss", "backward", "optimiser and EMA")
+PARTS = ("views", "forward", "loss", "backward", "optimizer and EMA")
 OPERATIONS = {
     "convolution": ("mkldnn_convolution", "convolution_backward"),
     "batch norm": ("native_batch_norm", "native_batch_norm_backward"),
@@ -105,9 +105,9 @@ def plain_network() -> nn.Module:
 def plain_loss(logits: Tensor, batch: Batch, method: ReferencePrior) -> Tensor:
     """The pseudo-code of the paper at order 2, in probabilities: (K, images, C) -> ()."""
     p = logits.softmax(-1)
-    labelled, weak, strong = p.split([len(batch.labels), len(batch.views["weak"]), len(batch.views["strong"])], dim=1)
+    labeled, weak, strong = p.split([len(batch.labels), len(batch.views["weak"]), len(batch.views["strong"])], dim=1)
     weak, tau = weak.detach(), method.tau
-    likelihood = -labelled.log()[:, torch.arange(len(batch.labels)), batch.labels].mean()
+    likelihood = -labeled.log()[:, torch.arange(len(batch.labels)), batch.labels].mean()
     f = tau * weak + (1 - tau) * strong
     h_yw = -(f * (tau * weak.log() + (1 - tau) * strong.log())).sum(-1).mean() * 2
     pairs = torch.einsum("kbc,kbd->bcd", f[:, 0::2], f[:, 1::2]) / len(f)
@@ -139,22 +139,22 @@ class Plain:
         self.average = deepcopy(self.networks).requires_grad_(False)
         norms = {p for m in self.networks.modules() if isinstance(m, nn.BatchNorm2d) for p in m.parameters()}
         weights = [p for p in self.networks.parameters() if p not in norms]
-        decay = recipe.optimiser.decay / recipe.particles
+        decay = recipe.optimizer.decay / recipe.particles
         groups = [{"params": weights, "weight_decay": decay}, {"params": list(norms), "weight_decay": 0.0}]
-        rate = recipe.optimiser.learning_rate * recipe.particles
-        self.optimiser = torch.optim.SGD(groups, lr=rate, momentum=0.9, nesterov=True)
+        rate = recipe.optimizer.learning_rate * recipe.particles
+        self.optimizer = torch.optim.SGD(groups, lr=rate, momentum=0.9, nesterov=True)
 
     def step(self, clock: Clock, batch: Batch) -> Tensor:
         with clock.of("forward"):
-            x = torch.cat([batch.labelled, batch.views["weak"], batch.views["strong"]])
+            x = torch.cat([batch.labeled, batch.views["weak"], batch.views["strong"]])
             logits = torch.stack([network(x) for network in self.networks])
         with clock.of("loss"):
             loss = plain_loss(logits, batch, self.method)  # type: ignore[arg-type]
         with clock.of("backward"):
-            self.optimiser.zero_grad()
+            self.optimizer.zero_grad()
             loss.backward()
-        with clock.of("optimiser and EMA"), torch.no_grad():
-            self.optimiser.step()
+        with clock.of("optimizer and EMA"), torch.no_grad():
+            self.optimizer.step()
             for mean, weight in zip(self.average.parameters(), self.networks.parameters(), strict=True):
                 mean.sub_(0.001 * (mean - weight))
             for copy, statistic in zip(self.average.buffers(), self.networks.buffers(), strict=True):
@@ -193,7 +193,7 @@ class Ours:
         with clock.of("backward"):
             loss = differentiate(self.recipe, self.task, batch, self.state).total
         clock.seconds["backward"] -= clock.seconds["forward"] + clock.seconds["loss"]
-        with clock.of("optimiser and EMA"):
+        with clock.of("optimizer and EMA"):
             update(self.recipe, self.state)
         return loss
 
@@ -365,8 +365,8 @@ def main() -> None:
     arguments = parser.parse_args()
     task = random_task()
     single = replace(cifar10_ssl(), precision="float32", method=ReferencePrior())
-    paper = replace(single, task=lambda: task, unlabelled_unit="images")
-    recipe = replace(paper, labelled_batch=64 // arguments.fraction, unlabelled_batch=448 // arguments.fraction)
+    paper = replace(single, task=lambda: task, unlabeled_unit="images")
+    recipe = replace(paper, labeled_batch=64 // arguments.fraction, unlabeled_batch=448 // arguments.fraction)
     if arguments.variant:
         precision, execution = arguments.variant
         print_variant(override(recipe, {"precision": precision, "execution": execution}), task, arguments.rounds)
@@ -374,13 +374,13 @@ def main() -> None:
     state = begin(recipe, task, torch.device("cpu"))
     versions: dict[str, Version] = {"ours": (ours := Ours(recipe, task, state)), "plain": Plain(recipe, state)}
     print(f"torch {torch.__version__}, {platform.machine()}, {torch.get_num_threads()} threads")
-    images = f"{recipe.labelled_batch} + {recipe.unlabelled_batch} images"
+    images = f"{recipe.labeled_batch} + {recipe.unlabeled_batch} images"
     print(f"K = {recipe.particles}, {images}, WRN-28-2, single precision")
     best = compare(versions, recipe, task, state, arguments.rounds)
-    part = replace(recipe, labelled_batch=8, unlabelled_batch=56)
+    part = replace(recipe, labeled_batch=8, unlabeled_batch=56)
     batch = draw(part, task, state)
     report_operations(versions, batch)
-    report_bound(ours, batch, recipe.labelled_batch / part.labelled_batch, best["ours"].seconds)
+    report_bound(ours, batch, recipe.labeled_batch / part.labeled_batch, best["ours"].seconds)
     report_variants(arguments.fraction, arguments.rounds, best["plain"])
 
 

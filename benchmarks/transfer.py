@@ -23,7 +23,7 @@ from refprior.training._session import _prefer_large_pages
 
 T = TypeVar("T")
 GOAL = 30.0
-PARTS = ("views and principal components", "passes, loss and gradient", "optimiser and EMA")
+PARTS = ("views and principal components", "passes, loss and gradient", "optimizer and EMA")
 
 
 def main() -> None:
@@ -38,7 +38,7 @@ def main() -> None:
     state = begin(recipe, task, torch.device("cpu"))
     spent = dict.fromkeys(PARTS, 0.0)
     for _ in range(steps):
-        recipe.optimiser.set_rate(state.optimiser, state.step, recipe.steps)
+        recipe.optimizer.set_rate(state.optimizer, state.step, recipe.steps)
         batch = timed(spent, PARTS[0], partial(draw, recipe, task, state))
         timed(spent, PARTS[1], partial(differentiate, recipe, task, batch, state))
         timed(spent, PARTS[2], partial(update, recipe, state))
@@ -51,7 +51,7 @@ def main() -> None:
     print(f"  {'all':34} {total:6.1f}  {'reached' if total <= GOAL else 'MISSED'} (goal {GOAL:.0f})")
     print(f"  {'of them, bare matrix products':34} {recipe.steps * bound(recipe):6.1f}")
     if not arguments.quick:
-        scores = evaluate_all(recipe, task, state.normaliser, raw=state.particles, ema=state.teacher)
+        scores = evaluate_all(recipe, task, state.normalizer, raw=state.particles, ema=state.teacher)
         assert scores.consensus is not None
         assert scores.consensus.test is not None
         print(f"test accuracy by consensus, seed 0: {scores.consensus.test:.1%}")
@@ -68,7 +68,7 @@ def bound(recipe: Recipe) -> float:
     """Seconds of a step's products: of the inputs with a gradient three, of the frozen views one."""
     network = recipe.network()
     shapes = [tuple(p.shape) for p in network.parameters() if p.dim() == 2]
-    graded, frozen = recipe.source_batch + recipe.unlabelled_batch, recipe.unlabelled_batch
+    graded, frozen = recipe.source_batch + recipe.unlabeled_batch, recipe.unlabeled_batch
     seconds = 0.0
     for outputs, inputs in shapes:
         weight = torch.randn(recipe.particles * outputs, inputs)

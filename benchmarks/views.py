@@ -2,7 +2,7 @@
 
     python benchmarks/views.py
 
-Prints images a second on one core, their ratio in this run (median of paired rounds), and the share of an unlabelled
+Prints images a second on one core, their ratio in this run (median of paired rounds), and the share of an unlabeled
 batch (448 weak and 448 strong views) in a step of four WRN-28-2. The Pillow pipeline is the one of the tests, which
 show that both give the same bytes.
 """
@@ -31,7 +31,7 @@ from refprior.views import CTAugment, FlipCrop, RandAugment
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.views.pillow_randaugment import OPERATIONS
 
-UNLABELLED, LABELLED, PARTICLES = 448, 64, 4
+UNLABELED, LABELED, PARTICLES = 448, 64, 4
 WEAK_GOAL, STRONG_GOAL, SHARE_GOAL = 20.0, 4.0, 0.03
 _NAMES = list(OPERATIONS)
 
@@ -46,7 +46,7 @@ def pillow_weak(picture: Image.Image) -> Image.Image:
 
 
 def pillow_strong(picture: Image.Image) -> Image.Image:
-    """The weak view, two operations with probability 1/2 each, a grey square."""
+    """The weak view, two operations with probability 1/2 each, a gray square."""
     picture = pillow_weak(picture)
     for name in random.choices(_NAMES, k=2):
         level = random.randint(1, 9)
@@ -78,7 +78,7 @@ def compare(name: str, goal: float, ours: Callable[[], object], theirs: Callable
     mine, other = (statistics.median(column) for column in zip(*times, strict=True))
     ratio = statistics.median(b / a for a, b in times)
     print(
-        f"{name:<22} {UNLABELLED / mine:>9,.0f} images/s, Pillow {UNLABELLED / other:>7,.0f}: "
+        f"{name:<22} {UNLABELED / mine:>9,.0f} images/s, Pillow {UNLABELED / other:>7,.0f}: "
         f"{ratio:5.1f} times (goal {goal:.0f}) {verdict(ratio >= goal)}"
     )
 
@@ -86,19 +86,19 @@ def compare(name: str, goal: float, ours: Callable[[], object], theirs: Callable
 def step_seconds(images: Tensor) -> float:
     """Forward and backward of 64 + 448 + 448 images through four WRN-28-2, single precision, channels last.
 
-    The particles go one after the other, so that 8 GB of memory suffice; optimiser and EMA are left out. Both make
+    The particles go one after the other, so that 8 GB of memory suffice; optimizer and EMA are left out. Both make
     the step look shorter than it is.
     """
     particles = Particles(lambda: WideResNet((3, 32, 32), 10), PARTICLES)
     networks = [particles.particle(k) for k in range(PARTICLES)]
-    labels = torch.arange(LABELLED) % 10
+    labels = torch.arange(LABELED) % 10
     x = (images.float() / 64 - 2).contiguous(memory_format=torch.channels_last)
 
     def step() -> None:
         for network in networks:
             logits = network(x)
-            log_p = logits[LABELLED:].log_softmax(-1)
-            loss = F.cross_entropy(logits[:LABELLED], labels) - (log_p.exp() * log_p).sum(-1).mean()
+            log_p = logits[LABELED:].log_softmax(-1)
+            loss = F.cross_entropy(logits[:LABELED], labels) - (log_p.exp() * log_p).sum(-1).mean()
             loss.backward()
 
     return seconds(step)
@@ -113,10 +113,10 @@ def main() -> None:
     threads = torch.get_num_threads()
     print(f"torch {torch.__version__}, Pillow {PIL.__version__}, {platform.machine()}, {os.cpu_count()} cores")
     generator = torch.Generator().manual_seed(0)
-    images = torch.randint(0, 256, (LABELLED + 2 * UNLABELLED, 3, 32, 32), dtype=torch.uint8, generator=generator)
-    pool = images[:UNLABELLED]
+    images = torch.randint(0, 256, (LABELED + 2 * UNLABELED, 3, 32, 32), dtype=torch.uint8, generator=generator)
+    pool = images[:UNLABELED]
     pixels = pool.permute(0, 2, 3, 1).contiguous().numpy()
-    weak, strong, learnt = FlipCrop(), RandAugment(), CTAugment()
+    weak, strong, learned = FlipCrop(), RandAugment(), CTAugment()
 
     torch.set_num_threads(1)
     compare("weak", WEAK_GOAL, lambda: weak(pool, generator), lambda: pillow_batch(pillow_weak, pixels), rounds)
@@ -127,8 +127,8 @@ def main() -> None:
         lambda: pillow_batch(pillow_strong, pixels),
         rounds,
     )
-    bank = statistics.median(seconds(lambda: learnt(pool, generator)) for _ in range(rounds))
-    print(f"{'strong (CTAugment)':<22} {UNLABELLED / bank:>9,.0f} images/s")
+    bank = statistics.median(seconds(lambda: learned(pool, generator)) for _ in range(rounds))
+    print(f"{'strong (CTAugment)':<22} {UNLABELED / bank:>9,.0f} images/s")
     batch = statistics.median(seconds(lambda: (weak(pool, generator), strong(pool, generator))) for _ in range(rounds))
 
     if arguments.quick:
@@ -137,7 +137,7 @@ def main() -> None:
     step = step_seconds(images)
     share = batch / step
     print(
-        f"an unlabelled batch takes {batch * 1e3:.1f} ms on one core, a step of {PARTICLES} WRN-28-2 (fp32) "
+        f"an unlabeled batch takes {batch * 1e3:.1f} ms on one core, a step of {PARTICLES} WRN-28-2 (fp32) "
         f"{step:.1f} s on {threads} threads: {share:.2%} (goal below {SHARE_GOAL:.0%}) {verdict(share < SHARE_GOAL)}"
     )
 

@@ -3,7 +3,7 @@
     python examples/label_free_transfer.py
 
 The particles' outputs have no names on the target; clusters of their joined predictions are the classes. They are
-matched to the true classes only to measure. Your own data loaders and optimiser; the rest is the loss of refprior.
+matched to the true classes only to measure. Your own data loaders and optimizer; the rest is the loss of refprior.
 """
 
 from collections.abc import Iterator
@@ -38,16 +38,16 @@ def main(steps: int = 2000, seed: int = 0) -> float:
 
     inputs = rp.data.PrincipalComponents(count=64, scale=2.25).fit([x[300:], source_x])
     particles = rp.Particles(lambda: rp.networks.MLP((64,), classes=5, hidden=64), count=K, seed=seed)
-    optimiser = torch.optim.SGD(particles.parameters(), lr=0.2 * K, momentum=0.9, nesterov=True)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    optimizer = torch.optim.SGD(particles.parameters(), lr=0.2 * K, momentum=0.9, nesterov=True)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     settings = rp.UnsupervisedTransfer(rp.ReferencePrior(alpha=1.0, gamma=1.0), beta=0.5)
-    for _, (unlabelled,), (source, target) in zip(range(steps), endless(many), endless(past), strict=False):
-        parts = [view(unlabelled, draw), view(unlabelled, draw), view(source, draw)]
+    for _, (unlabeled,), (source, target) in zip(range(steps), endless(many), endless(past), strict=False):
+        parts = [view(unlabeled, draw), view(unlabeled, draw), view(source, draw)]
         weak_p, strong_p, source_p = particles(inputs(torch.cat(parts))).split([len(part) for part in parts], dim=1)
         loss = rp.losses.unsupervised_transfer(weak_p, strong_p, source_p, target, settings=settings)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.total.backward()
-        optimiser.step()
+        optimizer.step()
         schedule.step()
     with torch.no_grad():
         found = rp.posterior.consensus(particles(inputs(x[300:])), clusters=5)

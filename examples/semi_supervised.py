@@ -2,7 +2,7 @@
 
     python examples/semi_supervised.py
 
-Your own data loaders and optimiser; from refprior only the particles, the views and the loss.
+Your own data loaders and optimizer; from refprior only the particles, the views and the loss.
 """
 
 from collections.abc import Iterator
@@ -37,16 +37,16 @@ def main(steps: int = 600, seed: int = 0) -> float:
 
     particles = rp.Particles(lambda: rp.networks.SmallCNN((1, 8, 8), classes=10), count=K, seed=seed)
     # The loss averages over particles: K times the learning rate, 1/K of the decay.
-    optimiser = torch.optim.SGD(particles.parameters(), lr=0.06 * K, momentum=0.9, nesterov=True, weight_decay=5e-4 / K)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
-    for _, (labelled, target), (unlabelled,) in zip(range(steps), endless(few), endless(many), strict=False):
-        images = torch.cat([weak(labelled, draw), weak(unlabelled, draw), strong(unlabelled, draw)])
+    optimizer = torch.optim.SGD(particles.parameters(), lr=0.06 * K, momentum=0.9, nesterov=True, weight_decay=5e-4 / K)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    for _, (labeled, target), (unlabeled,) in zip(range(steps), endless(few), endless(many), strict=False):
+        images = torch.cat([weak(labeled, draw), weak(unlabeled, draw), strong(unlabeled, draw)])
         log_p = particles(images / 96 - 0.8)  # (K, images, 10)
-        known_p, weak_p, strong_p = log_p.split([len(labelled), len(unlabelled), len(unlabelled)], dim=1)
+        known_p, weak_p, strong_p = log_p.split([len(labeled), len(unlabeled), len(unlabeled)], dim=1)
         loss = rp.losses.reference_prior(known_p, target, weak_p, strong_p, settings=rp.ReferencePrior(alpha=0.1))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.total.backward()
-        optimiser.step()
+        optimizer.step()
         schedule.step()
     with torch.no_grad():
         predicted = rp.posterior.predictive(particles(x[:600] / 96 - 0.8), particles.log_prior)

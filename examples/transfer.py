@@ -1,8 +1,8 @@
-"""Transfer in an ordinary PyTorch loop: the digits 0–4, all labelled, teach 5–9, of which 2 per class have labels.
+"""Transfer in an ordinary PyTorch loop: the digits 0–4, all labeled, teach 5–9, of which 2 per class have labels.
 
     python examples/transfer.py
 
-Your own data loaders and optimiser; from refprior only the particles, the views and the loss.
+Your own data loaders and optimizer; from refprior only the particles, the views and the loss.
 """
 
 from collections.abc import Iterator
@@ -39,17 +39,17 @@ def main(steps: int = 600, seed: int = 0) -> float:
 
     particles = rp.Particles(lambda: rp.networks.SmallCNN((1, 8, 8), classes=5), count=K, seed=seed)
     # The loss averages over particles: K times the learning rate, 1/K of the decay.
-    optimiser = torch.optim.SGD(particles.parameters(), lr=0.06 * K, momentum=0.9, nesterov=True, weight_decay=5e-4 / K)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    optimizer = torch.optim.SGD(particles.parameters(), lr=0.06 * K, momentum=0.9, nesterov=True, weight_decay=5e-4 / K)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     batches = zip(range(steps), endless(few), endless(many), endless(past), strict=False)
-    for _, (labelled, target), (unlabelled,), (source, source_target) in batches:
-        parts = [weak(labelled, draw), weak(unlabelled, draw), strong(unlabelled, draw), weak(source, draw)]
+    for _, (labeled, target), (unlabeled,), (source, source_target) in batches:
+        parts = [weak(labeled, draw), weak(unlabeled, draw), strong(unlabeled, draw), weak(source, draw)]
         log_p = particles(torch.cat(parts) / 96 - 0.8)  # (K, images, 5)
         known_p, weak_p, strong_p, source_p = log_p.split([len(part) for part in parts], dim=1)
         loss = rp.losses.transfer(known_p, target, weak_p, strong_p, source_p, source_target)  # β = 1/2, α = 0.1
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.total.backward()
-        optimiser.step()
+        optimizer.step()
         schedule.step()
     with torch.no_grad():
         predicted = rp.posterior.predictive(particles(x[:300] / 96 - 0.8), particles.log_prior)

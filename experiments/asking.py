@@ -16,18 +16,18 @@ from pathlib import Path
 import torch
 
 import refprior as rp
-from refprior.labelling import Questions, continued, suggest
+from refprior.labeling import Questions, continued, suggest
 
 MORE, STEPS = 30, 300
 
 
 def at_random(run: rp.Run) -> tuple[int, ...]:
     generator = torch.Generator().manual_seed(run.recipe.seed)
-    return tuple(torch.randperm(len(run.task.unlabelled), generator=generator)[:MORE].tolist())
+    return tuple(torch.randperm(len(run.task.unlabeled), generator=generator)[:MORE].tolist())
 
 
 def by_entropy(run: rp.Run) -> tuple[int, ...]:
-    return tuple(run.uncertainty(run.task.unlabelled).total.topk(MORE).indices.tolist())
+    return tuple(run.uncertainty(run.task.unlabeled).total.topk(MORE).indices.tolist())
 
 
 def suggested(run: rp.Run) -> tuple[int, ...]:
@@ -45,7 +45,7 @@ def truth(run: rp.Run) -> list[int]:
     """The labels of the pool, found by comparing images: the task does not have them."""
     data = rp.data.read("digits").train
     known = {image.numpy().tobytes(): int(y) for image, y in zip(data.images, data.labels, strict=True)}
-    return [known[image.numpy().tobytes()] for image in run.task.unlabelled]
+    return [known[image.numpy().tobytes()] for image in run.task.unlabeled]
 
 
 def measure(folder: Path, seed: int) -> dict[str, tuple[float, float]]:

@@ -3,7 +3,7 @@
     python experiments/bridge.py bridge.png
 
 An experiment shows the labels of N inputs. The exact half gives its reference prior with a certificate; the deep half
-trains particles and their weights to maximise the same information. They must approach the certified capacity from
+trains particles and their weights to maximize the same information. They must approach the certified capacity from
 below and come to rest at the atoms.
 """
 
@@ -98,7 +98,7 @@ class Comparison:
 
     @property
     def log_prior(self) -> Tensor:
-        """The learnt weights of the particles: (K,)."""
+        """The learned weights of the particles: (K,)."""
         return self.run.particles.log_prior.detach()
 
     @property
@@ -114,7 +114,7 @@ class Comparison:
 
 
 def compare(experiment: Experiment, count: int = 40, steps: int = 1500, seed: int = 0) -> Comparison:
-    """Solve exactly, and train particles and their weights to maximise I_π(w; y^n | x^n), eq:ref_ssl."""
+    """Solve exactly, and train particles and their weights to maximize I_π(w; y^n | x^n), eq:ref_ssl."""
     count_of_inputs, dimension = experiment.inputs.shape
     some = experiment.inputs[:2], torch.arange(2)
     recipe = rp.Recipe(
@@ -124,8 +124,8 @@ def compare(experiment: Experiment, count: int = 40, steps: int = 1500, seed: in
         inputs=rp.data.Identity(),
         particles=count,
         steps=steps,
-        unlabelled_batch=count_of_inputs,  # one tuple of all inputs
-        optimiser=rp.Optimiser(kind="adam", learning_rate=0.03, decay=0, schedule="constant"),
+        unlabeled_batch=count_of_inputs,  # one tuple of all inputs
+        optimizer=rp.Optimizer(kind="adam", learning_rate=0.03, decay=0, schedule="constant"),
         ema=0.0,
         evaluate_every=steps,
         seed=seed,

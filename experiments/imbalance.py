@@ -50,14 +50,14 @@ class Row:
 
 def case(imbalanced_labels: bool, seed: int) -> Case:
     whole = FewLabels("digits", labels=None, validation=300, seed=seed)()
-    train_part, truth = whole.labelled, whole.labelled.labels.numpy()
+    train_part, truth = whole.labeled, whole.labeled.labels.numpy()
     most = per_class(truth, 200 if imbalanced_labels else 50, seed)
-    labelled = most[long_tail(truth[most], RATIO, seed)] if imbalanced_labels else most
+    labeled = most[long_tail(truth[most], RATIO, seed)] if imbalanced_labels else most
     free = without(len(truth), most)
     pool = free[long_tail(truth[free], RATIO, seed + 1)]
-    known: Examples = train_part[torch.from_numpy(labelled)]
-    counts = (torch.bincount(torch.from_numpy(truth[part]), minlength=10).double() for part in (labelled, pool))
-    task = replace(whole, labelled=known, unlabelled=train_part.images[torch.from_numpy(pool)])
+    known: Examples = train_part[torch.from_numpy(labeled)]
+    counts = (torch.bincount(torch.from_numpy(truth[part]), minlength=10).double() for part in (labeled, pool))
+    task = replace(whole, labeled=known, unlabeled=train_part.images[torch.from_numpy(pool)])
     return Case(task, *counts)
 
 
@@ -111,7 +111,7 @@ def skewed_pool(seed: int, steps: int) -> Iterator[tuple[str, Row]]:
     yield "class_prior = pool's shares", measure(known, found)
     yield "class_prior = pool's shares, corrected", measure(known, found, found.pool)
     half = run(found, ReferencePrior(), seed, steps // 2)
-    guess = torch.from_numpy(half.predict_proba(found.task.unlabelled)).double().mean(0)
+    guess = torch.from_numpy(half.predict_proba(found.task.unlabeled)).double().mean(0)
     yield "class_prior = shares predicted after half the steps", measure(run(found, told(guess), seed, steps), found)
     yield (
         "class_prior = pool's shares, balance = 1",

@@ -25,7 +25,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from torch import Tensor
 
 from refprior.data import FewLabels, Pair, Task
-from refprior.labelling import answer, classifier, classify, suggest
+from refprior.labeling import answer, classifier, classify, suggest
 from refprior.posterior import match, output_code
 from refprior.training import Run, load
 from refprior.training._evaluate import CONSENSUS_IMAGES, evenly_spaced
@@ -47,13 +47,13 @@ def matched(clusters: np.ndarray, task: Task) -> float:
 def k_means_of_pixels(task: Task) -> float:
     found = KMeans(len(task.classes), n_init=10, random_state=0)
     return matched(
-        found.fit(pixels(evenly_spaced(task.unlabelled, CONSENSUS_IMAGES))).predict(pixels(task.held_out.images)), task
+        found.fit(pixels(evenly_spaced(task.unlabeled, CONSENSUS_IMAGES))).predict(pixels(task.held_out.images)), task
     )
 
 
 def spectral_of_pixels(task: Task) -> float:
-    """The same kind of clusters as the consensus has, of pixels: 3 % of the images as neighbours, ten votes."""
-    pool = pixels(evenly_spaced(task.unlabelled, CONSENSUS_IMAGES))
+    """The same kind of clusters as the consensus has, of pixels: 3 % of the images as neighbors, ten votes."""
+    pool = pixels(evenly_spaced(task.unlabeled, CONSENSUS_IMAGES))
     found = SpectralClustering(
         len(task.classes),
         affinity="nearest_neighbors",
@@ -66,7 +66,7 @@ def spectral_of_pixels(task: Task) -> float:
 
 def k_means_of_code(run: Run) -> float:
     """The other way to cluster the code of a run."""
-    pool, unseen = (_code(run, images) for images in (evenly_spaced(run.task.unlabelled, CONSENSUS_IMAGES), test(run)))
+    pool, unseen = (_code(run, images) for images in (evenly_spaced(run.task.unlabeled, CONSENSUS_IMAGES), test(run)))
     return matched(KMeans(len(run.task.classes), n_init=10, random_state=0).fit(pool).predict(unseen), run.task)
 
 
@@ -86,7 +86,7 @@ def few_labels(run: Run, truth: Tensor, budget: int) -> tuple[float, float]:
     found, generator, drawn = run.consensus(), torch.Generator().manual_seed(run.recipe.seed), []
     for _ in range(DRAWS):
         chosen = torch.randperm(len(truth), generator=generator)[:budget]
-        log_p = run.log_probabilities(run.task.unlabelled[chosen])
+        log_p = run.log_probabilities(run.task.unlabeled[chosen])
         drawn.append(accuracy(run, classify(run, found.named(log_p, truth[chosen], len(run.task.classes)), test(run))))
     return accuracy(run, classify(run, asked, test(run))), statistics.mean(drawn)
 
@@ -105,8 +105,8 @@ def measure(path: Path) -> tuple[tuple[str, str], Row]:
     pair, evaluation = run.recipe.task, run.result.evaluation
     if not isinstance(pair, Pair) or evaluation is None or evaluation.consensus is None:
         raise ValueError(f"{path} is not a run of label_free_transfer")
-    full = replace(pair.target, labels=None)().labelled
-    if not torch.equal(full.images, run.task.unlabelled):
+    full = replace(pair.target, labels=None)().labeled
+    if not torch.equal(full.images, run.task.unlabeled):
         raise ValueError(f"the labels of {run.data.name} do not belong to the images of {path}")
     row = {
         "consensus": 100 * (evaluation.consensus.test or math.nan),

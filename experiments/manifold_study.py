@@ -39,7 +39,7 @@ class Reached(NamedTuple):
 
 
 def reach(count: int, order: int) -> Reached:
-    settings = {"shrink": "2", "order": str(order), "particles": str(count), "optimiser.learning_rate": "3e-3"}
+    settings = {"shrink": "2", "order": str(order), "particles": str(count), "optimizer.learning_rate": "3e-3"}
     run = train(named("mnist_manifold", {**settings, "snapshots": "0"}, seed=0).recipe)
     log_p = run.log_probabilities(run.task.held_out.images, weights="raw")
     log_prior = run.particles.log_prior.detach()
@@ -61,10 +61,10 @@ def figure(results: list[Reached]) -> Figure:
     drawn = Figure(figsize=(9.6, 3.4), layout="constrained")
     left, right = drawn.subplots(1, 2)
     orders = sorted({r.order for r in results})
-    for order, colour, marker in zip(orders, SERIES, MARKERS, strict=False):
+    for order, color, marker in zip(orders, SERIES, MARKERS, strict=False):
         line = [r for r in results if r.order == order]
         counts, largest = [r.particles for r in line], order * math.log(2)
-        style = {"color": colour, "marker": marker, "ms": 4}
+        style = {"color": color, "marker": marker, "ms": 4}
         left.semilogx(counts, [r.information / largest for r in line], label=f"order {order}", **style)
         right.loglog(counts, [math.exp(r.information) for r in line], **style)
         right.axhline(2**order, color=SOFT, lw=0.8, ls=":")

@@ -3,7 +3,7 @@
     python experiments/patches.py features [SEEDS]
     python experiments/patches.py methods [SEEDS]
 
-250 labels, 3,000 validation images, never a test image. `features`: ridge regression from the features of the labelled
+250 labels, 3,000 validation images, never a test image. `features`: ridge regression from the features of the labeled
 images and of their mirror images, with the best of five penalties, for several settings of `PatchComponents`.
 `methods`: the networks of the recipe and several methods, trained on views that were made once, 3 weak and 4 strong
 ones of 8,000 images, so that a run takes seconds. Both print mean ± standard deviation over the seeds, and each of
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 import refprior as rp
-from refprior.data import FewLabels, Identity, Normaliser, PatchComponents, Task
+from refprior.data import FewLabels, Identity, Normalizer, PatchComponents, Task
 from refprior.methods import FixMatch, Method, ReferencePrior, Supervised
 from refprior.networks import MLP
 
@@ -65,10 +65,10 @@ def task_of(seed: int) -> Task:
 def ridge(features: Tensor, labels: Tensor, others: Tensor, penalty: float) -> Tensor:
     """Classes of other features by least squares: (n, D), (n,), (m, D) -> (m,)."""
     mean = features.mean(0)
-    centred = features - mean
-    product = centred @ centred.T
+    centered = features - mean
+    product = centered @ centered.T
     size = penalty * product.diagonal().mean() * torch.eye(len(product))
-    weights = centred.T @ torch.linalg.solve(product + size, one_hot(labels).float() - 0.1)
+    weights = centered.T @ torch.linalg.solve(product + size, one_hot(labels).float() - 0.1)
     classes: Tensor = ((others - mean) @ weights).argmax(1)
     return classes
 
@@ -79,7 +79,7 @@ def compare_features(inputs: PatchComponents, seeds: Sequence[int]) -> list[floa
     found: dict[float, list[float]] = {penalty: [] for penalty in PENALTIES}
     for task in map(task_of, seeds):
         assert task.validation is not None
-        images, labels = task.labelled.images, task.labelled.labels
+        images, labels = task.labeled.images, task.labeled.labels
         features, others = fitted(torch.cat([images, images.flip(-1)])), fitted(task.validation.images)
         for penalty in PENALTIES:
             right = ridge(features, labels.repeat(2), others, penalty) == task.validation.labels
@@ -93,7 +93,7 @@ class Stored:
 
     first: int
     count: int
-    normalised: ClassVar[bool] = True
+    normalized: ClassVar[bool] = True
 
     def __call__(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
         chosen = self.first + torch.randint(self.count, (len(inputs),), generator=generator)
@@ -111,21 +111,21 @@ class OnFirst(nn.Module):
         return self.network(x[:, 0])  # type: ignore[no-any-return]
 
 
-def views_of(images: Tensor, fitted: Normaliser, generator: torch.Generator) -> Tensor:
+def views_of(images: Tensor, fitted: Normalizer, generator: torch.Generator) -> Tensor:
     """Features of an image and of its views: (n, c, h, w) -> (n, places, D)."""
     weak = [RECIPE.weak(images, generator) for _ in range(WEAK)]
     strong = [RECIPE.strong(images, generator) for _ in range(STRONG)]
     return torch.stack([fitted(seen) for seen in (images, *weak, *strong)], 1)
 
 
-def stored(seed: int, fitted: Normaliser) -> Task:
+def stored(seed: int, fitted: Normalizer) -> Task:
     """The task of a seed with stored views; the validation part is tested with, its first place is the image."""
     task, generator = task_of(seed), torch.Generator().manual_seed(seed)
     assert task.validation is not None
-    pool = task.unlabelled[torch.randperm(len(task.unlabelled), generator=generator)[:POOL]]
+    pool = task.unlabeled[torch.randperm(len(task.unlabeled), generator=generator)[:POOL]]
     seen = fitted(task.validation.images)
     return rp.data.task_from_arrays(
-        (views_of(task.labelled.images, fitted, generator), task.labelled.labels),
+        (views_of(task.labeled.images, fitted, generator), task.labeled.labels),
         views_of(pool, fitted, generator),
         (seen[:, None].repeat(1, 1 + WEAK + STRONG, 1), task.validation.labels),
     )

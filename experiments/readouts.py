@@ -4,7 +4,7 @@
 
 RUNS are folders of runs with labels. For each recipe: accuracy on the validation and the test part of the posterior
 predictive with the prior's and with the likelihood's weights, of the mean of logarithms, and of the consensus: as many
-clusters as classes, and three times as many, named by the labelled images.
+clusters as classes, and three times as many, named by the labeled images.
 """
 
 import statistics
@@ -17,14 +17,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from refprior.report import summarise
+from refprior.report import summarize
 from refprior.training import Run, load
 
 
 def consensus(run: Run, images: Tensor, times: int = 1) -> Tensor:
-    """Clusters without labels, `times` as many as classes, named by the labelled images."""
-    labelled, classes = run.task.labelled, len(run.data.classes)
-    found = run.consensus(times * classes).named(run.log_probabilities(labelled.images), labelled.labels, classes)
+    """Clusters without labels, `times` as many as classes, named by the labeled images."""
+    labeled, classes = run.task.labeled, len(run.data.classes)
+    found = run.consensus(times * classes).named(run.log_probabilities(labeled.images), labeled.labels, classes)
     return found.predict(run.log_probabilities(images))
 
 
@@ -49,7 +49,7 @@ def measure(path: Path) -> tuple[str, dict[str, list[float]]]:
         name: [100 * (readout(run, part.images) == part.labels).double().mean().item() for part in parts]
         for name, readout in READOUTS.items()
     }
-    return summarise(path).label, row
+    return summarize(path).label, row
 
 
 def main() -> None:

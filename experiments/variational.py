@@ -28,11 +28,11 @@ import refprior as rp
 from refprior._style import BLUE, GREEN, INK, PURPLE, SOFT, VERMILION, styled
 from refprior.exact import Channel, Coin, Gaussian, Poisson, Solution, reference_prior
 from refprior.methods import InformationOnly
-from refprior.variational import Implicit, LogitNormal, discretise, fit
+from refprior.variational import Implicit, LogitNormal, discretize, fit
 
 NEAR = 0.25  # standard deviations of the data: this near, a prior is at an atom
 PROMINENT = 0.05  # of the highest peak: lower bumps of the smoothed density are no modes
-COLOURS = {
+COLORS = {
     "exact": VERMILION,
     "particles": BLUE,
     "Jeffreys": SOFT,
@@ -155,7 +155,7 @@ def inside(logit: Tensor, model: Model) -> Tensor:
 
 
 def particles(model: Model, count: int, steps: int, seed: int) -> Prior:
-    """Particles and their weights maximise I_π(w; z), eq:ref_ssl, in the loop that trains every network."""
+    """Particles and their weights maximize I_π(w; z), eq:ref_ssl, in the loop that trains every network."""
     outcomes = len(model.channel.outcomes)
     some = torch.zeros(outcomes, 1), torch.arange(outcomes)
     recipe = rp.Recipe(
@@ -165,8 +165,8 @@ def particles(model: Model, count: int, steps: int, seed: int) -> Prior:
         inputs=rp.data.Identity(),
         particles=count,
         steps=steps,
-        unlabelled_batch=1,
-        optimiser=rp.Optimiser(kind="adam", learning_rate=0.03, decay=0, schedule="constant"),
+        unlabeled_batch=1,
+        optimizer=rp.Optimizer(kind="adam", learning_rate=0.03, decay=0, schedule="constant"),
         ema=0.0,
         evaluate_every=steps,
         seed=seed,
@@ -178,7 +178,7 @@ def particles(model: Model, count: int, steps: int, seed: int) -> Prior:
 
 
 def from_family(name: str, model: Model, family: nn.Module) -> Prior:
-    w = discretise(family).numpy()
+    w = discretize(family).numpy()
     return Prior(name, model.channel, w, np.full(len(w), 1 / len(w)))
 
 
@@ -300,13 +300,13 @@ def draw(comparisons: Sequence[Comparison]) -> Figure:
             share = np.minimum([0, *np.cumsum(prior.weights[order]), 1], 1)
             wide = {"lw": 5, "alpha": 0.35} if prior.name == "exact" else {"lw": 1.3}
             line = wide | {"ls": DASHES.get(prior.name, "-")}
-            above.step(ends, share, where="post", color=COLOURS[prior.name], label=prior.name, **line)
+            above.step(ends, share, where="post", color=COLORS[prior.name], label=prior.name, **line)
         above.set(title=f"{found.model.name}\n{len(found.solution.atoms)} atoms", xlabel="w")
         others = found.priors[1:]
         below.barh(
             [p.name for p in others],
             [max(found.shortfall(p), 1e-7) for p in others],
-            color=[COLOURS[p.name] for p in others],
+            color=[COLORS[p.name] for p in others],
         )
         below.invert_yaxis()
         below.set(xscale="log", xlim=(1e-5, 1), xlabel="capacity − information (nats)")

@@ -120,7 +120,7 @@ def _calibration(predictor: rp.Predictor, data: Vectors) -> tuple[float, float]:
 
 
 def _accuracy(name: str, data: Vectors, rows: Any, y: np.ndarray) -> float:
-    """Of a method on the test part; logistic regression sees the labelled rows only."""
+    """Of a method on the test part; logistic regression sees the labeled rows only."""
     fit, raw = methods()[name]
     if not raw:
         known = y >= 0
@@ -151,7 +151,7 @@ def _entropy(model: Any, rows: Any, random: np.random.RandomState) -> np.ndarray
 
 
 def _informative(model: Any, rows: Any, random: np.random.RandomState) -> np.ndarray:
-    return np.asarray(rp.labelling.most_informative(model.predictor_.log_probabilities(rows), MORE))
+    return np.asarray(rp.labeling.most_informative(model.predictor_.log_probabilities(rows), MORE))
 
 
 def _suggested(model: Any, rows: Any, random: np.random.RandomState) -> np.ndarray:

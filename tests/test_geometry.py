@@ -85,8 +85,8 @@ def test_constant_particles_are_found() -> None:
 
 def decomposed(points: Tensor, count: int) -> tuple[np.ndarray, np.ndarray, float]:
     """Coordinates, variances and total variance from a singular value decomposition, written for this test."""
-    centred = points.numpy() - points.numpy().mean(0)
-    left, singular, _ = np.linalg.svd(centred, full_matrices=False)
+    centered = points.numpy() - points.numpy().mean(0)
+    left, singular, _ = np.linalg.svd(centered, full_matrices=False)
     variances = singular**2 / len(points)
     return left[:, :count] * singular[:count], variances[:count], float(variances.sum())
 

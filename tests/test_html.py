@@ -34,7 +34,7 @@ def test_a_run_shows_method_step_and_accuracy(run: rp.Run) -> None:
 
 def test_a_task_shows_its_parts(run: rp.Run) -> None:
     shown = run.task._repr_html_()
-    for words in ("Task digits", "1 × 8 × 8, uint8", "labelled", ">50<", "unlabelled", "test", ">600<"):
+    for words in ("Task digits", "1 × 8 × 8, uint8", "labeled", ">50<", "unlabeled", "test", ">600<"):
         assert words in shown
     assert "source" not in shown
 

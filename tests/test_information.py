@@ -84,7 +84,7 @@ def test_information_lies_between_zero_and_its_bounds(size: tuple[int, int, int,
 
 @given(sizes)
 @settings(max_examples=20, deadline=None)
-def test_information_ignores_the_order_of_particles_and_a_relabelling(size: tuple[int, int, int, int, int]) -> None:
+def test_information_ignores_the_order_of_particles_and_a_relabeling(size: tuple[int, int, int, int, int]) -> None:
     log_p, log_prior = predictions(*size)
     particles = torch.randperm(log_p.shape[0])
     classes = torch.randperm(log_p.shape[-1])

@@ -10,11 +10,11 @@ from torch import Tensor
 
 import refprior as rp
 from refprior.information import uniform
-from refprior.methods import Batch, InformationOnly, LabelledSource, Loss, Method, Step, UnlabelledSource
+from refprior.methods import Batch, InformationOnly, LabeledSource, Loss, Method, Step, UnlabeledSource
 
-K, C, LABELLED, UNLABELLED, SOURCE = 3, 4, 5, 6, 6
+K, C, LABELED, UNLABELED, SOURCE = 3, 4, 5, 6, 6
 Y, SOURCE_Y = torch.tensor([0, 3, 1, 1, 2]), torch.tensor([2, 0, 1, 3, 3, 0])
-PARTS = dict(zip(("labelled", "weak", "strong", "source"), (LABELLED, UNLABELLED, UNLABELLED, SOURCE), strict=True))
+PARTS = dict(zip(("labeled", "weak", "strong", "source"), (LABELED, UNLABELED, UNLABELED, SOURCE), strict=True))
 
 
 class Table:
@@ -35,9 +35,9 @@ class Table:
 
     def step(self, progress: float = 0.0) -> Step:
         rows = torch.arange(sum(PARTS.values()), dtype=torch.float64).unsqueeze(1)
-        labelled, weak, strong, source = rows.split(list(PARTS.values()))
+        labeled, weak, strong, source = rows.split(list(PARTS.values()))
         batch = Batch(
-            labelled=labelled,
+            labeled=labeled,
             labels=Y,
             views={"weak": weak, "strong": strong},
             source=source,
@@ -63,11 +63,11 @@ class Case:
 
 
 def reference_prior(p: dict[str, Tensor], prior: Tensor, method: Any, more: dict[str, Any]) -> Loss:
-    return rp.losses.reference_prior(p["labelled"], Y, p["weak"], p["strong"], prior, method, **more)
+    return rp.losses.reference_prior(p["labeled"], Y, p["weak"], p["strong"], prior, method, **more)
 
 
 def transfer(p: dict[str, Tensor], prior: Tensor, method: Any, more: dict[str, Any]) -> Loss:
-    parts = p["labelled"], Y, p["weak"], p["strong"], p["source"], SOURCE_Y
+    parts = p["labeled"], Y, p["weak"], p["strong"], p["source"], SOURCE_Y
     return rp.losses.transfer(*parts, prior, method, **more)
 
 
@@ -80,23 +80,23 @@ def without_source(p: dict[str, Tensor], prior: Tensor, method: Any, more: dict[
 
 
 def fixmatch(p: dict[str, Tensor], prior: Tensor, method: Any, more: dict[str, Any]) -> Loss:
-    return rp.losses.fixmatch(p["labelled"], Y, p["weak"], p["strong"], prior, method)
+    return rp.losses.fixmatch(p["labeled"], Y, p["weak"], p["strong"], prior, method)
 
 
 def supervised(p: dict[str, Tensor], prior: Tensor, method: Any, more: dict[str, Any]) -> Loss:
-    return rp.losses.supervised(p["labelled"], Y, prior)
+    return rp.losses.supervised(p["labeled"], Y, prior)
 
 
 def information(p: dict[str, Tensor], prior: Tensor, method: Any, more: dict[str, Any]) -> Loss:
     return rp.losses.information(p["weak"], prior, method)
 
 
-def unlabelled_source(p: dict[str, Tensor], prior: Tensor, method: Any, more: dict[str, Any]) -> Loss:
-    return rp.losses.unlabelled_source(p["weak"], p["source"], prior, method)
+def unlabeled_source(p: dict[str, Tensor], prior: Tensor, method: Any, more: dict[str, Any]) -> Loss:
+    return rp.losses.unlabeled_source(p["weak"], p["source"], prior, method)
 
 
-def labelled_source(p: dict[str, Tensor], prior: Tensor, method: Any, more: dict[str, Any]) -> Loss:
-    return rp.losses.labelled_source(p["weak"], p["source"], SOURCE_Y, prior, method)
+def labeled_source(p: dict[str, Tensor], prior: Tensor, method: Any, more: dict[str, Any]) -> Loss:
+    return rp.losses.labeled_source(p["weak"], p["source"], SOURCE_Y, prior, method)
 
 
 CASES = [
@@ -116,9 +116,9 @@ CASES = [
     Case(rp.Supervised(), supervised),
     Case(InformationOnly(order=3), information),
     Case(InformationOnly(trainable_prior=True), information, learns_prior=True),
-    Case(UnlabelledSource(order=2, source_order=2, beta=0.3), unlabelled_source),
-    Case(UnlabelledSource(order=3, source_order=3), unlabelled_source),
-    Case(LabelledSource(order=2, beta=0.3), labelled_source),
+    Case(UnlabeledSource(order=2, source_order=2, beta=0.3), unlabeled_source),
+    Case(UnlabeledSource(order=3, source_order=3), unlabeled_source),
+    Case(LabeledSource(order=2, beta=0.3), labeled_source),
 ]
 
 
@@ -158,9 +158,9 @@ def test_without_a_prior_the_particles_count_equally(case: Case) -> None:
 
 def test_information_loss_is_the_reference_prior_without_labels() -> None:
     p, prior, settings = Table().log_p(), uniform(K, Table().logits), rp.ReferencePrior(alpha=0.3)
-    whole = rp.losses.reference_prior(p["labelled"], Y, p["weak"], p["strong"], prior, settings)
+    whole = rp.losses.reference_prior(p["labeled"], Y, p["weak"], p["strong"], prior, settings)
     part = rp.losses.information_loss(p["weak"], p["strong"], prior, settings)
-    labels = rp.losses.cross_entropy(p["labelled"], Y, prior).mean()
+    labels = rp.losses.cross_entropy(p["labeled"], Y, prior).mean()
     torch.testing.assert_close(whole.total, part.total + labels)
     torch.testing.assert_close(whole.terms, {"cross_entropy": labels.detach(), **part.terms})
 
@@ -170,8 +170,8 @@ ODD = [
     rp.Transfer(rp.ReferencePrior(order=4)),
     rp.UnsupervisedTransfer(rp.ReferencePrior(order=4)),
     InformationOnly(order=4),
-    UnlabelledSource(order=4),
-    LabelledSource(order=4),
+    UnlabeledSource(order=4),
+    LabeledSource(order=4),
 ]
 
 
@@ -188,7 +188,7 @@ def test_images_that_make_no_whole_tuples_are_refused_in_words(method: Method) -
 def test_source_images_that_make_no_whole_tuples_are_refused_in_words() -> None:
     p = Table().log_p()
     with pytest.raises(ValueError, match="6 items do not make tuples of 4"):
-        rp.losses.unlabelled_source(p["weak"], p["source"], None, UnlabelledSource(source_order=4))
+        rp.losses.unlabeled_source(p["weak"], p["source"], None, UnlabeledSource(source_order=4))
 
 
 def test_every_method_has_its_objective_here() -> None:

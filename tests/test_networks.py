@@ -27,7 +27,7 @@ def test_wide_resnet_has_the_papers_size() -> None:
     assert network(torch.randn(2, 3, 32, 32)).shape == (2, 10)
 
 
-def test_wide_resnet_initialisation_and_momentum() -> None:
+def test_wide_resnet_initialization_and_momentum() -> None:
     network = WideResNet((3, 32, 32), 10)
     norms = [m for m in network.modules() if isinstance(m, nn.BatchNorm2d)]
     assert len(norms) == 25
@@ -233,7 +233,7 @@ def test_only_heads_move_in_a_run_that_resumes_and_is_read_back(tmp_path: Path) 
     assert_same_run(tmp_path / "whole", tmp_path / "run")
     for name, weight in known.state_dict().items():
         assert all(torch.equal(copy, weight) for copy in whole.ema.network.state_dict()[f"body.{name}"])
-    images = whole.task.unlabelled[:5]
+    images = whole.task.unlabeled[:5]
     assert (load(tmp_path / "run", network=network).predict_proba(images) == whole.predict_proba(images)).all()
 
 

@@ -61,7 +61,7 @@ class Twice(nn.Module):
         return 2 * weight
 
 
-def parametrised() -> nn.Module:
+def parametrized() -> nn.Module:
     layer = nn.Linear(64, 5)
     nn.utils.parametrize.register_parametrization(layer, "weight", Twice())
     return nn.Sequential(nn.Flatten(), layer)
@@ -73,7 +73,7 @@ def repeated() -> nn.Module:
 
 
 def head_again() -> nn.Module:
-    """A layer that occurs among the first layers and again after a normalisation."""
+    """A layer that occurs among the first layers and again after a normalization."""
     layer = nn.Linear(64, 64)
     return nn.Sequential(nn.Flatten(), layer, nn.Tanh(), nn.LayerNorm(64), layer)
 
@@ -82,7 +82,7 @@ MAKERS: list[Callable[[], nn.Module]] = [
     lambda: Residual(nn.Linear(64, 5)),
     Shared,
     repeated,
-    parametrised,
+    parametrized,
     lambda: nn.Sequential(nn.Linear(8, 5), nn.Flatten()),
     lambda: MLP((1, 8, 8), 5, hidden=7),
     lambda: SmallCNN((1, 8, 8), 5, width=4, hidden=8),
@@ -100,7 +100,7 @@ MAKERS: list[Callable[[], nn.Module]] = [
 ]
 
 
-EXECUTIONS: tuple[Execution, Execution] = ("vectorised", "loop")
+EXECUTIONS: tuple[Execution, Execution] = ("vectorized", "loop")
 
 
 def inputs(count: int = 6) -> Tensor:
@@ -108,7 +108,7 @@ def inputs(count: int = 6) -> Tensor:
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_vectorised_equals_loop(make: Callable[[], nn.Module]) -> None:
+def test_vectorized_equals_loop(make: Callable[[], nn.Module]) -> None:
     """Outputs, gradients and buffers after two training steps, and outputs in evaluation mode."""
     one, other = (Particles(make, 3, seed=5, execution=e).double() for e in EXECUTIONS)
     for particles in (one, other):
@@ -216,7 +216,7 @@ def test_a_particle_has_its_own_weights() -> None:
     assert all(p.abs().sum() > 0 for p in particles.network.parameters())
 
 
-def test_initialisations_differ_and_repeat_by_seed() -> None:
+def test_initializations_differ_and_repeat_by_seed() -> None:
     def make() -> nn.Module:
         return nn.Linear(3, 2)
 
@@ -273,7 +273,7 @@ FEATURES: list[tuple[Callable[[], nn.Module], str, int]] = [
 ]
 
 
-@pytest.mark.parametrize("execution", ["vectorised", "loop"])
+@pytest.mark.parametrize("execution", ["vectorized", "loop"])
 @pytest.mark.parametrize(("make", "name", "size"), FEATURES)
 def test_features_times_the_output_layer_are_the_logits(
     make: Callable[[], nn.Module], name: str, size: int, execution: Execution
@@ -316,7 +316,7 @@ def test_half_precision_networks_give_float32_log_probabilities() -> None:
 
 
 def test_the_kind_of_network_chooses_the_execution() -> None:
-    assert Particles(lambda: MLP((1, 8, 8), 5), 2).execution == "vectorised"
+    assert Particles(lambda: MLP((1, 8, 8), 5), 2).execution == "vectorized"
     assert Particles(norm_network, 2).execution == "loop"
 
 
@@ -327,7 +327,7 @@ def test_dropout_differs_between_particles() -> None:
         nn.init.zeros_(network.get_parameter("2.bias"))
         return network
 
-    for execution in ("vectorised", "loop"):
+    for execution in ("vectorized", "loop"):
         first, second = Particles(make, 2, execution=execution)(torch.ones(3, 1, 8, 8))
         assert not first.equal(second)
 
@@ -357,8 +357,8 @@ def test_hooks_are_called() -> None:
         network[1].register_forward_hook(lambda _, __, output: 2 * output)
         return network
 
-    vectorised, loop = (Particles(make, 2, execution=e) for e in ("vectorised", "loop"))
-    torch.testing.assert_close(vectorised(inputs().float()), loop(inputs().float()))
+    vectorized, loop = (Particles(make, 2, execution=e) for e in ("vectorized", "loop"))
+    torch.testing.assert_close(vectorized(inputs().float()), loop(inputs().float()))
 
 
 def test_frozen_parts_stay_frozen() -> None:
@@ -407,7 +407,7 @@ class Undecided(nn.Module):
 def test_what_vmap_cannot_run_runs_in_a_loop_and_is_said_once(
     make: Callable[[], nn.Module], caplog: pytest.LogCaptureFixture
 ) -> None:
-    auto, loop, forced = (Particles(make, 3, execution=e).double().eval() for e in ("auto", "loop", "vectorised"))
+    auto, loop, forced = (Particles(make, 3, execution=e).double().eval() for e in ("auto", "loop", "vectorized"))
     expected = loop(inputs())
     assert not caplog.records
     assert torch.equal(auto(inputs()), expected)
@@ -429,7 +429,7 @@ def test_a_network_that_vmap_runs_in_evaluation_only_draws_the_same_numbers_in_a
     first = auto.train()(inputs())
     torch.manual_seed(1)
     assert torch.equal(first, loop(inputs()))
-    assert (before, auto.execution) == ("vectorised", "loop")
+    assert (before, auto.execution) == ("vectorized", "loop")
 
 
 def test_a_mistake_of_the_network_is_not_taken_for_one_of_vmap(caplog: pytest.LogCaptureFixture) -> None:
@@ -443,7 +443,7 @@ class Pair(nn.Linear):
         return super().forward(x), x  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("execution", ["auto", "loop", "vectorised"])
+@pytest.mark.parametrize("execution", ["auto", "loop", "vectorized"])
 def test_a_network_that_returns_a_tuple_is_told_to_return_logits(execution: Execution) -> None:
     with pytest.raises(NotLogitsError, match=r"\Athe network returns a tuple: return logits, a tensor"):
         Particles(lambda: Pair(4, 2), 2, execution=execution)(torch.zeros(3, 4))
@@ -460,8 +460,8 @@ def test_bad_makers_are_refused_in_words() -> None:
         Particles(lambda: layer, 2)
     with pytest.raises(ValueError, match="networks of different shapes"):
         Particles(lambda: nn.Linear(2, next(sizes)), 2)
-    with pytest.raises(ValueError, match=r"execution must be .* got 'vectorized'"):
-        Particles(lambda: nn.Linear(2, 2), 2, execution="vectorized")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"execution must be .* got 'vectorised'"):
+        Particles(lambda: nn.Linear(2, 2), 2, execution="vectorised")  # type: ignore[arg-type]
 
 
 def moved_statistics(make: Callable[[], nn.Module], execution: Execution = "auto") -> Particles:
@@ -552,10 +552,10 @@ def test_each_falls_back_to_the_loop_as_the_usual_pass_does(caplog: pytest.LogCa
     torch.testing.assert_close(found[1], particles.particle(1)(own[1]).log_softmax(-1))
 
 
-def test_a_pass_as_in_training_falls_back_though_evaluation_was_vectorised() -> None:
+def test_a_pass_as_in_training_falls_back_though_evaluation_was_vectorized() -> None:
     """The teacher was tried in evaluation only; its pass as in training meets the `if`."""
     teacher, student = (Particles(partial(Undecided, late=True), 2, seed=1).double() for _ in range(2))
     teacher.eval()(inputs())
     before = teacher.execution
     assert teacher.aside(inputs(), as_in=student).shape == (2, 6, 5)
-    assert (before, teacher.execution) == ("vectorised", "loop")
+    assert (before, teacher.execution) == ("vectorized", "loop")

@@ -10,7 +10,7 @@ from refprior import _progress
 from refprior._progress import working
 from tests.cli.running import in_terminal
 
-LONG = ("--set", "steps=120", "unlabelled_batch=8", "evaluate_every=20")
+LONG = ("--set", "steps=120", "unlabeled_batch=8", "evaluate_every=20")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_long_title_stands_above(tmp_path: Path) -> None:
 
 
 def test_a_sweep_says_how_far_its_cells_are(tmp_path: Path) -> None:
-    settings = ("--set", "steps=400", "unlabelled_batch=8", "evaluate_every=20")
+    settings = ("--set", "steps=400", "unlabeled_batch=8", "evaluate_every=20")
     lines = in_terminal(80, "sweep", "digits_ssl", *settings, "--seeds", "0", "--out", "sweep", cwd=tmp_path)
     assert max(map(len, lines)) <= 80
     steps = [re.search(r"^. 0 of 1 done; step (\d+) of 400 \(steps=400,", line) for line in lines]

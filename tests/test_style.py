@@ -1,4 +1,4 @@
-"""The palette by the numbers of WCAG, and for readers who see fewer colours."""
+"""The palette by the numbers of WCAG, and for readers who see fewer colors."""
 
 import io
 import re
@@ -9,7 +9,7 @@ import pytest
 from matplotlib import rcParams
 from matplotlib.figure import Figure
 
-from refprior._style import COLOURS, MARKERS, RC, SERIES, as_variables, styled, variables
+from refprior._style import COLORS, MARKERS, RC, SERIES, as_variables, styled, variables
 
 # Machado, Oliveira and Fernandes 2009, of linear red, green and blue, for readers who lack one kind of cones
 BLIND = {
@@ -21,14 +21,14 @@ BLIND = {
 MARKS = ("blue", "vermilion", "green", "purple")
 
 
-def linear(colour: str) -> np.ndarray:
-    values = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+def linear(color: str) -> np.ndarray:
+    values = np.array([int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)])
     return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
 
 
 def contrast(one: str, other: str) -> float:
     """WCAG 2.2: of the relative luminances."""
-    low, high = sorted(float(linear(colour) @ [0.2126, 0.7152, 0.0722]) for colour in (one, other))
+    low, high = sorted(float(linear(color) @ [0.2126, 0.7152, 0.0722]) for color in (one, other))
     return (high + 0.05) / (low + 0.05)
 
 
@@ -46,7 +46,7 @@ def test_black_on_white_is_the_largest_contrast() -> None:
 
 @pytest.mark.parametrize("page", [0, 1], ids=["white", "dark"])
 def test_texts_and_marks_stand_out(page: int) -> None:
-    of = {name: pair[page] for name, pair in COLOURS.items()}
+    of = {name: pair[page] for name, pair in COLORS.items()}
     for behind in ("back", "panel"):
         for text in ("ink", "soft"):
             assert contrast(of[text], of[behind]) >= 4.5, (text, behind)
@@ -56,14 +56,14 @@ def test_texts_and_marks_stand_out(page: int) -> None:
 
 @pytest.mark.parametrize("page", [0, 1], ids=["white", "dark"])
 @pytest.mark.parametrize("kind", [*BLIND, "all cones"])
-def test_everybody_tells_the_colours_apart(kind: str, page: int) -> None:
+def test_everybody_tells_the_colors_apart(kind: str, page: int) -> None:
     seen = np.array(BLIND.get(kind, np.eye(3)))
-    places = {name: lab(np.clip(seen @ linear(COLOURS[name][page]), 0, 1)) for name in MARKS}
+    places = {name: lab(np.clip(seen @ linear(COLORS[name][page]), 0, 1)) for name in MARKS}
     for (one, a), (other, b) in combinations(places.items(), 2):
         assert np.linalg.norm(a - b) > 15, (one, other)  # 2 is just noticeable side by side
 
 
-def test_series_differ_by_more_than_their_colour() -> None:
+def test_series_differ_by_more_than_their_color() -> None:
     assert len(set(MARKERS)) == len(SERIES) == len(set(SERIES))
 
 
@@ -75,11 +75,11 @@ def test_the_style_is_left_behind_after_drawing() -> None:
 
 def test_a_drawing_follows_the_page() -> None:
     figure = styled(lambda: Figure(figsize=(1, 1)))()
-    styled(figure.subplots)().plot([0, 1], color=COLOURS["blue"][0])
+    styled(figure.subplots)().plot([0, 1], color=COLORS["blue"][0])
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg")
     text = as_variables(buffer.getvalue())
     assert "stroke: var(--blue)" in text
-    assert COLOURS["blue"][0] not in re.sub(r"<style>.*?</style>", "", text)
+    assert COLORS["blue"][0] not in re.sub(r"<style>.*?</style>", "", text)
     assert text.count("prefers-color-scheme") == 1
     assert "screen and" in variables()  # paper is white

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from refprior.exact import Coin, reference_prior
 from refprior.information import mutual_information, uniform
-from refprior.variational import Implicit, LogitNormal, bound, discretise, fit, log_marginal
+from refprior.variational import Implicit, LogitNormal, bound, discretize, fit, log_marginal
 
 TOSSES = 4
 PRIOR = torch.tensor([0.05, 0.4, 0.9], dtype=torch.float64)  # three equally probable parameters
@@ -150,19 +150,19 @@ def test_at_the_exact_marginal_the_decoupled_gradient_is_that_of_the_information
 
 
 @pytest.mark.parametrize("make", [LogitNormal, Implicit])
-def test_families_stay_inside_and_discretise_converges(make: type[LogitNormal] | type[Implicit]) -> None:
+def test_families_stay_inside_and_discretize_converges(make: type[LogitNormal] | type[Implicit]) -> None:
     family = make(-2.0, 3.0)
     extreme = family(torch.tensor([-1e6, 1e6], dtype=torch.float64))
     assert ((extreme > -2) & (extreme < 3)).all()
     unit = make(0.0, 1.0)
-    few, many = (float(information(discretise(unit, count))) for count in (1000, 4000))
+    few, many = (float(information(discretize(unit, count))) for count in (1000, 4000))
     assert few == pytest.approx(many, abs=1e-3)
     with pytest.raises(ValueError, match="high must be above 3"):
         make(3.0, 3.0)
 
 
-def test_discretise_is_the_quantile_function() -> None:
-    w = discretise(LogitNormal(0.0, 1.0), 999).numpy()
+def test_discretize_is_the_quantile_function() -> None:
+    w = discretize(LogitNormal(0.0, 1.0), 999).numpy()
     np.testing.assert_allclose(np.median(w), 0.5, atol=1e-12)
     assert np.all(np.diff(w) > 0)
     inside = np.mean((w > 1 / (1 + math.e)) & (w < math.e / (1 + math.e)))  # one standard deviation of the logit
@@ -173,9 +173,9 @@ def test_training_raises_the_information_and_never_above_the_capacity() -> None:
     capacity = reference_prior(Coin(TOSSES)).information
     for make, least in ((LogitNormal, 0.15), (Implicit, 0.1)):
         family = make(0.0, 1.0)
-        before = float(information(discretise(family)))
+        before = float(information(discretize(family)))
         history = fit(coin, family, alpha=0.0, samples=32, batch=32, steps=150, learning_rate=0.03)
-        after = float(information(discretise(family)))
+        after = float(information(discretize(family)))
         assert before + 0.2 < after <= capacity
         assert after > capacity - least
         assert history.shape == (150,)
@@ -186,7 +186,7 @@ def test_with_the_gradient_through_the_maximum_the_prior_shrinks_and_without_it_
     for coupled in (True, False):
         family = LogitNormal(0.0, 1.0)
         fit(coin, family, samples=10, batch=32, steps=200, learning_rate=0.03, coupled=coupled)
-        found[coupled] = float(information(discretise(family)))
+        found[coupled] = float(information(discretize(family)))
     assert found[True] < 0.05
     assert found[False] > 0.5
 
@@ -196,11 +196,11 @@ def test_the_same_seed_gives_the_same_prior_and_the_global_generator_is_left_alo
     first, again = (Implicit(0.0, 1.0, seed=3) for _ in range(2))
     for family in (first, again):
         fit(coin, family, steps=5, seed=4)
-    assert torch.equal(discretise(first, 50), discretise(again, 50))
+    assert torch.equal(discretize(first, 50), discretize(again, 50))
     assert torch.equal(torch.get_rng_state(), state)
     other = Implicit(0.0, 1.0, seed=3)
     fit(coin, other, steps=5, seed=5)
-    assert not torch.equal(discretise(other, 50), discretise(first, 50))
+    assert not torch.equal(discretize(other, 50), discretize(first, 50))
 
 
 def test_settings_out_of_range_are_refused() -> None:

@@ -61,7 +61,7 @@ def _look(driver: webdriver.Chrome, address: str, page: str) -> Iterator[str]:
     for size, scheme in itertools.product(SIZES, SCHEMES):
         _emulate(driver, size, scheme)
         yield from (f"{size}, {scheme}: wider than the window: {what}" for what in driver.execute_script(TOO_WIDE))
-        if not _has_colours(driver, scheme):
+        if not _has_colors(driver, scheme):
             yield f"{size}, {scheme}: the background is not {scheme}"
     yield from (f"image without a description: {what}" for what in driver.execute_script(UNDESCRIBED))
     yield from (f"image that cannot be shown: {what}" for what in driver.execute_script(BROKEN))
@@ -70,7 +70,7 @@ def _look(driver: webdriver.Chrome, address: str, page: str) -> Iterator[str]:
     yield from _requests(driver, address)
 
 
-def _has_colours(driver: webdriver.Chrome, scheme: str) -> bool:
+def _has_colors(driver: webdriver.Chrome, scheme: str) -> bool:
     """Whether the background follows the scheme; a busy machine needs a moment to paint it."""
     for _ in range(40):
         if (driver.execute_script(BACKGROUND) > 0.5) is (scheme == "light"):

@@ -25,7 +25,7 @@ DOORS: tuple[types.ModuleType, ...] = (
     rp.training,
     rp.recipes,
     rp.posterior,
-    rp.labelling,
+    rp.labeling,
     rp.geometry,
     rp.variational,
     rp.report,

@@ -53,7 +53,7 @@ free = np.flatnonzero(y == -1)
 held_out, rest = free[:200], free[200:]
 predictor = clf.predictor_
 calibrated = predictor.calibrated(
-    rp.data.task_from_arrays((X[held_out], truth[held_out]), X).labelled
+    rp.data.task_from_arrays((X[held_out], truth[held_out]), X).labeled
 )
 for name, model in {"before": predictor, "after": calibrated}.items():
     p = model.predict_proba(X[rest])

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Active labelling
+# # Active labeling
 #
 # Begin with one label per class, and ask for ten more at a time. Which rows should a person label?
 #
@@ -52,13 +52,11 @@ for name, curve in curves.items():
 import matplotlib.pyplot as plt
 
 figure, ax = plt.subplots(figsize=(6, 3.4), layout="constrained")
-for (name, curve), colour, style in zip(
+for (name, curve), color, style in zip(
     curves.items(), ("#0072B2", "#D55E00"), ("--", "-"), strict=True
 ):
-    ax.plot(range(10, 41, 10), curve.T, color=colour, lw=0.7, alpha=0.6, ls=style)
-    ax.plot(
-        range(10, 41, 10), curve.mean(0), color=colour, lw=2.5, label=name, ls=style
-    )
+    ax.plot(range(10, 41, 10), curve.T, color=color, lw=0.7, alpha=0.6, ls=style)
+    ax.plot(range(10, 41, 10), curve.mean(0), color=color, lw=2.5, label=name, ls=style)
 ax.set(xlabel="labels", ylabel="accuracy, %", xticks=range(10, 41, 10))
 ax.grid(alpha=0.3)
 ax.legend(frameon=False)

@@ -51,7 +51,7 @@ axes[0].legend(frameon=False, loc="lower right")
 plt.show()
 
 # %% [markdown]
-# What is in the run, and what it learnt from:
+# What is in the run, and what it learned from:
 
 # %%
 run

@@ -56,7 +56,7 @@ for name, model in {"logistic regression": plain, "reference prior": clf}.items(
     right = 100 * (model.predict(X[rest]) == truth[rest]).mean()
     print(f"{name}: {right:.1f} % of {rest.sum()} images without a label")
 
-# %% figure: The vectors in two principal components, coloured by class; rings mark the 40 that have a label
+# %% figure: The vectors in two principal components, colored by class; rings mark the 40 that have a label
 import matplotlib.pyplot as plt
 from sklearn.decomposition import PCA
 

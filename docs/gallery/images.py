@@ -20,7 +20,7 @@ for number, i in enumerate(order):
     label = int(digits.target[i])
     seen[label] += 1
     part, known = ("test", True) if number < 300 else ("train", seen[label] % 40 == 0)
-    folder = Path("scans", part, f"digit {label}" if known else "unlabelled")
+    folder = Path("scans", part, f"digit {label}" if known else "unlabeled")
     folder.mkdir(parents=True, exist_ok=True)
     Image.fromarray((digits.images[i] * 15.9).astype(np.uint8)).save(
         folder / f"{number}.png"

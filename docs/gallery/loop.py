@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Your own training loop
 #
-# Keep your data loader, your optimiser and your logging. Take the particles and the loss, and nothing else.
+# Keep your data loader, your optimizer and your logging. Take the particles and the loss, and nothing else.
 #
 # Every objective is a function of log-probabilities of shape (particles, images, classes).
 
@@ -26,7 +26,7 @@ weak, strong = rp.views.Shift(), rp.views.Distort()
 # %%
 particles = rp.Particles(lambda: rp.networks.SmallCNN((1, 8, 8), classes=10), count=K)
 # The loss averages over particles, so the rate of one particle is multiplied by K.
-optimiser = torch.optim.SGD(
+optimizer = torch.optim.SGD(
     particles.parameters(), lr=0.06 * K, momentum=0.9, nesterov=True
 )
 history = []
@@ -34,15 +34,15 @@ for _ in range(steps):
     few = known[torch.randperm(50, generator=draw)[:32]]
     many = 600 + torch.randint(len(x) - 600, (128,), generator=draw)
     images = torch.cat([weak(x[few], draw), weak(x[many], draw), strong(x[many], draw)])
-    labelled, weak_p, strong_p = particles(images / 96 - 0.8).split(
+    labeled, weak_p, strong_p = particles(images / 96 - 0.8).split(
         [32, 128, 128], dim=1
     )  # (K, images, 10)
     loss = rp.losses.reference_prior(
-        labelled, y[few], weak_p, strong_p, settings=rp.ReferencePrior(alpha=0.1)
+        labeled, y[few], weak_p, strong_p, settings=rp.ReferencePrior(alpha=0.1)
     )
-    optimiser.zero_grad()
+    optimizer.zero_grad()
     loss.total.backward()
-    optimiser.step()
+    optimizer.step()
     history.append({name: float(value) for name, value in loss.terms.items()})
 
 with torch.no_grad():
@@ -61,11 +61,11 @@ STYLES = {
     "conditional_entropy": (":", "#009E73"),
 }
 figure, ax = plt.subplots(figsize=(6.5, 3), layout="constrained")
-for name, (style, colour) in STYLES.items():
+for name, (style, color) in STYLES.items():
     ax.plot(
         [record[name] for record in history],
         style,
-        color=colour,
+        color=color,
         label=name.replace("_", " "),
     )
 ax.set(xlabel="step", ylabel="nats")

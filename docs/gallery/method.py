@@ -21,10 +21,10 @@ class TwoViews:
 
     def __call__(self, step: rp.Step) -> rp.Loss:
         views = step.batch.views
-        labelled, one, two = step.predict(
-            step.batch.labelled, views["weak"], views["strong"]
+        labeled, one, two = step.predict(
+            step.batch.labeled, views["weak"], views["strong"]
         )  # (K, images, C) each
-        fit = rp.losses.supervised(labelled, step.batch.labels).total
+        fit = rp.losses.supervised(labeled, step.batch.labels).total
         differ = (one.exp().detach() - two.exp()).square().sum(-1).mean()
         return rp.Loss.of(
             fit + step.progress * self.weight * differ, cross_entropy=fit, differ=differ
@@ -53,7 +53,7 @@ for name, run in runs.items():
 import matplotlib.pyplot as plt
 
 figure, ax = plt.subplots(figsize=(6.5, 3), layout="constrained")
-for (name, run), colour, style in zip(
+for (name, run), color, style in zip(
     runs.items(), ("#0072B2", "#D55E00", "#009E73"), ("--", "-", "-."), strict=True
 ):
     records = [record for record in run.history if record.evaluation]
@@ -61,7 +61,7 @@ for (name, run), colour, style in zip(
         [r.step for r in records],
         [100 * r.evaluation.accuracy for r in records],
         style,
-        color=colour,
+        color=color,
         label=name,
     )
 ax.set(xlabel="step", ylabel="test accuracy, %")

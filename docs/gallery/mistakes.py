@@ -51,7 +51,7 @@ import matplotlib.pyplot as plt
 figure, ax = plt.subplots(figsize=(6.5, 2.6), layout="constrained")
 for place, pair in enumerate(found.values()):
     clean, wrong = pair[0.0].mean(), pair[0.2].mean()
-    ax.plot([wrong, clean], [place, place], color="grey", lw=2, zorder=1)
+    ax.plot([wrong, clean], [place, place], color="gray", lw=2, zorder=1)
     ax.scatter(
         clean, place, color="#0072B2", s=70, label="clean" if place == 0 else None
     )

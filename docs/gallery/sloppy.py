@@ -34,21 +34,21 @@ import matplotlib.pyplot as plt
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
 grid = np.linspace(0, 4, 200)
 pairs = np.stack(np.meshgrid(grid, grid), -1).reshape(-1, 2)
-axes[1].scatter(*mean(pairs).T, s=0.3, color="lightgrey", rasterized=True)
-for (sigma, prior), colour, marker in zip(
+axes[1].scatter(*mean(pairs).T, s=0.3, color="lightgray", rasterized=True)
+for (sigma, prior), color, marker in zip(
     priors.items(), ("#0072B2", "#D55E00"), ("o", "D"), strict=True
 ):
     sizes = 600 * prior.weights
     axes[0].scatter(
         *prior.atoms.T,
         s=sizes,
-        color=colour,
+        color=color,
         marker=marker,
         alpha=0.6,
         label=f"noise {sigma}",
     )
     axes[1].scatter(
-        *mean(prior.atoms).T, s=sizes, color=colour, marker=marker, alpha=0.6
+        *mean(prior.atoms).T, s=sizes, color=color, marker=marker, alpha=0.6
     )
 axes[0].set(xlabel="first rate", ylabel="second rate", title="parameters")
 axes[1].set(
@@ -58,7 +58,7 @@ axes[0].legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# All pairs of rates lie on a thin grey sheet of readings. With much noise the atoms sit at the edges of the sheet:
+# All pairs of rates lie on a thin gray sheet of readings. With much noise the atoms sit at the edges of the sheet:
 # simpler models with one rate, or with rates of 0 or the largest. With less noise, atoms move inside. The prior
 # chooses the model's complexity by what the data can tell (Mattingly, Transtrum, Abbott and Machta, 2018).
 #

@@ -76,7 +76,7 @@ ax.set(xlabel="predicted", ylabel="true")
 plt.show()
 
 # %% [markdown]
-# One line has few words, and few words are shared: here the unlabelled lines do not help, and logistic regression,
+# One line has few words, and few words are shared: here the unlabeled lines do not help, and logistic regression,
 # which sees the 40 labels alone, is better. Embeddings of a language model go in by the same code. The probabilities for short texts are too sure of themselves; hold out some
 # labels and calibrate, [Predict](../predict.md). Measured on another set of one-line texts, with other methods beside
 # it: [Arrays, tables, texts](../embeddings.md#measured).

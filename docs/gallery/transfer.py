@@ -27,8 +27,8 @@ figure, (left, right) = plt.subplots(
     1, 2, figsize=(8, 2.8), layout="constrained", width_ratios=(1.3, 1)
 )
 task = run.task
-order = task.labelled.labels.argsort()
-sheet = task.labelled.images[order, 0]
+order = task.labeled.labels.argsort()
+sheet = task.labeled.images[order, 0]
 left.imshow(
     sheet.reshape(5, 2, 8, 8).permute(1, 2, 0, 3).reshape(16, 40), cmap="gray_r"
 )

@@ -29,14 +29,14 @@ for name, values in w.items():
         f"{name}: mean {prior @ values:.2f} before, {posterior @ values:.2f} after heads"
     )
 
-# %% figure: Three priors of the bias in grey, and in colour what each becomes after one toss that shows heads
+# %% figure: Three priors of the bias in gray, and in color what each becomes after one toss that shows heads
 import matplotlib.pyplot as plt
 
 figure, axes = plt.subplots(1, 3, figsize=(8.5, 2.6), layout="constrained")
 for ax, (name, values) in zip(axes, w.items(), strict=True):
     prior = np.full(len(values), 1 / len(values))
     posterior = prior * values / (prior * values).sum()
-    ax.vlines(values, 0, prior, color="grey", lw=7, alpha=0.45, label="before")
+    ax.vlines(values, 0, prior, color="gray", lw=7, alpha=0.45, label="before")
     ax.vlines(values, 0, posterior, color="#D55E00", lw=2.5, label="after heads")
     ax.set(title=name, xlim=(-0.05, 1.05), xlabel="bias w", ylim=(0, None))
 axes[0].set_ylabel("probability")
@@ -47,7 +47,7 @@ plt.show()
 # Whoever is sure that the coin is nearly fair learns nothing from one toss. Whoever thinks that it shows heads always
 # or never learns everything: one toss decides.
 #
-# ## How much was learnt
+# ## How much was learned
 #
 # The distance from prior to posterior is measured by the Kullback–Leibler divergence. You do not know $z$ before you
 # toss, so average it over what you expect to see. The result is the *mutual information* between $w$ and $z$. A

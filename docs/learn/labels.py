@@ -18,7 +18,7 @@
 # $$\max_\pi\; \gamma\, \big[\alpha\, H(y^u \mid x^u) - \mathbb{E}_w H(y^u \mid x^u, w)\big]
 # + \mathbb{E}_w \log p(y^n \mid x^n, w).$$
 #
-# The second part is the usual cross-entropy, on labelled images. The first needs only the unlabelled ones, $x^u$. α
+# The second part is the usual cross-entropy, on labeled images. The first needs only the unlabeled ones, $x^u$. α
 # says how much disagreement is wanted: 1 is the definition, and 0.1 works better with networks.
 #
 # ## Two views
@@ -29,7 +29,7 @@
 #
 # $$-\sum_y p_G(y) \big[\tau \log p_1(y) + (1 - \tau) \log p_2(y)\big] \;\ge\; H(p_G).$$
 #
-# Its cross terms, $-p_1 \log p_2$, ask the two views to agree. That is how FixMatch learns from unlabelled images
+# Its cross terms, $-p_1 \log p_2$, ask the two views to agree. That is how FixMatch learns from unlabeled images
 # too; here it comes out of an entropy. Let us see that it is a bound:
 
 # %%
@@ -78,7 +78,7 @@ left.plot(
 )
 left.set(xlabel="step", ylabel="test accuracy, %")
 steps = [record.step for record in run.history]
-for name, style, colour, words in (
+for name, style, color, words in (
     ("marginal_entropy", "-", "#0072B2", "together, H(y)"),
     ("conditional_entropy", "--", "#D55E00", "each, bound of H(y | w)"),
 ):
@@ -86,7 +86,7 @@ for name, style, colour, words in (
         steps,
         [record.terms[name] for record in run.history],
         style,
-        color=colour,
+        color=color,
         label=words,
     )
 right.set(xlabel="step", ylabel="nats per pair of images")

@@ -26,7 +26,7 @@ ways = (
     - torch.lgamma(heads + 1)
     - torch.lgamma(n - heads + 1)
 )
-optimiser = torch.optim.Adam([logits], lr=0.05)
+optimizer = torch.optim.Adam([logits], lr=0.05)
 for _ in range(1500):
     log_w, log_not = (
         torch.nn.functional.logsigmoid(logits),
@@ -38,9 +38,9 @@ for _ in range(1500):
     information = rp.information.mutual_information(
         log_p[:, None, None], rp.information.uniform(len(log_p), log_p)
     ).mean()
-    optimiser.zero_grad()
+    optimizer.zero_grad()
     (-information).backward()
-    optimiser.step()
+    optimizer.step()
 
 exact = rp.exact.reference_prior(rp.exact.Coin(n))
 print(
@@ -107,12 +107,12 @@ for name, log_p in {
 
 # %%
 digits = rp.data.FewLabels("digits", labels=2, classes=(3, 5))()
-pool = digits.unlabelled.float().flatten(1)
+pool = digits.unlabeled.float().flatten(1)
 x = (pool - pool.mean(0)) / pool.std()
 particles = rp.Particles(
     lambda: rp.networks.MLP((64,), classes=2, hidden=16), count=200
 )
-optimiser = torch.optim.Adam(particles.parameters(), lr=0.01)
+optimizer = torch.optim.Adam(particles.parameters(), lr=0.01)
 generator = torch.Generator().manual_seed(0)
 moments = {}
 for step in range(151):
@@ -123,9 +123,9 @@ for step in range(151):
             rp.geometry.embedding(particles(x[:100]).detach()),
             -loss.total.item(),
         )
-    optimiser.zero_grad()
+    optimizer.zero_grad()
     loss.total.backward()
-    optimiser.step()
+    optimizer.step()
 print(
     {step: round(value, 3) for step, (_, value) in moments.items()},
     "nats of at most 2 log 2 = 1.386",
@@ -136,16 +136,16 @@ components = rp.geometry.principal_components(moments[150][0])
 figure, axes = plt.subplots(
     1, 3, figsize=(9, 3), sharex=True, sharey=True, layout="constrained"
 )
-for ax, (step, (points, value)), colour in zip(
+for ax, (step, (points, value)), color in zip(
     axes, moments.items(), ("#0072B2", "#E69F00", "#009E73"), strict=True
 ):
-    ax.scatter(*components.project(points)[:, :2].T, s=10, color=colour, alpha=0.7)
+    ax.scatter(*components.project(points)[:, :2].T, s=10, color=color, alpha=0.7)
     ax.set(title=f"step {step}: {value:.2f} nats", xlabel="first component")
 axes[0].set_ylabel("second component")
 plt.show()
 
 # %% [markdown]
-# They begin as one dot, all networks unsure in the same way, and end far apart, each sure of its own labelling. The
+# They begin as one dot, all networks unsure in the same way, and end far apart, each sure of its own labeling. The
 # paper shows this for 3000 networks on MNIST; [Seeing a prior](../geometry.md) repeats it in that size.
 #
 # None of these networks is right, and that is as it should be: no label was seen. They are the hypotheses that the

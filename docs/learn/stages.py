@@ -54,7 +54,7 @@ for ax, (m, n) in zip(axes.flat, pairs, strict=True):
     two = rp.exact.two_stage_prior(rp.exact.Coin, m=m, n=n)
     one = rp.exact.reference_prior(rp.exact.Coin(n))
     ax.vlines(
-        one.atoms, 0, one.weights, color="lightgrey", lw=7, label=f"one stage, n = {n}"
+        one.atoms, 0, one.weights, color="lightgray", lw=7, label=f"one stage, n = {n}"
     )
     ax.vlines(two.atoms, 0, two.weights, color="#0072B2", lw=2.5, label="two stages")
     ax.set(title=f"m = {m}, n = {n}", ylim=(0, None))
@@ -84,5 +84,5 @@ print("one stage of 11:", one.atoms.round(3).tolist())
 # ## What to remember
 #
 # - Old data are worth keeping (small β) if the new task is like the old one, and worth forgetting (large β) if not.
-# - A prior for transfer is found by the same maximisation, of a difference of two informations.
+# - A prior for transfer is found by the same maximization, of a difference of two informations.
 # - With networks, this becomes [the last lesson](transfer.md).

@@ -20,8 +20,8 @@
 #
 # | equation | method |
 # |---|---|
-# | case 1, an unlabelled source | `rp.methods.UnlabelledSource` |
-# | case 2, a labelled source | `rp.methods.LabelledSource` |
+# | case 1, an unlabeled source | `rp.methods.UnlabeledSource` |
+# | case 2, a labeled source | `rp.methods.LabeledSource` |
 # | few target labels | `rp.Transfer` |
 # | no target label | `rp.UnsupervisedTransfer` |
 #
@@ -36,14 +36,14 @@ import torch
 import refprior as rp
 
 torch.manual_seed(0)
-labelled, weak, strong, source = (
+labeled, weak, strong, source = (
     torch.randn(4, n, 5).log_softmax(-1) for n in (10, 20, 20, 16)
 )
 y, source_y = torch.arange(10) % 5, torch.arange(16) % 5
-alone = rp.losses.reference_prior(labelled, y, weak, strong).total
+alone = rp.losses.reference_prior(labeled, y, weak, strong).total
 for beta in (0.0, 0.5, 1.0):
     both = rp.losses.transfer(
-        labelled, y, weak, strong, source, source_y, settings=rp.Transfer(beta=beta)
+        labeled, y, weak, strong, source, source_y, settings=rp.Transfer(beta=beta)
     ).total
     print(f"β = {beta:g}: transfer {both:.4f}, semi-supervised {alone:.4f}")
 
@@ -77,7 +77,7 @@ few = torch.cat([(hidden == c).nonzero()[:2, 0] for c in (0, 1)])
 lines = {}
 for beta in (0.0, 0.9, 1.0):
     particles = rp.Particles(lambda: torch.nn.Linear(2, 2), count=20)
-    optimiser = torch.optim.Adam(particles.parameters(), lr=0.05)
+    optimizer = torch.optim.Adam(particles.parameters(), lr=0.05)
     settings = rp.Transfer(rp.ReferencePrior(alpha=1.0, order=2), beta=beta)
     for _ in range(150):
         near = pool + 0.1 * torch.randn(pool.shape, generator=generator)
@@ -86,9 +86,9 @@ for beta in (0.0, 0.9, 1.0):
         loss = rp.losses.transfer(
             log_p[0], hidden[few], *log_p[1:], source_y, settings=settings
         )
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.total.backward()
-        optimiser.step()
+        optimizer.step()
     with torch.no_grad():
         lines[beta] = particles(torch.cat([pool, GRID]))
     guess = rp.posterior.predictive(lines[beta][:, :300], particles.log_prior)
@@ -103,7 +103,7 @@ figure, axes = plt.subplots(
 )
 side = torch.linspace(-6, 6, 60)
 for ax, (beta, log_p) in zip(axes, lines.items(), strict=True):
-    ax.scatter(*source_x.T, s=5, color="lightgrey", label="source")
+    ax.scatter(*source_x.T, s=5, color="lightgray", label="source")
     ax.scatter(
         *pool.T, s=5, c=["#56B4E9" if c else "#E69F00" for c in hidden], label="target"
     )

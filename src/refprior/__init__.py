@@ -12,13 +12,13 @@ Arrays with few labels, in the manner of scikit-learn
 
 Networks with few labels
     rp.recipes          mnist_ssl(labels=50), …: recipes by name; override, sweep
-    rp.Recipe           your own: data, network, method, optimiser
+    rp.Recipe           your own: data, network, method, optimizer
     rp.train            rp.train(recipe, "runs/mine") -> Run; the same call goes on after an interruption
     rp.load             rp.load("runs/mine") -> Run, without the recipe
     rp.Run              predict, predict_proba, evaluate, uncertainty, posterior, consensus, predictor
     rp.Predictor        what one deploys, without data: predict_proba, uncertainty, calibrated, save
     rp.load_predictor   rp.load_predictor("models/mine") -> Predictor
-    rp.Optimiser        SGD as in the paper, or Adam
+    rp.Optimizer        SGD as in the paper, or Adam
 
 Methods (all of them in rp.methods)
     rp.ReferencePrior, rp.Transfer, rp.UnsupervisedTransfer, rp.FixMatch, rp.Supervised
@@ -26,7 +26,7 @@ Methods (all of them in rp.methods)
 
 Parts
     rp.data             FewLabels, task_from_arrays, image_folder, …
-    rp.Task             labelled, unlabelled, validation and test images
+    rp.Task             labeled, unlabeled, validation and test images
     rp.views            weak and strong augmentation, batched
     rp.networks         MLP, SmallCNN, WideResNet; any nn.Module that returns logits
     rp.Particles        K networks as one module
@@ -37,7 +37,7 @@ Without our loop
 
 After training
     rp.posterior        predictive distribution, calibration, uncertainty, consensus without labels
-    rp.labelling        which images to label next
+    rp.labeling        which images to label next
     rp.geometry         the space of predictions: distances, principal components
     rp.report           tables, figures, pages
     rp.training         records, evaluations, estimates, snapshots: what a run is made of

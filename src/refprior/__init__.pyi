@@ -5,7 +5,7 @@ from . import (
     exact,
     geometry,
     information,
-    labelling,
+    labeling,
     losses,
     methods,
     networks,
@@ -20,7 +20,7 @@ from .data import Task
 from .estimators import ReferencePriorClassifier, ReferencePriorClusterer
 from .methods import FixMatch, Loss, Needs, ReferencePrior, Step, Supervised, Transfer, UnsupervisedTransfer
 from .particles import Particles
-from .training import Optimiser, Predictor, Recipe, Run, load, load_predictor, train
+from .training import Optimizer, Predictor, Recipe, Run, load, load_predictor, train
 
 __version__: str
 
@@ -28,7 +28,7 @@ __all__ = [
     "FixMatch",
     "Loss",
     "Needs",
-    "Optimiser",
+    "Optimizer",
     "Particles",
     "Predictor",
     "Recipe",
@@ -45,7 +45,7 @@ __all__ = [
     "exact",
     "geometry",
     "information",
-    "labelling",
+    "labeling",
     "load",
     "load_predictor",
     "losses",

@@ -34,7 +34,7 @@ def leading_layers(network: nn.Module, x: Tensor) -> tuple[list[nn.Module], nn.M
 
 
 def _is_plain(layer: nn.Module | None) -> bool:
-    # The exact type: a subclass may do anything, and a parametrised layer is one.
+    # The exact type: a subclass may do anything, and a parametrized layer is one.
     return type(layer) in (nn.Linear, *_ELEMENTWISE) and layer is not None and not _has_hooks(layer)
 
 

@@ -10,17 +10,17 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from refprior._mesh import Mesh
 
-__all__ = ["normalises_batches", "synchronise"]
+__all__ = ["normalizes_batches", "synchronize"]
 
 _KNOWN = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
-def normalises_batches(network: nn.Module) -> bool:
+def normalizes_batches(network: nn.Module) -> bool:
     """Whether the inputs of a batch see each other."""
     return any(isinstance(module, _BatchNorm) for module in network.modules())
 
 
-def synchronise(network: nn.Module, mesh: Mesh) -> None:
+def synchronize(network: nn.Module, mesh: Mesh) -> None:
     """Have all batch norms of a network take the statistics of all ranks of the data axis, in place."""
     for name, module in network.named_children():
         if isinstance(module, _BatchNorm):
@@ -29,12 +29,12 @@ def synchronise(network: nn.Module, mesh: Mesh) -> None:
                     f"{type(module).__name__} is a batch norm of your own, whose statistics cannot be those of all "
                     f"ranks: start as many ranks as particles, or a divisor of them"
                 )
-            setattr(network, name, _synchronised(module, mesh))
+            setattr(network, name, _synchronized(module, mesh))
         else:
-            synchronise(module, mesh)
+            synchronize(module, mesh)
 
 
-def _synchronised(module: _BatchNorm, mesh: Mesh) -> _BatchNorm:
+def _synchronized(module: _BatchNorm, mesh: Mesh) -> _BatchNorm:
     if mesh.device.type == "cuda":
         group = mesh.data_group
         return cast(_BatchNorm, nn.SyncBatchNorm.convert_sync_batchnorm(module, group))
@@ -66,11 +66,11 @@ class SharedBatchNorm(_BatchNorm):
         if count < 2:
             raise ValueError("batch norm needs more than one value of each feature in training: take larger batches")
         mean = sums[:-1] / count
-        centred = input - mean.reshape(shape)
-        variance = _total(centred.square().sum(over), self.mesh) / count
+        centered = input - mean.reshape(shape)
+        variance = _total(centered.square().sum(over), self.mesh) / count
         if self.training and self.running_mean is not None:
             self._remember(mean.detach(), variance.detach() * count / (count - 1))
-        output = centred * (variance + self.eps).rsqrt().reshape(shape)
+        output = centered * (variance + self.eps).rsqrt().reshape(shape)
         return output * self.weight.reshape(shape) + self.bias.reshape(shape) if self.affine else output
 
     @torch.no_grad()

@@ -1,4 +1,4 @@
-"""What a notebook shows of an object: a small table, in the notebook's own fonts and colours."""
+"""What a notebook shows of an object: a small table, in the notebook's own fonts and colors."""
 
 from collections.abc import Mapping
 from html import escape

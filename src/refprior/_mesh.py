@@ -51,7 +51,7 @@ class Traffic:
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """P × D ranks; neighbours share particles and divide the inputs, which is where most bytes go."""
+    """P × D ranks; neighbors share particles and divide the inputs, which is where most bytes go."""
 
     particle: int = 1  # P
     data: int = 1  # D

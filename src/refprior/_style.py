@@ -1,8 +1,8 @@
 """One visual style for all figures and pages.
 
-The colours are those of Okabe and Ito, which readers with any kind of colour vision tell apart; purple is a little
+The colors are those of Okabe and Ito, which readers with any kind of color vision tell apart; purple is a little
 darker on white, so that all lines and marks stand out by 3 to 1 from a white page and from a dark one, and texts by 4.5
-to 1 (WCAG 2.2). No meaning hangs on a colour alone: lines differ by dashes, marks by shape, and both have words beside
+to 1 (WCAG 2.2). No meaning hangs on a color alone: lines differ by dashes, marks by shape, and both have words beside
 them.
 """
 
@@ -14,7 +14,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 # name: (on a white page, on a dark one)
-COLOURS = {
+COLORS = {
     "ink": ("#222222", "#e6e6e6"),
     "soft": ("#595959", "#b4b8bd"),  # notes, ticks, the lines of reference
     "line": ("#d5d9de", "#454b53"),  # grids and borders
@@ -25,8 +25,8 @@ COLOURS = {
     "green": ("#009e73", "#009e73"),
     "purple": ("#b65a8f", "#cc79a7"),
 }
-INK, SOFT, LINE, PANEL, BACK, BLUE, VERMILION, GREEN, PURPLE = (light for light, _ in COLOURS.values())
-# The same thing has the same colour everywhere.
+INK, SOFT, LINE, PANEL, BACK, BLUE, VERMILION, GREEN, PURPLE = (light for light, _ in COLORS.values())
+# The same thing has the same color everywhere.
 ATOM, PARTICLE, ENSEMBLE, JEFFREYS = BLUE, BLUE, VERMILION, VERMILION
 MARGINAL, CONDITIONAL = BLUE, VERMILION  # the two entropies, h_y and h_yw; the second is dashed
 MOMENTS = START, MIDDLE, END = BLUE, VERMILION, GREEN  # of training
@@ -72,8 +72,8 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 
 
 def variables() -> str:
-    """The colours as CSS variables, for white pages and dark ones; paper is white."""
-    light, dark = (";".join(f"--{name}:{pair[i]}" for name, pair in COLOURS.items()) for i in (0, 1))
+    """The colors as CSS variables, for white pages and dark ones; paper is white."""
+    light, dark = (";".join(f"--{name}:{pair[i]}" for name, pair in COLORS.items()) for i in (0, 1))
     return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
 
 
@@ -92,7 +92,7 @@ code {{ background: var(--panel); padding: 0 .25rem; overflow-wrap: anywhere }}
 
 
 def as_variables(svg: str) -> str:
-    """A drawing of this style whose colours follow the page: white or dark."""
-    for name, (light, _) in COLOURS.items():
+    """A drawing of this style whose colors follow the page: white or dark."""
+    for name, (light, _) in COLORS.items():
         svg = svg.replace(light, f"var(--{name})")
     return svg.replace("<defs>", f"<style>{variables().replace(':root', 'svg')}</style><defs>", 1)

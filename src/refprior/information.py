@@ -204,7 +204,7 @@ def sampled_marginal_entropy(
     For orders at which C^N cannot be enumerated. Each of K·samples labelings is drawn from its own particle (so the
     draw is stratified over the prior) and scored by the mixture. The gradient is
     Σ ∇log p_π(y) (-log p_π(y) - b), where b, the estimate from the other samples, only lowers the variance. It is
-    right for log-probabilities that stay normalised, such as those of a log-softmax.
+    right for log-probabilities that stay normalized, such as those of a log-softmax.
 
     >>> import torch
     >>> import refprior as rp

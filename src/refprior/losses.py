@@ -1,9 +1,9 @@
 """The objectives as functions of plain tensors, for people with their own training loop.
 
 Each takes log-probabilities of K particles, (K, images, classes), and returns a `Loss` with the scalar `total` to
-minimise and its `terms`. The last argument, `settings`, is the method whose fields are the hyper-parameters:
+minimize and its `terms`. The last argument, `settings`, is the method whose fields are the hyper-parameters:
 
-    loss = rp.losses.reference_prior(labelled, y, weak, strong, log_prior, rp.ReferencePrior(alpha=0.05))
+    loss = rp.losses.reference_prior(labeled, y, weak, strong, log_prior, rp.ReferencePrior(alpha=0.05))
     loss.total.backward()
 """
 
@@ -20,7 +20,7 @@ from refprior.methods._reference_prior import information_loss, reference_prior
 from refprior.methods._softmatch import softmatch
 from refprior.methods._supervised import cross_entropy, supervised
 from refprior.methods._transfer import transfer, unsupervised_transfer
-from refprior.methods._two_stage import labelled_source, unlabelled_source
+from refprior.methods._two_stage import labeled_source, unlabeled_source
 from refprior.methods._uda import uda
 from refprior.methods._vat import vat
 
@@ -34,7 +34,7 @@ __all__ = [
     "freematch",
     "information",
     "information_loss",
-    "labelled_source",
+    "labeled_source",
     "mean_teacher",
     "mixmatch",
     "mixup",
@@ -43,7 +43,7 @@ __all__ = [
     "supervised",
     "transfer",
     "uda",
-    "unlabelled_source",
+    "unlabeled_source",
     "unsupervised_transfer",
     "vat",
 ]

@@ -44,7 +44,7 @@ class Linear(nn.Sequential):
 class MLP(nn.Sequential):
     """The paper's MNIST network (appendix Setup): one hidden layer with hardtanh.
 
-    Hardtanh because maximising the information drives activations, and a ReLU has no upper bound.
+    Hardtanh because maximizing the information drives activations, and a ReLU has no upper bound.
 
     >>> import torch
     >>> import refprior as rp
@@ -66,7 +66,7 @@ class SmallCNN(nn.Sequential):
     """Two strided convolutions and a hidden layer, for images of 8×8 to 32×32 on a CPU.
 
     No global pooling: in digits, position matters. Group norm: no statistics to keep, and no coupling between the
-    labelled and unlabelled images of a batch.
+    labeled and unlabeled images of a batch.
 
     >>> import torch
     >>> import refprior as rp
@@ -143,7 +143,7 @@ class WideResNet(nn.Module):
         self.head = nn.Linear(widths[3], classes)
         if spare_shortcuts:
             _add_spare_shortcuts(self.modules())
-        _initialise(self.modules(), head_init)
+        _initialize(self.modules(), head_init)
 
     def forward(self, x: Tensor) -> Tensor:
         # All that follows keeps this layout: CPUs convolve faster with the channels last (benchmarks/step.py).
@@ -200,7 +200,7 @@ class Pretrained(nn.Module):
 class Block(nn.Module):
     """Two 3×3 convolutions around a residual connection, each after batch norm and activation.
 
-    Where the number of channels changes, the shortcut is a 1×1 convolution. It sees the normalised, activated input
+    Where the number of channels changes, the shortcut is a 1×1 convolution. It sees the normalized, activated input
     in the first block of the network, and so does the usual WRN everywhere; a `raw` block gives its input as it is to
     both the shortcut and the first convolution, so that its first batch norm has no effect.
     """
@@ -269,7 +269,7 @@ def _add_spare_shortcuts(modules: Iterable[nn.Module]) -> None:
             block.spare = nn.Conv2d(block.conv1.in_channels, block.conv1.out_channels, 1, bias=False)
 
 
-def _initialise(modules: Iterable[nn.Module], head: HeadInit) -> None:
+def _initialize(modules: Iterable[nn.Module], head: HeadInit) -> None:
     """Kaiming normal by fan-out for convolutions; Xavier normal for the head, or as torch left it; biases zero."""
     for module in modules:
         if isinstance(module, nn.Conv2d):

@@ -1,9 +1,9 @@
 """K networks as one module: the particles that carry the prior of rem:ba_particles.
 
-The weights of all particles are stacked along a first dimension of size K, so that one optimiser, one EMA and one
+The weights of all particles are stacked along a first dimension of size K, so that one optimizer, one EMA and one
 file hold them all. Two ways of execution give the same numbers to rounding; `benchmarks/particles.py` measures
-them, and `execution="auto"` is what it found: a loop for convolutional networks (a vectorised convolution is a
-grouped one, which CPUs do slowly), one vectorised call for everything else that `torch.vmap` can run.
+them, and `execution="auto"` is what it found: a loop for convolutional networks (a vectorized convolution is a
+grouped one, which CPUs do slowly), one vectorized call for everything else that `torch.vmap` can run.
 
 Linear layers and elementwise activations at the start of a sequence, which is all of an MLP, keep the examples as the
 last dimension in memory: the first layer of all particles is one matrix product (K·H, D) × (D, B), and no later layer
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from refprior._batch_last import batch_last, leading_layers
-from refprior._batch_norm import normalises_batches, synchronise
+from refprior._batch_norm import normalizes_batches, synchronize
 from refprior._checks import one_of
 from refprior._mesh import ALONE, Mesh
 from refprior._recomputing import recomputed
@@ -35,7 +35,7 @@ __all__ = ["Execution", "NotLogitsError", "Particles", "convolves", "output_laye
 log = logging.getLogger("refprior")
 
 LARGE = 3000  # particles from which on ranks divide the loss too
-Execution = Literal["auto", "vectorised", "loop", "recomputed"]
+Execution = Literal["auto", "vectorized", "loop", "recomputed"]
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
@@ -49,10 +49,10 @@ class NotLogitsError(ValueError):
 
 
 class Particles(nn.Module):
-    """K independently initialised copies of a network that maps inputs (B, ...) to logits (B, C): rem:ba_particles.
+    """K independently initialized copies of a network that maps inputs (B, ...) to logits (B, C): rem:ba_particles.
 
-    make: a function that returns a new network each time it is called; `seed` makes its initialisations repeatable
-    without touching the global generator's state. execution: "loop" runs one network after another, "vectorised" all at
+    make: a function that returns a new network each time it is called; `seed` makes its initializations repeatable
+    without touching the global generator's state. execution: "loop" runs one network after another, "vectorized" all at
     once by `torch.vmap`, "auto" what is faster, and the loop for networks that vmap cannot run. "recomputed" is the
     loop in less memory, 1/K of it for most networks: the backward pass computes each network again instead of keeping
     what all of them have. A `WideResNet` keeps its two late stages, two thirds of the time and half of the memory.
@@ -84,8 +84,8 @@ class Particles(nn.Module):
         self.mesh = mesh
         self._divided = False
         self.network = stacked(networks)
-        if mesh.data > 1 and normalises_batches(self.network):
-            synchronise(self.network, mesh)
+        if mesh.data > 1 and normalizes_batches(self.network):
+            synchronize(self.network, mesh)
             execution = execution if execution == "recomputed" else "loop"  # vmap cannot exchange statistics
         self.prior_logits = nn.Parameter(torch.zeros(count))
         self.execution = _fastest(self.network) if execution == "auto" else execution
@@ -149,7 +149,7 @@ class Particles(nn.Module):
         if self.mesh.size == 1:
             return self._run(network, x, own, trace)
         count = x.shape[1] if own else x.shape[0]
-        if count < self.mesh.data and network.training and normalises_batches(network):
+        if count < self.mesh.data and network.training and normalizes_batches(network):
             raise ValueError(
                 f"a batch of {count} inputs cannot be divided between {self.mesh.data} ranks, and batch norm would "
                 "count each of them several times: take larger batches, or more particle_ranks"
@@ -159,21 +159,21 @@ class Particles(nn.Module):
             return self._run(network, x[:, rows] if own else x[rows], own, trace)
 
     def _run(self, network: nn.Module, x: Tensor, own: bool, trace: bool) -> Tensor:
-        # vmap needs weights to vectorise over; the layers before a single linear one have none.
+        # vmap needs weights to vectorize over; the layers before a single linear one have none.
         weights = next(tensors_of(network), None) is not None
         # Convolutions of inputs that are not shared gain nothing by it, and vmap cannot lay such inputs out anew.
         if self.execution == "recomputed" and torch.is_grad_enabled():
             return _recomputed(network, self._inputs(x, own), trace)
-        if self.execution != "vectorised" or not weights or (own and convolves(network)):
+        if self.execution != "vectorized" or not weights or (own and convolves(network)):
             return _loop(network, self._inputs(x, own), trace)
-        run = self._try_vectorised if network.training in self._untried else _vectorised
+        run = self._try_vectorized if network.training in self._untried else _vectorized
         return run(network, x, own, trace)
 
-    def _try_vectorised(self, network: nn.Module, x: Tensor, own: bool, trace: bool) -> Tensor:
-        """The first vectorised call, or the loop from then on if vmap cannot run the network: an LSTM, an `if`."""
+    def _try_vectorized(self, network: nn.Module, x: Tensor, own: bool, trace: bool) -> Tensor:
+        """The first vectorized call, or the loop from then on if vmap cannot run the network: an LSTM, an `if`."""
         drawn = torch.get_rng_state()
         try:
-            outputs = _vectorised(network, x, own, trace)
+            outputs = _vectorized(network, x, own, trace)
         except (RuntimeError, NotImplementedError) as error:
             torch.set_rng_state(drawn)
             # What is wrong with the network itself is said here.
@@ -318,7 +318,7 @@ def _first_with_trace(network: nn.Module) -> Callable[[dict[str, Tensor], Tensor
     return call
 
 
-def _vectorised(network: nn.Module, x: Tensor, own: bool, trace: bool) -> Tensor:
+def _vectorized(network: nn.Module, x: Tensor, own: bool, trace: bool) -> Tensor:
     layers, rest = ([], network) if own else leading_layers(network, x)
     if layers:
         x = batch_last(layers, x)
@@ -367,4 +367,4 @@ def _fastest(network: nn.Module) -> Execution:
     if convolves(network):
         return "loop"
     cumulative = (m for m in network.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.momentum is None)
-    return "loop" if any(cumulative) else "vectorised"  # vmap cannot read the number of batches
+    return "loop" if any(cumulative) else "vectorized"  # vmap cannot read the number of batches

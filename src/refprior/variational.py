@@ -1,6 +1,6 @@
 """The variational reference prior of Nalisnick and Smyth (Learning approximately objective priors, 2017).
 
-A prior is a sampler: noise goes in, a parameter comes out. The sampler learns to maximise the information
+A prior is a sampler: noise goes in, a parameter comes out. The sampler learns to maximize the information
 I(w; z) = E_w E_{z|w} [log p(z|w) - log p(z)], in which log p(z) is replaced by a Rényi bound L(z) of further draws.
 Here the parameter is one number in an interval, and the expectation over z is a sum over all outcomes.
 
@@ -8,10 +8,10 @@ The direction of the bound. Over the whole prior L_α(z) ≥ log p(z) for α < 0
 is a lower bound of the information. The maximum (α = -∞, the choice of the source) is the loosest: its bound is never
 above 0, and a prior on a single parameter attains that. From S draws, L is biased downwards: with S = 1 the objective
 is an upper bound for every α, it falls as S grows, and at a finite S it can lie on either side. So it is not a
-measure of the information: `discretise` the prior and compute that.
+measure of the information: `discretize` the prior and compute that.
 """
 
-# B draws w whose information is maximised, S further draws for the marginal, Z outcomes
+# B draws w whose information is maximized, S further draws for the marginal, Z outcomes
 
 import math
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from refprior._checks import number, whole_number
 from refprior.information import divergence, finite
 
-__all__ = ["Implicit", "LogitNormal", "bound", "discretise", "fit", "log_marginal"]
+__all__ = ["Implicit", "LogitNormal", "bound", "discretize", "fit", "log_marginal"]
 
 STEEPEST = 20.0  # logits stay within ±20, so w keeps a share of 2e-9 of the interval away from its ends
 VR_MAX = -math.inf
@@ -120,13 +120,13 @@ def _inside(logit: Tensor, low: float, high: float) -> Tensor:
     return low + (high - low) * (STEEPEST * (logit / STEEPEST).tanh()).sigmoid()
 
 
-def discretise(family: nn.Module, count: int = 4000) -> Tensor:
+def discretize(family: nn.Module, count: int = 4000) -> Tensor:
     """Equally probable draws at the midpoints of `count` quantiles of the noise: -> (count,).
 
     Their information is that of a prior, so it never exceeds the capacity, and converges to the family's.
 
     >>> import refprior as rp
-    >>> rp.variational.discretise(rp.variational.LogitNormal(0.0, 1.0), count=3).round(decimals=3)
+    >>> rp.variational.discretize(rp.variational.LogitNormal(0.0, 1.0), count=3).round(decimals=3)
     tensor([0.2760, 0.5000, 0.7240], dtype=torch.float64)
     """
     whole_number("count", count, at_least=1)
@@ -147,34 +147,34 @@ def fit(
     coupled: bool = False,
     seed: int = 0,
 ) -> Tensor:
-    """Train the family in place to maximise `bound`, by reparametrised gradients; the bound of each step: -> (steps,).
+    """Train the family in place to maximize `bound`, by reparametrized gradients; the bound of each step: -> (steps,).
 
     `log_likelihood` maps parameters to the log-probabilities of all outcomes, (n,) -> (n, Z), as for
-    `exact.Channel.from_function`. `samples` is S. The optimiser is Adam, its rate falls linearly to 0.
+    `exact.Channel.from_function`. `samples` is S. The optimizer is Adam, its rate falls linearly to 0.
 
     >>> import torch
     >>> import refprior as rp
     >>> toss = lambda w: torch.stack([1 - w, w], -1).log()  # one toss of a coin: the best prior is at 0 and 1
     >>> family = rp.variational.LogitNormal(0.0, 1.0)
-    >>> before = rp.variational.discretise(family, 4)
+    >>> before = rp.variational.discretize(family, 4)
     >>> history = rp.variational.fit(toss, family, steps=100)
-    >>> bool((rp.variational.discretise(family, 4)[0] < before[0] / 2).item())  # it has moved outwards
+    >>> bool((rp.variational.discretize(family, 4)[0] < before[0] / 2).item())  # it has moved outwards
     True
     """
     for name, count in {"samples": samples, "batch": batch, "steps": steps}.items():
         whole_number(name, count, at_least=1)
     number("learning_rate", learning_rate, above=0)
     generator = torch.Generator().manual_seed(seed)
-    optimiser = torch.optim.Adam(family.parameters(), lr=learning_rate)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, total_iters=steps)
+    optimizer = torch.optim.Adam(family.parameters(), lr=learning_rate)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=steps)
     history = []
     for _ in range(steps):
         noise = torch.randn(batch + samples, dtype=torch.float64, generator=generator)
         log_p = log_likelihood(family(noise))
         value = bound(log_p[:batch], log_p[batch:], alpha, coupled).mean()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         (-value).backward()
-        optimiser.step()
+        optimizer.step()
         schedule.step()
         history.append(value.detach())
     return torch.stack(history)

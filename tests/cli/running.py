@@ -24,7 +24,7 @@ from tests.cli.workers import fork_workers
 
 MAIN = "from refprior.cli import main; main()"
 COMMAND = [sys.executable, "-c", MAIN]  # a new interpreter: seconds of imports
-SHORT = ("--set", "steps=4", "unlabelled_batch=8", "evaluate_every=2")
+SHORT = ("--set", "steps=4", "unlabeled_batch=8", "evaluate_every=2")
 
 # Processes of their own, forked from one that has imported what takes seconds to import.
 _forks = multiprocessing.get_context("forkserver")
@@ -164,7 +164,7 @@ def _run(
 
 
 def in_terminal(columns: int, *arguments: str, cwd: Path) -> list[str]:
-    """What a terminal of this width shows, frame by frame: all lines ever drawn, without colours."""
+    """What a terminal of this width shows, frame by frame: all lines ever drawn, without colors."""
     main, side = pty.openpty()
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     plain = {k: v for k, v in environment(TERM="xterm").items() if k not in ("COLUMNS", "LINES", "NO_COLOR")}

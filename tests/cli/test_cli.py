@@ -130,9 +130,9 @@ def test_recipes_are_listed_one_per_line_and_fast() -> None:
         (["train", "digits_ssl", "--device", "meta"], "device 'meta' cannot be used here"),
         (["train", "digits_ssl", "--set", "weak.pixels=-1"], "pixels must be a whole number of at least 0, got -1"),
         (["train", "digits_ssl", "--set", "network.width=0"], "width must be a whole number of at least 1, got 0"),
-        (["train", "digits_ssl", "--set", "optimiser.learning_rate=1e400"], "learning_rate must be a number"),
+        (["train", "digits_ssl", "--set", "optimizer.learning_rate=1e400"], "learning_rate must be a number"),
         (
-            ["train", "digits_ssl", "--set", "unlabelled_batch=800", "method.order=400"],
+            ["train", "digits_ssl", "--set", "unlabeled_batch=800", "method.order=400"],
             "order 400 of 10 classes has 1.0e400",
         ),
         (["train", "digits_ssl", "--set", "task.validation=-1"], "validation"),
@@ -155,7 +155,7 @@ def test_recipes_are_listed_one_per_line_and_fast() -> None:
         (["demo", "--set", "method=FixMatch"], "the demo compares two methods"),
         (["train", "digits_ssl", "--set", "lables=50"], "did you mean 'labels'?"),
         (["train", "digits_ssl", "--set", "alpha=1"], "did you mean 'method.alpha'?"),
-        (["train", "digits_ssl", "--set", "optimiser.warmup=600"], "600 steps of warm-up do not fit a run of 600"),
+        (["train", "digits_ssl", "--set", "optimizer.warmup=600"], "600 steps of warm-up do not fit a run of 600"),
         (["train", "mine.py:recipe"], "mine.py is not a file"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -200,7 +200,7 @@ def test_a_mistake_in_the_users_own_file_is_theirs(
 def test_train_evaluate_report(tmp_path: Path) -> None:
     trained = refprior("train", "digits_ssl", *SHORT, "--seed", "1", cwd=tmp_path)
     assert trained.returncode == 0, trained.stderr
-    folder = "runs/digits_ssl,evaluate_every=2,steps=4,unlabelled_batch=8-1"
+    folder = "runs/digits_ssl,evaluate_every=2,steps=4,unlabeled_batch=8-1"
     assert folder in trained.stdout
     assert "4/4" in trained.stderr
     assert (tmp_path / folder / "report.html").exists()
@@ -245,12 +245,12 @@ def test_a_run_is_not_mixed_into_a_folder_of_photos(more: list[str], tmp_path: P
 
 def test_a_sweep_trains_every_cell_once(tmp_path: Path) -> None:
     arguments = ["sweep", "digits_ssl", "--seeds", "0,1", "--out", "sweep", "--jobs", "2", "--set", "steps=3"]
-    arguments += ["unlabelled_batch=8", "method=FixMatch,Supervised"]
+    arguments += ["unlabeled_batch=8", "method=FixMatch,Supervised"]
     first = refprior(*arguments, cwd=tmp_path)
     assert first.returncode == 0, first.stderr
     cells = sorted(p.parent.relative_to(tmp_path / "sweep").as_posix() for p in tmp_path.rglob("recipe.json"))
     assert len(cells) == 4
-    assert cells[0] == "steps=3,unlabelled_batch=8,method=FixMatch/seed-0"
+    assert cells[0] == "steps=3,unlabeled_batch=8,method=FixMatch/seed-0"
     before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("metrics.jsonl")}
     again = refprior(*arguments, cwd=tmp_path)
     assert again.returncode == 0, again.stderr
@@ -278,12 +278,12 @@ def test_a_cell_that_fails_leaves_the_report_of_the_others(tmp_path: Path) -> No
         "sweep",
         "--set",
         "steps=3",
-        "unlabelled_batch=8,100000",
+        "unlabeled_batch=8,100000",
     ]
     done = refprior(*arguments, cwd=tmp_path, fresh=True)
     assert done.returncode == 1
-    assert "a step takes 100000 unlabelled inputs" in done.stderr
-    assert "failed: steps=3,unlabelled_batch=100000/seed-0 a step takes 100000" in done.stderr.splitlines()[-2]
+    assert "a step takes 100000 unlabeled inputs" in done.stderr
+    assert "failed: steps=3,unlabeled_batch=100000/seed-0 a step takes 100000" in done.stderr.splitlines()[-2]
     assert done.stderr.strip().splitlines()[-1] == "refprior: 1 of 2 cells failed; the same command tries them again"
     assert (tmp_path / "sweep" / "report.html").exists()
     (recipe,) = tmp_path.rglob("recipe.json")
@@ -341,7 +341,7 @@ def test_labels_are_suggested_and_answered(tmp_path: Path) -> None:
     assert "run has no open question: refprior suggest run asks some" in wrong.stderr
     asked = refprior("suggest", "run", "--budget", "5", cwd=tmp_path)
     assert asked.returncode == 0, asked.stderr
-    assert len(re.findall(r"image \d+ of the unlabelled pool", asked.stdout)) == 5
+    assert len(re.findall(r"image \d+ of the unlabeled pool", asked.stdout)) == 5
     assert (tmp_path / "run" / "questions.png").read_bytes().startswith(b"\x89PNG")
     unknown = refprior("answer", "run", "3", cwd=tmp_path)
     assert unknown.returncode == 2
@@ -378,8 +378,8 @@ class Agree:
 
     def __call__(self, step: rp.Step) -> rp.Loss:
         views = step.batch.views
-        labelled, one, two = step.predict(step.batch.labelled, views["weak"], views["weak_2"])
-        likelihood = rp.losses.supervised(labelled, step.batch.labels, step.log_prior.detach()).total
+        labeled, one, two = step.predict(step.batch.labeled, views["weak"], views["weak_2"])
+        likelihood = rp.losses.supervised(labeled, step.batch.labels, step.log_prior.detach()).total
         apart = (one.exp() - two.exp()).square().sum(-1).mean()
         mean = step.memory.get("apart", apart.detach())
         step.memory["apart"] = 0.9 * mean + 0.1 * apart.detach()

@@ -36,7 +36,7 @@ def test_show_describes_a_task_and_writes_a_sheet(tmp_path: Path, capsys: pytest
     run("show", "digits", "--views", "--rows", 3, "--out", out)
     printed = capsys.readouterr().out
     assert "digits: images (1, 8, 8)" in printed
-    assert "50 labelled, 1147 unlabelled, 600 test, 0 validation" in printed
+    assert "50 labeled, 1147 unlabeled, 600 test, 0 validation" in printed
     with Image.open(out) as picture:
         assert picture.size == (752, 222)
 
@@ -59,7 +59,7 @@ def test_show_reads_an_npz_file_and_reports_duplicates(tmp_path: Path, capsys: p
     path = tmp_path / "toy.npz"
     np.savez(path, images=images, labels=np.arange(40) % 2, split=(np.arange(40) > 29).astype(int))
     run("show", path, "--labels", 2, "--out", tmp_path / "sheet.png")
-    assert "1 test image occurs in the unlabelled pool too (training = test index: 0 = 9)" in capsys.readouterr().out
+    assert "1 test image occurs in the unlabeled pool too (training = test index: 0 = 9)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("known", [False, True])

@@ -13,7 +13,7 @@ from refprior.data import FewLabels
 from refprior.estimators._files import classifier_recipe
 from tests.cli.running import refprior
 
-COLOURS = {"red": (200, 30, 30), "blue": (30, 30, 200)}
+COLORS = {"red": (200, 30, 30), "blue": (30, 30, 200)}
 FEW = ("--set", "steps=60", "particles=4")
 
 
@@ -65,10 +65,10 @@ def test_the_same_command_goes_on_and_ends_with_the_same_model(table: Path) -> N
 
 def test_a_folder_of_images(tmp_path: Path) -> None:
     random = np.random.RandomState(0)
-    for name, colour in {**COLOURS, "Unlabeled": (100, 100, 100)}.items():
+    for name, color in {**COLORS, "Unlabeled": (100, 100, 100)}.items():
         (tmp_path / "photos" / name).mkdir(parents=True)
         for number in range(6):
-            pixels = np.clip(random.randn(12, 16, 3) * 20 + colour, 0, 255).astype(np.uint8)
+            pixels = np.clip(random.randn(12, 16, 3) * 20 + color, 0, 255).astype(np.uint8)
             Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.png")
     (tmp_path / "photos/Unlabeled/notes.txt").touch()
     done = refprior("fit", "photos", "--size", "8", "--set", "steps=20", "particles=2", cwd=tmp_path)
@@ -81,14 +81,14 @@ def test_a_folder_of_images(tmp_path: Path) -> None:
 
 
 def test_photographs_become_small_unless_a_size_is_given(tmp_path: Path) -> None:
-    for name, colour in COLOURS.items():
+    for name, color in COLORS.items():
         (tmp_path / "photos" / name).mkdir(parents=True)
         for number in range(3):
-            Image.new("RGB", (80, 60), colour).save(tmp_path / "photos" / name / f"{number}.jpg")
+            Image.new("RGB", (80, 60), color).save(tmp_path / "photos" / name / f"{number}.jpg")
     photos = FewLabels(str(tmp_path / "photos"), labels=None, test=0)
     assert classifier_recipe(photos)[1].shape == (3, 32, 32)
     assert classifier_recipe(replace(photos, size=(60, 80)))[1].shape == (3, 60, 80)
-    Image.new("RGB", (20, 16), COLOURS["blue"]).save(tmp_path / "photos/blue/0.jpg")
+    Image.new("RGB", (20, 16), COLORS["blue"]).save(tmp_path / "photos/blue/0.jpg")
     assert classifier_recipe(photos)[1].shape == (3, 16, 20)  # as the first
 
 

@@ -19,7 +19,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     random = np.random.RandomState(0)
     for number in range(40):
         for root, names in (("photos", "abu"), ("drawings", "cdu")):
-            folder = tmp_path / root / {"u": "Unlabelled"}.get(names[number % 3], names[number % 3])
+            folder = tmp_path / root / {"u": "Unlabeled"}.get(names[number % 3], names[number % 3])
             folder.mkdir(parents=True, exist_ok=True)
             Image.fromarray(random.randint(0, 256, (9, 9, 3)).astype(np.uint8)).save(folder / f"{number}.png")
     (tmp_path / "photos" / "a" / "notes.txt").touch()
@@ -33,7 +33,7 @@ def test_a_folder_is_surveyed_trained_on_resumed_and_evaluated(place: Path) -> N
     done = refprior(*words, cwd=place)
     assert done.returncode == 0, done.stderr
     assert "train       a           14      1 not an image that is read (.txt)" in done.stderr
-    assert "2 classes, inputs (3, 8, 8), 23 labelled, 13 in the pool" in done.stderr
+    assert "2 classes, inputs (3, 8, 8), 23 labeled, 13 in the pool" in done.stderr
     run = place / "runs" / "digits_ssl,photos,evaluate_every=2,particles=2,steps=2,task.test=4-0"
     assert f"Run folder: {run.relative_to(place)}" in done.stdout
     again = refprior(*words, cwd=place)
@@ -53,7 +53,7 @@ def test_a_pair_of_folders_without_a_test_part(place: Path, capsys: pytest.Captu
     said = capsys.readouterr().err
     assert "photos:" in said
     assert "drawings:" in said
-    assert "nothing to test with: --set task.target.test=N keeps N labelled inputs apart" in said
+    assert "nothing to test with: --set task.target.test=N keeps N labeled inputs apart" in said
     assert rp.load(place / "run").data.source_classes == ("c", "d")
 
 
@@ -116,6 +116,6 @@ def test_show_says_what_is_in_a_folder(place: Path) -> None:
     done = refprior("data", "show", "photos", "--views", "--kind", "photos", "--size", "8", cwd=place)
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["part", "class", "images", "skipped"]
-    assert lines[3].split() == ["unlabelled", "Unlabelled", "13"]
+    assert lines[3].split() == ["unlabeled", "Unlabeled", "13"]
     assert lines[4] == "photos: images (3, 8, 8), classes a, b"
     assert (place / "sheet.png").is_file()

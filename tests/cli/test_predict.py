@@ -16,15 +16,15 @@ from refprior.cli import main
 from refprior.networks import MLP
 from refprior.training import Predictor, load_predictor, train
 from tests.cli.running import refprior
-from tests.training.recipes import colours, perceptron
+from tests.training.recipes import colors, perceptron
 from tests.training.test_predictor import named, rows, vectors
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run on pictures of 8×8 in colour."""
+    """A run on pictures of 8×8 in color."""
     folder = tmp_path_factory.mktemp("runs") / "run"
-    train(perceptron(task=colours(), network=partial(MLP, (3, 8, 8), 2), steps=3), folder)
+    train(perceptron(task=colors(), network=partial(MLP, (3, 8, 8), 2), steps=3), folder)
     return folder
 
 
@@ -197,7 +197,7 @@ def test_export_as_a_process(model: Path, tmp_path: Path) -> None:
     done = refprior("export", str(model), "--format", "torch", "--out", "deep/model.pt2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "inputs uint8 (n, 3, 8, 8) → probabilities of 2 classes" in done.stdout
-    images = colours().held_out.images[:5]
+    images = colors().held_out.images[:5]
     graph = torch.export.load(tmp_path / "deep" / "model.pt2").module()
     np.testing.assert_allclose(graph(images).numpy(), load_predictor(model).predict_proba(images), rtol=1e-5)
 

@@ -1,4 +1,4 @@
-"""Answers move inputs from the pool to the labelled part, and a record of it reads back."""
+"""Answers move inputs from the pool to the labeled part, and a record of it reads back."""
 
 from dataclasses import replace
 
@@ -14,15 +14,15 @@ FEW = FewLabels("digits", labels=20)
 
 def test_answers_move_inputs_and_lose_none() -> None:
     before, now = FEW(), Answered(FEW, (7, 3), (1, 0))()
-    assert torch.equal(now.labelled.images, torch.cat([before.labelled.images, before.unlabelled[[7, 3]]]))
-    assert now.labelled.labels[-2:].tolist() == [1, 0]
-    kept = [i for i in range(len(before.unlabelled)) if i not in (3, 7)]
-    assert torch.equal(now.unlabelled, before.unlabelled[kept])
+    assert torch.equal(now.labeled.images, torch.cat([before.labeled.images, before.unlabeled[[7, 3]]]))
+    assert now.labeled.labels[-2:].tolist() == [1, 0]
+    kept = [i for i in range(len(before.unlabeled)) if i not in (3, 7)]
+    assert torch.equal(now.unlabeled, before.unlabeled[kept])
     assert now.test is before.test or torch.equal(now.test.images, before.test.images)  # type: ignore[union-attr]
 
 
 def test_names_go_with_their_inputs() -> None:
-    named = replace(FEW(), names=tuple(f"{i}.png" for i in range(len(FEW().unlabelled))))
+    named = replace(FEW(), names=tuple(f"{i}.png" for i in range(len(FEW().unlabeled))))
     assert Answered(named, (1,), (0,))().names[:3] == ("0.png", "2.png", "3.png")
 
 

@@ -40,7 +40,7 @@ def test_channels_last_and_first_are_read_alike(tmp_path: Path, images: np.ndarr
     assert data.name == "toy"
 
 
-def test_grey_images_get_a_channel_and_a_test_part_is_drawn(tmp_path: Path) -> None:
+def test_gray_images_get_a_channel_and_a_test_part_is_drawn(tmp_path: Path) -> None:
     path = save(tmp_path / "toy.npz", images=IMAGES[..., 0], labels=LABELS, classes=["a", "b", "c"])
     data = read_npz(path, test=3)
     assert (data.classes, data.train.images.shape) == (("a", "b", "c"), (9, 1, 5, 4))
@@ -150,14 +150,14 @@ def test_nan_is_named_with_its_index(tmp_path: Path) -> None:
 
 def test_labels_of_minus_one_and_an_array_of_their_own_are_the_pool(tmp_path: Path) -> None:
     labels = np.where(np.arange(12) < 6, LABELS, -1)
-    path = save(tmp_path / "toy.npz", images=IMAGES, labels=labels, unlabelled=IMAGES[:2])
+    path = save(tmp_path / "toy.npz", images=IMAGES, labels=labels, unlabeled=IMAGES[:2])
     data = read_npz(path)
     assert data.train.labels.tolist() == [0, 1, 2, 0, 1, 2]
     assert data.classes == ("0", "1", "2")
-    assert data.unlabelled is not None
-    assert torch.equal(data.unlabelled, torch.from_numpy(IMAGES[[*range(6, 12), 0, 1]].transpose(0, 3, 1, 2).copy()))
+    assert data.unlabeled is not None
+    assert torch.equal(data.unlabeled, torch.from_numpy(IMAGES[[*range(6, 12), 0, 1]].transpose(0, 3, 1, 2).copy()))
     task = FewLabels(str(path), labels=None)()
-    assert (len(task.labelled), len(task.unlabelled), task.test) == (6, 8, None)
+    assert (len(task.labeled), len(task.unlabeled), task.test) == (6, 8, None)
 
 
 def test_vectors_are_read_by_either_name(tmp_path: Path) -> None:
@@ -173,8 +173,8 @@ def test_vectors_are_read_by_either_name(tmp_path: Path) -> None:
         ({"labels": np.full(12, -2)}, "label -2 at index 0 is outside"),
         ({"labels": np.full(12, -1)}, "none of 12 inputs has a label: each class needs one"),
         ({"labels": np.where(np.arange(12) < 11, LABELS, -1), "split": np.arange(12) // 6}, "input 11 is to test and"),
-        ({"unlabelled": IMAGES[:2, 1:]}, r"unlabelled inputs are \(3, 4, 4\) uint8, the others \(3, 5, 4\) uint8"),
-        ({"unlabelled": IMAGES[:2] / 2}, r"unlabelled inputs are \(3, 5, 4\) float64, the others \(3, 5, 4\) uint8"),
+        ({"unlabeled": IMAGES[:2, 1:]}, r"unlabeled inputs are \(3, 4, 4\) uint8, the others \(3, 5, 4\) uint8"),
+        ({"unlabeled": IMAGES[:2] / 2}, r"unlabeled inputs are \(3, 5, 4\) float64, the others \(3, 5, 4\) uint8"),
     ],
 )
 def test_wrong_labels_and_pools_are_named(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
@@ -209,9 +209,9 @@ def test_items_that_do_not_fit_are_named() -> None:
         def __getitem__(self, index: int) -> Any:
             return self.items[index]
 
-    good, grey, broken = torch.zeros(3, 2, 2), torch.zeros(1, 2, 2), torch.full((3, 2, 2), torch.nan)
+    good, gray, broken = torch.zeros(3, 2, 2), torch.zeros(1, 2, 2), torch.full((3, 2, 2), torch.nan)
     with pytest.raises(DataError, match=r"item 1 is \(1, 2, 2\)"):
-        examples_from_dataset(Odd([(good, 0), (grey, 1)]))
+        examples_from_dataset(Odd([(good, 0), (gray, 1)]))
     with pytest.raises(DataError, match="item 1 is not finite"):
         examples_from_dataset(Odd([(good, 0), (broken, 1)]))
     with pytest.raises(DataError, match=r"item 0 is not \(image, label\) but a Tensor"):

@@ -1,4 +1,4 @@
-"""Labelled data sets, and parts of them."""
+"""Labeled data sets, and parts of them."""
 
 from dataclasses import replace
 
@@ -78,10 +78,10 @@ def test_names_stay_with_their_images_through_every_division() -> None:
     everything = held_out("toy", "abcd", (IMAGES, LABELS), 8, [str(i) for i in range(400)])
     assert [int(name) for name in everything.names] == index(everything.train.images)
     assert everything.test is not None
-    more = replace(everything, unlabelled=everything.test.images, names=(*everything.names, *"abcdefgh"))
+    more = replace(everything, unlabeled=everything.test.images, names=(*everything.names, *"abcdefgh"))
     for few in (FewLabels(more, labels=8, validation=4), FewLabels(more, labels=4, classes=(3, 1), imbalance=3)):
         task = few()
-        assert [int(name) for name in task.names[:-8]] == index(task.unlabelled[:-8])
+        assert [int(name) for name in task.names[:-8]] == index(task.unlabeled[:-8])
         assert task.names[-8:] == tuple("abcdefgh")
     assert FewLabels(more, labels=4, classes=(3, 1), foreign=5)().names == ()
     with pytest.raises(DataError, match="toy: 2 names for 392 inputs"):

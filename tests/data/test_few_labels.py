@@ -50,81 +50,81 @@ def root(tmp_path: Path) -> Path:
 def test_parts_are_disjoint_and_whole(data: DataSet) -> None:
     task = FewLabels(data, labels=12, seed=5, validation=40)()
     assert task.validation is not None
-    parts = [index(p) for p in (task.labelled.images, task.validation.images, task.unlabelled, task.held_out.images)]
+    parts = [index(p) for p in (task.labeled.images, task.validation.images, task.unlabeled, task.held_out.images)]
     assert [len(p) for p in parts] == [12, 40, 268, 80]
     assert sorted(i for p in parts for i in p) == list(range(400))
-    assert np.bincount(task.labelled.labels).tolist() == [3] * 4
+    assert np.bincount(task.labeled.labels).tolist() == [3] * 4
     assert np.bincount(task.validation.labels).tolist() == [10] * 4
-    assert torch.equal(task.labelled.images[:, 0, 1, 0].long(), task.labelled.labels)
+    assert torch.equal(task.labeled.images[:, 0, 1, 0].long(), task.labeled.labels)
 
 
 def test_indices_are_fixed_for_ever(data: DataSet) -> None:
-    assert index(FewLabels(data, labels=4, seed=0)().labelled.images) == FIXED_0
-    assert index(FewLabels(data, labels=4, seed=7, validation=8)().labelled.images) == FIXED_7
+    assert index(FewLabels(data, labels=4, seed=0)().labeled.images) == FIXED_0
+    assert index(FewLabels(data, labels=4, seed=7, validation=8)().labeled.images) == FIXED_7
     task = FewLabels("digits", labels=10, seed=0, validation=300)()
-    assert task.labelled.labels.tolist() == DIGITS_LABELS
-    assert task.labelled.images.int().sum((1, 2, 3)).tolist() == DIGITS_SUMS
+    assert task.labeled.labels.tolist() == DIGITS_LABELS
+    assert task.labeled.images.int().sum((1, 2, 3)).tolist() == DIGITS_SUMS
 
 
 @needs_mnist
 def test_the_split_of_the_real_mnist_is_fixed() -> None:
     task = FewLabels("mnist", labels=10, seed=0, validation=1000)()
-    assert task.labelled.images.int().sum((1, 2, 3)).tolist() == MNIST_SUMS
-    assert len(task.unlabelled) == 60_000 - 1_000 - 10
+    assert task.labeled.images.int().sum((1, 2, 3)).tolist() == MNIST_SUMS
+    assert len(task.unlabeled) == 60_000 - 1_000 - 10
 
 
 def test_the_same_seed_gives_the_same_task_and_another_one_another(data: DataSet) -> None:
     first, again, other = (FewLabels(data, labels=40, seed=s)() for s in (1, 1, 2))
-    assert torch.equal(first.labelled.images, again.labelled.images)
-    assert not torch.equal(first.labelled.images, other.labelled.images)
+    assert torch.equal(first.labeled.images, again.labeled.images)
+    assert not torch.equal(first.labeled.images, other.labeled.images)
 
 
-def test_labelled_images_may_stay_in_the_pool(data: DataSet) -> None:
-    task = FewLabels(data, labels=12, labelled_in_pool=True)()
-    assert len(task.unlabelled) == 320
-    assert set(index(task.labelled.images)) <= set(index(task.unlabelled))
+def test_labeled_images_may_stay_in_the_pool(data: DataSet) -> None:
+    task = FewLabels(data, labels=12, labeled_in_pool=True)()
+    assert len(task.unlabeled) == 320
+    assert set(index(task.labeled.images)) <= set(index(task.unlabeled))
 
 
-def test_all_images_can_be_labelled(data: DataSet) -> None:
+def test_all_images_can_be_labeled(data: DataSet) -> None:
     task = FewLabels(data, labels=None, validation=20)()
-    assert (len(task.labelled), len(task.unlabelled)) == (300, 0)
+    assert (len(task.labeled), len(task.unlabeled)) == (300, 0)
 
 
-def test_none_need_be_labelled(data: DataSet) -> None:
+def test_none_need_be_labeled(data: DataSet) -> None:
     task = FewLabels(data, labels=0)()
-    assert (len(task.labelled), len(task.unlabelled), task.shape) == (0, 320, (1, 2, 2))
+    assert (len(task.labeled), len(task.unlabeled), task.shape) == (0, 320, (1, 2, 2))
 
 
 def test_mistakes_change_labels_and_nothing_else(data: DataSet) -> None:
     right, wrong = (FewLabels(data, labels=20, validation=20, mistakes=share)() for share in (0.0, 0.25))
     assert right.validation is not None
     assert wrong.validation is not None
-    assert right.labelled.images.equal(wrong.labelled.images)
-    assert (right.labelled.labels != wrong.labelled.labels).sum() == 5
-    assert right.unlabelled.equal(wrong.unlabelled)
+    assert right.labeled.images.equal(wrong.labeled.images)
+    assert (right.labeled.labels != wrong.labeled.labels).sum() == 5
+    assert right.unlabeled.equal(wrong.unlabeled)
     assert right.validation.labels.equal(wrong.validation.labels)
 
 
 def test_an_imbalanced_pool_leaves_the_labels_balanced(data: DataSet) -> None:
     task = FewLabels(data, labels=20, imbalance=15)()
-    assert np.bincount(task.labelled.labels).tolist() == [5] * 4
-    assert np.bincount(task.unlabelled[:, 0, 1, 0]).tolist() == [75, 30, 12, 5]
+    assert np.bincount(task.labeled.labels).tolist() == [5] * 4
+    assert np.bincount(task.unlabeled[:, 0, 1, 0]).tolist() == [75, 30, 12, 5]
 
 
 def test_foreign_images_join_the_pool_and_nothing_else(data: DataSet) -> None:
     task = FewLabels(data, labels=4, classes=(3, 1), foreign=7)()
-    assert len(task.unlabelled) == 160 - 4 + 7
-    assert torch.equal(task.unlabelled[-7:], foreign_images(data, (3, 1), 7, seed=0))
-    assert set(task.unlabelled[-7:, 0, 1, 0].tolist()) <= {0, 2}
-    assert set(task.unlabelled[:-7, 0, 1, 0].tolist()) == {1, 3}
-    assert set(task.labelled.images[:, 0, 1, 0].tolist()) == {1, 3}
+    assert len(task.unlabeled) == 160 - 4 + 7
+    assert torch.equal(task.unlabeled[-7:], foreign_images(data, (3, 1), 7, seed=0))
+    assert set(task.unlabeled[-7:, 0, 1, 0].tolist()) <= {0, 2}
+    assert set(task.unlabeled[:-7, 0, 1, 0].tolist()) == {1, 3}
+    assert set(task.labeled.images[:, 0, 1, 0].tolist()) == {1, 3}
 
 
 def test_images_without_labels_join_the_pool(data: DataSet) -> None:
     more = torch.full((5, 1, 2, 2), 9, dtype=torch.uint8)
-    task = FewLabels(replace(data, unlabelled=more), labels=4)()
-    assert len(task.unlabelled) == 316 + 5
-    assert torch.equal(task.unlabelled[-5:], more)
+    task = FewLabels(replace(data, unlabeled=more), labels=4)()
+    assert len(task.unlabeled) == 316 + 5
+    assert torch.equal(task.unlabeled[-5:], more)
 
 
 def test_classes_may_be_a_group(data: DataSet) -> None:
@@ -132,7 +132,7 @@ def test_classes_may_be_a_group(data: DataSet) -> None:
     assert (task.name, task.classes) == ("toy-odd", ("b", "d"))
     by_number = FewLabels(data, labels=4, classes=(1, 3))()
     assert by_number.name == "toy-b-d"
-    assert torch.equal(task.labelled.images, by_number.labelled.images)
+    assert torch.equal(task.labeled.images, by_number.labeled.images)
     with pytest.raises(ValueError, match="toy has no superclass 'prime'; there are: odd, even"):
         FewLabels(data, labels=4, classes="prime")()
     with pytest.raises(ValueError, match="digits has no superclass 'odd'; there are: none"):
@@ -151,12 +151,12 @@ def test_squares_of_pixels_become_one() -> None:
     made = data_set("toy", "ab", (images, np.arange(20) % 2), (images, np.arange(20) % 2))
     task = FewLabels(made, labels=2, validation=2, shrink=2)()
     assert task.validation is not None
-    for part in (task.labelled.images, task.validation.images, task.unlabelled, task.held_out.images):
+    for part in (task.labeled.images, task.validation.images, task.unlabeled, task.held_out.images):
         assert (part.shape[1:], part.dtype) == ((1, 2, 3), torch.uint8)
         assert (part[:, 0, 0, 0] == 25).all()  # 25.25 is rounded
         assert not part[:, 0, 1:].any()
     floats = data_set("toy", "ab", *[(images.astype(np.float32), np.arange(20) % 2)] * 2)
-    assert float(FewLabels(floats, labels=2, shrink=2)().unlabelled[0, 0, 0, 0]) == 25.25
+    assert float(FewLabels(floats, labels=2, shrink=2)().unlabeled[0, 0, 0, 0]) == 25.25
     with pytest.raises(ValueError, match="shrink must divide images of 4×6 pixels, got 4"):
         FewLabels(made, labels=2, shrink=4)()
 
@@ -196,7 +196,7 @@ def test_labels_that_do_not_divide_are_refused_before_anything_is_read(tmp_path:
 
 
 def test_images_of_another_shape_do_not_join_the_pool(data: DataSet) -> None:
-    other = replace(data, unlabelled=torch.zeros(1, 1, 3, 2, dtype=torch.uint8))
+    other = replace(data, unlabeled=torch.zeros(1, 1, 3, 2, dtype=torch.uint8))
     message = r"inputs for the pool are \(1, 3, 2\) torch.uint8, the others \(1, 2, 2\) torch.uint8"
     with pytest.raises(ValueError, match=message):
         FewLabels(other, labels=4)()
@@ -206,10 +206,10 @@ def test_mnist_from_a_data_folder_and_from_its_own_folder(root: Path, monkeypatc
     first, second = (FewLabels("mnist", labels=20, validation=30, folder=str(f))() for f in (root, root / "mnist"))
     monkeypatch.setenv("REFPRIOR_DATA", str(root))
     third = FewLabels("mnist", labels=20, validation=30)()
-    assert (len(first.labelled), len(first.unlabelled), len(first.held_out)) == (20, 250, 50)
+    assert (len(first.labeled), len(first.unlabeled), len(first.held_out)) == (20, 250, 50)
     for other in (second, third):
-        assert torch.equal(first.labelled.images, other.labelled.images)
-    assert torch.equal(first.labelled.images[:, 0, 0, 0].long(), first.labelled.labels)
+        assert torch.equal(first.labeled.images, other.labeled.images)
+    assert torch.equal(first.labeled.images[:, 0, 0, 0].long(), first.labeled.labels)
 
 
 @pytest.mark.parametrize("digits", [range(5), range(5, 10), (3, 5)])
@@ -218,14 +218,14 @@ def test_digit_subsets(root: Path, digits: Sequence[int]) -> None:
     task = FewLabels("mnist", labels=2 * count, validation=3 * count, classes=tuple(digits), folder=str(root))()
     assert task.classes == tuple(map(str, digits))
     assert task.name == "-".join(["mnist", *task.classes])
-    expected = torch.tensor(list(digits))[task.labelled.labels]
-    assert torch.equal(task.labelled.images[:, 0, 0, 0].long(), expected)
-    assert set(task.unlabelled[:, 0, 0, 0].tolist()) == set(digits)
+    expected = torch.tensor(list(digits))[task.labeled.labels]
+    assert torch.equal(task.labeled.images[:, 0, 0, 0].long(), expected)
+    assert set(task.unlabeled[:, 0, 0, 0].tolist()) == set(digits)
 
 
 def test_pools_out_of_distribution_and_out_of_balance(root: Path) -> None:
     asked = FewLabels("mnist", labels=4, validation=6, classes=(3, 5), imbalance=5, foreign=11, folder=str(root))
-    counts = np.bincount(asked().unlabelled[:, 0, 0, 0], minlength=10)
+    counts = np.bincount(asked().unlabeled[:, 0, 0, 0], minlength=10)
     assert (counts[3], counts[5], counts.sum()) == (25, 5, 41)
 
 
@@ -233,7 +233,7 @@ def test_data_may_be_a_npz_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.npz"
     np.savez(path, images=IMAGES, labels=LABELS, split=(np.arange(400) >= 320).astype(int))
     task = FewLabels(str(path), labels=4)()
-    assert (task.name, index(task.labelled.images)) == ("mine", FIXED_0)
+    assert (task.name, index(task.labeled.images)) == ("mine", FIXED_0)
     assert len(task.held_out) == 80
 
 
@@ -242,17 +242,17 @@ def test_data_may_be_a_folder_of_images(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         for i in range(5):
             Image.new("L", (6, 4), 50 * label + i).save(tmp_path / name / f"{i}.png")
-    (tmp_path / "unlabelled").mkdir()
+    (tmp_path / "unlabeled").mkdir()
     for i in range(7):
-        Image.new("L", (6, 4), 200 + i).save(tmp_path / "unlabelled" / f"{i}.png")
+        Image.new("L", (6, 4), 200 + i).save(tmp_path / "unlabeled" / f"{i}.png")
     task = FewLabels(str(tmp_path), labels=6, validation=3)()
     assert task.classes == ("ape", "bee", "cat")
     assert task.shape == (1, 4, 6)
-    assert [len(p) for p in (task.labelled, task.unlabelled, task.held_out)] == [6, 3 + 7, 3]
-    assert torch.equal(task.labelled.images[:, 0, 0, 0] // 50, task.labelled.labels)
-    assert set(task.unlabelled[-7:, 0, 0, 0].tolist()) == set(range(200, 207))
+    assert [len(p) for p in (task.labeled, task.unlabeled, task.held_out)] == [6, 3 + 7, 3]
+    assert torch.equal(task.labeled.images[:, 0, 0, 0] // 50, task.labeled.labels)
+    assert set(task.unlabeled[-7:, 0, 0, 0].tolist()) == set(range(200, 207))
     everything = FewLabels(str(tmp_path), labels=None)()
-    assert (len(everything.labelled), len(everything.unlabelled)) == (12, 7)
+    assert (len(everything.labeled), len(everything.unlabeled)) == (12, 7)
     with pytest.raises(ValueError, match="labels must be at most 12, 4 of each of 3 classes, got 15"):
         FewLabels(str(tmp_path), labels=15)()
 
@@ -263,7 +263,7 @@ def test_the_five_superclasses_load_as_tasks(name: str) -> None:
     task = FewLabels("cifar100", labels=100, validation=250, classes=name, folder=str(FIVE))()
     assert task.name == f"cifar100-{name}"
     assert task.validation is not None
-    sizes = [len(part) for part in (task.labelled, task.unlabelled, task.validation, task.held_out)]
+    sizes = [len(part) for part in (task.labeled, task.unlabeled, task.validation, task.held_out)]
     assert (len(task.classes), sizes) == (5, [100, 2150, 250, 500])
     assert task.shape == (3, 32, 32)
 
@@ -279,9 +279,9 @@ def test_a_pair_is_the_transfer_task_of_both() -> None:
     high = FewLabels("digits", labels=20, validation=10, classes=(2, 3), seed=4)
     pair, joined = Pair(source=low, target=high)(), transfer_task(low(), high())
     assert (pair.name, pair.classes, pair.source_classes) == ("digits-0-1-to-digits-2-3", ("2", "3"), ("0", "1"))
-    for part in ("labelled", "validation", "test", "source"):
+    for part in ("labeled", "validation", "test", "source"):
         assert torch.equal(examples(pair, part), examples(joined, part))
-    assert torch.equal(pair.unlabelled, joined.unlabelled)
+    assert torch.equal(pair.unlabeled, joined.unlabeled)
     assert Pair(low, high) == Pair(source=low, target=high)
 
 
@@ -299,17 +299,17 @@ def test_a_pair_that_overlaps_is_refused() -> None:
 @pytest.fixture
 def photos(tmp_path: Path) -> str:
     for number in range(24):
-        place = tmp_path / "photos" / ("cat", "dog", "unlabelled")[number % 3]
+        place = tmp_path / "photos" / ("cat", "dog", "unlabeled")[number % 3]
         place.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (9, 6), (number, 0, 0)).save(place / f"{number:02}.png")
     return str(tmp_path / "photos")
 
 
 def test_a_folder_is_read_as_the_settings_say(photos: str) -> None:
-    task = FewLabels(photos, labels=None, test=0, size=5, colour=False)()
-    assert (task.shape, len(task.labelled), len(task.unlabelled), task.test) == ((1, 5, 5), 16, 8, None)
+    task = FewLabels(photos, labels=None, test=0, size=5, color=False)()
+    assert (task.shape, len(task.labeled), len(task.unlabeled), task.test) == ((1, 5, 5), 16, 8, None)
     task = FewLabels(photos, labels=4, test=6, size=(4, 7))()
-    assert (task.shape, len(task.labelled), len(task.unlabelled)) == ((3, 4, 7), 4, 14)
+    assert (task.shape, len(task.labeled), len(task.unlabeled)) == ((3, 4, 7), 4, 14)
     assert len(task.held_out) == 6
 
 
@@ -318,7 +318,7 @@ def test_a_folder_is_read_as_the_settings_say(photos: str) -> None:
     [
         ({"size": (4, 5, 6)}, r"size must be one side or \(height, width\), got \(4, 5, 6\)"),
         ({"size": 0}, "size must be a whole number of at least 1, got 0"),
-        ({"colour": "yes"}, "colour must be True or False, got 'yes'"),
+        ({"color": "yes"}, "color must be True or False, got 'yes'"),
         ({"test": -1}, "test must be a whole number of at least 0, got -1"),
     ],
 )
@@ -341,17 +341,17 @@ def test_a_task_knows_its_kind() -> None:
     [
         {"labels": None, "test": 0},
         {"labels": 4},
-        {"labels": None, "test": 6, "labelled_in_pool": True},
-        {"labels": 0, "test": 0, "size": 3, "colour": False},
+        {"labels": None, "test": 6, "labeled_in_pool": True},
+        {"labels": 0, "test": 0, "size": 3, "color": False},
         {"labels": 2, "test": 0, "classes": (1, 0), "validation": 4, "size": 4, "shrink": 2},
     ],
 )
 def test_the_outline_is_that_of_the_task(photos: str, settings: dict[str, Any]) -> None:
     np.savez(f"{photos}.npz", images=np.zeros((20, 6, 9), np.uint8), labels=np.arange(20) % 2)
     for place in (photos, f"{photos}.npz"):
-        own = {k: v for k, v in settings.items() if place == photos or k not in ("size", "colour", "shrink")}
+        own = {k: v for k, v in settings.items() if place == photos or k not in ("size", "color", "shrink")}
         few = FewLabels(place, **own)
         task, found = few(), outline(few)
         assert (found.classes, found.shape) == (len(task.classes), task.shape)
-        assert (found.labelled, found.pool) == (len(task.labelled), len(task.unlabelled))
+        assert (found.labeled, found.pool) == (len(task.labeled), len(task.unlabeled))
         assert found.measured is (task.test is not None or task.validation is not None)

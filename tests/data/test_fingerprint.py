@@ -44,19 +44,19 @@ def test_equal_data_have_equal_fingerprints() -> None:
     assert first.differences(second) == []
     assert (first.classes, first.shape, first.dtype) == (("0", "1", "2"), (1, 4, 4), "uint8")
     assert {name: part.count for name, part in first.parts.items()} == {
-        "labelled": 9, "unlabelled": 31, "test": 10, "validation": 10
+        "labeled": 9, "unlabeled": 31, "test": 10, "validation": 10
     }  # fmt: skip
 
 
 def test_how_a_tensor_lies_in_memory_does_not_matter() -> None:
     made = task()
-    last = made.unlabelled.contiguous(memory_format=torch.channels_last)
-    turned = made.unlabelled.transpose(2, 3).contiguous().transpose(2, 3)
+    last = made.unlabeled.contiguous(memory_format=torch.channels_last)
+    turned = made.unlabeled.transpose(2, 3).contiguous().transpose(2, 3)
     for other in (last, turned):
-        assert fingerprint(replace(made, unlabelled=other)) == fingerprint(made)
+        assert fingerprint(replace(made, unlabeled=other)) == fingerprint(made)
 
 
-@pytest.mark.parametrize("part", ["labelled", "test", "validation"])
+@pytest.mark.parametrize("part", ["labeled", "test", "validation"])
 @pytest.mark.parametrize("change", ["images", "labels", "order"])
 def test_one_pixel_one_label_and_the_order_are_seen(part: str, change: str) -> None:
     made = task()
@@ -69,9 +69,9 @@ def test_one_pixel_one_label_and_the_order_are_seen(part: str, change: str) -> N
 
 def test_one_pixel_and_the_order_of_the_pool_are_seen() -> None:
     made = task()
-    for pool in (one_pixel(made.unlabelled), made.unlabelled.flip(0)):
-        other = replace(made, unlabelled=pool)
-        assert fingerprint(made).differences(fingerprint(other)) == ["unlabelled: 31 inputs of other content"]
+    for pool in (one_pixel(made.unlabeled), made.unlabeled.flip(0)):
+        other = replace(made, unlabeled=pool)
+        assert fingerprint(made).differences(fingerprint(other)) == ["unlabeled: 31 inputs of other content"]
 
 
 def test_parts_that_are_gone_added_or_of_another_length_are_seen() -> None:
@@ -79,10 +79,8 @@ def test_parts_that_are_gone_added_or_of_another_length_are_seen() -> None:
     known = fingerprint(made)
     assert known.differences(fingerprint(replace(made, validation=None))) == ["validation: 10 → 0 inputs"]
     assert fingerprint(replace(made, validation=None)).differences(known) == ["validation: 0 → 10 inputs"]
-    assert known.differences(fingerprint(replace(made, unlabelled=made.unlabelled[:-1]))) == [
-        "unlabelled: 31 → 30 inputs"
-    ]
-    source = replace(made, source=made.labelled, source_classes=("a", "b", "c"))
+    assert known.differences(fingerprint(replace(made, unlabeled=made.unlabeled[:-1]))) == ["unlabeled: 31 → 30 inputs"]
+    source = replace(made, source=made.labeled, source_classes=("a", "b", "c"))
     assert known.differences(fingerprint(source)) == [
         "source_classes: () → ('a', 'b', 'c')",
         "source: 0 → 9 inputs",
@@ -101,18 +99,18 @@ def test_other_classes_and_types_are_named() -> None:
 
 def test_a_task_without_labels_has_a_fingerprint() -> None:
     made = task()
-    none = replace(made, labelled=made.labelled[torch.arange(0)])
-    assert fingerprint(none).parts["labelled"].count == 0
-    assert fingerprint(made).differences(fingerprint(none)) == ["labelled: 9 → 0 inputs"]
+    none = replace(made, labeled=made.labeled[torch.arange(0)])
+    assert fingerprint(none).parts["labeled"].count == 0
+    assert fingerprint(made).differences(fingerprint(none)) == ["labeled: 9 → 0 inputs"]
 
 
 def test_other_data_are_refused_in_words() -> None:
     made = task()
     known = fingerprint(made)
     check_same_data(known, made, "the run in runs/x", "Take a new folder.")
-    other = replace(made, labelled=changed(made.labelled, images=True), validation=None)
+    other = replace(made, labeled=changed(made.labeled, images=True), validation=None)
     message = (
-        r"the run in runs/x was trained on other data: labelled: 9 inputs of other content; "
+        r"the run in runs/x was trained on other data: labeled: 9 inputs of other content; "
         r"validation: 10 → 0 inputs \(there → now\)\. Take a new folder\."
     )
     with pytest.raises(ValueError, match=message):

@@ -37,9 +37,9 @@ def root(tmp_path: Path) -> Path:
         (tmp_path / name).mkdir()
         for i in range(5):
             picture(50 * label + i).save(tmp_path / name / f"{i}.png")
-    (tmp_path / "unlabelled").mkdir()
+    (tmp_path / "unlabeled").mkdir()
     for i in range(7):
-        picture(200 + i).save(tmp_path / "unlabelled" / f"{i}.png")
+        picture(200 + i).save(tmp_path / "unlabeled" / f"{i}.png")
     return tmp_path
 
 
@@ -51,8 +51,8 @@ def test_a_folder_becomes_a_data_set(root: Path) -> None:
     assert [len(p) for p in (data.train, held(data))] == [9, 6]
     for part in (data.train, held(data)):
         assert torch.equal(part.images[:, 0, 0, 0] // 50, part.labels)
-    assert data.unlabelled is not None
-    assert data.unlabelled[:, 0, 0, 0].tolist() == list(range(200, 207))
+    assert data.unlabeled is not None
+    assert data.unlabeled[:, 0, 0, 0].tolist() == list(range(200, 207))
 
 
 def test_without_a_number_one_image_per_class_is_to_test(root: Path) -> None:
@@ -61,12 +61,12 @@ def test_without_a_number_one_image_per_class_is_to_test(root: Path) -> None:
     assert len(data.train) == 12
 
 
-def test_without_their_folder_there_are_no_unlabelled_images(root: Path) -> None:
-    for file in (root / "unlabelled").iterdir():
+def test_without_their_folder_there_are_no_unlabeled_images(root: Path) -> None:
+    for file in (root / "unlabeled").iterdir():
         file.unlink()
-    assert image_folder(root).unlabelled is None
-    (root / "unlabelled").rmdir()
-    assert image_folder(root).unlabelled is None
+    assert image_folder(root).unlabeled is None
+    (root / "unlabeled").rmdir()
+    assert image_folder(root).unlabeled is None
 
 
 def test_images_are_resized_to_one_size(root: Path) -> None:
@@ -75,29 +75,29 @@ def test_images_are_resized_to_one_size(root: Path) -> None:
     assert shape(image_folder(root, size=(8, 10))) == (3, 8, 10)
 
 
-def test_grey_folders_have_one_channel(tmp_path: Path) -> None:
+def test_gray_folders_have_one_channel(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).mkdir()
         for i in range(3):
             picture(i, "L").save(tmp_path / name / f"{i}.bmp")
     assert shape(image_folder(tmp_path)) == (1, 4, 6)
-    assert shape(image_folder(tmp_path, colour=True)) == (3, 4, 6)
+    assert shape(image_folder(tmp_path, color=True)) == (3, 4, 6)
 
 
-def test_a_grey_image_among_colour_ones_is_named_unless_one_chooses(root: Path) -> None:
-    picture(77, "L").save(root / "bee" / "grey.png")
-    with pytest.raises(DataError, match=r"bee/grey.png is grey, .*ape/0.png colour; choose colour="):
+def test_a_gray_image_among_color_ones_is_named_unless_one_chooses(root: Path) -> None:
+    picture(77, "L").save(root / "bee" / "gray.png")
+    with pytest.raises(DataError, match=r"bee/gray.png is gray, .*ape/0.png color; choose color="):
         image_folder(root)
-    assert shape(image_folder(root, colour=True)) == (3, 4, 6)
-    assert shape(image_folder(root, colour=False)) == (1, 4, 6)
+    assert shape(image_folder(root, color=True)) == (3, 4, 6)
+    assert shape(image_folder(root, color=False)) == (1, 4, 6)
 
 
-@pytest.mark.parametrize(("colour", "channels"), [(None, 1), (False, 1), (True, 3)])
+@pytest.mark.parametrize(("color", "channels"), [(None, 1), (False, 1), (True, 3)])
 @pytest.mark.parametrize("kind", ["png", "tif"])
-def test_sixteen_bits_are_scaled_to_eight(tmp_path: Path, kind: str, colour: bool | None, channels: int) -> None:
+def test_sixteen_bits_are_scaled_to_eight(tmp_path: Path, kind: str, color: bool | None, channels: int) -> None:
     levels = np.array([[0, 128, 129, 257, 32_768, 63_000, 65_535]], dtype=np.uint16)
     Image.fromarray(levels).save(tmp_path / f"deep.{kind}")
-    (read,) = read_images([tmp_path / f"deep.{kind}"], colour=colour)
+    (read,) = read_images([tmp_path / f"deep.{kind}"], color=color)
     expected = np.round(levels / 257).astype(np.uint8)
     assert np.array_equal(read.numpy(), np.broadcast_to(expected, (channels, 1, 7)))
 
@@ -105,7 +105,7 @@ def test_sixteen_bits_are_scaled_to_eight(tmp_path: Path, kind: str, colour: boo
 @pytest.mark.parametrize("kind", [np.int32, np.float32])
 def test_pixels_without_a_scale_are_refused(tmp_path: Path, kind: type) -> None:
     Image.fromarray(np.full((4, 6), 70_000, dtype=kind)).save(tmp_path / "deep.tif")
-    with pytest.raises(DataError, match=r"deep.tif: not a readable image \(pixels of mode [IF] have no scale of grey"):
+    with pytest.raises(DataError, match=r"deep.tif: not a readable image \(pixels of mode [IF] have no scale of gray"):
         read_images([tmp_path / "deep.tif"])
 
 
@@ -203,7 +203,7 @@ def test_links_to_files_and_folders_are_followed(root: Path, tmp_path_factory: p
     for i in range(5):
         picture(150 + i).save(elsewhere / f"{i}.png")
     (root / "dog").symlink_to(elsewhere)
-    (root / "ape" / "linked.png").symlink_to(root / "unlabelled" / "0.png")
+    (root / "ape" / "linked.png").symlink_to(root / "unlabeled" / "0.png")
     data = image_folder(root)
     assert data.classes == ("ape", "bee", "cat", "dog")
     assert len(data.train) + len(held(data)) == 21
@@ -218,7 +218,7 @@ def test_links_to_files_and_folders_are_followed(root: Path, tmp_path_factory: p
         ("again", ".", "again is a link to"),
         ("bees", "bee", "bees is a link to .*bee"),
         ("zoo", "zoo", "zoo is a link that leads nowhere"),
-        ("unlabelled/up", "../..", "unlabelled/up is a link to"),
+        ("unlabeled/up", "../..", "unlabeled/up is a link to"),
         ("ape/others", "../bee", "ape/others is a link to .*bee"),
     ],
 )

@@ -13,7 +13,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 import refprior as rp
-from refprior.data import Normaliser, PatchComponents
+from refprior.data import Normalizer, PatchComponents
 from refprior.data._patch_components import _some, agreeing_axes, agreement
 from refprior.data._patches import draw_patches, even_contrast, kinds_of, responses, whitening
 from refprior.methods import FixMatch, Supervised
@@ -43,7 +43,7 @@ def test_agreement_is_the_covariance_in_a_view_and_between_two() -> None:
     assert np.allclose(shared, (a.T @ b + b.T @ a) / 1200, atol=1e-9)
 
 
-def test_axes_are_those_of_the_generalised_eigenproblem() -> None:
+def test_axes_are_those_of_the_generalized_eigenproblem() -> None:
     _, total, shared = agreement(iter([paired()]))
     ridged = total + 0.3 * total.diagonal().mean() * torch.eye(6, dtype=torch.float64)
     agreed, axes = scipy.linalg.eigh(shared.numpy(), ridged.numpy())
@@ -111,7 +111,7 @@ def test_no_more_images_are_looked_at_than_said() -> None:
 
 def test_saved_numbers_give_the_same_components() -> None:
     fitted = replace(SMALL, scale=2.5).fit([DIGITS])
-    read = Normaliser(**load(save(fitted.state_dict())))
+    read = Normalizer(**load(save(fitted.state_dict())))
     assert torch.equal(read(DIGITS), fitted(DIGITS))
     assert fitted(DIGITS).square().mean().sqrt().item() == pytest.approx(2.5, rel=0.2)
 

@@ -35,8 +35,8 @@ def overlap(place: int, places: int, cell: int, cells: int) -> float:
 
 @pytest.mark.parametrize("cells", [1, 2, 3])
 def test_features_are_those_of_a_loop_over_patches(cells: int) -> None:
-    centred = FILTERS - FILTERS.mean((1, 2, 3), keepdims=True)
-    fitted = (torch.from_numpy(centred), torch.from_numpy(OFFSET), torch.tensor(CONTRAST, dtype=torch.float64))
+    centered = FILTERS - FILTERS.mean((1, 2, 3), keepdims=True)
+    fitted = (torch.from_numpy(centered), torch.from_numpy(OFFSET), torch.tensor(CONTRAST, dtype=torch.float64))
     found = patch_features(torch.from_numpy(IMAGES).double(), *fitted, cells=cells)
     expected = np.stack([plain_features(image, cells) for image in IMAGES])
     assert expected.any()
@@ -67,7 +67,7 @@ def test_contrast_is_evened_and_a_flat_patch_stays_flat() -> None:
     assert torch.equal(even[-1], torch.zeros(12, dtype=torch.float64))
 
 
-def test_whitened_patches_have_variances_that_the_regulariser_leaves() -> None:
+def test_whitened_patches_have_variances_that_the_regularizer_leaves() -> None:
     mixed = torch.randn(4000, 6, dtype=torch.float64) @ torch.randn(6, 6, dtype=torch.float64) + 3
     mean, white = whitening(mixed)
     variances = torch.linalg.eigvalsh(torch.cov(mixed.T, correction=0))
@@ -76,11 +76,11 @@ def test_whitened_patches_have_variances_that_the_regulariser_leaves() -> None:
 
 
 def test_kinds_are_the_directions_of_well_separated_groups() -> None:
-    centres = torch.eye(4, dtype=torch.float64)
+    centers = torch.eye(4, dtype=torch.float64)
     lengths = torch.rand(400, 1, dtype=torch.float64) * 9 + 1
-    groups = centres[torch.arange(400) % 4] + 0.05 * torch.randn(400, 4, dtype=torch.float64)
+    groups = centers[torch.arange(400) % 4] + 0.05 * torch.randn(400, 4, dtype=torch.float64)
     kinds = kinds_of(groups * lengths, 4)
-    assert torch.allclose(kinds, centres, atol=0.03)
+    assert torch.allclose(kinds, centers, atol=0.03)
     assert torch.allclose(kinds.norm(dim=1), torch.ones(4, dtype=torch.float64))
 
 

@@ -46,10 +46,10 @@ def test_the_first_of_several_errors_is_raised() -> None:
 
 
 def test_a_look_knows_what_a_picture_will_be(tmp_path: Path) -> None:
-    for mode, grey in (("1", True), ("L", True), ("LA", True), ("I;16", True), ("P", False), ("RGBA", False)):
+    for mode, gray in (("1", True), ("L", True), ("LA", True), ("I;16", True), ("P", False), ("RGBA", False)):
         Image.new(mode, (5, 3)).save(tmp_path / "picture.png")
-        assert look(tmp_path / "picture.png", None) == (3, 5, grey)
-        assert look(tmp_path / "picture.png", colour=True) == (3, 5, False)
+        assert look(tmp_path / "picture.png", None) == (3, 5, gray)
+        assert look(tmp_path / "picture.png", color=True) == (3, 5, False)
 
 
 @pytest.mark.parametrize("size", [(32, 32), (10, 300)])

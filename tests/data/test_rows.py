@@ -23,16 +23,16 @@ def test_a_column_of_labels_and_columns_of_numbers(tmp_path: Path) -> None:
     assert (data.classes, data.features, data.kind) == (("x", "y"), ("a", "b"), "vectors")
     assert data.train.images.tolist() == [[1, 2], [3, 4], [7, 8]]
     assert data.train.labels.tolist() == [0, 1, 0]
-    assert data.unlabelled is not None
-    assert data.unlabelled.tolist() == [[5, 6]]
+    assert data.unlabeled is not None
+    assert data.unlabeled.tolist() == [[5, 6]]
 
 
 def test_whole_numbers_are_classes_in_their_order_and_minus_one_is_none(tmp_path: Path) -> None:
     data = read_rows(saved(tmp_path / "t.csv", "a,kind\n1,10\n2,9\n3,-1\n4,\n"), target="kind")
     assert data.classes == ("9", "10")
     assert data.train.labels.tolist() == [1, 0]
-    assert data.unlabelled is not None
-    assert len(data.unlabelled) == 2
+    assert data.unlabeled is not None
+    assert len(data.unlabeled) == 2
 
 
 def test_parquet_is_the_same(tmp_path: Path) -> None:
@@ -51,9 +51,9 @@ def test_columns_of_text_are_left_out_and_named_once(tmp_path: Path, caplog: pyt
 
 def test_a_task_knows_the_columns_and_the_target(tmp_path: Path) -> None:
     path = saved(tmp_path / "t.csv", TEXT.replace("label", "kind"))
-    task = FewLabels(path, labels=None, target="kind", labelled_in_pool=True)()
+    task = FewLabels(path, labels=None, target="kind", labeled_in_pool=True)()
     assert task.features == ("a", "b")
-    assert len(task.unlabelled) == 4
+    assert len(task.unlabeled) == 4
 
 
 def test_rows_to_test_with_are_equally_many_per_class(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_rows_to_test_with_are_equally_many_per_class(tmp_path: Path) -> None:
         ("label\nx\ny\n", "no column of numbers beside the labels"),
     ],
 )
-def test_what_cannot_be_learnt_from_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_what_cannot_be_learned_from_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = saved(tmp_path / "t.csv", text)
     with pytest.raises(DataError, match=message) as raised:
         read(path)

@@ -106,7 +106,7 @@ def test_what_is_known_beforehand_is_what_is_read(tmp_path: Path) -> None:
 def test_settings_of_folders_are_refused_for_other_data(tmp_path: Path) -> None:
     np.savez(tmp_path / "mine.npz", images=np.zeros((4, 8, 8), np.uint8), labels=np.arange(4) % 2)
     for name in ("digits", str(tmp_path / "mine.npz")):
-        with pytest.raises(ValueError, match=r"size and colour are for folders of images, and .* is none"):
+        with pytest.raises(ValueError, match=r"size and color are for folders of images, and .* is none"):
             read(name, size=(8, 8))
     with pytest.raises(ValueError, match="digits has a test part of its own: leave test out, got test=10"):
         read("digits", test=10)

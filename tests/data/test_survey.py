@@ -21,21 +21,21 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["unlabelled", "unlabeled", "Unlabelled", "UNLABELED"])
+@pytest.mark.parametrize("name", ["unlabeled", "unlabelled", "Unlabelled", "UNLABELED"])
 def test_the_pool_is_known_in_both_spellings_and_any_case(root: Path, name: str) -> None:
     save(root / name / "deep" / "1.png", 77)
     data = image_folder(root, test=0)
     assert data.classes == ("cat", "dog")
-    assert data.unlabelled is not None
-    assert data.unlabelled.unique().tolist() == [77]
+    assert data.unlabeled is not None
+    assert data.unlabeled.unique().tolist() == [77]
 
 
 def test_a_pool_inside_the_training_part_is_read_too(tmp_path: Path) -> None:
-    for place in ("train/a", "train/b", "test/a", "test/b", "train/unlabeled", "unlabelled"):
+    for place in ("train/a", "train/b", "test/a", "test/b", "train/unlabeled", "unlabeled"):
         save(tmp_path / place / "1.png")
     data = image_folder(tmp_path)
-    assert data.unlabelled is not None
-    assert (data.classes, len(data.unlabelled)) == (("a", "b"), 2)
+    assert data.unlabeled is not None
+    assert (data.classes, len(data.unlabeled)) == (("a", "b"), 2)
 
 
 def test_nested_folders_belong_to_their_class_in_the_order_of_names(root: Path) -> None:
@@ -45,13 +45,13 @@ def test_nested_folders_belong_to_their_class_in_the_order_of_names(root: Path) 
 
 
 def test_images_are_known_by_their_files(root: Path) -> None:
-    save(root / "unlabelled" / "9.png", 9)
+    save(root / "unlabeled" / "9.png", 9)
     data = image_folder(root, test=2)
     assert len(data.names) == 4
-    assert data.names[-1] == "unlabelled/9.png"
+    assert data.names[-1] == "unlabeled/9.png"
     levels = {"cat/1.png": 0, "cat/2026/may/2.png": 1, "cat/3.png": 2, "dog/1.png": 3, "dog/2.png": 4}
     assert [levels[name] for name in data.names[:3]] == data.train.images[:, 0, 0, 0].tolist()
-    assert FewLabels(data, labels=2)().names[-1] == "unlabelled/9.png"
+    assert FewLabels(data, labels=2)().names[-1] == "unlabeled/9.png"
 
 
 def test_what_is_no_image_is_skipped_and_counted(root: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
-from refprior.data import Standardise, fingerprint
+from refprior.data import Standardize, fingerprint
 from refprior.data._task import Task, called, task_from_arrays
 
 RANDOM = np.random.RandomState(0)
@@ -15,51 +15,51 @@ LABELS = np.arange(3000) % 3
 
 def task(**changes: object) -> Task:
     parts: dict[str, object] = {
-        "labelled": (IMAGES[:6], LABELS[:6]),
-        "unlabelled": IMAGES[6:2900],
+        "labeled": (IMAGES[:6], LABELS[:6]),
+        "unlabeled": IMAGES[6:2900],
         "test": (IMAGES[2900:] // 2, LABELS[2900:]),
     }
     return task_from_arrays(**(parts | changes))  # type: ignore[arg-type]
 
 
-def test_training_looks_at_labelled_and_unlabelled_images_only() -> None:
+def test_training_looks_at_labeled_and_unlabeled_images_only() -> None:
     made = task()
     assert torch.equal(torch.cat(made.training_images), torch.from_numpy(IMAGES[:2900]))
     assert made.shape == (3, 5, 4)
 
 
 def test_tensors_are_taken_as_arrays_are() -> None:
-    made = task(labelled=(torch.from_numpy(IMAGES[:6]), torch.from_numpy(LABELS[:6])))
-    assert torch.equal(made.labelled.images, task().labelled.images)
+    made = task(labeled=(torch.from_numpy(IMAGES[:6]), torch.from_numpy(LABELS[:6])))
+    assert torch.equal(made.labeled.images, task().labeled.images)
 
 
 def test_a_task_keeps_its_own_images() -> None:
     mine = IMAGES[:6].copy()
-    made = task(labelled=(mine, LABELS[:6]))
+    made = task(labeled=(mine, LABELS[:6]))
     mine[:] = 0
-    assert torch.equal(made.labelled.images, torch.from_numpy(IMAGES[:6]))
+    assert torch.equal(made.labeled.images, torch.from_numpy(IMAGES[:6]))
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.float32, np.float64])
 def test_a_pool_may_be_empty(kind: type) -> None:
     images: np.ndarray = IMAGES.astype(kind)
-    made = task(labelled=(images[:6], LABELS[:6]), unlabelled=images[:0], test=(images[6:9], LABELS[6:9]))
-    assert made.unlabelled.shape == (0, 3, 5, 4)
-    assert torch.equal(torch.cat(made.training_images), made.labelled.images)
+    made = task(labeled=(images[:6], LABELS[:6]), unlabeled=images[:0], test=(images[6:9], LABELS[6:9]))
+    assert made.unlabeled.shape == (0, 3, 5, 4)
+    assert torch.equal(torch.cat(made.training_images), made.labeled.images)
 
 
 BROKEN = IMAGES[6:20].astype(np.float32)
 BROKEN[3, 0, 1, 1] = np.nan
 BAD: dict[str, dict[str, object]] = {
-    r"unlabelled input 3 is not finite \(1 such inputs\)": {"unlabelled": BROKEN},
+    r"unlabeled input 3 is not finite \(1 such inputs\)": {"unlabeled": BROKEN},
     "test label 3 at index 1 is outside 0 … 2": {"test": (IMAGES[:2], np.array([0, 3]))},
     "test label -1 at index 0": {"test": (IMAGES[:2], np.array([-1, 0]))},
-    r"missing \[1\] of 3": {"labelled": (IMAGES[:3], np.array([0, 2, 2]))},
-    "as many labels as inputs are needed: 5 for 6": {"labelled": (IMAGES[:6], LABELS[:5])},
-    r"unlabelled inputs are \(1, 5, 4\), labelled \(3, 5, 4\)": {"unlabelled": IMAGES[6:20, :1]},
-    "labelled labels must be whole numbers or names, got float64": {"labelled": (IMAGES[:6], LABELS[:6] / 2)},
-    "labelled label 1099511627776 at index 2 needs 1099511627777 classes, of 3 examples": {
-        "labelled": (IMAGES[:3], np.array([0, 1, 2**40]))
+    r"missing \[1\] of 3": {"labeled": (IMAGES[:3], np.array([0, 2, 2]))},
+    "as many labels as inputs are needed: 5 for 6": {"labeled": (IMAGES[:6], LABELS[:5])},
+    r"unlabeled inputs are \(1, 5, 4\), labeled \(3, 5, 4\)": {"unlabeled": IMAGES[6:20, :1]},
+    "labeled labels must be whole numbers or names, got float64": {"labeled": (IMAGES[:6], LABELS[:6] / 2)},
+    "labeled label 1099511627776 at index 2 needs 1099511627777 classes, of 3 examples": {
+        "labeled": (IMAGES[:3], np.array([0, 1, 2**40]))
     },
     "test inputs must be uint8 or floats, got int64": {"test": (IMAGES[:6].astype(np.int64), LABELS[:6])},
 }
@@ -76,7 +76,7 @@ VECTORS = RANDOM.randint(-9, 10, (3000, 7))
 
 def vectors(kind: type) -> Task:
     values: np.ndarray = VECTORS.astype(kind)
-    return task(labelled=(values[:6], LABELS[:6]), unlabelled=values[6:90], test=(values[90:], LABELS[90:]))
+    return task(labeled=(values[:6], LABELS[:6]), unlabeled=values[6:90], test=(values[90:], LABELS[90:]))
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,9 @@ def vectors(kind: type) -> Task:
 def test_vectors_may_be_any_numbers(kind: type, kept: torch.dtype) -> None:
     made = vectors(kind)
     assert made.shape == (7,)
-    assert made.labelled.images.dtype == made.unlabelled.dtype == made.held_out.images.dtype == kept
-    assert np.array_equal(made.unlabelled.numpy(), VECTORS[6:90].astype(kind).astype(np.float64))
-    inputs = Standardise().fit(made.training_images)(made.unlabelled)
+    assert made.labeled.images.dtype == made.unlabeled.dtype == made.held_out.images.dtype == kept
+    assert np.array_equal(made.unlabeled.numpy(), VECTORS[6:90].astype(kind).astype(np.float64))
+    inputs = Standardize().fit(made.training_images)(made.unlabeled)
     assert inputs.dtype == torch.float32
     assert fingerprint(made) == fingerprint(vectors(kind))
 
@@ -108,34 +108,34 @@ def test_labels_may_be_names_and_those_that_are_none_belong_to_the_pool(named: b
     numbers = np.array([0, 1, 2, 0, -1, 1])
     labels = np.where(numbers < 0, None, NAMES[numbers]) if named else numbers
     test = NAMES[LABELS[90:99]] if named else LABELS[90:99]
-    made = task(labelled=(VECTORS[:6], labels), unlabelled=VECTORS[6:9], test=(VECTORS[90:99], test))
+    made = task(labeled=(VECTORS[:6], labels), unlabeled=VECTORS[6:9], test=(VECTORS[90:99], test))
     assert made.classes == (("cat", "dog", "owl") if named else ("0", "1", "2"))
     order = np.array([1, 0, 2]) if named else np.arange(3)
-    assert made.labelled.labels.tolist() == order[[0, 1, 2, 0, 1]].tolist()
+    assert made.labeled.labels.tolist() == order[[0, 1, 2, 0, 1]].tolist()
     assert made.held_out.labels.tolist() == order[LABELS[90:99]].tolist()
-    assert np.array_equal(made.labelled.images, VECTORS[[0, 1, 2, 3, 5]])
-    assert np.array_equal(made.unlabelled, VECTORS[[6, 7, 8, 4]])
+    assert np.array_equal(made.labeled.images, VECTORS[[0, 1, 2, 3, 5]])
+    assert np.array_equal(made.unlabeled, VECTORS[[6, 7, 8, 4]])
 
 
 def test_names_are_counted_as_the_classes_say_and_others_are_refused() -> None:
     given = VECTORS[:3], NAMES
-    made = task(labelled=given, unlabelled=VECTORS, test=None, classes=list(NAMES))
-    assert made.labelled.labels.tolist() == [0, 1, 2]
+    made = task(labeled=given, unlabeled=VECTORS, test=None, classes=list(NAMES))
+    assert made.labeled.labels.tolist() == [0, 1, 2]
     with pytest.raises(ValueError, match="test label 'hen' is none of the classes cat, dog, owl"):
-        task(labelled=given, unlabelled=VECTORS, test=(VECTORS[:1], np.array(["hen"])))
+        task(labeled=given, unlabeled=VECTORS, test=(VECTORS[:1], np.array(["hen"])))
 
 
 def test_sparse_rows_become_dense() -> None:
     rows = csr_matrix(VECTORS.astype(np.float64))
-    made = task(labelled=(rows[:6], LABELS[:6]), unlabelled=rows[6:90], test=None)
-    assert np.array_equal(made.unlabelled, VECTORS[6:90])
+    made = task(labeled=(rows[:6], LABELS[:6]), unlabeled=rows[6:90], test=None)
+    assert np.array_equal(made.unlabeled, VECTORS[6:90])
 
 
 SEQUENCES = RANDOM.rand(6, 9, 4)
 
 
 def test_sequences_of_floats_are_taken() -> None:
-    made = task(labelled=(SEQUENCES, LABELS[:6]), unlabelled=SEQUENCES, test=None)
+    made = task(labeled=(SEQUENCES, LABELS[:6]), unlabeled=SEQUENCES, test=None)
     assert made.shape == (9, 4)
 
 
@@ -153,8 +153,8 @@ SHAPES: dict[str, np.ndarray] = {
 @pytest.mark.parametrize("message", SHAPES)
 def test_shapes_that_are_not_of_inputs_are_refused_with_a_remedy(message: str) -> None:
     inputs = SHAPES[message]
-    with pytest.raises(ValueError, match=f"labelled inputs are {message}") as caught:
-        task(labelled=(inputs, LABELS[:6]), unlabelled=inputs, test=None)
+    with pytest.raises(ValueError, match=f"labeled inputs are {message}") as caught:
+        task(labeled=(inputs, LABELS[:6]), unlabeled=inputs, test=None)
     assert "\n" not in str(caught.value)
 
 
@@ -171,18 +171,18 @@ def test_what_is_measured_is_the_test_part_or_else_the_validation_part() -> None
 def test_what_no_run_could_use_is_refused() -> None:
     with pytest.raises(ValueError, match="the test part of task 'arrays' is empty: leave it out"):
         task(test=(IMAGES[:0], LABELS[:0]))
-    with pytest.raises(ValueError, match="neither labelled nor unlabelled"):
-        task(labelled=(IMAGES[:0], LABELS[:0]), unlabelled=IMAGES[:0], classes=["a", "b", "c"])
+    with pytest.raises(ValueError, match="neither labeled nor unlabeled"):
+        task(labeled=(IMAGES[:0], LABELS[:0]), unlabeled=IMAGES[:0], classes=["a", "b", "c"])
     with pytest.raises(ValueError, match=r"labels must be a row of numbers, got \(6, 1\)"):
-        task(labelled=(IMAGES[:6], LABELS[:6, None]))
+        task(labeled=(IMAGES[:6], LABELS[:6, None]))
 
 
 def test_names_are_as_many_as_what_they_name() -> None:
-    rows = {"labelled": (IMAGES[:6, 0, 0], LABELS[:6]), "unlabelled": IMAGES[6:9, 0, 0], "test": None}
+    rows = {"labeled": (IMAGES[:6, 0, 0], LABELS[:6]), "unlabeled": IMAGES[6:9, 0, 0], "test": None}
     made = task(**rows, names=["a", "b", "c"], features=["w", "x", "y", "z"])
     assert (called(made, 1), called(task(), 7), called(task(**rows), 7)) == ("b", "image 7", "input 7")
     assert made.to(torch.device("cpu")).names == ("a", "b", "c")
-    with pytest.raises(ValueError, match="2 names for 3 unlabelled inputs"):
+    with pytest.raises(ValueError, match="2 names for 3 unlabeled inputs"):
         task(**rows, names=["a", "b"])
     with pytest.raises(ValueError, match=r"3 names of features for inputs of \(4,\)"):
         task(**rows, features=["a", "b", "c"])

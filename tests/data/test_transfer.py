@@ -20,9 +20,9 @@ def test_the_target_gains_the_sources_labels_and_nothing_else_changes() -> None:
     assert both.name == "a-to-b"
     assert both.classes == ("car", "bus", "tram")
     assert both.source_classes == ("cat", "dog")
-    assert both.source is source.labelled
-    assert both.labelled is target.labelled
-    assert both.unlabelled is target.unlabelled
+    assert both.source is source.labeled
+    assert both.labeled is target.labeled
+    assert both.unlabeled is target.unlabeled
 
 
 def test_the_sources_images_are_trained_with() -> None:
@@ -53,20 +53,20 @@ def test_tasks_of_numbered_classes_may_have_the_same_numbers() -> None:
 
 
 def test_a_source_needs_labels() -> None:
-    with pytest.raises(ValueError, match="the source task 'digits-1-2' has no labelled inputs"):
+    with pytest.raises(ValueError, match="the source task 'digits-1-2' has no labeled inputs"):
         transfer_task(FewLabels("digits", labels=0, classes=(1, 2))(), FewLabels("digits", labels=10, classes=(3, 4))())
 
 
 def test_images_of_another_shape_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"source inputs are \(1, 5, 5\), labelled \(1, 4, 4\)"):
+    with pytest.raises(ValueError, match=r"source inputs are \(1, 5, 5\), labeled \(1, 4, 4\)"):
         transfer_task(toy("a", ["cat", "dog"], 10, side=5), toy("b", ["car", "bus"], 30))
 
 
 def test_a_source_in_the_targets_test_part_is_refused() -> None:
     target = toy("b", ["car", "bus"], 30)
     images, labels = torch.full((4, 1, 4, 4), 99, dtype=torch.uint8), torch.tensor([0, 1, 0, 1])
-    source = task_from_arrays((images, labels), target.unlabelled, (images, labels))
-    known = target.labelled.images, target.labelled.labels
-    hidden = task_from_arrays(known, target.unlabelled, (images, labels))
+    source = task_from_arrays((images, labels), target.unlabeled, (images, labels))
+    known = target.labeled.images, target.labeled.labels
+    hidden = task_from_arrays(known, target.unlabeled, (images, labels))
     with pytest.raises(ValueError, match="overlap: 4 of 4"):
         transfer_task(source, hidden)

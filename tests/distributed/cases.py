@@ -23,14 +23,14 @@ from refprior.methods import (
     Dash,
     FixMatch,
     InformationOnly,
-    LabelledSource,
+    LabeledSource,
     Loss,
     Method,
     Needs,
     ReferencePrior,
     Step,
     Transfer,
-    UnlabelledSource,
+    UnlabeledSource,
     UnsupervisedTransfer,
 )
 from refprior.networks import MLP, SmallCNN, WideResNet
@@ -39,7 +39,7 @@ from refprior.training import Recipe
 from refprior.training._evaluate import evaluate_all
 from refprior.training._loop import State, begin, differentiate, draw, update
 from refprior.views import CTAugment
-from tests.training.recipes import CPU, colours, learning_view, perceptron, transferring
+from tests.training.recipes import CPU, colors, learning_view, perceptron, transferring
 
 STEPS = 2
 REMEMBERED = Path("..") / "one" / "traces.pt"  # what one process found, seen from the folder of several
@@ -54,12 +54,12 @@ class Looks:
     def __call__(self, step: Step) -> Loss:
         assert step.features is not None
         assert step.aside is not None
-        (labelled,) = step.predict(step.batch.labelled)
+        (labeled,) = step.predict(step.batch.labeled)
         features = step.features(step.batch.views["weak"]).flatten(2)
         shrink = sum((weight.square().flatten(1).mean(1) for weight in step.parameters.values()), torch.zeros(()))
         spread = (features - features.mean(0)).square().mean((1, 2))
         aside = step.aside(step.batch.views["weak"]).exp().square().mean((1, 2))
-        fit = -labelled.gather(-1, step.batch.labels.expand(len(labelled), -1).unsqueeze(-1)).mean((1, 2))
+        fit = -labeled.gather(-1, step.batch.labels.expand(len(labeled), -1).unsqueeze(-1)).mean((1, 2))
         total = ((fit + shrink + spread.tanh() + aside) * step.log_prior.exp()).sum()
         return Loss.of(total, fit=fit.mean())
 
@@ -77,34 +77,34 @@ METHODS: dict[str, Callable[[], Method]] = {
 SOURCES: dict[str, Callable[[], Method]] = {
     "Transfer": Transfer,
     "UnsupervisedTransfer": UnsupervisedTransfer,
-    "UnlabelledSource": UnlabelledSource,
-    "LabelledSource": LabelledSource,
+    "UnlabeledSource": UnlabeledSource,
+    "LabeledSource": LabeledSource,
 }
 NETWORKS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
     "MLP": partial(MLP, hidden=6),
     "SmallCNN": partial(SmallCNN, width=4, hidden=8),
     "WRN": partial(WideResNet, depth=10, width=1, momentum=0.1),
-    "Normalised": lambda shape, classes: nn.Sequential(
+    "Normalized": lambda shape, classes: nn.Sequential(
         nn.Flatten(), nn.Linear(3 * 64, 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, classes)
     ),
 }
 
 
 def recipe_of(method: str, network: str, particles: int = 4) -> Recipe:
-    """An odd number of inputs; both a labelled and an unlabelled part."""
+    """An odd number of inputs; both a labeled and an unlabeled part."""
     if method in SOURCES:
         make = partial(NETWORKS[network], (1, 8, 8), 3)
-        return transferring(method=SOURCES[method](), network=make, particles=particles, labelled_batch=5, steps=STEPS)
+        return transferring(method=SOURCES[method](), network=make, particles=particles, labeled_batch=5, steps=STEPS)
     make = partial(NETWORKS[network], (3, 8, 8), 2)
     views = learning_view() if method == "FixMatch" else perceptron()
     return perceptron(
-        task=colours,
+        task=colors,
         network=make,
         method=METHODS[method](),
         particles=particles,
         steps=STEPS,
-        labelled_batch=5,
-        unlabelled_batch=6,
+        labeled_batch=5,
+        unlabeled_batch=6,
         weak=views.weak,
         strong=views.strong,
     )
@@ -117,7 +117,7 @@ def case(method: str, network: str, particles: int) -> tuple[Recipe, Task]:
 
 
 def in_double(batch: Batch) -> Batch:
-    floats = {name: getattr(batch, name).double() for name in ("labelled", "source")}
+    floats = {name: getattr(batch, name).double() for name in ("labeled", "source")}
     return replace(batch, **floats, views={name: view.double() for name, view in batch.views.items()})
 
 
@@ -140,7 +140,7 @@ def trace(recipe: Recipe, task: Task, mesh: Mesh, scored: bool = False) -> Trace
     for particles in (state.particles, state.teacher):
         particles.double()
         particles.prior_logits.data = 0.1 * torch.arange(recipe.particles, dtype=torch.float64)
-    state.optimiser = recipe.optimiser.build(state.particles)
+    state.optimizer = recipe.optimizer.build(state.particles)
     found = Trace([], [], {}, {}, [])
     for _ in range(STEPS):
         loss = differentiate(recipe, task, in_double(_draw(recipe, task, state)), state)
@@ -155,7 +155,7 @@ def trace(recipe: Recipe, task: Task, mesh: Mesh, scored: bool = False) -> Trace
     found.memory = dict(state.memory)
     if scored:
         single = state.teacher.float()
-        part = evaluate_all(recipe, task, state.normaliser, raw=single, ema=single).test
+        part = evaluate_all(recipe, task, state.normalizer, raw=single, ema=single).test
         assert part is not None
         found.score = part.ema.negative_log_likelihood + part.ema.information
     found.divides = recipe.method.needs.divides and state.particles.divides
@@ -244,7 +244,7 @@ def mesh_of(world: int, rank: int, particle: int) -> Mesh:
 EVERYTHING = [
     *((method, "MLP") for method in [*METHODS, *SOURCES]),
     *((method, network) for method in METHODS for network in ("SmallCNN", "WRN")),
-    *((method, "Normalised") for method in ("MeanTeacher", "VAT", "MixMatch", "Looks")),
+    *((method, "Normalized") for method in ("MeanTeacher", "VAT", "MixMatch", "Looks")),
 ]
 FEW = [pair for pair in EVERYTHING if pair[0] in ("ReferencePrior", "VAT", "Looks")]
 

@@ -26,7 +26,7 @@ from refprior.training._saving import Saver
 from refprior.training._stages import new_particles
 from tests.training.recipes import (
     CPU,
-    colours,
+    colors,
     convolutional,
     first_stage,
     learning_view,
@@ -51,7 +51,7 @@ class Double(nn.Module):
 
 
 def wide(**changes: Any) -> Recipe:
-    """Small wide residual networks with batch norm on the colours."""
+    """Small wide residual networks with batch norm on the colors."""
     network = partial(WideResNet, (3, 8, 8), 2, depth=10, width=1, momentum=0.1)
     return learning_view(**{"network": network, "particles": 4, "steps": 4, "evaluate_every": 2, **changes})
 
@@ -121,7 +121,7 @@ def predicts(run: Run, rank: int) -> bool:
     """A run may be asked on one rank alone: it reads its weights from the folder."""
     if rank > 0:
         return True
-    images = run.task.unlabelled[:5] if len(run.task.unlabelled) else run.task.labelled.images[:5]
+    images = run.task.unlabeled[:5] if len(run.task.unlabeled) else run.task.labeled.images[:5]
     return bool(run.log_probabilities(images).isfinite().all()) and len(run.particles.network.state_dict()) > 0
 
 
@@ -260,12 +260,12 @@ def elsewhere() -> list[str]:
 def missing() -> Task:
     if dist.get_rank() == 1:
         raise ValueError("photos is not there")
-    return colours()
+    return colors()
 
 
 def other() -> Task:
-    task = colours()
-    task.unlabelled[0, 0, 0, 0] += dist.get_rank()
+    task = colors()
+    task.unlabeled[0, 0, 0, 0] += dist.get_rank()
     return task
 
 

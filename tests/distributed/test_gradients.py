@@ -7,9 +7,9 @@ import pytest
 from tests.distributed.cases import DIVIDED, gradient_cases
 
 NAMES = {world: [f"{m} {n} {p}x{world // p}" for m, n, p in gradient_cases(world)] for world in (2, 4)}
-# To rounding only: vmap folds particles and features into one dimension before it normalises, and BLAS rounds a batch
+# To rounding only: vmap folds particles and features into one dimension before it normalizes, and BLAS rounds a batch
 # of one matrix product (a rank with one perceptron) otherwise than one of four.
-ROUNDED = ("Normalised", "MLP 4x1")
+ROUNDED = ("Normalized", "MLP 4x1")
 
 
 @pytest.mark.parametrize("name", NAMES[2])

@@ -104,10 +104,10 @@ class _OnGpu(Mesh):
     data_group = "the ranks with the same particles"  # type: ignore[assignment]
 
 
-def test_on_a_gpu_batch_norm_is_torchs_own_synchronised_one() -> None:
+def test_on_a_gpu_batch_norm_is_torchs_own_synchronized_one() -> None:
     network = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4, momentum=0.2), nn.ReLU())
     particles = Particles(lambda: deepcopy(network), 2).to("meta")
-    _batch_norm.synchronise(particles.network, _OnGpu(1, 2))
+    _batch_norm.synchronize(particles.network, _OnGpu(1, 2))
     norm = particles.network[1]  # type: ignore[index]
     assert type(norm) is nn.SyncBatchNorm
     assert norm.process_group == _OnGpu.data_group

@@ -15,7 +15,7 @@ from tests.training.interruption import assert_same_run, final_weights, metrics
 
 @pytest.mark.parametrize("name", EXACT)
 def test_a_run_on_ranks_that_share_particles_out_is_that_of_one_process(name: str, ranks: Path) -> None:
-    """Bit for bit: weights, average, optimiser, streams, generators, the bank of a view that learns, metrics."""
+    """Bit for bit: weights, average, optimizer, streams, generators, the bank of a view that learns, metrics."""
     for world in ("two", "four"):
         assert_same_run(ranks / "one" / f"exact {name}", ranks / world / f"exact {name}")
 

@@ -47,7 +47,7 @@ def test_warm_start_begins_anew_with_other_features_or_classes(
     assert np.array_equal(warm.predict_proba(inputs), classifier().fit(inputs, labels).predict_proba(inputs))
 
 
-def test_warm_start_sees_rows_that_arrive_later_as_it_learnt_to_see(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warm_start_sees_rows_that_arrive_later_as_it_learned_to_see(monkeypatch: pytest.MonkeyPatch) -> None:
     far = np.concatenate([X[:60], 50 * X[:60, ::-1]])  # the components of all rows are others than those of the first
     labels = np.concatenate([FEW[:60], np.full(60, -1)])
     for container in (np.asarray, sparse.csr_array):
@@ -152,9 +152,9 @@ def test_token_ids_have_views() -> None:
 
 def test_whole_numbers_are_tokens_only_as_they_are() -> None:
     rows = np.arange(8).reshape(4, 2)
-    task = rp.data.task_from_arrays((rows, np.array([0, 1, 0, 1])), unlabelled=rows)
-    assert task.unlabelled.dtype == torch.int64
-    recipe = classifier().recipe_of(task, rp.data.Standardise(), seed=0)
+    task = rp.data.task_from_arrays((rows, np.array([0, 1, 0, 1])), unlabeled=rows)
+    assert task.unlabeled.dtype == torch.int64
+    recipe = classifier().recipe_of(task, rp.data.Standardize(), seed=0)
     assert isinstance(recipe.weak, rp.views.Noise)
 
 
@@ -163,9 +163,9 @@ def test_whole_numbers_are_tokens_only_as_they_are() -> None:
     [
         ({"views": rp.views.Noise()}, r"views must be \(weak, strong\), got Noise"),
         ({"views": (rp.views.Noise(),) * 3}, r"views must be \(weak, strong\)"),
-        ({"inputs": rp.data.Standardise}, "inputs must be Standardise"),
-        ({"labelled_batch": "a"}, "labelled_batch must be a whole number of at least 1, got 'a'"),
-        ({"unlabelled_batch": 0}, "unlabelled_batch must be a whole number of at least 1, got 0"),
+        ({"inputs": rp.data.Standardize}, "inputs must be Standardize"),
+        ({"labeled_batch": "a"}, "labeled_batch must be a whole number of at least 1, got 'a'"),
+        ({"unlabeled_batch": 0}, "unlabeled_batch must be a whole number of at least 1, got 0"),
         ({"class_prior": {0: 1.0}}, "class_prior must be 3 shares above 0, one per class, got {0: 1.0}"),
         ({"class_prior": [1, 1]}, r"class_prior must be 3 shares above 0, one per class, got \[1, 1\]"),
         ({"class_prior": "balanced"}, "class_prior must be 'labels' or 'uniform', got 'balanced'"),
@@ -199,7 +199,7 @@ def test_rows_to_suggest_are_counted_in_whole_numbers() -> None:
         classifier().fit(X, FEW).suggest(X, 2.5)  # type: ignore[arg-type]
 
 
-def test_score_looks_at_labelled_rows() -> None:
+def test_score_looks_at_labeled_rows() -> None:
     fitted = classifier(steps=100).fit(X, FEW)
     right = np.mean(fitted.predict(X)[FEW >= 0] == FEW[FEW >= 0])
     missing = pd.Series(FEW).astype("Int64").where(FEW >= 0)
@@ -233,7 +233,7 @@ def test_scales_that_do_harm_are_said(rows: np.ndarray, said: str, caplog: pytes
     assert re.search(said, caplog.text)
 
 
-@pytest.mark.parametrize("changed", [{"standardise": True}, {"unit_length": True}, {"whitening": 0.5}], ids=str)
+@pytest.mark.parametrize("changed", [{"standardize": True}, {"unit_length": True}, {"whitening": 0.5}], ids=str)
 def test_large_sparse_rows_are_projected_plainly_or_not_at_all(
     changed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,7 @@ CASES: dict[str, tuple[Any, list[Any], list[int]]] = {
     "integers as objects": (np.array([3, None, 1], dtype=object), [1, 3], [1, -1, 0]),
     "signs": (np.array([-1, 1]), [-1, 1], [0, 1]),
     "one class": (np.array([-1, 2]), [2], [-1, 0]),
-    "none labelled": (np.array([-1, -1]), [], [-1, -1]),
+    "none labeled": (np.array([-1, -1]), [], [-1, -1]),
 }
 
 

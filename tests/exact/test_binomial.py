@@ -7,7 +7,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from refprior.exact._binomial import deviance, log_binomial, normaliser, stirling_error
+from refprior.exact._binomial import deviance, log_binomial, normalizer, stirling_error
 
 
 def exact_log(n: int, z: int, w: float) -> float:
@@ -23,7 +23,7 @@ def test_against_rational_arithmetic(n: int) -> None:
     z = np.arange(n + 1.0)
     for angle in (0.1, 1.0, 2.5):
         w = np.sin(angle / 2) ** 2
-        ours = log_binomial(n, z, np.array(angle), normaliser(n, z))
+        ours = log_binomial(n, z, np.array(angle), normalizer(n, z))
         expected = [exact_log(n, int(k), float(w)) for k in z]
         assert ours == pytest.approx(expected, rel=1e-14, abs=1e-13)
 
@@ -32,7 +32,7 @@ def test_against_rational_arithmetic(n: int) -> None:
 def test_long_experiments_lose_no_digits(n: int) -> None:
     """Sum, mean and variance agree with theory; by differences of log-gamma they would not."""
     z = np.arange(n + 1.0)
-    p = np.exp(log_binomial(n, z, np.array(1.1), normaliser(n, z)))
+    p = np.exp(log_binomial(n, z, np.array(1.1), normalizer(n, z)))
     w = np.sin(0.55) ** 2
     assert p.sum() == pytest.approx(1.0, abs=1e-12)
     assert p @ z == pytest.approx(n * w, rel=1e-12)

@@ -18,7 +18,7 @@ def decaying(scale: float) -> Channel:
 
 
 @pytest.mark.parametrize(("scale", "gap"), [(0.3, 1e-12), (0.1, 1e-12), (0.01, 1e-12), (1e-4, 1e-12), (1e-9, 1e-9)])
-def test_a_change_of_parametrisation_costs_nothing(scale: float, gap: float) -> None:
+def test_a_change_of_parametrization_costs_nothing(scale: float, gap: float) -> None:
     solution = reference_prior(decaying(scale), tolerance=gap)
     assert solution.evidence == "certified"
     if scale < 0.02:  # the far end of w is then that of the bias, and the information is the same for all

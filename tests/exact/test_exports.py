@@ -38,7 +38,7 @@ def test_other_languages_are_refused() -> None:
 
 
 def test_the_pymc_and_numpyro_programs_give_our_posterior() -> None:
-    """Where they are installed: the joint density at each atom, normalised."""
+    """Where they are installed: the joint density at each atom, normalized."""
     pymc = pytest.importorskip("pymc")
     prior = reference_prior(Coin(10))
     namespace: dict[str, Any] = {}

@@ -97,7 +97,7 @@ def test_a_step_far_narrower_than_any_grid_is_found(width: float, at: float) -> 
 
 
 def test_a_step_that_rises_and_falls_within_the_grid() -> None:
-    """Both sides look alike from afar; only neighbours that barely overlap tell."""
+    """Both sides look alike from afar; only neighbors that barely overlap tell."""
 
     def p(w: np.ndarray) -> np.ndarray:
         return np.asarray(step(1e-9, 0.3)(w) - step(1e-9, 0.31)(w) + 0.02)

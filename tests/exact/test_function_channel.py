@@ -119,14 +119,14 @@ def two_outcomes(p: Callable[[np.ndarray], np.ndarray]) -> Channel:
 
 
 def test_sums_are_checked_everywhere_not_only_at_the_bounds() -> None:
-    """Normalised at 0, ½ and 1, nowhere else."""
+    """Normalized at 0, ½ and 1, nowhere else."""
 
-    def unnormalised(w: np.ndarray) -> np.ndarray:
+    def unnormalized(w: np.ndarray) -> np.ndarray:
         p = np.maximum(np.stack([w, 1 - w], axis=1), 1e-300)
         return np.asarray(np.log(p) + 0.5 * np.sin(2 * np.pi * w)[:, None] ** 2)
 
     with pytest.raises(ValueError, match=r"must sum to one over the outcomes: at w = .* it sums to 1."):
-        reference_prior(Channel.from_function(unnormalised, bounds=(0.0, 1.0), outcomes=[0.0, 1.0]))
+        reference_prior(Channel.from_function(unnormalized, bounds=(0.0, 1.0), outcomes=[0.0, 1.0]))
 
 
 @pytest.mark.filterwarnings("ignore:unfinished")

@@ -44,7 +44,7 @@ def from_function(
     return Channel.from_function(function, bounds=bounds, outcomes=outcomes, derivatives=derivatives)
 
 
-class Unnormalised(Channel):
+class Unnormalized(Channel):
     bounds, outcomes = np.array([[0.0, 1.0]]), np.array([0.0, 1.0])
 
     def log_likelihood(self, u: Any) -> Any:
@@ -56,31 +56,31 @@ class Unnormalised(Channel):
         return Rows.from_derivatives(self.log_likelihood(u), first, second)
 
 
-class ManyColumns(Unnormalised):
+class ManyColumns(Unnormalized):
     def log_likelihood(self, u: Any) -> Any:
         return np.log(np.full((len(u), 3), 1 / 3))
 
 
-class OneNumber(Unnormalised):
+class OneNumber(Unnormalized):
     def log_likelihood(self, u: Any) -> Any:
         return 0.0
 
 
-class NotANumber(Unnormalised):
+class NotANumber(Unnormalized):
     def log_likelihood(self, u: Any) -> Any:
         return np.full((len(u), 2), NAN)
 
 
-class FlatBounds(Unnormalised):
+class FlatBounds(Unnormalized):
     bounds = np.array([0.0, 1.0])
 
 
-class NoOutcomes(Unnormalised):
+class NoOutcomes(Unnormalized):
     outcomes = np.array([])
 
 
-class WrongInPlaces(Unnormalised):
-    """Normalised where a channel is tried first, and not in between."""
+class WrongInPlaces(Unnormalized):
+    """Normalized where a channel is tried first, and not in between."""
 
     def log_likelihood(self, u: Any) -> Any:
         p = np.hstack([0.5 - u / 4, 0.5 + u / 4])
@@ -133,11 +133,11 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "no channel": (lambda: reference_prior(None), "channel must be a Channel such as Coin(10), got None"),  # type: ignore[call-overload]
     "a class": (lambda: reference_prior(ANY), "did you mean Coin(…)?"),
     "infinite tolerance": (lambda: reference_prior(Coin(2), tolerance=INF), "tolerance must be above 0, got inf"),
-    "rows that do not sum to one": (lambda: reference_prior(Unnormalised()), "at w = [1.0] it sums to 1.5"),
+    "rows that do not sum to one": (lambda: reference_prior(Unnormalized()), "at w = [1.0] it sums to 1.5"),
     "rows wrong in places": (lambda: reference_prior(WrongInPlaces()), "it sums to 1.1"),
-    "rows in jeffreys": (lambda: jeffreys(Unnormalised()), "at w = [1.0] it sums to 1.5"),
-    "rows in blahut_arimoto": (lambda: blahut_arimoto(Unnormalised(), 11), "at w = [1.0] it sums to 1.5"),
-    "rows in fisher_information": (lambda: fisher_information(Unnormalised(), [0.5]), "it sums to 1.5"),
+    "rows in jeffreys": (lambda: jeffreys(Unnormalized()), "at w = [1.0] it sums to 1.5"),
+    "rows in blahut_arimoto": (lambda: blahut_arimoto(Unnormalized(), 11), "at w = [1.0] it sums to 1.5"),
+    "rows in fisher_information": (lambda: fisher_information(Unnormalized(), [0.5]), "it sums to 1.5"),
     "columns": (
         lambda: reference_prior(ManyColumns()),
         "log_likelihood returned shape (5, 3), expected (5, 2)",

@@ -1,4 +1,4 @@
-"""Channels are normalised, their derivatives are right, and their quadrature is as fine as claimed."""
+"""Channels are normalized, their derivatives are right, and their quadrature is as fine as claimed."""
 
 import math
 

@@ -107,7 +107,7 @@ def test_the_location_of_a_normal_with_unknown_scale() -> None:
 
 
 def berger_bernardo(ratios: np.ndarray) -> np.ndarray:
-    """Density of the ratio for many tosses: exp ½ ∫ π(λ | θ) log(det g / g_λλ), π(λ | θ) ∝ √g_λλ (not normalised)."""
+    """Density of the ratio for many tosses: exp ½ ∫ π(λ | θ) log(det g / g_λλ), π(λ | θ) ∝ √g_λλ (not normalized)."""
     x, weight = np.polynomial.legendre.leggauss(40)
     second = 0.6 + 0.3 * x
     density = []

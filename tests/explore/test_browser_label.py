@@ -10,7 +10,7 @@ from selenium.webdriver.common.keys import Keys
 from refprior._files import locked
 from refprior.explore import _label
 from refprior.explore._server import Served
-from refprior.labelling import Questions, read_questions, write_questions
+from refprior.labeling import Questions, read_questions, write_questions
 from refprior.recipes import named
 from refprior.training import train
 from tests.explore.browser import CONTRAST, NARROW, Browser, needs_chromium
@@ -22,7 +22,7 @@ pytestmark = needs_chromium
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("label")
-    train(named("digits_ssl", {"steps": 3, "unlabelled_batch": 8}, seed=0).recipe, folder / "run")
+    train(named("digits_ssl", {"steps": 3, "unlabeled_batch": 8}, seed=0).recipe, folder / "run")
     with serving(folder) as found:
         yield found
 

@@ -16,7 +16,7 @@ def test_a_run_appears_grows_and_finishes_while_it_is_watched(browser: Browser, 
     with serving(tmp_path / "runs") as served:
         browser.open(f"{served.address}#watch")
         browser.wait(lambda: "no run here yet" in browser.one("main").text, seconds=60)
-        settings = ["steps=400", "unlabelled_batch=8", "evaluate_every=50", "snapshots=3"]
+        settings = ["steps=400", "unlabeled_batch=8", "evaluate_every=50", "snapshots=3"]
         with start("train", "digits_ssl", "--set", *settings, "--out", "runs/live", cwd=tmp_path) as process:
             records = tmp_path / "runs" / "live" / "metrics.jsonl"
             browser.wait(lambda: records.exists() and records.stat().st_size, "a first record", 90)
@@ -68,7 +68,7 @@ def test_runs_are_filtered_and_compared_and_the_choice_survives_a_reload(browser
         browser.click("input[aria-label='compare run-1']")
         browser.wait(lambda: len(browser.all("#focus option")) == 2)
         dashes = {line.get_attribute("stroke-dasharray") for line in browser.all(".ensemble")}
-        assert len(dashes) == 2  # told apart without colours
+        assert len(dashes) == 2  # told apart without colors
         browser.driver.refresh()
         browser.wait(lambda: len(browser.all(".ensemble")) == 2, seconds=30)
         assert browser.one("#filter").get_attribute("value") == "labels=100"

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from refprior import labelling
+from refprior import labeling
 from refprior._files import locked
 from refprior.explore import _label
 from refprior.explore._errors import BusyError, ConflictError
 from refprior.explore._label import Labels
 from refprior.explore._server import Served
 from refprior.explore._watch import Runs
-from refprior.labelling import Questions, read_questions, write_questions
+from refprior.labeling import Questions, read_questions, write_questions
 from refprior.recipes import named
 from refprior.training import load, train
 from tests.cli.running import start
@@ -29,7 +29,7 @@ from tests.explore.served import answer, request, serving
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("label")
-    train(named("digits_ssl", {"steps": 3, "unlabelled_batch": 8}, seed=0).recipe, found / "run")
+    train(named("digits_ssl", {"steps": 3, "unlabeled_batch": 8}, seed=0).recipe, found / "run")
     return found
 
 
@@ -94,11 +94,11 @@ def test_what_the_answers_say_is_that_of_refprior_answer(run: Path) -> None:
     labels.estimate(identity)
     shown = labels.state(identity)
     loaded = load(run)
-    named_ = labelling.classifier(loaded, read_questions(run))
+    named_ = labeling.classifier(loaded, read_questions(run))
     assert loaded.task.test is not None
-    right = labelling.classify(loaded, named_, loaded.task.test.images) == loaded.task.test.labels
+    right = labeling.classify(loaded, named_, loaded.task.test.images) == loaded.task.test.labels
     assert shown["estimates"]["accuracy"] == right.double().mean().item()
-    said = labelling.classify(loaded, named_, loaded.task.unlabelled[[7]]).item()
+    said = labeling.classify(loaded, named_, loaded.task.unlabeled[[7]]).item()
     assert shown["estimates"]["agreed"] == int(said == 1)
     with (run / "answers.csv").open(newline="") as file:
         assert list(csv.reader(file))[1 + 7] == ["7", "1"]

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from refprior.exact import Coin, Solution, jeffreys, reference_prior, two_stage_prior
-from refprior.explore._play import MODELS, Query, answer, check_size, distance, draft, models, neighbours, sliders_of
+from refprior.explore._play import MODELS, Query, answer, check_size, distance, draft, models, neighbors, sliders_of
 
 QUESTIONS = [
     "model=coin&n=10",
@@ -84,12 +84,12 @@ def test_what_no_slider_could_follow_is_refused_with_the_numbers() -> None:
 
 
 def test_what_takes_longest_along_the_slider_is_solved_ahead_first() -> None:
-    ahead = neighbours(Query.parse({"model": "coin", "n": "10", "m": "3"}))
+    ahead = neighbors(Query.parse({"model": "coin", "n": "10", "m": "3"}))
     asked = [query.values()["n"] for query in ahead]
     assert asked[:3] == [200, 190, 180]  # a draft is never far
     assert sorted(asked) == list(range(1, 201))
     assert {query.values()["m"] for query in ahead} == {3}
-    assert neighbours(Query.parse({"model": "decay"}))[0].values()["sigma"] == 0.1
+    assert neighbors(Query.parse({"model": "decay"}))[0].values()["sigma"] == 0.1
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def record(step: int, steps: int = 20) -> Record:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("watch")
     recipe, origin = named(
-        "digits_ssl", {"steps": 6, "unlabelled_batch": 8, "snapshots": 2, "evaluate_every": 3}, seed=0
+        "digits_ssl", {"steps": 6, "unlabeled_batch": 8, "snapshots": 2, "evaluate_every": 3}, seed=0
     )
     train(recipe, folder / "run", origin=origin)
     return folder

@@ -236,7 +236,7 @@ def run(name: str, folder: Path, count: int) -> None:
 
 def grow(root: Path, rng: random.Random) -> None:
     """A folder of photographs in disorder: links in circles, folders in folders, odd names, no images."""
-    places = [root, *(root / name for name in rng.sample(("ape", "bee", "train", "test", "unlabelled", "\n"), 3))]
+    places = [root, *(root / name for name in rng.sample(("ape", "bee", "train", "test", "unlabeled", "\n"), 3))]
     for place in places[1:]:
         place.mkdir(exist_ok=True)
         (place / "whole.png").write_bytes(picture("PNG"))

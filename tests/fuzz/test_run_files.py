@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from refprior import _files
-from refprior.labelling import Questions, read_questions, write_questions
+from refprior.labeling import Questions, read_questions, write_questions
 from refprior.networks import MLP
 from refprior.particles import Particles
 from refprior.training import _checkpoint as checkpoint

@@ -16,7 +16,7 @@ from torch import Tensor
 from refprior.information import uniform
 from refprior.methods import Batch, Loss, Method, Step
 
-K, LABELLED, UNLABELLED, C = 2, 4, 6, 3
+K, LABELED, UNLABELED, C = 2, 4, 6, 3
 Y = [0, 2, 1, 1]
 KINDS = ["random", "confident", "saturated"]
 
@@ -26,7 +26,7 @@ class Table:
 
     def __init__(self, method: Method, kind: str = "random", seed: int = 0, count: int = K) -> None:
         self.names = method.needs.view_names
-        rows = LABELLED + UNLABELLED * len(self.names)
+        rows = LABELED + UNLABELED * len(self.names)
         generator = torch.Generator().manual_seed(seed)
         noise = torch.randn(count, rows, C, generator=generator, dtype=torch.float64)
         scale = {"random": 1.0, "confident": 4.0}
@@ -41,23 +41,23 @@ class Table:
         return (x @ self.logits).log_softmax(-1)
 
     def part(self, name: str) -> Tensor:
-        """The log-probabilities of the labelled inputs or of a view, (K, n, C), with gradient."""
-        places = [LABELLED] + [UNLABELLED] * len(self.names)
-        parts = dict(zip(["labelled", *self.names], self.logits.log_softmax(-1).split(places, 1), strict=True))
+        """The log-probabilities of the labeled inputs or of a view, (K, n, C), with gradient."""
+        places = [LABELED] + [UNLABELED] * len(self.names)
+        parts = dict(zip(["labeled", *self.names], self.logits.log_softmax(-1).split(places, 1), strict=True))
         found: Tensor = parts[name]
         return found
 
     def step(self, **more: Any) -> Step:
         rows = torch.eye(self.logits.shape[1], dtype=torch.float64)
-        labelled, *views = rows.split([LABELLED] + [UNLABELLED] * len(self.names))
+        labeled, *views = rows.split([LABELED] + [UNLABELED] * len(self.names))
         batch = Batch(
-            labelled=labelled,
+            labeled=labeled,
             labels=torch.tensor(Y),
             views=dict(zip(self.names, views, strict=True)),
-            index=more.pop("index", torch.arange(UNLABELLED)),
+            index=more.pop("index", torch.arange(UNLABELED)),
         )
         count = len(self.logits)
-        given: dict[str, Any] = {"student": self, "teacher": self, "pool_size": UNLABELLED, "classes": C, "each": self}
+        given: dict[str, Any] = {"student": self, "teacher": self, "pool_size": UNLABELED, "classes": C, "each": self}
         return Step(batch=batch, log_prior=uniform(count, self.logits), **{**given, **more})
 
 
@@ -66,11 +66,11 @@ def nothing() -> Tensor:
 
 
 def plain_cross_entropy(table: Table) -> Tensor:
-    """-log p(y_i) of every labelled input, mean over inputs and particles."""
-    log_p, total = table.part("labelled"), nothing()
+    """-log p(y_i) of every labeled input, mean over inputs and particles."""
+    log_p, total = table.part("labeled"), nothing()
     for k in range(len(log_p)):
         for i, y in enumerate(Y):
-            total = total - log_p[k, i, y] / (LABELLED * len(log_p))
+            total = total - log_p[k, i, y] / (LABELED * len(log_p))
     return total
 
 

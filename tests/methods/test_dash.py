@@ -9,7 +9,7 @@ from torch import Tensor
 from refprior.losses import dash, fixmatch
 from refprior.methods import Dash, FixMatch
 from tests.methods.tables import (
-    UNLABELLED,
+    UNLABELED,
     C,
     K,
     Table,
@@ -47,7 +47,7 @@ class Plain:
         if number < warm:
             return total, 0.0
         if self.first is None:
-            self.first = [sum(self.own(row, hard=False) for row in weak[k]) / UNLABELLED for k in range(K)]
+            self.first = [sum(self.own(row, hard=False) for row in weak[k]) / UNLABELED for k in range(K)]
         decays = (number - warm) // int(settings.decay_every * STEPS)
         limits = [max(settings.slack * settings.decay**-decays * first, settings.floor) for first in self.first]
         self.hard, used = [limit == settings.floor for limit in limits], []
@@ -55,7 +55,7 @@ class Plain:
             used.append(float(self.own(weak[k, i], self.hard[k]) <= limits[k]))
             for q, log_p in zip(self.target(weak[k, i], self.hard[k]), strong[k, i], strict=True):
                 if q and used[-1]:
-                    total = total - settings.weight * q * log_p / (K * UNLABELLED)
+                    total = total - settings.weight * q * log_p / (K * UNLABELED)
         return total, share(used)
 
 
@@ -83,15 +83,15 @@ def test_the_loss_at_a_given_limit_equals_a_loop(kind: str) -> None:
     table = Table(method, kind)
     plain = Plain(method)
     limits = [0.4, method.floor]  # one particle on its way, one at the floor
-    labelled, weak, strong = (table.part(name) for name in ("labelled", "weak", "strong"))
+    labeled, weak, strong = (table.part(name) for name in ("labeled", "weak", "strong"))
     expected = plain_cross_entropy(table)
     for k, i in each_input(weak):
         hard = k == 1
         if plain.own(weak[k, i], hard) <= limits[k]:
             for q, log_p in zip(plain.target(weak[k, i], hard), strong[k, i], strict=True):
-                expected = expected - q * log_p / (K * UNLABELLED) if q else expected
+                expected = expected - q * log_p / (K * UNLABELED) if q else expected
     limit = torch.tensor(limits, dtype=torch.float64)
-    assert_same(dash(labelled, torch.tensor([0, 2, 1, 1]), weak, strong, limit, settings=method), expected, table)
+    assert_same(dash(labeled, torch.tensor([0, 2, 1, 1]), weak, strong, limit, settings=method), expected, table)
 
 
 @kinds
@@ -99,10 +99,10 @@ def test_the_loss_at_a_given_limit_equals_a_loop(kind: str) -> None:
 def test_at_its_floor_it_is_fixmatch(kind: str, floor: float) -> None:
     """Hard targets and -log max p ≤ floor, which is max p ≥ exp(-floor)."""
     table = Table(FixMatch(), kind)
-    labelled, weak, strong = (table.part(name) for name in ("labelled", "weak", "strong"))
+    labeled, weak, strong = (table.part(name) for name in ("labeled", "weak", "strong"))
     y, limit = torch.tensor([0, 2, 1, 1]), torch.full((K,), floor, dtype=torch.float64)
-    expected = fixmatch(labelled, y, weak, strong, settings=FixMatch(threshold=math.exp(-floor), weight=0.3))
-    found = dash(labelled, y, weak, strong, limit, settings=Dash(floor=floor, weight=0.3))
+    expected = fixmatch(labeled, y, weak, strong, settings=FixMatch(threshold=math.exp(-floor), weight=0.3))
+    found = dash(labeled, y, weak, strong, limit, settings=Dash(floor=floor, weight=0.3))
     assert_same(found, expected.total, table)
 
 

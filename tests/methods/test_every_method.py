@@ -20,10 +20,10 @@ from refprior.recipes._sweep import few_label_methods
 from refprior.training import train
 from refprior.training._stages import projected
 from tests.training.interruption import assert_same_run, final_weights, interrupted_at
-from tests.training.recipes import colours, perceptron
+from tests.training.recipes import colors, perceptron
 from tests.training.test_tokens import recipe as on_tokens
 
-C, LABELLED, UNLABELLED = 3, 5, 6
+C, LABELED, UNLABELED = 3, 5, 6
 NAMES = [*few_label_methods(), "Contrastive"]
 every_method = pytest.mark.parametrize("name", NAMES)
 NOT_FOR_TOKENS = ["MixMatch", "Mixup", "VAT"]
@@ -39,7 +39,7 @@ def perceptrons(seed: int) -> nn.Module:
     return MLP((1, 4, 4), C, hidden=8)
 
 
-def normalised(seed: int) -> nn.Module:
+def normalized(seed: int) -> nn.Module:
     torch.manual_seed(seed)
     return nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, C))
 
@@ -56,13 +56,13 @@ def losses(method: Method, student: Particles, teacher: Particles) -> list[tuple
     for number in range(3):
         generator = torch.Generator().manual_seed(number)
         batch = Batch(
-            labelled=4 * torch.randn(LABELLED, 1, 4, 4, generator=generator, dtype=torch.float64),
-            labels=torch.arange(LABELLED) % C,
+            labeled=4 * torch.randn(LABELED, 1, 4, 4, generator=generator, dtype=torch.float64),
+            labels=torch.arange(LABELED) % C,
             views={
-                view: 4 * torch.randn(UNLABELLED, 1, 4, 4, generator=generator, dtype=torch.float64)
+                view: 4 * torch.randn(UNLABELED, 1, 4, 4, generator=generator, dtype=torch.float64)
                 for view in method.needs.view_names
             },
-            index=torch.randperm(8, generator=generator)[:UNLABELLED],
+            index=torch.randperm(8, generator=generator)[:UNLABELED],
         )
         step = Step(
             batch=batch,
@@ -86,7 +86,7 @@ def losses(method: Method, student: Particles, teacher: Particles) -> list[tuple
 
 
 @every_method
-@pytest.mark.parametrize("make", [perceptrons, normalised])
+@pytest.mark.parametrize("make", [perceptrons, normalized])
 def test_copies_of_a_particle_learn_what_it_learns_alone(name: str, make: Callable[[int], nn.Module]) -> None:
     """K = 3 times the same: the loss of K = 1, and a third of its gradient each."""
     method = method_of(name)
@@ -105,7 +105,7 @@ MEMORIES = {
     "Dash": {"first_loss": (2,)},
     "FlexMatch": {"labels": (2, 32)},
     "FreeMatch": {"confidence": (2,), "marginal": (2, 2), "histogram": (2, 2)},
-    "SoftMatch": {"centre": (2,), "variance": (2,), "marginal": (2, 2)},
+    "SoftMatch": {"center": (2,), "variance": (2,), "marginal": (2, 2)},
 }
 
 
@@ -113,7 +113,7 @@ MEMORIES = {
 def test_an_interrupted_run_ends_as_one_that_was_not(name: str, tmp_path: Path) -> None:
     """Bit for bit, with the method's memory in the checkpoint."""
     network = partial(MLP, (3, 8, 8), 2, hidden=6)
-    recipe = perceptron(method=method_of(name), task=colours, network=network, steps=6, evaluate_every=3)
+    recipe = perceptron(method=method_of(name), task=colors, network=network, steps=6, evaluate_every=3)
     train(recipe, tmp_path / "whole")
     interrupted_at(recipe, tmp_path / "run", [3])
     assert_same_run(tmp_path / "whole", tmp_path / "run")
@@ -125,7 +125,7 @@ def test_an_interrupted_run_ends_as_one_that_was_not(name: str, tmp_path: Path) 
 def on_ids(name: str) -> Step:
     method = method_of(name)
     batch = Batch(
-        labelled=torch.zeros(2, 7, dtype=torch.int64),
+        labeled=torch.zeros(2, 7, dtype=torch.int64),
         labels=torch.arange(2),
         views={view: torch.zeros(3, 7, dtype=torch.int64) for view in method.needs.view_names},
     )
@@ -141,7 +141,7 @@ def test_token_ids_are_refused_in_words(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in NOT_FOR_TOKENS])
-def test_token_ids_are_learnt_from_by_all_others(name: str) -> None:
+def test_token_ids_are_learned_from_by_all_others(name: str) -> None:
     run = train(on_tokens(method=method_of(name), steps=3, particles=1))
     assert all(math.isfinite(value) for value in run.result.terms.values() if value is not None)
     assert run.result.loss is not None
@@ -175,8 +175,8 @@ def impossible(seed: int, n: int) -> Tensor:
 
 ARGUMENTS: dict[str, Callable[[], Any]] = {
     "y": lambda: torch.tensor([0, 1, 0, 1, 0]),
-    "targets": lambda: torch.full((LABELLED, C), 1 / 3, dtype=torch.float64),
-    "guesses": lambda: torch.full((K, UNLABELLED, C), 1 / 3, dtype=torch.float64),
+    "targets": lambda: torch.full((LABELED, C), 1 / 3, dtype=torch.float64),
+    "guesses": lambda: torch.full((K, UNLABELED, C), 1 / 3, dtype=torch.float64),
     "thresholds": lambda: torch.full((K, C), 0.5, dtype=torch.float64),
     "limit": lambda: torch.tensor([0.7, 0.05], dtype=torch.float64),
     "beliefs": lambda: Beliefs(
@@ -184,7 +184,7 @@ ARGUMENTS: dict[str, Callable[[], Any]] = {
         torch.tensor([[0.6, 0.4, 0.0]] * K, dtype=torch.float64),
         torch.tensor([[0.7, 0.3, 0.0]] * K, dtype=torch.float64),
     ),
-    "weights": lambda: torch.ones(K, UNLABELLED, dtype=torch.float64),
+    "weights": lambda: torch.ones(K, UNLABELED, dtype=torch.float64),
 }
 
 
@@ -198,7 +198,7 @@ def given(name: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
         if key in ARGUMENTS:
             arguments[key] = ARGUMENTS[key]()
         else:
-            logits[key] = impossible(number, LABELLED if key == "labelled" else UNLABELLED)
+            logits[key] = impossible(number, LABELED if key == "labeled" else UNLABELED)
             arguments[key] = logits[key].log_softmax(-1)
     return arguments, logits
 
@@ -222,7 +222,7 @@ def test_no_gradient_goes_through_what_teaches(name: str) -> None:
             teaching[key] = arguments[key] = arguments[key].requires_grad_()
     total = loss_function(name)(**arguments).total
     assert teaching or name in ("Supervised", "VAT")
-    for gradient in torch.autograd.grad(total, [logits["labelled"], *teaching.values()], allow_unused=True)[1:]:
+    for gradient in torch.autograd.grad(total, [logits["labeled"], *teaching.values()], allow_unused=True)[1:]:
         assert gradient is None or gradient.abs().max() == 0
 
 

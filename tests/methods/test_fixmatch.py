@@ -13,7 +13,7 @@ from refprior.particles import Particles
 def setting(particles: Particles, independent: bool = False) -> Step:
     generator = torch.Generator().manual_seed(0)
     x, weak, strong = (5 * torch.randn(n, 1, 4, 4, generator=generator) for n in (6, 9, 9))
-    batch = Batch(labelled=x, labels=torch.tensor([0, 1, 2, 0, 1, 2]), views={"weak": weak, "strong": strong})
+    batch = Batch(labeled=x, labels=torch.tensor([0, 1, 2, 0, 1, 2]), views={"weak": weak, "strong": strong})
     return Step(
         batch=batch, student=particles, teacher=particles, log_prior=particles.log_prior, independent=independent
     )
@@ -25,7 +25,7 @@ def test_the_loss_equals_a_loop() -> None:
     batch, total, used = step.batch, torch.zeros(()), 0
     for k in range(2):
         network = particles.particle(k)
-        total = total + nn.functional.cross_entropy(network(batch.labelled), batch.labels) / 2
+        total = total + nn.functional.cross_entropy(network(batch.labeled), batch.labels) / 2
         for weak, strong in zip(network(batch.views["weak"]), network(batch.views["strong"]), strict=True):
             if weak.softmax(0).max() >= 0.5:
                 used += 1

@@ -7,7 +7,7 @@ from torch import Tensor
 from refprior.losses import fixmatch, flexmatch
 from refprior.methods import FixMatch, FlexMatch
 from refprior.methods._flexmatch import convex, learning_effect
-from tests.methods.tables import UNLABELLED, C, K, Table, assert_same, each_input, kinds, plain_cross_entropy, share
+from tests.methods.tables import UNLABELED, C, K, Table, assert_same, each_input, kinds, plain_cross_entropy, share
 
 POOL = 9
 
@@ -32,7 +32,7 @@ class Plain:
         for k, i in each_input(weak):
             best, label = (v.item() for v in weak[k, i].exp().max(0))
             used.append(float(best >= limits[k][int(label)]))
-            total = total - used[-1] * strong[k, i, int(label)] / (K * UNLABELLED)
+            total = total - used[-1] * strong[k, i, int(label)] / (K * UNLABELED)
             if best >= self.threshold:
                 self.labels[k][index[i]] = int(label)
         return total, share(used)
@@ -43,13 +43,13 @@ def test_eight_steps_equal_a_loop_with_its_own_memory(kind: str) -> None:
     method, memory, plain, shares = FlexMatch(threshold=0.7), dict[str, Tensor](), Plain(0.7), []
     for seed in range(8):
         table = Table(method, kind, seed)
-        index = torch.randperm(POOL, generator=torch.Generator().manual_seed(seed))[:UNLABELLED]
+        index = torch.randperm(POOL, generator=torch.Generator().manual_seed(seed))[:UNLABELED]
         expected, used = plain.loss(table, index.tolist())
         loss = method(table.step(memory=memory, index=index, pool_size=POOL))
         assert_same(loss, expected, table)
         assert loss.terms["confident"].item() == pytest.approx(used)
         shares.append(used)
-    assert shares[0] == 1  # no class is learnt yet: every threshold is 0
+    assert shares[0] == 1  # no class is learned yet: every threshold is 0
     assert kind == "saturated" or min(shares) < 1
 
 
@@ -57,22 +57,22 @@ def test_an_unsure_input_keeps_its_last_label() -> None:
     method, memory, plain = FlexMatch(threshold=0.9), dict[str, Tensor](), Plain(0.9)
     for kind in ("saturated", "random", "random"):
         table = Table(method, kind, seed=3)
-        expected, _ = plain.loss(table, list(range(UNLABELLED)))
+        expected, _ = plain.loss(table, list(range(UNLABELED)))
         assert_same(method(table.step(memory=memory, pool_size=POOL)), expected, table)
-        assert all(labels.count(-1) == POOL - UNLABELLED for labels in plain.labels)
+        assert all(labels.count(-1) == POOL - UNLABELED for labels in plain.labels)
 
 
 @kinds
 def test_equal_thresholds_are_fixmatch(kind: str) -> None:
     table = Table(FixMatch(), kind)
-    labelled, weak, strong = (table.part(name) for name in ("labelled", "weak", "strong"))
+    labeled, weak, strong = (table.part(name) for name in ("labeled", "weak", "strong"))
     y = torch.tensor([0, 2, 1, 1])
     equal = torch.full((K, C), 0.7, dtype=torch.float64)
-    expected = fixmatch(labelled, y, weak, strong, settings=FixMatch(threshold=0.7, weight=0.3))
-    assert_same(flexmatch(labelled, y, weak, strong, equal, settings=FlexMatch(weight=0.3)), expected.total, table)
+    expected = fixmatch(labeled, y, weak, strong, settings=FixMatch(threshold=0.7, weight=0.3))
+    assert_same(flexmatch(labeled, y, weak, strong, equal, settings=FlexMatch(weight=0.3)), expected.total, table)
 
 
-def test_classes_that_are_learnt_alike_have_the_threshold_of_fixmatch() -> None:
+def test_classes_that_are_learned_alike_have_the_threshold_of_fixmatch() -> None:
     """Three labels of each class and no input without one: β = 1 and M(1) = 1 for all."""
     labels = torch.arange(9).remainder(3).expand(2, 9)
     assert convex(learning_effect(labels, 3)).tolist() == [[1.0] * 3] * 2

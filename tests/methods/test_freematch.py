@@ -8,7 +8,7 @@ from torch import Tensor
 
 from refprior.losses import Beliefs, fixmatch, freematch
 from refprior.methods import FixMatch, FreeMatch
-from tests.methods.tables import UNLABELLED, C, K, Table, assert_same, each_input, kinds, nothing, plain_cross_entropy
+from tests.methods.tables import UNLABELED, C, K, Table, assert_same, each_input, kinds, nothing, plain_cross_entropy
 
 DECAY = 0.8
 
@@ -25,9 +25,9 @@ class Plain:
         p = weak.detach().exp()
         for k in range(K):
             labels = p[k].argmax(-1).tolist()
-            self.tau[k] = DECAY * self.tau[k] + (1 - DECAY) * sum(float(row.max()) for row in p[k]) / UNLABELLED
+            self.tau[k] = DECAY * self.tau[k] + (1 - DECAY) * sum(float(row.max()) for row in p[k]) / UNLABELED
             for c in range(C):
-                mean, counted = float(p[k, :, c].mean()), labels.count(c) / UNLABELLED
+                mean, counted = float(p[k, :, c].mean()), labels.count(c) / UNLABELED
                 self.marginal[k][c] = DECAY * self.marginal[k][c] + (1 - DECAY) * mean
                 self.histogram[k][c] = DECAY * self.histogram[k][c] + (1 - DECAY) * counted
 
@@ -35,18 +35,18 @@ class Plain:
         """The beliefs move first, then come thresholds, pseudo-labels and fairness. The total, and which are used."""
         weak, strong = table.part("weak"), table.part("strong")
         self.learn(weak)
-        total, used = plain_cross_entropy(table), torch.zeros(K, UNLABELLED)
+        total, used = plain_cross_entropy(table), torch.zeros(K, UNLABELED)
         for k, i in each_input(weak):
             best, label = (v.item() for v in weak[k, i].exp().max(0))
             limit = self.tau[k] * self.marginal[k][int(label)] / max(self.marginal[k])
             used[k, i] = best >= limit
-            total = total - float(used[k, i]) * strong[k, i, int(label)] / (K * UNLABELLED)
+            total = total - float(used[k, i]) * strong[k, i, int(label)] / (K * UNLABELED)
         for k in range(K):
             total = total + fairness * self.fairness(k, strong[k][used[k] > 0]) / K
         return total, used
 
     def fairness(self, k: int, strong: Tensor) -> Tensor:
-        """Σ_c a_c log b_c = -CE(a, b): a is p̃ / h̃ and b the same of strong views in use, both normalised. The original
+        """Σ_c a_c log b_c = -CE(a, b): a is p̃ / h̃ and b the same of strong views in use, both normalized. The original
         adds 1e-12 to b, which is a constant for classes that no strong view has: they are left out here."""
         if not len(strong):
             return nothing()
@@ -86,8 +86,8 @@ def test_fairness_is_higher_where_strong_views_are_unfair() -> None:
 def test_a_particle_that_uses_nothing_has_no_fairness_term() -> None:
     table = Table(FreeMatch(), "random")
     sure = Beliefs(torch.ones(K), torch.full((K, C), 1 / C), torch.full((K, C), 1 / C))
-    labelled, weak, strong = (table.part(name) for name in ("labelled", "weak", "strong"))
-    loss = freematch(labelled, torch.tensor([0, 2, 1, 1]), weak, strong, Beliefs(*(b.double() for b in sure)))
+    labeled, weak, strong = (table.part(name) for name in ("labeled", "weak", "strong"))
+    loss = freematch(labeled, torch.tensor([0, 2, 1, 1]), weak, strong, Beliefs(*(b.double() for b in sure)))
     assert loss.terms["confident"] == 0
     assert loss.terms["fairness"] == 0
     assert_same(loss, plain_cross_entropy(table), table)
@@ -96,14 +96,14 @@ def test_a_particle_that_uses_nothing_has_no_fairness_term() -> None:
 @kinds
 def test_without_fairness_and_with_constant_beliefs_it_is_fixmatch(kind: str) -> None:
     table = Table(FixMatch(), kind)
-    labelled, weak, strong = (table.part(name) for name in ("labelled", "weak", "strong"))
+    labeled, weak, strong = (table.part(name) for name in ("labeled", "weak", "strong"))
     y = torch.tensor([0, 2, 1, 1])
     beliefs = Beliefs(*(torch.full(shape, value, dtype=torch.float64) for shape, value in (
         ((K,), 0.7), ((K, C), 1 / C), ((K, C), 1 / C)
     )))  # fmt: skip
-    expected = fixmatch(labelled, y, weak, strong, settings=FixMatch(threshold=0.7, weight=0.3))
+    expected = fixmatch(labeled, y, weak, strong, settings=FixMatch(threshold=0.7, weight=0.3))
     settings = FreeMatch(fairness=0.0, weight=0.3)
-    assert_same(freematch(labelled, y, weak, strong, beliefs, settings=settings), expected.total, table)
+    assert_same(freematch(labeled, y, weak, strong, beliefs, settings=settings), expected.total, table)
 
 
 def test_the_momentum_is_that_of_the_weights_unless_given() -> None:

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from refprior.methods import MeanTeacher
-from tests.methods.tables import UNLABELLED, C, K, Table, assert_same, each_input, kinds, plain_cross_entropy, seeds
+from tests.methods.tables import UNLABELED, C, K, Table, assert_same, each_input, kinds, plain_cross_entropy, seeds
 
 
 def plain(student: Table, teacher: Table, weight: float) -> Tensor:
@@ -14,7 +14,7 @@ def plain(student: Table, teacher: Table, weight: float) -> Tensor:
     total = plain_cross_entropy(student)
     for k, i in each_input(first):
         for c in range(C):
-            total = total + weight * (first[k, i, c] - second[k, i, c]) ** 2 / (K * UNLABELLED * C)
+            total = total + weight * (first[k, i, c] - second[k, i, c]) ** 2 / (K * UNLABELED * C)
     return total
 
 

@@ -7,39 +7,37 @@ from torch import Tensor
 from refprior.methods import MixMatch
 from refprior.methods._mixmatch import guessed, squared_error
 from refprior.methods._targets import sharpen
-from tests.methods.tables import LABELLED, UNLABELLED, C, K, Table, Y, assert_same, each_input, kinds, nothing, seeds
+from tests.methods.tables import LABELED, UNLABELED, C, K, Table, Y, assert_same, each_input, kinds, nothing, seeds
 
-ROWS = LABELLED + 2 * UNLABELLED
+ROWS = LABELED + 2 * UNLABELED
 
 
 def mixtures(table: Table) -> Tensor:
-    """What the particles learnt from: a row per mixed input, a column per input."""
+    """What the particles learned from: a row per mixed input, a column per input."""
     return torch.cat(table.seen[1:])
 
 
 def guess(table: Table, k: int, i: int, temperature: float) -> Tensor:
-    """The mean prediction of both views of an input, to the power 1/T, normalised."""
+    """The mean prediction of both views of an input, to the power 1/T, normalized."""
     p = table.logits.detach()[k].softmax(-1)
-    mean = (p[LABELLED + i] + p[LABELLED + UNLABELLED + i]) / 2
+    mean = (p[LABELED + i] + p[LABELED + UNLABELED + i]) / 2
     power = mean ** (1 / temperature)
     return power / power.sum()
 
 
 def plain(table: Table, mixed: Tensor, weight: float, temperature: float = 0.5) -> Tensor:
-    """CE of mixed labelled inputs + w · mean over views and classes of (target - p)² of mixed unlabelled ones."""
+    """CE of mixed labeled inputs + w · mean over views and classes of (target - p)² of mixed unlabeled ones."""
     log_p, total = (mixed @ table.logits).log_softmax(-1), nothing()
     for k, i in each_input(log_p):
         target = torch.zeros(C, dtype=torch.float64)
         for j, share in enumerate(mixed[i].tolist()):
             if share:
-                label = (
-                    torch.eye(C)[Y[j]] if j < LABELLED else guess(table, k, (j - LABELLED) % UNLABELLED, temperature)
-                )
+                label = torch.eye(C)[Y[j]] if j < LABELED else guess(table, k, (j - LABELED) % UNLABELED, temperature)
                 target = target + share * label
-        if i < LABELLED:
-            total = total - sum((target[c] * log_p[k, i, c] for c in range(C) if target[c]), nothing()) / (K * LABELLED)
+        if i < LABELED:
+            total = total - sum((target[c] * log_p[k, i, c] for c in range(C) if target[c]), nothing()) / (K * LABELED)
         else:
-            total = total + weight * (target - log_p[k, i].exp()).square().sum() / (K * 2 * UNLABELLED * C)
+            total = total + weight * (target - log_p[k, i].exp()).square().sum() / (K * 2 * UNLABELED * C)
     return total
 
 
@@ -61,8 +59,8 @@ def test_the_ramp_is_a_64th_of_training() -> None:
 
 
 def test_every_input_is_mixed_with_another_place_of_all_of_them() -> None:
-    """Partners are a permutation of labelled inputs and both views; the larger share stays in its place."""
-    labelled_with_unlabelled = 0
+    """Partners are a permutation of labeled inputs and both views; the larger share stays in its place."""
+    labeled_with_unlabeled = 0
     for seed in range(5):
         table = Table(MixMatch())
         MixMatch()(table.step(generator=torch.Generator().manual_seed(seed)))
@@ -74,14 +72,14 @@ def test_every_input_is_mixed_with_another_place_of_all_of_them() -> None:
         partners = [int(row.argmax()) if row.any() else i for i, row in enumerate(others)]
         assert sorted(partners) == list(range(ROWS))
         assert (others.count_nonzero(1) <= 1).all()
-        labelled_with_unlabelled += sum(partner >= LABELLED for partner in partners[:LABELLED])
-    assert labelled_with_unlabelled > 0
+        labeled_with_unlabeled += sum(partner >= LABELED for partner in partners[:LABELED])
+    assert labeled_with_unlabeled > 0
 
 
 def test_guesses_are_of_clean_views_without_gradient() -> None:
     table = Table(MixMatch())
     MixMatch()(table.step(generator=torch.Generator().manual_seed(0)))
-    assert table.seen[0].equal(torch.eye(ROWS, dtype=torch.float64)[LABELLED:])
+    assert table.seen[0].equal(torch.eye(ROWS, dtype=torch.float64)[LABELED:])
 
 
 def test_sharpening_by_hand() -> None:

@@ -9,8 +9,8 @@ from refprior.methods import Mixup
 from refprior.methods._mixup import mixed_targets
 from refprior.methods._targets import mix, shares_of_mixing
 from tests.methods.tables import (
-    LABELLED,
-    UNLABELLED,
+    LABELED,
+    UNLABELED,
     C,
     K,
     Table,
@@ -24,7 +24,7 @@ from tests.methods.tables import (
 
 
 def mixtures(table: Table) -> Tensor:
-    """What the particles saw last, and learnt from: a row per mixed input, a column per input."""
+    """What the particles saw last, and learned from: a row per mixed input, a column per input."""
     return torch.cat(table.seen[1:])
 
 
@@ -33,13 +33,13 @@ def plain(table: Table, mixed: Tensor, weight: float) -> Tensor:
     log_p, guesses = (mixed @ table.logits).log_softmax(-1), table.logits.detach().softmax(-1)
     total = nothing()
     for k, i in each_input(log_p):
-        labelled = i < LABELLED
+        labeled = i < LABELED
         target = torch.zeros(C, dtype=torch.float64)
         for j, share in enumerate(mixed[i].tolist()):
             if share:
-                target = target + share * (torch.eye(C)[Y[j]] if j < LABELLED else guesses[k, j])
+                target = target + share * (torch.eye(C)[Y[j]] if j < LABELED else guesses[k, j])
         value = -sum((target[c] * log_p[k, i, c] for c in range(C) if target[c]), nothing())
-        total = total + value / (K * LABELLED) if labelled else total + weight * value / (K * UNLABELLED)
+        total = total + value / (K * LABELED) if labeled else total + weight * value / (K * UNLABELED)
     return total
 
 
@@ -56,8 +56,8 @@ def test_partners_are_at_the_same_place_from_the_end_and_shares_at_least_a_half(
     table = Table(Mixup())
     Mixup()(table.step(generator=torch.Generator().manual_seed(0)))
     clean, mixed = table.seen[0], mixtures(table)
-    assert clean.equal(torch.eye(LABELLED + UNLABELLED, dtype=torch.float64)[LABELLED:])  # guesses are of clean inputs
-    assert len(mixed) == LABELLED + UNLABELLED
+    assert clean.equal(torch.eye(LABELED + UNLABELED, dtype=torch.float64)[LABELED:])  # guesses are of clean inputs
+    assert len(mixed) == LABELED + UNLABELED
     partners = [3, 2, 1, 0, 9, 8, 7, 6, 5, 4]
     for i, partner in enumerate(partners):
         share = float(mixed[i, i])

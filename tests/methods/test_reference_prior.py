@@ -16,7 +16,7 @@ from refprior.information import mutual_information, tuples, uniform
 from refprior.methods import Batch, ReferencePrior, Step
 from refprior.methods._reference_prior import confident, jensen_entropy, mixture_of_views, view_entropy
 
-K, LABELLED, TUPLES, ORDER, C = 3, 4, 5, 2, 3
+K, LABELED, TUPLES, ORDER, C = 3, 4, 5, 2, 3
 
 
 class Logits:
@@ -24,7 +24,7 @@ class Logits:
 
     def __init__(self, seed: int = 0, scale: float = 2.0, order: int = ORDER) -> None:
         self.order = order
-        rows = LABELLED + 2 * TUPLES * order
+        rows = LABELED + 2 * TUPLES * order
         generator = torch.Generator().manual_seed(seed)
         logits = scale * torch.randn(K, rows, C, generator=generator, dtype=torch.float64)
         self.logits = logits.requires_grad_()
@@ -32,9 +32,9 @@ class Logits:
 
     def step(self, uniform_prior: bool = True) -> Step:
         rows = torch.arange(self.logits.shape[1], dtype=torch.float64).unsqueeze(1)
-        weak, strong = rows[LABELLED:].chunk(2)
+        weak, strong = rows[LABELED:].chunk(2)
         views = {"weak": weak, "strong": strong}
-        batch = Batch(labelled=rows[:LABELLED], labels=torch.tensor([0, 2, 1, 1]), views=views)
+        batch = Batch(labeled=rows[:LABELED], labels=torch.tensor([0, 2, 1, 1]), views=views)
         log_prior = uniform(K, self.logits) if uniform_prior else self.prior.log_softmax(0)
         return Step(batch=batch, student=self, teacher=self, log_prior=log_prior)
 
@@ -48,10 +48,10 @@ def loss_and_gradients(method: ReferencePrior, model: Logits) -> tuple[Tensor, T
 
 
 def parts(model: Logits) -> tuple[Tensor, Tensor, Tensor]:
-    """Probabilities of the labelled images (K, b, C), weak and strong tuples (K, B, N, C), with gradient."""
+    """Probabilities of the labeled images (K, b, C), weak and strong tuples (K, B, N, C), with gradient."""
     p = model.logits.softmax(-1)
-    weak, strong = p[:, LABELLED:].reshape(K, 2, TUPLES, model.order, C).unbind(1)
-    return p[:, :LABELLED], weak, strong
+    weak, strong = p[:, LABELED:].reshape(K, 2, TUPLES, model.order, C).unbind(1)
+    return p[:, :LABELED], weak, strong
 
 
 def plain_paper(
@@ -63,7 +63,7 @@ def plain_paper(
     stop_gradient: bool = True,
 ) -> Tensor:
     """The pseudo-code box, line by line, in probabilities, with its tricks as switches."""
-    labelled, weak, strong = parts(model)
+    labeled, weak, strong = parts(model)
     weak = weak.detach() if stop_gradient else weak
     f = tau * weak + (1 - tau) * strong
     f_log = tau * weak.log() + (1 - tau) * strong.log() if jensen else f.log()
@@ -77,7 +77,7 @@ def plain_paper(
             mass = sum(math_product([f[k, i, j, y] for j, y in enumerate(labels)]) for k in range(K)) / K
             h_y = h_y - mass * torch.log(torch.as_tensor(mass)) / TUPLES
     y = [0, 2, 1, 1]
-    l_x = -sum(labelled[k, i, y[i]].log() for i in range(LABELLED) for k in range(K)) / (LABELLED * K)
+    l_x = -sum(labeled[k, i, y[i]].log() for i in range(LABELED) for k in range(K)) / (LABELED * K)
     return torch.as_tensor(l_x - (1 / (1 - tau**2) if gamma is None else gamma) * (alpha * h_y - h_yw))
 
 
@@ -85,7 +85,7 @@ def plain_authors(model: Logits) -> Tensor:
     """What the released run computes, from the table of differences: blocks of images, weak views in h_y with
     gradient, both entropies per item, a mask per sample and particle that leaves zeros in the mean."""
     tau, alpha = 0.333, 0.05
-    labelled, weak, strong = parts(model)
+    labeled, weak, strong = parts(model)
     frozen = weak.detach()
     f = tau * frozen + (1 - tau) * strong
     f_log = tau * frozen.log() + (1 - tau) * strong.log()
@@ -95,7 +95,7 @@ def plain_authors(model: Logits) -> Tensor:
     first, second = weak[:, :, 0], weak[:, :, 1]
     pair = torch.einsum("kbi,kbj->bij", first, second) / K
     h_y = -(pair * pair.log()).sum((1, 2)).mean() / 2
-    nll = torch.stack([-labelled[:, i, y].log().mean() for i, y in enumerate([0, 2, 1, 1])]).mean()
+    nll = torch.stack([-labeled[:, i, y].log().mean() for i, y in enumerate([0, 2, 1, 1])]).mean()
     return nll + (h_yw - alpha * h_y) / (1 - tau**2)
 
 
@@ -185,7 +185,7 @@ def test_every_option_changes_the_gradient(option: dict[str, Any]) -> None:
     assert not torch.allclose(base, loss_and_gradients(replace(ReferencePrior(), **option), model)[1])
 
 
-def test_gamma_defaults_to_the_normalisation_of_the_appendix() -> None:
+def test_gamma_defaults_to_the_normalization_of_the_appendix() -> None:
     assert ReferencePrior().information_weight == pytest.approx(9 / 8)
     assert ReferencePrior(gamma=0.5).information_weight == 0.5
 
@@ -199,7 +199,7 @@ def test_per_item_divides_both_entropies_by_the_order() -> None:
 
 def test_stop_gradient_leaves_the_weak_views_alone() -> None:
     model = Logits()
-    weak = slice(LABELLED, LABELLED + TUPLES * ORDER)
+    weak = slice(LABELED, LABELED + TUPLES * ORDER)
     assert loss_and_gradients(ReferencePrior(), model)[1][:, weak].abs().max() == 0
     assert loss_and_gradients(ReferencePrior(stop_gradient=False), model)[1][:, weak].abs().max() > 0
     marginal = ReferencePrior(marginal_gradient=True)
@@ -277,15 +277,15 @@ def test_a_sampled_marginal_is_close_to_the_exact_one() -> None:
 
 
 def test_alpha_one_and_no_views_is_the_negative_information() -> None:
-    """With one view, α = γ = 1 and no tricks, the unlabelled part of the loss is -I(w; y^n), eq:ref_ssl."""
+    """With one view, α = γ = 1 and no tricks, the unlabeled part of the loss is -I(w; y^n), eq:ref_ssl."""
     model = Logits()
     step = model.step()
     method = ReferencePrior(alpha=1, gamma=1, tau=0, jensen=False, stop_gradient=False)
-    labelled, strong = step.predict(step.batch.labelled, step.batch.views["strong"])
+    labeled, strong = step.predict(step.batch.labeled, step.batch.views["strong"])
     information = mutual_information(tuples(strong, ORDER), step.log_prior).mean()
     loss = method(step)
     torch.testing.assert_close(loss.total, loss.terms["cross_entropy"] - information)
-    assert labelled.shape == (K, LABELLED, C)
+    assert labeled.shape == (K, LABELED, C)
 
 
 @pytest.mark.parametrize("per_item", [False, True])

@@ -11,7 +11,7 @@ from refprior.losses import fixmatch, softmatch
 from refprior.methods import FixMatch, SoftMatch
 from refprior.methods._reference_prior import confident
 from refprior.methods._softmatch import aligned, truncated_gaussian
-from tests.methods.tables import UNLABELLED, C, K, Table, assert_same, each_input, kinds, plain_cross_entropy, share
+from tests.methods.tables import UNLABELED, C, K, Table, assert_same, each_input, kinds, plain_cross_entropy, share
 
 DECAY = 0.8
 
@@ -21,7 +21,7 @@ class Plain:
 
     def __init__(self, widths: float = 2.0) -> None:
         self.widths = widths
-        self.centre, self.variance = [1 / C] * K, [1.0] * K
+        self.center, self.variance = [1 / C] * K, [1.0] * K
         self.marginal: list[list[float] | None] = [None] * K  # the first batch's own
 
     def weights(self, k: int, weak: Tensor) -> list[float]:
@@ -35,10 +35,10 @@ class Plain:
         for row in p:
             scaled = [float(row[c]) * (1 / C + 1e-6) / (now[c] + 1e-6) for c in range(C)]
             sure.append(max(scaled) / sum(scaled))
-        self.centre[k] = DECAY * self.centre[k] + (1 - DECAY) * statistics.mean(sure)
+        self.center[k] = DECAY * self.center[k] + (1 - DECAY) * statistics.mean(sure)
         self.variance[k] = DECAY * self.variance[k] + (1 - DECAY) * statistics.variance(sure)
         width = 2 * self.variance[k] / self.widths**2
-        return [math.exp(-(min(s - self.centre[k], 0.0) ** 2) / width) for s in sure]
+        return [math.exp(-(min(s - self.center[k], 0.0) ** 2) / width) for s in sure]
 
     def loss(self, table: Table) -> tuple[Tensor, float]:
         """CE + mean of λ · CE(argmax p(w), p(s)); the label is that of the prediction as it is, not aligned."""
@@ -46,7 +46,7 @@ class Plain:
         weights = [self.weights(k, weak[k]) for k in range(K)]
         total = plain_cross_entropy(table)
         for k, i in each_input(weak):
-            total = total - weights[k][i] * strong[k, i, int(weak[k, i].argmax())] / (K * UNLABELLED)
+            total = total - weights[k][i] * strong[k, i, int(weak[k, i].argmax())] / (K * UNLABELED)
         return total, share([w for row in weights for w in row])
 
 
@@ -66,10 +66,10 @@ def test_eight_steps_equal_a_loop_with_its_own_averages(kind: str, widths: float
 @kinds
 def test_weights_of_nothing_and_one_are_fixmatch(kind: str) -> None:
     table = Table(FixMatch(), kind)
-    labelled, weak, strong = (table.part(name) for name in ("labelled", "weak", "strong"))
+    labeled, weak, strong = (table.part(name) for name in ("labeled", "weak", "strong"))
     y, weights = torch.tensor([0, 2, 1, 1]), confident(weak, 0.7)
-    expected = fixmatch(labelled, y, weak, strong, settings=FixMatch(threshold=0.7, weight=0.3))
-    assert_same(softmatch(labelled, y, weak, strong, weights, settings=SoftMatch(weight=0.3)), expected.total, table)
+    expected = fixmatch(labeled, y, weak, strong, settings=FixMatch(threshold=0.7, weight=0.3))
+    assert_same(softmatch(labeled, y, weak, strong, weights, settings=SoftMatch(weight=0.3)), expected.total, table)
 
 
 def test_the_truncated_gaussian_by_hand() -> None:

@@ -120,7 +120,7 @@ def test_guesses_are_a_pass_of_their_own_without_gradient_and_without_a_trace() 
 
 def test_a_batch_is_empty_where_nothing_is_needed() -> None:
     batch = Batch()
-    assert [len(t) for t in (batch.labelled, batch.labels, batch.index, batch.source, batch.source_labels)] == [0] * 5
+    assert [len(t) for t in (batch.labeled, batch.labels, batch.index, batch.source, batch.source_labels)] == [0] * 5
     assert batch.views == {}
 
 

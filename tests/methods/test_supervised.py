@@ -21,7 +21,7 @@ def test_an_ensemble_learns_as_its_particles_would_alone() -> None:
     """The gradient of each particle is 1/K of that of the particle by itself."""
     particles = Particles(lambda: nn.Linear(3, 2), 4)
     x, y = torch.randn(6, 3), torch.tensor([0, 1, 0, 1, 1, 0])
-    step = Step(batch=Batch(labelled=x, labels=y), student=particles, teacher=particles, log_prior=particles.log_prior)
+    step = Step(batch=Batch(labeled=x, labels=y), student=particles, teacher=particles, log_prior=particles.log_prior)
     Supervised()(step).total.backward()
     together = particles.network.get_parameter("weight").grad
     assert together is not None

@@ -20,7 +20,7 @@ def setting(
     shape = (1, 4, 4) if network is None else (3, 8, 8)
     x, weak, strong, source = (5 * torch.randn(n, *shape, generator=generator) for n in (6, 18, 18, 7))
     batch = Batch(
-        labelled=x,
+        labeled=x,
         labels=torch.tensor([0, 1, 2, 0, 1, 2]),
         views={"weak": weak, "strong": strong},
         source=source,
@@ -95,13 +95,13 @@ def test_the_source_counts_by_one_minus_beta(beta: float) -> None:
     torch.testing.assert_close(loss.total, ReferencePrior()(step).total + (1 - beta) * past)
     assert ("source" in loss.terms) == (beta < 1)
     torch.testing.assert_close(loss.terms.get("source", past), past)
-    unlabelled = UnsupervisedTransfer(beta=beta)(step)
-    torch.testing.assert_close(unlabelled.total, loss.total - loss.terms["cross_entropy"])
+    unlabeled = UnsupervisedTransfer(beta=beta)(step)
+    torch.testing.assert_close(unlabeled.total, loss.total - loss.terms["cross_entropy"])
 
 
 def test_without_target_labels_nothing_of_them_is_looked_at() -> None:
     particles, step = setting()
-    other = replace(step, batch=replace(step.batch, labelled=torch.empty(0), labels=torch.empty(0)))
+    other = replace(step, batch=replace(step.batch, labeled=torch.empty(0), labels=torch.empty(0)))
     torch.testing.assert_close(
         gradient(particles, step, UnsupervisedTransfer()), gradient(particles, other, UnsupervisedTransfer())
     )
@@ -135,7 +135,7 @@ def test_separate_heads_are_softmaxes_of_their_own() -> None:
     particles, step = setting(outputs=3 + 4, classes=3)
     past = plain_source_loss(particles, step, first=3)
     torch.testing.assert_close(Transfer()(step).terms["source"], past)
-    logits = particles.particle(0)(step.batch.labelled)
+    logits = particles.particle(0)(step.batch.labeled)
     target, source = split_heads(logits.log_softmax(-1), 3)
     torch.testing.assert_close(target, logits[:, :3].log_softmax(-1))
     torch.testing.assert_close(source, logits[:, 3:].log_softmax(-1))

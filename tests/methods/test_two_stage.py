@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from refprior.information import mutual_information, tuples, uniform
-from refprior.methods import Batch, LabelledSource, Step, UnlabelledSource
-from refprior.methods._two_stage import joint_information, labelled_source, source_posterior
+from refprior.methods import Batch, LabeledSource, Step, UnlabeledSource
+from refprior.methods._two_stage import joint_information, labeled_source, source_posterior
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -54,7 +54,7 @@ def step_of(log_p: Tensor, target: int, source: int) -> Step:
 @pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
 def test_case_one_is_the_difference_of_two_informations(beta: float) -> None:
     log_p = draw(4, 2 * 2 + 2 * 3, 2)
-    loss = UnlabelledSource(order=2, source_order=3, beta=beta)(step_of(log_p, 4, 6))
+    loss = UnlabeledSource(order=2, source_order=3, beta=beta)(step_of(log_p, 4, 6))
     target, source = log_p[:, :4].reshape(4, 2, 2, 2), log_p[:, 4:].reshape(4, 2, 3, 2)
     prior = uniform(4, log_p)
     both = mutual_information(torch.cat([target, source], 2), prior).mean()
@@ -64,7 +64,7 @@ def test_case_one_is_the_difference_of_two_informations(beta: float) -> None:
 def test_case_one_at_beta_one_is_what_the_target_adds() -> None:
     """I(w; t, s) - I(w; s) = I(w; t | s): between 0 and I(w; t), since labels are independent given the weights."""
     log_p = draw(4, 8, 3)
-    gain = -UnlabelledSource(beta=1)(step_of(log_p, 4, 4)).total
+    gain = -UnlabeledSource(beta=1)(step_of(log_p, 4, 4)).total
     alone = mutual_information(log_p[:, :4].reshape(4, 2, 2, 3), uniform(4, log_p)).mean()
     assert 0 < gain < alone
 
@@ -72,7 +72,7 @@ def test_case_one_at_beta_one_is_what_the_target_adds() -> None:
 def test_case_two_is_the_information_under_the_sources_posterior() -> None:
     log_p = draw(3, 4 + 5, 2)
     step = step_of(log_p, 4, 5)
-    loss = LabelledSource(beta=0)(step)
+    loss = LabeledSource(beta=0)(step)
     likelihood = [math.prod(log_p[k, 4 + i, y].exp().item() for i, y in enumerate([0, 1, 0, 1, 0])) for k in range(3)]
     posterior = torch.tensor([v / sum(likelihood) for v in likelihood], dtype=torch.float64)
     expected = mutual_information(log_p[:, :4].reshape(3, 2, 2, 2), posterior.log()).mean()
@@ -82,7 +82,7 @@ def test_case_two_is_the_information_under_the_sources_posterior() -> None:
 def test_case_two_at_beta_one_forgets_the_source() -> None:
     log_p = draw(3, 4 + 5, 2)
     alone = mutual_information(log_p[:, :4].reshape(3, 2, 2, 2), uniform(3, log_p)).mean()
-    torch.testing.assert_close(-LabelledSource(beta=1)(step_of(log_p, 4, 5)).total, alone)
+    torch.testing.assert_close(-LabeledSource(beta=1)(step_of(log_p, 4, 5)).total, alone)
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -92,7 +92,7 @@ def test_labels_may_be_averaged_by_the_prior(order: int) -> None:
     log_prior = torch.tensor(prior, dtype=torch.float64).log()
     y = torch.tensor([0, 1, 0, 1, 0])
     source = log_p[:, 4:]
-    loss = labelled_source(log_p[:, :4], source, y, log_prior, LabelledSource(order, labels_from="prior"))
+    loss = labeled_source(log_p[:, :4], source, y, log_prior, LabeledSource(order, labels_from="prior"))
     posterior = source_posterior(source, y, log_prior, 0.0).exp().tolist()
     items, total = log_p[:, :4].exp().reshape(3, -1, order, 2), 0.0
     for b, labels in itertools.product(range(4 // order), itertools.product(range(2), repeat=order)):
@@ -102,16 +102,16 @@ def test_labels_may_be_averaged_by_the_prior(order: int) -> None:
         gain = sum(a * math.log(a / q) for a, q in zip(after, posterior, strict=True))
         total += sum(p * q for p, q in zip(prior, given, strict=True)) * gain / (4 // order)
     assert -loss.total.item() == pytest.approx(total, rel=1e-12)
-    other = labelled_source(log_p[:, :4], source, y, log_prior, LabelledSource(order))
+    other = labeled_source(log_p[:, :4], source, y, log_prior, LabeledSource(order))
     assert abs(other.total.item() - loss.total.item()) > 0.001
-    same = labelled_source(log_p[:, :4], source, y, log_prior, LabelledSource(order, beta=1, labels_from="prior"))
+    same = labeled_source(log_p[:, :4], source, y, log_prior, LabeledSource(order, beta=1, labels_from="prior"))
     torch.testing.assert_close(-same.total, mutual_information(tuples(log_p[:, :4], order), log_prior).mean())
 
 
 def test_labels_averaged_by_the_prior_are_finite_at_saturated_predictions() -> None:
     logits = torch.tensor([[[900.0, 0.0]] * 4, [[0.0, 900.0]] * 4, [[0.0, 0.0]] * 4], requires_grad=True)
     log_p = logits.log_softmax(-1)
-    loss = labelled_source(log_p[:, :2], log_p[:, 2:], torch.tensor([0, 1]), None, LabelledSource(labels_from="prior"))
+    loss = labeled_source(log_p[:, :2], log_p[:, 2:], torch.tensor([0, 1]), None, LabeledSource(labels_from="prior"))
     loss.total.backward()
     assert loss.total.isfinite()
     assert logits.grad is not None
@@ -121,13 +121,13 @@ def test_labels_averaged_by_the_prior_are_finite_at_saturated_predictions() -> N
 def test_labelings_that_do_not_fit_into_memory_are_refused() -> None:
     target, source = torch.zeros(2, 8, 10).log_softmax(-1), torch.zeros(2, 1, 10).log_softmax(-1)
     target = target.expand(2, 8, 10).repeat(1, 2_000, 1)
-    with pytest.raises(ValueError, match=r"the labelings of 2000 tuples of 8 items.*lower order or unlabelled_batch"):
-        labelled_source(target, source, torch.tensor([0]), None, LabelledSource(8, labels_from="prior"))
+    with pytest.raises(ValueError, match=r"the labelings of 2000 tuples of 8 items.*lower order or unlabeled_batch"):
+        labeled_source(target, source, torch.tensor([0]), None, LabeledSource(8, labels_from="prior"))
 
 
 def test_particles_of_the_posterior_are_declared_as_such() -> None:
     log_p = draw(3, 9, 2)
-    loss = LabelledSource()(step_of(log_p, 4, 5))
+    loss = LabeledSource()(step_of(log_p, 4, 5))
     expected = source_posterior(log_p[:, 4:], torch.arange(5) % 2, uniform(3, log_p), 0.0).exp()
     assert loss.weights is not None
     torch.testing.assert_close(loss.weights, expected)
@@ -143,8 +143,8 @@ def test_at_beta_one_batch_norm_sees_no_source() -> None:
         seen.append(len(x))
         return log_p[:, x[:, 0].long()]
 
-    LabelledSource(beta=1)(replace(step, student=student))
-    LabelledSource(beta=0.5)(replace(step, student=student))
+    LabeledSource(beta=1)(replace(step, student=student))
+    LabeledSource(beta=0.5)(replace(step, student=student))
     assert seen == [4, 9]
 
 
@@ -155,26 +155,26 @@ def test_the_posterior_is_kept_finite_where_a_particle_excludes_the_data() -> No
 
 
 def test_what_they_need_is_declared() -> None:
-    needs = UnlabelledSource(order=2, source_order=3).needs
+    needs = UnlabeledSource(order=2, source_order=3).needs
     assert (needs.labels, needs.views, needs.source) == (False, ("weak",), True)
     assert (needs.tuple_size, needs.source_tuple_size, needs.enumerates) == (2, 3, 5)
-    needs = LabelledSource(order=3).needs
+    needs = LabeledSource(order=3).needs
     assert (needs.labels, needs.views, needs.source) == (False, ("weak",), True)
     assert (needs.tuple_size, needs.source_tuple_size, needs.enumerates) == (3, 0, 3)
 
 
 def test_bad_settings_are_refused_with_their_numbers() -> None:
     with pytest.raises(ValueError, match="beta must be at least 0 and at most 1, got 2"):
-        UnlabelledSource(beta=2)
+        UnlabeledSource(beta=2)
     with pytest.raises(ValueError, match="source_order must be a whole number of at least 1, got 0"):
-        UnlabelledSource(source_order=0)
+        UnlabeledSource(source_order=0)
     with pytest.raises(ValueError, match="order must be a whole number of at least 1, got 0"):
-        UnlabelledSource(order=0)
+        UnlabeledSource(order=0)
     with pytest.raises(ValueError, match="order must be a whole number of at least 1, got 0"):
-        LabelledSource(order=0)
+        LabeledSource(order=0)
     with pytest.raises(ValueError, match="labels_from must be 'posterior' or 'prior', got 'both'"):
-        LabelledSource(labels_from="both")  # type: ignore[arg-type]
+        LabeledSource(labels_from="both")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="5 items do not make tuples of 2"):
-        UnlabelledSource()(step_of(draw(3, 9, 2), 4, 5))
+        UnlabeledSource()(step_of(draw(3, 9, 2), 4, 5))
     with pytest.raises(ValueError, match="2 target tuples but 3 source tuples: need as many of both"):
-        UnlabelledSource()(step_of(draw(3, 10, 2), 4, 6))
+        UnlabeledSource()(step_of(draw(3, 10, 2), 4, 6))

@@ -11,7 +11,7 @@ from torch import Tensor
 from refprior.methods import UDA, FixMatch
 from refprior.methods._uda import Annealing
 from tests.methods.tables import (
-    LABELLED,
+    LABELED,
     Table,
     Y,
     assert_same,
@@ -26,7 +26,7 @@ from tests.methods.tables import (
 
 
 def plain(table: Table, threshold: float = 0.8, temperature: float = 0.4, weight: float = 1.0) -> tuple[Tensor, float]:
-    """CE + w · mean of 1[max p(w) ≥ τ] · KL(p(w)^(1/T), normalised ‖ p(s)); and the share of inputs used."""
+    """CE + w · mean of 1[max p(w) ≥ τ] · KL(p(w)^(1/T), normalized ‖ p(s)); and the share of inputs used."""
     weak, strong = table.part("weak"), table.part("strong")
     total, used = plain_cross_entropy(table), []
     for k, i in each_input(weak):
@@ -88,12 +88,12 @@ def test_annealing_averages_over_the_labels_that_still_teach(kind: str) -> None:
             for i, y in enumerate(Y):
                 table.logits[0, i] = 9.0 * (torch.arange(3) == y)
     limit, expected, left = method.limit(0.5, classes=3), nothing(), 0
-    for log_p in table.part("labelled"):
+    for log_p in table.part("labeled"):
         teaching = [-log_p[i, y] for i, y in enumerate(Y) if log_p[i, y].exp() <= limit]
-        left += LABELLED - len(teaching)
+        left += LABELED - len(teaching)
         if teaching:
             expected = expected + sum(teaching, nothing()) / len(teaching) / len(table.logits)
-    assert 0 < left < LABELLED * len(table.logits)
+    assert 0 < left < LABELED * len(table.logits)
     assert_same(method(table.step(progress=0.5)), expected, table)
     assert_same(replace(method, annealing="none")(table.step(progress=0.5)), plain(table, weight=0.0)[0], table)
 

@@ -11,7 +11,7 @@ from refprior.methods import VAT, Batch, Loss, Step
 from refprior.methods._vat import unit, worst_direction
 from refprior.networks import MLP
 from refprior.particles import Particles
-from tests.methods.tables import UNLABELLED, C, K, Table, assert_same, each_input, kinds, nothing, plain_cross_entropy
+from tests.methods.tables import UNLABELED, C, K, Table, assert_same, each_input, kinds, nothing, plain_cross_entropy
 
 D, N = 5, 3
 
@@ -103,7 +103,7 @@ def plain(table: Watched, weight: float, entropy_weight: float = 0.06) -> Tensor
             p = before.detach().exp()
             kl = kl + p * (before.detach() - after)
             entropy = entropy - before.exp() * before
-        total = total + (weight * kl + entropy_weight * entropy) / (K * UNLABELLED)
+        total = total + (weight * kl + entropy_weight * entropy) / (K * UNLABELED)
     return total
 
 
@@ -129,7 +129,7 @@ def test_the_length_is_relative_to_that_of_the_inputs(scale: float) -> None:
         seen.append(x.detach())
         return particles.each(x)
 
-    batch = Batch(labelled=draw(2, D), labels=torch.tensor([0, 1]), views={"weak": u})
+    batch = Batch(labeled=draw(2, D), labels=torch.tensor([0, 1]), views={"weak": u})
     generator = torch.Generator().manual_seed(0)
     step = Step(
         batch=batch,
@@ -165,7 +165,7 @@ def test_it_finds_what_random_perturbations_of_that_length_do_not() -> None:
     assert change(found) > 2 * change(random)
 
 
-def normalised() -> torch.nn.Module:
+def normalized() -> torch.nn.Module:
     return torch.nn.Sequential(
         torch.nn.Flatten(), torch.nn.Linear(16, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU(), torch.nn.Linear(8, C)
     )
@@ -175,7 +175,7 @@ def loss_on_images(make: Callable[[], torch.nn.Module], radius: float) -> tuple[
     particles, generator = Particles(make, K), torch.Generator().manual_seed(0)
     x, u = (torch.randn(n, 1, 4, 4, generator=generator) for n in (3, 5))
     step = Step(
-        batch=Batch(labelled=x, labels=torch.arange(3), views={"weak": u}),
+        batch=Batch(labeled=x, labels=torch.arange(3), views={"weak": u}),
         student=particles,
         teacher=particles,
         log_prior=uniform(K, x),
@@ -187,7 +187,7 @@ def loss_on_images(make: Callable[[], torch.nn.Module], radius: float) -> tuple[
     return particles, VAT(radius=radius)(step)
 
 
-@pytest.mark.parametrize("make", [lambda: MLP((1, 4, 4), C), normalised], ids=["perceptron", "batch norm"])
+@pytest.mark.parametrize("make", [lambda: MLP((1, 4, 4), C), normalized], ids=["perceptron", "batch norm"])
 def test_images_are_perturbed_as_they_are(make: Callable[[], torch.nn.Module]) -> None:
     """Inputs of several dimensions, particles in single precision: a divergence that only the perturbation makes."""
     particles, loss = loss_on_images(make, radius=0.5)

@@ -55,7 +55,7 @@ def test_clusters_of_some_images_hold_for_others() -> None:
 def test_one_label_per_cluster_is_enough_where_the_typical_images_get_it() -> None:
     log_p, y = merged_predictions(20, 500), truth(500)
     found = consensus(log_p, CLASSES)
-    asked = found.distances(log_p).argmin(0)  # the image nearest to each centre
+    asked = found.distances(log_p).argmin(0)  # the image nearest to each center
     assert len(asked.unique()) == CLASSES
     named = found.named(log_p[:, asked], y[asked], CLASSES)
     assert (named.predict(log_p) == y).float().mean() > 0.99
@@ -64,7 +64,7 @@ def test_one_label_per_cluster_is_enough_where_the_typical_images_get_it() -> No
 def test_more_clusters_than_classes_take_the_class_of_their_labels() -> None:
     log_p, y = merged_predictions(20, 500, noise=1.5), truth(500)
     found = consensus(log_p, 12)
-    asked = found.distances(log_p).argmin(0)  # the image nearest to each centre
+    asked = found.distances(log_p).argmin(0)  # the image nearest to each center
     assert (found.named(log_p[:, asked], y[asked], CLASSES).predict(log_p) == y).float().mean() > 0.9
 
 
@@ -93,7 +93,7 @@ def test_a_particle_without_weight_has_no_say() -> None:
     torch.testing.assert_close(output_code(log_p, weights)[:, 3:], output_code(log_p[1:], uniform(3, log_p)))
 
 
-def test_clusters_follow_neighbours_where_k_means_cuts_a_long_class() -> None:
+def test_clusters_follow_neighbors_where_k_means_cuts_a_long_class() -> None:
     """One particle of two outputs per coordinate: a long class beside two that are short and near each other."""
     generator = torch.Generator().manual_seed(0)
     y = torch.arange(900) % 3
@@ -157,7 +157,7 @@ def test_what_cannot_be_is_refused_with_numbers() -> None:
         consensus(log_p, 0)
     with pytest.raises(ValueError, match="no names yet"):
         consensus(log_p, 2).predict(log_p)
-    with pytest.raises(ValueError, match="at least one labelled input"):
+    with pytest.raises(ValueError, match="at least one labeled input"):
         consensus(log_p, 2).named(log_p[:, :0], truth(0), CLASSES)
     with pytest.raises(ValueError, match="two halves of 3 particles"):
         stability(log_p[:3], 2)

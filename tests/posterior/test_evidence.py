@@ -34,5 +34,5 @@ def test_renamed_classes_are_told_in_full_and_noise_not_at_all() -> None:
 
 def test_labels_are_needed() -> None:
     log_p = torch.zeros(1, 0, 2)
-    with pytest.raises(ValueError, match="need labelled target examples"):
+    with pytest.raises(ValueError, match="need labeled target examples"):
         transferability(log_p, torch.zeros(0, dtype=torch.int64), 2, uniform(1, log_p))

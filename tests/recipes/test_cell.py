@@ -20,19 +20,19 @@ def test_the_printed_commands_make_the_same_folders_as_the_sweep(
 ) -> None:
     """And one that fails is seen from elsewhere, with its reason."""
     monkeypatch.setattr(f"{STARTS}.fork_exec", forked)
-    choice = ["--seeds", "0", "--set", "steps=3", "unlabelled_batch=8,100000", "method.tau=1/3"]
+    choice = ["--seeds", "0", "--set", "steps=3", "unlabeled_batch=8,100000", "method.tau=1/3"]
     done = refprior("sweep", "digits_ssl", *choice, "--out", "it's one", "--commands", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert [state.kind for state in status(tmp_path / "it's one")] == ["waiting", "waiting"]
     ended = []
     for line in done.stdout.splitlines():
-        assert line.startswith("refprior train digits_ssl --seed 0 --set steps=3 unlabelled_batch=")
+        assert line.startswith("refprior train digits_ssl --seed 0 --set steps=3 unlabeled_batch=")
         words = subprocess.run(["sh", "-c", WORDS + line], capture_output=True, text=True, check=True).stdout
         ended.append(refprior(*words.split("\0")[:-1], cwd=tmp_path))
     assert [command.returncode for command in ended] == [0, 2]
     good, bad = status(tmp_path / "it's one")
     assert (good.kind, bad.kind, f"refprior: {bad.said}\n") == ("done", "failed", ended[1].stderr)
-    settings = {"steps": "3", "unlabelled_batch": "8", "method.tau": "1/3"}
+    settings = {"steps": "3", "unlabeled_batch": "8", "method.tau": "1/3"}
     (outcome,) = sweep("digits_ssl", tmp_path / "two", settings=settings, seeds=[0])
     assert outcome.problem is None
     assert_same_run(tmp_path / "it's one" / outcome.cell.name, tmp_path / "two" / outcome.cell.name)

@@ -8,7 +8,7 @@ from refprior.methods import ReferencePrior
 from refprior.networks import WideResNet
 from refprior.recipes import named
 from refprior.report import PUBLISHED
-from refprior.training import Optimiser, Recipe
+from refprior.training import Optimizer, Recipe
 from refprior.views import FlipCrop, RandAugment
 
 
@@ -19,16 +19,16 @@ def preset(name: str, **settings: str) -> Recipe:
 def test_the_paper_has_all_three_tricks_and_counts_tuples() -> None:
     recipe = preset("paper")
     assert recipe.method == ReferencePrior(jensen=True, stop_gradient=True, threshold=0.95)
-    assert (recipe.unlabelled_unit, recipe.tuples, recipe.labelled_batch) == ("tuples", 448, 64)
+    assert (recipe.unlabeled_unit, recipe.tuples, recipe.labeled_batch) == ("tuples", 448, 64)
     assert (recipe.particles, recipe.steps, recipe.ema) == (4, 200 * 1024, 0.999)
-    assert recipe.optimiser == Optimiser(learning_rate=0.03, decay=5e-4, schedule="cosine", warmup=1024)
+    assert recipe.optimizer == Optimizer(learning_rate=0.03, decay=5e-4, schedule="cosine", warmup=1024)
 
 
 def test_the_authors_code_cuts_images_into_tuples_and_has_no_warm_up() -> None:
     recipe = preset("authors_code")
     assert recipe.method == ReferencePrior.authors_code()
-    assert (recipe.unlabelled_unit, recipe.tuples, recipe.steps) == ("images", 224, 250 * 1024)
-    assert recipe.optimiser == Optimiser(learning_rate=0.03, decay=5e-4, schedule="seven_sixteenths", warmup=0)
+    assert (recipe.unlabeled_unit, recipe.tuples, recipe.steps) == ("images", 224, 250 * 1024)
+    assert recipe.optimizer == Optimizer(learning_rate=0.03, decay=5e-4, schedule="seven_sixteenths", warmup=0)
 
 
 def test_where_the_text_is_silent_both_are_as_the_code() -> None:
@@ -41,10 +41,10 @@ def test_where_the_text_is_silent_both_are_as_the_code() -> None:
         assert {block.slope for block in network.stages} == {slope}
 
 
-def test_labelled_images_are_drawn_from_an_epoch_of_copies() -> None:
+def test_labeled_images_are_drawn_from_an_epoch_of_copies() -> None:
     recipe = preset("authors_code", labels="50")
-    assert recipe.labelled_copies == 1311  # ⌈64 · 1024 / 50⌉
-    drawn = Stream(50, torch.Generator().manual_seed(0), recipe.labelled_copies)
+    assert recipe.labeled_copies == 1311  # ⌈64 · 1024 / 50⌉
+    drawn = Stream(50, torch.Generator().manual_seed(0), recipe.labeled_copies)
     different = [len(drawn.take(64).unique()) for _ in range(300)]
     assert 35.8 < sum(different) / 300 < 36.8
 
@@ -74,12 +74,12 @@ def test_a_row_has_the_settings_that_its_method_was_published_with(name: str) ->
     wanted = next(row.settings for row in PUBLISHED["cifar10_ssl"] if row.name == ROWS[name])
     assert type(recipe.method).__name__ == wanted["method"]
     assert type(recipe.strong).__name__ == wanted.get("strong", "RandAugment")
-    assert (recipe.particles, recipe.steps, recipe.ema, recipe.labelled_batch) == (1, 2**20, 0.999, 64)
-    assert recipe.task.labelled_in_pool  # type: ignore[union-attr]
+    assert (recipe.particles, recipe.steps, recipe.ema, recipe.labeled_batch) == (1, 2**20, 0.999, 64)
+    assert recipe.task.labeled_in_pool  # type: ignore[union-attr]
     adam = name in ("mixup", "vat", "mean_teacher", "mixmatch")
-    assert recipe.unlabelled_batch == (64 if adam else 448)
-    assert recipe.optimiser.kind == ("adamw" if adam else "sgd")
-    assert not recipe.optimiser.decay_biases
+    assert recipe.unlabeled_batch == (64 if adam else 448)
+    assert recipe.optimizer.kind == ("adamw" if adam else "sgd")
+    assert not recipe.optimizer.decay_biases
     assert (recipe.start is not None) == (name == "selfmatch")
 
 

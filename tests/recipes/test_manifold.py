@@ -6,7 +6,7 @@ import torch
 from refprior.data import DataError, FewLabels, Task
 from refprior.geometry import information_of_tuples, is_constant
 from refprior.recipes import mnist_manifold, named
-from refprior.training import Optimiser, train
+from refprior.training import Optimizer, train
 
 
 def three_or_five(shrink: int = 1) -> Task:
@@ -28,7 +28,7 @@ def test_particles_spread_and_none_is_constant() -> None:
 
 def test_the_mean_image_is_taken_away_and_blocks_are_averaged() -> None:
     task, small = three_or_five(), three_or_five(shrink=2)
-    pool = mnist_manifold().inputs.fit(task.training_images)(task.unlabelled)
+    pool = mnist_manifold().inputs.fit(task.training_images)(task.unlabeled)
     assert pool.mean(0).abs().max() < 1e-3
     assert pool.std().item() == pytest.approx(1, abs=1e-3)
     assert small.shape == (1, 14, 14)
@@ -40,7 +40,7 @@ def test_the_mean_image_is_taken_away_and_blocks_are_averaged() -> None:
 def test_the_length_of_the_paper_is_an_option() -> None:
     recipe = named("mnist_manifold", {"paper_length": "true"}, seed=0).recipe
     assert (recipe.steps, recipe.particles) == (50_000, 3000)
-    assert recipe.optimiser == Optimiser(learning_rate=0.001, decay=1e-5, schedule="constant", momentum=0.9)
+    assert recipe.optimizer == Optimizer(learning_rate=0.001, decay=1e-5, schedule="constant", momentum=0.9)
     for shrink in ("0", "3", "-1"):
         with pytest.raises(ValueError, match=f"shrink must divide 28, got {shrink}"):
             named("mnist_manifold", {"shrink": shrink}, seed=0)

@@ -17,8 +17,8 @@ from refprior.views import Distort, FlipCrop, RandAugment, Unchanged, default_vi
 
 FEW_LABELS = ("digits_ssl", "mnist_ssl", "fashion_ssl", "cifar10_ssl_small", "cifar10_ssl_patches", "cifar10_ssl")
 TRANSFER = ("label_free_transfer", "digits_transfer", "fine_tuning", "cifar100_transfer", "cifar100_transfer_small")
-SHORT = {"steps": "2", "evaluate_every": "2", "particles": "2", "optimiser.warmup": "0", "precision": "float32"}
-SHORT |= {"labelled_batch": "8", "source_batch": "8"}
+SHORT = {"steps": "2", "evaluate_every": "2", "particles": "2", "optimizer.warmup": "0", "precision": "float32"}
+SHORT |= {"labeled_batch": "8", "source_batch": "8"}
 SMALL = {  # networks and inputs that are computed fast
     "cifar10_ssl": {"network.depth": "10"},
     "cifar100_transfer": {"network.depth": "10"},
@@ -74,7 +74,7 @@ def test_every_semi_supervised_recipe_trains_on_a_folder_and_is_read_back(
     monkeypatch.chdir(tmp_path / "elsewhere")
     loaded = rp.load(tmp_path / "run")
     assert torch.equal(loaded.log_probabilities(run.task.test.images), run.log_probabilities(run.task.test.images))
-    assert len(loaded.task.unlabelled) == len(run.task.unlabelled)
+    assert len(loaded.task.unlabeled) == len(run.task.unlabeled)
     assert rp.train(recipe, tmp_path / "run", origin=origin).step == 2  # goes on with it: it is complete
 
 
@@ -138,7 +138,7 @@ def test_images_of_a_folder_have_the_size_of_the_recipe_or_the_one_that_is_set(p
     assert of_network(named("label_free_transfer", {"data": "digits"}, OwnData(photos, photos)).recipe, "shape") == (
         64,
     )
-    wide = named("cifar10_ssl_small", {"task.size": "16,48", "task.colour": "false"}, OwnData(photos)).recipe
+    wide = named("cifar10_ssl_small", {"task.size": "16,48", "task.color": "false"}, OwnData(photos)).recipe
     assert of_network(wide, "shape") == (1, 16, 48)
     assert wide.strong == RandAugment(weak=FlipCrop(pad=2), cutout=8)
     as_it_is = named("mnist_ssl", {"task.size": "none"}, OwnData(photos)).recipe
@@ -157,16 +157,16 @@ def test_views_stay_those_of_the_recipe_unless_the_data_are_of_another_kind(phot
 
 def test_labels_are_all_or_as_many_as_are_set(photos: str) -> None:
     everything = with_data(rp.recipes.mnist_ssl(labels=50), photos).read_task()
-    assert (len(everything.labelled), len(everything.unlabelled), everything.test) == (18, 9, None)
+    assert (len(everything.labeled), len(everything.unlabeled), everything.test) == (18, 9, None)
     some = named("mnist_ssl", {"labels": "6"}, OwnData(photos)).recipe.read_task()
-    assert (len(some.labelled), len(some.unlabelled)) == (6, 21)
+    assert (len(some.labeled), len(some.unlabeled)) == (6, 21)
 
 
-def test_batches_fit_the_pool_and_a_pool_is_made_of_labelled_images_if_need_be(photos: str, drawings: str) -> None:
-    assert with_data(rp.recipes.mnist_ssl(), photos).unlabelled_batch == 9
+def test_batches_fit_the_pool_and_a_pool_is_made_of_labeled_images_if_need_be(photos: str, drawings: str) -> None:
+    assert with_data(rp.recipes.mnist_ssl(), photos).unlabeled_batch == 9
     recipe = with_data(rp.recipes.mnist_ssl(), drawings)
-    assert (recipe.unlabelled_batch, len(recipe.read_task().unlabelled)) == (12, 12)
-    assert named("mnist_ssl", {"unlabelled_batch": "4"}, OwnData(photos)).recipe.unlabelled_batch == 4
+    assert (recipe.unlabeled_batch, len(recipe.read_task().unlabeled)) == (12, 12)
+    assert named("mnist_ssl", {"unlabeled_batch": "4"}, OwnData(photos)).recipe.unlabeled_batch == 4
 
 
 @pytest.mark.parametrize(

@@ -18,14 +18,14 @@ from refprior.training import Recipe, Stopped, load, train
 from refprior.training._loop import begin
 from refprior.training._stages import new_particles, projected
 from tests.training.interruption import assert_same_run, interrupted_at, signal_at
-from tests.training.recipes import CPU, Own, colours, perceptron
+from tests.training.recipes import CPU, Own, colors, perceptron
 
 FIRST = Contrastive(projection=8)
 
 
 def self_match(**changes: object) -> Recipe:
     network = partial(MLP, (3, 8, 8), 2, hidden=6)
-    second = perceptron(method=FixMatch(), task=colours, network=network, steps=4, evaluate_every=2)
+    second = perceptron(method=FixMatch(), task=colors, network=network, steps=4, evaluate_every=2)
     return replace(pretrained(second, method=FIRST, steps=4), **changes)  # type: ignore[arg-type]
 
 
@@ -90,13 +90,13 @@ def in_second_stage(record: object) -> None:
 def test_the_first_stage_alone_has_no_classes_and_says_so(tmp_path: Path) -> None:
     recipe = self_match()
     train(recipe, tmp_path / "run")
-    first = load(tmp_path / "run" / "start", task=colours)
-    assert first.particles.features(first.normaliser(first.task.unlabelled)).shape == (2, 32, 6)
+    first = load(tmp_path / "run" / "start", task=colors)
+    assert first.particles.features(first.normalizer(first.task.unlabeled)).shape == (2, 32, 6)
     for ask in (
-        lambda: first.predict(first.task.unlabelled),
-        lambda: first.predict_proba(first.task.unlabelled),
-        lambda: first.log_probabilities(first.task.unlabelled),
-        lambda: first.uncertainty(first.task.unlabelled),
+        lambda: first.predict(first.task.unlabeled),
+        lambda: first.predict_proba(first.task.unlabeled),
+        lambda: first.log_probabilities(first.task.unlabeled),
+        lambda: first.uncertainty(first.task.unlabeled),
         first.evaluate,
         first.posterior,
         first.consensus,
@@ -108,7 +108,7 @@ def test_the_first_stage_alone_has_no_classes_and_says_so(tmp_path: Path) -> Non
             ask()
     assert all(record.evaluation is None or record.evaluation.test is None for record in first.history)
     assert {"contrastive", "agreement"} <= set(first.result.terms)
-    assert len(load(tmp_path / "run", task=colours).predict(first.task.unlabelled)) == len(first.task.unlabelled)
+    assert len(load(tmp_path / "run", task=colors).predict(first.task.unlabeled)) == len(first.task.unlabeled)
 
 
 def test_runs_with_a_first_stage_and_first_stages_alone_are_reported(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_runs_with_a_first_stage_and_first_stages_alone_are_reported(tmp_path: P
 
 def test_contrastive_learning_brings_views_of_an_input_together() -> None:
     """Digits: after some steps far more views than before find their partner, one of 32."""
-    run = train(perceptron(method=Contrastive(), steps=120, evaluate_every=1, unlabelled_batch=32, particles=1))
+    run = train(perceptron(method=Contrastive(), steps=120, evaluate_every=1, unlabeled_batch=32, particles=1))
     agreement = [record.terms["agreement"] or 0.0 for record in run.history]
     first, last = (sum(part) / 20 for part in (agreement[:20], agreement[-20:]))
     assert last > 1.5 * first > 1.5 / 32
@@ -171,7 +171,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 def test_self_match_on_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = ["method=FixMatch", "pretraining=contrastive", "steps=3", "unlabelled_batch=8", "particles=1"]
+    settings = ["method=FixMatch", "pretraining=contrastive", "steps=3", "unlabeled_batch=8", "particles=1"]
     monkeypatch.chdir(tmp_path)
     with contextlib.suppress(SystemExit):
         main(["train", "digits_ssl", "--out", "run", "--set", *settings, "evaluate_every=3"])

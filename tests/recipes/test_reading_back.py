@@ -9,13 +9,13 @@ import refprior as rp
 from refprior.data import DataError
 from refprior.recipes import RECIPES, named
 
-SMALL = {"particles": 2, "steps": 1, "labelled_batch": 10, "unlabelled_batch": 4, "source_batch": 4, "snapshots": 0}
+SMALL = {"particles": 2, "steps": 1, "labeled_batch": 10, "unlabeled_batch": 4, "source_batch": 4, "snapshots": 0}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_run_of_every_recipe_reads_back(name: str, tmp_path: Path) -> None:
-    recipe, origin = named(name, {**SMALL, "optimiser.warmup": 0, "precision": "float32"}, seed=1)
+    recipe, origin = named(name, {**SMALL, "optimizer.warmup": 0, "precision": "float32"}, seed=1)
     try:
         trained = rp.train(recipe, tmp_path / "run", origin=origin)
     except (OSError, DataError) as error:

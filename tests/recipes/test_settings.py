@@ -34,13 +34,13 @@ def test_nested_settings_change_a_copy() -> None:
     assert [settings_of(before, p) for p in ("network.width", "method.threshold", "task.labels")] == [16, None, 50]
 
 
-@pytest.mark.parametrize("names", list(permutations(["steps", "optimiser.warmup", "strong", "strong.cutout"])))
+@pytest.mark.parametrize("names", list(permutations(["steps", "optimizer.warmup", "strong", "strong.cutout"])))
 def test_the_order_of_settings_never_matters(names: tuple[str, ...]) -> None:
     """Each alone would be refused, or mean something else: 100 steps are fewer than 200 of warm-up."""
-    base = override(digits_ssl(), {"optimiser.warmup": 200})
-    values = {"steps": "100", "optimiser.warmup": "0", "strong": "CTAugment", "strong.cutout": "8"}
+    base = override(digits_ssl(), {"optimizer.warmup": 200})
+    values = {"steps": "100", "optimizer.warmup": "0", "strong": "CTAugment", "strong.cutout": "8"}
     recipe = override(base, {name: values[name] for name in names})
-    assert (recipe.steps, recipe.optimiser.warmup, recipe.strong) == (100, 0, CTAugment(cutout=8))
+    assert (recipe.steps, recipe.optimizer.warmup, recipe.strong) == (100, 0, CTAugment(cutout=8))
 
 
 def test_parts_are_chosen_by_name_and_keep_what_they_cannot_do_without() -> None:
@@ -178,7 +178,7 @@ def test_values_are_read_by_type(text: str, hint: Any, expected: object) -> None
         ("width", "1", "no setting 'width'; did you mean 'network.width'"),
         ("nothing", "1", "known are: labels, seed, pretraining, task, network, method"),
         ("labels", "x", "labels must be a whole number"),
-        ("optimiser.schedule", "linear", "schedule must be one of 'constant', 'cosine', 'seven_sixteenths'"),
+        ("optimizer.schedule", "linear", "schedule must be one of 'constant', 'cosine', 'seven_sixteenths'"),
     ],
 )
 def test_wrong_settings_are_refused_in_words(path: str, text: str, message: str) -> None:
@@ -239,7 +239,7 @@ def test_naming_the_part_that_is_there_keeps_its_settings() -> None:
 def test_labels_are_in_all_wherever_they_are_set() -> None:
     first, second = named("digits_ssl", {"labels": "70"}).recipe, named("digits_ssl", {"task.labels": "70"}).recipe
     assert first.to_dict() == second.to_dict()
-    assert len(first.read_task().labelled) == 70
+    assert len(first.read_task().labeled) == 70
     with pytest.raises(ValueError, match="labels must be a multiple of the 10 classes, equally many of each, got 7"):
         named("digits_ssl", {"labels": "7"})
 

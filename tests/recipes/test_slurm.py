@@ -44,16 +44,16 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("slurm")
 def test_a_killed_task_is_sent_again_and_a_mistake_is_not(tmp_path: Path) -> None:
-    settings = ("steps=150", "evaluate_every=150", "unlabelled_batch=64,100000")
+    settings = ("steps=150", "evaluate_every=150", "unlabeled_batch=64,100000")
     options = ["--engine", "slurm", "--time", "10", "--memory", "1M", "--retries", "1"]
     with sweeping(*options, folder=tmp_path, settings=settings, seeds="0") as sweep:
-        kill_owner_of(tmp_path / "sweep" / "steps=150,evaluate_every=150,unlabelled_batch=64" / "seed-0", sweep)
+        kill_owner_of(tmp_path / "sweep" / "steps=150,evaluate_every=150,unlabeled_batch=64" / "seed-0", sweep)
         code, said = ended(sweep)
         assert code == 1, said
         lines = said.splitlines()
         jobs = [line for line in lines if line.startswith("SLURM job")]
         assert [line.partition(" has ")[2].partition(";")[0] for line in jobs] == ["2 cells", "1 cell"]
-        assert "unlabelled_batch=100000/seed-0 a step takes 100000 unlabelled" in lines[-2]
+        assert "unlabeled_batch=100000/seed-0 a step takes 100000 unlabeled" in lines[-2]
         assert lines[-1] == "refprior: 1 of 2 cells failed; the same command tries them again"
         assert [state.kind for state in status(tmp_path / "sweep")] == ["done", "failed"]
         assert len(list((tmp_path / "sweep" / "slurm").glob("*.log"))) == 3

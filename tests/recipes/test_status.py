@@ -57,10 +57,10 @@ def test_a_run_at_its_first_stage_says_so(tmp_path: Path) -> None:
 
 def test_a_failure_is_forgotten_when_the_cell_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{STARTS}.fork_exec", forked)
-    sweep(digits_ssl, tmp_path, settings={"steps": "2", "unlabelled_batch": "100000"}, seeds=[0])
+    sweep(digits_ssl, tmp_path, settings={"steps": "2", "unlabeled_batch": "100000"}, seeds=[0])
     (state,) = status(tmp_path)
     assert state.kind == "failed"
-    assert "a step takes 100000 unlabelled inputs" in state.said
+    assert "a step takes 100000 unlabeled inputs" in state.said
     write_cells(tmp_path, [CELL.name])
     write_failure(tmp_path / CELL.name, "of an earlier time")
     sweep("digits_ssl", tmp_path, settings={"steps": "2"}, seeds=[0])

@@ -62,19 +62,19 @@ def test_all_methods_are_those_of_few_labels_and_self_match() -> None:
 
 
 def test_four_methods_have_adam_as_published_and_the_others_what_the_recipe_has() -> None:
-    usual = digits_ssl().optimiser
+    usual = digits_ssl().optimizer
     for recipe in all_methods():
         adam = isinstance(recipe.method, Mixup | MixMatch | MeanTeacher | VAT)
         expected = replace(usual, kind="adamw", learning_rate=0.002, decay=0.02, schedule="constant")
-        assert recipe.optimiser == (expected if adam else usual)
+        assert recipe.optimizer == (expected if adam else usual)
 
 
-@pytest.mark.parametrize("order", [("optimiser.learning_rate", "method"), ("method", "optimiser.learning_rate")])
+@pytest.mark.parametrize("order", [("optimizer.learning_rate", "method"), ("method", "optimizer.learning_rate")])
 def test_what_is_set_by_name_holds_for_all_methods(order: tuple[str, ...]) -> None:
-    values = {"method": "all", "optimiser.learning_rate": "0.007"}
+    values = {"method": "all", "optimizer.learning_rate": "0.007"}
     chosen = cells("digits_ssl", {name: values[name] for name in order}, [0])
-    assert {cell.named().recipe.optimiser.learning_rate for cell in chosen} == {0.007}
-    assert {cell.named().recipe.optimiser.kind for cell in chosen} == {"sgd", "adamw"}
+    assert {cell.named().recipe.optimizer.learning_rate for cell in chosen} == {0.007}
+    assert {cell.named().recipe.optimizer.kind for cell in chosen} == {"sgd", "adamw"}
 
 
 def test_all_methods_after_pretraining() -> None:

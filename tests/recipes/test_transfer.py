@@ -14,16 +14,16 @@ from refprior.methods import ReferencePrior, Supervised, Transfer, UnsupervisedT
 from refprior.networks import MLP
 from refprior.recipes import named
 from refprior.recipes._sweep import matrix_cells
-from refprior.report import group, rows, summarise
+from refprior.report import group, rows, summarize
 from refprior.report._figures import sheets
-from refprior.training import Optimiser, train
+from refprior.training import Optimizer, train
 from refprior.views import RandAugment, Unchanged
 
 
 def test_label_free_transfer_runs_and_tells_classes_apart() -> None:
     recipe = named("label_free_transfer", {"data": "digits"}, seed=0).recipe
     run = train(replace(recipe, steps=150, evaluate_every=150))
-    assert len(run.task.labelled) == 0
+    assert len(run.task.labeled) == 0
     assert run.task.classes == ("5", "6", "7", "8", "9")
     found = run.result.evaluation
     assert found is not None
@@ -46,7 +46,7 @@ def test_ten_classes_are_taught_by_ten_of_another_data_set() -> None:
     except FileNotFoundError as error:
         pytest.skip(f"needs MNIST and Fashion-MNIST: {error}")
     assert (len(task.classes), task.classes[0], task.source_classes[0]) == (10, "0", "T-shirt/top")
-    assert len(task.unlabelled) == 60_000
+    assert len(task.unlabeled) == 60_000
 
 
 def test_all_digits_have_no_teacher() -> None:
@@ -79,9 +79,9 @@ def test_fine_tuning_learns_the_target(baseline: str, tmp_path: Path) -> None:
 
 def test_full_size_cells_have_the_papers_numbers() -> None:
     recipe = named("cifar100_transfer", {}, seed=0).recipe
-    assert (recipe.particles, recipe.steps, recipe.labelled_batch, recipe.unlabelled_batch) == (4, 200 * 1024, 64, 448)
+    assert (recipe.particles, recipe.steps, recipe.labeled_batch, recipe.unlabeled_batch) == (4, 200 * 1024, 64, 448)
     assert recipe.method == Transfer(ReferencePrior(gamma=0.5, threshold=0.95), beta=0.5)
-    assert (recipe.unlabelled_unit, recipe.tuples) == ("tuples", 448)
+    assert (recipe.unlabeled_unit, recipe.tuples) == ("tuples", 448)
     alone = named("cifar100_transfer", {"approach": "semi_supervised"}, seed=0).recipe
     assert alone.method == recipe.method.target
     small = named("cifar100_transfer_small", {}, seed=0).recipe  # what was measured
@@ -100,11 +100,11 @@ def test_the_faithful_recipe_has_the_papers_settings(tmp_path: Path) -> None:
     assert (recipe.particles, recipe.steps, recipe.method.needs.tuple_size) == (50, 1024 * 1024, 2)
     assert recipe.network.keywords == {"shape": (1, 28, 28), "classes": 5, "hidden": 32}  # type: ignore[attr-defined]
     assert recipe.weak == recipe.strong == Unchanged()
-    assert recipe.optimiser == Optimiser(learning_rate=0.001, decay=1e-5, schedule="constant", momentum=0.9)
-    assert (recipe.ema, recipe.labelled_batch, recipe.tuples) == (0, 64, 448)
+    assert recipe.optimizer == Optimizer(learning_rate=0.001, decay=1e-5, schedule="constant", momentum=0.9)
+    assert (recipe.ema, recipe.labeled_batch, recipe.tuples) == (0, 64, 448)
     assert isinstance(recipe.method, UnsupervisedTransfer)
     assert (recipe.method.beta, recipe.method.target.alpha, recipe.method.target.information_weight) == (0.5, 0.1, 0.5)
-    settings = {"faithful": "true", "data": "digits", "steps": "3", "evaluate_every": "3", "unlabelled_batch": "32"}
+    settings = {"faithful": "true", "data": "digits", "steps": "3", "evaluate_every": "3", "unlabeled_batch": "32"}
     run = train(named("label_free_transfer", settings, seed=0).recipe)
     assert run.step == 3
     assert run.result.evaluation is not None
@@ -177,8 +177,8 @@ def test_a_matrix_refuses_its_own_axes_and_repeated_seeds() -> None:
 def test_three_particles_have_no_halves_and_the_table_says_nothing_of_them(tmp_path: Path) -> None:
     recipe, origin = named("label_free_transfer", {"data": "digits", "particles": "3", "steps": "3"}, seed=0)
     train(replace(recipe, evaluate_every=3), tmp_path / "run", origin=origin)
-    head, line = rows(group([summarise(tmp_path / "run")]))
+    head, line = rows(group([summarize(tmp_path / "run")]))
     assert "consensus, EMA %" in head
     assert "stability %" not in head
     assert len(head) == len(line)
-    assert list(sheets(group([summarise(tmp_path / "run")]))) == ["The two entropies", "Confusion"]
+    assert list(sheets(group([summarize(tmp_path / "run")]))) == ["The two entropies", "Confusion"]

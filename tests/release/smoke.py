@@ -43,7 +43,7 @@ def check_exact() -> None:
 def check_commands(folder: str) -> None:
     check(refprior.__version__ in refprior_says("--version", folder=folder), "refprior --version")
     check("certified" in refprior_says("exact", "coin", "-n", "3", folder=folder), "refprior exact coin")
-    small = ("--set", "steps=4", "evaluate_every=4", "snapshots=2", "labelled_batch=10", "unlabelled_batch=8")
+    small = ("--set", "steps=4", "evaluate_every=4", "snapshots=2", "labeled_batch=10", "unlabeled_batch=8")
     refprior_says("train", "digits_ssl", *small, "--out", "run", folder=folder)
     refprior_says("report", "run", "--out", "report.html", folder=folder)
     refprior_says("embed", "run", "--out", "embedding.html", folder=folder)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from refprior.report import class_rows, find_runs, group, summarise, write_report
+from refprior.report import class_rows, find_runs, group, summarize, write_report
 from refprior.report._classes import confusion_of, confusion_rows, draw_confusion, mistake_rows
 from refprior.report._figures import as_png
 from refprior.report._settings import setting_rows
@@ -48,7 +48,7 @@ def test_the_page_has_each_class_and_all_settings(tmp_path: Path) -> None:
     for seed in (0, 1):
         write_run(tmp_path / f"a{seed}", "first", seed, 0.9, {"ema": "0.5"}, confusion=((7, 3), (1, 9)))
     write_run(tmp_path / "b", "second", 0, 0.8)  # of an earlier version: without the matrix
-    runs, other = group([summarise(path) for path in find_runs([tmp_path])])
+    runs, other = group([summarize(path) for path in find_runs([tmp_path])])
     counts = confusion_of(runs)
     assert counts is not None
     assert counts.tolist() == [[14, 6], [2, 18]]  # all seeds together
@@ -67,7 +67,7 @@ def test_the_page_has_each_class_and_all_settings(tmp_path: Path) -> None:
 
 def test_settings_are_named_as_set_takes_them(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "first", 3, 0.9)
-    (run,) = group([summarise(tmp_path / "a")])[0]
+    (run,) = group([summarize(tmp_path / "a")])[0]
     run.description.update(
         method={"type": "refprior.methods.FixMatch", "threshold": 0.95, "flag": True, "none": None},
         network={"own": "mine.Network", "shape": [1, 8, 8]},
@@ -89,4 +89,4 @@ def test_settings_are_named_as_set_takes_them(tmp_path: Path) -> None:
 def test_a_matrix_of_other_classes_is_refused(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "first", 0, 0.9, confusion=((1, 0, 0), (0, 1, 0), (0, 0, 1)))
     with pytest.raises(ValueError, match="a has a confusion matrix of 3 classes, its data have 2"):
-        summarise(tmp_path / "a")
+        summarize(tmp_path / "a")

@@ -107,7 +107,7 @@ def test_the_middle_is_a_tenth_of_the_steps_between_the_ends(tmp_path: Path) -> 
         cloud = write_embedding([shown], tmp_path / "page.html", tmp_path / "p.png").clouds[0]
         assert (cloud.middle, page_data(tmp_path / "page.html")["runs"][0]["middle"]) == (middle, middle)
     titles = [axes.get_title() for axes in film_figure(scene([few], ["run"], [2])).axes]
-    assert [title.partition(",")[0] for title in titles] == ["step 0", "step 20"]  # words, not colours, say which
+    assert [title.partition(",")[0] for title in titles] == ["step 0", "step 20"]  # words, not colors, say which
 
 
 def test_several_runs_have_names_that_tell_them_apart(tmp_path: Path) -> None:
@@ -206,8 +206,8 @@ def test_any_run_folder_can_be_embedded(tmp_path: Path, snapshots: str, capsys: 
     """K = 4 convolutional particles, with snapshots and from checkpoints alone."""
     settings = {
         "steps": "9",
-        "unlabelled_batch": "8",
-        "labelled_batch": "10",
+        "unlabeled_batch": "8",
+        "labeled_batch": "10",
         "evaluate_every": "9",
         "snapshots": snapshots,
     }
@@ -285,8 +285,8 @@ const later = () => new Promise(done => setTimeout(done, 1500));
   const ranges = () => ["xaxis", "yaxis"].map(axis => $("consensus")._fullLayout[axis].range);
   report.ranges = [ranges()]; report.end = xs(); report.atEnd = visible(); choose("slider", 1, "input"); await later();
   report.early = xs(); report.step = $("step").textContent; report.line = $("curves").layout.shapes[0].x0;
-  report.atMiddle = visible(); choose("colour", "entropy", "change"); await later();
-  report.colours = Array.from($("cloud").data[0].marker.color);
+  report.atMiddle = visible(); choose("color", "entropy", "change"); await later();
+  report.colors = Array.from($("cloud").data[0].marker.color);
   $("ghosts").click(); await later(); report.ghosts = visible();
   $("cloud").emit("plotly_hover", {points: [{curveNumber: 0, pointNumber: 7}]});
   report.who = $("who").textContent; report.pictures = document.querySelectorAll("#particle img").length;
@@ -316,7 +316,7 @@ def test_the_slider_moves_points_and_nothing_leaves_the_page(tmp_path: Path) -> 
     np.testing.assert_allclose(report["end"], cloud.coordinates[3, :, 0], atol=1e-6)
     np.testing.assert_allclose(report["early"], cloud.coordinates[1, :, 0], atol=1e-6)
     assert (report["step"], report["line"]) == ("step 1", 1)
-    np.testing.assert_allclose(report["colours"], 100 * cloud.particle.entropy[1], atol=1e-4)
+    np.testing.assert_allclose(report["colors"], 100 * cloud.particle.entropy[1], atol=1e-4)
     assert report["atEnd"] == [True, True, False]  # the mouse finds particles, not ghosts that stand on them
     assert report["atMiddle"] == [True, False, True]
     assert report["ghosts"] == [False] * 3

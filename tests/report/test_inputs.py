@@ -11,17 +11,17 @@ import torch
 from matplotlib.figure import Figure
 
 from refprior.cli._evaluate import evaluate
-from refprior.cli._labelling import answer, suggest
+from refprior.cli._labeling import answer, suggest
 from refprior.cli._report import report
 from refprior.data import Task, task_from_arrays
-from refprior.labelling import Questions
+from refprior.labeling import Questions
 from refprior.methods import InformationOnly, Supervised
 from refprior.networks import MLP
 from refprior.report import questions_figure, uncertain_figure
 from refprior.report._figures import as_png
 from refprior.report._inputs import draw_input
 from refprior.training import Recipe, Run, load, train
-from tests.training.recipes import colours
+from tests.training.recipes import colors
 from tests.training.test_tokens import recipe as tokens
 
 FEATURES = ["age", "height of the tallest of all", "$x$", *(f"f{i}" for i in range(12))]
@@ -49,7 +49,7 @@ def vectors(**parts: bool) -> Recipe:
         network=partial(MLP, (15,), 3),
         method=Supervised(),
         steps=4,
-        labelled_batch=12,
+        labeled_batch=12,
         evaluate_every=2,
         ema=0.9,
     )
@@ -65,8 +65,8 @@ def sequences() -> Task:
 def nameless() -> Recipe:
     """No label at all, and outputs that mean nothing."""
     whole = rows(test=False)
-    task = replace(whole, labelled=whole.labelled[torch.arange(0)])
-    return replace(vectors(), task=task, method=InformationOnly(), readout="consensus", unlabelled_batch=20)
+    task = replace(whole, labeled=whole.labeled[torch.arange(0)])
+    return replace(vectors(), task=task, method=InformationOnly(), readout="consensus", unlabeled_batch=20)
 
 
 KINDS: dict[str, Callable[[], Recipe]] = {
@@ -74,8 +74,8 @@ KINDS: dict[str, Callable[[], Recipe]] = {
     "vectors without test": partial(vectors, test=False, validation=True),
     "vectors without both": partial(vectors, test=False),
     "tokens": lambda: tokens(steps=4, evaluate_every=2),
-    "sequences": lambda: replace(vectors(), task=sequences, network=partial(MLP, (5, 4), 2), labelled_batch=8),
-    "colours": lambda: replace(vectors(), task=colours, network=partial(MLP, (3, 8, 8), 2), labelled_batch=8),
+    "sequences": lambda: replace(vectors(), task=sequences, network=partial(MLP, (5, 4), 2), labeled_batch=8),
+    "colors": lambda: replace(vectors(), task=colors, network=partial(MLP, (3, 8, 8), 2), labeled_batch=8),
     "no label": nameless,
 }
 
@@ -96,15 +96,15 @@ def test_every_command_and_figure_takes_every_kind_of_input(
     suggest(tmp_path / "run", budget=3)
     answer(tmp_path / "run", [run.data.classes[0]])
     said = capsys.readouterr().out
-    assert ("image" in said) == (kind == "colours")
+    assert ("image" in said) == (kind == "colors")
     assert ("precision %" in said) == (kind not in ("vectors without both", "no label"))
     page = (tmp_path / "report.html").read_text()
     assert ("no accuracy" in page) == (kind in ("vectors without both", "no label"))
     assert ("Each class" in page) == ("Confusion" in page) == ("precision %" in said)
-    assert "<td>labelled_batch</td>" in page
+    assert "<td>labeled_batch</td>" in page
     shown = [uncertain_figure(run, count=3), questions_figure(run, Questions((0, 1)))]
-    assert [bool(written(figure)) for figure in shown] == [kind != "colours"] * 2
-    assert all(bool(axes.images) == (kind == "colours") for figure in shown for axes in figure.axes)
+    assert [bool(written(figure)) for figure in shown] == [kind != "colors"] * 2
+    assert all(bool(axes.images) == (kind == "colors") for figure in shown for axes in figure.axes)
 
 
 def handed_in(run: Run, path: Path, **options: object) -> Run:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from refprior._style import COLOURS
+from refprior._style import COLORS
 from refprior.data import Examples
 from refprior.recipes import named
 from refprior.report import write_embedding, write_report
@@ -66,7 +66,7 @@ def look(page: Path, *, dark: bool, drawn: bool) -> list[dict[str, Any]]:
 
 
 def check(seen: list[dict[str, Any]], dark: bool) -> None:
-    red, green, blue = (int(COLOURS["back"][dark][i : i + 2], 16) for i in (1, 3, 5))
+    red, green, blue = (int(COLORS["back"][dark][i : i + 2], 16) for i in (1, 3, 5))
     for width, found in zip(WIDTHS, seen, strict=True):
         assert found["over"] <= 0, width
         assert found["back"] == f"rgb({red}, {green}, {blue})"
@@ -78,7 +78,7 @@ def check(seen: list[dict[str, Any]], dark: bool) -> None:
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Long names and many settings of runs made by hand, and a real run with examples."""
     folder = tmp_path_factory.mktemp("report")
-    settings = {"method.threshold": "0.95", "unlabelled_batch": "100000", "optimiser.learning_rate": "0.0001"}
+    settings = {"method.threshold": "0.95", "unlabeled_batch": "100000", "optimizer.learning_rate": "0.0001"}
     for seed in (0, 1):
         write_run(
             folder / "runs" / str(seed), "cifar100_transfer_small", seed, 0.5, settings, confusion=((3, 1), (0, 4))

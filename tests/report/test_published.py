@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from refprior.recipes import named
-from refprior.report import PUBLISHED, Published, Summary, group, pivot, rows, summarise, write_report
+from refprior.report import PUBLISHED, Published, Summary, group, pivot, rows, summarize, write_report
 from refprior.report._published import find_published
 from tests.report.folders import write_run
 
@@ -28,7 +28,7 @@ def run_of(tmp_path: Path, **settings: str) -> Summary:
     """A run of cifar10_ssl; __ stands for a dot."""
     given = {"method": "ReferencePrior", "strong": "RandAugment", "labels": "250", "preset": "paper", **settings}
     write_run(tmp_path / "run", "cifar10_ssl", 0, 0.5, {name.replace("__", "."): v for name, v in given.items()})
-    return summarise(tmp_path / "run")
+    return summarize(tmp_path / "run")
 
 
 def test_every_row_of_the_papers_table_is_there() -> None:
@@ -139,5 +139,5 @@ def test_every_number_is_for_a_recipe_that_can_be_trained(row: Published) -> Non
 
 def test_other_recipes_have_no_published_columns(tmp_path: Path) -> None:
     write_run(tmp_path / "run", "digits_ssl", 0, 0.5, {"labels": "250", "method": "FixMatch"})
-    head, _ = rows(group([summarise(tmp_path / "run")]))
+    head, _ = rows(group([summarize(tmp_path / "run")]))
     assert not any(":" in name for name in head)

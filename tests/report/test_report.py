@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from refprior.report import as_latex, as_markdown, find_runs, group, pivot, rows, summarise, write_report
+from refprior.report import as_latex, as_markdown, find_runs, group, pivot, rows, summarize, write_report
 from refprior.report._figures import as_png, plain
 from tests import records
 from tests.report.folders import write_run
@@ -23,7 +23,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 def test_runs_that_differ_in_their_seed_are_one_row(runs: Path) -> None:
-    groups = group([summarise(path) for path in find_runs([runs])])
+    groups = group([summarize(path) for path in find_runs([runs])])
     assert [[run.seed for run in g] for g in groups] == [[0, 1], [0]]
     head, first, second = rows(groups)
     assert head[:3] == ["recipe", "seeds", "ensemble, EMA %"]
@@ -79,14 +79,14 @@ def test_only_stages_of_a_run_are_left_out(runs: Path) -> None:
 def test_a_damaged_record_is_named(runs: Path, content: str) -> None:
     (runs / "a-0" / "recipe.json").write_text(content)
     with pytest.raises(ValueError, match=r"recipe\.json"):
-        summarise(runs / "a-0")
+        summarize(runs / "a-0")
 
 
 @pytest.mark.parametrize("line", ["5", "[]", '{"no": "step"}'])
 def test_a_line_that_is_no_record_is_named(runs: Path, line: str) -> None:
     (runs / "a-0" / "metrics.jsonl").write_text(f"{line}\n")
     with pytest.raises(ValueError, match=r"metrics\.jsonl, line 1 is not a record"):
-        summarise(runs / "a-0")
+        summarize(runs / "a-0")
 
 
 def test_a_pivot_has_the_papers_layout_and_numbers(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_pivot_has_the_papers_layout_and_numbers(tmp_path: Path) -> None:
         for seed in (0, 1):
             settings = {"labels": labels, "method": "FixMatch", "strong": "RandAugment"}
             write_run(tmp_path / f"{labels}-{seed}", "cifar10_ssl", seed, accuracy + 0.02 * seed, settings)
-    groups = group([summarise(path) for path in find_runs([tmp_path])])
+    groups = group([summarize(path) for path in find_runs([tmp_path])])
     head, ours, *paper = pivot(groups, "labels")
     assert head == ["accuracy, % (labels →)", "50", "50, paper", "250", "250, paper"]
     assert ours == [
@@ -118,7 +118,7 @@ def test_a_pivot_refuses_two_recipes_for_one_cell(tmp_path: Path) -> None:
         write_run(tmp_path / name, "digits_ssl", 0, 0.5, {"labels": "50"})
     header = tmp_path / "old" / "recipe.json"
     records.change(header, recipe={**records.content(header)["recipe"], "ema": "another"})
-    groups = group([summarise(path) for path in find_runs([tmp_path])])
+    groups = group([summarize(path) for path in find_runs([tmp_path])])
     with pytest.raises(ValueError, match=r"are both digits_ssl labels=50, but their recipes differ"):
         pivot(groups, "labels")
 
@@ -126,7 +126,7 @@ def test_a_pivot_refuses_two_recipes_for_one_cell(tmp_path: Path) -> None:
 def test_a_pivot_takes_settings_left_at_their_defaults(tmp_path: Path) -> None:
     write_run(tmp_path / "set", "digits_ssl", 0, 0.6, {"labels": "100"})
     write_run(tmp_path / "default", "digits_ssl", 0, 0.5, defaults={"labels": 50, "target": "high"})
-    groups = group([summarise(path) for path in find_runs([tmp_path])])
+    groups = group([summarize(path) for path in find_runs([tmp_path])])
     assert pivot(groups, "labels") == [
         ["accuracy, % (labels →)", "50", "100"],
         ["digits_ssl", "50.00 (1)", "60.00 (1)"],

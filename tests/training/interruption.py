@@ -27,7 +27,7 @@ def metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def assert_same_run(one: Path, other: Path) -> None:
-    """Bit for bit: weights, EMA, optimiser, normaliser, generators, streams, and every line of the metrics."""
+    """Bit for bit: weights, EMA, optimizer, normalizer, generators, streams, and every line of the metrics."""
     first, second = final_weights(one), final_weights(other)
     assert first.keys() == second.keys()
     assert all(tensor.equal(second[name]) for name, tensor in first.items())

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from refprior.data import FewLabels, Pair, Task, task_from_arrays
 from refprior.methods import FixMatch, Loss, Needs, ReferencePrior, Step, Supervised, Transfer
 from refprior.networks import MLP, SmallCNN
-from refprior.training import Optimiser, Recipe
+from refprior.training import Optimizer, Recipe
 from refprior.views import CTAugment, Distort, FlipCrop, Shift
 
 CPU = torch.device("cpu")
@@ -30,11 +30,11 @@ def convolutional(**changes: Any) -> Recipe:
         network=partial(SmallCNN, (1, 8, 8), 10, width=4),
         method=ReferencePrior.paper(),
         steps=9,
-        labelled_batch=10,
-        unlabelled_batch=8,
+        labeled_batch=10,
+        unlabeled_batch=8,
         weak=Shift(),
         strong=Distort(),
-        optimiser=Optimiser(learning_rate=0.06),
+        optimizer=Optimizer(learning_rate=0.06),
         ema=0.99,
         evaluate_every=1,
     )
@@ -49,8 +49,8 @@ def perceptron(**changes: Any) -> Recipe:
         method=ReferencePrior(),
         particles=2,
         steps=12,
-        labelled_batch=8,
-        unlabelled_batch=12,
+        labeled_batch=8,
+        unlabeled_batch=12,
         weak=Shift(),
         strong=Distort(),
         ema=0.9,
@@ -67,7 +67,7 @@ def first_stage(**changes: Any) -> Recipe:
         method=Supervised(),
         particles=2,
         steps=6,
-        labelled_batch=9,
+        labeled_batch=9,
         evaluate_every=6,
     )
     return replace(recipe, **changes)
@@ -97,8 +97,8 @@ def transferring(**changes: Any) -> Recipe:
         method=Transfer(),
         particles=3,
         steps=6,
-        labelled_batch=6,
-        unlabelled_batch=8,
+        labeled_batch=6,
+        unlabeled_batch=8,
         source_batch=8,
         weak=Shift(),
         strong=Distort(),
@@ -107,7 +107,7 @@ def transferring(**changes: Any) -> Recipe:
     return replace(recipe, **changes)
 
 
-def colours() -> Task:
+def colors() -> Task:
     """Reddish and bluish noise of 8×8."""
     random = np.random.RandomState(0)
     labels = np.arange(60) % 2
@@ -118,15 +118,15 @@ def colours() -> Task:
 
 
 def learning_view(**changes: Any) -> Recipe:
-    """FixMatch on the colours with a strong view that learns."""
+    """FixMatch on the colors with a strong view that learns."""
     recipe = Recipe(
-        task=colours,
+        task=colors,
         network=partial(MLP, (3, 8, 8), 2),
         method=FixMatch(),
         particles=2,
         steps=9,
-        labelled_batch=6,
-        unlabelled_batch=8,
+        labeled_batch=6,
+        unlabeled_batch=8,
         weak=FlipCrop(pad=1),
         strong=CTAugment(weak=FlipCrop(pad=1), cutout=4),
         ema=0.9,

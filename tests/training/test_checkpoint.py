@@ -68,19 +68,19 @@ def forge(run: Path, content: bytes, step: int = 4, **changes: Any) -> None:
 def test_the_last_two_are_kept_and_hold_everything(run: Path) -> None:
     assert checkpoint.steps(run) == [4, 3]
     names = {name.partition(".")[0] for name in read(run, 4).tensors}
-    parts = {"particles", "teacher", "optimiser", "normaliser", "labelled", "unlabelled", "drawing", "global"}
+    parts = {"particles", "teacher", "optimizer", "normalizer", "labeled", "unlabeled", "drawing", "global"}
     assert names == parts
 
 
-def test_a_checkpoint_restores_the_normaliser_and_everything_else_exactly(run: Path) -> None:
+def test_a_checkpoint_restores_the_normalizer_and_everything_else_exactly(run: Path) -> None:
     state = fresh_state()
-    state.normaliser = type(state.normaliser)(torch.zeros(1, 1, 1), torch.ones(1, 1, 1))
+    state.normalizer = type(state.normalizer)(torch.zeros(1, 1, 1), torch.ones(1, 1, 1))
     assert restore_latest(run, state) == state.step == 4
     saved = read(run, 4).tensors
     found = checkpoint.state_tensors(state)
     assert found.keys() == saved.keys()
     assert all(tensor.equal(saved[name]) for name, tensor in found.items())
-    assert state.normaliser.mean.equal(fresh_state().normaliser.mean)
+    assert state.normalizer.mean.equal(fresh_state().normalizer.mean)
 
 
 def test_a_folder_without_checkpoints_has_no_latest(tmp_path: Path) -> None:
@@ -120,11 +120,11 @@ def test_a_damaged_one_no_longer_counts_as_one_of_the_last_two(run: Path) -> Non
     assert (run / "checkpoints" / "step-00000004.json.damaged").exists()
 
 
-def test_a_checkpoint_without_the_optimisers_memory_is_refused(run: Path, tmp_path: Path) -> None:
-    tensors = {name: t for name, t in read(run, 4).tensors.items() if not name.startswith("optimiser.")}
+def test_a_checkpoint_without_the_optimizers_memory_is_refused(run: Path, tmp_path: Path) -> None:
+    tensors = {name: t for name, t in read(run, 4).tensors.items() if not name.startswith("optimizer.")}
     save_file(tensors, tmp_path / "side")
     forge(run, (tmp_path / "side").read_bytes())
-    with pytest.raises(CheckpointError, match="the optimiser's memory is missing"):
+    with pytest.raises(CheckpointError, match="the optimizer's memory is missing"):
         restore(fresh_state(), read(run, 4))
 
 
@@ -196,13 +196,13 @@ def test_wrong_shapes_and_streams_are_refused(run: Path, tmp_path: Path) -> None
     good = read(run, 4).tensors
     bad = [
         {"particles.prior_logits": torch.zeros(5)},
-        {"normaliser.mean": torch.zeros(2, 8, 8)},
-        {"normaliser.colour": torch.zeros(1)},
-        {"optimiser.0.momentum_buffer": torch.zeros(3)},
-        {"optimiser.99.momentum_buffer": torch.zeros(3)},
-        {"labelled.waiting": torch.tensor([10**6])},
-        {"labelled.waiting": torch.tensor([[1], [2]])},
-        {"unlabelled.waiting": torch.tensor([0.5])},
+        {"normalizer.mean": torch.zeros(2, 8, 8)},
+        {"normalizer.color": torch.zeros(1)},
+        {"optimizer.0.momentum_buffer": torch.zeros(3)},
+        {"optimizer.99.momentum_buffer": torch.zeros(3)},
+        {"labeled.waiting": torch.tensor([10**6])},
+        {"labeled.waiting": torch.tensor([[1], [2]])},
+        {"unlabeled.waiting": torch.tensor([0.5])},
         {"drawing.generator": torch.zeros(5, dtype=torch.uint8)},
     ]
     for change in bad:
@@ -259,8 +259,8 @@ def test_weights_that_do_not_fit_the_recipe_are_refused(run: Path, tmp_path: Pat
     bad: list[dict[str, torch.Tensor]] = [
         {**good, "particles.network.0.weight": torch.zeros(5)},
         {**good, "teacher.network.extra": torch.zeros(5)},
-        {name: t for name, t in good.items() if not name.startswith("normaliser.")},
-        {**good, "normaliser.colour": torch.zeros(1)},
+        {name: t for name, t in good.items() if not name.startswith("normalizer.")},
+        {**good, "normalizer.color": torch.zeros(1)},
     ]
     weights_of(run, 4)
     for tensors in bad:

@@ -13,16 +13,16 @@ import pytest
 import torch
 from torch import nn
 
-from refprior.data import Normaliser, Standardise
+from refprior.data import Normalizer, Standardize
 from refprior.methods import Batch, FixMatch, Method, ReferencePrior, Supervised
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.particles import Particles
 from refprior.posterior import likelihood_weights, predictive, reliability, uncertainty
-from refprior.training import Optimiser, Recipe
+from refprior.training import Optimizer, Recipe
 from refprior.training._draw import Sampler
 from refprior.training._loop import State, differentiate, update
 from refprior.views import Unchanged
-from tests.training.recipes import colours
+from tests.training.recipes import colors
 
 META = torch.device("meta")
 METHODS: list[Method] = [
@@ -40,9 +40,7 @@ NETWORKS: list[Callable[[], nn.Module]] = [
 ]
 
 
-TASK = replace(
-    colours(), classes=("a", "b", "c", "d"), labelled=colours().labelled[torch.arange(0)]
-)  # as many as outputs
+TASK = replace(colors(), classes=("a", "b", "c", "d"), labeled=colors().labeled[torch.arange(0)])  # as many as outputs
 
 
 def recipe_of(network: Callable[[], nn.Module], method: Method, **changes: Any) -> Recipe:
@@ -52,19 +50,19 @@ def recipe_of(network: Callable[[], nn.Module], method: Method, **changes: Any) 
 def state_of(recipe: Recipe) -> State:
     particles = Particles(recipe.network, recipe.particles).to(META)
     teacher = deepcopy(particles).requires_grad_(False)
-    optimiser = recipe.optimiser.build(particles)
+    optimizer = recipe.optimizer.build(particles)
     sampler = Sampler({}, torch.Generator(), Unchanged(), Unchanged())
-    return State(particles, teacher, optimiser, Normaliser(torch.zeros(1)), sampler)
+    return State(particles, teacher, optimizer, Normalizer(torch.zeros(1)), sampler)
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam"])
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_a_step_stays_on_its_device(method: Method, kind: str) -> None:
     for network in NETWORKS:
-        recipe = recipe_of(network, method, optimiser=Optimiser(kind=kind))  # type: ignore[arg-type]
+        recipe = recipe_of(network, method, optimizer=Optimizer(kind=kind))  # type: ignore[arg-type]
         images = torch.randn(2 * method.needs.tuple_size, 3, 8, 8, device=META)
         batch = Batch(
-            labelled=torch.randn(5, 3, 8, 8, device=META),
+            labeled=torch.randn(5, 3, 8, 8, device=META),
             labels=torch.zeros(5, dtype=torch.int64, device=META),
             views=dict.fromkeys(method.needs.view_names, images),
             index=torch.zeros(len(images), dtype=torch.int64, device=META),
@@ -84,9 +82,9 @@ def test_the_posterior_stays_on_its_device() -> None:
     assert {t.device.type for t in results} == {"meta"}
 
 
-def test_images_are_normalised_on_their_device() -> None:
-    normaliser = Standardise().fit(colours().training_images)
-    assert normaliser(torch.zeros(4, 3, 8, 8, dtype=torch.uint8, device=META)).device == META
+def test_images_are_normalized_on_their_device() -> None:
+    normalizer = Standardize().fit(colors().training_images)
+    assert normalizer(torch.zeros(4, 3, 8, 8, dtype=torch.uint8, device=META)).device == META
 
 
 def test_double_precision_is_kept() -> None:
@@ -96,7 +94,7 @@ def test_double_precision_is_kept() -> None:
     state.teacher.double()
     images = torch.randn(4, 3, 8, 8, device=META, dtype=torch.float64)
     batch = Batch(
-        labelled=images[:2],
+        labeled=images[:2],
         labels=torch.zeros(2, dtype=torch.int64, device=META),
         views={"weak": images, "strong": images},
         index=torch.zeros(4, device=META).long(),

@@ -29,6 +29,6 @@ def test_the_total_is_of_all_steps_and_evaluations() -> None:
 
 
 def test_what_cannot_be_trained_is_not_estimated() -> None:
-    with pytest.raises(ValueError, match="a step takes 1000 unlabelled inputs"):
-        estimate(convolutional(unlabelled_batch=1000), CPU)
-    assert estimate(convolutional(unlabelled_batch=1000, method=Supervised()), CPU, steps=1).step_seconds > 0
+    with pytest.raises(ValueError, match="a step takes 1000 unlabeled inputs"):
+        estimate(convolutional(unlabeled_batch=1000), CPU)
+    assert estimate(convolutional(unlabeled_batch=1000, method=Supervised()), CPU, steps=1).step_seconds > 0

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from refprior.data import Standardise
+from refprior.data import Standardize
 from refprior.methods import Supervised
 from refprior.networks import MLP
 from refprior.particles import Particles
@@ -22,10 +22,10 @@ def test_evaluation_is_in_evaluation_mode_and_leaves_the_mode_alone() -> None:
         return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Dropout(0.5), nn.Linear(64, 10))
 
     task, particles = DIGITS(), Particles(make, 2)
-    normaliser, images = Standardise().fit(task.training_images), task.held_out.images[:9]
-    particles(normaliser(images))  # moves the statistics
-    alone = [particles.particle(k).eval()(normaliser(images)).log_softmax(-1) for k in range(2)]
-    found = log_probabilities(particles, normaliser, images, 10, batch=4)
+    normalizer, images = Standardize().fit(task.training_images), task.held_out.images[:9]
+    particles(normalizer(images))  # moves the statistics
+    alone = [particles.particle(k).eval()(normalizer(images)).log_softmax(-1) for k in range(2)]
+    found = log_probabilities(particles, normalizer, images, 10, batch=4)
     torch.testing.assert_close(found, torch.stack(alone))
     assert particles.training
 
@@ -40,12 +40,12 @@ def test_predictions_are_of_the_targets_own_outputs() -> None:
 
 def test_all_parts_are_scored_with_both_kinds_of_weights() -> None:
     run = train(perceptron())
-    found = evaluate_all(run.recipe, run.task, run.normaliser, raw=run.particles, ema=run.ema, last=True)
+    found = evaluate_all(run.recipe, run.task, run.normalizer, raw=run.particles, ema=run.ema, last=True)
     assert found == run.result.evaluation
     for name, part in {"test": run.task.test, "validation": run.task.validation}.items():
         for weights, particles in {"ema": run.ema, "raw": run.particles}.items():
             assert part is not None
-            log_p = log_probabilities(particles, run.normaliser, part.images, 10)
+            log_p = log_probabilities(particles, run.normalizer, part.images, 10)
             expected = scores(log_p, part.labels, particles.log_prior.detach())
             assert getattr(getattr(found, name), weights) == expected
     assert found.test is not None
@@ -70,7 +70,7 @@ def test_consensus_of_the_run_is_scored_where_the_recipe_says_so() -> None:
         method=Supervised(),
         particles=4,
         steps=150,
-        labelled_batch=30,
+        labeled_batch=30,
         ema=0.9,
         evaluate_every=150,
         readout="consensus",

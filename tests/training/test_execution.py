@@ -1,4 +1,4 @@
-"""Networks that cannot be vectorised: they train, resume and predict like all others, one after another."""
+"""Networks that cannot be vectorized: they train, resume and predict like all others, one after another."""
 
 from pathlib import Path
 
@@ -81,17 +81,17 @@ def test_who_asks_for_the_loop_hears_nothing_and_gets_the_same(
 ) -> None:
     asked = train(recipe(execution="loop", steps=5), tmp_path / "run")
     again = load(tmp_path / "run", network=Recurrent)
-    again.predict_proba(asked.task.unlabelled)
+    again.predict_proba(asked.task.unlabeled)
     assert not caplog.records
     assert again.recipe.execution == again.ema.execution == "loop"
     fallen = train(recipe(steps=5))
     assert torch.equal(fallen.particles.prior_logits, asked.particles.prior_logits)
-    assert (fallen.predict_proba(asked.task.unlabelled) == asked.predict_proba(asked.task.unlabelled)).all()
+    assert (fallen.predict_proba(asked.task.unlabeled) == asked.predict_proba(asked.task.unlabeled)).all()
 
 
 def test_who_insists_on_vmap_is_told_that_it_cannot() -> None:
     with pytest.raises(ValueError, match=r"the network does not take inputs of \(9, 3\): Batching rule"):
-        train(recipe(execution="vectorised"))
+        train(recipe(execution="vectorized"))
 
 
 def test_a_network_that_returns_a_tuple_is_told_in_one_line() -> None:
@@ -101,5 +101,5 @@ def test_a_network_that_returns_a_tuple_is_told_in_one_line() -> None:
 
 def test_the_execution_is_a_setting() -> None:
     assert Recipe.from_json(perceptron(execution="loop").to_json()).execution == "loop"
-    with pytest.raises(ValueError, match="execution must be 'auto', 'vectorised', 'loop' or 'recomputed', got 'fast'"):
+    with pytest.raises(ValueError, match="execution must be 'auto', 'vectorized', 'loop' or 'recomputed', got 'fast'"):
         perceptron(execution="fast")

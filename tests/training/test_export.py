@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from refprior.data import Identity, Normaliser, PatchComponents, PrincipalComponents, Standardise
+from refprior.data import Identity, Normalizer, PatchComponents, PrincipalComponents, Standardize
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.particles import Particles
 from refprior.training import Predictor, export
@@ -23,15 +23,15 @@ CLASSES = tuple("abcdefghij")
 Model = tuple[Predictor, Tensor]
 
 
-def model(make: Callable[[], nn.Module], fit: Callable[[list[Tensor]], Normaliser], shape: tuple[int, ...]) -> Model:
+def model(make: Callable[[], nn.Module], fit: Callable[[list[Tensor]], Normalizer], shape: tuple[int, ...]) -> Model:
     """Three networks that count differently, on bytes; statistics of batch norm are those of the bytes."""
     images = torch.randint(0, 256, (40, *shape), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    particles, normaliser = Particles(make, 3), fit([images])
+    particles, normalizer = Particles(make, 3), fit([images])
     with torch.no_grad():
-        particles.train()(normaliser(images))
+        particles.train()(normalizer(images))
     predictor = Predictor(
         particles=particles.eval().requires_grad_(False),
-        normaliser=normaliser,
+        normalizer=normalizer,
         classes=CLASSES,
         shape=shape,
         dtype=torch.uint8,
@@ -44,19 +44,19 @@ def model(make: Callable[[], nn.Module], fit: Callable[[list[Tensor]], Normalise
 
 
 def perceptron() -> Model:
-    return model(partial(MLP, (1, 8, 8), 10), Standardise().fit, (1, 8, 8))
+    return model(partial(MLP, (1, 8, 8), 10), Standardize().fit, (1, 8, 8))
 
 
 MODELS: dict[str, Callable[[], Model]] = {
     "MLP": perceptron,
-    "SmallCNN": lambda: model(partial(SmallCNN, (1, 8, 8), 10), Standardise(centre="pixel").fit, (1, 8, 8)),
+    "SmallCNN": lambda: model(partial(SmallCNN, (1, 8, 8), 10), Standardize(center="pixel").fit, (1, 8, 8)),
     "components": lambda: model(
         partial(MLP, (12,), 10), PrincipalComponents(12, unit_length=True, scale=3.0).fit, (1, 8, 8)
     ),
     "patches": lambda: model(
         partial(MLP, (12,), 10), PatchComponents(12, filters=20, size=3, cells=2, scale=3.0).fit, (3, 9, 8)
     ),
-    "WRN-28-2": lambda: model(partial(WideResNet, (3, 32, 32), 10), Standardise().fit, (3, 32, 32)),
+    "WRN-28-2": lambda: model(partial(WideResNet, (3, 32, 32), 10), Standardize().fit, (3, 32, 32)),
 }
 
 
@@ -114,7 +114,7 @@ def test_ids_and_a_head_of_a_source_are_exported(tmp_path: Path) -> None:
     ids = torch.randint(0, WORDS, (7, 5), generator=torch.Generator().manual_seed(0))
     predictor = Predictor(
         particles=Particles(Bag, 2).eval().requires_grad_(False),
-        normaliser=Identity().fit([ids]),
+        normalizer=Identity().fit([ids]),
         classes=("one",),
         shape=(5,),
         dtype=torch.int64,

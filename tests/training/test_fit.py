@@ -25,7 +25,7 @@ NO_POOL = task_from_arrays((IMAGES, LABELS), IMAGES[:0], (IMAGES, LABELS), name=
 @pytest.mark.parametrize(
     ("needs", "missing"),
     [
-        (Needs(views=("weak",)), "Wants needs unlabelled inputs, task 'small' has none"),
+        (Needs(views=("weak",)), "Wants needs unlabeled inputs, task 'small' has none"),
         (Needs(source=True), "Wants needs inputs of a source task, task 'small' has none: see refprior.data.Pair"),
         (Needs(enumerates=40), "order 40 of 2 classes has 1.1e12 labelings"),
         (Needs(classes=3), "class_prior has 3 numbers, task 'small' has 2 classes: give one for each"),
@@ -40,7 +40,7 @@ def test_each_missing_part_is_named(needs: Needs, missing: str) -> None:
 def test_missing_labels_are_named_only_where_they_are_needed() -> None:
     task = replace(DIGITS, labels=0)()
     check_needs(perceptron(method=Wants(Needs(labels=False, views=("weak",)))), task)
-    with pytest.raises(ValueError, match="Wants needs labelled inputs, task 'digits' has none"):
+    with pytest.raises(ValueError, match="Wants needs labeled inputs, task 'digits' has none"):
         check_needs(perceptron(method=Wants(Needs())), task)
 
 
@@ -83,19 +83,19 @@ def test_a_view_that_was_not_declared_is_named() -> None:
 
 
 def test_a_pool_smaller_than_a_batch_is_refused() -> None:
-    with pytest.raises(ValueError, match="a step takes 1000 unlabelled inputs, task 'digits' has 847"):
-        train(perceptron(unlabelled_batch=1000))
+    with pytest.raises(ValueError, match="a step takes 1000 unlabeled inputs, task 'digits' has 847"):
+        train(perceptron(unlabeled_batch=1000))
 
 
-def test_a_method_that_needs_unlabelled_images_gets_none_to_train_on() -> None:
-    with pytest.raises(ValueError, match="ReferencePrior needs unlabelled inputs"):
+def test_a_method_that_needs_unlabeled_images_gets_none_to_train_on() -> None:
+    with pytest.raises(ValueError, match="ReferencePrior needs unlabeled inputs"):
         train(perceptron(task=NO_POOL, network=partial(MLP, (1, 8, 8), 2)))
 
 
 def test_too_high_an_order_and_a_consensus_of_nothing_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"order 20 of 3 classes has 3\.5e9 labelings"):
-        train(transferring(method=ReferencePrior(order=20), unlabelled_batch=40), tmp_path / "run")
-    with pytest.raises(ValueError, match=r"a consensus needs unlabelled inputs, .* has 0"):
+        train(transferring(method=ReferencePrior(order=20), unlabeled_batch=40), tmp_path / "run")
+    with pytest.raises(ValueError, match=r"a consensus needs unlabeled inputs, .* has 0"):
         train(first_stage(task=digits(0, 1, 2, labels=None), readout="consensus"))
     assert not (tmp_path / "run" / "recipe.json").exists()
 
@@ -153,11 +153,11 @@ def test_outputs_of_the_source_need_a_method_that_knows_them() -> None:
 
 
 def test_a_target_without_labels_is_refused_by_a_method_that_needs_them() -> None:
-    with pytest.raises(ValueError, match=r"Transfer needs labelled inputs, task 'digits-0-1-2-to-.*' has none"):
+    with pytest.raises(ValueError, match=r"Transfer needs labeled inputs, task 'digits-0-1-2-to-.*' has none"):
         train(transferring(task=pair(labels=0)))
 
 
 def test_a_step_whose_images_do_not_fit_is_refused_with_the_numbers() -> None:
-    message = r"a step of 1,000,000,\d+ inputs needs about 256 GB of memory, and .* lower labelled_batch"
+    message = r"a step of 1,000,000,\d+ inputs needs about 256 GB of memory, and .* lower labeled_batch"
     with pytest.raises(ValueError, match=message):
-        train(perceptron(labelled_batch=10**9))
+        train(perceptron(labeled_batch=10**9))

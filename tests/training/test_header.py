@@ -23,15 +23,15 @@ from refprior.data import Examples, Task
 from refprior.methods import FixMatch, ReferencePrior
 from refprior.networks import MLP
 from refprior.recipes import named
-from refprior.report import summarise, write_report
+from refprior.report import summarize, write_report
 from refprior.training import Origin, Recipe, Stopped, load, train
 from refprior.training._header import differences, read_header
 from tests import records
 from tests.records import content, seal
 from tests.training.interruption import assert_same_run, signal_at, stop
-from tests.training.recipes import Own, colours, convolutional, perceptron, second_stage
+from tests.training.recipes import Own, colors, convolutional, perceptron, second_stage
 
-SHORT = {"steps": "6", "unlabelled_batch": "8", "labelled_batch": "10", "evaluate_every": "3", "network.width": "4"}
+SHORT = {"steps": "6", "unlabeled_batch": "8", "labeled_batch": "10", "evaluate_every": "3", "network.width": "4"}
 ONE_LINE = r"\A[^\n]+\Z"
 
 
@@ -61,8 +61,8 @@ def test_a_run_folder_can_be_read_without_the_program(finished: Path) -> None:
         "seed": 3,
         "validation": 300,
     }
-    assert header["data"]["parts"]["labelled"]["count"] == 60
-    assert re.fullmatch("[0-9a-f]{64}", header["data"]["parts"]["unlabelled"]["sha256"])
+    assert header["data"]["parts"]["labeled"]["count"] == 60
+    assert re.fullmatch("[0-9a-f]{64}", header["data"]["parts"]["unlabeled"]["sha256"])
     assert header["tensors"]["9.weight"] == [10, 64]
     assert header["environments"][0]["packages"].keys() >= {"refprior", "torch", "numpy"}
     steps = [json.loads(line)["step"] for line in (finished / "metrics.jsonl").read_text().splitlines()]
@@ -141,13 +141,13 @@ def added_image(task: Task, part: str) -> Task:
 
 
 CHANGES: list[tuple[Callable[[Task, str], Task], str, str]] = [
-    (changed_pixel, "labelled", "labelled: 8 inputs of other content"),
-    (changed_pixel, "unlabelled", "unlabelled: 32 inputs of other content"),
+    (changed_pixel, "labeled", "labeled: 8 inputs of other content"),
+    (changed_pixel, "unlabeled", "unlabeled: 32 inputs of other content"),
     (changed_pixel, "test", "test: 20 inputs of other content"),
-    (changed_label, "labelled", "labelled: 8 inputs of other content"),
+    (changed_label, "labeled", "labeled: 8 inputs of other content"),
     (changed_label, "test", "test: 20 inputs of other content"),
-    (added_image, "labelled", "labelled: 8 → 9 inputs"),
-    (added_image, "unlabelled", "unlabelled: 32 → 33 inputs"),
+    (added_image, "labeled", "labeled: 8 → 9 inputs"),
+    (added_image, "unlabeled", "unlabeled: 32 → 33 inputs"),
     (added_image, "test", "test: 20 → 21 inputs"),
 ]
 
@@ -163,7 +163,7 @@ def interrupted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     """A run on data in memory that stopped at step 4 and saved there."""
     path = tmp_path_factory.mktemp("runs") / "run"
     with pytest.raises(KeyboardInterrupt):
-        train(given_as(request.param, colours()), path, watch=lambda r: stop(r) if r.step == 8 else None, save_every=0)
+        train(given_as(request.param, colors()), path, watch=lambda r: stop(r) if r.step == 8 else None, save_every=0)
     return request.param, path
 
 
@@ -174,13 +174,13 @@ def test_a_run_does_not_go_on_with_other_data(
     kind, path = interrupted
     before = {p: p.read_bytes() for p in path.rglob("*") if p.is_file() and p.name != ".lock"}
     with pytest.raises(ValueError, match=rf"was trained on other data: {message} \(there → now\)"):
-        train(given_as(kind, change(colours(), part)), path)
+        train(given_as(kind, change(colors(), part)), path)
     assert {p: p.read_bytes() for p in path.rglob("*") if p.is_file() and p.name != ".lock"} == before
 
 
 def test_a_run_does_not_go_on_with_other_classes_or_a_part_more(interrupted: tuple[str, Path]) -> None:
     kind, path = interrupted
-    task = colours()
+    task = colors()
     with pytest.raises(ValueError, match=r"classes: \('0', '1'\) → \('red', 'blue'\)"):
         train(given_as(kind, replace(task, classes=("red", "blue"))), path)
     with pytest.raises(ValueError, match=r"other data: validation: 0 → 20 inputs \(there → now\)"):
@@ -194,8 +194,8 @@ def test_a_run_goes_on_with_equal_data(interrupted: tuple[str, Path], tmp_path: 
             copy = tmp_path / "copy" / file.relative_to(path)
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(file.read_bytes())
-    train(given_as(kind, colours()), tmp_path / "copy")
-    train(given_as(kind, colours()), tmp_path / "whole")
+    train(given_as(kind, colors()), tmp_path / "copy")
+    train(given_as(kind, colors()), tmp_path / "whole")
     assert_same_run(tmp_path / "whole", tmp_path / "copy")
 
 
@@ -216,7 +216,7 @@ def test_a_run_does_not_go_on_with_another_network_of_the_same_name(tmp_path: Pa
 
 EARLIER: dict[str, Any] = {
     "origin": None,
-    "recipe": {"task": "refprior.data._digits.digits", "steps": 6, "seed": 0, "labelled": 10, "unlabelled": 8},
+    "recipe": {"task": "refprior.data._digits.digits", "steps": 6, "seed": 0, "labeled": 10, "unlabeled": 8},
     "environments": [],
 }
 
@@ -232,7 +232,7 @@ def test_a_folder_of_another_format_is_refused_in_one_line(tmp_path: Path, recor
     actions: list[Callable[[], object]] = [
         lambda: train(perceptron(), path),
         lambda: load(path),
-        lambda: summarise(path),
+        lambda: summarize(path),
         lambda: write_report([path], tmp_path / "report.html"),
     ]
     for action in actions:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from refprior.methods import Loss, Needs, Step, Supervised
 from refprior.methods._supervised import supervised
-from refprior.training import Optimiser, train
-from refprior.training._loop import begin, optimise
+from refprior.training import Optimizer, train
+from refprior.training._loop import begin, optimize
 from refprior.views import Unchanged
 from tests.training.interruption import assert_same_run, final_weights, interrupted_at, stop
 from tests.training.recipes import CPU, Own, perceptron
@@ -38,7 +38,7 @@ def test_between_evaluations_records_have_no_scores() -> None:
 
 
 def test_supervised_learning_fits_its_labels() -> None:
-    run = train(perceptron(method=Supervised(), steps=150, labelled_batch=50, evaluate_every=1000, weak=Unchanged()))
+    run = train(perceptron(method=Supervised(), steps=150, labeled_batch=50, evaluate_every=1000, weak=Unchanged()))
     loss, evaluation = run.result.terms["cross_entropy"], run.result.evaluation
     assert loss is not None
     assert evaluation is not None
@@ -62,7 +62,7 @@ def test_a_method_sees_student_teacher_progress_and_its_memory() -> None:
         def __call__(self, step: Step) -> Loss:
             count = step.memory.get("count", torch.zeros(()))
             step.memory["count"] = count + 1
-            teacher, student = step.teacher(step.batch.labelled), step.student(step.batch.labelled)
+            teacher, student = step.teacher(step.batch.labeled), step.student(step.batch.labeled)
             assert not teacher.requires_grad
             assert student.requires_grad
             assert step.classes == 10
@@ -72,7 +72,7 @@ def test_a_method_sees_student_teacher_progress_and_its_memory() -> None:
 
     recipe = perceptron(method=Watching(), steps=4)
     task = recipe.read_task()
-    list(optimise(recipe, task, begin(recipe, task, CPU)))
+    list(optimize(recipe, task, begin(recipe, task, CPU)))
     assert seen == [(0, 0, 0, True, 847), (1, 1, 0.25, True, 847), (2, 2, 0.5, True, 847), (3, 3, 0.75, True, 847)]
 
 
@@ -80,8 +80,8 @@ def test_a_method_sees_student_teacher_progress_and_its_memory() -> None:
 @pytest.mark.parametrize("k", [0, 2])
 def test_a_particle_learns_as_it_would_alone_whatever_its_weight(kind: str, error: float, k: int) -> None:
     """Five steps of the loop with weights 0.990, 0.002, 0.007: each particle moves as it does by itself."""
-    optimiser = Optimiser(kind=kind, learning_rate=0.01, schedule="constant")  # type: ignore[arg-type]
-    recipe = perceptron(method=Supervised(), particles=3, steps=5, optimiser=optimiser)
+    optimizer = Optimizer(kind=kind, learning_rate=0.01, schedule="constant")  # type: ignore[arg-type]
+    recipe = perceptron(method=Supervised(), particles=3, steps=5, optimizer=optimizer)
     task = recipe.read_task()
     together, alone = (begin(replace(recipe, particles=count), task, CPU) for count in (3, 1))
     with torch.no_grad():
@@ -92,7 +92,7 @@ def test_a_particle_learns_as_it_would_alone_whatever_its_weight(kind: str, erro
             single.copy_(many[k : k + 1])
     start = [p.detach().clone() for p in alone.particles.network.parameters()]
     for state in (together, alone):
-        list(optimise(replace(recipe, particles=state.particles.count), task, state))
+        list(optimize(replace(recipe, particles=state.particles.count), task, state))
     for single, many, before in zip(
         alone.particles.network.parameters(), together.particles.network.parameters(), start, strict=True
     ):
@@ -110,7 +110,7 @@ def test_a_loss_may_say_which_weights_it_averages_by() -> None:
 
         def __call__(self, step: Step) -> Loss:
             weights = torch.tensor(self.weights)
-            return supervised(step.student(step.batch.labelled), step.batch.labels, weights.log())._replace(
+            return supervised(step.student(step.batch.labeled), step.batch.labels, weights.log())._replace(
                 weights=weights
             )
 
@@ -150,8 +150,8 @@ class Prototypes:
     def __call__(self, step: Step) -> Loss:
         views, index = step.batch.views, step.batch.index
         assert step.features is not None
-        labelled, first, second, strong = step.predict(
-            step.batch.labelled, views["weak"], views["weak_2"], views["strong"]
+        labeled, first, second, strong = step.predict(
+            step.batch.labeled, views["weak"], views["weak_2"], views["strong"]
         )
         features = step.features(views["weak_2"])  # (K, n, F)
         bank = step.memory.setdefault("bank", torch.zeros(step.pool_size, *features.shape[::2]))  # (pool, K, F)
@@ -162,7 +162,7 @@ class Prototypes:
         distance = (features - bank[index].transpose(0, 1)).square().mean()
         bank[index] = features.detach().transpose(0, 1)
         seen[index] = step.number
-        fit = -labelled[:, torch.arange(len(step.batch.labels)), step.batch.labels].mean()
+        fit = -labeled[:, torch.arange(len(step.batch.labels)), step.batch.labels].mean()
         return Loss.of(fit + agreement + self.pull * distance, fit=fit, agreement=agreement, distance=distance)
 
 
@@ -170,7 +170,7 @@ def test_a_method_of_the_users_own_trains_and_remembers() -> None:
     recipe = perceptron(method=Prototypes(), steps=20, evaluate_every=1)
     state = begin(recipe, recipe.read_task(), CPU)
     before = [p.clone() for p in state.particles.parameters()]
-    records = [r for r in optimise(recipe, recipe.read_task(), state) if r is not None]
+    records = [r for r in optimize(recipe, recipe.read_task(), state) if r is not None]
     assert records[-1].terms.keys() == {"fit", "agreement", "distance"}
     moved = [not p.equal(old) for p, old in zip(state.particles.parameters(), before, strict=True)]
     assert sum(moved) == 4  # all but the prior

@@ -21,7 +21,7 @@ from refprior.training import Recipe, load, train
 from refprior.training._parts import Part, public_name, published, put_together, take_apart, to_plain
 from refprior.views import Shift, Unchanged
 from tests.records import content, seal
-from tests.training.recipes import Own, colours, learning_view, perceptron, second_stage, transferring
+from tests.training.recipes import Own, colors, learning_view, perceptron, second_stage, transferring
 
 RECORD: dict[str, Any] = json.loads(perceptron().to_json())
 CANARY = "this"  # prints when it is imported, and nothing else imports it
@@ -66,9 +66,9 @@ CRAFTED: dict[str, tuple[dict[str, Any], str]] = {
         with_part("strong", {"type": "refprior.views.CTAugment", "weak": {"type": "refprior.data.FewLabels"}}),
         r"recipe\.strong\.weak names 'refprior\.data\.FewLabels'",
     ),
-    "inputs as a task": (with_part("task", {"type": "refprior.data.Standardise"}), "task must be a function"),
+    "inputs as a task": (with_part("task", {"type": "refprior.data.Standardize"}), "task must be a function"),
     "a task as inputs": (with_part("inputs", {"type": "refprior.data.FewLabels"}), "inputs must be"),
-    "an unknown setting": (with_part("weak", {"type": "refprior.views.Shift", "colour": 3}), "no setting 'colour'"),
+    "an unknown setting": (with_part("weak", {"type": "refprior.views.Shift", "color": 3}), "no setting 'color'"),
     "a dunder as a setting": (with_part("weak", {"type": "refprior.views.Shift", "__class__": 3}), "'__class__'"),
     "a setting where there is none": (with_part("weak", {"type": "refprior.views.Unchanged", "images": 3}), "'images'"),
     "a missing setting": (with_part("network", {"type": "refprior.networks.MLP", "shape": [64]}), "lacks .*'classes'"),
@@ -191,7 +191,7 @@ def test_every_published_name_is_its_own_and_can_be_found_under_it() -> None:
     import refprior
 
     names = published()
-    assert {"refprior.data.FewLabels", "refprior.views.Unchanged", "refprior.training.Optimiser"} <= names.keys()
+    assert {"refprior.data.FewLabels", "refprior.views.Unchanged", "refprior.training.Optimizer"} <= names.keys()
     for name, make in names.items():
         _, room, last = name.split(".")
         assert getattr(getattr(refprior, room), last) is make
@@ -206,7 +206,7 @@ def test_every_published_name_is_its_own_and_can_be_found_under_it() -> None:
         (partial(MLP, (1, 8, 8), classes=10), MLP, 3),
         (Own, Own, 2),
         (Unchanged(), Unchanged, 0),
-        (colours, colours, 0),
+        (colors, colors, 0),
     ],
 )
 def test_taking_apart_and_putting_together_give_the_same(value: Any, make: Callable[..., Any], count: int) -> None:

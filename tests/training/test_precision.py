@@ -45,7 +45,7 @@ def test_timing_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     before = {name: tensor.clone() for name, tensor in state.particles.state_dict().items()}
     drawn = torch.get_rng_state()
     batch = draw(recipe, task, state)
-    assert faster_precision(state.particles.train(), batch.labelled) in ("float32", "bfloat16")
+    assert faster_precision(state.particles.train(), batch.labeled) in ("float32", "bfloat16")
     torch.testing.assert_close(state.particles.state_dict(), before, rtol=0, atol=0)
     assert all(p.grad is None for p in state.particles.parameters())
     assert torch.equal(torch.get_rng_state(), drawn)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import refprior as rp
-from refprior.data import Examples, Identity, PrincipalComponents, Standardise, task_from_arrays
+from refprior.data import Examples, Identity, PrincipalComponents, Standardize, task_from_arrays
 from refprior.methods import InformationOnly
 from refprior.networks import MLP
 from refprior.particles import Particles
@@ -31,7 +31,7 @@ from refprior.training import Predictor, Run, load_predictor, train
 from refprior.views import Unchanged
 from tests import records
 from tests.cli.running import Program
-from tests.training.recipes import Dropped, Own, colours, convolutional, perceptron
+from tests.training.recipes import Dropped, Own, colors, convolutional, perceptron
 from tests.training.test_tokens import WORDS
 from tests.training.test_tokens import recipe as tokens
 
@@ -54,7 +54,7 @@ def vectors(**changes: Any) -> Predictor:
     inputs = torch.from_numpy(rows(200))
     settings: dict[str, Any] = {
         "particles": Particles(make, 3).eval().requires_grad_(False),
-        "normaliser": Standardise().fit([inputs]),
+        "normalizer": Standardize().fit([inputs]),
         "classes": ("a", "b", "c"),
         "shape": (FEATURES,),
         "dtype": torch.float32,
@@ -429,47 +429,47 @@ class Sizes(TorchDispatchMode):
 
 
 @pytest.fixture(scope="module")
-def coloured() -> Predictor:
-    return train(perceptron(task=colours(), network=partial(MLP, (3, 8, 8), 2), steps=3)).predictor()
+def colored() -> Predictor:
+    return train(perceptron(task=colors(), network=partial(MLP, (3, 8, 8), 2), steps=3)).predictor()
 
 
-def test_files_and_pillow_images_are_taken(coloured: Predictor, predictor: Predictor, tmp_path: Path) -> None:
+def test_files_and_pillow_images_are_taken(colored: Predictor, predictor: Predictor, tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (4, 8, 8, 3), np.uint8)
     pictures = [Image.fromarray(p) for p in pixels]
     for number, picture in enumerate(pictures):
         picture.save(tmp_path / f"{number}.png")
     files = sorted(tmp_path.glob("*.png"))
-    expected = coloured.predict_proba(pixels.transpose(0, 3, 1, 2))
+    expected = colored.predict_proba(pixels.transpose(0, 3, 1, 2))
     for same in (files, [str(file) for file in files], pictures):
-        np.testing.assert_array_equal(coloured.predict_proba(same), expected)
-    for grey in (files, pictures):  # the model of digits takes one channel
-        assert predictor.predict_proba(grey).shape == (4, 10)
+        np.testing.assert_array_equal(colored.predict_proba(same), expected)
+    for gray in (files, pictures):  # the model of digits takes one channel
+        assert predictor.predict_proba(gray).shape == (4, 10)
     np.testing.assert_array_equal(predictor.predict_proba(files), predictor.predict_proba(pictures))
     large = [picture.resize((31, 17)).convert("RGBA") for picture in pictures]
     large[0].save(tmp_path / "large.png")
     np.testing.assert_array_equal(
-        coloured.predict_proba([tmp_path / "large.png"]), coloured.predict_proba([large[0].convert("RGB")])
+        colored.predict_proba([tmp_path / "large.png"]), colored.predict_proba([large[0].convert("RGB")])
     )
 
 
-def test_what_is_no_picture_is_refused_by_its_name(coloured: Predictor, tmp_path: Path) -> None:
+def test_what_is_no_picture_is_refused_by_its_name(colored: Predictor, tmp_path: Path) -> None:
     (tmp_path / "torn.png").write_bytes(b"\x89PNG\r\n\x1a\n123")
     with pytest.raises(ValueError, match=r"\A[^\n]*torn\.png: not a readable image[^\n]*\Z"):
-        coloured.predict([tmp_path / "torn.png"])
+        colored.predict([tmp_path / "torn.png"])
     with pytest.raises(ValueError, match=r"nowhere\.png"):
-        coloured.predict(["nowhere.png"])
+        colored.predict(["nowhere.png"])
     with pytest.raises(ValueError, match="all files, all Pillow images, or all numbers"):
-        coloured.predict(["nowhere.png", Image.new("RGB", (8, 8))])
+        colored.predict(["nowhere.png", Image.new("RGB", (8, 8))])
     with pytest.raises(ValueError, match="a picture of mode F has no scale of 8 bits"):
-        coloured.predict([Image.new("F", (8, 8))])
+        colored.predict([Image.new("F", (8, 8))])
     with pytest.raises(ValueError, match="given inputs must be an array"):
         vectors().predict(["nowhere.png"])
 
 
 @pytest.mark.parametrize("one", ["a.png", Path("a.png"), Image.new("RGB", (8, 8))], ids=["name", "path", "picture"])
-def test_one_picture_is_a_list_too(coloured: Predictor, one: Any) -> None:
+def test_one_picture_is_a_list_too(colored: Predictor, one: Any) -> None:
     with pytest.raises(ValueError, match="must be a list, of one file or picture too"):
-        coloured.predict(one)
+        colored.predict(one)
 
 
 def test_text_is_no_number(predictor: Predictor) -> None:
@@ -477,7 +477,7 @@ def test_text_is_no_number(predictor: Predictor) -> None:
         predictor.predict(np.array([["1", "2"]]))
 
 
-@pytest.mark.parametrize("execution", ["vectorised", "loop"])
+@pytest.mark.parametrize("execution", ["vectorized", "loop"])
 def test_an_id_beyond_the_embedding_is_refused_in_one_line(execution: Any) -> None:
     run = train(tokens(steps=2, execution=execution))
     found, ids = run.predictor(), run.task.held_out.images[:3].clone()
@@ -500,10 +500,10 @@ def test_components_and_whole_numbers_are_part_of_it(tmp_path: Path) -> None:
 
 def test_outputs_without_names_are_not_called_by_any() -> None:
     run = train(perceptron(method=InformationOnly(), readout="consensus", steps=2))
-    for call in (run.predictor, lambda: run.predict(run.task.unlabelled[:2])):
+    for call in (run.predictor, lambda: run.predict(run.task.unlabeled[:2])):
         with pytest.raises(ValueError, match="the outputs of this run have no names"):
             call()
-    assert run.predict_proba(run.task.unlabelled[:2]).shape == (2, 10)
+    assert run.predict_proba(run.task.unlabeled[:2]).shape == (2, 10)
 
 
 @pytest.mark.parametrize(
@@ -550,6 +550,6 @@ def test_a_loaded_run_without_its_parts_says_what_they_were(tmp_path: Path) -> N
 
 def test_bytes_of_vectors_and_identity_are_taken_from_frames() -> None:
     inputs = np.random.default_rng(0).integers(0, 256, (5, FEATURES), np.uint8)
-    found = vectors(dtype=torch.uint8, normaliser=Identity().fit([torch.from_numpy(inputs)]))
+    found = vectors(dtype=torch.uint8, normalizer=Identity().fit([torch.from_numpy(inputs)]))
     for same in (pandas.DataFrame(inputs), pandas.DataFrame(inputs.astype(float)), sparse.csr_matrix(inputs)):
         np.testing.assert_array_equal(found.predict_proba(same), found.predict_proba(inputs))

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refprior.data import FewLabels, Identity, Pair, PrincipalComponents, Standardise
+from refprior.data import FewLabels, Identity, Pair, PrincipalComponents, Standardize
 from refprior.methods import FixMatch, InformationOnly, ReferencePrior, Supervised, Transfer, UnsupervisedTransfer
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.recipes import RECIPES
-from refprior.training import Optimiser, Recipe, train
+from refprior.training import Optimizer, Recipe, train
 from refprior.views import CTAugment, Distort, FlipCrop, RandAugment, Shift, Unchanged
 from tests.training.recipes import (
     Own,
     Wants,
-    colours,
+    colors,
     convolutional,
     first_stage,
     perceptron,
@@ -39,18 +39,18 @@ from tests.training.recipes import (
         ({"task": 3}, "task must be a function or a part of refprior, got 3"),
         ({"task": "digits"}, "task must be a function or a part of refprior, got 'digits'"),
         ({"inputs": FewLabels()}, "inputs must be "),
-        ({"optimiser": "adam"}, "optimiser must be "),
+        ({"optimizer": "adam"}, "optimizer must be "),
         ({"ema": 1.0}, "ema must be at least 0 and below 1, got 1.0"),
-        ({"method": ReferencePrior(order=13)}, "unlabelled_batch=12 is less than one tuple of 13 inputs"),
+        ({"method": ReferencePrior(order=13)}, "unlabeled_batch=12 is less than one tuple of 13 inputs"),
         ({"method": ReferencePrior}, "method is the class ReferencePrior: write ReferencePrior"),
-        ({"network": colours()}, "network must be a function"),
+        ({"network": colors()}, "network must be a function"),
         ({"method": lambda step: None}, "<lambda> is not a method: it does not declare its `needs`"),
         ({"precision": "float16"}, "precision must be"),
         ({"readout": "labels"}, "readout must be"),
-        ({"optimiser": Optimiser(warmup=12)}, "12 steps of warm-up do not fit a run of 12 steps"),
+        ({"optimizer": Optimizer(warmup=12)}, "12 steps of warm-up do not fit a run of 12 steps"),
         ({"start": perceptron(particles=3)}, "the first stage has 3 particles, this one 2"),
         ({"head": "new"}, "head='new' is for a second stage"),
-        ({"unlabelled_unit": "pairs"}, "unlabelled_unit must be"),
+        ({"unlabeled_unit": "pairs"}, "unlabeled_unit must be"),
     ],
 )
 def test_a_bad_recipe_is_refused(changes: dict[str, Any], message: str) -> None:
@@ -64,7 +64,7 @@ def test_a_task_that_is_none_is_named() -> None:
 
 
 def test_a_task_is_taken_as_it_is_or_from_a_function() -> None:
-    task = colours()
+    task = colors()
     assert perceptron(task=task).read_task() is task
     assert perceptron(task=lambda: task).read_task() is task
 
@@ -81,7 +81,7 @@ CASES: dict[str, Callable[[], Recipe]] = {
     "superclass": lambda: convolutional(task=FewLabels("cifar100", labels=50, classes="fish", imbalance=1.7)),
     "a file": lambda: convolutional(task=FewLabels("data/été.npz", labels=None, folder="somewhere else")),
     "components": lambda: convolutional(inputs=PrincipalComponents(count=7, whitening=1 / 7, scale=np.pi)),
-    "pixels": lambda: convolutional(inputs=Standardise(centre="pixel", scale=1e-3)),
+    "pixels": lambda: convolutional(inputs=Standardize(center="pixel", scale=1e-3)),
     "identity": lambda: convolutional(inputs=Identity()),
     "nested views": lambda: convolutional(
         weak=FlipCrop(pad=3), strong=CTAugment(weak=FlipCrop(pad=1), cutout=4, decay=0.123456789)
@@ -90,7 +90,7 @@ CASES: dict[str, Callable[[], Recipe]] = {
     "a class as a network": lambda: convolutional(network=partial(WideResNet, (3, 32, 32), 10, momentum=1e-5)),
     "positional settings": lambda: convolutional(network=partial(SmallCNN, (1, 8, 8), 10, 4, 16)),
     "adam": lambda: convolutional(
-        optimiser=Optimiser(kind="adam", learning_rate=5e-324, decay=1.7976931348623157e308, schedule="constant")
+        optimizer=Optimizer(kind="adam", learning_rate=5e-324, decay=1.7976931348623157e308, schedule="constant")
     ),
     "no labels": lambda: convolutional(method=InformationOnly(order=1, trainable_prior=True), readout="consensus"),
     "numbers of numpy": lambda: convolutional(
@@ -112,7 +112,7 @@ def test_a_recipe_reads_back_exactly(case: str) -> None:
     assert type(again.method) is type(recipe.method)
     assert again.method == recipe.method
     assert again.task == recipe.task
-    assert again.optimiser == recipe.optimiser
+    assert again.optimizer == recipe.optimizer
     assert (again.start is None) == (recipe.start is None)
 
 
@@ -124,7 +124,7 @@ def test_floats_read_back_to_the_last_bit(
     rate: float, ema: float, alpha: float, seed: int, data: st.DataObject
 ) -> None:
     recipe = perceptron(
-        optimiser=Optimiser(learning_rate=rate, momentum=data.draw(st.floats(0, 1, exclude_max=True))),
+        optimizer=Optimizer(learning_rate=rate, momentum=data.draw(st.floats(0, 1, exclude_max=True))),
         ema=ema,
         seed=seed,
         method=Transfer(target=ReferencePrior(alpha=alpha, tau=data.draw(st.floats(0.01, 0.99))), beta=alpha),
@@ -155,7 +155,7 @@ def test_a_recipe_that_was_read_trains_to_the_same_bits() -> None:
 
 
 def test_own_parts_are_named_in_the_record_and_must_be_handed_in() -> None:
-    method, task = Wants(FixMatch().needs), colours()
+    method, task = Wants(FixMatch().needs), colors()
     recipe = perceptron(network=partial(Own, hidden=3), method=method, task=task, weak=lambda x, g: x)
     record = json.loads(recipe.to_json())
     source = record["network"].pop("source")
@@ -172,7 +172,7 @@ def test_own_parts_are_named_in_the_record_and_must_be_handed_in() -> None:
 
 
 def test_what_is_handed_in_stands_for_own_parts_of_earlier_stages_only() -> None:
-    recipe = second_stage(task=colours(), start=first_stage(method=Wants(FixMatch().needs)))
+    recipe = second_stage(task=colors(), start=first_stage(method=Wants(FixMatch().needs)))
     handed = {"task": recipe.task, "method": Wants(FixMatch().needs)}
     again = Recipe.from_json(recipe.to_json(), **handed)
     assert again.task is recipe.task

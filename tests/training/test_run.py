@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 import refprior as rp
-from refprior.data import FewLabels, Normaliser, PrincipalComponents, Task, task_from_arrays
+from refprior.data import FewLabels, Normalizer, PrincipalComponents, Task, task_from_arrays
 from refprior.methods import Loss, Needs, Step, Supervised
 from refprior.networks import MLP, SmallCNN
 from refprior.posterior import predictive
@@ -27,7 +27,7 @@ from refprior.training._evaluate import log_probabilities
 from refprior.views import Unchanged
 from tests import records
 from tests.training.interruption import stop
-from tests.training.recipes import DIGITS, Own, colours, convolutional, perceptron, second_stage
+from tests.training.recipes import DIGITS, Own, colors, convolutional, perceptron, second_stage
 
 
 @pytest.fixture(scope="module")
@@ -76,16 +76,16 @@ def test_predictions_are_the_posterior_predictive(run: Run) -> None:
         p = run.predict_proba(images, weighting=weighting)
         assert p.shape == (7, 10)
         np.testing.assert_allclose(p.sum(1), 1, rtol=1e-5)
-    log_p = log_probabilities(run.ema, run.normaliser, run.task.held_out.images[:7], 10)
+    log_p = log_probabilities(run.ema, run.normalizer, run.task.held_out.images[:7], 10)
     expected = predictive(log_p, run.posterior()).exp()
     np.testing.assert_array_equal(p, np.asarray(expected))
     assert not np.allclose(p, run.predict_proba(images))
 
 
-def test_the_posterior_is_that_of_the_labelled_images(run: Run) -> None:
-    labelled = run.task.labelled
-    log_p = log_probabilities(run.ema, run.normaliser, labelled.images, 10)
-    likelihood = [log_p[k, range(len(labelled)), labelled.labels].sum() for k in range(run.ema.count)]
+def test_the_posterior_is_that_of_the_labeled_images(run: Run) -> None:
+    labeled = run.task.labeled
+    log_p = log_probabilities(run.ema, run.normalizer, labeled.images, 10)
+    likelihood = [log_p[k, range(len(labeled)), labeled.labels].sum() for k in range(run.ema.count)]
     torch.testing.assert_close(run.posterior(), torch.stack(likelihood).log_softmax(0))
     assert torch.equal(run.posterior(weighting="prior"), run.ema.log_prior.detach())
 
@@ -156,8 +156,8 @@ def test_a_word_that_is_none_of_the_choices_is_refused(run: Run, setting: dict[s
 @pytest.fixture
 def file_run(tmp_path: Path) -> tuple[Run, Path]:
     """A run on a file, in a folder, and the file."""
-    task, file = colours(), tmp_path / "colours.npz"
-    images = torch.cat([task.labelled.images, task.unlabelled, task.held_out.images]).numpy()
+    task, file = colors(), tmp_path / "colors.npz"
+    images = torch.cat([task.labeled.images, task.unlabeled, task.held_out.images]).numpy()
     np.savez(file, images=images, labels=np.arange(60) % 2, split=np.repeat([0, 1], [40, 20]))
     recipe = perceptron(task=FewLabels(str(file), labels=8), network=partial(MLP, (3, 8, 8), 2))
     return train(recipe, tmp_path / "run"), file
@@ -177,7 +177,7 @@ def test_a_loaded_run_predicts_the_same_bits_without_its_data(file_run: tuple[Ru
     assert loaded.uncertainty(images).total.equal(trained.uncertainty(images).total)
     assert loaded.data.classes == trained.task.classes
     for use in (lambda: loaded.task, loaded.evaluate, loaded.posterior, loaded.consensus):
-        with pytest.raises(ValueError, match=r"colours\.npz"):
+        with pytest.raises(ValueError, match=r"colors\.npz"):
             use()
 
 
@@ -212,13 +212,13 @@ def test_a_loaded_run_does_not_depend_on_defaults_that_have_changed(
 def test_a_loaded_run_does_not_depend_on_the_defaults_of_its_recipe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe = rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 2, "unlabelled_batch": 8})
+    recipe = rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 2, "unlabeled_batch": 8})
     trained = train(recipe, tmp_path / "run", origin=rp.training.Origin("digits_ssl"))
     monkeypatch.setattr(rp.recipes.digits_ssl, "__defaults__", (20, 7))
     loaded = load(tmp_path / "run")
     assert_same_predictions(loaded, trained, trained.task.held_out.images)
     assert loaded.evaluate() == trained.evaluate()
-    assert len(loaded.task.labelled) == 50
+    assert len(loaded.task.labeled) == 50
 
 
 def test_components_are_those_of_the_training(tmp_path: Path) -> None:
@@ -226,9 +226,9 @@ def test_components_are_those_of_the_training(tmp_path: Path) -> None:
     trained = train(recipe, tmp_path / "run")
     loaded = load(tmp_path / "run")
     assert_same_predictions(loaded, trained, trained.task.held_out.images)
-    assert loaded.normaliser.axes is not None
-    assert trained.normaliser.axes is not None
-    assert loaded.normaliser.axes.equal(trained.normaliser.axes)
+    assert loaded.normalizer.axes is not None
+    assert trained.normalizer.axes is not None
+    assert loaded.normalizer.axes.equal(trained.normalizer.axes)
 
 
 def test_both_stages_are_loaded_from_their_folders(tmp_path: Path) -> None:
@@ -300,14 +300,14 @@ def test_own_parts_of_an_earlier_stage_may_be_missing_too(tmp_path: Path) -> Non
 
 
 def test_data_in_memory_are_handed_in_and_compared(tmp_path: Path) -> None:
-    task = colours()
+    task = colors()
     trained = train(perceptron(task=task, network=partial(MLP, (3, 8, 8), 2)), tmp_path / "run")
     with pytest.raises(ValueError, match="a task of your own"):
         _ = load(tmp_path / "run").task
-    for same in (task, colours(), colours):
+    for same in (task, colors(), colors):
         assert load(tmp_path / "run", task=same).evaluate() == trained.evaluate()
-    fewer = replace(task, unlabelled=task.unlabelled[1:])
-    with pytest.raises(ValueError, match=r"other data: unlabelled: 32 → 31 inputs \(there → now\)"):
+    fewer = replace(task, unlabeled=task.unlabeled[1:])
+    with pytest.raises(ValueError, match=r"other data: unlabeled: 32 → 31 inputs \(there → now\)"):
         load(tmp_path / "run", task=fewer).evaluate()
 
 
@@ -355,9 +355,9 @@ def test_a_run_that_diverged_at_its_end_keeps_the_weights_before_it(tmp_path: Pa
     def unbounded() -> nn.Module:
         return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10))
 
-    wild = replace(perceptron().optimiser, learning_rate=1e30, schedule="constant")
+    wild = replace(perceptron().optimizer, learning_rate=1e30, schedule="constant")
     with pytest.raises(NotFiniteError, match="step 1: the loss on the test and validation part is not finite"):
-        train(perceptron(network=unbounded, optimiser=wild, steps=1), tmp_path / "run")
+        train(perceptron(network=unbounded, optimizer=wild, steps=1), tmp_path / "run")
     loaded = load(tmp_path / "run", network=unbounded)
     assert loaded.step == 0
     assert np.isfinite(loaded.predict_proba(loaded.task.held_out.images)).all()
@@ -431,8 +431,8 @@ def test_own_parts_of_the_first_stage_are_not_needed(tmp_path: Path) -> None:
 
 def test_a_run_with_inputs_of_its_own_loads_without_them(tmp_path: Path) -> None:
     class Halved:
-        def fit(self, parts: Any) -> Normaliser:
-            return Normaliser(torch.zeros(()), torch.tensor(2.0))
+        def fit(self, parts: Any) -> Normalizer:
+            return Normalizer(torch.zeros(()), torch.tensor(2.0))
 
     trained = train(perceptron(inputs=Halved(), steps=2), tmp_path / "run")
     assert_same_predictions(load(tmp_path / "run"), trained, trained.task.held_out.images)

@@ -119,7 +119,7 @@ def test_labels_far_from_balanced_are_reported(
     """Only to a method that takes shares of classes and was told none; in memory and in a folder."""
     inputs = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
     task = task_from_arrays((inputs[: labels + 3], np.array([0] * labels + [1] * 3)), inputs)
-    recipe = Recipe(task=task, network=partial(nn.Linear, 4, 2), method=method, steps=1, unlabelled_batch=8)
+    recipe = Recipe(task=task, network=partial(nn.Linear, 4, 2), method=method, steps=1, unlabeled_batch=8)
     for folder in (None, tmp_path / "run"):
         caplog.clear()
         train(recipe, folder)

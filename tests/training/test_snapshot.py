@@ -129,7 +129,7 @@ def test_checkpoints_are_not_seen_on_other_data(tmp_path: Path) -> None:
     images, labels, split = np.zeros((20, 8, 8), np.uint8), np.arange(20) % 2, np.repeat([0, 1], 10)
     np.savez(tmp_path / "mine.npz", images=images, labels=labels, split=split)
     task, network = FewLabels(str(tmp_path / "mine.npz"), labels=2), partial(MLP, (1, 8, 8), 2)
-    train(perceptron(task=task, network=network, unlabelled_batch=4, steps=1), tmp_path / "run")
+    train(perceptron(task=task, network=network, unlabeled_batch=4, steps=1), tmp_path / "run")
     assert len(film(tmp_path / "run").snapshots) == 2
     np.savez(tmp_path / "mine.npz", images=images + split[:, None, None].astype(np.uint8), labels=labels, split=split)
     with pytest.raises(ValueError, match="was trained on other data: test: 10 inputs of other content"):

@@ -10,12 +10,12 @@ from torch import nn
 
 from refprior.methods import (
     InformationOnly,
-    LabelledSource,
+    LabeledSource,
     Method,
     ReferencePrior,
     Supervised,
     Transfer,
-    UnlabelledSource,
+    UnlabeledSource,
     UnsupervisedTransfer,
 )
 from refprior.networks import SmallCNN
@@ -30,8 +30,8 @@ from tests.training.recipes import CPU, digits, first_stage, pair, perceptron, s
 
 def test_a_stage_begins_with_the_weights_of_the_one_before() -> None:
     first = perceptron(method=Supervised())
-    still = replace(first.optimiser, learning_rate=1e-12, decay=0.0)
-    second = train(perceptron(steps=1, optimiser=still, start=first))
+    still = replace(first.optimizer, learning_rate=1e-12, decay=0.0)
+    second = train(perceptron(steps=1, optimizer=still, start=first))
     expected = train(first).particles.state_dict()
     for name, tensor in second.particles.state_dict().items():
         torch.testing.assert_close(tensor, expected[name])
@@ -99,7 +99,7 @@ def test_networks_that_differ_in_more_than_the_head_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "method", [Transfer(), UnsupervisedTransfer(), UnlabelledSource(), LabelledSource()], ids=lambda m: type(m).__name__
+    "method", [Transfer(), UnsupervisedTransfer(), UnlabeledSource(), LabeledSource()], ids=lambda m: type(m).__name__
 )
 def test_two_stage_methods_train_and_resume_exactly(method: Method, tmp_path: Path) -> None:
     recipe = transferring(method=method)
@@ -113,7 +113,7 @@ def test_two_stage_methods_train_and_resume_exactly(method: Method, tmp_path: Pa
 
 def test_methods_without_labels_take_a_task_without_them() -> None:
     none = pair(labels=0)
-    assert len(none().labelled) == 0
+    assert len(none().labeled) == 0
     run = train(transferring(task=none, method=UnsupervisedTransfer(), steps=60, particles=8))
     first, last = run.history[0].terms["source"], run.result.terms["source"]
     assert first is not None
@@ -123,7 +123,7 @@ def test_methods_without_labels_take_a_task_without_them() -> None:
 
 
 def test_beta_one_learns_what_the_semi_supervised_method_learns() -> None:
-    """The source is drawn last, so that the labelled and unlabelled batches are the same."""
+    """The source is drawn last, so that the labeled and unlabeled batches are the same."""
     first = train(transferring(method=Transfer(beta=1), steps=1))
     second = train(transferring(method=ReferencePrior(), steps=1))
     for name, tensor in first.particles.state_dict().items():

@@ -93,7 +93,7 @@ def test_a_lost_terminal_that_is_to_be_ignored_is_ignored(tmp_path: Path) -> Non
 
 
 def test_an_enumeration_that_takes_minutes_hears_a_signal_within_a_second(tmp_path: Path) -> None:
-    settings = ["method.order=7", "unlabelled_batch=70"]
+    settings = ["method.order=7", "unlabeled_batch=70"]
     with start("train", "digits_ssl", "--out", "run", "--set", *settings, cwd=tmp_path) as process:
         while not list(tmp_path.glob("run/checkpoints/step-00000000.json")):
             assert process.poll() is None

@@ -16,7 +16,7 @@ import torch
 from refprior.data import Task
 from refprior.methods import FixMatch, Loss, Needs, ReferencePrior, Step, Supervised
 from refprior.report import write_report
-from refprior.training import Optimiser, Recipe, Stopped, film, load, train
+from refprior.training import Optimizer, Recipe, Stopped, film, load, train
 from refprior.training import _checkpoint as checkpoint
 from tests import records
 from tests.cli.running import Program, refprior, start
@@ -72,7 +72,7 @@ CASES: dict[str, Callable[[], Recipe]] = {
     "supervised": lambda: convolutional(method=Supervised()),
     "order 3, sampled": lambda: convolutional(method=ReferencePrior(order=3, samples=3)),
     "trainable prior": lambda: convolutional(method=ReferencePrior(trainable_prior=True)),
-    "adam": lambda: convolutional(optimiser=Optimiser(kind="adam", learning_rate=1e-3)),
+    "adam": lambda: convolutional(optimizer=Optimizer(kind="adam", learning_rate=1e-3)),
     "dropout and batch norm": lambda: convolutional(network=Dropped),
     "bfloat16": lambda: convolutional(precision="bfloat16"),
     "recomputed": lambda: convolutional(network=Dropped, execution="recomputed"),

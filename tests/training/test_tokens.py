@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from refprior.data import Identity, Standardise, Task, task_from_arrays
+from refprior.data import Identity, Standardize, Task, task_from_arrays
 from refprior.networks import MLP
 from refprior.report import uncertain_figure
 from refprior.training import Recipe, film, load, train
@@ -47,10 +47,10 @@ def recipe(**changes: object) -> Recipe:
     return perceptron(**settings | {"particles": 4} | changes)
 
 
-def test_ids_reach_the_embedding_and_are_learnt_from() -> None:
-    run = train(recipe(steps=150, weak=SwapNoise(0.1), labelled_batch=20))
-    assert run.task.labelled.images.dtype == torch.int64
-    assert run.normaliser(run.task.unlabelled).dtype == torch.int64
+def test_ids_reach_the_embedding_and_are_learned_from() -> None:
+    run = train(recipe(steps=150, weak=SwapNoise(0.1), labeled_batch=20))
+    assert run.task.labeled.images.dtype == torch.int64
+    assert run.normalizer(run.task.unlabeled).dtype == torch.int64
     assert run.evaluate().accuracy > 0.9
 
 
@@ -68,15 +68,15 @@ def test_a_run_on_ids_resumes_bit_for_bit_and_is_read_back(tmp_path: Path) -> No
     assert len(uncertain_figure(whole, count=3).axes) == 3
 
 
-@pytest.mark.parametrize(("task", "inputs"), [(sentences(), Standardise()), (sentences(np.uint8), Identity())])
-def test_an_embedding_without_ids_is_told_what_it_needs(task: Task, inputs: Standardise | Identity) -> None:
+@pytest.mark.parametrize(("task", "inputs"), [(sentences(), Standardize()), (sentences(np.uint8), Identity())])
+def test_an_embedding_without_ids_is_told_what_it_needs(task: Task, inputs: Standardize | Identity) -> None:
     message = r"does not take inputs of \(7,\), which are floats: an embedding takes .* say inputs=Identity\(\)"
     with pytest.raises(ValueError, match=message):
         train(recipe(task=task, inputs=inputs, strong=Unchanged()))
 
 
 def test_whole_numbers_as_they_are_are_not_for_linear_layers() -> None:
-    with pytest.raises(ValueError, match=r"which are whole numbers: say inputs=Standardise\(\)"):
+    with pytest.raises(ValueError, match=r"which are whole numbers: say inputs=Standardize\(\)"):
         train(recipe(network=partial(MLP, (LENGTH,), 2)))
 
 

@@ -13,7 +13,7 @@ from refprior.methods import Loss, Needs, Step
 from refprior.training import NotFiniteError, train
 from refprior.training import _checkpoint as checkpoint
 from refprior.training._evaluate import evaluate_all
-from refprior.training._loop import begin, differentiate, draw, optimise
+from refprior.training._loop import begin, differentiate, draw, optimize
 from refprior.training._trouble import Trouble, all_finite, find_bad_scores, find_trouble
 from tests.training.recipes import CPU, convolutional
 
@@ -31,7 +31,7 @@ class Breaks:
     needs: ClassVar[Needs] = Needs()
 
     def __call__(self, step: Step) -> Loss:
-        (log_p,) = step.predict(step.batch.labelled)
+        (log_p,) = step.predict(step.batch.labeled)
         values = log_p.square().mean((1, 2))  # (K,)
         broken = torch.zeros_like(values)
         if step.number + 1 in self.at:
@@ -49,7 +49,7 @@ def test_the_step_and_the_term_are_named_and_the_last_good_checkpoint_stays(tmp_
         train(replace(RECIPE, method=Breaks((5,))), tmp_path / "run", save_every=0.0)
     assert checkpoint.steps(tmp_path / "run")[0] == 4
     batch = load_file(tmp_path / "run" / "trouble-step-00000005.safetensors")
-    assert batch["labelled"].shape == (10, 1, 8, 8)
+    assert batch["labeled"].shape == (10, 1, 8, 8)
     assert batch["labels"].shape == (10,)
 
 
@@ -63,7 +63,7 @@ def test_a_particle_with_bad_weights_is_named() -> None:
     with torch.no_grad():
         next(state.particles.network.parameters())[1] = math.nan
     with pytest.raises(NotFiniteError, match=r"particle 1: lower the learning rate$"):
-        list(optimise(RECIPE, TASK, state))
+        list(optimize(RECIPE, TASK, state))
 
 
 def test_a_skipped_step_leaves_batch_norm_and_memory_as_they_were() -> None:
@@ -116,7 +116,7 @@ def test_skipped_steps_change_no_weights_and_are_bounded(tmp_path: Path) -> None
 @pytest.mark.parametrize("rate", [1e4, 1e12, 3e38])
 def test_a_learning_rate_that_is_too_high_is_named_and_the_last_good_weights_stay(tmp_path: Path, rate: float) -> None:
     """Whatever it does to losses, weights or scores: the run ends in one line, and what was saved is finite."""
-    recipe = convolutional(steps=40, optimiser=replace(RECIPE.optimiser, learning_rate=rate))
+    recipe = convolutional(steps=40, optimizer=replace(RECIPE.optimizer, learning_rate=rate))
     with pytest.raises(NotFiniteError, match=r"\Astep \d+: [^\n]* not finite, [^\n]*: lower the learning rate; the"):
         train(recipe, tmp_path / "run", save_every=0.0)
     assert len(list((tmp_path / "run").glob("trouble-step-*.safetensors"))) == 1
@@ -125,7 +125,7 @@ def test_a_learning_rate_that_is_too_high_is_named_and_the_last_good_weights_sta
 
 
 def test_weights_that_are_not_finite_after_the_last_update_are_noticed() -> None:
-    recipe = convolutional(steps=1, optimiser=replace(RECIPE.optimiser, learning_rate=3e38))
+    recipe = convolutional(steps=1, optimizer=replace(RECIPE.optimizer, learning_rate=3e38))
     with pytest.raises(NotFiniteError, match=r"step 1: the weights after it are not finite, particle 0, 1, 2, 3"):
         train(recipe)
 
@@ -136,7 +136,7 @@ def test_finite_weights_with_predictions_that_are_not_are_noticed() -> None:
     with torch.no_grad():
         for parameter in state.particles.network.parameters():
             parameter[2] = 1e30
-    found = evaluate_all(RECIPE, TASK, state.normaliser, raw=state.particles, ema=state.teacher)
+    found = evaluate_all(RECIPE, TASK, state.normalizer, raw=state.particles, ema=state.teacher)
     trouble = find_bad_scores(found, state.particles, batch, 7)
     assert trouble is not None
     assert (

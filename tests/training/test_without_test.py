@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from refprior._progress import _accuracy
-from refprior.data import Standardise, Task
+from refprior.data import Standardize, Task
 from refprior.methods import InformationOnly
-from refprior.report import group, rows, summarise, uncertain_figure, write_report
+from refprior.report import group, rows, summarize, uncertain_figure, write_report
 from refprior.report._embed import write_embedding
 from refprior.report._pivot import pivot
 from refprior.training import Evaluation, Recipe, Run, film, load, train
@@ -44,7 +44,7 @@ def test_the_validation_part_is_reported_where_there_is_no_test_part(tmp_path: P
     assert found.validation is not None
     assert run.evaluate() == found.validation.ema
     assert _accuracy(run.result) == [f"validation {100 * found.validation.ema.accuracy:.1f}%"]
-    head, line = rows(group([summarise(tmp_path / "run")]))
+    head, line = rows(group([summarize(tmp_path / "run")]))
     assert head == ["recipe", "seeds", "validation, EMA %", "seconds"]
     assert line[2] == f"{100 * found.validation.ema.accuracy:.1f}"
 
@@ -54,12 +54,12 @@ def test_without_any_part_to_measure_with_loss_and_terms_are_reported(tmp_path: 
     assert evaluation(run) == Evaluation()
     assert _accuracy(run.result) == []
     assert {"cross_entropy", "marginal_entropy"} <= run.result.terms.keys()
-    assert rows(group([summarise(tmp_path / "run")]))[0] == ["recipe", "seeds", "seconds"]
+    assert rows(group([summarize(tmp_path / "run")]))[0] == ["recipe", "seeds", "seconds"]
     with pytest.raises(ValueError, match="neither a test nor a validation part"):
         run.evaluate()
     again = load(tmp_path / "run", task=run.task)
     assert again.history == run.history
-    assert (again.predict_proba(run.task.unlabelled[:3]) == run.predict_proba(run.task.unlabelled[:3])).all()
+    assert (again.predict_proba(run.task.unlabeled[:3]) == run.predict_proba(run.task.unlabeled[:3])).all()
 
 
 @pytest.mark.parametrize("validation", [True, False])
@@ -81,13 +81,13 @@ def test_snapshots_are_of_the_pool_where_there_is_no_test_part(tmp_path: Path) -
     trained(tmp_path / "run", validation=False, particles=4)
     seen = film(tmp_path / "run")
     assert not seen.known
-    assert torch.equal(seen.probe.images[0], WHOLE.unlabelled[0])
+    assert torch.equal(seen.probe.images[0], WHOLE.unlabeled[0])
     write_embedding([seen], tmp_path / "page.html", picture=tmp_path / "page.png")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     data = json.loads(re.findall(r'id="data"[^>]*>(.*?)</script>', page, re.DOTALL)[0])
     assert (data["known"], data["named"], data["runs"][0]["agreement"]) == (False, False, None)
     assert "truth" not in data["landmarks"]
-    assert "on 200 unlabelled images" in data["summary"]
+    assert "on 200 unlabeled images" in data["summary"]
 
 
 def consensual(**changes: object) -> Recipe:
@@ -108,7 +108,7 @@ def test_predictions_that_are_not_finite_have_no_consensus() -> None:
     run = train(consensual(steps=1))
     with torch.no_grad():
         run.ema.network.get_parameter("1.weight").fill_(math.nan)
-    scored = evaluate_all(run.recipe, run.task, run.normaliser, raw=run.particles, ema=run.ema)
+    scored = evaluate_all(run.recipe, run.task, run.normalizer, raw=run.particles, ema=run.ema)
     assert scored == Evaluation()
 
 
@@ -119,5 +119,5 @@ def test_views_and_networks_are_tried_on_images_that_training_may_look_at() -> N
         seen.append(images)
         return images
 
-    check_views(perceptron(weak=view, strong=view), Standardise().fit(WHOLE.training_images), WHOLE)
-    assert all(torch.equal(images, WHOLE.labelled.images[:2]) for images in seen)
+    check_views(perceptron(weak=view, strong=view), Standardize().fit(WHOLE.training_images), WHOLE)
+    assert all(torch.equal(images, WHOLE.labeled.images[:2]) for images in seen)

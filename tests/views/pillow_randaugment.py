@@ -20,7 +20,7 @@ OPERATIONS: dict[str, Callable[[Picture, int, int], Picture]] = {
     "identity": lambda p, v, s: p,
     "autocontrast": lambda p, v, s: ImageOps.autocontrast(p),
     "brightness": lambda p, v, s: _enhance(ImageEnhance.Brightness, p, v),
-    "colour": lambda p, v, s: _enhance(ImageEnhance.Color, p, v),
+    "color": lambda p, v, s: _enhance(ImageEnhance.Color, p, v),
     "contrast": lambda p, v, s: _enhance(ImageEnhance.Contrast, p, v),
     "equalize": lambda p, v, s: ImageOps.equalize(p),
     "posterize": lambda p, v, s: ImageOps.posterize(p, int(v * 4 / 10) + 4),

@@ -95,16 +95,16 @@ def test_only_views_are_cut_out_unless_probes_are_asked_for() -> None:
     """Operations leave a white image white or change all of it alike, but for motions and their own cutout."""
     images = torch.full((400, 1, 32, 32), 200, dtype=torch.uint8)
 
-    def grey(view: CTAugment, probe: bool) -> float:
+    def gray(view: CTAugment, probe: bool) -> float:
         policy = view.draw(len(images), full_bank(), generator())
         still = (policy.chosen == CTAUGMENT.names.index("identity")).all(1)  # nothing but the cutout changes these
         seen = view.probe(images, generator())[0] if probe else view(images, generator())
         assert still.sum() > 0
         return float((seen[still] == 127).double().mean())
 
-    assert grey(CTAugment(weak=_drawless, depth=1), probe=True) == 0
-    assert grey(CTAugment(weak=_drawless, depth=1, probe_cutout=True), probe=True) > 0.1
-    assert grey(CTAugment(weak=_drawless, depth=1), probe=False) > 0.1
+    assert gray(CTAugment(weak=_drawless, depth=1), probe=True) == 0
+    assert gray(CTAugment(weak=_drawless, depth=1, probe_cutout=True), probe=True) > 0.1
+    assert gray(CTAugment(weak=_drawless, depth=1), probe=False) > 0.1
 
 
 def _drawless(images: Tensor, generator: torch.Generator) -> Tensor:
@@ -138,7 +138,7 @@ def test_the_operation_cutout_has_an_even_side(level: float) -> None:
     assert not (found[0, 0] == 127)[: 16 - size // 2].any()  # size // 2 to either side
 
 
-def test_views_keep_shape_and_type_for_grey_and_colour() -> None:
+def test_views_keep_shape_and_type_for_gray_and_color() -> None:
     for channels in (1, 3):
         images = pictures(channels)
         seen = CTAugment(cutout=8)(images, generator())

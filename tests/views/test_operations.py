@@ -1,4 +1,4 @@
-"""Every operation against Pillow's of the same name, on noise, on smooth and on degenerate images, grey and colour."""
+"""Every operation against Pillow's of the same name, on noise, on smooth and on degenerate images, gray and color."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ FACTORS = [0.05, 0.14, 0.5, 0.77, 0.95, 1.0, 1.3, 2.0]
 
 ENHANCERS: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], Oracle]] = {
     "brightness": (operations.brightness, lambda p, m: ImageEnhance.Brightness(p).enhance(m)),
-    "colour": (operations.colour, lambda p, m: ImageEnhance.Color(p).enhance(m)),
+    "color": (operations.color, lambda p, m: ImageEnhance.Color(p).enhance(m)),
     "contrast": (operations.contrast, lambda p, m: ImageEnhance.Contrast(p).enhance(m)),
     "sharpness": (operations.sharpness, lambda p, m: ImageEnhance.Sharpness(p).enhance(m)),
 }

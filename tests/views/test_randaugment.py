@@ -61,19 +61,19 @@ def test_operations_levels_and_signs_are_drawn_as_they_should() -> None:
     assert abs(float((draws[:, 1] < 0.5).double().mean()) - 0.5) < 0.01
 
 
-def test_the_strong_view_is_the_weak_one_then_operations_then_a_grey_square() -> None:
+def test_the_strong_view_is_the_weak_one_then_operations_then_a_gray_square() -> None:
     images = torch.full((200, 3, 32, 32), 200, dtype=torch.uint8)
     plain = RandAugment(count=0)(images, generator())
-    grey = (plain == 127).all(1)
-    assert torch.equal(plain[:, 0] == 127, grey)
+    gray = (plain == 127).all(1)
+    assert torch.equal(plain[:, 0] == 127, gray)
     assert set(plain.unique().tolist()) == {127, 200}
-    assert int(grey.sum((1, 2)).max()) == 16 * 16
-    assert int(grey.sum((1, 2)).min()) >= 8 * 8  # cut at the border, a quarter at least remains
+    assert int(gray.sum((1, 2)).max()) == 16 * 16
+    assert int(gray.sum((1, 2)).min()) >= 8 * 8  # cut at the border, a quarter at least remains
 
 
 @pytest.mark.parametrize("size", [16, 7])
 def test_a_rectangle_is_that_of_pillow(size: int) -> None:
-    """Every place of the centre, drawn by Pillow itself: both ends painted, pushed inside at the upper left."""
+    """Every place of the center, drawn by Pillow itself: both ends painted, pushed inside at the upper left."""
     from PIL import Image, ImageDraw
 
     places = torch.cartesian_prod(torch.arange(0, 32, 0.7), torch.arange(0, 32, 0.9)).double()
@@ -104,7 +104,7 @@ def test_without_cutout_and_operations_the_weak_view_remains() -> None:
     assert torch.equal(RandAugment(weak=weak, count=0, cutout=0)(images, generator()), weak(images, generator()))
 
 
-def test_cutout_centres_are_uniform() -> None:
+def test_cutout_centers_are_uniform() -> None:
     images = torch.zeros(20_000, 1, 5, 4, dtype=torch.uint8)
     erased = cutout(images, 1, generator(), fill=1).double().sum((0, 1))
     assert float(erased.sum()) == 20_000

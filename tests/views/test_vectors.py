@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from refprior.data import Standardise, task_from_arrays
+from refprior.data import Standardize, task_from_arrays
 from refprior.networks import MLP
 from refprior.training import train
 from refprior.training._draw import see
@@ -64,7 +64,7 @@ def test_mixed_inputs_lie_between_two_of_the_batch_nearer_to_themselves() -> Non
     shares = []
     for x, mixed in zip(inputs, seen, strict=True):
         along = inputs - x
-        share = ((mixed - x) * along).sum(1) / along.square().sum(1).clamp_min(1e-12)  # towards each of the others
+        share = ((mixed - x) * along).sum(1) / along.square().sum(1).clamp_min(1e-12)  # toward each of the others
         away = (mixed - x - share[:, None] * along).norm(dim=1)
         shares.append(share[away.argmin()].item())
         assert away.min() < 1e-5
@@ -114,13 +114,13 @@ def test_bad_settings_are_refused(make: Any, message: str) -> None:
 def test_noise_and_dropout_act_on_what_the_network_sees() -> None:
     """A feature in thousands gets as much noise as one in thousandths, relative to its spread."""
     rows = torch.randn(2000, 2, generator=generator()) * torch.tensor([1e4, 1e-4]) + torch.tensor([1e5, 7.0])
-    normaliser = Standardise().fit([rows])
-    drawn = see(Noise(0.5), rows, normaliser, generator()) - normaliser(rows)
+    normalizer = Standardize().fit([rows])
+    drawn = see(Noise(0.5), rows, normalizer, generator()) - normalizer(rows)
     assert torch.allclose(drawn.std(0), torch.full((2,), 0.5), atol=0.03)
-    dropped = see(Dropout(1), rows, normaliser, generator())
+    dropped = see(Dropout(1), rows, normalizer, generator())
     assert not dropped.any()
-    swapped = see(SwapNoise(1), rows, normaliser, generator())
-    assert torch.isin(swapped[:, 0], normaliser(rows)[:, 0]).all()
+    swapped = see(SwapNoise(1), rows, normalizer, generator())
+    assert torch.isin(swapped[:, 0], normalizer(rows)[:, 0]).all()
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.int64])

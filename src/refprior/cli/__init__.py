@@ -16,7 +16,7 @@ from refprior.cli._exact import app as exact
 from refprior.cli._explore import explore
 from refprior.cli._export import export
 from refprior.cli._fit import fit
-from refprior.cli._labelling import answer, suggest
+from refprior.cli._labeling import answer, suggest
 from refprior.cli._matrix import transfer_matrix
 from refprior.cli._paths import refuse_empty
 from refprior.cli._predict import predict

@@ -91,7 +91,7 @@ def show(
     out: Annotated[Path, Parameter(help="The PNG file to write; an existing one is replaced.")] = Path("sheet.png"),
     rows: Annotated[int, Parameter(help="How many images.")] = 10,
     labels: Annotated[
-        int | None, Parameter(help="Labelled images in all, equally many per class. Default: 50, of your own data all.")
+        int | None, Parameter(help="Labeled images in all, equally many per class. Default: 50, of your own data all.")
     ] = None,
     classes: Annotated[
         str | None, Parameter(help="Some classes by number, 3,5; or a superclass of cifar100, fish. Default: all.")
@@ -103,7 +103,7 @@ def show(
         Literal["digits", "photos", "objects"] | None,
         Parameter(help="What your own images show, for --views: digits are never mirrored."),
     ] = None,
-    seed: Annotated[int, Parameter(help="Which images are labelled, and which views are drawn.")] = 0,
+    seed: Annotated[int, Parameter(help="Which images are labeled, and which views are drawn.")] = 0,
     data: Folder = None,
 ) -> None:
     """Describe a task and write a contact sheet of its images, or of their views, as one PNG.
@@ -137,17 +137,17 @@ def _view_sheet(task: "Task", rows: int, seed: int, kind: "Kind | None") -> "Ima
 
     if kind is None and task.kind is None:
         raise ValueError("say what the images show, --kind digits, photos or objects: digits are never mirrored")
-    images = task.labelled.images[in_turn(task.labelled.labels)][:rows]
+    images = task.labeled.images[in_turn(task.labeled.labels)][:rows]
     return view_sheet(images, *default_views(kind or task.kind, task.shape), seed)
 
 
 def _image_sheet(task: "Task", rows: int) -> "Image":
-    """The labelled images of each class, then those of the test part where they are too few."""
+    """The labeled images of each class, then those of the test part where they are too few."""
     import torch
 
     from refprior.views._sheet import image_sheet
 
-    parts = [part for part in (task.labelled, task.test, task.validation) if part is not None]
+    parts = [part for part in (task.labeled, task.test, task.validation) if part is not None]
     images, labels = torch.cat([part.images for part in parts]), torch.cat([part.labels for part in parts])
     return image_sheet(images, labels, rows, task.name)
 
@@ -178,21 +178,21 @@ def _count(name: str, root: Path, verdict: str) -> None:
 
 
 def _describe(task: "Task") -> None:
-    from refprior.data import Standardise, duplicates
+    from refprior.data import Standardize, duplicates
     from refprior.data._task import noun
 
-    sizes = {"labelled": len(task.labelled), "unlabelled": len(task.unlabelled)}
+    sizes = {"labeled": len(task.labeled), "unlabeled": len(task.unlabeled)}
     measured = {"test": task.test, "validation": task.validation}
     sizes |= {name: 0 if part is None else len(part) for name, part in measured.items()}
     print(f"{task.name}: {noun(task.shape)}s {task.shape}, classes {', '.join(task.classes)}")
     print(", ".join(f"{count} {part}" for part, count in sizes.items()))
-    fitted = Standardise().fit(task.training_images).state_dict()
+    fitted = Standardize().fit(task.training_images).state_dict()
     mean, std = (_numbers(fitted[name].flatten().tolist()) for name in ("mean", "std"))
     print(f"mean {mean}, standard deviation {std} per {'channel' if len(task.shape) == 3 else 'feature'}")
     if task.test is None:
         return
-    pairs = duplicates(task.unlabelled, task.test.images)
-    print(f"{_shared(pairs, noun(task.shape))} in the unlabelled pool too{_first(pairs)}")
+    pairs = duplicates(task.unlabeled, task.test.images)
+    print(f"{_shared(pairs, noun(task.shape))} in the unlabeled pool too{_first(pairs)}")
 
 
 def _task(

@@ -83,9 +83,9 @@ def _class_table(run: "Run") -> list[list[str]] | None:
     from refprior.training._evaluate import evaluate_consensus, output_confusion
 
     if run.recipe.readout == "consensus":
-        counts = evaluate_consensus(run.ema, run.normaliser, run.task)[1]
+        counts = evaluate_consensus(run.ema, run.normalizer, run.task)[1]
     else:
-        counts = output_confusion(run.ema, run.normaliser, run.task)
+        counts = output_confusion(run.ema, run.normalizer, run.task)
     return None if counts is None else class_rows(counts, run.data.classes)
 
 
@@ -94,7 +94,7 @@ def _consensus_table(run: "Run") -> dict[str, list[list[str]]]:
 
     lines = [["weights", "test %", "validation %", "stability %"]]
     for name, particles in {"ema": run.ema, "raw": run.particles}.items():
-        found, _ = evaluate_consensus(particles, run.normaliser, run.task)
+        found, _ = evaluate_consensus(particles, run.normalizer, run.task)
         shown = (None,) * 3 if found is None else (found.test, found.validation, found.stability)
         lines.append([name, *("–" if value is None else f"{100 * value:.1f}" for value in shown)])
     return {"The outputs have no names: clusters of all particles' predictions, matched to the classes.": lines}

@@ -26,7 +26,7 @@ def fit(
         str | None, Parameter(help="Column of labels in a table; empty cells have none. Default: label.")
     ] = None,
     test: Annotated[
-        int, Parameter(converter=whole, help="Labelled inputs kept apart to test with, in all, equally many per class.")
+        int, Parameter(converter=whole, help="Labeled inputs kept apart to test with, in all, equally many per class.")
     ] = 0,
     size: Annotated[
         int | None,
@@ -53,7 +53,7 @@ def fit(
     """Fit a classifier to your own data, of which few need labels, and save a model for `refprior predict`.
 
     In a table, every column of numbers beside the target is a feature. In a folder, each folder is a class, and
-    unlabelled/ holds images without labels. After an interruption, the same command goes on.
+    unlabeled/ holds images without labels. After an interruption, the same command goes on.
     """
     from refprior._progress import watching, working
     from refprior.data import FewLabels
@@ -77,13 +77,13 @@ def fit(
 
 
 def _found(task: "Task") -> list[list[str]]:
-    """What was found: labelled inputs of each class, those without labels, and what an input is."""
+    """What was found: labeled inputs of each class, those without labels, and what an input is."""
     from refprior.data._task import noun
 
-    counts = task.labelled.labels.bincount(minlength=len(task.classes)).tolist()
-    rows = [["class", "labelled"], *([name, f"{count:,}"] for name, count in zip(task.classes, counts, strict=True))]
+    counts = task.labeled.labels.bincount(minlength=len(task.classes)).tolist()
+    rows = [["class", "labeled"], *([name, f"{count:,}"] for name, count in zip(task.classes, counts, strict=True))]
     size = " × ".join(map(str, task.shape))
-    rest = f"{len(task.unlabelled) - len(task.labelled):,}"
+    rest = f"{len(task.unlabeled) - len(task.labeled):,}"
     return [*rows, ["without a label", rest], [f"size of an {noun(task.shape)}", size]]
 
 

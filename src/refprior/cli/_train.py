@@ -128,7 +128,7 @@ def _estimate(chosen: "Named", device: str, particle_ranks: int | None) -> None:
         if len(stages) > 1:
             print(f"stage {number} of {len(stages)}")
         print(f"parameters   {cost.parameters:,} per particle, {counted(cost.particles, 'particle')}")
-        print(f"checkpoint   {cost.state_bytes / 2**20:,.1f} MiB (weights, moving average, optimiser)")
+        print(f"checkpoint   {cost.state_bytes / 2**20:,.1f} MiB (weights, moving average, optimizer)")
         print(f"memory       {_peak_memory()} so far")
         print(f"a step       {duration(cost.step_seconds)}, an evaluation {duration(cost.evaluation_seconds)}")
         if cost.particle_ranks * cost.data_ranks > 1:

@@ -1,4 +1,4 @@
-"""Data: data sets, tasks with their labelled, unlabelled, validation and test parts, and inputs for networks.
+"""Data: data sets, tasks with their labeled, unlabeled, validation and test parts, and inputs for networks.
 
 A recipe names its data by `FewLabels` or `Pair`; your own arrays become a `Task` by `task_from_arrays`.
 """

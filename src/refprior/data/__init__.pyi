@@ -7,7 +7,7 @@ from ._few_labels import FewLabels, Pair
 from ._fingerprint import TaskRecord, fingerprint
 from ._folder import image_folder
 from ._location import data_folder
-from ._normalise import Identity, Normaliser, PrincipalComponents, Standardise
+from ._normalize import Identity, Normalizer, PrincipalComponents, Standardize
 from ._patch_components import PatchComponents
 from ._rows import read_rows
 from ._sets import read
@@ -23,11 +23,11 @@ __all__ = [
     "FewLabels",
     "FoundFolder",
     "Identity",
-    "Normaliser",
+    "Normalizer",
     "Pair",
     "PatchComponents",
     "PrincipalComponents",
-    "Standardise",
+    "Standardize",
     "Survey",
     "Task",
     "TaskRecord",

@@ -1,4 +1,4 @@
-"""A task of which some unlabelled inputs have been given their labels."""
+"""A task of which some unlabeled inputs have been given their labels."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,12 +13,12 @@ from refprior.data._task import Examples, Task, check_labels
 
 @dataclass(frozen=True)
 class Answered:
-    """Another task, with inputs of its pool that were labelled since: they move to the labelled part.
+    """Another task, with inputs of its pool that were labeled since: they move to the labeled part.
 
     >>> import refprior as rp
     >>> few = rp.data.FewLabels("digits", labels=50)
     >>> before, now = few(), rp.data.Answered(few, asked=(7, 3), answers=(1, 0))()
-    >>> len(now.labelled) - len(before.labelled), len(before.unlabelled) - len(now.unlabelled)
+    >>> len(now.labeled) - len(before.labeled), len(before.unlabeled) - len(now.unlabeled)
     (2, 2)
     """
 
@@ -36,16 +36,16 @@ class Answered:
     def __call__(self) -> Task:
         """Read the task, and move what was answered."""
         task = self.task if isinstance(self.task, Task) else self.task()
-        pool, labels = task.unlabelled, torch.tensor(self.answers, dtype=torch.int64)
+        pool, labels = task.unlabeled, torch.tensor(self.answers, dtype=torch.int64)
         wrong = [index for index in self.asked if not 0 <= index < len(pool)]
         if wrong:
             raise ValueError(f"input {wrong[0]} is not in the pool of {len(pool)}: answers to another task")
         check_labels("answered", labels, len(task.classes))
         moved, kept = torch.tensor(self.asked, dtype=torch.int64), without(len(pool), np.array(self.asked, int))
-        known = task.labelled
+        known = task.labeled
         return replace(
             task,
-            labelled=Examples(torch.cat([known.images, pool[moved]]), torch.cat([known.labels, labels])),
-            unlabelled=pool[torch.from_numpy(kept)],
+            labeled=Examples(torch.cat([known.images, pool[moved]]), torch.cat([known.labels, labels])),
+            unlabeled=pool[torch.from_numpy(kept)],
             names=tuple(task.names[i] for i in kept) if task.names else (),
         )

@@ -21,7 +21,7 @@ def read_npz(path: str | Path, test: int | None = None) -> DataSet:
     """A data set from the arrays `labels` and `images`, or `inputs`, in a `.npz` file.
 
     Images are (n, height, width), channels last or channels first; vectors are (n, features). Label -1 says that there
-    is none, and the array `unlabelled` may hold more inputs without labels. The array `split` says which inputs are to
+    is none, and the array `unlabeled` may hold more inputs without labels. The array `split` says which inputs are to
     train (0) and which to test (1); without it, `test` of them in all, equally many per class, are drawn, or none.
     `classes` may name the classes.
 
@@ -31,7 +31,7 @@ def read_npz(path: str | Path, test: int | None = None) -> DataSet:
     >>> len(rp.data.read_npz("mine.npz", test=4).train)
     16
     """
-    arrays = load_arrays(path, ("labels",), ("images", "inputs", "unlabelled", "split", "classes"))
+    arrays = load_arrays(path, ("labels",), ("images", "inputs", "unlabeled", "split", "classes"))
     with naming(path):
         return _data_set(Path(path).stem, arrays, test)
 
@@ -46,7 +46,7 @@ def channels_first(images: np.ndarray) -> np.ndarray:
         return images
     if images.ndim == 4 and images.shape[3] in (1, 3):
         return images.transpose(0, 3, 1, 2)
-    raise DataError(f"images of shape {images.shape}, expected (n, h, w) or four dimensions, 1 or 3 of colour")
+    raise DataError(f"images of shape {images.shape}, expected (n, h, w) or four dimensions, 1 or 3 of color")
 
 
 def examples_from_dataset(dataset: "Dataset[Any]") -> Examples:
@@ -108,7 +108,7 @@ def _data_set(name: str, arrays: dict[str, np.ndarray], test: int | None) -> Dat
         data = data_set(name, classes, (inputs[there], labels[there]), (inputs[kept], labels[kept]), kind=kind)
     else:
         data = held_out(name, classes, (inputs[~without], known), test or 0, kind=kind)
-    return replace(data, unlabelled=_pool(name, inputs[train & without], arrays.get("unlabelled")))
+    return replace(data, unlabeled=_pool(name, inputs[train & without], arrays.get("unlabeled")))
 
 
 def _inputs(array: np.ndarray) -> np.ndarray:
@@ -121,9 +121,9 @@ def _pool(name: str, rows: np.ndarray, more: np.ndarray | None) -> Tensor | None
         more = _inputs(more)
         if (more.shape[1:], more.dtype) != (rows.shape[1:], rows.dtype):
             there, here = (f"{array.shape[1:]} {array.dtype}" for array in (rows, more))
-            raise DataError(f"unlabelled inputs are {here}, the others {there}")
+            raise DataError(f"unlabeled inputs are {here}, the others {there}")
         rows = np.concatenate([rows, more])
-    return examples(f"{name} unlabelled", rows, np.zeros(len(rows), np.int64)).images if len(rows) else None
+    return examples(f"{name} unlabeled", rows, np.zeros(len(rows), np.int64)).images if len(rows) else None
 
 
 def check_column(values: np.ndarray, key: str, count: int) -> None:

@@ -1,4 +1,4 @@
-"""A data set whose images are all labelled, and its subsets."""
+"""A data set whose images are all labeled, and its subsets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +30,7 @@ class DataSet:
     classes: tuple[str, ...]
     train: Examples
     test: Examples | None = None
-    unlabelled: Tensor | None = None  # further images without labels
+    unlabeled: Tensor | None = None  # further images without labels
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # named sets of classes: superclasses
     names: tuple[str, ...] = ()  # of the images to train with, then of those without labels: files
     validation: Examples | None = None  # where the makers have kept one apart
@@ -49,7 +49,7 @@ class DataSet:
             if not counts.all() and part != "validation":
                 empty = int(counts.argmin())
                 raise DataError(f"{self.name}: class {empty} ({self.classes[empty]}) has no {part} inputs")
-        images = len(self.train) + (0 if self.unlabelled is None else len(self.unlabelled))
+        images = len(self.train) + (0 if self.unlabeled is None else len(self.unlabeled))
         if self.names and len(self.names) != images:
             raise DataError(f"{self.name}: {len(self.names)} names for {images} inputs")
 

@@ -26,16 +26,16 @@ class FewLabels:
 
     >>> import refprior as rp
     >>> task = rp.data.FewLabels("digits", labels=50, validation=300)()
-    >>> len(task.labelled), len(task.unlabelled), len(task.validation), len(task.test)
+    >>> len(task.labeled), len(task.unlabeled), len(task.validation), len(task.test)
     (50, 847, 300, 600)
     """
 
     data: str | DataSet = "digits"  # a name such as "mnist", the path of a file or image folder, or a data set
-    labels: int | None = 50  # labelled images; None: all, 0: none
+    labels: int | None = 50  # labeled images; None: all, 0: none
     seed: int = 0  # chooses the images of every part
     validation: int = 0  # images kept apart to choose settings by
     classes: tuple[int, ...] | str | None = None  # some classes by number, or a superclass; None: all
-    labelled_in_pool: bool = False  # labelled images are in the unlabelled pool too, as in FixMatch; not in the paper
+    labeled_in_pool: bool = False  # labeled images are in the unlabeled pool too, as in FixMatch; not in the paper
     imbalance: float = 1.0  # how many times more often the first class is in the pool than the last
     foreign: int = 0  # images of the other classes that are mixed into the pool
     mistakes: float = 0.0  # share of the labels that are wrong, to see what mistakes cost
@@ -44,7 +44,7 @@ class FewLabels:
     test: int | None = None  # of your own data, inputs kept apart to test with; 0: none, None: what `read` does
     size: int | tuple[int, ...] | None = None  # of a folder's images, (height, width) or one side; None: as the first
     target: str | None = None  # of a table, the column of labels; None: "label"
-    colour: bool | None = None  # turn a folder's images to colour or to grey; None: as they are
+    color: bool | None = None  # turn a folder's images to color or to gray; None: as they are
 
     def __post_init__(self) -> None:
         for name in ("data", "folder"):
@@ -55,8 +55,8 @@ class FewLabels:
                 whole_number(name, getattr(self, name), at_least=0)
         if self.size is not None:
             object.__setattr__(self, "size", _two_sides(self.size))
-        if self.colour is not None:
-            one_of("colour", self.colour, (True, False))
+        if self.color is not None:
+            one_of("color", self.color, (True, False))
         whole_number("shrink", self.shrink, at_least=1)
         whole_number("seed", self.seed, at_least=0)
         number("imbalance", self.imbalance, at_least=1)
@@ -73,7 +73,7 @@ class FewLabels:
         """Read the data, and divide them."""
         data = self.read()
         members = self.members(len(data.classes), data.groups, data.name)
-        pool = [data.unlabelled] if data.unlabelled is not None else []
+        pool = [data.unlabeled] if data.unlabeled is not None else []
         if self.foreign:
             pool.append(foreign_images(data, members, self.foreign, self.seed))
         if members != tuple(range(len(data.classes))):
@@ -88,8 +88,8 @@ class FewLabels:
     def read(self) -> DataSet:
         """The data set with all its labels."""
         if isinstance(self.data, str):
-            return read(self.data, self.folder, test=self.test, size=self.sides, colour=self.colour, target=self.target)
-        for name in ("test", "size", "colour", "target"):
+            return read(self.data, self.folder, test=self.test, size=self.sides, color=self.color, target=self.target)
+        for name in ("test", "size", "color", "target"):
             if getattr(self, name) is not None:
                 raise ValueError(f"{name} is for data that are read, and {self.data.name!r} is in memory: leave it out")
         return self.data
@@ -113,7 +113,7 @@ class FewLabels:
         return groups[self.classes]
 
     def _divided(self, data: DataSet, extra: list[Tensor]) -> Task:
-        labelled, kept, pool = self._indices(data.train.labels.numpy())
+        labeled, kept, pool = self._indices(data.train.labels.numpy())
         parts = [data.train.images[torch.from_numpy(pool)], *extra]
         for images in extra:
             _check_alike(images, parts[0])
@@ -125,8 +125,8 @@ class FewLabels:
         return Task(
             name=data.name,
             classes=data.classes,
-            labelled=self._mistaken(self._shrunk(data.train[torch.from_numpy(labelled)]), len(data.classes)),
-            unlabelled=_pooled(torch.cat(parts), self.shrink),
+            labeled=self._mistaken(self._shrunk(data.train[torch.from_numpy(labeled)]), len(data.classes)),
+            unlabeled=_pooled(torch.cat(parts), self.shrink),
             test=self._shrunk(data.test) if data.test is not None else None,
             validation=self._shrunk(validation) if validation is not None else None,
             kind=data.kind,
@@ -135,14 +135,14 @@ class FewLabels:
         )
 
     def _indices(self, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of the labelled, kept and unlabelled images."""
+        """Of the labeled, kept and unlabeled images."""
         kept = per_class(truth, self.validation, self.seed + 1, "validation")
         train = without(len(truth), kept)
-        labelled = train if self.labels is None else train[per_class(truth[train], self.labels, self.seed, "labels")]
-        pool = train if self.labelled_in_pool else without(len(truth), kept, labelled)
+        labeled = train if self.labels is None else train[per_class(truth[train], self.labels, self.seed, "labels")]
+        pool = train if self.labeled_in_pool else without(len(truth), kept, labeled)
         if self.imbalance != 1 and len(pool):
             pool = pool[long_tail(truth[pool], self.imbalance, self.seed + 2)]
-        return labelled, kept, pool
+        return labeled, kept, pool
 
     def _shrunk(self, part: Examples) -> Examples:
         return Examples(_pooled(part.images, self.shrink), part.labels)
@@ -156,13 +156,13 @@ class FewLabels:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two tasks to transfer between: the target, and the labelled images of the source.
+    """Two tasks to transfer between: the target, and the labeled images of the source.
 
     >>> import refprior as rp
     >>> low = rp.data.FewLabels("digits", labels=None, classes=(0, 1, 2, 3, 4))
     >>> high = rp.data.FewLabels("digits", labels=0, classes=(5, 6, 7, 8, 9))
     >>> task = rp.data.Pair(source=low, target=high)()
-    >>> len(task.source), len(task.labelled), task.classes
+    >>> len(task.source), len(task.labeled), task.classes
     (601, 0, ('5', '6', '7', '8', '9'))
     """
 

@@ -34,12 +34,12 @@ class PartRecord:
 
 @dataclass(frozen=True)
 class TaskRecord:
-    """All that a run has to know of its data to predict, and to recognise them.
+    """All that a run has to know of its data to predict, and to recognize them.
 
     >>> import refprior as rp
     >>> few, more = (rp.data.fingerprint(rp.data.FewLabels("digits", labels=n)()) for n in (50, 100))
     >>> few.differences(more)
-    ['labelled: 50 → 100 inputs', 'unlabelled: 1147 → 1097 inputs']
+    ['labeled: 50 → 100 inputs', 'unlabeled: 1147 → 1097 inputs']
     """
 
     name: str
@@ -66,7 +66,7 @@ def fingerprint(task: Task) -> TaskRecord:
 
     >>> import refprior as rp
     >>> record = rp.data.fingerprint(rp.data.FewLabels("digits", labels=50)())
-    >>> record.parts["labelled"].count, len(record.parts["labelled"].sha256)
+    >>> record.parts["labeled"].count, len(record.parts["labeled"].sha256)
     (50, 64)
     """
     parts = {name: part for name in PARTS if (part := getattr(task, name)) is not None}
@@ -75,7 +75,7 @@ def fingerprint(task: Task) -> TaskRecord:
         classes=task.classes,
         source_classes=task.source_classes,
         shape=task.shape,
-        dtype=next(name for name, dtype in DTYPES.items() if dtype == task.labelled.images.dtype),
+        dtype=next(name for name, dtype in DTYPES.items() if dtype == task.labeled.images.dtype),
         parts={name: part_record(part) for name, part in parts.items()},
         features=task.features,
     )

@@ -1,4 +1,4 @@
-"""A folder of images: `root/class/*.png` (or jpg, bmp, gif, webp, tif, ppm), and `root/unlabelled/*` for the pool."""
+"""A folder of images: `root/class/*.png` (or jpg, bmp, gif, webp, tif, ppm), and `root/unlabeled/*` for the pool."""
 
 import logging
 import math
@@ -22,9 +22,9 @@ log = logging.getLogger("refprior")
 
 
 def image_folder(
-    root: str | Path, *, test: int | None = None, size: tuple[int, int] | None = None, colour: bool | None = None
+    root: str | Path, *, test: int | None = None, size: tuple[int, int] | None = None, color: bool | None = None
 ) -> DataSet:
-    """A data set from a folder with one subfolder per class, and `unlabelled/` for images without labels.
+    """A data set from a folder with one subfolder per class, and `unlabeled/` for images without labels.
 
     Where the classes are inside `train/` and `test/` or `val/`, these are its parts. Folders in the folder of a class
     belong to the class. Files that are no images are skipped; `survey` says which. Links are followed. Photographs are
@@ -32,7 +32,7 @@ def image_folder(
 
     test: images to test with in all, equally many per class; 0: none are drawn; None: of each class a fifth of the
     smallest one, unless there is `train/`. size: (height, width) to which every image is resized; None: that of the
-    first image. colour: turn all images to colour or to grey; None: they must be all colour or all grey.
+    first image. color: turn all images to color or to gray; None: they must be all color or all gray.
 
     >>> from pathlib import Path
     >>> from PIL import Image
@@ -49,10 +49,10 @@ def image_folder(
     files, labels = _flat(found.part("train"))
     chosen = divided(labels, drawn_to_test(found, test))
     train = [[files[i] for i in part] for part in chosen]
-    parts = [*train, *(_flat(found.part(part))[0] for part in ("test", "validation", "unlabelled"))]
+    parts = [*train, *(_flat(found.part(part))[0] for part in ("test", "validation", "unlabeled"))]
     if size is None:
-        size = look(files[0], colour)[:2]
-    images = read_images([file for part in parts for file in part], size, colour).split([len(part) for part in parts])
+        size = look(files[0], color)[:2]
+    images = read_images([file for part in parts for file in part], size, color).split([len(part) for part in parts])
     rest, kept = (Examples(part, torch.from_numpy(labels[i])) for part, i in zip(images[:2], chosen, strict=True))
     given, validation = (_examples(images[2], found.part("test")), _examples(images[3], found.part("validation")))
     log.info("%s: %s", found.root, found.summary)
@@ -61,7 +61,7 @@ def image_folder(
         classes=found.classes,
         train=rest,
         test=given if given is not None else kept if len(kept) else None,
-        unlabelled=images[4] if len(images[4]) else None,
+        unlabeled=images[4] if len(images[4]) else None,
         validation=validation,
         names=tuple(str(file.relative_to(found.root)) for part in (parts[0], parts[4]) for file in part),
     )
@@ -79,18 +79,18 @@ def drawn_to_test(found: Survey, test: int | None) -> int:
     return 0 if found.divided else max(1, smallest // 5) * len(found.classes)
 
 
-def read_images(files: Sequence[Path], size: tuple[int, int] | None = None, colour: bool | None = None) -> Tensor:
+def read_images(files: Sequence[Path], size: tuple[int, int] | None = None, color: bool | None = None) -> Tensor:
     """Images of one size and one number of channels: (n, 1 or 3, height, width) uint8."""
     if not files:
         raise DataError("no image files to read")
-    first = look(files[0], colour)
+    first = look(files[0], color)
     height, width = (whole_number("size", side, at_least=1) for side in size or (first.height, first.width))
-    shape = (len(files), 1 if first.grey else 3, height, width)
+    shape = (len(files), 1 if first.gray else 3, height, width)
     check_memory(
         _COPIES * math.prod(shape), f"{len(files)} images like {files[0]}, {height}×{width}", "give a smaller size="
     )
     images = torch.empty(shape, dtype=torch.uint8)
-    read_into(images.numpy(), files, colour)
+    read_into(images.numpy(), files, color)
     return images
 
 

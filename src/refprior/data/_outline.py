@@ -20,7 +20,7 @@ class Outline(NamedTuple):
     classes: int
     shape: tuple[int, ...]  # of one input
     kind: Kind | None
-    labelled: int
+    labeled: int
     pool: int
     measured: bool  # whether there is a test or validation part
 
@@ -38,13 +38,13 @@ def is_folder(data: object) -> bool:
 def _of_folder(few: FewLabels) -> Outline:
     found = survey(str(few.data))
     counts = [len(folder.files) for folder in found.part("train")]
-    first = look(found.part("train")[0].files[0], few.colour)
+    first = look(found.part("train")[0].files[0], few.color)
     members = few.members(len(counts), {}, found.root.name)
     drawn = drawn_to_test(found, few.test)
     each = drawn // len(counts)
     height, width = few.sides or (first.height, first.width)
-    shape = (1 if first.grey else 3, height // few.shrink, width // few.shrink)
-    pool = sum(len(folder.files) for folder in found.part("unlabelled"))
+    shape = (1 if first.gray else 3, height // few.shrink, width // few.shrink)
+    pool = sum(len(folder.files) for folder in found.part("unlabeled"))
     measured = bool(drawn or found.part("test") or found.part("validation"))
     return _counted(few, [counts[m] - each for m in members], pool, shape, None, measured)
 
@@ -55,7 +55,7 @@ def _of_data(few: FewLabels) -> Outline:
     members = few.members(len(counts), data.groups, data.name)
     first, *sides = data.train.images.shape[1:]
     shape = (first, *(side // few.shrink for side in sides))
-    pool = len(data.unlabelled) if data.unlabelled is not None else 0
+    pool = len(data.unlabeled) if data.unlabeled is not None else 0
     measured = data.test is not None or data.validation is not None
     return _counted(few, [counts[m] for m in members], pool, shape, data.kind, measured)
 
@@ -64,6 +64,6 @@ def _counted(
     few: FewLabels, counts: Sequence[int], pool: int, shape: tuple[int, ...], kind: Kind | None, measured: bool
 ) -> Outline:
     known = sum(counts) - few.validation
-    labelled = known if few.labels is None else few.labels
-    rest = known if few.labelled_in_pool else known - labelled
-    return Outline(len(counts), shape, kind, labelled, rest + pool, measured or few.validation > 0)
+    labeled = known if few.labels is None else few.labels
+    rest = known if few.labeled_in_pool else known - labeled
+    return Outline(len(counts), shape, kind, labeled, rest + pool, measured or few.validation > 0)

@@ -64,12 +64,12 @@ def read_cifar_package(archive: Path, count: int = 10_000) -> Iterator[tuple[str
     ]
     for number, stem in enumerate(_BATCHES):
         with naming(f"{archive}, {stem}.png"):
-            pixels = decoded(files[f"{stem}.png"], colour=True)
+            pixels = decoded(files[f"{stem}.png"], color=True)
             yield f"{stem}.bin", cifar_records(pixels, labels[count * number : count * (number + 1)])
 
 
 def cifar_records(picture: Image.Image, labels: list[int]) -> bytes:
-    """A picture with one image in each of its rows as official binary records: label byte, then planes of colour."""
+    """A picture with one image in each of its rows as official binary records: label byte, then planes of color."""
     pixels = np.asarray(picture.convert("RGB"))
     if pixels.shape != (len(labels), 1024, 3):
         raise DataError(f"a picture of shape {pixels.shape}, expected {(len(labels), 1024, 3)}: one row for each label")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from refprior._checks import number, whole_number
 from refprior._limits import check_memory
-from refprior.data._normalise import Normaliser, float_type
+from refprior.data._normalize import Normalizer, float_type
 from refprior.data._patches import draw_patches, even_contrast, kinds_of, whitening
 
 _PATCHES = 100_000  # that the kinds are found from
@@ -57,7 +57,7 @@ class PatchComponents:
         number("scale", self.scale, above=0)
         if self.view is not None and (not callable(self.view) or isinstance(self.view, type)):
             raise ValueError(f"view must be a view or none, got {self.view!r}")
-        if getattr(self.view, "normalised", False):
+        if getattr(self.view, "normalized", False):
             raise ValueError(f"view must change images as they are stored, and {self.view!r} changes what networks see")
         if self.count > self.features:
             raise ValueError(f"{self.filters} filters in {self.cells}×{self.cells} cells are {self.features} features, "
@@ -69,7 +69,7 @@ class PatchComponents:
         return self.filters * self.cells**2
 
     @torch.no_grad()
-    def fit(self, parts: Sequence[Tensor]) -> Normaliser:
+    def fit(self, parts: Sequence[Tensor]) -> Normalizer:
         """The filters and axes of all parts together: (n, c, h, w) each."""
         self._check(parts)
         generator = torch.Generator().manual_seed(self.seed)
@@ -81,17 +81,17 @@ class PatchComponents:
         kind = counted.mean.dtype
         return replace(counted, mean=mean.to(kind), axes=(axes * (self.scale / (size or 1.0))).to(kind).contiguous())
 
-    def _filters(self, images: Tensor, kind: torch.dtype, generator: torch.Generator) -> Normaliser:
-        """Filters as `patches.responses` has them, not centred nor projected."""
+    def _filters(self, images: Tensor, kind: torch.dtype, generator: torch.Generator) -> Normalizer:
+        """Filters as `patches.responses` has them, not centered nor projected."""
         patches, contrast = even_contrast(draw_patches(images, self.size, _PATCHES, generator).to(kind))
         mean, white = whitening(patches)
         filters = kinds_of((patches - mean) @ white, self.filters) @ white
         offset = filters @ mean + _THRESHOLD
-        # Kinds of patches without a grey level see none, and by this not even by rounding.
+        # Kinds of patches without a gray level see none, and by this not even by rounding.
         filters = (filters - filters.mean(1, keepdim=True)).reshape(-1, images.shape[1], self.size, self.size)
-        return Normaliser(mean.new_zeros(self.features), filters=filters, offset=offset, contrast=contrast)
+        return Normalizer(mean.new_zeros(self.features), filters=filters, offset=offset, contrast=contrast)
 
-    def _pairs(self, images: Tensor, features: Normaliser) -> Iterator[tuple[Tensor, Tensor]]:
+    def _pairs(self, images: Tensor, features: Normalizer) -> Iterator[tuple[Tensor, Tensor]]:
         """The features of two views of every image: (n, D) each."""
         generator = torch.Generator(images.device).manual_seed(self.seed)
         for block in images.split(_BLOCK):
@@ -101,7 +101,7 @@ class PatchComponents:
     def _check(self, parts: Sequence[Tensor]) -> None:
         shape = tuple(parts[0].shape[1:])
         if len(shape) != 3:
-            raise ValueError(f"PatchComponents takes images (channels, height, width), got {shape}: take Standardise")
+            raise ValueError(f"PatchComponents takes images (channels, height, width), got {shape}: take Standardize")
         if self.size > min(shape[1:]):
             raise ValueError(f"patches of {self.size}×{self.size} do not fit into images of {shape[1]}×{shape[2]}")
         needed = _MATRICES * 8 * self.features**2

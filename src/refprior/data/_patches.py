@@ -34,10 +34,10 @@ def patch_features(images: Tensor, filters: Tensor, offset: Tensor, contrast: Te
 def responses(images: Tensor, filters: Tensor, offset: Tensor, contrast: Tensor) -> Tensor:
     """max(0, a_f · x / √(var(x) + contrast) - offset_f) of every patch x: (n, c, h, w) -> (n, F, rows, columns).
 
-    The filters a_f see no grey level: they hold the taking away of the patch's mean, its whitening and the kind.
+    The filters a_f see no gray level: they hold the taking away of the patch's mean, its whitening and the kind.
     """
-    grey, square = (x.mean(1, keepdim=True) for x in (images, images.square()))
-    mean, second = (functional.avg_pool2d(x, filters.shape[-1], STRIDE) for x in (grey, square))
+    gray, square = (x.mean(1, keepdim=True) for x in (images, images.square()))
+    mean, second = (functional.avg_pool2d(x, filters.shape[-1], STRIDE) for x in (gray, square))
     size = ((second - mean.square()).clamp(min=0) + contrast).rsqrt()
     found = functional.conv2d(images.contiguous(memory_format=torch.channels_last), filters, stride=STRIDE)
     return functional.relu(found * size - offset[:, None, None])
@@ -68,17 +68,17 @@ def draw_patches(images: Tensor, size: int, count: int, generator: torch.Generat
 
 def even_contrast(patches: Tensor) -> tuple[Tensor, Tensor]:
     """(x - mean(x)) / √(var(x) + contrast), and the contrast: (n, N) -> (n, N), ()."""
-    centred = patches - patches.mean(1, keepdim=True)
-    variance = centred.square().mean(1, keepdim=True)
+    centered = patches - patches.mean(1, keepdim=True)
+    variance = centered.square().mean(1, keepdim=True)
     contrast = (_CONTRAST * variance.mean()).clamp(min=1e-12)
-    return centred / (variance + contrast).sqrt(), contrast
+    return centered / (variance + contrast).sqrt(), contrast
 
 
 def whitening(patches: Tensor) -> tuple[Tensor, Tensor]:
     """The mean patch and (Σ + 0.1)^(-1/2), Σ the covariance: (n, N) -> (N,), (N, N)."""
     mean = patches.double().mean(0)
-    centred = patches.double() - mean
-    variances, axes = torch.linalg.eigh(centred.T @ centred / len(patches))
+    centered = patches.double() - mean
+    variances, axes = torch.linalg.eigh(centered.T @ centered / len(patches))
     return mean.to(patches), ((axes * (variances.clamp(min=0) + _WHITENING).rsqrt()) @ axes.T).to(patches)
 
 

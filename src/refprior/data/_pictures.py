@@ -47,42 +47,42 @@ class Look(NamedTuple):
 
     height: int
     width: int
-    grey: bool
+    gray: bool
 
 
-def look(file: Path, colour: bool | None) -> Look:
-    """The size of a picture held upright, and whether it is read as a grey one."""
+def look(file: Path, color: bool | None) -> Look:
+    """The size of a picture held upright, and whether it is read as a gray one."""
     with _quiet(), _picture(file) as picture:
         height, width = picture.height, picture.width
         if picture.format != "TIFF" and _orientation(picture) in _ON_ITS_SIDE:  # Pillow turns a TIFF by itself
             height, width = width, height
-        return Look(height, width, _is_grey(picture, colour))
+        return Look(height, width, _is_gray(picture, color))
 
 
-def read_into(images: np.ndarray, files: Sequence[Path], colour: bool | None) -> None:
+def read_into(images: np.ndarray, files: Sequence[Path], color: bool | None) -> None:
     """Fill `images`, (n, 1 or 3, height, width) uint8, in the order of the files; the first bad one is named."""
-    room, grey, size = _Room(BUDGET), images.shape[1] == 1, images.shape[2:]
+    room, gray, size = _Room(BUDGET), images.shape[1] == 1, images.shape[2:]
 
     def read(index: int) -> None:
         file = files[index]
         packed = file.stat().st_size
         with room.of(packed), _picture(file) as picture:
-            mine, cost = _is_grey(picture, colour), _reduced(picture, size)
-        if mine is not grey:
-            kinds = ("colour", "grey")
-            raise DataError(f"{file} is {kinds[mine]}, {files[0]} {kinds[grey]}; choose colour=True or colour=False")
+            mine, cost = _is_gray(picture, color), _reduced(picture, size)
+        if mine is not gray:
+            kinds = ("color", "gray")
+            raise DataError(f"{file} is {kinds[mine]}, {files[0]} {kinds[gray]}; choose color=True or color=False")
         with room.of(packed + cost + 2 * images[index].nbytes), _picture(file) as picture:
             _reduced(picture, size)
-            images[index] = _pixels(picture, size, grey)
+            images[index] = _pixels(picture, size, gray)
 
     with _quiet():
         _in_order(read, len(files))
 
 
-def decoded(content: bytes, colour: bool | None) -> Image.Image:
-    """A grey (L) or colour (RGB) picture; DataError if it is damaged, or larger than a photograph."""
+def decoded(content: bytes, color: bool | None) -> Image.Image:
+    """A gray (L) or color (RGB) picture; DataError if it is damaged, or larger than a photograph."""
     with _quiet(), _opened(io.BytesIO(content), len(content)) as picture:
-        return _loaded(picture, _is_grey(picture, colour))
+        return _loaded(picture, _is_gray(picture, color))
 
 
 class _Room:
@@ -182,9 +182,9 @@ def _reduced(picture: Image.Image, size: tuple[int, ...]) -> int:
     return _DECODING * (whole if progressive else picture.width * picture.height)
 
 
-def _pixels(picture: Image.Image, size: tuple[int, ...], grey: bool) -> np.ndarray:
+def _pixels(picture: Image.Image, size: tuple[int, ...], gray: bool) -> np.ndarray:
     """Upright, (channels, height, width). It is turned last, when it is small."""
-    shallow = _loaded(picture, grey)
+    shallow = _loaded(picture, gray)
     orientation = _orientation(picture)
     height, width = size[::-1] if orientation in _ON_ITS_SIDE else size
     if (shallow.height, shallow.width) != (height, width):
@@ -207,23 +207,23 @@ def _orientation(picture: Image.Image) -> int:
     return found if isinstance(found, int) else 1
 
 
-def _is_grey(picture: Image.Image, colour: bool | None) -> bool:
-    if colour is not None:
-        return not colour
+def _is_gray(picture: Image.Image, color: bool | None) -> bool:
+    if color is not None:
+        return not color
     return picture.mode in ("1", "L", "LA", "I", "F") or picture.mode.startswith("I;16")
 
 
-def _loaded(picture: Image.Image, grey: bool) -> Image.Image:
+def _loaded(picture: Image.Image, gray: bool) -> Image.Image:
     """The pixels as mode L or RGB."""
-    shallow, mode = _eight_bits(picture), "L" if grey else "RGB"
+    shallow, mode = _eight_bits(picture), "L" if gray else "RGB"
     shallow.load()
     return shallow if shallow.mode == mode else shallow.convert(mode)
 
 
 def _eight_bits(picture: Image.Image) -> Image.Image:
-    """Grey levels of 16 bits scaled to 8, which Pillow would clip; what has no fixed scale is refused."""
+    """Gray levels of 16 bits scaled to 8, which Pillow would clip; what has no fixed scale is refused."""
     if picture.mode in ("I", "F"):
-        raise DataError(f"pixels of mode {picture.mode} have no scale of grey: save it with 8 or 16 bits per pixel")
+        raise DataError(f"pixels of mode {picture.mode} have no scale of gray: save it with 8 or 16 bits per pixel")
     if not picture.mode.startswith("I;16"):
         return picture
     levels = np.array(picture)

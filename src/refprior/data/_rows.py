@@ -28,7 +28,7 @@ def read_rows(path: str | Path, test: int | None = None, *, target: str = "label
     >>> import refprior as rp
     >>> _ = Path("animals.csv").write_text("weight,legs,label\\n4,4,cat\\n0.1,2,bird\\n5,4,\\n")
     >>> animals = rp.data.read_rows("animals.csv")
-    >>> animals.classes, animals.features, len(animals.train), len(animals.unlabelled)
+    >>> animals.classes, animals.features, len(animals.train), len(animals.unlabeled)
     (('bird', 'cat'), ('weight', 'legs'), 2, 1)
     """
     table = read_table(path)
@@ -43,8 +43,8 @@ def read_rows(path: str | Path, test: int | None = None, *, target: str = "label
         values = _finite(table, features)
         known = labels != NO_LABEL
         data = held_out(Path(path).stem, classes, (values[known], labels[known]), test or 0, kind="vectors")
-        rest = examples("unlabelled", values[~known], labels[~known]).images if not known.all() else None
-        return replace(data, unlabelled=rest, features=tuple(features))
+        rest = examples("unlabeled", values[~known], labels[~known]).images if not known.all() else None
+        return replace(data, unlabeled=rest, features=tuple(features))
 
 
 def _labels(column: np.ndarray, name: str) -> tuple[list[str], np.ndarray]:

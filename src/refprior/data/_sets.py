@@ -60,13 +60,13 @@ def read(
     *,
     test: int | None = None,
     size: tuple[int, int] | None = None,
-    colour: bool | None = None,
+    color: bool | None = None,
     target: str | None = None,
 ) -> DataSet:
     """A data set by its name, from a `.npz`, `.csv` or `.parquet` file, or from a folder of images.
 
     folder: where the files of a named data set are; None: where `refprior data get` puts them. test: how many of your
-    own inputs are kept apart to test with. size and colour: what `image_folder` makes of images. target: the column of
+    own inputs are kept apart to test with. size and color: what `image_folder` makes of images. target: the column of
     labels in a table; None: "label".
 
     >>> import refprior as rp
@@ -79,25 +79,25 @@ def read(
     if data in DATA_SETS:
         if test:
             raise ValueError(f"{data} has a test part of its own: leave test out, got test={test}")
-        _refuse_pictures(data, size, colour)
+        _refuse_pictures(data, size, color)
         return DATA_SETS[data](folder)
     if Path(data).is_dir():
-        return image_folder(data, test=test, size=size, colour=colour)
+        return image_folder(data, test=test, size=size, color=color)
     if suffix not in (".npz", *SUFFIXES):
         raise ValueError(
             f"no data set {data!r}: give {', '.join(DATA_SETS)}, a .npz, .csv or .parquet file or a folder of images"
         )
-    _refuse_pictures(data, size, colour)
+    _refuse_pictures(data, size, color)
     return read_npz(data, test) if suffix == ".npz" else read_rows(data, test, target=target or "label")
 
 
-def _refuse_pictures(data: str, size: tuple[int, int] | None, colour: bool | None) -> None:
-    if size is not None or colour is not None:
-        raise ValueError(f"size and colour are for folders of images, and {data} is none")
+def _refuse_pictures(data: str, size: tuple[int, int] | None, color: bool | None) -> None:
+    if size is not None or color is not None:
+        raise ValueError(f"size and color are for folders of images, and {data} is none")
 
 
 def read_digits(folder: str | Path | None = None) -> DataSet:
-    """Scikit-learn's digits: 1,797 grey images of 8×8 inside the library, 60 per class to test."""
+    """Scikit-learn's digits: 1,797 gray images of 8×8 inside the library, 60 per class to test."""
     return held_out("digits", [str(d) for d in range(10)], _digits(), DIGITS_TEST, kind="digits")
 
 

@@ -1,4 +1,4 @@
-"""Which examples are labelled: chosen by seed, the same on every platform and in every version.
+"""Which examples are labeled: chosen by seed, the same on every platform and in every version.
 
 The draws come from numpy's RandomState, whose stream is frozen by numpy's policy; its newer Generator and torch's
 generators may change between releases.

@@ -8,9 +8,9 @@ from pathlib import Path
 from refprior._words import in_short
 from refprior.data._error import DataError
 
-UNLABELLED = ("unlabelled", "unlabeled")  # in any case
+UNLABELED = ("unlabeled", "unlabelled")  # in any case
 _PARTS = {"train": "train", "test": "test", "val": "validation", "valid": "validation", "validation": "validation"}
-_ORDER = ("train", "test", "validation", "unlabelled")
+_ORDER = ("train", "test", "validation", "unlabeled")
 _LITTER = ("__MACOSX",)  # folders that programs leave behind
 _DEEPEST = 20  # folders in folders of a class
 _SUFFIXES = (
@@ -33,7 +33,7 @@ class FoundFolder:
     [('cat', 1)]
     """
 
-    part: str  # "train", "test", "validation" or "unlabelled"
+    part: str  # "train", "test", "validation" or "unlabeled"
     name: str
     files: tuple[Path, ...]
     skipped: Mapping[str, int] = field(default_factory=dict)  # why → how many files
@@ -103,7 +103,7 @@ def survey(root: str | Path) -> Survey:
     part        class      images  skipped
     train       cat        1       1 not an image that is read (.txt)
     train       dog        1
-    unlabelled  Unlabeled  1
+    unlabeled  Unlabeled  1
     """
     root = Path(root)
     if not root.is_dir():
@@ -116,7 +116,7 @@ def survey(root: str | Path) -> Survey:
             raise DataError(f"{places[part]} has no folders of classes")
     walk = _Walk(root, [*(folder for folders in inside.values() for folder in folders), *pools])
     found = [_class(part, folder, walk) for part, folders in inside.items() for folder in folders]
-    found += [_found("unlabelled", folder, walk) for folder in sorted(pools)]
+    found += [_found("unlabeled", folder, walk) for folder in sorted(pools)]
     beside = sum(path.is_file() for place in {root, *places.values()} for path in _visible(place))
     skipped = {"beside the folders of classes": beside} if beside else {}
     return _same_classes(Survey(root, tuple(found), places["train"] != root, skipped))
@@ -219,7 +219,7 @@ def _why_skipped(file: Path) -> str | None:
 
 
 def _is_pool(folder: Path) -> bool:
-    return folder.name.casefold() in UNLABELLED
+    return folder.name.casefold() in UNLABELED
 
 
 def _leads_nowhere(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""A task: which inputs are labelled, which are not, and which are kept apart to measure with.
+"""A task: which inputs are labeled, which are not, and which are kept apart to measure with.
 
 An input is an image, a row of a table, the features of another network, a sequence: a tensor of any shape. All are
 called images in names.
@@ -24,7 +24,7 @@ Array = np.ndarray | Tensor
 Inputs = Array | Sequence[Any]
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32)
 _COMPLEX = (torch.complex32, torch.complex64, torch.complex128)
-PARTS = ("labelled", "unlabelled", "test", "validation", "source")
+PARTS = ("labeled", "unlabeled", "test", "validation", "source")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,67 +56,67 @@ class Examples:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
-    """Everything a run may know of its data. The unlabelled pool has no labels, so that nothing can peek.
+    """Everything a run may know of its data. The unlabeled pool has no labels, so that nothing can peek.
 
     >>> import refprior as rp
     >>> task = rp.data.FewLabels("digits", labels=50)()
-    >>> len(task.classes), len(task.labelled), task.shape
+    >>> len(task.classes), len(task.labeled), task.shape
     (10, 50, (1, 8, 8))
     """
 
     name: str
     classes: tuple[str, ...]
-    labelled: Examples
-    unlabelled: Tensor  # (n, *shape)
+    labeled: Examples
+    unlabeled: Tensor  # (n, *shape)
     test: Examples | None = None
     validation: Examples | None = None
     source: Examples | None = None  # of another task, to transfer from; labels 0 … source classes - 1
     source_classes: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()  # of the unlabelled inputs, where they have any: files
+    names: tuple[str, ...] = ()  # of the unlabeled inputs, where they have any: files
     features: tuple[str, ...] = ()  # of the values of a vector, where they have names: columns
     kind: Kind | None = None  # what the inputs show, by which `rp.views.default_views` chooses; None: unknown
 
     def __post_init__(self) -> None:
-        kind = self.labelled.images.dtype
+        kind = self.labeled.images.dtype
         if kind not in (torch.uint8, torch.int64) and not kind.is_floating_point:
             raise ValueError(f"inputs must be uint8, int64 or floats, got {kind}")
-        parts = {"labelled": self.labelled, "test": self.test, "validation": self.validation}
+        parts = {"labeled": self.labeled, "test": self.test, "validation": self.validation}
         for name, part in parts.items():
             if part is not None:
                 self.check_images(name, part.images)
                 check_labels(name, part.labels, len(self.classes))
         if self.test is not None and not len(self.test):
             raise ValueError(f"the test part of task {self.name!r} is empty: leave it out, test=None")
-        if not len(self.labelled) and not len(self.unlabelled):
-            raise ValueError(f"task {self.name!r} has neither labelled nor unlabelled inputs")
+        if not len(self.labeled) and not len(self.unlabeled):
+            raise ValueError(f"task {self.name!r} has neither labeled nor unlabeled inputs")
         if self.source is not None:
             self.check_images("source", self.source.images)
             check_labels("source", self.source.labels, len(self.source_classes))
-        missing = set(range(len(self.classes))) - set(self.labelled.labels.tolist())
-        if missing and len(self.labelled):  # none at all is a task for methods that need none
+        missing = set(range(len(self.classes))) - set(self.labeled.labels.tolist())
+        if missing and len(self.labeled):  # none at all is a task for methods that need none
             raise ValueError(f"need a label of each class, missing {sorted(missing)} of {len(self.classes)}")
-        if len(self.unlabelled):
-            self.check_images("unlabelled", self.unlabelled)
-        if self.names and len(self.names) != len(self.unlabelled):
-            raise ValueError(f"{len(self.names)} names for {len(self.unlabelled)} unlabelled inputs")
+        if len(self.unlabeled):
+            self.check_images("unlabeled", self.unlabeled)
+        if self.names and len(self.names) != len(self.unlabeled):
+            raise ValueError(f"{len(self.names)} names for {len(self.unlabeled)} unlabeled inputs")
         if self.features and self.shape != (len(self.features),):
             raise ValueError(f"{len(self.features)} names of features for inputs of {self.shape}")
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Of one input."""
-        return tuple(self.labelled.images.shape[1:])
+        return tuple(self.labeled.images.shape[1:])
 
     @property
     def training_images(self) -> list[Tensor]:
-        """All inputs that training may look at: labelled, unlabelled, source."""
-        return [self.labelled.images, self.unlabelled, *([self.source.images] if self.source is not None else [])]
+        """All inputs that training may look at: labeled, unlabeled, source."""
+        return [self.labeled.images, self.unlabeled, *([self.source.images] if self.source is not None else [])]
 
     def _repr_html_(self) -> str:
         parts = {name: getattr(self, name) for name in PARTS}
         counts = {name: f"{len(part):,}" for name, part in parts.items() if part is not None}
         shape = " × ".join(map(str, self.shape))
-        kind = str(self.labelled.images.dtype).removeprefix("torch.")
+        kind = str(self.labeled.images.dtype).removeprefix("torch.")
         return table(f"Task {self.name}", {"classes": shortened(self.classes), "inputs": f"{shape}, {kind}", **counts})
 
     @property
@@ -136,16 +136,16 @@ class Task:
         return moved
 
     def check_images(self, name: str, images: Tensor) -> None:
-        """Refuse inputs of another shape or type than the labelled ones."""
+        """Refuse inputs of another shape or type than the labeled ones."""
         if tuple(images.shape[1:]) != self.shape:
-            raise ValueError(f"{name} inputs are {tuple(images.shape[1:])}, labelled {self.shape}")
-        if images.dtype != self.labelled.images.dtype:
-            raise ValueError(f"{name} inputs are {images.dtype}, labelled {self.labelled.images.dtype}")
+            raise ValueError(f"{name} inputs are {tuple(images.shape[1:])}, labeled {self.shape}")
+        if images.dtype != self.labeled.images.dtype:
+            raise ValueError(f"{name} inputs are {images.dtype}, labeled {self.labeled.images.dtype}")
 
 
 def task_from_arrays(
-    labelled: tuple[Array, Array],
-    unlabelled: Array,
+    labeled: tuple[Array, Array],
+    unlabeled: Array,
     test: tuple[Array, Array] | None = None,
     *,
     validation: tuple[Array, Array] | None = None,
@@ -157,12 +157,12 @@ def task_from_arrays(
     """A task from your own arrays or tensors: inputs, and labels that are whole numbers 0, 1, … or names.
 
     Inputs are images (n, channels, height, width), uint8 or float; vectors (n, features) of any numbers; or floats of
-    any other shape. Whole numbers of vectors are kept as they are, and become floats when they are normalised; with
-    `inputs=Identity()` they stay whole, as token ids for an `nn.Embedding`. Sparse matrices become dense. Labelled
+    any other shape. Whole numbers of vectors are kept as they are, and become floats when they are normalized; with
+    `inputs=Identity()` they stay whole, as token ids for an `nn.Embedding`. Sparse matrices become dense. Labeled
     inputs whose label is -1, or None among names, have none: they are the last of the pool.
 
     The test and validation parts are only measured with; without them a run reports its loss and its terms. names: of
-    the unlabelled inputs, by which `refprior suggest` asks about them. features: of the values of a vector.
+    the unlabeled inputs, by which `refprior suggest` asks about them. features: of the values of a vector.
 
     >>> import numpy as np
     >>> import refprior as rp
@@ -171,18 +171,18 @@ def task_from_arrays(
     >>> task = rp.data.task_from_arrays(
     ...     (images[known], labels[known]), images[rest], (images[test], labels[test]), classes=["a", "b", "c"]
     ... )
-    >>> len(task.labelled), len(task.unlabelled)
+    >>> len(task.labeled), len(task.unlabeled)
     (9, 31)
     """
-    found = named_classes(_array(labelled[1])) if classes is None else tuple(classes)
-    known, pool = _with_labels(examples("labelled", *labelled, found), _images("unlabelled", unlabelled))
+    found = named_classes(_array(labeled[1])) if classes is None else tuple(classes)
+    known, pool = _with_labels(examples("labeled", *labeled, found), _images("unlabeled", unlabeled))
     _check_shape(known.images)
-    known_as = found if found is not None else numbered("labelled", known.labels.numpy())
+    known_as = found if found is not None else numbered("labeled", known.labels.numpy())
     return Task(
         name=name,
         classes=known_as,
-        labelled=known,
-        unlabelled=pool,
+        labeled=known,
+        unlabeled=pool,
         test=examples("test", *test, known_as) if test is not None else None,
         validation=examples("validation", *validation, known_as) if validation is not None else None,
         names=tuple(names),
@@ -279,15 +279,15 @@ def _check_shape(inputs: Tensor) -> None:
     """Refuse what is an image without its channels in their place."""
     shape, remedy = tuple(inputs.shape), "images are (n, channels, height, width): use"
     if len(shape) < 2 or 0 in shape[1:]:
-        raise ValueError(f"labelled inputs are {shape}, expected (n, features) or (n, channels, height, width)")
+        raise ValueError(f"labeled inputs are {shape}, expected (n, features) or (n, channels, height, width)")
     if len(shape) == 3 and (inputs.dtype == torch.uint8 or shape[1] == shape[2]):
         raise ValueError(
-            f"labelled inputs are {shape}, {remedy} x[:, None]; sequences with as many steps as features "
+            f"labeled inputs are {shape}, {remedy} x[:, None]; sequences with as many steps as features "
             "are a refprior.data.Task of your own"
         )
     last = (1, 3, 4) if inputs.dtype == torch.uint8 else (1, 3)  # 4: with transparency
     if len(shape) == 4 and shape[3] in last and min(shape[1:3]) > max(3, shape[3]):
-        raise ValueError(f"labelled inputs are {shape}, {remedy} np.moveaxis(x, -1, 1)")
+        raise ValueError(f"labeled inputs are {shape}, {remedy} np.moveaxis(x, -1, 1)")
 
 
 def _array(values: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Two tasks as one: a target, and the labelled images of a source."""
+"""Two tasks as one: a target, and the labeled images of a source."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ MOST_SHARED = 0.01
 
 
 def transfer_task(source: Task, target: Task) -> Task:
-    """The target task with the source's labelled images to transfer from.
+    """The target task with the source's labeled images to transfer from.
 
     Refuses tasks that share images: more than 1 % of the source's, since data sets hold some images twice.
 
@@ -21,17 +21,17 @@ def transfer_task(source: Task, target: Task) -> Task:
     >>> rp.data.transfer_task(low, high).name
     'digits-0-1-to-digits-2-3'
     """
-    if not len(source.labelled):
-        raise ValueError(f"the source task {source.name!r} has no labelled inputs")
+    if not len(source.labeled):
+        raise ValueError(f"the source task {source.name!r} has no labeled inputs")
     joined = replace(
-        target, name=f"{source.name}-to-{target.name}", source=source.labelled, source_classes=source.classes
+        target, name=f"{source.name}-to-{target.name}", source=source.labeled, source_classes=source.classes
     )
-    parts = [part for part in (target.labelled, target.test, target.validation) if part is not None]
-    mine = torch.cat([target.unlabelled, *(part.images for part in parts)])
-    shared = {i for i, _ in duplicates(source.labelled.images, mine)}
-    if len(shared) > MOST_SHARED * len(source.labelled):
+    parts = [part for part in (target.labeled, target.test, target.validation) if part is not None]
+    mine = torch.cat([target.unlabeled, *(part.images for part in parts)])
+    shared = {i for i, _ in duplicates(source.labeled.images, mine)}
+    if len(shared) > MOST_SHARED * len(source.labeled):
         raise ValueError(
-            f"source and target overlap: {len(shared)} of {len(source.labelled)} source inputs are in both; "
+            f"source and target overlap: {len(shared)} of {len(source.labeled)} source inputs are in both; "
             "choose tasks of different classes"
         )
     return joined

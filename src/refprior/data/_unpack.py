@@ -41,7 +41,7 @@ class _Gzip(gzip.GzipFile):
 
 @contextlib.contextmanager
 def unpacked(path: Path) -> Iterator[BinaryIO]:
-    """The content of a file, plain or gzipped (recognised by its first bytes, not its name), to read in blocks."""
+    """The content of a file, plain or gzipped (recognized by its first bytes, not its name), to read in blocks."""
     with path.open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
         file.seek(0)

@@ -19,7 +19,7 @@ from torch import Tensor
 from refprior._checks import one_of
 from refprior._progress import watching
 from refprior._words import in_short
-from refprior.data import Normaliser, Task, task_from_arrays
+from refprior.data import Normalizer, Task, task_from_arrays
 from refprior.estimators._inputs import (
     AsFitted,
     Inputs,
@@ -33,10 +33,10 @@ from refprior.estimators._inputs import (
     suitable_views,
 )
 from refprior.estimators._labels import encoded, labels_of
-from refprior.labelling import most_informative, most_typical
+from refprior.labeling import most_informative, most_typical
 from refprior.methods import Method, ReferencePrior
 from refprior.posterior import Uncertainty
-from refprior.training import Optimiser, Predictor, Recipe, Run, train
+from refprior.training import Optimizer, Predictor, Recipe, Run, train
 from refprior.views import View
 
 log = logging.getLogger("refprior")
@@ -48,8 +48,8 @@ class Usual(NamedTuple):
     method: Method
     particles: int
     steps: int
-    labelled_batch: int
-    unlabelled_batch: int
+    labeled_batch: int
+    unlabeled_batch: int
     learning_rate: float
 
 
@@ -63,8 +63,8 @@ IMAGES = Usual(ReferencePrior(), 4, 1000, 32, 128, 0.01)
 class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Semi-supervised classification with a reference prior of K particles.
 
-    Rows of `y` that are −1 (or None or NaN, for labels that are names) have no label. All rows of `X`, labelled or not,
-    are the unlabelled pool. Vectors (n, features) are projected to principal components and classified by K linear
+    Rows of `y` that are −1 (or None or NaN, for labels that are names) have no label. All rows of `X`, labeled or not,
+    are the unlabeled pool. Vectors (n, features) are projected to principal components and classified by K linear
     layers; images (n, channels, height, width) by K small convolutional networks. No test part is needed.
 
     Parameters
@@ -76,14 +76,14 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     views : (weak, strong)
         Two views of refprior.views or functions of (inputs, generator). None: noise for vectors, small motions for
         images.
-    inputs : PrincipalComponents, Standardise or Identity of refprior.data
+    inputs : PrincipalComponents, Standardize or Identity of refprior.data
         How inputs become those of the network. None: 128 principal components for vectors with one scale for all,
-        ``Standardise`` for images. Columns of a table that have different units want a ``StandardScaler`` before.
+        ``Standardize`` for images. Columns of a table that have different units want a ``StandardScaler`` before.
     particles : int
         K, the number of networks. None: 32 for vectors, 4 for images.
     steps : int
         Updates of the weights. None: 300 for vectors, 1,000 for images.
-    labelled_batch, unlabelled_batch : int
+    labeled_batch, unlabeled_batch : int
         Inputs per step, at most as many as there are. None: 64 and 256 for vectors, 32 and 128 for images.
     learning_rate : float
         Of Adam, with a cosine schedule. None: 0.03 for vectors, 0.01 for images.
@@ -138,8 +138,8 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         inputs: Inputs | None = None,
         particles: int | None = None,
         steps: int | None = None,
-        labelled_batch: int | None = None,
-        unlabelled_batch: int | None = None,
+        labeled_batch: int | None = None,
+        unlabeled_batch: int | None = None,
         learning_rate: float | None = None,
         decay: float = 0.0,
         ema: float = 0.99,
@@ -155,8 +155,8 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.inputs = inputs
         self.particles = particles
         self.steps = steps
-        self.labelled_batch = labelled_batch
-        self.unlabelled_batch = unlabelled_batch
+        self.labeled_batch = labeled_batch
+        self.unlabeled_batch = unlabeled_batch
         self.learning_rate = learning_rate
         self.decay = decay
         self.ema = ema
@@ -174,7 +174,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.classes_ = plan.classes
         self.run_: Run = run
         self.predictor_: Predictor = plan.deployed(run)
-        self._labelled: Tensor = run.normaliser(run.task.labelled.images).cpu()  # as networks see them
+        self._labeled: Tensor = run.normalizer(run.task.labeled.images).cpu()  # as networks see them
         self._known = plan.known
         return self
 
@@ -202,16 +202,16 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """The rows whose labels would tell most, as indices: (n, *shape) -> (budget,).
 
         Rows that have a label, and their equals, are left out.
-        Of vectors with few labels, typical rows of groups that have no label yet, `labelling.most_typical`; of images,
-        or with more than 300 labels, rows on which the particles disagree, `labelling.most_informative`.
+        Of vectors with few labels, typical rows of groups that have no label yet, `labeling.most_typical`; of images,
+        or with more than 300 labels, rows on which the particles disagree, `labeling.most_informative`.
         """
         given, predictor = as_trained(self, X), self.predictor_
         free = np.flatnonzero([row not in self._known for row in digests(given)])
         if not len(free):
             raise ValueError(f"all {given.shape[0]} rows of X have labels: there is nothing to ask for")
         given = given[free]
-        if len(predictor.shape) == 1 and len(self._labelled) <= FEW_LABELS:
-            chosen = most_typical(predictor.inputs(given), budget, self._labelled)
+        if len(predictor.shape) == 1 and len(self._labeled) <= FEW_LABELS:
+            chosen = most_typical(predictor.inputs(given), budget, self._labeled)
         else:
             chosen = most_informative(predictor.log_probabilities(given), budget, predictor.log_posterior)
         return np.asarray(free[chosen.cpu().numpy()])
@@ -247,11 +247,11 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         seed, known = seed_of(self.random_state), codes >= 0
         names = tuple(str(name) for name in getattr(self, "feature_names_in_", ()))
         start = self._before(rows.shape[1:], names, classes) if self.warm_start and hasattr(self, "run_") else None
-        fitted = None if start is None else self.predictor_.normaliser
+        fitted = None if start is None else self.predictor_.normalizer
         values, inputs, projection = prepared(rows, self.inputs, seed, fitted)
         task = task_from_arrays(
-            labelled=(values[known], codes[known]),
-            unlabelled=values,
+            labeled=(values[known], codes[known]),
+            unlabeled=values,
             classes=[str(name) for name in classes],
             name="X",
             features=names if projection is None else (),
@@ -289,11 +289,11 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             inputs=inputs,
             particles=chosen.particles,
             steps=chosen.steps,
-            labelled_batch=batch_size("labelled_batch", chosen.labelled_batch, len(task.labelled)),
-            unlabelled_batch=batch_size("unlabelled_batch", chosen.unlabelled_batch, len(task.unlabelled)),
+            labeled_batch=batch_size("labeled_batch", chosen.labeled_batch, len(task.labeled)),
+            unlabeled_batch=batch_size("unlabeled_batch", chosen.unlabeled_batch, len(task.unlabeled)),
             weak=weak,
             strong=strong,
-            optimiser=Optimiser(kind="adam", learning_rate=chosen.learning_rate, decay=self.decay),
+            optimizer=Optimizer(kind="adam", learning_rate=chosen.learning_rate, decay=self.decay),
             ema=self.ema,
             evaluate_every=chosen.steps,
             seed=seed,
@@ -312,8 +312,8 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         found = self.predictor_
         if self.network is not None or len(found.shape) > 1 or found.dtype != torch.float32:
             return found
-        numbers = {name: tensor.double() for name, tensor in found.normaliser.state_dict().items()}
-        return replace(found, particles=deepcopy(found.particles).double(), normaliser=Normaliser(**numbers))
+        numbers = {name: tensor.double() for name, tensor in found.normalizer.state_dict().items()}
+        return replace(found, particles=deepcopy(found.particles).double(), normalizer=Normalizer(**numbers))
 
 
 class _Plan(NamedTuple):
@@ -324,7 +324,7 @@ class _Plan(NamedTuple):
     known: frozenset[bytes]  # which rows have labels
     classes: np.ndarray  # (C,)
     log_ratio: Tensor | None  # (C,) what the log-probabilities of the classes are corrected by
-    projection: Normaliser | None  # of large sparse rows, before the recipe
+    projection: Normalizer | None  # of large sparse rows, before the recipe
     shape: tuple[int, ...]  # of a row of X
     features: tuple[str, ...]  # its names
 
@@ -332,13 +332,13 @@ class _Plan(NamedTuple):
         """The predictor of a run, for rows of X."""
         found = replace(run.predictor(), log_prior_ratio=self.log_ratio)
         if self.projection is not None:
-            found = replace(found, normaliser=self.projection, shape=self.shape)
+            found = replace(found, normalizer=self.projection, shape=self.shape)
         return replace(found, features=self.features)
 
 
 def shares_of(task: Task) -> np.ndarray:
     """Of each class among the labels: (C,)."""
-    counts = np.bincount(task.labelled.labels.cpu().numpy(), minlength=len(task.classes))
+    counts = np.bincount(task.labeled.labels.cpu().numpy(), minlength=len(task.classes))
     return np.asarray(counts / counts.sum())
 
 

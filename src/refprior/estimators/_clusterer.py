@@ -28,11 +28,11 @@ from refprior.estimators._inputs import (
     too_large,
 )
 from refprior.estimators._labels import encoded
-from refprior.labelling import Questions, suggest
+from refprior.labeling import Questions, suggest
 from refprior.methods import ReferencePrior, UnsupervisedTransfer
 from refprior.networks import MLP
 from refprior.posterior import Consensus, stability
-from refprior.training import Optimiser, Recipe, Run, train
+from refprior.training import Optimizer, Recipe, Run, train
 from refprior.training._evaluate import CONSENSUS_IMAGES, evenly_spaced
 from refprior.views import View
 
@@ -51,7 +51,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
     ----------
     n_clusters : int
         How many clusters to find; fewer may come out.
-    network, views, inputs, particles, steps, unlabelled_batch, learning_rate, ema, device, verbose, random_state :
+    network, views, inputs, particles, steps, unlabeled_batch, learning_rate, ema, device, verbose, random_state :
         As in ``ReferencePriorClassifier``. network None: an ``MLP`` for vectors.
     method : UnsupervisedTransfer
         None: ``UnsupervisedTransfer`` with α = γ = 1, the plain information.
@@ -91,7 +91,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         inputs: Inputs | None = None,
         particles: int = 32,
         steps: int = 500,
-        unlabelled_batch: int = 256,
+        unlabeled_batch: int = 256,
         source_batch: int = 64,
         learning_rate: float = 0.01,
         ema: float = 0.99,
@@ -106,7 +106,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         self.inputs = inputs
         self.particles = particles
         self.steps = steps
-        self.unlabelled_batch = unlabelled_batch
+        self.unlabeled_batch = unlabeled_batch
         self.source_batch = source_batch
         self.learning_rate = learning_rate
         self.ema = ema
@@ -120,7 +120,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         with watching("clusters", recipe.steps, shown=bool(self.verbose)) as watch:
             self.run_: Run = train(recipe, device=self.device, watch=watch)
         self._consensus: Consensus = self.run_.consensus(self.n_clusters)
-        self.labels_ = self._clusters(self.run_.task.unlabelled)
+        self.labels_ = self._clusters(self.run_.task.unlabeled)
         self.stability_ = _stability(self.run_, self.n_clusters)
         self._answers: dict[int, Any] = {}  # the class of each row that has one
         self._questions = Questions()  # the same, with the numbers of the classes
@@ -155,7 +155,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         clusters = len(self.run_.data.classes)
         if len(classes) > clusters:
             raise ValueError(f"{len(classes)} classes among the labels, {clusters} clusters")
-        log_p = self.run_.log_probabilities(self.run_.task.unlabelled[list(answers)])
+        log_p = self.run_.log_probabilities(self.run_.task.unlabeled[list(answers)])
         self._consensus = self._consensus.named(log_p, torch.from_numpy(y).to(log_p.device), len(classes))
         self._answers, self._questions, self.classes_ = answers, Questions(tuple(answers), tuple(y.tolist())), classes
         return self
@@ -185,8 +185,8 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         task = Task(
             name="X",
             classes=tuple(str(cluster) for cluster in range(self.n_clusters)),
-            labelled=Examples(pool[:0], torch.zeros(0, dtype=torch.int64)),
-            unlabelled=pool,
+            labeled=Examples(pool[:0], torch.zeros(0, dtype=torch.int64)),
+            unlabeled=pool,
             source=None if given is None else given[0],
             source_classes=() if given is None else given[1],
         )
@@ -201,11 +201,11 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
             inputs=inputs,
             particles=self.particles,
             steps=self.steps,
-            unlabelled_batch=batch_size("unlabelled_batch", self.unlabelled_batch, len(values)),
+            unlabeled_batch=batch_size("unlabeled_batch", self.unlabeled_batch, len(values)),
             source_batch=batch_size("source_batch", self.source_batch, len(task.source or [0])),
             weak=weak,
             strong=strong,
-            optimiser=Optimiser(kind="adam", learning_rate=self.learning_rate, decay=0.0),
+            optimizer=Optimizer(kind="adam", learning_rate=self.learning_rate, decay=0.0),
             ema=self.ema,
             evaluate_every=self.steps,
             readout="consensus",
@@ -232,7 +232,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
 
 
 def _stability(run: Run, clusters: int) -> float:
-    log_p = run.log_probabilities(evenly_spaced(run.task.unlabelled, CONSENSUS_IMAGES))
+    log_p = run.log_probabilities(evenly_spaced(run.task.unlabeled, CONSENSUS_IMAGES))
     return stability(log_p, clusters) if len(log_p) >= 4 else float("nan")
 
 

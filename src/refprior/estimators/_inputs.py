@@ -20,12 +20,12 @@ from torch import Tensor, nn
 
 from refprior._checks import whole_number
 from refprior._words import in_short
-from refprior.data import Identity, Normaliser, PrincipalComponents, Standardise, Task
+from refprior.data import Identity, Normalizer, PrincipalComponents, Standardize, Task
 from refprior.networks import Linear, SmallCNN
 from refprior.views import Shift, View, default_views
 
 log = logging.getLogger("refprior")
-Inputs = Standardise | PrincipalComponents | Identity
+Inputs = Standardize | PrincipalComponents | Identity
 COMPONENTS = 128
 _DENSE = 2**26  # bytes; sparse rows that need no more are made dense
 _BLOCK = 1024  # rows that are dense at a time
@@ -64,24 +64,24 @@ def as_trained(estimator: Any, X: Any) -> Any:
 
 @dataclass(frozen=True)
 class AsFitted:
-    """Inputs as they were fitted before: particles that go on must see what they learnt to see."""
+    """Inputs as they were fitted before: particles that go on must see what they learned to see."""
 
-    normaliser: Normaliser
+    normalizer: Normalizer
 
-    def fit(self, parts: Sequence[Tensor]) -> Normaliser:
+    def fit(self, parts: Sequence[Tensor]) -> Normalizer:
         """What is known already."""
-        return self.normaliser
+        return self.normalizer
 
 
 def prepared(
-    rows: Any, inputs: Inputs | None, seed: int, fitted: Normaliser | None = None
-) -> tuple[np.ndarray, Inputs, Normaliser | None]:
+    rows: Any, inputs: Inputs | None, seed: int, fitted: Normalizer | None = None
+) -> tuple[np.ndarray, Inputs, Normalizer | None]:
     """Values to train on, how a network sees them, and how large sparse rows were projected before, if they were.
 
     fitted: the projection of large sparse rows, where it is known.
     """
     if not isinstance(inputs, Inputs | None):
-        raise ValueError(f"inputs must be Standardise(), PrincipalComponents(…) or Identity(), got {inputs!r}")
+        raise ValueError(f"inputs must be Standardize(), PrincipalComponents(…) or Identity(), got {inputs!r}")
     if too_large(rows):
         projection = fitted or fitted_projection(rows, inputs or components(rows.shape[1:]), seed)
         return projected(rows, projection), Identity(), projection
@@ -89,7 +89,7 @@ def prepared(
     values = as_numbers(rows, tokens=isinstance(inputs, Identity))
     if values.ndim == 2 and values.dtype == np.float32:
         warn_of_scales(rows, units=inputs is None)
-    default = Standardise() if values.ndim > 2 else components(values.shape[1:])
+    default = Standardize() if values.ndim > 2 else components(values.shape[1:])
     return values, inputs or default, None
 
 
@@ -131,9 +131,9 @@ def as_numbers(rows: Any, tokens: bool) -> np.ndarray:
     return floats
 
 
-def fitted_projection(rows: Any, wanted: Inputs, seed: int) -> Normaliser:
+def fitted_projection(rows: Any, wanted: Inputs, seed: int) -> Normalizer:
     """What takes sparse rows to their components: of (n, D), axes (D, J). The rows are never dense at once."""
-    if not isinstance(wanted, PrincipalComponents) or wanted.whitening or wanted.unit_length or wanted.standardise:
+    if not isinstance(wanted, PrincipalComponents) or wanted.whitening or wanted.unit_length or wanted.standardize:
         raise ValueError(f"so many sparse rows take inputs=PrincipalComponents(…, whitening=0) only, got {wanted}")
     count = min(wanted.count, *(size - 1 for size in rows.shape))
     try:
@@ -144,10 +144,10 @@ def fitted_projection(rows: Any, wanted: Inputs, seed: int) -> Normaliser:
         ) from None
     variance = found.explained_variance_.mean() if wanted.scaled == "all" else found.explained_variance_[0]
     axes = found.components_.T * (wanted.scale / np.sqrt(variance))  # (D, J)
-    return Normaliser(_floats(found.mean_), axes=_floats(axes))
+    return Normalizer(_floats(found.mean_), axes=_floats(axes))
 
 
-def projected(rows: Any, projection: Normaliser) -> np.ndarray:
+def projected(rows: Any, projection: Normalizer) -> np.ndarray:
     """The components of sparse rows: (n, D) -> (n, J)."""
     if projection.axes is None or projection.shortest is not None:
         raise ValueError("so many sparse rows need principal components, and the fit before had none: warm_start=False")
@@ -162,7 +162,7 @@ def suitable_views(views: Any, task: Task, inputs: Inputs) -> tuple[View, View]:
         if not isinstance(views, tuple | list) or len(views) != 2:
             raise ValueError(f"views must be (weak, strong), got {in_short(views)}")
         return views[0], views[1]
-    dtype, shape = task.unlabelled.dtype, task.shape
+    dtype, shape = task.unlabeled.dtype, task.shape
     if len(shape) != 3:
         return default_views("tokens" if dtype == torch.int64 and isinstance(inputs, Identity) else "vectors", shape)
     if dtype == torch.uint8:
@@ -196,16 +196,16 @@ def seed_of(random_state: int | np.random.RandomState | None) -> int:
 def warn_of_scales(X: np.ndarray, units: bool) -> None:
     """Say so where 32 bits cannot tell the values of a feature apart; and, by units, where small ones hardly count."""
     some = X[:: 1 + len(X) // _LOOKED_AT].astype(np.float64)
-    centre, spread = np.abs(some.mean(0)), some.std(0)
-    varies = spread > 1e-12 * centre  # less is rounding
-    lost = varies & (spread < 2.0**-20 * centre)
+    center, spread = np.abs(some.mean(0)), some.std(0)
+    varies = spread > 1e-12 * center  # less is rounding
+    lost = varies & (spread < 2.0**-20 * center)
     if lost.any():
         feature = int(np.argmax(lost))
         log.warning(
             "feature %d of X is near %.3g with a spread of %.2g, which 32-bit floats do not tell apart: put a "
             "StandardScaler before the estimator",
             feature,
-            centre[feature],
+            center[feature],
             spread[feature],
         )
     elif units and varies.any() and spread[varies].max() > _UNITS * spread[varies].min():

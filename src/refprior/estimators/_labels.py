@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-UNLABELLED = -1
+UNLABELED = -1
 _DOUBTFUL = ("-1", "nan", "<NA>", "")  # texts that were something else before they became texts
 log = logging.getLogger("refprior")
 
@@ -16,7 +16,7 @@ log = logging.getLogger("refprior")
 def encoded(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """The classes in order, and the number of each row's class, −1 for a row without a label: (n,) -> (C,), (n,)."""
     values = _array(y)
-    known = _labelled(values)
+    known = _labeled(values)
     if _signs(values, known):
         log.warning(
             "y has no values but -1 and 1: both are taken for classes; "
@@ -33,7 +33,7 @@ def encoded(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     if known.any():
         check_classification_targets(_of_one_kind(values[known]))
     classes, codes = np.unique(_of_one_kind(values[known]), return_inverse=True)
-    numbers = np.full(len(values), UNLABELLED, np.int64)
+    numbers = np.full(len(values), UNLABELED, np.int64)
     numbers[known] = codes
     return classes, numbers
 
@@ -41,20 +41,20 @@ def encoded(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
 def labels_of(y: ArrayLike, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The labels that y has, and which rows have one; −1 is a label if it is a class: (n,), (C,) -> (m,), (n,) bool."""
     values = _array(y)
-    rows = _labelled(values)
+    rows = _labeled(values)
     if values.dtype.kind == "i":
         rows |= np.isin(values, classes)
     return _of_one_kind(values[rows]), rows
 
 
-def _labelled(values: np.ndarray) -> np.ndarray:
+def _labeled(values: np.ndarray) -> np.ndarray:
     """Which rows have a label: (n,) -> (n,) bool."""
     if values.dtype.kind == "O":
         return np.array([not _missing(value) for value in values], dtype=bool)
     if values.dtype.kind == "f":
-        return np.asarray(~np.isnan(values) & (values != UNLABELLED))
+        return np.asarray(~np.isnan(values) & (values != UNLABELED))
     if values.dtype.kind == "i":
-        return np.asarray(values != UNLABELLED, dtype=bool)
+        return np.asarray(values != UNLABELED, dtype=bool)
     return np.ones(len(values), dtype=bool)
 
 
@@ -68,7 +68,7 @@ def _missing(value: Any) -> bool:
         return True
     if isinstance(value, float | np.floating) and np.isnan(value):
         return True
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(value == UNLABELLED)
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(value == UNLABELED)
 
 
 def _of_one_kind(values: np.ndarray) -> np.ndarray:

@@ -56,7 +56,7 @@ class Problem(NamedTuple):
         return np.asarray(np.clip(np.stack(lengths, axis=1), self.trust, np.ptp(self.bounds, axis=1)))
 
     def evaluate(self, u: Array, weights: Array) -> Point:
-        """The point at these atoms, clipped to the bounds, and weights, normalised."""
+        """The point at these atoms, clipped to the bounds, and weights, normalized."""
         if self.symmetric:
             u, weights = (u + self.bounds.sum(axis=1) - u[::-1]) / 2, (weights + weights[::-1]) / 2
         return evaluate(self.make_table, np.clip(u, self.bounds[:, 0], self.bounds[:, 1]), weights / weights.sum())
@@ -94,7 +94,7 @@ def ascend(problem: Problem, point: Point, steps: int = 150, patience: int = 150
     return point
 
 
-def equalise(problem: Problem, point: Point, steps: int = 60) -> Point:
+def equalize(problem: Problem, point: Point, steps: int = 60) -> Point:
     """Even out the gains of the atoms where J is too flat to tell: damped steps that lower the residual."""
     damping = 1e-10
     for _ in range(steps):
@@ -257,7 +257,7 @@ class _Dense(NamedTuple):
 
 
 class _Banded(NamedTuple):
-    """The same for atoms of which only neighbours share outcomes."""
+    """The same for atoms of which only neighbors share outcomes."""
 
     information: Band
     kept: Index  # (V,)

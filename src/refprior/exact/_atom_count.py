@@ -22,7 +22,7 @@ MOST_ATOMS = 150  # with more, spacings are so narrow that doubles cannot tell t
 def judge_atoms(case: Case, gap: float) -> tuple[bool, float]:
     """Whether the optimum has exactly these atoms, as far as doubles can tell, and how far they are from its atoms.
 
-    These atoms satisfy the conditions of the optimum up to a residual. Solving the linearised conditions for
+    These atoms satisfy the conditions of the optimum up to a residual. Solving the linearized conditions for
     it moves the marginal, and with it the gain, by at most the residual times a factor that grows where the
     gain is flat. The optimum's atoms lie where our gain is within that tolerance of J. The number is certified
     if every summit that high is an atom, the atoms' rows are independent (else other weights do as well), that set,

@@ -1,4 +1,4 @@
-"""Newton's system of a long experiment: rows are windows, and only neighbouring atoms share outcomes.
+"""Newton's system of a long experiment: rows are windows, and only neighboring atoms share outcomes.
 
 Variables are those of `_ascent`, a weight and a coordinate per atom, atoms in the order of their coordinates.
 """
@@ -88,7 +88,7 @@ class Band:
 
 def windowed_information(table: Table, weights: Array) -> Band:
     """Σ_c b_c A_c diag(1/p_c) A_cᵀ, A_c the rows (p; p') atom by atom, from CHUNK outcomes at a time: (2K, 2K)."""
-    width = 2 * max(_neighbours(p.columns) for p in table.p)
+    width = 2 * max(_neighbors(p.columns) for p in table.p)
     upper = np.zeros((2 * len(weights), width))
     flat = upper.ravel()
     for sign, p, first, mixture in zip(table.signs, table.p, table.first, table.mixtures(weights), strict=True):
@@ -108,7 +108,7 @@ def windowed_information(table: Table, weights: Array) -> Band:
     return Band(upper)
 
 
-def _neighbours(columns: Index) -> int:
+def _neighbors(columns: Index) -> int:
     """The largest number of atoms, each counted from itself on, whose windows overlap: (K, W) -> count."""
     low, high = columns[:, 0], columns[:, -1]
     return int((np.searchsorted(low, high, "right") - np.arange(len(low))).max())

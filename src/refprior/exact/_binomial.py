@@ -53,7 +53,7 @@ def _series_deviance(x: Array, mean: Array, v: Array, square: Array) -> Array:
     return (x - mean) * v + 2 * x * v * square * tail
 
 
-def normaliser(n: float, z: Array) -> Array:
+def normalizer(n: float, z: Array) -> Array:
     """The part of log p(z | w) that does not depend on w: (Z,) -> (Z,)."""
     inside = (z > 0) & (z < n)
     safe = np.where(inside, z, 0.5 * n)
@@ -63,7 +63,7 @@ def normaliser(n: float, z: Array) -> Array:
 
 
 def log_binomial(n: float, z: Array, angle: Array, constant: Array) -> Array:
-    """log p(z | w) at w = sin²(angle / 2); `constant` is `normaliser(n, z)`; shapes broadcast."""
+    """log p(z | w) at w = sin²(angle / 2); `constant` is `normalizer(n, z)`; shapes broadcast."""
     sine, cosine = np.sin(angle / 2), np.sin((np.pi - angle) / 2)  # cos that is exactly 0 at π
     return constant - deviance(z, n * sine**2) - deviance(n - z, n * cosine**2)
 

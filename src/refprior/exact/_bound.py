@@ -2,7 +2,7 @@
 
 Let z = m + noise of unit variance, with m the mean in standard deviations. As a function of m, the Hessian of the gain
 G(m) = KL(p(z | m), p(z)) is 1 − E[Cov(m | z)], at most the identity, whatever the prior. On a cell of parameters with
-centre c and half widths h, let m = m_c + S δ + r with |δ| ≤ h and |r| ≤ R. Then
+center c and half widths h, let m = m_c + S δ + r with |δ| ≤ h and |r| ≤ R. Then
 
     G ≤ G(m_c) + Σ_i |Sᵀ∇G|_i h_i + Σ_t |∇G|_t R_t + ½ Σ_t (Σ_i |S_ti| h_i + R_t)².
 
@@ -29,10 +29,10 @@ FIRST_CELLS = 2.0  # standard deviations per axis
 
 
 class Cells(NamedTuple):
-    """Means at the centres, their slopes, and what is not linear, all in standard deviations of the noise."""
+    """Means at the centers, their slopes, and what is not linear, all in standard deviations of the noise."""
 
     mean: Array  # (N, T)
-    slope: Array  # (N, T, d) S, at the centres
+    slope: Array  # (N, T, d) S, at the centers
     half: Array  # (N, d) h, in the coordinates of the slopes
     remainder: Array  # (N, T) R, the largest |m − m_c − S δ| on the cell
 
@@ -83,7 +83,7 @@ def _first_cells(channel: GaussianMeans) -> tuple[Array, Array]:
 
 
 def _bounds(channel: GaussianMeans, log_marginal: Array, low: Array, high: Array) -> tuple[Array, Array, Array]:
-    """G at the centres (their means are the model's), its bound on the cells, and the axis to halve: (N,) each."""
+    """G at the centers (their means are the model's), its bound on the cells, and the axis to halve: (N,) each."""
     cells = channel.means_on(low, high)
     assert cells is not None
     gain, gradient = channel.gain_of_means(cells.mean, log_marginal)

@@ -1,4 +1,4 @@
-"""A prior under judgement: its gain at the atoms and on a grid finer than the solver's."""
+"""A prior under judgment: its gain at the atoms and on a grid finer than the solver's."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Grid(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A prior under judgement, and its gain at the atoms and on the grid."""
+    """A prior under judgment, and its gain at the atoms and on the grid."""
 
     objective: Objective
     u: Array  # (K, d)

@@ -7,7 +7,7 @@ values of G are used: no derivative, and no step of the solver.
 
 The gap also holds what can make G and J differ from the truth: outcomes left out, the quadrature of continuous
 outcomes (compared with a finer one), and rounding. Of a likelihood that was only sampled, the highest points are
-approached until G no longer changes between neighbours; what still changes is a part of the gap.
+approached until G no longer changes between neighbors; what still changes is a part of the gap.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Channels that measure their own coordinates, in which Fisher length is nearly even: parametrisations do not matter.
+"""Channels that measure their own coordinates, in which Fisher length is nearly even: parametrizations do not matter.
 
 The coordinates run from 0 to 1 on every axis. A chart, measured from the likelihood alone, takes them to the box.
 """

@@ -1,9 +1,9 @@
 """Charts: coordinates of a box in which Fisher length is spread evenly, measured from the likelihood alone.
 
 √p(z | w) moves on a sphere, and a chord of it is half a Fisher length. Along a line, a node is followed more closely
-where its two neighbours are far away, or where the two chords at it differ in direction or length: there something
+where its two neighbors are far away, or where the two chords at it differ in direction or length: there something
 happens between nodes. Halving goes on until chords agree, until they are too short to matter, or down to
-neighbouring doubles (a jump). If it does not end, the likelihood is not resolved, and no grid can be trusted.
+neighboring doubles (a jump). If it does not end, the likelihood is not resolved, and no grid can be trusted.
 
 What no sample touches cannot be seen: structure narrower than the first grid, with nothing around it, is missed.
 """
@@ -154,7 +154,7 @@ def _places(axes: list[Array]) -> list[tuple[float, ...]]:
 
 
 def _chords(roots: Callable[[Array], Array], nodes: Array, size: int) -> Array:
-    """|√p − √q| of neighbouring nodes: (N,) -> (N − 1,)."""
+    """|√p − √q| of neighboring nodes: (N,) -> (N − 1,)."""
     parts = [roots(nodes[i : i + size + 1]) for i in range(0, len(nodes) - 1, size)]
     return np.concatenate([np.linalg.norm(np.diff(part, axis=0), axis=1) for part in parts])
 

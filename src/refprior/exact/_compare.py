@@ -172,7 +172,7 @@ def coverage(channel: Channel, u: Array, weights: Array, places: Array) -> Array
     u, weights = u[order], weights[order]
     p = np.exp(channel.log_likelihood(places))
     low, high = np.empty(p.shape[1]), np.empty(p.shape[1])
-    below = np.cumsum(weights[:, None] * np.exp(channel.log_likelihood(u)), axis=0)  # (K, Z), not normalised
+    below = np.cumsum(weights[:, None] * np.exp(channel.log_likelihood(u)), axis=0)  # (K, Z), not normalized
     for ends, level in ((low, (1 - LEVEL) / 2), (high, (1 + LEVEL) / 2)):
         first = np.argmax(below >= level * below[-1] * (1 - 1e-12), axis=0)
         ends[:] = u[first, 0]

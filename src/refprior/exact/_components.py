@@ -49,9 +49,9 @@ COARSEST = Precision(1, 5.0, 0.75, 1e-5)
 
 
 class Components(NamedTuple):
-    """A rotation (T, R) about a centre (T,), the ranges of components (R, 2), and what those left out may tell."""
+    """A rotation (T, R) about a center (T,), the ranges of components (R, 2), and what those left out may tell."""
 
-    centre: Array
+    center: Array
     rotation: Array
     ranges: Array
     left_out: float
@@ -59,20 +59,20 @@ class Components(NamedTuple):
     @classmethod
     def of(cls, means: Array) -> Components:
         """From sampled means: (N, T)."""
-        centre = means.max(axis=0) / 2 + means.min(axis=0) / 2
-        if not np.abs(means - centre).max() < MOST_REACH:
+        center = means.max(axis=0) / 2 + means.min(axis=0) / 2
+        if not np.abs(means - center).max() < MOST_REACH:
             raise ValueError(
                 f"means reach more than {MOST_REACH:.0e} standard deviations from their middle: take a larger sigma or "
                 "narrower bounds"
             )
         count = means.shape[1]
-        rotation = _rotation(means - centre)
-        seen = (means - centre) @ rotation
+        rotation = _rotation(means - center)
+        seen = (means - center) @ rotation
         ranges = np.stack([seen.min(axis=0), seen.max(axis=0)], axis=1)
         tells = (SAFETY * np.ptp(ranges, axis=1) / 2) ** 2 / 2
         kept = np.cumsum(tells[::-1])[::-1] > (MOST_LEFT_OUT if count > 3 else 0.0)
         kept[0] = True
-        return cls(centre, rotation[:, kept], ranges[kept], float(tells[~kept].sum()))
+        return cls(center, rotation[:, kept], ranges[kept], float(tells[~kept].sum()))
 
     @property
     def precision(self) -> Precision:
@@ -92,7 +92,7 @@ class Components(NamedTuple):
 
     def of_means(self, means: Array) -> Array:
         """Components of observations or their means: (K, T) -> (K, R)."""
-        return (means - self.centre) @ self.rotation
+        return (means - self.center) @ self.rotation
 
     def nodes(self, precision: Precision) -> list[tuple[Array, Array]]:
         """Nodes and log-weights of each component: [(Y_r,), (Y_r,)]."""
@@ -103,9 +103,9 @@ class Components(NamedTuple):
     def outcomes(self, nodes: list[tuple[Array, Array]]) -> Array:
         """All combinations of nodes, as observations: (Z, T)."""
         entries = math.prod(len(z) for z, _ in nodes)
-        check_memory(16.0 * entries * len(self.centre), f"a list of {entries:.3g} outcomes", FEWER_OUTCOMES)
+        check_memory(16.0 * entries * len(self.center), f"a list of {entries:.3g} outcomes", FEWER_OUTCOMES)
         grid = np.stack(np.meshgrid(*(z for z, _ in nodes), indexing="ij"), axis=-1).reshape(-1, len(nodes))
-        return np.asarray(grid @ self.rotation.T + self.centre)
+        return np.asarray(grid @ self.rotation.T + self.center)
 
 
 def _rotation(means: Array) -> Array:

@@ -26,7 +26,7 @@ from refprior.exact._rows import Rows
 from refprior.exact._slice import Slice
 
 DEGREE = 12
-NODES = -np.cos(np.pi * np.arange(DEGREE + 1) / DEGREE)  # ends included: neighbours share a row
+NODES = -np.cos(np.pi * np.arange(DEGREE + 1) / DEGREE)  # ends included: neighbors share a row
 TO_COEFFICIENTS = np.asarray(np.linalg.inv(chebvander(NODES, DEGREE)), dtype=float)
 DERIVATIVE = np.vstack([chebder(np.eye(DEGREE + 1)), np.zeros(DEGREE + 1)])  # of coefficients: (D + 1, D + 1)
 TESTS = np.array([-0.985, -0.6, 0.13, 0.71, 0.985])  # between nodes
@@ -129,7 +129,7 @@ class Curve(Channel):
         return self.axis.parameter(u) if self.axis.measured else u
 
     def _roots(self, u: Array, order: int) -> list[Array]:
-        """√p, not yet normalised, and its derivatives up to `order`: (K, 1) -> [(K, Z)]."""
+        """√p, not yet normalized, and its derivatives up to `order`: (K, 1) -> [(K, Z)]."""
         x = u[:, 0]
         panel = np.clip(np.searchsorted(self.edges, x, side="right") - 1, 0, len(self.edges) - 2)
         width = np.diff(self.edges)[panel]

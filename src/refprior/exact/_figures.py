@@ -35,7 +35,7 @@ MANY_TOSSES = (10, 100, 1000)
 
 @styled
 def plot_solution(solution: Solution, ax: Axes | None = None) -> Axes:
-    """Atoms as stems with their weights, and the gain as a grey line on the right axis; dotted, the information."""
+    """Atoms as stems with their weights, and the gain as a gray line on the right axis; dotted, the information."""
     from matplotlib.figure import Figure
 
     if ax is not None and not hasattr(ax, "twinx"):
@@ -93,7 +93,7 @@ def _plot_map(solution: Solution, ax: Axes) -> Axes:
 
 
 def _plot_space(solution: Solution, ax: Axes) -> Axes:
-    """Three parameters and more: the first two as places, the third as the colour."""
+    """Three parameters and more: the first two as places, the third as the color."""
     area = 900 * solution.weights / solution.weights.max() / math.sqrt(len(solution.weights))
     first, second, third = solution.atoms.T[:3]
     shown = ax.scatter(first, second, s=area, c=third, cmap="cividis", zorder=3, clip_on=False, alpha=0.8)
@@ -136,10 +136,10 @@ def convergence_figure() -> Figure:
 
     figure = Figure(figsize=(9.0, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for n, colour, dash in zip(MANY_TOSSES, (SERIES[3], SERIES[2], ATOM), (":", "--", "-"), strict=True):
+    for n, color, dash in zip(MANY_TOSSES, (SERIES[3], SERIES[2], ATOM), (":", "--", "-"), strict=True):
         prior = reference_prior(Coin(n))
         places, mass = [0.0, *prior.atoms, 1.0], [0.0, *np.cumsum(prior.weights), 1.0]
-        left.step(places, mass, where="post", color=colour, linestyle=dash, linewidth=1.2, label=f"n = {n}")
+        left.step(places, mass, where="post", color=color, linestyle=dash, linewidth=1.2, label=f"n = {n}")
     w = np.linspace(0, 1, 400)
     left.plot(w, 2 / math.pi * np.arcsin(np.sqrt(w)), color=INK, linewidth=0.8, label="Jeffreys")
     left.set_xlabel("w")

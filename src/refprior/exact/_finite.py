@@ -50,7 +50,7 @@ def _fewest_rows(objective: Objective, u: Array, table: Table, weights: Array, t
 
 
 def _drop_below(weights: Array, least: float) -> Array:
-    """Zero where a weight is not above `least`, the others renormalised."""
+    """Zero where a weight is not above `least`, the others renormalized."""
     kept = np.where(weights > least, weights, 0.0)
     return np.asarray(kept / kept.sum())
 

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from refprior.exact._arrays import Array
-from refprior.exact._ascent import Problem, equalise
+from refprior.exact._ascent import Problem, equalize
 from refprior.exact._cost import LOG
 from refprior.exact._joint import ascend_merged
 from refprior.exact._missing import Missing, find_missing
@@ -61,12 +61,12 @@ def forked(objective: Objective, point: Point, missing: Missing, unit: Array) ->
     problem = Problem(objective.table, objective.channel.bounds, 0.5 * unit)
     logs = search_logs(objective, point.u, point.weights)
     highest = missing.places[[np.argmax(objective.gain(missing.places, logs))]]
-    yield equalise(problem, problem.evaluate(*_joined(objective, point, highest, unit)))
+    yield equalize(problem, problem.evaluate(*_joined(objective, point, highest, unit)))
     free = point.free(objective.channel.bounds)[:, 0]
     atom = int(np.argmax(np.where(free, point.hessians[:, 0, 0], -np.inf)))
     if free[atom] and point.hessians[atom, 0, 0] > 0:
         far = float(np.abs(missing.places - point.u[atom]).min())
-        yield equalise(problem, problem.evaluate(*_split(objective, point, atom, far, unit)))
+        yield equalize(problem, problem.evaluate(*_split(objective, point, atom, far, unit)))
 
 
 def _split(objective: Objective, point: Point, atom: int, far: float, unit: Array) -> tuple[Array, Array]:
@@ -124,7 +124,7 @@ def _followed(
     amount, step = 0.0, most / FIRST_STEPS
     for _ in range(FORK_STEPS):
         problem = Problem(partial(table, amount + step), objective.channel.bounds, 0.5 * unit)
-        trial = equalise(problem, problem.evaluate(point.u, point.weights))
+        trial = equalize(problem, problem.evaluate(point.u, point.weights))
         LOG.info("fork at %.3g: unevenness %.0e nats", amount + step, problem.residual(trial))
         if problem.residual(trial) <= AT_REST and too_little(trial, amount + step):
             point, amount = trial, amount + step

@@ -24,7 +24,7 @@ Quadrature = Callable[[int], tuple[Function, Array]]  # log-likelihood and nodes
 class FunctionChannel(ChartedChannel):
     """A user's model; `Channel.from_function` says what the functions take and return.
 
-    The coordinates run from 0 to 1, with Fisher length nearly even in them, so that a change of parametrisation
+    The coordinates run from 0 to 1, with Fisher length nearly even in them, so that a change of parametrization
     changes nothing. Every row is checked to be finite and to sum to one.
     """
 
@@ -73,7 +73,7 @@ class FunctionChannel(ChartedChannel):
         return channel
 
     def row_values(self, w: Array) -> Array:
-        """log p(z | w) of parameters, checked and normalised: (K, d) -> (K, Z)."""
+        """log p(z | w) of parameters, checked and normalized: (K, d) -> (K, Z)."""
         value = call(self.function, w[:, 0] if self.scalar else w, self.framework, "log_likelihood")
         sums = check_rows(value, w, self.outcome_count, "log_likelihood")
         return np.asarray(value - np.log(sums)[:, None])
@@ -184,20 +184,20 @@ STEP, LONGEST_STEP = 0.03, 2e-3  # of a standard deviation, and at most of the b
 
 def slopes(function: Callable[[Array], Array], w: Array, box: Array, step: Array) -> Array:
     """First derivatives of (K, d) -> (K, Z) by seven-point stencils in the box: (K, d, Z)."""
-    centre = np.clip(w, box[:, 0] + 3 * step, box[:, 1] - 3 * step)
+    center = np.clip(w, box[:, 0] + 3 * step, box[:, 1] - 3 * step)
     columns = []
     for i in range(w.shape[1]):
-        weights = _stencil_weights((w[:, i] - centre[:, i]) / step[:, i])[1]
-        columns.append(np.einsum("ks,ksz->kz", weights, _on_stencil(function, w, centre, step, i)) / step[:, i, None])
+        weights = _stencil_weights((w[:, i] - center[:, i]) / step[:, i])[1]
+        columns.append(np.einsum("ks,ksz->kz", weights, _on_stencil(function, w, center, step, i)) / step[:, i, None])
     return np.stack(columns, axis=1)
 
 
 def differences(function: Callable[[Array], Array], w: Array, box: Array, step: Array) -> tuple[Array, Array]:
     """First and second derivatives, in the same way: (K, d, Z), (K, d, d, Z)."""
     count, dimension = w.shape
-    centre = np.clip(w, box[:, 0] + 3 * step, box[:, 1] - 3 * step)
-    weights = [_stencil_weights((w[:, i] - centre[:, i]) / step[:, i]) for i in range(dimension)]
-    lines = [_on_stencil(function, w, centre, step, i) for i in range(dimension)]
+    center = np.clip(w, box[:, 0] + 3 * step, box[:, 1] - 3 * step)
+    weights = [_stencil_weights((w[:, i] - center[:, i]) / step[:, i]) for i in range(dimension)]
+    lines = [_on_stencil(function, w, center, step, i) for i in range(dimension)]
     first = np.stack([np.einsum("ks,ksz->kz", weights[i][1], lines[i]) / step[:, i, None] for i in range(dimension)], 1)
     second = np.empty((count, dimension, *first.shape[1:]))
     for i in range(dimension):
@@ -206,22 +206,22 @@ def differences(function: Callable[[Array], Array], w: Array, box: Array, step: 
             mixed: Array | float = 0.0
             for s, offset in enumerate(STENCIL):
                 shifted = w.copy()
-                shifted[:, j] = centre[:, j] + offset * step[:, j]
-                line = np.einsum("ks,ksz->kz", weights[i][1], _on_stencil(function, shifted, centre, step, i))
+                shifted[:, j] = center[:, j] + offset * step[:, j]
+                line = np.einsum("ks,ksz->kz", weights[i][1], _on_stencil(function, shifted, center, step, i))
                 mixed = mixed + weights[j][1][:, s, None] * line
             second[:, i, j] = second[:, j, i] = mixed / (step[:, i] * step[:, j])[:, None]
     return first, second
 
 
-def _on_stencil(function: Callable[[Array], Array], w: Array, centre: Array, step: Array, axis: int) -> Array:
+def _on_stencil(function: Callable[[Array], Array], w: Array, center: Array, step: Array, axis: int) -> Array:
     """Values at the stencil's points along an axis: (K, 7, Z)."""
     points = np.repeat(w[:, None, :], len(STENCIL), axis=1)
-    points[:, :, axis] = centre[:, axis, None] + STENCIL * step[:, axis, None]
+    points[:, :, axis] = center[:, axis, None] + STENCIL * step[:, axis, None]
     return function(points.reshape(-1, w.shape[1])).reshape(len(w), len(STENCIL), -1)
 
 
 def _stencil_weights(offset: Array) -> Array:
-    """Weights of the zeroth, first and second derivative at `offset` steps from the centre: (3, K, 7)."""
+    """Weights of the zeroth, first and second derivative at `offset` steps from the center: (3, K, 7)."""
     offset, place = np.unique(offset, return_inverse=True)  # nearly all are zero
     distance = (STENCIL[None, :] - offset[:, None])[:, None, :]
     powers = distance ** np.arange(len(STENCIL))[None, :, None]  # (K, power, point)

@@ -93,11 +93,11 @@ def nuisance_figure() -> Figure:
     LOG.info("the ratio of two binomials")
     ordered = reference_prior(channel, interest=0, tolerance=1e-6)
     joint = reference_prior(channel, tolerance=1e-6)
-    for ax, prior, colour, title in (
+    for ax, prior, color, title in (
         (left, ordered, SERIES[0], "the ratio is of interest, the second bias is not"),
         (right, joint, SERIES[1], "both are"),
     ):
-        ax.scatter(prior.atoms[:, 0], prior.atoms[:, 1], s=900 * prior.weights, color=colour, clip_on=False, zorder=3)
+        ax.scatter(prior.atoms[:, 0], prior.atoms[:, 1], s=900 * prior.weights, color=color, clip_on=False, zorder=3)
         ax.set_xlabel("ratio $w_1$")
         ax.set_ylabel("second bias $w_2$")
         ax.set_title(f"{prior.evidence}: {title}", fontsize=9, loc="left")

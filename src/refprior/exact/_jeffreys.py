@@ -67,7 +67,7 @@ class Jeffreys:
     information: float  # I(w; z) in nats under this prior
 
     def density(self, w: ArrayLike) -> Array:
-        """π_J(w), normalised: (M,) or (M, d) -> (M,).
+        """π_J(w), normalized: (M,) or (M, d) -> (M,).
 
         >>> from refprior.exact import Coin, jeffreys
         >>> jeffreys(Coin(4)).density([0.5]).round(6).tolist()  # 2/π

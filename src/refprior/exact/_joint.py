@@ -6,7 +6,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from refprior.exact._arrays import Array, Index
-from refprior.exact._ascent import Problem, ascend, equalise
+from refprior.exact._ascent import Problem, ascend, equalize
 from refprior.exact._channels import Channel
 from refprior.exact._objective import Objective
 from refprior.exact._optimality import Point, evaluate
@@ -23,11 +23,11 @@ def unit_of(objective: Objective) -> Array:
     return np.asarray((channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axis_lengths(), 1.0))
 
 
-def merge_to_centres(u: Array, weights: Array, centres: Array) -> tuple[Array, Array]:
-    """Give each point's weight to its nearest centre, at the mean place: (M, d), (M,)."""
-    nearest = cKDTree(centres).query(u)[1]
-    total = np.bincount(nearest, weights, len(centres))
-    moved = [np.bincount(nearest, weights * u[:, i], len(centres)) / total for i in range(u.shape[1])]
+def merge_to_centers(u: Array, weights: Array, centers: Array) -> tuple[Array, Array]:
+    """Give each point's weight to its nearest center, at the mean place: (M, d), (M,)."""
+    nearest = cKDTree(centers).query(u)[1]
+    total = np.bincount(nearest, weights, len(centers))
+    moved = [np.bincount(nearest, weights * u[:, i], len(centers)) / total for i in range(u.shape[1])]
     return np.stack(moved, axis=1), total / total.sum()
 
 
@@ -71,7 +71,7 @@ def ascend_merged(
     patience = SAMPLED_PATIENCE if objective.channel.measured else 150
     patience = patience if objective.channel.dimension <= 2 else PATIENCE
     for _ in range(3):
-        point = equalise(problem, ascend(problem, evaluate(problem.make_table, u, weights), patience=patience))
+        point = equalize(problem, ascend(problem, evaluate(problem.make_table, u, weights), patience=patience))
         u, weights = merge_close(objective.channel, objective.channel.canonical(point.u), point.weights, distance)
         if len(u) == len(point.u):
             break

@@ -33,7 +33,7 @@ class Mixture(NamedTuple):
     means: Array  # (K, R)
     weights: Array  # (K,)
     noise: Array  # (S, R)
-    towards: Array  # (S, K) exp(ε·m_k)
+    toward: Array  # (S, K) exp(ε·m_k)
 
     @classmethod
     def of(cls, means: Array, weights: Array, noise: Array) -> Mixture:
@@ -47,7 +47,7 @@ class Mixture(NamedTuple):
 
     def density(self, near: Array) -> Array:
         """p(m + ε)/φ(ε), but for exp(−ε·m) and for what `near` was divided by: (n, K) -> (n, S)."""
-        return np.asarray(near @ self.towards.T)
+        return np.asarray(near @ self.toward.T)
 
     def gain(self, m: Array) -> Array:
         """G of points with these means: (n, R) -> (n,)."""
@@ -65,7 +65,7 @@ class Mixture(NamedTuple):
         """The same with ∂G/∂m = m − Σ_k r_k m_k + the mean of ε, r_k the responsibilities: -> (n,), (n, R)."""
         near, largest = self.near(m)
         density = self.density(near)
-        responsible = near * (1 / density @ self.towards) / len(self.noise)
+        responsible = near * (1 / density @ self.toward) / len(self.noise)
         return self._gain(m, density, largest), m - responsible @ self.means + self.noise.mean(axis=0)
 
     def information(self) -> tuple[float, Array, Array]:
@@ -77,9 +77,9 @@ class Mixture(NamedTuple):
         density = self.density(near)
         gain = self._gain(self.means, density, largest)
         inverse = 1 / density / len(self.noise)
-        responsible = near * (inverse @ self.towards)
+        responsible = near * (inverse @ self.toward)
         as_w = self.means - responsible @ self.means + self.noise.mean(axis=0)
-        share = ((self.weights[:, None] * near).T @ inverse) * self.towards.T  # (K, S), its sum is about π
+        share = ((self.weights[:, None] * near).T @ inverse) * self.toward.T  # (K, S), its sum is about π
         total = share.sum(axis=1)
         as_part = (
             total[:, None] * self.means - (self.weights[:, None] * responsible).T @ self.means - share @ self.noise

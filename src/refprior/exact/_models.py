@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from refprior._checks import number, whole_number
 from refprior._limits import check_memory
 from refprior.exact._arrays import Array, Index, as_numbers
-from refprior.exact._binomial import deviance, log_binomial, normaliser, score, stirling_error
+from refprior.exact._binomial import deviance, log_binomial, normalizer, score, stirling_error
 from refprior.exact._bound import Cells
 from refprior.exact._channels import Channel
 from refprior.exact._cost import say_time
@@ -55,7 +55,7 @@ class Coin(Channel):
         check_memory(BYTES_PER_TOSS * n, f"a coin of {n} tosses", "take fewer tosses n")
         say_time(SECONDS_PER_TOSS * n)  # here, because this table is already a part of it
         outcomes = np.arange(n + 1.0)
-        self._derive(outcomes=outcomes, bounds=np.array([[0.0, np.pi]]), constant=normaliser(n, outcomes))
+        self._derive(outcomes=outcomes, bounds=np.array([[0.0, np.pi]]), constant=normalizer(n, outcomes))
 
     def window_ends(self, u: Array) -> tuple[Index, Index] | None:
         if self.n < LONG_TOSSES:
@@ -78,7 +78,7 @@ class Coin(Channel):
             return self
         z, log_weight = coin_nodes(self.n)
         thin = copy(self)
-        thin._derive(outcomes=z, constant=normaliser(self.n, z) + log_weight)
+        thin._derive(outcomes=z, constant=normalizer(self.n, z) + log_weight)
         return thin
 
     def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:

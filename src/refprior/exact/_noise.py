@@ -219,10 +219,10 @@ class NoisyMean(ChartedChannel):
 
     def means_on(self, low: Array, high: Array) -> Cells:
         below, above = self.parameter(low), self.parameter(high)
-        centre, half = (below + above) / 2, (above - below) / 2
-        first = slopes(self.means, centre, self.box, self._steps(centre))
+        center, half = (below + above) / 2, (above - below) / 2
+        first = slopes(self.means, center, self.box, self._steps(center))
         remainder = 0.5 * np.einsum("tij,ki,kj->kt", self._bend, half, half)
-        return Cells(self.means(centre), np.swapaxes(first, 1, 2), half, remainder)
+        return Cells(self.means(center), np.swapaxes(first, 1, 2), half, remainder)
 
     @cached_property
     def _bend(self) -> Array:

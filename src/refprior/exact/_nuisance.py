@@ -1,7 +1,7 @@
 """Nuisance parameters: the reference prior of some parameters when others are unknown but of no interest.
 
 Berger and Bernardo's ordered groups, for finite data. With the parameter of interest θ held fixed, the nuisance λ has a
-conditional reference prior π(λ | θ), the maximiser of I(λ; z | θ). It turns p(z | θ, λ) into the marginal channel
+conditional reference prior π(λ | θ), the maximizer of I(λ; z | θ). It turns p(z | θ, λ) into the marginal channel
 p(z | θ) = ∫ p(z | θ, λ) π(λ | θ) dλ, and the reference prior of that channel is the prior of θ.
 
 p(z | θ) is the optimal output of the conditional problem. It is unique even where the prior is not, and a prior within

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from refprior.exact._posterior import Posterior
     from refprior.exact._scan import Scan
 
-DASHES = ("-", "--", "-.", ":")  # no meaning hangs on a colour alone
+DASHES = ("-", "--", "-.", ":")  # no meaning hangs on a color alone
 
 
 def _axes(ax: Axes | None) -> Axes:
@@ -35,9 +35,9 @@ def plot_posterior(posterior: Posterior, ax: Axes | None = None) -> Axes:
     """Posterior weights as stems, the prior's beside them; two parameters as areas."""
     ax = _axes(ax)
     if posterior.atoms.ndim > 1:
-        for weights, colour in ((posterior.before, "0.8"), (posterior.weights, ATOM)):
+        for weights, color in ((posterior.before, "0.8"), (posterior.weights, ATOM)):
             area = 300 * weights / posterior.before.max()
-            ax.scatter(posterior.atoms[:, 0], posterior.atoms[:, 1], s=area, color=colour, zorder=3)
+            ax.scatter(posterior.atoms[:, 0], posterior.atoms[:, 1], s=area, color=color, zorder=3)
         ax.set_xlabel("$w_1$")
         ax.set_ylabel("$w_2$")
     else:
@@ -61,9 +61,9 @@ def plot_priors(comparison: PriorComparison) -> Figure:
         raise ValueError("the figure is for one parameter whose outcomes can be listed; print the comparison instead")
     figure = Figure(figsize=(9.0, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for prior, colour, dash in zip(comparison, cycle(SERIES), cycle(DASHES), strict=False):
-        left.plot(prior.parameters, prior.regret, dash, color=colour, linewidth=1.2, label=prior.name)
-        right.plot(prior.parameters, prior.coverage, dash, color=colour, linewidth=1.0, label=prior.name)
+    for prior, color, dash in zip(comparison, cycle(SERIES), cycle(DASHES), strict=False):
+        left.plot(prior.parameters, prior.regret, dash, color=color, linewidth=1.2, label=prior.name)
+        right.plot(prior.parameters, prior.coverage, dash, color=color, linewidth=1.0, label=prior.name)
     left.axhline(comparison.capacity, color=SOFT, linewidth=0.8, linestyle=":")
     left.set_ylabel("regret KL(p(z | w), p(z)), nats")
     left.set_title(f"{comparison.evidence}: least worst regret {comparison.capacity:.4g} nats", fontsize=9, loc="left")

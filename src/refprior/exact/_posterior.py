@@ -131,10 +131,10 @@ class Posterior:
 
     def __str__(self) -> str:
         set_ = self.credible_set(0.95)
-        centre = f"mode {_shown(self.mode)}"
+        center = f"mode {_shown(self.mode)}"
         if self.channel.continuous:
-            centre = f"mean {_shown(self.mean)}, standard deviation {_shown(self.standard_deviation)}, {centre}"
-        return f"after {self.outcome!r}: {centre}\n95% credible set: {str(set_)[len('CredibleSet(') : -1]}"
+            center = f"mean {_shown(self.mean)}, standard deviation {_shown(self.standard_deviation)}, {center}"
+        return f"after {self.outcome!r}: {center}\n95% credible set: {str(set_)[len('CredibleSet(') : -1]}"
 
 
 def posterior_of(channel: Channel, u: Array, weights: Array, z: ArrayLike) -> Posterior:

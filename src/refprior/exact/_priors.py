@@ -191,7 +191,7 @@ def known_first_stage(
 
     `z_m` is an outcome of the channel `first` (by default the prior's own). Atoms with p(z^m | w) = 0 have no
     finite weight by the formula and no weight in any posterior: they are excluded. At β = 1 the posterior after
-    the first stage is π*_n restricted to the atoms that are not excluded, and renormalised.
+    the first stage is π*_n restricted to the atoms that are not excluded, and renormalized.
 
     >>> from refprior.exact import Coin, known_first_stage, reference_prior
     >>> stage = known_first_stage(reference_prior(Coin(2)), 0, first=Coin(1))
@@ -216,13 +216,13 @@ def known_first_stage(
         base = np.where(excluded, -np.inf, np.log(prior.weights))
     return FirstStage(
         atoms=prior.atoms,
-        weights=_normalised(base - beta * finite),
-        posterior=_normalised(base + (1 - beta) * finite),
+        weights=_normalized(base - beta * finite),
+        posterior=_normalized(base + (1 - beta) * finite),
         excluded=excluded,
     )
 
 
-def _normalised(log: Array) -> Array:
+def _normalized(log: Array) -> Array:
     """Weights from their logs: (K,) -> (K,)."""
     weights = np.exp(log - log.max())
     return np.asarray(weights / weights.sum())

@@ -15,7 +15,7 @@ def prove_table(matrix: Array, rows: Array, weights: Array, *, tolerance: float 
     if matrix.size > MOST_ENTRIES:
         raise ValueError(f"proofs are for tables of at most {MOST_ENTRIES:,} entries, got {matrix.size:,}")
     with balls() as flint:
-        table = [_normalised(flint, row) for row in matrix]
+        table = [_normalized(flint, row) for row in matrix]
         used = list(zip(exact_weights(flint, weights), (round(float(k)) for k in rows), strict=True))
         output = [sum((w * table[k][z] for w, k in used), flint.arb(0)) for z in range(matrix.shape[1])]
         gains = [_divergence(flint, row, output) for row in table]
@@ -28,7 +28,7 @@ def prove_table(matrix: Array, rows: Array, weights: Array, *, tolerance: float 
         return interval(information, upper, len(table))
 
 
-def _normalised(flint: Any, row: Array) -> list[Any]:
+def _normalized(flint: Any, row: Array) -> list[Any]:
     """A row as balls of exact rationals that sum to one."""
     rational = [fraction(flint, float(p)) for p in row]
     total = sum(rational[1:], rational[0])

@@ -95,7 +95,7 @@ def log_mixture(log_p: Array, weights: Array) -> Array:
 
 
 def check_rows(log_p: Array, u: Array, outcomes: int, name: str) -> Array:
-    """Refuse log-likelihoods of another shape, with NaN or +inf, or not normalised; else the sums of p: (K,)."""
+    """Refuse log-likelihoods of another shape, with NaN or +inf, or not normalized; else the sums of p: (K,)."""
     expected, came = (len(u), outcomes), np.shape(log_p)
     if came != expected:
         raise ValueError(
@@ -111,12 +111,12 @@ def check_rows(log_p: Array, u: Array, outcomes: int, name: str) -> Array:
 
 
 def check_row_sums(sums: Array, name: Callable[[int], str] = lambda row: f"row {row}") -> None:
-    """Refuse likelihoods that are not normalised, naming the worst."""
+    """Refuse likelihoods that are not normalized, naming the worst."""
     worst = int(np.argmax(np.abs(sums - 1)))
     if not abs(sums[worst] - 1) <= ROW_SUM_TOLERANCE:
         raise ValueError(
             f"the likelihood must sum to one over the outcomes: {name(worst)} sums to {sums[worst]:.12g}; "
-            "normalise it, or multiply a density by its quadrature weights"
+            "normalize it, or multiply a density by its quadrature weights"
         )
 
 

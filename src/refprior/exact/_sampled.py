@@ -1,6 +1,6 @@
 """Gaussian noise in too many directions for a grid of outcomes: the noise is a sample, and its error is in the gap.
 
-The search maximises what one sample of the noise says about the information; `_mixture` has the equations. The judge
+The search maximizes what one sample of the noise says about the information; `_mixture` has the equations. The judge
 asks other samples, which the search has not seen, and adds three standard errors to the gap.
 
 Shapes: K atoms, n points, d parameters, R components of the observations, S samples of the noise.
@@ -154,7 +154,7 @@ def completed(channel: SampledMean, u: Array, weights: Array, noise: Array, abov
 
 
 def ascended(channel: SampledMean, u: Array, weights: Array, noise: Array) -> tuple[Array, Array]:
-    """Atoms and weights that maximise the sampled information, by L-BFGS in units in which its curvature is even."""
+    """Atoms and weights that maximize the sampled information, by L-BFGS in units in which its curvature is even."""
     log_scale, count = 1 / np.sqrt(weights), len(u)
     scale = log_scale[:, None] / np.maximum(channel.axis_lengths(), 1.0)
 

@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 
 from refprior._checks import number
 from refprior.exact._arrays import Array
-from refprior.exact._ascent import Problem, ascend, equalise
+from refprior.exact._ascent import Problem, ascend, equalize
 from refprior.exact._channels import Channel
 from refprior.exact._cost import LOG
 from refprior.exact._inputs import check_channel
@@ -223,7 +223,7 @@ class _Continued:
         u = c + (start.coordinates - a) * (d - c) / (b - a)
         unit = (channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axis_lengths(), 1.0)
         problem = Problem(objective.table, channel.bounds, 0.5 * unit)
-        point = equalise(problem, ascend(problem, evaluate(problem.make_table, u, start.weights)))
+        point = equalize(problem, ascend(problem, evaluate(problem.make_table, u, start.weights)))
         if len(point.u) != len(u) or problem.residual(point) > RESIDUAL:
             raise _LostError
         return cls(objective, point, unit)

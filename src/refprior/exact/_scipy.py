@@ -117,7 +117,7 @@ def _edges(tried: Any, end: float | None) -> Array:
         if not found[0] < end:
             raise ValueError(f"censored_at = {end:g} must be above the smallest outcome, {found[0]:g}")
         found, ends = np.append(found[found < end], end), (ends[0], np.inf)
-    return np.unique(np.concatenate([_thin(found, PANELS), *(_towards(edge, found) for edge in ends)]))
+    return np.unique(np.concatenate([_thin(found, PANELS), *(_toward(edge, found) for edge in ends)]))
 
 
 def _last(tried: Any, direction: int) -> float:
@@ -134,7 +134,7 @@ def _last(tried: Any, direction: int) -> float:
     return float(direction * min(np.ceil(start + step), end))
 
 
-def _towards(end: float, edges: Array) -> Array:
+def _toward(end: float, edges: Array) -> Array:
     """Edges that halve the distance to a finite end of the support, where a density may be singular."""
     if not np.isfinite(end):
         return edges[:0]

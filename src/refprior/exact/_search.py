@@ -40,7 +40,7 @@ def fisher_grid(channel: Channel, spacing: float, least: int = 9, most: int = MO
 
 
 def peaks(values: Array, shape: tuple[int, ...]) -> Index:
-    """Indices of grid points that no neighbour exceeds, or of the highest scattered points: (G,) -> (M,)."""
+    """Indices of grid points that no neighbor exceeds, or of the highest scattered points: (G,) -> (M,)."""
     if not shape:
         return np.argsort(-values)[:MOST_STARTS]
     table = values.reshape(shape)
@@ -72,7 +72,7 @@ def climb(objective: Objective, u: Array, logs: list[Array], reach: Array, steps
 
 
 def approach(objective: Objective, u: Array, logs: list[Array], width: Array, rounds: int = 60) -> tuple[Array, Array]:
-    """Maxima of G near each point without derivatives: move to the best neighbour, else halve the width (M, d)."""
+    """Maxima of G near each point without derivatives: move to the best neighbor, else halve the width (M, d)."""
     bounds, dimension = objective.channel.bounds, u.shape[1]
     steps = np.array([s for s in itertools.product((-1.0, 0.0, 1.0), repeat=dimension) if any(s)])
     best, value, width = u.copy(), objective.gain(u, logs), width.copy()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from refprior.exact._arrays import Array, Mask
-from refprior.exact._ascent import MIRRORINGS, Problem, average_with_mirror_image, equalise
+from refprior.exact._ascent import MIRRORINGS, Problem, average_with_mirror_image, equalize
 from refprior.exact._cost import LOG, check_tables
 from refprior.exact._exchange import exchanged
 from refprior.exact._finite import solve_finite
@@ -81,7 +81,7 @@ def _symmetric(objective: Objective, point: Point, unit: Array, tolerance: float
         attempts.append((found.excess, mirrored))
         if found.excess <= before:
             break
-        trial = equalise(problem, mirrored)
+        trial = equalize(problem, mirrored)
     least, best = min(attempts, key=lambda pair: pair[0])
     if best.information < point.information - tolerance:
         return point
@@ -126,7 +126,7 @@ def _add_missing_atoms(objective: Objective, point: Point, unit: Array, toleranc
 def _with_missing(
     objective: Objective, point: Point, missing: Missing, grid: Grid, unit: Array, tolerance: float, stale: int
 ) -> Point:
-    """One attempt: put the missing atoms in, or, where atoms are dense, fewer of them and shift the neighbours."""
+    """One attempt: put the missing atoms in, or, where atoms are dense, fewer of them and shift the neighbors."""
     few = len(missing.places) <= FEW_MISSING or len(point.u) < DENSE_FROM
     if few or objective.channel.dimension > 1:
         return _insert(objective, point, missing.places, unit, tolerance, MERGE_BEFORE_ASCENT[stale])
@@ -137,14 +137,14 @@ def _with_missing(
 
 
 def insert_and_shift(point: Point, grid: Array, surplus: Array, more: int) -> tuple[Array, Array]:
-    """`more` additional atoms where the gain exceeds J, and their neighbours shifted to make room: (M, 1), (M,).
+    """`more` additional atoms where the gain exceeds J, and their neighbors shifted to make room: (M, 1), (M,).
 
     Where atoms are so dense that the gain hardly varies between them, a new one in every interval is far too many.
     """
     order = np.argsort(point.u[:, 0])
     u, weights = point.u[order, 0], point.weights[order]
     numbers = np.arange(len(u))
-    share = np.cumsum(np.cbrt(np.maximum(surplus, 0.0)))  # the root spreads the change over more neighbours
+    share = np.cumsum(np.cbrt(np.maximum(surplus, 0.0)))  # the root spreads the change over more neighbors
     counted = np.interp(grid, u, numbers) + more * share / share[-1]
     moved = np.interp(np.arange(len(u) + more), counted, grid)
     density = np.interp(moved, u, weights / np.gradient(u))

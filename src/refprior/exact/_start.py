@@ -13,7 +13,7 @@ from refprior.exact._bound import MOST_CELLS
 from refprior.exact._case import GRIDS, MOST_POINTS, SEARCHED
 from refprior.exact._channels import Channel
 from refprior.exact._cost import LOG, Work, check_search
-from refprior.exact._joint import ascend_merged, merge_close, merge_to_centres
+from refprior.exact._joint import ascend_merged, merge_close, merge_to_centers
 from refprior.exact._missing import SEARCH_SPACING
 from refprior.exact._objective import Objective, Table
 from refprior.exact._optimality import Point
@@ -101,7 +101,7 @@ def start_from_grid(objective: Objective, unit: Array, tolerance: float) -> Poin
         u, shape = fisher_grid(channel, max(CANDIDATE_SPACING, narrowest))
         weights = optimal_weights(Table.of_values(objective, u), 1e-7)
         top = _heavy_peaks(weights, shape)
-    u, weights = merge_to_centres(u, weights, u[top])
+    u, weights = merge_to_centers(u, weights, u[top])
     if channel.dimension > 2:
         u, weights = _contracted(objective, u, weights, unit)
     if channel.dimension == 1 and _uncovered(objective, u, weights):

@@ -62,7 +62,7 @@ def _searched_maxima(case: Case, points: Array, values: Array) -> tuple[Array, A
 def summits(case: Case, level: float) -> tuple[Array, Array, Array, int]:
     """Local maxima of G that may reach a level, polished: (M, d), (M,), widths of their cells (M, d), evaluations."""
     grid, values = case.grid, case.values
-    centre = np.vstack([grid.points, case.u])
+    center = np.vstack([grid.points, case.u])
     table = values.reshape(grid.shape)
     peak = (table >= maximum_filter(table, size=3, mode="nearest")).ravel()
     fall = (table - minimum_filter(table, size=5, mode="nearest")).ravel()
@@ -71,9 +71,9 @@ def summits(case: Case, level: float) -> tuple[Array, Array, Array, int]:
     chosen = np.flatnonzero(np.concatenate([high, np.ones(len(case.u), dtype=bool)]))
     width = _cells(grid, case.u)[chosen]
     bounds = case.objective.channel.bounds
-    width = np.where(case.objective.channel.idle(centre[chosen]), np.ptp(bounds, axis=1), width)  # in all directions
+    width = np.where(case.objective.channel.idle(center[chosen]), np.ptp(bounds, axis=1), width)  # in all directions
     best = np.argsort(-case.more_values)[:MOST_SUMMITS]
-    places, width = np.vstack([centre[chosen], case.more[best]]), np.vstack([width, case.more_widths[best]])
+    places, width = np.vstack([center[chosen], case.more[best]]), np.vstack([width, case.more_widths[best]])
     summit, top, count = _best_in_cells(case.objective, places, width, case.logs)
     refined, height, more = _refine(case.objective, summit, top, width / SUBDIVISIONS, case.logs, level)
     return refined, height, width, count + more
@@ -122,19 +122,19 @@ def _cells(grid: Grid, u: Array) -> Array:
     return np.stack(columns, axis=-1)
 
 
-def _best_in_cells(objective: Objective, centre: Array, width: Array, logs: list[Array]) -> tuple[Array, Array, int]:
-    """Within one cell of each centre: the top of a polynomial through NODES^d values, if it is the best point seen.
+def _best_in_cells(objective: Objective, center: Array, width: Array, logs: list[Array]) -> tuple[Array, Array, int]:
+    """Within one cell of each center: the top of a polynomial through NODES^d values, if it is the best point seen.
 
     Two maxima within one cell, as near where an atom splits, look like one peak on the grid.
     """
-    dimension = centre.shape[1]
+    dimension = center.shape[1]
     bounds = objective.channel.bounds
     half = np.minimum(width, (bounds[:, 1] - bounds[:, 0]) / 2)
-    middle = np.clip(centre, bounds[:, 0] + half, bounds[:, 1] - half)
+    middle = np.clip(center, bounds[:, 0] + half, bounds[:, 1] - half)
     count = NODES[dimension]
     nodes = -np.cos(np.pi * np.arange(count) / (count - 1))
     seen = middle[:, None] + half[:, None] * np.array(list(itertools.product(nodes, repeat=dimension)))
-    values = objective.gain(seen.reshape(-1, dimension), logs).reshape(len(centre), -1)
+    values = objective.gain(seen.reshape(-1, dimension), logs).reshape(len(center), -1)
     fine = np.linspace(-1, 1, 2 * (SUBDIVISIONS if dimension < 3 else 4) + 1)
     between = chebvander(fine, count - 1) @ np.linalg.inv(chebvander(nodes, count - 1))
     matrix = reduce(np.kron, [between] * dimension)
@@ -142,7 +142,7 @@ def _best_in_cells(objective: Objective, centre: Array, width: Array, logs: list
     tops = middle + half * np.array(list(itertools.product(fine, repeat=dimension)))[predicted]
     points = np.concatenate([seen, tops[:, None]], axis=1)
     heights = np.concatenate([values, objective.gain(tops, logs)[:, None]], axis=1)
-    rows, best = np.arange(len(centre)), np.argmax(heights, axis=1)
+    rows, best = np.arange(len(center)), np.argmax(heights, axis=1)
     return points[rows, best], heights[rows, best], heights.size
 
 
@@ -151,16 +151,16 @@ def _refine(
 ) -> tuple[Array, Array, int]:
     """Maxima of G near the given points, by parabolas on shrinking stencils: (M, d), (M,), evaluations."""
     bounds = objective.channel.bounds
-    best, height, centre, width = best.copy(), height.copy(), best.copy(), width.copy()
+    best, height, center, width = best.copy(), height.copy(), best.copy(), width.copy()
     count, active = 0, np.arange(len(best))
     for _ in range(rounds):
         half = np.minimum(width[active], (bounds[:, 1] - bounds[:, 0]) / 2)
-        middle = np.clip(centre[active], bounds[:, 0] + half, bounds[:, 1] - half)
+        middle = np.clip(center[active], bounds[:, 0] + half, bounds[:, 1] - half)
         summit, seen, seen_value, predicted = _parabola(objective, middle, half, logs)
         count += len(active) * 3 ** len(bounds)
         better = seen_value > height[active]
         best[active[better]], height[active[better]] = seen[better], seen_value[better]
-        centre[active], width[active] = summit, half / 4
+        center[active], width[active] = summit, half / 4
         rise = predicted - height[active]
         rounding = ROUNDING * (1 + abs(height.max())) / 4
         # a parabola that predicts no rise, or too little to reach the level, is not followed

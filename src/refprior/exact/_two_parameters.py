@@ -161,11 +161,11 @@ class ExponentialDecay(Channel):
         self._derive(times=times, axis=axis, outcomes=outcomes, bounds=np.array([[0.0, 1.0], [0.0, 1.0]]))
 
     def means_on(self, low: Array, high: Array) -> Cells:
-        centre = (low + high) / 2
+        center = (low + high) / 2
         mean, slope, remainder = [], [], []
         for power in self.powers:
-            value, steepness = centre**power, power * centre ** (power - 1)
-            ends = [end**power - value - steepness * (end - centre) for end in (low, high)]  # convex: largest there
+            value, steepness = center**power, power * center ** (power - 1)
+            ends = [end**power - value - steepness * (end - center) for end in (low, high)]  # convex: largest there
             mean.append(value.sum(axis=1))
             slope.append(steepness)
             remainder.append(np.maximum(*ends).sum(axis=1))

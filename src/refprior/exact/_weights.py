@@ -11,7 +11,7 @@ from refprior.exact._arrays import Array
 from refprior.exact._cost import LOG
 from refprior.exact._objective import Table
 
-CENTRING = 0.1  # the barrier shrinks by this factor per step, less when a step was cut short
+CENTERING = 0.1  # the barrier shrinks by this factor per step, less when a step was cut short
 TO_BOUNDARY = 0.95  # of the way to the boundary is the longest step
 
 
@@ -42,8 +42,8 @@ def optimal_weights(table: Table, tolerance: float, weights: Array | None = None
 
 
 def _step(table: Table, pi: Array, slack: Array, gains: Array, mu: float) -> tuple[Array, Array, float] | None:
-    """One primal–dual step towards complementarity CENTRING · mu; None when rounding allows none."""
-    target = CENTRING * mu
+    """One primal–dual step toward complementarity CENTERING · mu; None when rounding allows none."""
+    target = CENTERING * mu
     factor = _factor(table.curvature(pi) + 1.0 + np.diag(slack / pi))
     if factor is None:
         return None

@@ -97,7 +97,7 @@ class Windows:
         return np.bincount(self.columns.ravel(), (other[:, None] * self.values).ravel(), self.size).astype(float)
 
     def block(self, rows: slice, start: int, stop: int) -> Array:
-        """Some neighbouring rows and columns as an ordinary matrix: (rows, stop − start)."""
+        """Some neighboring rows and columns as an ordinary matrix: (rows, stop − start)."""
         columns = self.columns[rows]
         place = np.arange(start, stop) - columns[:, :1]
         inside = (place >= 0) & (place < columns.shape[1])

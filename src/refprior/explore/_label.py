@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from refprior import labelling
+from refprior import labeling
 from refprior._files import locked, write_figure
 from refprior.data._task import called, noun
 from refprior.explore._errors import BusyError, ConflictError
 from refprior.explore._inputs import shown_input
 from refprior.explore._watch import Runs, _hash, _stamp
-from refprior.labelling import FILE, Ensemble, Questions, read_questions, write_questions
+from refprior.labeling import FILE, Ensemble, Questions, read_questions, write_questions
 from refprior.report import questions_figure
 from refprior.training import Run, load
 from refprior.training._folder import check_no_links
@@ -53,21 +53,21 @@ class Labels:
 
         def shown(index: int) -> dict[str, Any]:
             name = called(run.task, index)
-            return {"index": index, "name": name, **shown_input(run.task.unlabelled[index], run.task.features)}
+            return {"index": index, "name": name, **shown_input(run.task.unlabeled[index], run.task.features)}
 
         given = list(zip(questions.answered, questions.answers, strict=True))[-SHOWN:]
         return {
             "version": version,
             "classes": classes,
             "noun": noun(run.task.shape),
-            "labels": len(run.task.labelled),
-            "pool": len(run.task.unlabelled),
+            "labels": len(run.task.labeled),
+            "pool": len(run.task.unlabeled),
             "open": [shown(index) for index in questions.open[:SHOWN]],
             "answered": [{**shown(index), "label": label} for index, label in reversed(given)],
             "counts": {"open": len(questions.open), "answers": len(questions.answers)},
             "estimates": estimate[1] if estimate and current else None,
-            "outputs": labelling._outputs_are_classes(run),
-            "train": f"refprior answer {shlex.quote(str(path))} --train {shlex.quote(f'{path}-labelled')}",
+            "outputs": labeling._outputs_are_classes(run),
+            "train": f"refprior answer {shlex.quote(str(path))} --train {shlex.quote(f'{path}-labeled')}",
         }
 
     def answer(self, identity: str, index: int, label: int) -> None:
@@ -83,7 +83,7 @@ class Labels:
                 return questions
             if index not in questions.open:
                 raise ConflictError(f"input {index} is no longer asked about")
-            return labelling.answer(_first(questions, index), [label])
+            return labeling.answer(_first(questions, index), [label])
 
         self._change(identity, change)
 
@@ -104,7 +104,7 @@ class Labels:
         path = self.runs.path(identity)
         run = self._run(path)
         with self._only(path):
-            questions = labelling.suggest(run, budget, read_questions(path))
+            questions = labeling.suggest(run, budget, read_questions(path))
             write_figure(path / "questions.png", questions_figure(run, questions))
             write_questions(path, questions)
 
@@ -116,10 +116,10 @@ class Labels:
         if not questions.answers or (before is not None and before[0] == stamp):
             return
         run = self._run(path)
-        named = labelling.classifier(run, questions)
-        found = labelling.classify_pool(run, named, questions)
+        named = labeling.classifier(run, questions)
+        found = labeling.classify_pool(run, named, questions)
         with self._only(path):
-            labelling._write_classes(path / TABLE, run, found)
+            labeling._write_classes(path / TABLE, run, found)
         self.estimates[path] = stamp, {"of": len(questions.answers), **_scores(run, named, questions)}
 
     def _change(self, identity: str, change: Callable[[Questions, tuple[str, ...]], Questions]) -> None:
@@ -164,10 +164,10 @@ def _scores(run: Run, named: Any, questions: Questions) -> dict[str, Any]:
     kind = None if part is None else "validation" if run.task.test is None else "test"
     right = None
     if part is not None:
-        right = (labelling.classify(run, named, part.images) == part.labels).double().mean().item()
+        right = (labeling.classify(run, named, part.images) == part.labels).double().mean().item()
     agreed = None
     if isinstance(named, Ensemble):
-        asked = run.task.unlabelled[list(questions.answered)]
-        said = labelling.classify(run, named, asked)
+        asked = run.task.unlabeled[list(questions.answered)]
+        said = labeling.classify(run, named, asked)
         agreed = int((said == said.new_tensor(questions.answers)).sum())
     return {"part": kind, "accuracy": right, "agreed": agreed}

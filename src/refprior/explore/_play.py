@@ -191,7 +191,7 @@ def models() -> list[dict[str, Any]]:
     ]
 
 
-def neighbours(query: Query) -> list[Query]:
+def neighbors(query: Query) -> list[Query]:
     """The same question along the first slider, what takes longest first: twenty marks far apart, then all others."""
     model = MODELS[query.model]
     slider = model.sliders[0]

@@ -19,7 +19,7 @@ from refprior._files import LOCK, read_bytes
 from refprior._words import in_short
 from refprior.explore._inputs import shown_input
 from refprior.explore._play import rounded
-from refprior.labelling import FILE, read_questions
+from refprior.labeling import FILE, read_questions
 from refprior.report import class_rows, find_runs
 from refprior.report._embed import _order
 from refprior.report._scene import scene
@@ -251,9 +251,9 @@ def examples(path: Path) -> dict[str, Any]:
     """What needs the weights and the data: the most uncertain inputs, and which classes are taken for which."""
     run = load(path)
     if run.recipe.readout == "consensus":
-        counts = evaluate_consensus(run.ema, run.normaliser, run.task)[1]
+        counts = evaluate_consensus(run.ema, run.normalizer, run.task)[1]
     else:
-        counts = output_confusion(run.ema, run.normaliser, run.task)
+        counts = output_confusion(run.ema, run.normalizer, run.task)
     return {
         "step": run.step,
         "uncertain": _uncertain(run),
@@ -266,13 +266,13 @@ def examples(path: Path) -> dict[str, Any]:
 def _uncertain(run: Run) -> list[dict[str, Any]]:
     """Inputs of the largest mutual information between label and particle, with the votes of the particles.
 
-    Of the test part, else of the validation part, else of the pool, else of the labelled inputs.
+    Of the test part, else of the validation part, else of the pool, else of the labeled inputs.
     """
     task = run.task
     part = task.validation if task.test is None else task.test
-    if part is None and not len(task.unlabelled):
-        part = task.labelled
-    images = task.unlabelled if part is None else part.images
+    if part is None and not len(task.unlabeled):
+        part = task.labeled
+    images = task.unlabeled if part is None else part.images
     log_p, between = run.log_probabilities(images), run.uncertainty(images).between
     chosen = between.topk(min(UNCERTAIN, len(images))).indices.tolist()
     outputs = run.data.classes

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection, get_context, parent_process
 
-from refprior.explore._play import MODELS, Query, answer, check_size, distance, draft, neighbours
+from refprior.explore._play import MODELS, Query, answer, check_size, distance, draft, neighbors
 
 KEPT = 5000  # answers, of about 5 kB each
 NOTHING = b"null"
@@ -31,7 +31,7 @@ class Solver:
         self.ahead: asyncio.Task[None] | None = None
 
     async def answer(self, query: Query) -> bytes:
-        """From memory, or solved now; then the neighbours are solved before anybody asks."""
+        """From memory, or solved now; then the neighbors are solved before anybody asks."""
         check_size(query)
         try:
             found = await self._solved(query, self.pool)
@@ -72,7 +72,7 @@ class Solver:
         return found
 
     async def _look_ahead(self, query: Query) -> None:
-        for near in neighbours(query):
+        for near in neighbors(query):
             try:
                 check_size(near)
                 await self._solved(near, self.patient)

@@ -17,7 +17,7 @@ from refprior.methods._softmatch import SoftMatch
 from refprior.methods._step import Batch, Loss, Method, Needs, Step, split_heads
 from refprior.methods._supervised import Supervised
 from refprior.methods._transfer import Transfer, UnsupervisedTransfer
-from refprior.methods._two_stage import LabelledSource, UnlabelledSource
+from refprior.methods._two_stage import LabeledSource, UnlabeledSource
 from refprior.methods._uda import UDA
 from refprior.methods._vat import VAT
 
@@ -31,7 +31,7 @@ __all__ = [
     "FlexMatch",
     "FreeMatch",
     "InformationOnly",
-    "LabelledSource",
+    "LabeledSource",
     "Loss",
     "MeanTeacher",
     "Method",
@@ -43,7 +43,7 @@ __all__ = [
     "Step",
     "Supervised",
     "Transfer",
-    "UnlabelledSource",
+    "UnlabeledSource",
     "UnsupervisedTransfer",
     "split_heads",
 ]

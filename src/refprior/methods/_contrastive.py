@@ -1,6 +1,6 @@
 """Contrastive pretraining: two views of an input should be each other's nearest, among all views of a batch."""
 
-# K particles, n unlabelled inputs, P outputs of the projection head
+# K particles, n unlabeled inputs, P outputs of the projection head
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,11 +40,11 @@ class Contrastive:
 
     def __call__(self, step: Step) -> Loss:
         first, second = step.predict(step.batch.views["strong"], step.batch.views["strong_2"])
-        # Particles give outputs less a constant per input, the normaliser of a softmax: centring takes that away.
-        return contrastive(centred(first), centred(second), step.log_prior.detach(), self)
+        # Particles give outputs less a constant per input, the normalizer of a softmax: centering takes that away.
+        return contrastive(centered(first), centered(second), step.log_prior.detach(), self)
 
 
-def centred(outputs: Tensor) -> Tensor:
+def centered(outputs: Tensor) -> Tensor:
     """Outputs less their mean over P: (K, n, P) -> (K, n, P)."""
     outputs = finite(outputs)
     return outputs - outputs.mean(-1, keepdim=True)

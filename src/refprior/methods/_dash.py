@@ -1,6 +1,6 @@
 """Dash: FixMatch that selects by a loss below a limit, which falls as training goes on."""
 
-# K particles, b labelled inputs, n unlabelled inputs, C classes
+# K particles, b labeled inputs, n unlabeled inputs, C classes
 
 import math
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Dash:
     """Dash (Xu et al. 2021), any number of particles, each with a limit of its own.
 
     The original's lengths, a supervised warm-up of 2,048 steps and a decay every 10 of 1,024 epochs, are shares of
-    training here. The first limit is the mean loss of the first unlabelled batch after the warm-up; no held-out part
+    training here. The first limit is the mean loss of the first unlabeled batch after the warm-up; no held-out part
     is used.
 
     >>> import refprior as rp
@@ -36,7 +36,7 @@ class Dash:
     temperature: float = 0.5  # of soft targets before that
     warmup: float = 1 / 512  # share of training with labels alone
     decay_every: float = 10 / 1024  # share of training between two decays
-    weight: float = 1.0  # of the unlabelled inputs
+    weight: float = 1.0  # of the unlabeled inputs
     needs: ClassVar[Needs] = Needs(views=("weak", "strong"))
 
     def __post_init__(self) -> None:
@@ -50,14 +50,14 @@ class Dash:
 
     def __call__(self, step: Step) -> Loss:
         if step.progress < self.warmup:
-            (labelled,) = step.predict(step.batch.labelled)
-            return supervised(labelled, step.batch.labels, step.log_prior.detach())
+            (labeled,) = step.predict(step.batch.labeled)
+            return supervised(labeled, step.batch.labels, step.log_prior.detach())
         views = step.batch.views
-        labelled, strong, weak = step.predict(step.batch.labelled, views["strong"], frozen=[views["weak"]])
+        labeled, strong, weak = step.predict(step.batch.labeled, views["strong"], frozen=[views["weak"]])
         if "first_loss" not in step.memory:
             step.memory["first_loss"] = own_loss(weak, soft_targets(weak, self.temperature)).mean(1)  # ρ̂: (K,)
         limit = self.limit(step.memory["first_loss"], step.progress)
-        return dash(labelled, step.batch.labels, weak, strong, limit, step.log_prior.detach(), self)
+        return dash(labeled, step.batch.labels, weak, strong, limit, step.log_prior.detach(), self)
 
     def limit(self, first_loss: Tensor, progress: float) -> Tensor:
         """ρ_t = max(C γ^-(t-1) ρ̂, floor), Dash eq. 6: (K,) -> (K,)."""
@@ -84,7 +84,7 @@ _DEFAULT = Dash()
 
 
 def dash(
-    labelled: Tensor,
+    labeled: Tensor,
     y: Tensor,
     weak: Tensor,
     strong: Tensor,
@@ -99,12 +99,12 @@ def dash(
 
     >>> import torch
     >>> import refprior as rp
-    >>> labelled, weak, strong = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
-    >>> sorted(rp.losses.dash(labelled, torch.arange(5), weak, strong, torch.full((4,), 1.5)).terms)
+    >>> labeled, weak, strong = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
+    >>> sorted(rp.losses.dash(labeled, torch.arange(5), weak, strong, torch.full((4,), 1.5)).terms)
     ['confident', 'cross_entropy', 'pseudo_label']
     """
-    log_prior = uniform(len(labelled), labelled) if log_prior is None else log_prior
+    log_prior = uniform(len(labeled), labeled) if log_prior is None else log_prior
     ended = (limit <= settings.floor).reshape(-1, 1, 1)
     targets = torch.where(ended, hard_targets(weak), soft_targets(weak, settings.temperature))
     used = (own_loss(weak, targets) <= limit.unsqueeze(1)).to(weak.dtype)
-    return with_pseudo_labels(labelled, y, soft_cross_entropy(targets, strong), used, log_prior, settings.weight)
+    return with_pseudo_labels(labeled, y, soft_cross_entropy(targets, strong), used, log_prior, settings.weight)

@@ -1,6 +1,6 @@
 """FixMatch: confident pseudo-labels from the weak view teach the strong view."""
 
-# K particles, b labelled images, n unlabelled images, C classes
+# K particles, b labeled images, n unlabeled images, C classes
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -24,7 +24,7 @@ class FixMatch:
     """
 
     threshold: float = 0.95
-    weight: float = 1.0  # of the unlabelled images
+    weight: float = 1.0  # of the unlabeled images
     needs: ClassVar[Needs] = Needs(views=("weak", "strong"), divides=True)
 
     def __post_init__(self) -> None:
@@ -33,8 +33,8 @@ class FixMatch:
 
     def __call__(self, step: Step) -> Loss:
         views = step.batch.views
-        labelled, strong, weak = step.predict(step.batch.labelled, views["strong"], frozen=[views["weak"]])
-        return fixmatch(labelled, step.batch.labels, weak, strong, step.log_prior.detach(), self)
+        labeled, strong, weak = step.predict(step.batch.labeled, views["strong"], frozen=[views["weak"]])
+        return fixmatch(labeled, step.batch.labels, weak, strong, step.log_prior.detach(), self)
 
 
 def pseudo_label_loss(weak: Tensor, strong: Tensor) -> Tensor:
@@ -46,7 +46,7 @@ _DEFAULT = FixMatch()
 
 
 def fixmatch(
-    labelled: Tensor,
+    labeled: Tensor,
     y: Tensor,
     weak: Tensor,
     strong: Tensor,
@@ -58,10 +58,10 @@ def fixmatch(
 
     >>> import torch
     >>> import refprior as rp
-    >>> labelled, weak, strong = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
-    >>> sorted(rp.losses.fixmatch(labelled, torch.arange(5), weak, strong).terms)
+    >>> labeled, weak, strong = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
+    >>> sorted(rp.losses.fixmatch(labeled, torch.arange(5), weak, strong).terms)
     ['confident', 'cross_entropy', 'pseudo_label']
     """
-    log_prior = uniform(len(labelled), labelled) if log_prior is None else log_prior
+    log_prior = uniform(len(labeled), labeled) if log_prior is None else log_prior
     used = confident(weak, settings.threshold)
-    return with_pseudo_labels(labelled, y, pseudo_label_loss(weak, strong), used, log_prior, settings.weight)
+    return with_pseudo_labels(labeled, y, pseudo_label_loss(weak, strong), used, log_prior, settings.weight)

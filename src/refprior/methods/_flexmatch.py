@@ -1,6 +1,6 @@
-"""FlexMatch: FixMatch with a lower threshold for classes that are learnt slowly."""
+"""FlexMatch: FixMatch with a lower threshold for classes that are learned slowly."""
 
-# K particles, b labelled inputs, n unlabelled inputs, M inputs in the pool, C classes
+# K particles, b labeled inputs, n unlabeled inputs, M inputs in the pool, C classes
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -29,7 +29,7 @@ class FlexMatch:
     """
 
     threshold: float = 0.95
-    weight: float = 1.0  # of the unlabelled inputs
+    weight: float = 1.0  # of the unlabeled inputs
     needs: ClassVar[Needs] = Needs(views=("weak", "strong"))
 
     def __post_init__(self) -> None:
@@ -38,13 +38,13 @@ class FlexMatch:
 
     def __call__(self, step: Step) -> Loss:
         views, log_prior = step.batch.views, step.log_prior.detach()
-        labelled, strong, weak = step.predict(step.batch.labelled, views["strong"], frozen=[views["weak"]])
+        labeled, strong, weak = step.predict(step.batch.labeled, views["strong"], frozen=[views["weak"]])
         before = step.memory.get("labels")
         if before is None:
             before = torch.full((len(weak), step.pool_size), _NEVER, dtype=torch.int32, device=weak.device)
         thresholds = self.threshold * convex(learning_effect(before, weak.shape[-1]))
         step.memory["labels"] = remembered(before, weak, step.batch.index, self.threshold)
-        return flexmatch(labelled, step.batch.labels, weak, strong, thresholds, log_prior, self)
+        return flexmatch(labeled, step.batch.labels, weak, strong, thresholds, log_prior, self)
 
 
 def learning_effect(labels: Tensor, classes: int) -> Tensor:
@@ -58,7 +58,7 @@ def learning_effect(labels: Tensor, classes: int) -> Tensor:
 
 
 def convex(effect: Tensor) -> Tensor:
-    """M(β) = β / (2 - β), FlexMatch eq. 12: slow at first, fast where a class is learnt."""
+    """M(β) = β / (2 - β), FlexMatch eq. 12: slow at first, fast where a class is learned."""
     return effect / (2 - effect)
 
 
@@ -79,7 +79,7 @@ _DEFAULT = FlexMatch()
 
 
 def flexmatch(
-    labelled: Tensor,
+    labeled: Tensor,
     y: Tensor,
     weak: Tensor,
     strong: Tensor,
@@ -91,11 +91,11 @@ def flexmatch(
 
     >>> import torch
     >>> import refprior as rp
-    >>> labelled, weak, strong = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
+    >>> labeled, weak, strong = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
     >>> thresholds = torch.full((4, 10), 0.95)
-    >>> sorted(rp.losses.flexmatch(labelled, torch.arange(5), weak, strong, thresholds).terms)
+    >>> sorted(rp.losses.flexmatch(labeled, torch.arange(5), weak, strong, thresholds).terms)
     ['confident', 'cross_entropy', 'pseudo_label']
     """
-    log_prior = uniform(len(labelled), labelled) if log_prior is None else log_prior
+    log_prior = uniform(len(labeled), labeled) if log_prior is None else log_prior
     used = above(weak, thresholds)
-    return with_pseudo_labels(labelled, y, pseudo_label_loss(weak, strong), used, log_prior, settings.weight)
+    return with_pseudo_labels(labeled, y, pseudo_label_loss(weak, strong), used, log_prior, settings.weight)

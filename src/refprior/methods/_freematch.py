@@ -1,6 +1,6 @@
 """FreeMatch: thresholds that follow what the particles believe, and a term for fairness between classes."""
 
-# K particles, b labelled inputs, n unlabelled inputs, C classes
+# K particles, b labeled inputs, n unlabeled inputs, C classes
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -45,7 +45,7 @@ class FreeMatch:
 
     momentum: float | None = None  # of the beliefs; None: that of the moving average of weights, both 0.999 originally
     fairness: float = 0.001  # weight of the fairness term
-    weight: float = 1.0  # of the unlabelled inputs
+    weight: float = 1.0  # of the unlabeled inputs
     needs: ClassVar[Needs] = Needs(views=("weak", "strong"))
 
     def __post_init__(self) -> None:
@@ -56,11 +56,11 @@ class FreeMatch:
 
     def __call__(self, step: Step) -> Loss:
         views, log_prior = step.batch.views, step.log_prior.detach()
-        labelled, strong, weak = step.predict(step.batch.labelled, views["strong"], frozen=[views["weak"]])
+        labeled, strong, weak = step.predict(step.batch.labeled, views["strong"], frozen=[views["weak"]])
         known = Beliefs(**step.memory) if step.memory else no_beliefs(weak)
         beliefs = updated(known, weak, step.ema if self.momentum is None else self.momentum)
         step.memory.update(beliefs._asdict())
-        return freematch(labelled, step.batch.labels, weak, strong, beliefs, log_prior, self)
+        return freematch(labeled, step.batch.labels, weak, strong, beliefs, log_prior, self)
 
 
 def no_beliefs(weak: Tensor) -> Beliefs:
@@ -84,7 +84,7 @@ def thresholds(beliefs: Beliefs) -> Tensor:
 
 
 def fairness(beliefs: Beliefs, strong: Tensor, used: Tensor) -> Tensor:
-    """Σ_c a_c log b_c with a = p̃_t / h̃_t and b = p̄ / h̄, each normalised, FreeMatch eq. 10 to 12:
+    """Σ_c a_c log b_c with a = p̃_t / h̃_t and b = p̄ / h̄, each normalized, FreeMatch eq. 10 to 12:
     (K, n, C), (K, n) -> (K,).
 
     p̄ and h̄ are the mean prediction and the histogram of the strong views that are used. Classes that are empty in h̄
@@ -106,7 +106,7 @@ _DEFAULT = FreeMatch()
 
 
 def freematch(
-    labelled: Tensor,
+    labeled: Tensor,
     y: Tensor,
     weak: Tensor,
     strong: Tensor,
@@ -120,13 +120,13 @@ def freematch(
 
     >>> import torch
     >>> import refprior as rp
-    >>> labelled, weak, strong = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
+    >>> labeled, weak, strong = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
     >>> beliefs = rp.losses.Beliefs(torch.full((4,), 0.1), torch.full((4, 10), 0.1), torch.full((4, 10), 0.1))
-    >>> sorted(rp.losses.freematch(labelled, torch.arange(5), weak, strong, beliefs).terms)
+    >>> sorted(rp.losses.freematch(labeled, torch.arange(5), weak, strong, beliefs).terms)
     ['confident', 'cross_entropy', 'fairness', 'pseudo_label']
     """
-    log_prior = uniform(len(labelled), labelled) if log_prior is None else log_prior
+    log_prior = uniform(len(labeled), labeled) if log_prior is None else log_prior
     used = above(weak, thresholds(beliefs))
-    loss = with_pseudo_labels(labelled, y, pseudo_label_loss(weak, strong), used, log_prior, settings.weight)
+    loss = with_pseudo_labels(labeled, y, pseudo_label_loss(weak, strong), used, log_prior, settings.weight)
     fair = average(fairness(beliefs, strong, used), log_prior)
     return Loss.of(loss.total + settings.fairness * fair, **loss.terms, fairness=fair)

@@ -1,6 +1,6 @@
 """The reference prior itself: particles that spread as far as N labels can tell, without any label."""
 
-# K particles, n unlabelled images, N order, C classes
+# K particles, n unlabeled images, N order, C classes
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +14,7 @@ from refprior.methods._step import Loss, Needs, Step
 
 @dataclass(frozen=True)
 class InformationOnly:
-    """Maximises I_π(w; y^n | x^n), eq:ref_ssl, over the particles: fig:manifold_boundary.
+    """Maximizes I_π(w; y^n | x^n), eq:ref_ssl, over the particles: fig:manifold_boundary.
 
     Order 1 is degenerate: the C constant classifiers reach its maximum log C.
 

@@ -1,6 +1,6 @@
 """Mean Teacher: two views of an input, seen by the particles and by their moving average, should look alike."""
 
-# K particles, b labelled inputs, n unlabelled inputs, C classes
+# K particles, b labeled inputs, n unlabeled inputs, C classes
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -27,7 +27,7 @@ class MeanTeacher:
     ('weak', 'weak_2')
     """
 
-    weight: float = 50.0  # of the unlabelled inputs, once the ramp is over
+    weight: float = 50.0  # of the unlabeled inputs, once the ramp is over
     ramp: float = 0.4  # share of training over which the weight rises from 0
     needs: ClassVar[Needs] = Needs(views=("weak", "weak"))
 
@@ -39,16 +39,16 @@ class MeanTeacher:
         views = step.batch.views
         with torch.no_grad():
             teacher = (step.batch_teacher or step.teacher)(views["weak"])
-        labelled, student = step.predict(step.batch.labelled, views["weak_2"])
+        labeled, student = step.predict(step.batch.labeled, views["weak_2"])
         log_prior = step.log_prior.detach()
-        return mean_teacher(labelled, step.batch.labels, teacher, student, log_prior, self, progress=step.progress)
+        return mean_teacher(labeled, step.batch.labels, teacher, student, log_prior, self, progress=step.progress)
 
 
 _DEFAULT = MeanTeacher()
 
 
 def mean_teacher(
-    labelled: Tensor,
+    labeled: Tensor,
     y: Tensor,
     teacher: Tensor,
     student: Tensor,
@@ -61,12 +61,12 @@ def mean_teacher(
 
     >>> import torch
     >>> import refprior as rp
-    >>> labelled, teacher, student = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
-    >>> sorted(rp.losses.mean_teacher(labelled, torch.arange(5), teacher, student).terms)
+    >>> labeled, teacher, student = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
+    >>> sorted(rp.losses.mean_teacher(labeled, torch.arange(5), teacher, student).terms)
     ['cross_entropy', 'squared_error']
     """
-    log_prior = uniform(len(labelled), labelled) if log_prior is None else log_prior
-    likelihood = cross_entropy(labelled, y, log_prior).mean()
+    log_prior = uniform(len(labeled), labeled) if log_prior is None else log_prior
+    likelihood = cross_entropy(labeled, y, log_prior).mean()
     error = average(squared_error(teacher.detach().exp(), student), log_prior).mean()
     weight = settings.weight * ramp(progress, settings.ramp)
     return Loss.of(likelihood + weight * error, cross_entropy=likelihood, squared_error=error)

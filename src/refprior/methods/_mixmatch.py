@@ -1,6 +1,6 @@
-"""MixMatch: sharpened guesses of two weak views, mixed with the labelled inputs."""
+"""MixMatch: sharpened guesses of two weak views, mixed with the labeled inputs."""
 
-# K particles, b labelled inputs, n unlabelled inputs, C classes
+# K particles, b labeled inputs, n unlabeled inputs, C classes
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -19,7 +19,7 @@ from refprior.methods._targets import check_mixable, mix, ramp, shares_of_mixing
 class MixMatch:
     """MixMatch (Berthelot et al. 2019), any number of particles, each with guesses of its own.
 
-    The original: `Optimiser(kind="adamw", learning_rate=0.002, decay=0.02, schedule="constant")` and EMA 0.999; its
+    The original: `Optimizer(kind="adamw", learning_rate=0.002, decay=0.02, schedule="constant")` and EMA 0.999; its
     ramp of 16,384 of 2²⁰ steps is a share of training here.
 
     >>> import refprior as rp
@@ -29,7 +29,7 @@ class MixMatch:
 
     beta: float = 0.75  # of the Beta distribution that shares are drawn from
     temperature: float = 0.5  # that guesses are sharpened with
-    weight: float = 75.0  # of the unlabelled inputs, once the ramp is over
+    weight: float = 75.0  # of the unlabeled inputs, once the ramp is over
     ramp: float = 1 / 64  # share of training over which the weight rises from 0
     needs: ClassVar[Needs] = Needs(views=("weak", "weak"))
 
@@ -40,7 +40,7 @@ class MixMatch:
         number("ramp", self.ramp, at_least=0, at_most=1)
 
     def __call__(self, step: Step) -> Loss:
-        x, first, second = step.batch.labelled, step.batch.views["weak"], step.batch.views["weak_2"]
+        x, first, second = step.batch.labeled, step.batch.views["weak"], step.batch.views["weak_2"]
         check_mixable(x, "MixMatch")
         guesses = guessed(torch.stack(step.guess(first, second)), self.temperature).exp()  # (K, n, C)
         labels = one_hot(step.batch.labels, guesses.shape[-1]).to(guesses).expand(len(guesses), -1, -1)
@@ -70,9 +70,9 @@ _DEFAULT = MixMatch()
 
 
 def mixmatch(
-    labelled: Tensor,
+    labeled: Tensor,
     targets: Tensor,
-    unlabelled: Tensor,
+    unlabeled: Tensor,
     guesses: Tensor,
     log_prior: Tensor | None = None,
     settings: MixMatch = _DEFAULT,
@@ -82,17 +82,17 @@ def mixmatch(
     """CE(labels', p(x')) + weight · ramp · ‖guesses' - p(u')‖² / C, MixMatch eq. 2 to 5:
     (K, b, C), (K, b, C) or (b, C), (K, n, C), (K, n, C), (K,).
 
-    labelled and unlabelled are log-probabilities of mixed inputs; targets and guesses are probabilities, mixed alike.
+    labeled and unlabeled are log-probabilities of mixed inputs; targets and guesses are probabilities, mixed alike.
 
     >>> import torch
     >>> import refprior as rp
-    >>> labelled, unlabelled = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 16))
+    >>> labeled, unlabeled = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 16))
     >>> targets, guesses = torch.full((5, 10), 0.1), torch.full((4, 16, 10), 0.1)
-    >>> sorted(rp.losses.mixmatch(labelled, targets, unlabelled, guesses).terms)
+    >>> sorted(rp.losses.mixmatch(labeled, targets, unlabeled, guesses).terms)
     ['cross_entropy', 'squared_error']
     """
-    log_prior = uniform(len(labelled), labelled) if log_prior is None else log_prior
-    likelihood = average(soft_cross_entropy(targets.detach(), labelled), log_prior).mean()
-    error = average(squared_error(guesses.detach(), unlabelled), log_prior).mean()
+    log_prior = uniform(len(labeled), labeled) if log_prior is None else log_prior
+    likelihood = average(soft_cross_entropy(targets.detach(), labeled), log_prior).mean()
+    error = average(squared_error(guesses.detach(), unlabeled), log_prior).mean()
     weight = settings.weight * ramp(progress, settings.ramp)
     return Loss.of(likelihood + weight * error, cross_entropy=likelihood, squared_error=error)

@@ -1,6 +1,6 @@
 """Mixup for few labels: predictions of inputs between two inputs are asked to be between their targets."""
 
-# K particles, b labelled inputs, n unlabelled inputs, C classes
+# K particles, b labeled inputs, n unlabeled inputs, C classes
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,8 +18,8 @@ from refprior.methods._targets import check_mixable, mix, shares_of_mixing, soft
 class Mixup:
     """Mixup (Zhang et al. 2018) in its semi-supervised form (Berthelot et al. 2019), any number of particles.
 
-    The partner of an input is the one at the same place from the end of the batch. Targets of unlabelled inputs are
-    what each particle predicts of them itself. The original: `Optimiser(kind="adamw", learning_rate=0.002,
+    The partner of an input is the one at the same place from the end of the batch. Targets of unlabeled inputs are
+    what each particle predicts of them itself. The original: `Optimizer(kind="adamw", learning_rate=0.002,
     decay=0.02, schedule="constant")` and EMA 0.999.
 
     >>> import refprior as rp
@@ -28,7 +28,7 @@ class Mixup:
     """
 
     beta: float = 0.75  # of the Beta distribution that shares are drawn from
-    weight: float = 1.0  # of the unlabelled inputs
+    weight: float = 1.0  # of the unlabeled inputs
     needs: ClassVar[Needs] = Needs(views=("weak",))
 
     def __post_init__(self) -> None:
@@ -36,15 +36,15 @@ class Mixup:
         number("weight", self.weight, at_least=0)
 
     def __call__(self, step: Step) -> Loss:
-        x, u = step.batch.labelled, step.batch.views["weak"]
+        x, u = step.batch.labeled, step.batch.views["weak"]
         check_mixable(x, "Mixup")
         (guesses,) = step.guess(u)
         first, second = (shares_of_mixing(len(part), self.beta, part, step.generator) for part in (x, u))
-        labelled, unlabelled = step.predict(mix(x, x.flip(0), first), mix(u, u.flip(0), second))
-        targets = one_hot(step.batch.labels, guesses.shape[-1]).to(labelled)
+        labeled, unlabeled = step.predict(mix(x, x.flip(0), first), mix(u, u.flip(0), second))
+        targets = one_hot(step.batch.labels, guesses.shape[-1]).to(labeled)
         targets = mix(targets, targets.flip(0), first)
         guesses = mixed_targets(guesses.exp(), second)
-        return mixup(labelled, targets, unlabelled, guesses, step.log_prior.detach(), self)
+        return mixup(labeled, targets, unlabeled, guesses, step.log_prior.detach(), self)
 
 
 def mixed_targets(guesses: Tensor, share: Tensor) -> Tensor:
@@ -56,25 +56,25 @@ _DEFAULT = Mixup()
 
 
 def mixup(
-    labelled: Tensor,
+    labeled: Tensor,
     targets: Tensor,
-    unlabelled: Tensor,
+    unlabeled: Tensor,
     guesses: Tensor,
     log_prior: Tensor | None = None,
     settings: Mixup = _DEFAULT,
 ) -> Loss:
     """CE(mixed labels, p(mixed x)) + weight · CE(mixed guesses, p(mixed u)): (K, b, C), (b, C), (K, n, C), (K, n, C).
 
-    labelled and unlabelled are log-probabilities of mixed inputs; targets and guesses are probabilities, mixed alike.
+    labeled and unlabeled are log-probabilities of mixed inputs; targets and guesses are probabilities, mixed alike.
 
     >>> import torch
     >>> import refprior as rp
-    >>> labelled, unlabelled = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8))
+    >>> labeled, unlabeled = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8))
     >>> targets, guesses = torch.full((5, 10), 0.1), torch.full((4, 8, 10), 0.1)
-    >>> sorted(rp.losses.mixup(labelled, targets, unlabelled, guesses).terms)
+    >>> sorted(rp.losses.mixup(labeled, targets, unlabeled, guesses).terms)
     ['cross_entropy', 'mixed']
     """
-    log_prior = uniform(len(labelled), labelled) if log_prior is None else log_prior
-    likelihood = average(soft_cross_entropy(targets, labelled), log_prior).mean()
-    mixed = average(soft_cross_entropy(guesses.detach(), unlabelled), log_prior).mean()
+    log_prior = uniform(len(labeled), labeled) if log_prior is None else log_prior
+    likelihood = average(soft_cross_entropy(targets, labeled), log_prior).mean()
+    mixed = average(soft_cross_entropy(guesses.detach(), unlabeled), log_prior).mean()
     return Loss.of(likelihood + settings.weight * mixed, cross_entropy=likelihood, mixed=mixed)

@@ -1,6 +1,6 @@
 """The semi-supervised reference prior: particles that are confident and disagree, and fit the labels."""
 
-# K particles, b labelled images, n unlabelled images in B tuples of N (the order), C classes
+# K particles, b labeled images, n unlabeled images in B tuples of N (the order), C classes
 
 import math
 from collections.abc import Iterable
@@ -127,7 +127,7 @@ class ReferencePrior:
 
     @property
     def information_weight(self) -> float:
-        """γ; by default 1 / (1 - τ²), which normalises the terms that the stop-gradient leaves (appendix Setup)."""
+        """γ; by default 1 / (1 - τ²), which normalizes the terms that the stop-gradient leaves (appendix Setup)."""
         return 1 / (1 - self.tau**2) if self.gamma is None else self.gamma
 
     @cached_property
@@ -143,10 +143,10 @@ class ReferencePrior:
         )
 
     def __call__(self, step: Step) -> Loss:
-        labelled, strong, weak = self.predict(step, step.batch.labelled)
+        labeled, strong, weak = self.predict(step, step.batch.labeled)
         log_prior = self.log_prior(step)
         return reference_prior(
-            labelled, step.batch.labels, weak, strong, log_prior, self, progress=step.progress, generator=step.generator
+            labeled, step.batch.labels, weak, strong, log_prior, self, progress=step.progress, generator=step.generator
         )
 
     def predict(self, step: Step, *inputs: Tensor) -> list[Tensor]:
@@ -157,7 +157,7 @@ class ReferencePrior:
         return step.predict(*inputs, views["strong"], views["weak"])
 
     def log_prior(self, step: Step) -> Tensor:
-        """log π(w_k), with gradient if it is to be learnt: (K,)."""
+        """log π(w_k), with gradient if it is to be learned: (K,)."""
         return step.log_prior if self.trainable_prior else step.log_prior.detach()
 
     def alpha_at(self, progress: float) -> float:
@@ -247,7 +247,7 @@ def information_loss(
 
 
 def reference_prior(
-    labelled: Tensor,
+    labeled: Tensor,
     y: Tensor,
     weak: Tensor,
     strong: Tensor,
@@ -259,17 +259,17 @@ def reference_prior(
 ) -> Loss:
     """The semi-supervised objective eq:ref_mi_ce from log-probabilities: (K, b, C), (b,), (K, n, C), (K, n, C), (K,).
 
-    weak and strong are predictions of two views of the same n unlabelled images; consecutive images form the tuples.
+    weak and strong are predictions of two views of the same n unlabeled images; consecutive images form the tuples.
     Equal prior weights unless given. progress: of training, from 0 to 1, for an α that moves.
 
     >>> import torch
     >>> import refprior as rp
-    >>> labelled, weak, strong = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))  # K = 4
-    >>> loss = rp.losses.reference_prior(labelled, torch.arange(5), weak, strong)
+    >>> labeled, weak, strong = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))  # K = 4
+    >>> loss = rp.losses.reference_prior(labeled, torch.arange(5), weak, strong)
     >>> sorted(loss.terms)
     ['conditional_entropy', 'cross_entropy', 'marginal_entropy']
     """
-    log_prior = uniform(len(labelled), labelled) if log_prior is None else log_prior
-    likelihood = cross_entropy(labelled, y, log_prior).mean()
-    unlabelled = information_loss(weak, strong, log_prior, settings, progress=progress, generator=generator)
-    return Loss.of(likelihood + unlabelled.total, cross_entropy=likelihood, **unlabelled.terms)
+    log_prior = uniform(len(labeled), labeled) if log_prior is None else log_prior
+    likelihood = cross_entropy(labeled, y, log_prior).mean()
+    unlabeled = information_loss(weak, strong, log_prior, settings, progress=progress, generator=generator)
+    return Loss.of(likelihood + unlabeled.total, cross_entropy=likelihood, **unlabeled.terms)

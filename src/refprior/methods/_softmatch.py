@@ -1,6 +1,6 @@
 """SoftMatch: every pseudo-label counts, the less confident ones less."""
 
-# K particles, b labelled inputs, n unlabelled inputs, C classes
+# K particles, b labeled inputs, n unlabeled inputs, C classes
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -28,7 +28,7 @@ class SoftMatch:
 
     momentum: float | None = None  # of the averages; None: that of the moving average of weights, both 0.999 originally
     widths: float = 2.0  # σ of the weights is that of the confidences divided by this
-    weight: float = 1.0  # of the unlabelled inputs
+    weight: float = 1.0  # of the unlabeled inputs
     needs: ClassVar[Needs] = Needs(views=("weak", "strong"))
 
     def __post_init__(self) -> None:
@@ -39,9 +39,9 @@ class SoftMatch:
 
     def __call__(self, step: Step) -> Loss:
         views, log_prior = step.batch.views, step.log_prior.detach()
-        labelled, strong, weak = step.predict(step.batch.labelled, views["strong"], frozen=[views["weak"]])
+        labeled, strong, weak = step.predict(step.batch.labeled, views["strong"], frozen=[views["weak"]])
         weights = self.weights(step, weak)
-        return softmatch(labelled, step.batch.labels, weak, strong, weights, log_prior, self)
+        return softmatch(labeled, step.batch.labels, weak, strong, weights, log_prior, self)
 
     def weights(self, step: Step, weak: Tensor) -> Tensor:
         """How much each input counts, and the averages moved: (K, n, C) -> (K, n)."""
@@ -49,11 +49,11 @@ class SoftMatch:
         mean = weak.detach().exp().mean(1)
         marginal = moved(memory["marginal"], mean, momentum) if memory else mean
         confidence = aligned(weak.detach(), marginal).amax(-1).exp()  # (K, n)
-        before = (memory["centre"], memory["variance"]) if memory else first_moments(weak)
-        centre = moved(before[0], confidence.mean(1), momentum)
+        before = (memory["center"], memory["variance"]) if memory else first_moments(weak)
+        center = moved(before[0], confidence.mean(1), momentum)
         variance = moved(before[1], confidence.var(1, correction=min(1, confidence.shape[1] - 1)), momentum)
-        memory.update(marginal=marginal, centre=centre, variance=variance)
-        return truncated_gaussian(confidence, centre, variance, self.widths)
+        memory.update(marginal=marginal, center=center, variance=variance)
+        return truncated_gaussian(confidence, center, variance, self.widths)
 
 
 def first_moments(weak: Tensor) -> tuple[Tensor, Tensor]:
@@ -63,16 +63,16 @@ def first_moments(weak: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def aligned(log_p: Tensor, marginal: Tensor) -> Tensor:
-    """log of p(y) / p̄(y), normalised: uniform alignment, SoftMatch eq. 10: (K, n, C), (K, C) -> (K, n, C).
+    """log of p(y) / p̄(y), normalized: uniform alignment, SoftMatch eq. 10: (K, n, C), (K, C) -> (K, n, C).
 
     p̄ is a little above 0 as in the original, so that a class that nothing has does not take over.
     """
     return (finite(log_p) - (marginal.unsqueeze(1) + _RARE).log()).log_softmax(-1)
 
 
-def truncated_gaussian(confidence: Tensor, centre: Tensor, variance: Tensor, widths: float) -> Tensor:
+def truncated_gaussian(confidence: Tensor, center: Tensor, variance: Tensor, widths: float) -> Tensor:
     """exp(-(min(p - μ, 0))² / (2 σ² / widths²)), SoftMatch eq. 7, a step if σ = 0: (K, n), (K,), (K,) -> (K, n)."""
-    below = confidence - centre.unsqueeze(1)
+    below = confidence - center.unsqueeze(1)
     return torch.where(below < 0, torch.exp(-below.square() * widths**2 / (2 * variance.unsqueeze(1))), 1)
 
 
@@ -80,7 +80,7 @@ _DEFAULT = SoftMatch()
 
 
 def softmatch(
-    labelled: Tensor,
+    labeled: Tensor,
     y: Tensor,
     weak: Tensor,
     strong: Tensor,
@@ -93,10 +93,10 @@ def softmatch(
 
     >>> import torch
     >>> import refprior as rp
-    >>> labelled, weak, strong = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
-    >>> sorted(rp.losses.softmatch(labelled, torch.arange(5), weak, strong, torch.ones(4, 8)).terms)
+    >>> labeled, weak, strong = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
+    >>> sorted(rp.losses.softmatch(labeled, torch.arange(5), weak, strong, torch.ones(4, 8)).terms)
     ['confident', 'cross_entropy', 'pseudo_label']
     """
-    log_prior = uniform(len(labelled), labelled) if log_prior is None else log_prior
+    log_prior = uniform(len(labeled), labeled) if log_prior is None else log_prior
     items = pseudo_label_loss(weak, strong)
-    return with_pseudo_labels(labelled, y, items, weights.detach(), log_prior, settings.weight)
+    return with_pseudo_labels(labeled, y, items, weights.detach(), log_prior, settings.weight)

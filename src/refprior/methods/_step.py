@@ -4,7 +4,7 @@ A method is a frozen dataclass. Its fields are its hyper-parameters, `needs` dec
 its call turns a `Step` into a `Loss`. There is nothing to inherit from.
 """
 
-# K particles, b labelled images, n unlabelled images, s source images, C classes, F features
+# K particles, b labeled images, n unlabeled images, s source images, C classes, F features
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,13 +28,13 @@ class Needs:
     ('weak', 'weak_2', 'strong')
     """
 
-    labels: bool = True  # labelled inputs of the task
-    views: tuple[ViewName, ...] = ()  # one view of every unlabelled input per entry; (): no unlabelled inputs
-    tuple_size: int = 1  # a step has a multiple of this many unlabelled inputs
+    labels: bool = True  # labeled inputs of the task
+    views: tuple[ViewName, ...] = ()  # one view of every unlabeled input per entry; (): no unlabeled inputs
+    tuple_size: int = 1  # a step has a multiple of this many unlabeled inputs
     enumerates: int = 0  # items per tuple whose C^n joint labelings are enumerated
     classes: int | None = None  # whose shares the method was told; 0: it was told none, None: it takes none
-    source: bool = False  # labelled inputs of a source task
-    source_tuple_size: int = 0  # source inputs per tuple of unlabelled ones; 0: `source_batch` of them in all
+    source: bool = False  # labeled inputs of a source task
+    source_tuple_size: int = 0  # source inputs per tuple of unlabeled ones; 0: `source_batch` of them in all
     divides: bool = False  # particles meet only in averages over them: ranks that share them out divide the loss too
     projection: int = 0  # outputs of a head of two layers that takes the output layer's place; 0: outputs are classes
 
@@ -68,19 +68,19 @@ def _nothing() -> Tensor:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Batch:
-    """Images after their views and normalisation; what a method does not need is empty.
+    """Images after their views and normalization; what a method does not need is empty.
 
     >>> import torch
     >>> from refprior.methods import Batch
-    >>> batch = Batch(labelled=torch.zeros(4, 1, 8, 8), labels=torch.tensor([0, 1, 0, 1]))
-    >>> len(batch.labelled), len(batch.index)
+    >>> batch = Batch(labeled=torch.zeros(4, 1, 8, 8), labels=torch.tensor([0, 1, 0, 1]))
+    >>> len(batch.labeled), len(batch.index)
     (4, 0)
     """
 
-    labelled: Tensor = field(default_factory=_nothing)  # (b, ...) weak view
+    labeled: Tensor = field(default_factory=_nothing)  # (b, ...) weak view
     labels: Tensor = field(default_factory=_nothing)  # (b,)
     views: Mapping[str, Tensor] = field(default_factory=Views)  # (n, ...) each; consecutive inputs form the tuples
-    index: Tensor = field(default_factory=_nothing)  # (n,) places of the unlabelled inputs in the pool
+    index: Tensor = field(default_factory=_nothing)  # (n,) places of the unlabeled inputs in the pool
     source: Tensor = field(default_factory=_nothing)  # (s, ...) inputs of the source task, weak view
     source_labels: Tensor = field(default_factory=_nothing)  # (s,)
 
@@ -93,9 +93,9 @@ class Step:
     >>> import refprior as rp
     >>> from refprior.methods import Batch
     >>> particles = rp.Particles(lambda: torch.nn.Linear(3, 2), count=4)
-    >>> batch = Batch(labelled=torch.randn(5, 3), labels=torch.tensor([0, 1, 0, 1, 1]))
+    >>> batch = Batch(labeled=torch.randn(5, 3), labels=torch.tensor([0, 1, 0, 1, 1]))
     >>> step = rp.Step(batch=batch, student=particles, teacher=particles, log_prior=particles.log_prior)
-    >>> tuple(step.predict(batch.labelled)[0].shape)
+    >>> tuple(step.predict(batch.labeled)[0].shape)
     (4, 5, 2)
     """
 
@@ -109,7 +109,7 @@ class Step:
     progress: float = 0.0  # of this stage, from 0 to 1
     generator: torch.Generator | None = None  # for methods that draw
     memory: dict[str, Tensor] = field(default_factory=dict)  # the method's own state, saved with the weights
-    pool_size: int = 0  # unlabelled inputs in all
+    pool_size: int = 0  # unlabeled inputs in all
     classes: int | None = None  # C of the task; the outputs after them are the source's own
     independent: bool = False  # the networks have no batch norm: a prediction depends on its own input alone
     aside: Model | None = None  # the student in a pass that leaves batch norm's statistics as they are
@@ -159,7 +159,7 @@ def split_heads(log_p: Tensor, classes: int | None) -> tuple[Tensor, Tensor]:
 
 
 class Loss(NamedTuple):
-    """The scalar to minimise, and its parts for the record.
+    """The scalar to minimize, and its parts for the record.
 
     >>> import torch
     >>> import refprior as rp

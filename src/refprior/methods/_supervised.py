@@ -1,6 +1,6 @@
-"""Supervised learning on the labelled images alone: the baseline of every table."""
+"""Supervised learning on the labeled images alone: the baseline of every table."""
 
-# K particles, b labelled images, C classes
+# K particles, b labeled images, C classes
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -23,22 +23,22 @@ def cross_entropy(log_p: Tensor, y: Tensor, log_prior: Tensor) -> Tensor:
     return -average(log_likelihood(log_p, y), log_prior)
 
 
-def supervised(labelled: Tensor, y: Tensor, log_prior: Tensor | None = None) -> Loss:
-    """The mean cross-entropy of labelled images: (K, b, C), (b,), (K,). Equal prior weights unless given.
+def supervised(labeled: Tensor, y: Tensor, log_prior: Tensor | None = None) -> Loss:
+    """The mean cross-entropy of labeled images: (K, b, C), (b,), (K,). Equal prior weights unless given.
 
     >>> import torch
     >>> import refprior as rp
     >>> rp.losses.supervised(torch.full((4, 6, 2), 0.5).log(), torch.tensor([0, 1, 0, 1, 0, 1])).total
     tensor(0.6931)
     """
-    log_prior = uniform(len(labelled), labelled) if log_prior is None else log_prior
-    loss = cross_entropy(labelled, y, log_prior).mean()
+    log_prior = uniform(len(labeled), labeled) if log_prior is None else log_prior
+    loss = cross_entropy(labeled, y, log_prior).mean()
     return Loss.of(loss, cross_entropy=loss)
 
 
 @dataclass(frozen=True)
 class Supervised:
-    """Cross-entropy of the labelled images. With K particles: a deep ensemble.
+    """Cross-entropy of the labeled images. With K particles: a deep ensemble.
 
     >>> import refprior as rp
     >>> rp.Supervised().needs.views
@@ -48,5 +48,5 @@ class Supervised:
     needs: ClassVar[Needs] = Needs()
 
     def __call__(self, step: Step) -> Loss:
-        (labelled,) = step.predict(step.batch.labelled)
-        return supervised(labelled, step.batch.labels, step.log_prior.detach())
+        (labeled,) = step.predict(step.batch.labeled)
+        return supervised(labeled, step.batch.labels, step.log_prior.detach())

@@ -55,12 +55,12 @@ def check_mixable(inputs: Tensor, name: str) -> None:
 
 
 def with_pseudo_labels(
-    labelled: Tensor, y: Tensor, items: Tensor, used: Tensor, log_prior: Tensor, weight: float
+    labeled: Tensor, y: Tensor, items: Tensor, used: Tensor, log_prior: Tensor, weight: float
 ) -> Loss:
-    """Cross-entropy of the labels + weight · mean of the terms of unlabelled inputs, each by how far it is used:
+    """Cross-entropy of the labels + weight · mean of the terms of unlabeled inputs, each by how far it is used:
     (K, b, C), (b,), (K, n), (K, n), (K,)."""
-    likelihood = cross_entropy(labelled, y, log_prior).mean()
-    unlabelled = average(items * used, log_prior).mean()
+    likelihood = cross_entropy(labeled, y, log_prior).mean()
+    unlabeled = average(items * used, log_prior).mean()
     return Loss.of(
-        likelihood + weight * unlabelled, cross_entropy=likelihood, pseudo_label=unlabelled, confident=used.mean()
+        likelihood + weight * unlabeled, cross_entropy=likelihood, pseudo_label=unlabeled, confident=used.mean()
     )

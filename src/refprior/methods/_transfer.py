@@ -1,6 +1,6 @@
 """Transfer: the reference prior of a target task that remembers as much of a source task as 1 - β says."""
 
-# K particles, b labelled, n unlabelled, s source images, C classes of the target, C' of the source
+# K particles, b labeled, n unlabeled, s source images, C classes of the target, C' of the source
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -50,10 +50,10 @@ class Transfer:
 
     def __call__(self, step: Step) -> Loss:
         past = [step.batch.source] if self.beta < 1 else []  # batch norm would see what the loss ignores
-        outputs = self.target.predict(step, *past, step.batch.labelled)
-        labelled, strong, weak = (split_heads(log_p, step.classes)[0] for log_p in outputs[len(past) :])
+        outputs = self.target.predict(step, *past, step.batch.labeled)
+        labeled, strong, weak = (split_heads(log_p, step.classes)[0] for log_p in outputs[len(past) :])
         return transfer(
-            labelled,
+            labeled,
             step.batch.labels,
             weak,
             strong,
@@ -110,7 +110,7 @@ _TRANSFER, _UNSUPERVISED = Transfer(), UnsupervisedTransfer()
 
 
 def transfer(
-    labelled: Tensor,
+    labeled: Tensor,
     y: Tensor,
     weak: Tensor,
     strong: Tensor,
@@ -126,14 +126,14 @@ def transfer(
 
     >>> import torch
     >>> import refprior as rp
-    >>> labelled, weak, strong, source = (torch.randn(4, n, 5).log_softmax(-1) for n in (5, 8, 8, 6))
-    >>> loss = rp.losses.transfer(labelled, torch.arange(5), weak, strong, source, torch.arange(6) % 5)
+    >>> labeled, weak, strong, source = (torch.randn(4, n, 5).log_softmax(-1) for n in (5, 8, 8, 6))
+    >>> loss = rp.losses.transfer(labeled, torch.arange(5), weak, strong, source, torch.arange(6) % 5)
     >>> sorted(loss.terms)
     ['conditional_entropy', 'cross_entropy', 'marginal_entropy', 'source']
     """
-    log_prior = uniform(len(labelled), labelled) if log_prior is None else log_prior
+    log_prior = uniform(len(labeled), labeled) if log_prior is None else log_prior
     target = reference_prior(
-        labelled, y, weak, strong, log_prior, settings.target, progress=progress, generator=generator
+        labeled, y, weak, strong, log_prior, settings.target, progress=progress, generator=generator
     )
     if source is None or source_y is None:
         return target

@@ -51,7 +51,7 @@ def divergence_from_posterior(log_p: Tensor, log_posterior: Tensor, log_prior: T
     """
     particles, count, order, classes = log_p.shape
     needed = _COPIES * particles * count * float(classes) ** order * log_p.element_size()
-    check_memory(needed, f"the labelings of {count} tuples of {order} items", "lower order or unlabelled_batch")
+    check_memory(needed, f"the labelings of {count} tuples of {order} items", "lower order or unlabeled_batch")
     labelings = joint(log_p)  # (K, B, C^N)
     surplus = labelings - mixture(labelings, log_posterior)  # log p(y | w_k) / p(y | z^m)
     updated = (surplus + finite(log_posterior).to(surplus)[:, None, None]).exp()  # p(w_k | y, z^m)
@@ -59,14 +59,14 @@ def divergence_from_posterior(log_p: Tensor, log_posterior: Tensor, log_prior: T
 
 
 @dataclass(frozen=True)
-class UnlabelledSource:
-    """Case 1, eq:ref_pi_transfer_1: the source is unlabelled too. Maximises I(w; target and source) - β I(w; source).
+class UnlabeledSource:
+    """Case 1, eq:ref_pi_transfer_1: the source is unlabeled too. Maximizes I(w; target and source) - β I(w; source).
 
     Its labels are averaged over, n + m of them at once: C^(n+m) labelings. β = 1 is eq:ref_transfer_mi; β = 0 is the
     reference prior of both tasks together; in between it weighs forgetting as eq:pib does.
 
-    >>> from refprior.methods import UnlabelledSource
-    >>> UnlabelledSource(order=2, source_order=1).needs.enumerates
+    >>> from refprior.methods import UnlabeledSource
+    >>> UnlabeledSource(order=2, source_order=1).needs.enumerates
     3
     """
 
@@ -93,12 +93,12 @@ class UnlabelledSource:
     def __call__(self, step: Step) -> Loss:
         target, source = step.predict(step.batch.views["weak"], step.batch.source)
         target, source = split_heads(target, step.classes)[0], split_heads(source, step.classes)[1]
-        return unlabelled_source(target, source, step.log_prior.detach(), self)
+        return unlabeled_source(target, source, step.log_prior.detach(), self)
 
 
 @dataclass(frozen=True)
-class LabelledSource:
-    """Case 2, eq:ref_pi_transfer_2: the source's labels are known. Maximises the information of the target under the
+class LabeledSource:
+    """Case 2, eq:ref_pi_transfer_2: the source's labels are known. Maximizes the information of the target under the
     source's posterior p(w | z^m) ∝ π(w) p(z^m | w)^(1-β), for the m source images of the step.
 
     β = 1 forgets the source and needs none: eq:ref_ssl. A particle that explains the source worse than others by some
@@ -107,8 +107,8 @@ class LabelledSource:
     labels_from: the target's labels are averaged over as the `posterior` predicts them, which makes the divergence a
     mutual information; or as the `prior` does, p_π(y | x) in the line below the paper's equation.
 
-    >>> from refprior.methods import LabelledSource
-    >>> LabelledSource().needs.source, LabelledSource(beta=1).needs.source
+    >>> from refprior.methods import LabeledSource
+    >>> LabeledSource().needs.source, LabeledSource(beta=1).needs.source
     (True, False)
     """
 
@@ -128,7 +128,7 @@ class LabelledSource:
     def __call__(self, step: Step) -> Loss:
         past = [step.batch.source] if self.beta < 1 else []  # batch norm would see what the loss ignores
         outputs = step.predict(step.batch.views["weak"], *past)
-        return labelled_source(
+        return labeled_source(
             split_heads(outputs[0], step.classes)[0],
             split_heads(outputs[1], step.classes)[1] if past else None,
             step.batch.source_labels if past else None,
@@ -137,18 +137,18 @@ class LabelledSource:
         )
 
 
-_UNLABELLED, _LABELLED = UnlabelledSource(), LabelledSource()
+_UNLABELED, _LABELED = UnlabeledSource(), LabeledSource()
 
 
-def unlabelled_source(
-    target: Tensor, source: Tensor, log_prior: Tensor | None = None, settings: UnlabelledSource = _UNLABELLED
+def unlabeled_source(
+    target: Tensor, source: Tensor, log_prior: Tensor | None = None, settings: UnlabeledSource = _UNLABELED
 ) -> Loss:
     """β I(w; source) - I(w; target and source) of as many source as target tuples: (K, B·N, C), (K, B·M, C'), (K,).
 
     >>> import torch
     >>> import refprior as rp
     >>> target, source = (torch.randn(4, 8, 3).log_softmax(-1) for _ in range(2))
-    >>> sorted(rp.losses.unlabelled_source(target, source).terms)
+    >>> sorted(rp.losses.unlabeled_source(target, source).terms)
     ['joint_information', 'source_information']
     """
     log_prior = uniform(len(target), target) if log_prior is None else log_prior
@@ -160,12 +160,12 @@ def unlabelled_source(
     return Loss.of(settings.beta * past - both, joint_information=both, source_information=past)
 
 
-def labelled_source(
+def labeled_source(
     target: Tensor,
     source: Tensor | None = None,
     source_y: Tensor | None = None,
     log_prior: Tensor | None = None,
-    settings: LabelledSource = _LABELLED,
+    settings: LabeledSource = _LABELED,
 ) -> Loss:
     """-I(w; target) under the source's posterior, eq:ref_pi_transfer_2: (K, n, C), (K, s, C'), (s,), (K,).
 
@@ -174,7 +174,7 @@ def labelled_source(
     >>> import torch
     >>> import refprior as rp
     >>> target, source = (torch.randn(4, 8, 3).log_softmax(-1) for _ in range(2))
-    >>> sorted(rp.losses.labelled_source(target, source, torch.arange(8) % 3).terms)
+    >>> sorted(rp.losses.labeled_source(target, source, torch.arange(8) % 3).terms)
     ['information', 'source_weights']
     """
     log_prior = uniform(len(target), target) if log_prior is None else log_prior

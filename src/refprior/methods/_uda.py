@@ -1,6 +1,6 @@
 """UDA: sharpened predictions of the weak view teach the strong view."""
 
-# K particles, b labelled inputs, n unlabelled inputs, C classes
+# K particles, b labeled inputs, n unlabeled inputs, C classes
 
 import math
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Annealing = Literal["none", "linear", "log", "exp"]
 class UDA:
     """UDA (Xie et al. 2020), any number of particles: FixMatch with soft targets.
 
-    annealing: of the training signal; labelled inputs that are already more probable than a rising limit are left out.
+    annealing: of the training signal; labeled inputs that are already more probable than a rising limit are left out.
 
     >>> import refprior as rp
     >>> rp.methods.UDA(annealing="linear").limit(progress=0.5, classes=10)
@@ -31,7 +31,7 @@ class UDA:
 
     threshold: float = 0.8
     temperature: float = 0.4
-    weight: float = 1.0  # of the unlabelled inputs
+    weight: float = 1.0  # of the unlabeled inputs
     annealing: Annealing = "none"
     needs: ClassVar[Needs] = Needs(views=("weak", "strong"))
 
@@ -43,9 +43,9 @@ class UDA:
 
     def __call__(self, step: Step) -> Loss:
         views = step.batch.views
-        labelled, strong, weak = step.predict(step.batch.labelled, views["strong"], frozen=[views["weak"]])
+        labeled, strong, weak = step.predict(step.batch.labeled, views["strong"], frozen=[views["weak"]])
         log_prior = step.log_prior.detach()
-        return uda(labelled, step.batch.labels, weak, strong, log_prior, self, progress=step.progress)
+        return uda(labeled, step.batch.labels, weak, strong, log_prior, self, progress=step.progress)
 
     def limit(self, progress: float, classes: int) -> float:
         """η_t = (1 - 1/C) a(t) + 1/C, the probability up to which a label still teaches."""
@@ -69,7 +69,7 @@ _DEFAULT = UDA()
 
 
 def uda(
-    labelled: Tensor,
+    labeled: Tensor,
     y: Tensor,
     weak: Tensor,
     strong: Tensor,
@@ -83,15 +83,15 @@ def uda(
 
     >>> import torch
     >>> import refprior as rp
-    >>> labelled, weak, strong = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
-    >>> sorted(rp.losses.uda(labelled, torch.arange(5), weak, strong).terms)
+    >>> labeled, weak, strong = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
+    >>> sorted(rp.losses.uda(labeled, torch.arange(5), weak, strong).terms)
     ['confident', 'cross_entropy', 'pseudo_label']
     """
-    log_prior = uniform(len(labelled), labelled) if log_prior is None else log_prior
-    limit = settings.limit(progress, labelled.shape[-1])
-    likelihood = average(annealed_cross_entropy(labelled, y, limit), log_prior)
+    log_prior = uniform(len(labeled), labeled) if log_prior is None else log_prior
+    limit = settings.limit(progress, labeled.shape[-1])
+    likelihood = average(annealed_cross_entropy(labeled, y, limit), log_prior)
     used = confident(weak, settings.threshold)
     targets = sharpen(weak.detach(), settings.temperature).exp()
-    unlabelled = average(soft_divergence(targets, strong) * used, log_prior).mean()
-    total = likelihood + settings.weight * unlabelled
-    return Loss.of(total, cross_entropy=likelihood, pseudo_label=unlabelled, confident=used.mean())
+    unlabeled = average(soft_divergence(targets, strong) * used, log_prior).mean()
+    total = likelihood + settings.weight * unlabeled
+    return Loss.of(total, cross_entropy=likelihood, pseudo_label=unlabeled, confident=used.mean())

@@ -1,6 +1,6 @@
 """VAT: predictions should not change in the direction in which they would change most."""
 
-# K particles, b labelled inputs, n unlabelled inputs, C classes
+# K particles, b labeled inputs, n unlabeled inputs, C classes
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from refprior.methods._targets import ramp, soft_divergence
 
 @dataclass(frozen=True)
 class VAT:
-    """Virtual adversarial training (Miyato et al. 2018) with entropy minimisation, any number of particles.
+    """Virtual adversarial training (Miyato et al. 2018) with entropy minimization, any number of particles.
 
     Every particle is perturbed in its own worst direction. The original's perturbation has length 6 where pixels of
     CIFAR-10 lie in [-1, 1]; `radius` is that length relative to inputs of any kind.
@@ -50,10 +50,10 @@ class VAT:
         start = torch.randn(own.shape[1:], dtype=u.dtype, device=u.device, generator=step.generator).expand_as(own)
         length = self.radius * u.flatten(1).square().sum(1).mean().sqrt()
         perturbed = step.each(own + length * worst_direction(step.each, own, start))
-        (labelled,) = step.predict(step.batch.labelled)
+        (labeled,) = step.predict(step.batch.labeled)
         clean = (step.aside or step.student)(u)  # alone, as what it is compared with: batch norm sees the others
         log_prior = step.log_prior.detach()
-        return vat(labelled, step.batch.labels, clean, perturbed, log_prior, self, progress=step.progress)
+        return vat(labeled, step.batch.labels, clean, perturbed, log_prior, self, progress=step.progress)
 
 
 def worst_direction(model: Callable[[Tensor], Tensor], inputs: Tensor, start: Tensor) -> Tensor:
@@ -89,7 +89,7 @@ _DEFAULT = VAT()
 
 
 def vat(
-    labelled: Tensor,
+    labeled: Tensor,
     y: Tensor,
     clean: Tensor,
     perturbed: Tensor,
@@ -103,12 +103,12 @@ def vat(
 
     >>> import torch
     >>> import refprior as rp
-    >>> labelled, clean, perturbed = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
-    >>> sorted(rp.losses.vat(labelled, torch.arange(5), clean, perturbed).terms)
+    >>> labeled, clean, perturbed = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
+    >>> sorted(rp.losses.vat(labeled, torch.arange(5), clean, perturbed).terms)
     ['cross_entropy', 'divergence', 'entropy']
     """
-    log_prior = uniform(len(labelled), labelled) if log_prior is None else log_prior
-    likelihood = cross_entropy(labelled, y, log_prior).mean()
+    log_prior = uniform(len(labeled), labeled) if log_prior is None else log_prior
+    likelihood = cross_entropy(labeled, y, log_prior).mean()
     change = average(soft_divergence(clean.detach().exp(), perturbed), log_prior).mean()
     uncertainty = average(entropy(clean), log_prior).mean()
     weight = settings.weight * ramp(progress, settings.ramp)

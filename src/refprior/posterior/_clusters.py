@@ -17,8 +17,8 @@ from torch.nn.functional import one_hot
 
 from refprior.information import finite, uniform
 
-NEIGHBOURS = 0.03  # share of the images that are neighbours of one
-FEWEST = 10  # neighbours, itself included
+NEIGHBORS = 0.03  # share of the images that are neighbors of one
+FEWEST = 10  # neighbors, itself included
 TRACE = 1e-4
 VOTES = 10  # references that vote for an image's cluster
 
@@ -48,8 +48,8 @@ class Consensus:
     >>> outputs = torch.tensor([[0, 0, 1, 1], [1, 1, 0, 0]])  # two particles name two groups in their own ways
     >>> log_p = torch.nn.functional.one_hot(outputs, 2).float().log()
     >>> found = rp.posterior.consensus(log_p, clusters=2)
-    >>> labelled = [0, 2]  # one image per group is enough to name them
-    >>> found.named(log_p[:, labelled], torch.tensor([0, 1]), classes=2).predict(log_p)
+    >>> labeled = [0, 2]  # one image per group is enough to name them
+    >>> found.named(log_p[:, labeled], torch.tensor([0, 1]), classes=2).predict(log_p)
     tensor([0, 0, 1, 1])
     """
 
@@ -59,15 +59,15 @@ class Consensus:
     classes: Tensor | None = None  # (M,) the class of each cluster
 
     @property
-    def centres(self) -> Tensor:
+    def centers(self) -> Tensor:
         """The mean code of each cluster: (M, K·C)."""
         of = one_hot(self.members).to(self.references)  # (m, M)
         return of.T @ self.references / of.sum(0)[:, None]
 
     def distances(self, log_p: Tensor) -> Tensor:
-        """Distances of images to the centres: (K, n, C) -> (n, M)."""
+        """Distances of images to the centers: (K, n, C) -> (n, M)."""
         code = output_code(log_p, self.log_prior)
-        return torch.cdist(code, self.centres.to(code))
+        return torch.cdist(code, self.centers.to(code))
 
     def clusters(self, log_p: Tensor) -> Tensor:
         """The cluster of most of the nearest references of each image: (K, n, C) -> (n,)."""
@@ -83,14 +83,14 @@ class Consensus:
         return self.classes[self.clusters(log_p)]
 
     def named(self, log_p: Tensor, y: Tensor, classes: int) -> "Consensus":
-        """Names for the clusters from a few labelled images: (K, m, C), (m,).
+        """Names for the clusters from a few labeled images: (K, m, C), (m,).
 
         As many clusters as classes are named one to one, so that most labels fit, if no more than one class has no
-        label. Otherwise a cluster takes the class of most of its labelled images, or of the labelled image nearest to
+        label. Otherwise a cluster takes the class of most of its labeled images, or of the labeled image nearest to
         it if it has none.
         """
         if not len(y):
-            raise ValueError("need at least one labelled input to name the clusters")
+            raise ValueError("need at least one labeled input to name the clusters")
         distances = self.distances(log_p)  # (m, M)
         clusters = distances.shape[-1]
         votes = _count(self.clusters(log_p), y, clusters, classes)
@@ -105,7 +105,7 @@ class Consensus:
 def consensus(log_p: Tensor, clusters: int, log_prior: Tensor | None = None) -> Consensus:
     """At most `clusters` spectral clusters of the output code: (K, n, C). Time grows as n³: 3 seconds for 2,000 images.
 
-    Neighbours, not distances from centres: classes are long and of unequal width in the code, and k-means cuts the
+    Neighbors, not distances from centers: classes are long and of unequal width in the code, and k-means cuts the
     widest in two before it parts two narrow ones.
 
     >>> import torch
@@ -153,18 +153,18 @@ def stability(log_p: Tensor, clusters: int, log_prior: Tensor | None = None) -> 
 
 
 def _affinity(code: np.ndarray) -> np.ndarray:
-    """1 for mutual and 1/2 for one-sided nearest neighbours, and a trace of the inner product, the Bhattacharyya
+    """1 for mutual and 1/2 for one-sided nearest neighbors, and a trace of the inner product, the Bhattacharyya
     coefficient, so that all images are connected: (n, D) -> (n, n)."""
     from sklearn.neighbors import kneighbors_graph  # scikit-learn is slow to import, and most runs do not need it
 
-    neighbours = min(len(code), max(FEWEST, round(NEIGHBOURS * len(code))))
-    near = kneighbors_graph(code, neighbours - 1, include_self=False).toarray() if neighbours > 1 else np.eye(1)
+    neighbors = min(len(code), max(FEWEST, round(NEIGHBORS * len(code))))
+    near = kneighbors_graph(code, neighbors - 1, include_self=False).toarray() if neighbors > 1 else np.eye(1)
     affinity: np.ndarray = (near + near.T) / 2 + np.eye(len(code)) + TRACE * (code @ code.T)
     return affinity
 
 
 def _spectral(affinity: np.ndarray, clusters: int) -> np.ndarray:
-    """Normalised spectral clustering, with clusters read from the eigenvectors by a pivoted QR decomposition (Damle,
+    """Normalized spectral clustering, with clusters read from the eigenvectors by a pivoted QR decomposition (Damle,
     Minden and Ying 2019), which needs no random start: (n, n) -> (n,)."""
     from sklearn.cluster._spectral import cluster_qr  # not at a door of scikit-learn, but documented
 

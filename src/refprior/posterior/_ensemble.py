@@ -34,7 +34,7 @@ def predictive(log_p: Tensor, log_posterior: Tensor, average: Average = "probabi
     """log p(y | x, x^n, y^n), eq:bayes_posterior_predictive_distribution: (K, n, C), (K,) -> (n, C).
 
     log_posterior is over particles (`likelihood_weights`), or the prior for an unweighted ensemble. The authors' code
-    averages logits instead of probabilities, which is the normalised geometric mean.
+    averages logits instead of probabilities, which is the normalized geometric mean.
 
     >>> import torch
     >>> import refprior as rp
@@ -51,7 +51,7 @@ def predictive(log_p: Tensor, log_posterior: Tensor, average: Average = "probabi
 def change_class_prior(log_p: Tensor, trained: Tensor, target: Tensor) -> Tensor:
     """log p'(y | x) ∝ log p(y | x) + log q'(y) - log q(y), Bayes' law: (n, C), (C,), (C,) -> (n, C).
 
-    For predictions that learnt from classes of shares q = `trained`, where they will be q' = `target`; what each class
+    For predictions that learned from classes of shares q = `trained`, where they will be q' = `target`; what each class
     looks like stays the same. Shares are without zeros and in any unit: counts do too.
 
     >>> import torch

@@ -24,7 +24,7 @@ from refprior.methods import (
 )
 from refprior.networks import WideResNet
 from refprior.recipes._images import Pretraining, after
-from refprior.training import EPOCH, Optimiser, Recipe
+from refprior.training import EPOCH, Optimizer, Recipe
 from refprior.views import CTAugment, FlipCrop, RandAugment
 
 Baseline = Literal[
@@ -46,8 +46,8 @@ Baseline = Literal[
 Preset = Literal["paper", "authors_code"] | Baseline
 
 # Of the four methods whose rows come from the code of MixMatch; the other rows have FixMatch's.
-ADAM = Optimiser(kind="adamw", learning_rate=0.002, decay=0.02, schedule="constant", decay_biases=False)
-_FIXMATCH = Optimiser(schedule="seven_sixteenths", decay_biases=False)
+ADAM = Optimizer(kind="adamw", learning_rate=0.002, decay=0.02, schedule="constant", decay_biases=False)
+_FIXMATCH = Optimizer(schedule="seven_sixteenths", decay_biases=False)
 _WITH_ADAM: dict[Baseline, Method] = {
     "mixup": Mixup(),
     "vat": VAT(),
@@ -76,9 +76,9 @@ def cifar10_ssl(
 
     preset: `paper`, its text: 200 epochs, 448 tuples, all three tricks of tab:app:ablation2, cosine with warm-up (its
     length, an epoch, is our choice), LeakyReLU. `authors_code`: 250 epochs, 448 images in tuples, 7/16 of a cosine,
-    ReLU in the blocks. Where the text is silent (initial head, cutout, draws of labelled images) both are as the code.
-    Any other preset is another row of the table, as its method was published: K = 1, 2²⁰ steps, labelled images in the
-    pool, decay of kernels only. Mixup, VAT, Mean Teacher and MixMatch have Adam and 64 unlabelled images per step, all
+    ReLU in the blocks. Where the text is silent (initial head, cutout, draws of labeled images) both are as the code.
+    Any other preset is another row of the table, as its method was published: K = 1, 2²⁰ steps, labeled images in the
+    pool, decay of kernels only. Mixup, VAT, Mean Teacher and MixMatch have Adam and 64 unlabeled images per step, all
     others SGD and 448. `_cta`: with CTAugment. All rows have this network.
 
     The paper, EMA: 85.45 ± 2.12 (50 labels), 88.53 ± 0.67 (100), 92.13 ± 0.39 (250), 92.94 ± 0.22 (500), 93.48 ± 0.24
@@ -91,7 +91,7 @@ def cifar10_ssl(
     >>> import refprior as rp
     >>> rp.recipes.cifar10_ssl(preset="authors_code").steps == 250 * 1024
     True
-    >>> rp.recipes.cifar10_ssl(preset="mixmatch").optimiser.kind
+    >>> rp.recipes.cifar10_ssl(preset="mixmatch").optimizer.kind
     'adamw'
     """
     one_of("preset", preset, [name for part in get_args(Preset) for name in get_args(part) or (part,)])
@@ -103,11 +103,11 @@ def cifar10_ssl(
         network=partial(WideResNet, shape=(3, 32, 32), classes=10, slope=0.1 if paper else 0.0, head_init="torch"),
         method=ReferencePrior(threshold=0.95) if paper else ReferencePrior.authors_code(),
         steps=(200 if paper else 250) * EPOCH,
-        labelled_copies=math.ceil(64 * EPOCH / max(1, labels)),  # an epoch of them is shuffled
-        unlabelled_unit="tuples" if paper else "images",
+        labeled_copies=math.ceil(64 * EPOCH / max(1, labels)),  # an epoch of them is shuffled
+        unlabeled_unit="tuples" if paper else "images",
         weak=weak,
         strong=RandAugment(weak, hole="rectangle"),
-        optimiser=Optimiser(warmup=EPOCH) if paper else Optimiser(schedule="seven_sixteenths"),
+        optimizer=Optimizer(warmup=EPOCH) if paper else Optimizer(schedule="seven_sixteenths"),
         precision="auto",
         evaluate_every=10 * EPOCH,
         seed=seed,
@@ -119,12 +119,12 @@ def _baseline(preset: Baseline, labels: int, seed: int) -> Recipe:
     adam, weak = preset in _WITH_ADAM, FlipCrop()
     return replace(
         cifar10_ssl(labels, seed, "authors_code"),
-        task=FewLabels("cifar10", labels=labels, seed=seed, labelled_in_pool=True),
+        task=FewLabels("cifar10", labels=labels, seed=seed, labeled_in_pool=True),
         method=(_WITH_ADAM if adam else _WITH_SGD)[preset],
         particles=1,
         steps=1024 * EPOCH,
-        unlabelled_batch=64 if adam else 448,
+        unlabeled_batch=64 if adam else 448,
         strong=CTAugment(weak) if preset.endswith("_cta") else RandAugment(weak),
-        optimiser=ADAM if adam else _FIXMATCH,
+        optimizer=ADAM if adam else _FIXMATCH,
         precision="float32",
     )

@@ -8,7 +8,7 @@ from refprior._checks import one_of
 from refprior.data import FewLabels, PatchComponents
 from refprior.methods import Contrastive, Method, ReferencePrior
 from refprior.networks import MLP, SmallCNN
-from refprior.training import Optimiser, Recipe
+from refprior.training import Optimizer, Recipe
 from refprior.views import default_views
 
 Pretraining = Literal["none", "contrastive"]
@@ -55,11 +55,11 @@ def digits_ssl(labels: int = 50, seed: int = 0, pretraining: Pretraining = "none
         network=partial(SmallCNN, shape=(1, 8, 8), classes=10),
         method=ReferencePrior.paper(),
         steps=600,
-        labelled_batch=32,
-        unlabelled_batch=128,
+        labeled_batch=32,
+        unlabeled_batch=128,
         weak=weak,
         strong=strong,
-        optimiser=Optimiser(learning_rate=0.06),
+        optimizer=Optimizer(learning_rate=0.06),
         ema=0.99,
         evaluate_every=50,
         seed=seed,
@@ -84,11 +84,11 @@ def mnist_ssl(labels: int = 50, seed: int = 0, pretraining: Pretraining = "none"
         network=partial(SmallCNN, shape=(1, 28, 28), classes=10, width=8),
         method=ReferencePrior.paper(),
         steps=1000,
-        labelled_batch=32,
-        unlabelled_batch=128,
+        labeled_batch=32,
+        unlabeled_batch=128,
         weak=weak,
         strong=strong,
-        optimiser=Optimiser(learning_rate=0.03),
+        optimizer=Optimizer(learning_rate=0.03),
         ema=0.99,
         evaluate_every=250,
         seed=seed,
@@ -134,11 +134,11 @@ def cifar10_ssl_small(labels: int = 250, seed: int = 0, pretraining: Pretraining
         network=partial(SmallCNN, shape=(3, 32, 32), classes=10, width=32, hidden=128),
         method=ReferencePrior(threshold=0.95),
         steps=1500,
-        labelled_batch=32,
-        unlabelled_batch=128,
+        labeled_batch=32,
+        unlabeled_batch=128,
         weak=weak,
         strong=strong,
-        optimiser=Optimiser(learning_rate=0.03),
+        optimizer=Optimizer(learning_rate=0.03),
         ema=0.995,
         evaluate_every=500,
         seed=seed,
@@ -165,11 +165,11 @@ def cifar10_ssl_patches(labels: int = 250, seed: int = 0) -> Recipe:
         method=ReferencePrior(threshold=0.6, balance=3.0),
         inputs=PatchComponents(128, view=strong),
         steps=400,
-        labelled_batch=32,
-        unlabelled_batch=128,
+        labeled_batch=32,
+        unlabeled_batch=128,
         weak=weak,
         strong=strong,
-        optimiser=Optimiser(learning_rate=0.01, decay=0.01),
+        optimizer=Optimizer(learning_rate=0.01, decay=0.01),
         ema=0.99,
         evaluate_every=400,
         seed=seed,

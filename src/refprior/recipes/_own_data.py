@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from refprior._kinds import Kind
-from refprior.data import FewLabels, Pair, PatchComponents, PrincipalComponents, Standardise
+from refprior.data import FewLabels, Pair, PatchComponents, PrincipalComponents, Standardize
 from refprior.data._outline import Outline, is_folder, outline
 from refprior.data._sets import DATA_SETS, KNOWN
 from refprior.networks import MLP, SmallCNN, WideResNet
@@ -54,7 +54,7 @@ def with_data(
 
     The network gets the shape and the classes of the data (an MLP, if they are vectors), views keep their lengths
     relative to the image, and batches are no larger than the pool. The images of a folder are resized to the size that
-    the recipe was made for. Where every image is labelled, the labelled ones are the pool too.
+    the recipe was made for. Where every image is labeled, the labeled ones are the pool too.
 
     >>> import numpy as np
     >>> import refprior as rp
@@ -104,7 +104,7 @@ def adapted(recipe: Recipe, before: Recipe, kind: Kind | None = None) -> Recipe:
     few, source = _target(recipe), recipe.task.source if isinstance(recipe.task, Pair) else None
     found = outline(few)
     if not found.pool and few.labels is None:
-        few = replace(few, labelled_in_pool=True)
+        few = replace(few, labeled_in_pool=True)
         found = outline(few)
     taught = outline(source) if source is not None else None
     if taught is not None and taught.shape != found.shape:
@@ -119,7 +119,7 @@ def adapted(recipe: Recipe, before: Recipe, kind: Kind | None = None) -> Recipe:
         inputs = replace(inputs, size=min(inputs.size, *shape[1:]), view=view)
         shape = (inputs.count,)
     elif isinstance(inputs, PatchComponents):
-        inputs = Standardise()  # vectors have no patches
+        inputs = Standardize()  # vectors have no patches
     return replace(
         recipe,
         task=Pair(source=source, target=few) if source is not None else few,
@@ -127,7 +127,7 @@ def adapted(recipe: Recipe, before: Recipe, kind: Kind | None = None) -> Recipe:
         inputs=inputs,
         weak=weak,
         strong=strong,
-        unlabelled_batch=fitting_batch(recipe, found.pool),
+        unlabeled_batch=fitting_batch(recipe, found.pool),
         start=start,
     )
 
@@ -137,14 +137,14 @@ def described(recipe: Recipe) -> list[str]:
     found = outline(_target(recipe))
     network = take_apart(recipe.network)
     lines = [
-        f"{found.classes} classes, inputs {found.shape}, {found.labelled:,} labelled, {found.pool:,} in the pool",
+        f"{found.classes} classes, inputs {found.shape}, {found.labeled:,} labeled, {found.pool:,} in the pool",
         f"network {network.make.__name__}, weak view {recipe.weak}, strong view {recipe.strong}",
     ]
-    if _target(recipe).labelled_in_pool:
-        lines.append("the labelled inputs are in the pool too")
+    if _target(recipe).labeled_in_pool:
+        lines.append("the labeled inputs are in the pool too")
     if not found.measured:
         name = "task.target.test" if isinstance(recipe.task, Pair) else "task.test"
-        lines.append(f"nothing to test with: --set {name}=N keeps N labelled inputs apart")
+        lines.append(f"nothing to test with: --set {name}=N keeps N labeled inputs apart")
     return lines
 
 
@@ -164,7 +164,7 @@ def _few(old: FewLabels, recipe: Recipe, data: str, labels: int | None, classes:
         labels=0 if old.labels == 0 else labels,
         seed=old.seed,
         classes=classes,
-        labelled_in_pool=old.labelled_in_pool,
+        labeled_in_pool=old.labeled_in_pool,
         folder=old.folder if data in DATA_SETS else None,
         test=None if data in DATA_SETS else 0,
         size=_size(old, recipe) if is_folder(place) else None,

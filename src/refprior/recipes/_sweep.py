@@ -14,7 +14,7 @@ from refprior.recipes._named import find
 from refprior.recipes._own_data import OwnData
 from refprior.recipes._record import forget_failure, write_cells, write_failure
 
-_ADAM = {f"optimiser.{name}": str(getattr(ADAM, name)) for name in ("kind", "learning_rate", "decay", "schedule")}
+_ADAM = {f"optimizer.{name}": str(getattr(ADAM, name)) for name in ("kind", "learning_rate", "decay", "schedule")}
 
 Engine = Callable[[Sequence[Cell], Plan], Iterator[Outcome]]
 
@@ -38,7 +38,7 @@ def sweep(
     many cells at a time, each in a process of its own. engine: where to train instead, `Dask(…)` or `Slurm(…)`, or
     `Local(…)` with more settings. device, log: of each cell, as in `train` and `log_to`.
     `method=all` is every method that learns from few labels, with Adam where its original has it, and SelfMatch where
-    the recipe knows `pretraining`; settings of the optimiser or `pretraining` that you give hold for all of them.
+    the recipe knows `pretraining`; settings of the optimizer or `pretraining` that you give hold for all of them.
 
     >>> import refprior as rp
     >>> settings = {"steps": "2", "method": "FixMatch,Supervised"}

@@ -5,12 +5,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-from refprior.data import FewLabels, Pair, PrincipalComponents, Standardise
+from refprior.data import FewLabels, Pair, PrincipalComponents, Standardize
 from refprior.data._sets import KNOWN, SUPERCLASSES
 from refprior.methods import ReferencePrior, Supervised, Transfer, UnsupervisedTransfer
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.recipes._settings import check_name
-from refprior.training import EPOCH, Optimiser, Recipe
+from refprior.training import EPOCH, Optimizer, Recipe
 from refprior.views import Distort, FlipCrop, RandAugment, default_views
 
 DataName = Literal["mnist", "fashion-mnist", "digits"]
@@ -45,7 +45,7 @@ def label_free_transfer(
 
     faithful (appendix Setup, and Unsupervised transfer): K = 50, MLP of 32 hidden units on pixels, no views, no EMA,
     1024 epochs of 1024 steps, SGD at a constant 0.001 (times K, as all rates of SGD), decay 1e-5; the paper also says
-    that there was none: `optimiser.decay=0`. It gives no α, γ and β for this experiment: they are those of its main
+    that there was none: `optimizer.decay=0`. It gives no α, γ and β for this experiment: they are those of its main
     text, 0.1, 1/2 and 1/2. Not run to the end here.
 
     >>> import refprior as rp
@@ -66,11 +66,11 @@ def label_free_transfer(
         inputs=PrincipalComponents(COMPONENTS, scale=2.25),
         particles=100,
         steps=2000,
-        unlabelled_batch=128,
+        unlabeled_batch=128,
         source_batch=64,
         weak=view,
         strong=view,
-        optimiser=Optimiser(learning_rate=0.2, decay=0),
+        optimizer=Optimizer(learning_rate=0.2, decay=0),
         ema=0.99,
         evaluate_every=2000,
         readout="consensus",
@@ -86,8 +86,8 @@ def _as_in_the_paper(task: Pair, shape: tuple[int, ...], outputs: int, seed: int
         method=UnsupervisedTransfer(ReferencePrior(tau=0.0, alpha=0.1, gamma=0.5), beta=0.5),
         particles=50,
         steps=1024 * EPOCH,
-        unlabelled_unit="tuples",
-        optimiser=Optimiser(learning_rate=1e-3, decay=1e-5, schedule="constant"),
+        unlabeled_unit="tuples",
+        optimizer=Optimizer(learning_rate=1e-3, decay=1e-5, schedule="constant"),
         ema=0.0,
         evaluate_every=64 * EPOCH,
         readout="consensus",
@@ -142,12 +142,12 @@ def digits_transfer(target: Half = "high", labels: int = 10, seed: int = 0) -> R
         network=partial(SmallCNN, shape=(1, 8, 8), classes=5),
         method=Transfer(ReferencePrior(), beta=0.5),
         steps=600,
-        labelled_batch=10,
-        unlabelled_batch=128,
+        labeled_batch=10,
+        unlabeled_batch=128,
         source_batch=32,
         weak=weak,
         strong=strong,
-        optimiser=Optimiser(learning_rate=0.06),
+        optimizer=Optimizer(learning_rate=0.06),
         ema=0.99,
         evaluate_every=100,
         seed=seed,
@@ -172,11 +172,11 @@ def fine_tuning(
         task=half(data, _OTHER[target], None, seed),
         network=partial(MLP, shape=shape, classes=5),
         method=Supervised(),
-        inputs=Standardise(centre="pixel"),
+        inputs=Standardize(center="pixel"),
         particles=1,
         steps=1000,
-        labelled_batch=64,
-        optimiser=Optimiser(learning_rate=0.03, decay=0),
+        labeled_batch=64,
+        optimizer=Optimizer(learning_rate=0.03, decay=0),
         ema=0.99,
         evaluate_every=1000,
         seed=seed,
@@ -205,7 +205,7 @@ def cifar100_transfer(
     full = replace(
         _base(source, target, seed),
         network=partial(WideResNet, shape=(3, 32, 32), classes=5, head_init="torch"),
-        unlabelled_unit="tuples",
+        unlabeled_unit="tuples",
         weak=weak,
         strong=RandAugment(weak, hole="rectangle"),
     )
@@ -228,10 +228,10 @@ def cifar100_transfer_small(
         _base(source, target, seed),
         network=partial(SmallCNN, shape=(3, 32, 32), classes=5, width=32, hidden=128),
         steps=500,
-        labelled_batch=32,
-        unlabelled_batch=64,
+        labeled_batch=32,
+        unlabeled_batch=64,
         source_batch=32,
-        optimiser=Optimiser(learning_rate=0.03),
+        optimizer=Optimizer(learning_rate=0.03),
         ema=0.99,
         precision="float32",
         evaluate_every=500,
@@ -255,7 +255,7 @@ def _base(source: str, target: str, seed: int) -> Recipe:
         steps=200 * EPOCH,
         weak=weak,
         strong=strong,
-        optimiser=Optimiser(warmup=EPOCH),
+        optimizer=Optimizer(warmup=EPOCH),
         precision="auto",
         evaluate_every=10 * EPOCH,
         seed=seed,

@@ -7,7 +7,7 @@ from refprior.report._pivot import as_latex, as_markdown, pivot
 from refprior.report._published import PUBLISHED, Published
 from refprior.report._questions import questions_figure
 from refprior.report._rows import rows
-from refprior.report._table import Summary, find_runs, group, summarise
+from refprior.report._table import Summary, find_runs, group, summarize
 from refprior.report._uncertain import uncertain_figure
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "pivot",
     "questions_figure",
     "rows",
-    "summarise",
+    "summarize",
     "uncertain_figure",
     "write_embedding",
     "write_report",

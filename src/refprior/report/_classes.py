@@ -17,7 +17,7 @@ from refprior.report._table import EMPTY, Group
 _WRITTEN = 12  # classes up to which the counts stand in the figure
 _NAMED = 20  # classes up to which each has its name at the axes
 _LETTERS = 14  # of a name at an axis
-_ON_DARK = "#fefefe"  # on dark blue, whatever the colour of the page
+_ON_DARK = "#fefefe"  # on dark blue, whatever the color of the page
 
 
 def confusion_of(runs: Group) -> Tensor | None:
@@ -74,8 +74,8 @@ def draw_confusion(axes: Axes, counts: Tensor, classes: Sequence[str]) -> None:
     if len(classes) <= _WRITTEN:
         size = 8 if int(counts.max()) < 1000 else 6
         for row, column in counts.nonzero().tolist():
-            colour = _ON_DARK if shares[row, column] > 0.7 else INK
-            axes.text(column, row, f"{counts[row, column]}", ha="center", va="center", fontsize=size, color=colour)
+            color = _ON_DARK if shares[row, column] > 0.7 else INK
+            axes.text(column, row, f"{counts[row, column]}", ha="center", va="center", fontsize=size, color=color)
     if len(classes) <= _NAMED:
         names = [name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…" for name in classes]
         upright = 0 if max(map(len, names)) <= 2 else 90

@@ -107,7 +107,7 @@ def summary(seen: Scene) -> str:
     cloud = seen.clouds[0]
     whose = f"{cloud.name}: " if len(seen.clouds) > 1 else ""
     trained = f" (trained with {cloud.trained_order}: too many labelings)" if cloud.order < cloud.trained_order else ""
-    kind, what = "test" if seen.known else "unlabelled", noun(tuple(seen.images.shape[1:]))
+    kind, what = "test" if seen.known else "unlabeled", noun(tuple(seen.images.shape[1:]))
     held = ", ".join(f"{100 * share:.1f}" for share in seen.explained)
     return (
         f"{whose}{cloud.coordinates.shape[1]} particles, order {cloud.order}{trained}: "
@@ -130,7 +130,7 @@ def _data(seen: Scene) -> dict[str, Any]:
         "runs": [_run(cloud) for cloud in seen.clouds],
         "explained": seen.explained,
         "ranges": _ranges(every),
-        "classColours": CLASSES,
+        "classColors": CLASSES,
         "classes": seen.classes,
         "outputs": seen.outputs,
         "named": seen.named,
@@ -180,13 +180,13 @@ def _packed(values: np.ndarray, dtype: type[np.generic]) -> str:
 
 
 def _picture(image: Tensor) -> str:
-    """(channels, height, width), or anything else as one row of grey, as a PNG that stands in the page."""
+    """(channels, height, width), or anything else as one row of gray, as a PNG that stands in the page."""
     values = image.double().numpy()
     values = values if values.ndim == 3 and len(values) in (1, 3) else values.reshape(1, 1, -1)
     if image.dtype != torch.uint8:
         values = 255 * (values - values.min()) / max(float(np.ptp(values)), 1e-12)
     pixels = np.round(values).astype(np.uint8)
-    grey_or_colour = pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)
+    gray_or_color = pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)
     buffer = io.BytesIO()
-    Image.fromarray(grey_or_colour).save(buffer, "png")
+    Image.fromarray(gray_or_color).save(buffer, "png")
     return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"

@@ -55,7 +55,7 @@ def as_png(figure: Figure, dpi: int = 140) -> bytes:
 
 @styled
 def as_image(figure: Figure, alt: str) -> str:
-    """An <img> element that carries its own drawing, sharp at any size, in the colours of a white or a dark page."""
+    """An <img> element that carries its own drawing, sharp at any size, in the colors of a white or a dark page."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     content = base64.b64encode(as_variables(buffer.getvalue()).encode()).decode()
@@ -133,13 +133,13 @@ def _accuracy(axes: Axes, runs: Group) -> None:
 def _entropies(axes: Axes, runs: Group) -> None:
     for number, run in enumerate(runs):
         steps = [r.step for r in run.records]
-        for key, colour, dash, label in (
+        for key, color, dash, label in (
             ("marginal_entropy", MARGINAL, "-", "$h_y$: of the mixture"),
             ("conditional_entropy", CONDITIONAL, "--", "$h_{yw}$: of single particles (bound)"),
         ):
             values = [math.nan if (value := r.terms.get(key)) is None else value for r in run.records]
             marker = "" if len(steps) > 1 else "o"
-            axes.plot(steps, values, color=colour, ls=dash, marker=marker, lw=1, label=label if number == 0 else None)
+            axes.plot(steps, values, color=color, ls=dash, marker=marker, lw=1, label=label if number == 0 else None)
     _title(axes, f"{runs[0].label}, {len(runs)} seed{'' if len(runs) == 1 else 's'}")
     axes.set(xlabel="step", ylabel="entropy (nats)")
     low, high = axes.get_ylim()
@@ -201,7 +201,7 @@ KINDS = (
     ),
     Kind(
         "The two entropies",
-        "In nats per tuple of unlabelled inputs. h_y is the entropy of the mixture of all particles, h_yw (dashed) the "
+        "In nats per tuple of unlabeled inputs. h_y is the entropy of the mixture of all particles, h_yw (dashed) the "
         "mean entropy of single particles; their difference is the information that labels carry about the particle, "
         "which is never negative. Methods with strong views train on an upper bound of h_yw, which also counts how far "
         "the weak and the strong view of an input disagree: this is what is drawn, and why h_yw can lie above h_y.",

@@ -23,11 +23,11 @@ def film_figure(seen: Scene) -> Figure:
     """Start, middle and end of the first run side by side along the same three axes."""
     cloud = seen.clouds[0]
     moments = {0: START, cloud.middle: MIDDLE, len(cloud.steps) - 1: END}
-    shown = [(number, colour) for number, colour in moments.items() if number is not None]
+    shown = [(number, color) for number, color in moments.items() if number is not None]
     figure = Figure(figsize=(3.6 * len(shown), 3.5))
-    for place, (number, colour) in enumerate(shown):
+    for place, (number, color) in enumerate(shown):
         axes = _axes(figure, seen, (1, len(shown), place + 1), zoom=0.85)
-        _scatter(axes, cloud, number, colour)
+        _scatter(axes, cloud, number, color)
         axes.set_title(_title(cloud, number))
         axes.view_init(elev=22, azim=35)
     figure.subplots_adjust(left=0, right=0.96, bottom=0.08, top=0.92, wspace=0.1)
@@ -35,9 +35,9 @@ def film_figure(seen: Scene) -> Figure:
 
 
 def write_picture(seen: Scene, path: Path) -> None:
-    """The figure as a small PNG: thousands of marks in full colour would take twice the room."""
+    """The figure as a small PNG: thousands of marks in full color would take twice the room."""
     with Image.open(io.BytesIO(as_png(film_figure(seen)))) as drawn:
-        small = drawn.convert("RGB").quantize(128, Image.Quantize.FASTOCTREE)  # few marks keep their colour
+        small = drawn.convert("RGB").quantize(128, Image.Quantize.FASTOCTREE)  # few marks keep their color
     write_atomically(path, lambda side: small.save(side, "png", optimize=True))
 
 
@@ -59,7 +59,7 @@ def _frame(seen: Scene, cloud: Cloud, number: int) -> Image.Image:
     figure = Figure(figsize=(3.4, 3.0))
     axes = _axes(figure, seen, (1, 1, 1), zoom=0.82)  # room for the labels, which are as large as in a large figure
     figure.subplots_adjust(left=0.04, right=1, bottom=0.1, top=0.92)
-    _scatter(axes, cloud, number, _colour(number / max(1, len(cloud.steps) - 1)))
+    _scatter(axes, cloud, number, _color(number / max(1, len(cloud.steps) - 1)))
     axes.set_title(_title(cloud, number))
     axes.view_init(elev=22, azim=35 + 2 * number)
     with Image.open(io.BytesIO(as_png(figure))) as drawn:
@@ -86,8 +86,8 @@ def _axes(figure: Figure, seen: Scene, place: tuple[int, int, int], zoom: float)
     return axes
 
 
-def _scatter(axes: Axes3D, cloud: Cloud, number: int, colour: object) -> None:
-    axes.scatter(*cloud.coordinates[number].T, s=_area(cloud), color=colour, alpha=0.6, linewidths=0, depthshade=False)
+def _scatter(axes: Axes3D, cloud: Cloud, number: int, color: object) -> None:
+    axes.scatter(*cloud.coordinates[number].T, s=_area(cloud), color=color, alpha=0.6, linewidths=0, depthshade=False)
 
 
 def _area(cloud: Cloud) -> float:
@@ -96,7 +96,7 @@ def _area(cloud: Cloud) -> float:
     return 2.5 if particles > 500 else 12 if particles > 20 else 40
 
 
-def _colour(progress: float) -> tuple[float, ...]:
+def _color(progress: float) -> tuple[float, ...]:
     """Those of start, middle and end, and between them."""
     stops = np.array([[int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)] for c in MOMENTS])
     return tuple(float(np.interp(progress, [0, 0.5, 1], stops[:, channel])) for channel in range(3))

@@ -27,7 +27,7 @@ def draw_input(axes: Axes, given: Tensor, features: Sequence[str] = ()) -> None:
 
 
 def picture(image: np.ndarray) -> np.ndarray:
-    """(1 or 3, height, width) as matplotlib draws it: grey as a matrix; colours last, floats of them from 0 to 1."""
+    """(1 or 3, height, width) as matplotlib draws it: gray as a matrix; colors last, floats of them from 0 to 1."""
     if len(image) == 1:
         return np.squeeze(image, 0)
     if image.dtype.kind == "f":

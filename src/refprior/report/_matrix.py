@@ -17,7 +17,7 @@ from scipy.stats import spearmanr
 from refprior._style import AROUND, INK, styled
 from refprior.posterior import transferability
 from refprior.report._figures import plain
-from refprior.report._table import EMPTY, Group, accuracies, find_runs, group, summarise_finished
+from refprior.report._table import EMPTY, Group, accuracies, find_runs, group, summarize_finished
 from refprior.training import load
 
 PAIRS = {"transfer": "reference prior", "fine_tuning": "fine-tuning"}
@@ -41,7 +41,7 @@ class Matrix:
 
 def read_matrix(folders: Sequence[Path], tasks: Sequence[str]) -> Matrix:
     """The finished cells among run folders."""
-    groups = group(summarise_finished(find_runs(folders)))
+    groups = group(summarize_finished(find_runs(folders)))
     place = {task: i for i, task in enumerate(tasks)}
     pairs = {method: np.full((len(tasks), len(tasks)), math.nan) for method in PAIRS}
     alone = {method: np.full(len(tasks), math.nan) for method in ALONE}
@@ -89,13 +89,13 @@ def ranking(matrix: Matrix, method: str = "transfer") -> list[tuple[str, float, 
 
 
 def before_training(path: Path) -> float:
-    """`transferability` of the first stage of a fine-tuning run for the labelled images of its second."""
+    """`transferability` of the first stage of a fine-tuning run for the labeled images of its second."""
     if not (path / "start").is_dir():
         raise ValueError(f"{path} has no first stage: there is no source to judge")
-    source, labelled = load(path / "start"), load(path).task.labelled
-    classes = int(labelled.labels.max()) + 1
-    log_p = source.log_probabilities(labelled.images)
-    return float(transferability(log_p, labelled.labels, classes, source.ema.log_prior.detach()))
+    source, labeled = load(path / "start"), load(path).task.labeled
+    classes = int(labeled.labels.max()) + 1
+    log_p = source.log_probabilities(labeled.images)
+    return float(transferability(log_p, labeled.labels, classes, source.ema.log_prior.detach()))
 
 
 def agreement(before: np.ndarray, after: np.ndarray) -> float:
@@ -130,7 +130,7 @@ def rows_matrix(rows: Sequence[Sequence[str]]) -> Matrix:
 def matrix_figure(matrix: Matrix) -> Figure:
     """Heat maps of accuracies by target and source, and the accuracies without a source beside them.
 
-    The colour is the distance from the median of the target's row, on one scale for all.
+    The color is the distance from the median of the target's row, on one scale for all.
     """
     size = len(matrix.tasks)
     figure = Figure(figsize=(3.2 + 1.5 * size, 2.2 + 0.55 * size), layout="constrained")
@@ -150,13 +150,13 @@ def matrix_figure(matrix: Matrix) -> Figure:
 
 
 def _cells(axes: Axes, values: np.ndarray, distance: np.ndarray, limit: float, columns: Sequence[str]) -> AxesImage:
-    """Numbers on their shades; names of columns stand upright, so that none meets its neighbour."""
+    """Numbers on their shades; names of columns stand upright, so that none meets its neighbor."""
     scale = LinearSegmentedColormap.from_list("around", AROUND)
     drawn = axes.imshow(np.ma.masked_invalid(distance), cmap=scale, vmin=-limit, vmax=limit, aspect="auto")
     for row, column in np.ndindex(*values.shape):
         dark = abs(distance[row, column]) > 0.7 * limit  # false for NaN
-        colour = "white" if dark else INK
-        axes.text(column, row, _number(float(values[row, column])), ha="center", va="center", color=colour)
+        color = "white" if dark else INK
+        axes.text(column, row, _number(float(values[row, column])), ha="center", va="center", color=color)
     axes.set_xticks(range(len(columns)), list(map(plain, columns)), rotation=90)
     axes.grid(visible=False)
     axes.tick_params(length=0)

@@ -14,7 +14,7 @@ from refprior.report._pivot import pivot
 from refprior.report._published import Source, find_published
 from refprior.report._rows import rows
 from refprior.report._settings import setting_rows
-from refprior.report._table import Group, Tell, find_runs, group, silent, summarise_finished
+from refprior.report._table import Group, Tell, find_runs, group, silent, summarize_finished
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # nothing may come from elsewhere
 _STYLE = f"""{PAGE}
@@ -41,7 +41,7 @@ _VALIDATION = "There is no test part: accuracy at the last step on the validatio
 _MEANINGS = (
     "Mean ± standard deviation over seeds. "
     "Ensemble: the mean of the particles' probabilities; particle: the mean accuracy of single particles; EMA: moving "
-    "average of the weights. NLL (nats) and ECE (15 bins) are of the EMA ensemble. Consensus: clusters of unlabelled "
+    "average of the weights. NLL (nats) and ECE (15 bins) are of the EMA ensemble. Consensus: clusters of unlabeled "
     "inputs in the predictions of all particles, matched to the classes; stability: how far two halves of them agree."
 )
 
@@ -76,7 +76,7 @@ def write_report(
     True
     """
     found = find_runs(paths)
-    groups = group(summarise_finished(found, tell))
+    groups = group(summarize_finished(found, tell))
     text = page(groups, found, column, tell)
     drawings = sheets(groups[:_DRAWN]) if pictures is not None else {}
     if pictures is not None:

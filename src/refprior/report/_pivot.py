@@ -18,7 +18,7 @@ def pivot(groups: Sequence[Group], column: str) -> list[list[str]]:
     >>> import refprior as rp
     >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
     >>> run = rp.train(recipe, "runs/a", origin=origin)
-    >>> rp.report.pivot(rp.report.group([rp.report.summarise("runs/a")]), "steps")[0]
+    >>> rp.report.pivot(rp.report.group([rp.report.summarize("runs/a")]), "steps")[0]
     ['accuracy, % (steps →)', '5']
     """
     ours, paper, released = _Cells(), _Cells(), _Cells()

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from refprior._style import styled
 from refprior.data._task import called
-from refprior.labelling import Questions
+from refprior.labeling import Questions
 from refprior.report._figures import plain
 from refprior.report._inputs import draw_input
 from refprior.training import Run
@@ -22,7 +22,7 @@ def questions_figure(run: Run, questions: Questions, columns: int = 5) -> Figure
     >>> import refprior as rp
     >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
     >>> run = rp.train(recipe, "runs/a", origin=origin)
-    >>> len(rp.report.questions_figure(run, rp.labelling.Questions(asked=(3, 7))).axes)
+    >>> len(rp.report.questions_figure(run, rp.labeling.Questions(asked=(3, 7))).axes)
     2
     """
     chosen = questions.open
@@ -39,7 +39,7 @@ def questions_figure(run: Run, questions: Questions, columns: int = 5) -> Figure
     figure.suptitle(plain("\n".join(title)), fontsize=10)
     for place, index in enumerate(chosen, start=1):
         axes = figure.add_subplot(lines, columns, place)
-        draw_input(axes, run.task.unlabelled[index], run.task.features)
+        draw_input(axes, run.task.unlabeled[index], run.task.features)
         name = called(run.task, index)
         axes.set_title(plain(f"{place}. {name if len(name) <= _LETTERS else f'…{name[1 - _LETTERS :]}'}"), fontsize=8)
     return figure

@@ -19,7 +19,7 @@ def rows(groups: Sequence[Group]) -> list[list[str]]:
     >>> import refprior as rp
     >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
     >>> run = rp.train(recipe, "runs/a", origin=origin)
-    >>> rp.report.rows(rp.report.group([rp.report.summarise("runs/a")]))[0][:3]
+    >>> rp.report.rows(rp.report.group([rp.report.summarize("runs/a")]))[0][:3]
     ['recipe', 'seeds', 'ensemble, EMA %']
     """
     columns: dict[str, list[str]] = {}

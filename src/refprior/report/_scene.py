@@ -24,7 +24,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Particle:
-    """What a colour can show of each particle at each snapshot: (S, K) each."""
+    """What a color can show of each particle at each snapshot: (S, K) each."""
 
     accuracy: Array  # NaN where the inputs have no labels
     entropy: Array  # mean over inputs, as a share of log C

@@ -35,7 +35,7 @@ class Summary:
     >>> import refprior as rp
     >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
     >>> run = rp.train(recipe, "runs/a", origin=origin)
-    >>> rp.report.summarise("runs/a").label
+    >>> rp.report.summarize("runs/a").label
     'digits_ssl steps=5'
     """
 
@@ -76,14 +76,14 @@ class Summary:
 Group = list[Summary]
 
 
-def summarise(path: Path | str) -> Summary:
+def summarize(path: Path | str) -> Summary:
     """Read one finished run folder.
 
     >>> import refprior as rp
     >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
     >>> run = rp.train(recipe, "runs/a", origin=origin)
     >>> from pathlib import Path
-    >>> rp.report.summarise(Path("runs/a")).seed
+    >>> rp.report.summarize(Path("runs/a")).seed
     0
     """
     path = Path(path)
@@ -100,13 +100,13 @@ def summarise(path: Path | str) -> Summary:
     return found
 
 
-def summarise_finished(paths: Sequence[Path], tell: Tell = silent) -> list[Summary]:
+def summarize_finished(paths: Sequence[Path], tell: Tell = silent) -> list[Summary]:
     """All finished runs; the others are named and left out."""
     summaries = []
     for done, path in enumerate(paths):
         tell("reading runs", done, len(paths))
         try:
-            summaries.append(summarise(path))
+            summaries.append(summarize(path))
         except UnfinishedError as error:
             log.warning("left out: %s", error)
     if not summaries:
@@ -142,7 +142,7 @@ def group(runs: Sequence[Summary]) -> list[Group]:
     >>> import refprior as rp
     >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
     >>> run = rp.train(recipe, "runs/a", origin=origin)
-    >>> [len(runs) for runs in rp.report.group([rp.report.summarise("runs/a")])]
+    >>> [len(runs) for runs in rp.report.group([rp.report.summarize("runs/a")])]
     [1]
     """
     by_key: dict[str, Group] = {}

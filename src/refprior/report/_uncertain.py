@@ -16,8 +16,8 @@ from refprior.training import Run
 def uncertain_figure(run: Run, count: int = 12, columns: int = 4, among: int | None = None) -> Figure:
     """Inputs of the largest mutual information between label and particle: their truth, and the particles' votes.
 
-    They are of the test part; of the validation part or else of the unlabelled pool if the task has none, or else
-    labelled ones. Images are drawn; of other inputs, the first values are written.
+    They are of the test part; of the validation part or else of the unlabeled pool if the task has none, or else
+    labeled ones. Images are drawn; of other inputs, the first values are written.
     among: so many of the part at most are looked at, evenly taken from it; by default all.
 
     >>> import refprior as rp
@@ -28,9 +28,9 @@ def uncertain_figure(run: Run, count: int = 12, columns: int = 4, among: int | N
     """
     task = run.task
     part = task.validation if task.test is None else task.test
-    if part is None and not len(task.unlabelled):
-        part = task.labelled
-    images = task.unlabelled if part is None else part.images
+    if part is None and not len(task.unlabeled):
+        part = task.labeled
+    images = task.unlabeled if part is None else part.images
     looked_at = torch.arange(0, len(images), max(1, -(-len(images) // (among or len(images)))))
     images = images[looked_at]
     log_p = run.log_probabilities(images)  # (K, n, C)

@@ -4,7 +4,7 @@ from refprior.training._estimate import Estimate, estimate
 from refprior.training._export import export
 from refprior.training._header import Origin
 from refprior.training._logs import log_to
-from refprior.training._optimiser import Optimiser
+from refprior.training._optimizer import Optimizer
 from refprior.training._predictor import Predictor
 from refprior.training._recipe import EPOCH, Head, Recipe
 from refprior.training._records import ConsensusScores, Evaluation, PartScores, Record
@@ -22,7 +22,7 @@ __all__ = [
     "Film",
     "Head",
     "NotFiniteError",
-    "Optimiser",
+    "Optimizer",
     "Origin",
     "PartScores",
     "Predictor",

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from refprior._files import read_record, write_record
 from refprior._words import in_short
-from refprior.data import Normaliser
+from refprior.data import Normalizer
 from refprior.particles import Particles
 from refprior.training import _randomness as randomness
 from refprior.training._folder import (
@@ -113,11 +113,11 @@ def _pieces(state: State, tensors: Tensors) -> Iterator[Tensor]:
 
 
 def is_shared(state: State, name: str, dimensions: int) -> bool:
-    """Whether ranks have different particles of a tensor: weights, and what the optimiser remembers of them."""
+    """Whether ranks have different particles of a tensor: weights, and what the optimizer remembers of them."""
     part, _, rest = name.partition(".")
-    if part != "optimiser":
+    if part != "optimizer":
         return part in ("particles", "teacher") and rest.startswith("network.")
-    parameters = [p for group in state.optimiser.param_groups for p in group["params"]]
+    parameters = [p for group in state.optimizer.param_groups for p in group["params"]]
     return dimensions > 0 and parameters[int(rest.partition(".")[0])] is not state.particles.prior_logits
 
 
@@ -196,8 +196,8 @@ def state_tensors(state: State) -> Tensors:
     parts: dict[str, Tensors] = {
         "particles": state.particles.state_dict(),
         "teacher": state.teacher.state_dict(),
-        "optimiser": _optimiser_tensors(state.optimiser),
-        "normaliser": state.normaliser.state_dict(),
+        "optimizer": _optimizer_tensors(state.optimizer),
+        "normalizer": state.normalizer.state_dict(),
         **state.sampler.state_dict(),
         "global": randomness.state_dict(state.sampler.generator.device),
         "memory": {name: tensor.clone() for name, tensor in state.memory.items()},  # a file takes no tensor twice
@@ -213,8 +213,8 @@ def restore(state: State, checkpoint: Checkpoint) -> None:
     try:
         state.particles.load_state_dict(tensors_of(saved, "particles"))
         state.teacher.load_state_dict(tensors_of(saved, "teacher"))
-        _load_optimiser(state.optimiser, tensors_of(saved, "optimiser"), summary.step > summary.skipped)
-        state.normaliser = Normaliser(**tensors_of(saved, "normaliser"))
+        _load_optimizer(state.optimizer, tensors_of(saved, "optimizer"), summary.step > summary.skipped)
+        state.normalizer = Normalizer(**tensors_of(saved, "normalizer"))
         state.sampler.load_state_dict({name: tensors_of(saved, name) for name in state.sampler.state_dict()})
         randomness.load_state_dict(tensors_of(saved, "global"), state.sampler.generator.device)
     except (RuntimeError, TypeError, ValueError, KeyError) as error:
@@ -225,12 +225,12 @@ def restore(state: State, checkpoint: Checkpoint) -> None:
     state.precision = summary.precision
 
 
-def load_weights(checkpoint: Checkpoint, *, raw: Particles, ema: Particles) -> Normaliser:
-    """Put the weights of a checkpoint into particles, and give its normaliser: all that predictions need."""
+def load_weights(checkpoint: Checkpoint, *, raw: Particles, ema: Particles) -> Normalizer:
+    """Put the weights of a checkpoint into particles, and give its normalizer: all that predictions need."""
     try:
         raw.load_state_dict(tensors_of(checkpoint.tensors, "particles"))
         ema.load_state_dict(tensors_of(checkpoint.tensors, "teacher"))
-        return Normaliser(**tensors_of(checkpoint.tensors, "normaliser"))
+        return Normalizer(**tensors_of(checkpoint.tensors, "normalizer"))
     except (RuntimeError, TypeError, ValueError, KeyError) as error:
         raise CheckpointError(f"{checkpoint.path} does not fit its recipe: {in_short(error)}") from None
 
@@ -266,9 +266,9 @@ def _check_fit(checkpoint: Checkpoint, expected: Tensors) -> None:
         "memory.",
         "weak.",
         "strong.",
-        "optimiser.",
-        "labelled.waiting",
-        "unlabelled.waiting",
+        "optimizer.",
+        "labeled.waiting",
+        "unlabeled.waiting",
         "source.waiting",
         "global.cuda",
     )
@@ -286,24 +286,24 @@ def _check_fit(checkpoint: Checkpoint, expected: Tensors) -> None:
         )
 
 
-def _optimiser_tensors(optimiser: torch.optim.Optimizer) -> Tensors:
-    """The optimiser's memory of each parameter; its settings come from the recipe."""
-    state: dict[int, Tensors] = optimiser.state_dict()["state"]
+def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> Tensors:
+    """The optimizer's memory of each parameter; its settings come from the recipe."""
+    state: dict[int, Tensors] = optimizer.state_dict()["state"]
     return {f"{number}.{key}": value for number, values in state.items() for key, value in values.items()}
 
 
-def _load_optimiser(optimiser: torch.optim.Optimizer, tensors: Tensors, stepped: bool) -> None:
-    if stepped and not tensors and optimiser.defaults.get("momentum", 1):
-        raise ValueError("the optimiser's memory is missing")
+def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors, stepped: bool) -> None:
+    if stepped and not tensors and optimizer.defaults.get("momentum", 1):
+        raise ValueError("the optimizer's memory is missing")
     state: dict[int, Tensors] = {}
     for name, tensor in tensors.items():
         number, _, key = name.partition(".")
         state.setdefault(int(number), {})[key] = tensor
-    parameters = [p for group in optimiser.param_groups for p in group["params"]]
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
     for index, values in state.items():
         if index >= len(parameters) or any(v.dim() and v.shape != parameters[index].shape for v in values.values()):
-            raise ValueError(f"optimiser memory of parameter {index} has the wrong shape")
-    optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+            raise ValueError(f"optimizer memory of parameter {index} has the wrong shape")
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
 def _forget_old(folder: Path) -> None:

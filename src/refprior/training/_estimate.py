@@ -27,7 +27,7 @@ class Estimate:
 
     parameters: int  # of one particle
     particles: int
-    state_bytes: int  # weights, moving average, optimiser: one checkpoint
+    state_bytes: int  # weights, moving average, optimizer: one checkpoint
     step_seconds: float
     evaluation_seconds: float
     steps: int
@@ -72,7 +72,7 @@ def estimate(
     seconds = (mesh.traffic.seconds - before.seconds) / steps
     received = sum(mesh.everyone(mesh.traffic.received - before.received)) / steps
     started = time.perf_counter()
-    evaluate_all(recipe, task, state.normaliser, raw=state.particles, ema=state.teacher)
+    evaluate_all(recipe, task, state.normalizer, raw=state.particles, ema=state.teacher)
     return Estimate(
         parameters=sum(p[0].numel() for p in state.particles.network.parameters()),
         particles=recipe.particles,

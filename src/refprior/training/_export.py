@@ -60,7 +60,7 @@ class _Whole(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(n, *shape) -> (n, C) probabilities."""
-        seen = self.predictor.normaliser(inputs)
+        seen = self.predictor.normalizer(inputs)
         logits = torch.stack([network(seen) for network in self.networks])
         log_p = (logits.float() if logits.element_size() < 4 else logits).log_softmax(-1)
         return self.predictor.mix(split_heads(log_p, len(self.predictor.classes))[0]).exp()

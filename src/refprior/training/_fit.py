@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from refprior._limits import check_memory
-from refprior.data import Normaliser, Task
+from refprior.data import Normalizer, Task
 from refprior.information import check_labelings
 from refprior.methods import Loss, Method
 from refprior.particles import NotLogitsError, Particles
@@ -16,36 +16,34 @@ from refprior.training._stages import check_head
 
 
 def fitting_batch(recipe: Recipe, pool: int) -> int:
-    """The recipe's `unlabelled_batch`, or as much of it as a pool of so many inputs has."""
-    size = recipe.method.needs.tuple_size if recipe.unlabelled_unit == "tuples" else 1
-    return max(1, min(recipe.unlabelled_batch, pool // max(1, size)))
+    """The recipe's `unlabeled_batch`, or as much of it as a pool of so many inputs has."""
+    size = recipe.method.needs.tuple_size if recipe.unlabeled_unit == "tuples" else 1
+    return max(1, min(recipe.unlabeled_batch, pool // max(1, size)))
 
 
 def check_needs(recipe: Recipe, task: Task) -> None:
     """Refuse a task that lacks what the method declares to need."""
     name, needs, has = type(recipe.method).__name__, recipe.method.needs, f"task {task.name!r} has"
-    if needs.labels and not len(task.labelled):
-        raise ValueError(f"{name} needs labelled inputs, {has} none")
-    if needs.views and not len(task.unlabelled):
-        raise ValueError(f"{name} needs unlabelled inputs, {has} none")
-    if recipe.tuples * needs.tuple_size > len(task.unlabelled):
+    if needs.labels and not len(task.labeled):
+        raise ValueError(f"{name} needs labeled inputs, {has} none")
+    if needs.views and not len(task.unlabeled):
+        raise ValueError(f"{name} needs unlabeled inputs, {has} none")
+    if recipe.tuples * needs.tuple_size > len(task.unlabeled):
         wanted = recipe.tuples * needs.tuple_size
-        raise ValueError(
-            f"a step takes {wanted} unlabelled inputs, {has} {len(task.unlabelled)}: lower unlabelled_batch"
-        )
+        raise ValueError(f"a step takes {wanted} unlabeled inputs, {has} {len(task.unlabeled)}: lower unlabeled_batch")
     if needs.source and (task.source is None or not len(task.source)):
         raise ValueError(f"{name} needs inputs of a source task, {has} none: see refprior.data.Pair")
-    if recipe.readout == "consensus" and len(task.unlabelled) < len(task.classes):
-        raise ValueError(f"a consensus needs unlabelled inputs, {has} {len(task.unlabelled)}")
+    if recipe.readout == "consensus" and len(task.unlabeled) < len(task.classes):
+        raise ValueError(f"a consensus needs unlabeled inputs, {has} {len(task.unlabeled)}")
     if needs.classes not in (None, 0, len(task.classes)):
         raise ValueError(
             f"class_prior has {needs.classes} numbers, {has} {len(task.classes)} classes: give one for each"
         )
     if needs.enumerates:
         check_labelings(needs.enumerates, len(task.classes))
-    drawn = recipe.tuples * needs.tuple_size * len(needs.views) + recipe.labelled_batch + recipe.source_batch
+    drawn = recipe.tuples * needs.tuple_size * len(needs.views) + recipe.labeled_batch + recipe.source_batch
     check_memory(
-        4.0 * drawn * math.prod(task.shape), f"a step of {drawn:,} inputs", "lower labelled_batch or source_batch"
+        4.0 * drawn * math.prod(task.shape), f"a step of {drawn:,} inputs", "lower labeled_batch or source_batch"
     )
 
 
@@ -59,12 +57,12 @@ def _two_inputs(task: Task) -> Tensor:
     return images
 
 
-def check_views(recipe: Recipe, normaliser: Normaliser, task: Task) -> None:
+def check_views(recipe: Recipe, normalizer: Normalizer, task: Task) -> None:
     """Try the views on two inputs: whether they give as many of the same shape back."""
     for name, view in {"weak": recipe.weak, "strong": recipe.strong}.items():
         images = _two_inputs(task)
-        if getattr(view, "normalised", False):
-            images = normaliser(images)
+        if getattr(view, "normalized", False):
+            images = normalizer(images)
         generator = torch.Generator(images.device).manual_seed(0)
         try:
             seen = deepcopy(view)(images.clone(), generator)
@@ -75,9 +73,9 @@ def check_views(recipe: Recipe, normaliser: Normaliser, task: Task) -> None:
             raise ValueError(f"the {name} view makes {got} of {tuple(images.shape)}: it must keep number and shape")
 
 
-def check_network(recipe: Recipe, particles: Particles, normaliser: Normaliser, task: Task) -> None:
+def check_network(recipe: Recipe, particles: Particles, normalizer: Normalizer, task: Task) -> None:
     """Try the networks on two inputs: whether they take them, and give as many outputs as there are classes."""
-    inputs = normaliser(_two_inputs(task))
+    inputs = normalizer(_two_inputs(task))
     try:
         with torch.no_grad():
             outputs = particles.eval()(inputs).shape  # in evaluation: batch norm's statistics stay as they are
@@ -114,7 +112,7 @@ def _remedy(particles: Particles, inputs: Tensor) -> str:
     if embeds and inputs.is_floating_point():
         return ", which are floats: an embedding takes token ids, so give integers (int64) and say inputs=Identity()"
     if not embeds and not inputs.is_floating_point():
-        return ", which are whole numbers: say inputs=Standardise(), or give floats"
+        return ", which are whole numbers: say inputs=Standardize(), or give floats"
     return ""
 
 

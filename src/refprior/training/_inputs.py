@@ -113,7 +113,7 @@ def _pictures(items: Sequence[Any], like: Like) -> Tensor:
     if not all(isinstance(item, str | PathLike) for item in items):
         raise ValueError("given inputs must be all files, all Pillow images, or all numbers")
     try:
-        return read_images([Path(item) for item in items], size=(height, width), colour=channels == 3)
+        return read_images([Path(item) for item in items], size=(height, width), color=channels == 3)
     except OSError as error:
         raise ValueError(f"{error.filename}: {error.strerror}" if error.filename else in_short(error)) from None
 

@@ -1,4 +1,4 @@
-"""The only loop: batch → method → loss → optimiser → moving average → record.
+"""The only loop: batch → method → loss → optimizer → moving average → record.
 
 It names no method and no data set. It yields a record of what happened every few steps, and the caller decides what
 to do with it: write a line, draw a bar, stop.
@@ -17,17 +17,17 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from refprior._batch_norm import normalises_batches
+from refprior._batch_norm import normalizes_batches
 from refprior._mesh import ALONE, Mesh, plain
-from refprior.data import Normaliser, Task
+from refprior.data import Normalizer, Task
 from refprior.data._stream import Stream
 from refprior.methods import Batch, Loss, Step
 from refprior.particles import Particles
 from refprior.posterior import predictive
-from refprior.training._draw import Normalise, Sampler, part_sizes, prepared
+from refprior.training._draw import Normalize, Sampler, part_sizes, prepared
 from refprior.training._evaluate import evaluate_all, log_probabilities
 from refprior.training._fit import check_distinct, check_needs, check_network, check_result, check_views
-from refprior.training._optimiser import equalise, update_average
+from refprior.training._optimizer import equalize, update_average
 from refprior.training._precision import Precision, faster_precision
 from refprior.training._randomness import kept
 from refprior.training._recipe import Recipe
@@ -40,12 +40,12 @@ LOG_EVERY = 10  # steps
 
 @dataclass
 class State:
-    """Everything that changes while training, and the normaliser that was fitted before it began."""
+    """Everything that changes while training, and the normalizer that was fitted before it began."""
 
     particles: Particles
     teacher: Particles
-    optimiser: torch.optim.Optimizer
-    normaliser: Normaliser
+    optimizer: torch.optim.Optimizer
+    normalizer: Normalizer
     sampler: Sampler
     memory: dict[str, Tensor] = field(default_factory=dict)
     step: int = 0
@@ -60,15 +60,15 @@ def begin(
 ) -> State:
     """The state before the first step, from new weights or from those of an earlier stage; on a mesh, of this rank."""
     check_needs(recipe, task)
-    normaliser = recipe.inputs.fit(task.training_images)
-    check_views(recipe, normaliser, task)
+    normalizer = recipe.inputs.fit(task.training_images)
+    check_views(recipe, normalizer, task)
     particles = first_weights(recipe, start, mesh).to(device)
     check_distinct(particles)
-    check_network(recipe, particles, normaliser, task)
+    check_network(recipe, particles, normalizer, task)
     batches = torch.Generator().manual_seed(recipe.seed + 1)
     sampler = Sampler(
         streams={
-            name: Stream(size, batches, copies=recipe.labelled_copies if name == "labelled" else 1)
+            name: Stream(size, batches, copies=recipe.labeled_copies if name == "labeled" else 1)
             for name, size in part_sizes(recipe.method.needs, task).items()
         },
         generator=torch.Generator(device).manual_seed(recipe.seed + 2),
@@ -76,17 +76,17 @@ def begin(
         strong=deepcopy(recipe.strong),
     )
     teacher = deepcopy(particles).requires_grad_(False).eval()
-    return State(particles, teacher, recipe.optimiser.build(particles), normaliser, sampler)
+    return State(particles, teacher, recipe.optimizer.build(particles), normalizer, sampler)
 
 
-def optimise(recipe: Recipe, task: Task, state: State) -> Iterator[Record | None]:
+def optimize(recipe: Recipe, task: Task, state: State) -> Iterator[Record | None]:
     """Train to the last step, giving way after each; a record every few steps, with an evaluation in some of them."""
-    drawn_from, normalise = prepared(recipe, task, state.normaliser)
+    drawn_from, normalize = prepared(recipe, task, state.normalizer)
     while state.step < recipe.steps:
         started = time.perf_counter()
-        rate = recipe.optimiser.set_rate(state.optimiser, state.step, recipe.steps)
+        rate = recipe.optimizer.set_rate(state.optimizer, state.step, recipe.steps)
         with _taken_back(state):
-            batch = draw(recipe, drawn_from, state, normalise)
+            batch = draw(recipe, drawn_from, state, normalize)
             undo = _undo(state)
             loss = differentiate(recipe, task, batch, state)
             trouble = find_trouble(state.particles, batch, loss, state.step + 1)
@@ -107,15 +107,15 @@ def optimise(recipe: Recipe, task: Task, state: State) -> Iterator[Record | None
         yield record
 
 
-def draw(recipe: Recipe, task: Task, state: State, normalise: Normalise | None = None) -> Batch:
-    """The next batch. normalise: of inputs that are not as they are stored (`prepared`)."""
+def draw(recipe: Recipe, task: Task, state: State, normalize: Normalize | None = None) -> Batch:
+    """The next batch. normalize: of inputs that are not as they are stored (`prepared`)."""
 
     def predict(images: Tensor) -> Tensor:
         with state.teacher.dividing():
-            log_p = log_probabilities(state.teacher, state.normaliser, images, len(task.classes))
+            log_p = log_probabilities(state.teacher, state.normalizer, images, len(task.classes))
             return plain(predictive(log_p, state.teacher.log_prior_of(log_p)))
 
-    return state.sampler.draw(recipe, task, normalise or state.normaliser, predict)
+    return state.sampler.draw(recipe, task, normalize or state.normalizer, predict)
 
 
 def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Loss:
@@ -134,9 +134,9 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
         progress=state.step / recipe.steps,
         generator=state.sampler.generator,
         memory=state.memory,
-        pool_size=len(task.unlabelled),
+        pool_size=len(task.unlabeled),
         classes=len(task.classes),
-        independent=not normalises_batches(state.particles),
+        independent=not normalizes_batches(state.particles),
         aside=state.particles.aside,
         each=state.particles.each,
         batch_teacher=partial(state.teacher.aside, as_in=state.particles),
@@ -148,11 +148,11 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
             loss = recipe.method(step)
         check_result(recipe.method, loss, state.memory)
         loss = Loss(plain(loss.total), {name: plain(term) for name, term in loss.terms.items()}, loss.weights)
-        state.optimiser.zero_grad(set_to_none=True)
+        state.optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss.total)
     state.particles.sum_gradients()
-    if recipe.optimiser.sees_scale:
-        equalise(state.particles, log_prior.detach().exp() if loss.weights is None else loss.weights)
+    if recipe.optimizer.sees_scale:
+        equalize(state.particles, log_prior.detach().exp() if loss.weights is None else loss.weights)
     return Loss(loss.total.detach(), loss.terms)
 
 
@@ -161,14 +161,14 @@ def _precision(recipe: Recipe, batch: Batch, state: State) -> Precision:
     if recipe.precision != "auto":
         return recipe.precision
     if state.precision is None:
-        inputs = next(x for x in (*batch.views.values(), batch.labelled, batch.source) if len(x))
+        inputs = next(x for x in (*batch.views.values(), batch.labeled, batch.source) if len(x))
         state.precision = faster_precision(state.particles, inputs)
     return state.precision
 
 
 def update(recipe: Recipe, state: State) -> None:
-    """One step of the optimiser and of the moving average."""
-    state.optimiser.step()
+    """One step of the optimizer and of the moving average."""
+    state.optimizer.step()
     update_average(state.teacher, state.particles, recipe.ema)
 
 
@@ -227,7 +227,7 @@ def _record(recipe: Recipe, task: Task, state: State, loss: Loss, rate: float) -
 def last_record(recipe: Recipe, task: Task, state: State) -> Record:
     """What can still be said of the last step when its record is lost: the scores, not the loss."""
     evaluation = _evaluate(recipe, task, state, last=True)
-    rate = recipe.optimiser.set_rate(state.optimiser, state.step - 1, recipe.steps)
+    rate = recipe.optimizer.set_rate(state.optimizer, state.step - 1, recipe.steps)
     return Record(state.step, recipe.steps, rate, None, state.seconds, skipped=state.skipped, evaluation=evaluation)
 
 
@@ -235,7 +235,7 @@ def _evaluate(recipe: Recipe, task: Task, state: State, *, last: bool) -> Evalua
     """The scores. What draws on the way, such as a module that is imported, does not change the run."""
     put_back = kept(state.particles.prior_logits.device)
     try:
-        return evaluate_all(recipe, task, state.normaliser, raw=state.particles, ema=state.teacher, last=last)
+        return evaluate_all(recipe, task, state.normalizer, raw=state.particles, ema=state.teacher, last=last)
     finally:
         put_back()
 

@@ -17,11 +17,11 @@ _LOADED = 3  # copies of the weights: themselves, their moving average, and what
 
 
 def check_training_fits(recipe: Recipe, mesh: Mesh = ALONE) -> None:
-    """Refuse networks that cannot fit: weights, gradient, moving average, what the optimiser remembers."""
+    """Refuse networks that cannot fit: weights, gradient, moving average, what the optimizer remembers."""
     stage: Recipe | None = recipe
     while stage is not None:
         here = stage.particles * _ranks.local_world() // mesh.particle if mesh.size > 1 else stage.particles
-        _check(stage.network, here, 4 + (stage.optimiser.kind != "sgd"))
+        _check(stage.network, here, 4 + (stage.optimizer.kind != "sgd"))
         stage = stage.start
 
 

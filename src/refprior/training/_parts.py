@@ -18,7 +18,7 @@ from torch import nn
 
 from refprior import data, methods, networks, views
 from refprior.data import DataSet, Task
-from refprior.training._optimiser import Optimiser
+from refprior.training._optimizer import Optimizer
 from refprior.training._types import fitting
 
 # Where the parts of a recipe's fields are published.
@@ -29,12 +29,12 @@ ROOMS = {
     "method": "methods",
     "weak": "views",
     "strong": "views",
-    "optimiser": "training",
+    "optimizer": "training",
 }
 # Settings of parts that are parts of another room than their own.
 INNER_ROOMS = {"view": "views"}
 _DEPTH = 100  # of dictionaries and lists in a record
-_INPUTS = (data.Standardise, data.PrincipalComponents, data.PatchComponents, data.Identity)
+_INPUTS = (data.Standardize, data.PrincipalComponents, data.PatchComponents, data.Identity)
 Plain = str | int | float | bool | None
 
 
@@ -65,7 +65,7 @@ def published() -> dict[str, Callable[..., Any]]:
         "networks": _those(networks, lambda thing: isinstance(thing, type) and issubclass(thing, nn.Module)),
         "methods": _those(methods, lambda thing: is_dataclass(thing) and hasattr(thing, "needs")),
         "views": _those(views, is_dataclass),
-        "training": (Optimiser,),
+        "training": (Optimizer,),
     }
     return {f"refprior.{room}.{make.__name__}": make for room, makes in rooms.items() for make in makes}
 

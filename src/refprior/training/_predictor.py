@@ -25,7 +25,7 @@ from refprior._files import check_ordinary, read_record, write_folder_atomically
 from refprior._html import shortened, table
 from refprior._limits import check_memory
 from refprior._words import in_short
-from refprior.data import Examples, Normaliser
+from refprior.data import Examples, Normalizer
 from refprior.data._fingerprint import DTYPES, ImageType, part_record
 from refprior.data._task import check_labels
 from refprior.particles import Execution, Particles
@@ -49,7 +49,7 @@ _COLDEST, _HOTTEST = 0.01, 100.0  # temperatures that are looked at
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Predictor:
     """K trained networks that predict together: log p(y | x) = log Σ_k π_k p(y | x, w_k), over the temperature, plus
-    the log ratio of class shares, renormalised.
+    the log ratio of class shares, renormalized.
 
     Inputs are arrays, tensors or lists; any kind of float where floats were trained on, whole numbers of 0 … 255 where
     bytes were; for vectors also scipy's sparse matrices and frames of pandas or polars; for images of bytes also lists
@@ -66,7 +66,7 @@ class Predictor:
     """
 
     particles: Particles  # K networks: the moving average of the weights, or the weights themselves
-    normaliser: Normaliser
+    normalizer: Normalizer
     classes: tuple[str, ...]
     shape: tuple[int, ...]  # of one input
     dtype: torch.dtype
@@ -121,7 +121,7 @@ class Predictor:
 
     def inputs(self, inputs: Any) -> Tensor:
         """What the networks see of inputs, on the CPU: (n, *shape) -> (n, ...)."""
-        return torch.cat([self.normaliser(block).cpu() for block in in_blocks(inputs, self.like, _ROWS)[1]])
+        return torch.cat([self.normalizer(block).cpu() for block in in_blocks(inputs, self.like, _ROWS)[1]])
 
     def predict_proba(self, inputs: Any, *, average: Average = "probabilities") -> np.ndarray:
         """p(y | x, x^n, y^n), eq:bayes_posterior_predictive_distribution: n inputs -> (n, C) probabilities."""
@@ -180,7 +180,7 @@ class Predictor:
         check_predicts(self, str(folder))  # which also finds out whether vmap can run the network
         tensors = {
             **{f"particles.{name}": tensor.clone() for name, tensor in self.particles.state_dict().items()},
-            **{f"normaliser.{name}": tensor for name, tensor in self.normaliser.state_dict().items()},
+            **{f"normalizer.{name}": tensor for name, tensor in self.normalizer.state_dict().items()},
             "log_posterior": self.log_posterior,
             **({} if self.log_prior_ratio is None else {"log_prior_ratio": self.log_prior_ratio}),
         }
@@ -227,7 +227,7 @@ class Predictor:
 
     def _log_p(self, block: Tensor) -> Tensor:
         try:
-            return log_probabilities(self.particles, self.normaliser, block.to(self.device), len(self.classes))
+            return log_probabilities(self.particles, self.normalizer, block.to(self.device), len(self.classes))
         except IndexError as error:
             span = f"given inputs are {block.min()} … {block.max()}"
             raise ValueError(f"{span}, and the network does not take them all: {in_short(error)}") from None
@@ -270,7 +270,7 @@ def read_predictor(folder: Path, network: Callable[[], nn.Module] | None, device
         particles.load_state_dict(tensors_of(tensors, "particles"))
         predictor = Predictor(
             particles=particles.requires_grad_(False).eval().to(place),
-            normaliser=Normaliser(**tensors_of(tensors, "normaliser")),
+            normalizer=Normalizer(**tensors_of(tensors, "normalizer")),
             classes=record.classes,
             shape=record.shape,
             dtype=DTYPES[record.dtype],
@@ -307,7 +307,7 @@ def warn_of_edits(where: str, before: Any, name: str, part: Any) -> None:
 
 
 def _tempered(log_p: Tensor, temperature: float, log_ratio: Tensor | None) -> Tensor:
-    """log p / T + log ratio, renormalised: (n, C) -> (n, C). What changes nothing leaves every bit as it is."""
+    """log p / T + log ratio, renormalized: (n, C) -> (n, C). What changes nothing leaves every bit as it is."""
     if temperature == 1 and log_ratio is None:
         return log_p
     return (log_p / temperature + (0.0 if log_ratio is None else log_ratio.to(log_p))).log_softmax(-1)

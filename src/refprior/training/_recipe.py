@@ -8,10 +8,10 @@ from typing import Any, Literal, get_args
 from torch import nn
 
 from refprior._checks import number, one_of, whole_number
-from refprior.data import Identity, PatchComponents, PrincipalComponents, Standardise, Task
+from refprior.data import Identity, PatchComponents, PrincipalComponents, Standardize, Task
 from refprior.methods import Method, Needs
 from refprior.particles import Execution
-from refprior.training._optimiser import Optimiser
+from refprior.training._optimizer import Optimizer
 from refprior.training._parts import (
     ROOMS,
     OwnPartError,
@@ -34,7 +34,7 @@ EPOCH = 1024  # weight updates, as the paper counts (appendix Setup)
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """One run: data, networks, method and optimisation. Several stages are a chain: `start` is trained first.
+    """One run: data, networks, method and optimization. Several stages are a chain: `start` is trained first.
 
     >>> from functools import partial
     >>> import refprior as rp
@@ -53,19 +53,19 @@ trainable_prior=False, samples=None, class_prior=None, balance=0.0)
     task: Callable[[], Task] | Task  # the data: `FewLabels(…)`, a function that returns a task, or a task
     network: Callable[[], nn.Module]  # makes a new network that returns logits
     method: Method
-    inputs: Standardise | PrincipalComponents | PatchComponents | Identity = field(
-        default_factory=Standardise
+    inputs: Standardize | PrincipalComponents | PatchComponents | Identity = field(
+        default_factory=Standardize
     )  # what the network sees of an input
     particles: int = 4
     steps: int = 200 * EPOCH
-    labelled_batch: int = 64  # labelled inputs per step
-    labelled_copies: int = 1  # of the labelled inputs, shuffled together: many are almost draws with replacement
-    unlabelled_batch: int = 448  # unlabelled inputs or tuples per step
-    source_batch: int = 64  # labelled inputs of the source task per step, where the method wants them
-    unlabelled_unit: Literal["images", "tuples"] = "images"  # the paper says tuples, the authors' code cuts images
+    labeled_batch: int = 64  # labeled inputs per step
+    labeled_copies: int = 1  # of the labeled inputs, shuffled together: many are almost draws with replacement
+    unlabeled_batch: int = 448  # unlabeled inputs or tuples per step
+    source_batch: int = 64  # labeled inputs of the source task per step, where the method wants them
+    unlabeled_unit: Literal["images", "tuples"] = "images"  # the paper says tuples, the authors' code cuts images
     weak: View = field(default_factory=Unchanged)
     strong: View = field(default_factory=Unchanged)
-    optimiser: Optimiser = field(default_factory=Optimiser)
+    optimizer: Optimizer = field(default_factory=Optimizer)
     ema: float = 0.999  # decay of the moving average of the weights
     precision: Literal["float32", "bfloat16", "auto"] = "float32"  # of the networks; "auto": faster one
     execution: Execution = "auto"  # of the particles: as in `Particles`; "recomputed" takes the least memory
@@ -80,7 +80,7 @@ trainable_prior=False, samples=None, class_prior=None, balance=0.0)
     def __post_init__(self) -> None:
         self._check_numbers()
         self._check_parts()
-        one_of("unlabelled_unit", self.unlabelled_unit, ("images", "tuples"))
+        one_of("unlabeled_unit", self.unlabeled_unit, ("images", "tuples"))
         one_of("precision", self.precision, ("float32", "bfloat16", "auto"))
         one_of("execution", self.execution, get_args(Execution))
         one_of("readout", self.readout, ("outputs", "consensus"))
@@ -88,14 +88,14 @@ trainable_prior=False, samples=None, class_prior=None, balance=0.0)
         self._check_stages()
         if self.method.needs.views and not self.tuples:
             size = self.method.needs.tuple_size
-            raise ValueError(f"unlabelled_batch={self.unlabelled_batch} is less than one tuple of {size} inputs")
+            raise ValueError(f"unlabeled_batch={self.unlabeled_batch} is less than one tuple of {size} inputs")
 
     def _check_numbers(self) -> None:
         """Numbers within their limits; those of numpy become Python's own, which every record can hold."""
-        sizes = ("particles", "steps", "labelled_batch", "unlabelled_batch", "source_batch", "evaluate_every")
+        sizes = ("particles", "steps", "labeled_batch", "unlabeled_batch", "source_batch", "evaluate_every")
         numbers: dict[str, float] = {name: whole_number(name, getattr(self, name), at_least=1) for name in sizes}
         whole_number("steps", self.steps, at_least=1, at_most=10**15)
-        numbers["labelled_copies"] = whole_number("labelled_copies", self.labelled_copies, at_least=1, at_most=10**6)
+        numbers["labeled_copies"] = whole_number("labeled_copies", self.labeled_copies, at_least=1, at_most=10**6)
         for name in ("snapshots", "skip_not_finite"):
             numbers[name] = whole_number(name, getattr(self, name), at_least=0)
         whole_number("snapshots", self.snapshots, at_least=0, at_most=10_000)
@@ -118,15 +118,15 @@ trainable_prior=False, samples=None, class_prior=None, balance=0.0)
             raise ValueError(f"{name} is not a method: it does not declare its `needs`")
         if not hasattr(self.inputs, "fit"):
             raise ValueError(
-                f"inputs must be a part of refprior.data with a `fit`, such as Standardise(), got {self.inputs!r}"
+                f"inputs must be a part of refprior.data with a `fit`, such as Standardize(), got {self.inputs!r}"
             )
-        if type(self.optimiser) is not Optimiser:
-            raise ValueError(f"optimiser must be an Optimiser, got {self.optimiser!r}")
+        if type(self.optimizer) is not Optimizer:
+            raise ValueError(f"optimizer must be an Optimizer, got {self.optimizer!r}")
         self.to_dict()  # refuses what cannot be written down
 
     def _check_stages(self) -> None:
-        if self.optimiser.warmup >= self.steps:
-            raise ValueError(f"{self.optimiser.warmup} steps of warm-up do not fit a run of {self.steps} steps")
+        if self.optimizer.warmup >= self.steps:
+            raise ValueError(f"{self.optimizer.warmup} steps of warm-up do not fit a run of {self.steps} steps")
         if self.start is not None and self.start.particles != self.particles:
             raise ValueError(f"the first stage has {self.start.particles} particles, this one {self.particles}")
         if self.head != "same" and self.start is None:
@@ -134,11 +134,11 @@ trainable_prior=False, samples=None, class_prior=None, balance=0.0)
 
     @property
     def tuples(self) -> int:
-        """Tuples of unlabelled inputs per step; a remainder of inputs is left out."""
+        """Tuples of unlabeled inputs per step; a remainder of inputs is left out."""
         size = self.method.needs.tuple_size if self.method.needs.views else 0
         if size == 0:
             return 0
-        return self.unlabelled_batch if self.unlabelled_unit == "tuples" else self.unlabelled_batch // size
+        return self.unlabeled_batch if self.unlabeled_unit == "tuples" else self.unlabeled_batch // size
 
     def read_task(self) -> Task:
         """The data of this recipe."""

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from refprior._checks import one_of
 from refprior._html import table
 from refprior._words import duration, in_short
-from refprior.data import Examples, Normaliser, Task, TaskRecord
+from refprior.data import Examples, Normalizer, Task, TaskRecord
 from refprior.data._fingerprint import DTYPES, check_same_data
 from refprior.methods import Loss, Needs, Step
 from refprior.particles import Particles
@@ -66,7 +66,7 @@ class Run:
     recipe: Recipe
     data: TaskRecord  # what is known of the data without reading them
     find_weights: Callable[[], tuple[Particles, Particles]] = field(repr=False)  # gives the raw ones and their average
-    normaliser: Normaliser
+    normalizer: Normalizer
     step: int  # of these weights
     history: tuple[Record, ...] = ()
     path: Path | None = None  # the run folder
@@ -172,32 +172,32 @@ class Run:
         """Scores on another part, or on the task's test part; on its validation part if it has no test part.
 
         weighting="likelihood" weighs the particles by the labels that trained them, a second use of the same labels:
-        it is not the paper's posterior, whose prior has not seen them, and favours particles that overfit.
+        it is not the paper's posterior, whose prior has not seen them, and favors particles that overfit.
         """
         part = self.task.held_out if part is None else part
         log_p = self.log_probabilities(part.images, weights=weights)
         return scores(log_p, part.labels, self.posterior(weights=weights, weighting=weighting), average)
 
     def posterior(self, *, weights: Weights = "ema", weighting: Weighting = "likelihood") -> Tensor:
-        """log p(w_k | x^n, y^n) given the labelled inputs, or the prior, which is uniform unless it was learnt: (K,).
+        """log p(w_k | x^n, y^n) given the labeled inputs, or the prior, which is uniform unless it was learned: (K,).
 
-        The labelled inputs have trained the particles already (eq:ref_mi_ce has their likelihood), so that by Bayes'
+        The labeled inputs have trained the particles already (eq:ref_mi_ce has their likelihood), so that by Bayes'
         law they should not count again: this posterior is too sure of itself.
         """
         one_of("weighting", weighting, ("prior", "likelihood"))
         log_prior = self._particles(weights).log_prior.detach()
         if weighting == "prior":
             return log_prior
-        log_p = self.log_probabilities(self.task.labelled.images, weights=weights)
-        return likelihood_weights(log_p, self.task.labelled.labels, log_prior)
+        log_p = self.log_probabilities(self.task.labeled.images, weights=weights)
+        return likelihood_weights(log_p, self.task.labeled.labels, log_prior)
 
     def consensus(self, clusters: int | None = None, *, weights: Weights = "ema") -> Consensus:
-        """Clusters of the unlabelled inputs (2,000 at equal intervals if there are more), without names yet.
+        """Clusters of the unlabeled inputs (2,000 at equal intervals if there are more), without names yet.
 
         clusters: how many; by default as many as classes.
         """
         count = len(self.data.classes) if clusters is None else clusters
-        log_p = self.log_probabilities(evenly_spaced(self.task.unlabelled, CONSENSUS_IMAGES), weights=weights)
+        log_p = self.log_probabilities(evenly_spaced(self.task.unlabeled, CONSENSUS_IMAGES), weights=weights)
         return consensus(log_p, count, self._particles(weights).log_prior.detach())
 
     def _particles(self, weights: Weights) -> Particles:
@@ -211,7 +211,7 @@ class Run:
             )
         return Predictor(
             particles=self._particles(weights),
-            normaliser=self.normaliser,
+            normalizer=self.normalizer,
             classes=self.data.classes,
             shape=self.data.shape,
             dtype=DTYPES[self.data.dtype],
@@ -222,7 +222,7 @@ class Run:
     def _check_named(self) -> None:
         """Refuse to call outputs by the names of classes that they do not have."""
         if self.recipe.readout == "consensus":
-            raise ValueError("the outputs of this run have no names, no label was seen: see consensus and rp.labelling")
+            raise ValueError("the outputs of this run have no names, no label was seen: see consensus and rp.labeling")
 
     def _provenance(self, weights: Weights, weighting: Weighting) -> dict[str, Any]:
         """What made a predictor, in plain words and numbers. Scores are those of training, if they are of its kind."""
@@ -269,18 +269,18 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
     check_same_network(header, raw, str(path), "Hand in the network it was trained with, network=…")
     ema = deepcopy(raw).requires_grad_(False).eval()
 
-    def weights(found: checkpoint.Checkpoint) -> tuple[int, Normaliser]:
+    def weights(found: checkpoint.Checkpoint) -> tuple[int, Normalizer]:
         return found.summary.step, checkpoint.load_weights(found, raw=raw, ema=ema)
 
     found = checkpoint.latest(path, weights)
     if found is None:
         raise ValueError(f"{path} has no checkpoint yet: nothing to load")
-    step, normaliser = found
+    step, normalizer = found
     run = Run(
         recipe=recipe,
         data=header.data,
         find_weights=partial(both, raw.to(device), ema.to(device)),
-        normaliser=normaliser,
+        normalizer=normalizer,
         step=step,
         history=_history(path, step),
         path=path,
@@ -352,7 +352,7 @@ class _Absent:
     def needs(self) -> Needs:
         return Needs()
 
-    def fit(self, parts: object) -> Normaliser:
+    def fit(self, parts: object) -> Normalizer:
         raise ValueError(f"{self.path} was trained with {self.name} of your own, which are not there")
 
     def __call__(self, *_: Step) -> Loss:

@@ -22,7 +22,7 @@ from refprior.training import _folder as folder
 from refprior.training import _snapshot as snapshot
 from refprior.training._device import usable_device
 from refprior.training._header import Origin, check_same_parts, check_same_run, make_header, write_header
-from refprior.training._loop import State, begin, last_record, optimise
+from refprior.training._loop import State, begin, last_record, optimize
 from refprior.training._memory import check_training_fits
 from refprior.training._randomness import own_randomness
 from refprior.training._recipe import Recipe
@@ -144,7 +144,7 @@ class Trained:
             recipe=recipe,
             data=fingerprint(self.task),
             find_weights=weights,
-            normaliser=self.state.normaliser,
+            normalizer=self.state.normalizer,
             step=self.state.step,
             history=tuple(self.history),
             path=path,
@@ -162,7 +162,7 @@ def _train_in_memory(
     with own_randomness(recipe.seed + 3, device):
         state = begin(recipe, task, device, first, mesh)
         history = []
-        for record in optimise(recipe, task, state):
+        for record in optimize(recipe, task, state):
             if record is not None:
                 history.append(record)
                 if mesh.main:
@@ -220,7 +220,7 @@ def _warn_of_imbalance(recipe: Recipe, task: Task) -> None:
     """Say that labels are far from balanced to a method that takes the shares of classes and was told none."""
     if recipe.method.needs.classes != 0 or not recipe.method.needs.labels:
         return
-    counts = torch.bincount(task.labelled.labels, minlength=len(task.classes)).tolist()
+    counts = torch.bincount(task.labeled.labels, minlength=len(task.classes)).tolist()
     if max(counts) > IMBALANCE * min(counts):
         most, fewest = (task.classes[counts.index(count)] for count in (max(counts), min(counts)))
         log.warning(
@@ -297,7 +297,7 @@ def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, ses
     mesh = session.mesh
     session.stop.within_step = lambda: state.interruptible and mesh.size == 1  # others would wait for this rank
     try:
-        for record in optimise(recipe, task, state):
+        for record in optimize(recipe, task, state):
             if state.step in due:
                 _try_snapshot(saver.path, task, state)
             if record is not None:

@@ -22,7 +22,7 @@ from torch import Tensor
 from refprior._checks import number
 from refprior._limits import check_memory
 from refprior._words import in_bytes, in_short
-from refprior.data import Examples, Normaliser, Task
+from refprior.data import Examples, Normalizer, Task
 from refprior.particles import Particles
 from refprior.training import _checkpoint as checkpoint
 from refprior.training._evaluate import log_probabilities
@@ -36,7 +36,7 @@ from refprior.training._stages import new_particles
 
 FOLDER, PROBE = "snapshots", "probe.safetensors"
 PROBES = 200  # inputs
-UNKNOWN = -1  # the label of an unlabelled input
+UNKNOWN = -1  # the label of an unlabeled input
 _HEAD = 1 << 20  # bytes of names and shapes in a file, at most
 log = logging.getLogger("refprior")
 
@@ -68,7 +68,7 @@ class Film:
 
     @property
     def known(self) -> bool:
-        """Whether the inputs have labels; those of the unlabelled pool have none."""
+        """Whether the inputs have labels; those of the unlabeled pool have none."""
         return bool((self.probe.labels != UNKNOWN).all())
 
     def __post_init__(self) -> None:
@@ -104,16 +104,16 @@ def steps(recipe: Recipe) -> set[int]:
 
 
 def probe(task: Task) -> Examples:
-    """Inputs at equal intervals of the test part; of the unlabelled pool, their labels UNKNOWN, if there is none."""
-    part = task.labelled if task.test is None else task.test
-    if task.test is None and len(task.unlabelled):
-        part = Examples(task.unlabelled, torch.full((len(task.unlabelled),), UNKNOWN, device=task.unlabelled.device))
+    """Inputs at equal intervals of the test part; of the unlabeled pool, their labels UNKNOWN, if there is none."""
+    part = task.labeled if task.test is None else task.test
+    if task.test is None and len(task.unlabeled):
+        part = Examples(task.unlabeled, torch.full((len(task.unlabeled),), UNKNOWN, device=task.unlabeled.device))
     return part[torch.linspace(0, len(part) - 1, min(PROBES, len(part))).long().to(part.labels.device)]
 
 
 def save(run: Path, task: Task, state: State) -> None:
     """Write the snapshot of this step. All ranks predict, and the first one writes."""
-    taken = take(task, state.step, state.particles, state.normaliser)
+    taken = take(task, state.step, state.particles, state.normalizer)
     if not state.particles.mesh.main:
         return
     images = probe(task)
@@ -125,9 +125,9 @@ def save(run: Path, task: Task, state: State) -> None:
     _write(_file(run, taken.step), {"log_p": taken.log_p, "log_prior": taken.log_prior})
 
 
-def take(task: Task, step: int, particles: Particles, normaliser: Normaliser) -> Snapshot:
+def take(task: Task, step: int, particles: Particles, normalizer: Normalizer) -> Snapshot:
     """The snapshot of this moment."""
-    log_p = log_probabilities(particles, normaliser, probe(task).images, len(task.classes))
+    log_p = log_probabilities(particles, normalizer, probe(task).images, len(task.classes))
     return Snapshot(step, log_p, particles.log_prior.detach())
 
 
@@ -173,11 +173,11 @@ def from_checkpoints(run: Path, recipe: Recipe, task: Task) -> Film:
     taken = []
     for step in sorted(checkpoint.steps(run)):
         try:
-            normaliser = checkpoint.load_weights(checkpoint.read(run, step), raw=raw, ema=ema)
+            normalizer = checkpoint.load_weights(checkpoint.read(run, step), raw=raw, ema=ema)
         except checkpoint.CheckpointError as error:
             log.warning("%s; going on without it", error)
         else:
-            taken.append(take(task, step, raw, normaliser))
+            taken.append(take(task, step, raw, normalizer))
     if not taken:
         raise ValueError(f"{run} holds no snapshot and no checkpoint that can be read: nothing to see yet")
     return Film(run, probe(task), task.classes, tuple({shot.step: shot for shot in start + taken}.values()))

@@ -82,7 +82,7 @@ def transplant(old: Particles, new: Particles) -> None:
 
 
 def check_head(particles: Particles, images: Tensor) -> None:
-    """Refuse a network whose last linear layer is not what gives its outputs: (n, *shape) normalised images."""
+    """Refuse a network whose last linear layer is not what gives its outputs: (n, *shape) normalized images."""
     network = particles.particle(0).eval()
     name = output_layer(network)
     seen: list[Tensor] = []

@@ -85,7 +85,7 @@ def dump(folder: Path, trouble: Trouble) -> Path:
     """The batch of the step, for debugging."""
     path = folder / f"trouble-step-{trouble.step:08}.safetensors"
     batch = trouble.batch
-    tensors = {"labelled": batch.labelled, "labels": batch.labels, "index": batch.index, **batch.views}
+    tensors = {"labeled": batch.labeled, "labels": batch.labels, "index": batch.index, **batch.views}
     tensors |= {"source": batch.source, "source_labels": batch.source_labels}
     write_tensors(path, tensors, {"trouble": str(trouble)})
     return path
@@ -98,7 +98,7 @@ def _is_finite(part: PartScores) -> bool:
 def _bad_predictions(particles: Particles, batch: Batch) -> list[int]:
     """Particles whose predictions on the batch are not finite."""
     particles.eval()  # batch norm's statistics stay as they are
-    inputs = [x for x in (batch.labelled, *batch.views.values(), batch.source) if len(x)]
+    inputs = [x for x in (batch.labeled, *batch.views.values(), batch.source) if len(x)]
     with torch.no_grad():
         good = particles(inputs[0]).isfinite().flatten(1).all(1)  # (K,)
     return [k for k, fine in enumerate(good.tolist()) if not fine]

@@ -1,4 +1,4 @@
-"""Views of small grey images: shifts, small rotations and scalings, noise and cutout, drawn for every image."""
+"""Views of small gray images: shifts, small rotations and scalings, noise and cutout, drawn for every image."""
 
 from dataclasses import dataclass
 
@@ -48,7 +48,7 @@ def affine(images: Tensor, degrees: float, scale: float, pixels: float, generato
     right, down = draw[2] * pixels * 2 / width, draw[3] * pixels * 2 / height
     # They are stretched by the image's sides, so that turning them needs the ratio of these.
     across, along = sine * height / width, -sine * width / height
-    x, y = _centres(width, draw)[None, None], _centres(height, draw)[None, :, None]
+    x, y = _centers(width, draw)[None, None], _centers(height, draw)[None, :, None]
     # F.affine_grid is a product of n small matrices, and many times slower than these sums.
     grid = draw.new_empty(n, height, width, 2)
     torch.add(cosine[:, None, None] * x, across[:, None, None] * y + right[:, None, None], out=grid[..., 0])
@@ -57,7 +57,7 @@ def affine(images: Tensor, degrees: float, scale: float, pixels: float, generato
 
 
 def noise(images: Tensor, std: float, generator: torch.Generator) -> Tensor:
-    """Gaussian noise with standard deviation `std`, in grey levels of 0 … 255: uint8 -> uint8.
+    """Gaussian noise with standard deviation `std`, in gray levels of 0 … 255: uint8 -> uint8.
 
     >>> import torch
     >>> import refprior as rp
@@ -72,7 +72,7 @@ def noise(images: Tensor, std: float, generator: torch.Generator) -> Tensor:
 
 
 def cutout(images: Tensor, size: int, generator: torch.Generator, fill: int = 0) -> Tensor:
-    """A square of `size` pixels around a uniform centre painted over, cut at the border: (n, c, h, w) -> same.
+    """A square of `size` pixels around a uniform center painted over, cut at the border: (n, c, h, w) -> same.
 
     >>> import torch
     >>> import refprior as rp
@@ -122,7 +122,7 @@ class Distort:
     degrees: float = 15.0
     scale: float = 0.15
     pixels: float = 1.0
-    noise: float = 16.0  # grey levels
+    noise: float = 16.0  # gray levels
     cutout: int = 2  # pixels
 
     def __post_init__(self) -> None:
@@ -137,7 +137,7 @@ class Distort:
         return cutout(noise(moved, self.noise, generator), self.cutout, generator)
 
 
-def _centres(pixels: int, like: Tensor) -> Tensor:
+def _centers(pixels: int, like: Tensor) -> Tensor:
     """Where pixels lie on an axis from -1 to 1: (pixels,)."""
     return (2 * torch.arange(pixels, dtype=like.dtype, device=like.device) + 1) / pixels - 1
 

@@ -34,6 +34,6 @@ def check_hole(size: int, images: Tensor) -> None:
 
 
 def check_bytes(images: Tensor) -> None:
-    """Refuse floats: a grey level of 127 would be painted into images of 0 … 1."""
+    """Refuse floats: a gray level of 127 would be painted into images of 0 … 1."""
     if images.dtype != torch.uint8:
         raise ValueError(f"this view takes uint8 images of 0 … 255, got {images.dtype}")

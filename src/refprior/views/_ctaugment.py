@@ -1,8 +1,8 @@
-"""CTAugment: a bank of magnitudes learns from labelled probes which of them leave the class recognisable.
+"""CTAugment: a bank of magnitudes learns from labeled probes which of them leave the class recognizable.
 
-Two of 19 operations are drawn for an image, then a magnitude for each from the bins whose rate is high; a grey square
-is always cut out, but not of probes. After each step the rates of the bins that a probe used move towards how well it
-was recognised.
+Two of 19 operations are drawn for an image, then a magnitude for each from the bins whose rate is high; a gray square
+is always cut out, but not of probes. After each step the rates of the bins that a probe used move toward how well it
+was recognized.
 """
 
 # n images, D depth, P parameters of an operation (at most 2), V bins (at most 17)
@@ -20,7 +20,7 @@ from refprior.views._affine import cutout
 from refprior.views._apply import DRAWS, Motion, Table, apply
 from refprior.views._checks import check_bytes, check_hole, check_view, check_whole, check_within
 from refprior.views._motions import rotate, shear_x, shear_y, translate_x, translate_y
-from refprior.views._randaugment import GREY
+from refprior.views._randaugment import GRAY
 from refprior.views._resample import FILTERS, zoom
 from refprior.views._weak import FlipCrop
 
@@ -29,7 +29,7 @@ Unit = Literal["pixels", "shares"]
 
 
 def _enhance(draws: Tensor) -> Tensor:
-    """Of brightness, colour, contrast and sharpness: 0.1 … 2."""
+    """Of brightness, color, contrast and sharpness: 0.1 … 2."""
     return 0.1 + 1.9 * draws[:, 0]
 
 
@@ -40,7 +40,7 @@ def _either_way(draws: Tensor, largest: float) -> Tensor:
 def _cutout(images: Tensor, draws: Tensor) -> Tensor:
     height, width = images.shape[2:]
     size = 1 + (draws[:, 0] * min(height, width) * 0.499).long()
-    return operations.erase(images, size - size % 2, (draws[:, 2] * height).long(), (draws[:, 3] * width).long(), GREY)
+    return operations.erase(images, size - size % 2, (draws[:, 2] * height).long(), (draws[:, 3] * width).long(), GRAY)
 
 
 CTAUGMENT = Table(
@@ -49,7 +49,7 @@ CTAUGMENT = Table(
         "autocontrast": lambda x, d: operations.blend(x, operations.autocontrast(x), d[:, 0]),
         "blur": lambda x, d: operations.blend(x, operations.blur(x), d[:, 0]),
         "brightness": lambda x, d: operations.brightness(x, _enhance(d)),
-        "colour": lambda x, d: operations.colour(x, _enhance(d)),
+        "color": lambda x, d: operations.color(x, _enhance(d)),
         "contrast": lambda x, d: operations.contrast(x, _enhance(d)),
         "cutout": _cutout,
         "equalize": lambda x, d: operations.blend(x, operations.equalize(x), d[:, 0]),
@@ -94,10 +94,10 @@ class Policy:
 
 @dataclass(frozen=True)
 class CTAugment:
-    """Strong view whose magnitudes are learnt. `rates` is its only state; `update` changes it in place.
+    """Strong view whose magnitudes are learned. `rates` is its only state; `update` changes it in place.
 
-    A step: `probe` labelled images, predict them, `update` with the policy and the proximity 1 - ½‖p - onehot‖₁,
-    and call the view for the unlabelled images. `state_dict` belongs in the checkpoint.
+    A step: `probe` labeled images, predict them, `update` with the policy and the proximity 1 - ½‖p - onehot‖₁,
+    and call the view for the unlabeled images. `state_dict` belongs in the checkpoint.
 
     The defaults are those of FixMatch's code. There an image is translated by up to 0.3 of a pixel, which moves none of
     them, where RandAugment has 0.3 of the image's side: translation="shares" moves it as far. Probes are not cut out.
@@ -197,4 +197,4 @@ class CTAugment:
         return images
 
     def _cut(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        return cutout(images, self.cutout, generator, GREY) if self.cutout else images
+        return cutout(images, self.cutout, generator, GRAY) if self.cutout else images

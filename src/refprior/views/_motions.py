@@ -1,7 +1,7 @@
-"""Moving pixels: one nearest-neighbour gather for every affine motion, black beyond the border.
+"""Moving pixels: one nearest-neighbor gather for every affine motion, black beyond the border.
 
 A motion is a row (a, b, c, d, e, f): the pixel at (x, y) comes from (a·x + b·y + c, d·x + e·y + f). Pillow computes
-these in fixed point of 16 bits, from the pixels' centres; doing the same makes the results equal to the last bit.
+these in fixed point of 16 bits, from the pixels' centers; doing the same makes the results equal to the last bit.
 """
 
 # n images, c channels, h height, w width

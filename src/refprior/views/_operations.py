@@ -19,7 +19,7 @@ def blend(first: Tensor, second: Tensor, share: Tensor) -> Tensor:
     return _bytes(mixed.clamp_(0, 255))
 
 
-def grey(images: Tensor) -> Tensor:
+def gray(images: Tensor) -> Tensor:
     """Luminance: (n, c, h, w) -> (n, 1, h, w)."""
     if images.shape[1] == 1:
         return images
@@ -28,24 +28,24 @@ def grey(images: Tensor) -> Tensor:
 
 
 def brightness(images: Tensor, factor: Tensor) -> Tensor:
-    """Towards black (0); 1 changes nothing."""
+    """Toward black (0); 1 changes nothing."""
     return blend(torch.zeros_like(images), images, factor)
 
 
-def colour(images: Tensor, factor: Tensor) -> Tensor:
-    """Towards grey (0); 1 changes nothing."""
-    return blend(grey(images).expand_as(images), images, factor)
+def color(images: Tensor, factor: Tensor) -> Tensor:
+    """Toward gray (0); 1 changes nothing."""
+    return blend(gray(images).expand_as(images), images, factor)
 
 
 def contrast(images: Tensor, factor: Tensor) -> Tensor:
-    """Towards the image's mean luminance (0); 1 changes nothing."""
-    mean = grey(images).flatten(1).sum(1, dtype=torch.int64).double() / images[0, 0].numel()
+    """Toward the image's mean luminance (0); 1 changes nothing."""
+    mean = gray(images).flatten(1).sum(1, dtype=torch.int64).double() / images[0, 0].numel()
     level = (mean + 0.5).to(torch.uint8)[:, None, None, None]
     return blend(level.expand_as(images), images, factor)
 
 
 def sharpness(images: Tensor, factor: Tensor) -> Tensor:
-    """Towards the smoothed image (0); 1 changes nothing."""
+    """Toward the smoothed image (0); 1 changes nothing."""
     return blend(smooth(images), images, factor)
 
 

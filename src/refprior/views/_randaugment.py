@@ -1,4 +1,4 @@
-"""RandAugment as in FixMatch: two of 14 operations, each with probability 1/2, then a grey square."""
+"""RandAugment as in FixMatch: two of 14 operations, each with probability 1/2, then a gray square."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from refprior.views._checks import check_bytes, check_hole, check_view, check_wh
 from refprior.views._motions import rotate, shear_x, shear_y, translate_x, translate_y
 from refprior.views._weak import FlipCrop
 
-GREY = 127
+GRAY = 127
 Hole = Literal["square", "rectangle"]
 
 
@@ -25,7 +25,7 @@ def _signed(draws: Tensor, largest: float) -> Tensor:
 
 
 def _factor(draws: Tensor) -> Tensor:
-    """Of brightness, colour, contrast and sharpness: 0.05 … 0.95."""
+    """Of brightness, color, contrast and sharpness: 0.05 … 0.95."""
     return 0.05 + 0.9 * draws[:, 0]
 
 
@@ -34,7 +34,7 @@ RANDAUGMENT = Table(
     pixels={
         "autocontrast": lambda x, d: operations.autocontrast(x),
         "brightness": lambda x, d: operations.brightness(x, _factor(d)),
-        "colour": lambda x, d: operations.colour(x, _factor(d)),
+        "color": lambda x, d: operations.color(x, _factor(d)),
         "contrast": lambda x, d: operations.contrast(x, _factor(d)),
         "equalize": lambda x, d: operations.equalize(x),
         "posterize": lambda x, d: operations.posterize(x, 4 + (4 * d[:, 0]).floor()),
@@ -58,9 +58,9 @@ class RandAugment:
     Each operation is applied with probability `probability`, at a level of 1 … `levels` - 1 tenths when `levels` is
     10: a level of one tenth is the weakest, nine tenths the strongest.
 
-    hole: a `square` of `cutout` pixels around its centre, cut at all four borders; or the `rectangle` that the authors
+    hole: a `square` of `cutout` pixels around its center, cut at all four borders; or the `rectangle` that the authors
     draw with Pillow, one pixel longer, and whole at the upper and left border. For 16 of 32 pixels a fifth of an image
-    is then grey, or a quarter.
+    is then gray, or a quarter.
 
     >>> import torch
     >>> import refprior as rp
@@ -74,7 +74,7 @@ class RandAugment:
     probability: float = 0.5
     levels: int = 10
     cutout: int = 16  # pixels, 0: none
-    fill: int = GREY
+    fill: int = GRAY
     hole: Hole = "square"  # its shape at the border
 
     def __post_init__(self) -> None:
@@ -106,5 +106,5 @@ class RandAugment:
         if self.hole == "square":
             return cutout(images, self.cutout, generator, self.fill)
         n, _, height, width = images.shape
-        centre = torch.rand(2, n, generator=generator, device=images.device, dtype=torch.float64)
-        return operations.rectangle(images, self.cutout, centre[0] * height, centre[1] * width, self.fill)
+        center = torch.rand(2, n, generator=generator, device=images.device, dtype=torch.float64)
+        return operations.rectangle(images, self.cutout, center[0] * height, center[1] * width, self.fill)

@@ -31,12 +31,12 @@ def _matrix(margin: Tensor, kind: Tensor, length: int) -> Tensor:
     end = ((1 - margin) * length).round()[:, None, None]
     pixel = torch.arange(length, device=margin.device, dtype=torch.float64)
     scale = (end - start) / length
-    centre = start + (pixel[:, None] + 0.5) * scale  # (n, length, 1)
-    weights = _weights(pixel + 0.5 - centre, kind[:, None, None])
+    center = start + (pixel[:, None] + 0.5) * scale  # (n, length, 1)
+    weights = _weights(pixel + 0.5 - center, kind[:, None, None])
     reach = torch.tensor(_REACH, dtype=torch.float64, device=margin.device)[kind][:, None, None]
-    first, last = (centre - reach + 0.5).floor(), (centre + reach + 0.5).floor()
+    first, last = (center - reach + 0.5).floor(), (center + reach + 0.5).floor()
     weights = weights * ((pixel >= first.maximum(start)) & (pixel < last.minimum(end)))
-    # Pillow adds up the step from pixel to pixel here, which decides where a centre falls between two pixels.
+    # Pillow adds up the step from pixel to pixel here, which decides where a center falls between two pixels.
     stepped = torch.cat([scale / 2, scale.expand(-1, length - 1, 1)], 1).cumsum(1)
     nearest = (pixel == start + stepped.floor()).double()
     weights = torch.where(kind[:, None, None] == FILTERS.index("nearest"), nearest, weights)

@@ -1,7 +1,7 @@
 """Views of vectors: rows of a table, features of another network, sequences; they take inputs of any shape.
 
-Some act on what the network sees, after the normaliser: they declare `normalised`. There zero is the mean and one the
-standard deviation (with `Standardise()`), whatever the units of the data are.
+Some act on what the network sees, after the normalizer: they declare `normalized`. There zero is the mean and one the
+standard deviation (with `Standardize()`), whatever the units of the data are.
 """
 
 # n inputs
@@ -18,7 +18,7 @@ from refprior.views._checks import check_within
 
 @dataclass(frozen=True)
 class Dropout:
-    """Each number of the normalised inputs set to zero, their mean, with probability `rate`.
+    """Each number of the normalized inputs set to zero, their mean, with probability `rate`.
 
     >>> import torch
     >>> import refprior as rp
@@ -28,7 +28,7 @@ class Dropout:
     """
 
     rate: float = 0.1
-    normalised: ClassVar[bool] = True
+    normalized: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_within(0, 1, rate=self.rate)
@@ -39,7 +39,7 @@ class Dropout:
 
 @dataclass(frozen=True)
 class Noise:
-    """Normal noise on the normalised inputs; `scale` is its standard deviation, in units of theirs.
+    """Normal noise on the normalized inputs; `scale` is its standard deviation, in units of theirs.
 
     >>> import torch
     >>> import refprior as rp
@@ -49,7 +49,7 @@ class Noise:
     """
 
     scale: float = 0.1
-    normalised: ClassVar[bool] = True
+    normalized: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_within(0, scale=self.scale)
@@ -72,7 +72,7 @@ class Corrupt:
 
     dropout: float = 0.3  # probability that a number is set to zero
     noise: float = 0.75  # standard deviation
-    normalised: ClassVar[bool] = True
+    normalized: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_within(0, 1, dropout=self.dropout)
@@ -97,7 +97,7 @@ class MixFeatures:
     """
 
     share: float = 0.4
-    normalised: ClassVar[bool] = True
+    normalized: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_within(0, 1, share=self.share)

@@ -1,4 +1,4 @@
-"""The weak view of colour images: mirrored or not, and cut out of the image with its border reflected."""
+"""The weak view of color images: mirrored or not, and cut out of the image with its border reflected."""
 
 from dataclasses import dataclass
 

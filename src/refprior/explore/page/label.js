@@ -11,7 +11,7 @@ const KEYS = [..."1234567890abcdefghijklmnopqrtvwxyz"]; // without s and u, whic
 
 export function label(host) {
   host.append(el("h2", { class: "hidden" }, "Label"));
-  if (!live) return void host.append(el("p", {}, "Labelling needs your own data and runs: refprior explore on your machine."));
+  if (!live) return void host.append(el("p", {}, "Labeling needs your own data and runs: refprior explore on your machine."));
   const box = el("div");
   const problem = el("p", { class: "error", role: "alert", hidden: true });
   const select = el("select", { id: "run", change: () => choose(select.value) });
@@ -145,7 +145,7 @@ export function label(host) {
     const [now] = open();
     const pending = waiting(state.id).length;
     const total = found.counts.open + found.counts.answers;
-    if (!parts.facts.isConnected) box.replaceChildren(parts.facts, el("div", { class: "labelling" }, parts.question, parts.given), form, parts.train);
+    if (!parts.facts.isConnected) box.replaceChildren(parts.facts, el("div", { class: "labeling" }, parts.question, parts.given), form, parts.train);
     parts.facts.replaceChildren(
       numbers([
         ["answered", `${found.counts.answers} of ${total}${pending ? `, ${pending} being saved` : ""}`],

@@ -2,7 +2,7 @@
 
 import { ask, live, tell } from "./ask.js";
 import { remember, say, settings } from "./page.js";
-import { asPng, asText, chart, colour, download, draw, el, extent, legend, mark, number, numbers, path, table } from "./plot.js";
+import { asPng, asText, chart, color, download, draw, el, extent, legend, mark, number, numbers, path, table } from "./plot.js";
 
 const REST = 120; // milliseconds that a slider rests before its prior is solved
 const DEEPEST = 1.5; // nats below J at which the map of the gain is as dark as it gets, or less where the gain is
@@ -237,17 +237,17 @@ function stems(width, answer, smooth) {
     y: { low: 0, high: 1.2 * tallest, label: "weight of the atom" },
     right,
     layers: [
-      ({ x, right: up }) => path([low, high], [information, information], x, up, { stroke: colour("soft"), "stroke-dasharray": "2 3" }),
-      ({ x, right: up }) => path(w, gain.map((value) => (value === null ? null : Math.max(0, value))), x, up, { class: "gain", stroke: colour("red") }),
-      ({ x, y }) => (smooth ? path(smooth.w, smooth.density.map((value) => (value === null || value > cap ? null : (value / cap) * 1.15 * tallest)), x, y, { class: "jeffreys", stroke: colour("purple"), "stroke-dasharray": "7 3" }) : null),
+      ({ x, right: up }) => path([low, high], [information, information], x, up, { stroke: color("soft"), "stroke-dasharray": "2 3" }),
+      ({ x, right: up }) => path(w, gain.map((value) => (value === null ? null : Math.max(0, value))), x, up, { class: "gain", stroke: color("red") }),
+      ({ x, y }) => (smooth ? path(smooth.w, smooth.density.map((value) => (value === null || value > cap ? null : (value / cap) * 1.15 * tallest)), x, y, { class: "jeffreys", stroke: color("purple"), "stroke-dasharray": "7 3" }) : null),
       ({ x, y }) =>
         (atoms ?? []).map((atom, k) =>
           mark(
             "g",
             { class: "atom", "data-w": atom, "data-weight": weights[k] },
             mark("title", {}, `w = ${number(atom, 6)}, weight ${number(weights[k], 6)}`),
-            mark("line", { x1: x(atom), x2: x(atom), y1: y(0), y2: y(weights[k]), stroke: colour("blue"), "stroke-width": 2 }),
-            mark("circle", { cx: x(atom), cy: y(weights[k]), r: 4, fill: colour("blue") }),
+            mark("line", { x1: x(atom), x2: x(atom), y1: y(0), y2: y(weights[k]), stroke: color("blue"), "stroke-width": 2 }),
+            mark("circle", { cx: x(atom), cy: y(weights[k]), r: 4, fill: color("blue") }),
           ),
         ),
     ],
@@ -274,7 +274,7 @@ function map(width, answer) {
         (atoms ?? []).map((atom, k) =>
           mark(
             "circle",
-            { class: "atom", cx: x(atom[0]), cy: y(atom[1]), r: Math.max(1.5, 34 * Math.sqrt(weights[k] / heaviest / Math.sqrt(atoms.length)) / 2), fill: colour("blue"), "fill-opacity": 0.85, stroke: colour("back") },
+            { class: "atom", cx: x(atom[0]), cy: y(atom[1]), r: Math.max(1.5, 34 * Math.sqrt(weights[k] / heaviest / Math.sqrt(atoms.length)) / 2), fill: color("blue"), "fill-opacity": 0.85, stroke: color("back") },
             mark("title", {}, `w = (${number(atom[0], 6)}, ${number(atom[1], 6)}), weight ${number(weights[k], 6)}`),
           ),
         ),

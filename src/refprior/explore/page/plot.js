@@ -24,8 +24,8 @@ function filled(node, attributes, children) {
   return node;
 }
 
-/** A colour of the style sheet, as it is now: light or dark. */
-export function colour(name) {
+/** A color of the style sheet, as it is now: light or dark. */
+export function color(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
@@ -98,7 +98,7 @@ export function chart(width, { name, x, y, right, height = 260, layers, square =
   const scale = ({ low, high }, start, length) => (value) => start + ((value - low) / (high - low)) * length;
   const place = { x: scale(x, box.left, w), y: scale(y, box.top + h, -h) };
   if (right) place.right = scale(right, box.top + h, -h);
-  const [line, soft] = [colour("line"), colour("soft")];
+  const [line, soft] = [color("line"), color("soft")];
   const words = { fill: soft, "font-size": 12, "font-family": "system-ui, sans-serif" };
   const across = ticks(x.low, x.high, narrow ? 4 : 6).map((value) => [
     mark("line", { x1: place.x(value), x2: place.x(value), y1: box.top + h, y2: box.top + h + 4, stroke: soft }),
@@ -116,7 +116,7 @@ export function chart(width, { name, x, y, right, height = 260, layers, square =
   return mark(
     "svg",
     { xmlns: SVG, viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": name },
-    mark("rect", { width, height, fill: colour("back") }),
+    mark("rect", { width, height, fill: color("back") }),
     up,
     mark("line", { x1: box.left, x2: box.left + w, y1: box.top + h, y2: box.top + h, stroke: soft }),
     across,
@@ -139,7 +139,7 @@ export function path(xs, ys, toX, toY, attributes = {}) {
   return mark("path", { d, fill: "none", "stroke-width": 1.6, "stroke-linejoin": "round", ...attributes });
 }
 
-/** What colours and dashes mean, as text beside a sample of each. */
+/** What colors and dashes mean, as text beside a sample of each. */
 export function legend(entries) {
   return el(
     "ul",

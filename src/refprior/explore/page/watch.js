@@ -2,7 +2,7 @@
 
 import { ask, live } from "./ask.js";
 import { letGo, remember, settings } from "./page.js";
-import { DASHES, SERIES, chart, colour, draw, el, extent, legend, mark, number, numbers, path, table } from "./plot.js";
+import { DASHES, SERIES, chart, color, draw, el, extent, legend, mark, number, numbers, path, table } from "./plot.js";
 
 const SECOND = 1000;
 const WHOLE = 20; // classes up to which the confusion matrix is shown as a whole
@@ -147,9 +147,9 @@ function compare(place, compared, focus) {
     const margin = Math.max(1, 0.05 * (high - low));
     const lines = ({ x, y }) =>
       scored.map(({ run, found: { evaluations: e }, ink, dash }) => [
-        run.id === focus ? e.particles.slice(0, 50).map((one) => path(e.step, one.map((v) => (v === null ? null : 100 * v)), x, y, { class: "particle", stroke: colour(ink), "stroke-width": 0.8, opacity: 0.55 })) : null,
-        path(e.step, e.best.map((v) => (v === null ? null : 100 * v)), x, y, { class: "ensemble", stroke: colour(ink), "stroke-dasharray": dash, "stroke-width": 2.2 }),
-        e.step.map((step, i) => (e.best[i] === null ? null : mark("circle", { cx: x(step), cy: y(100 * e.best[i]), r: 2.5, fill: colour(ink) }))),
+        run.id === focus ? e.particles.slice(0, 50).map((one) => path(e.step, one.map((v) => (v === null ? null : 100 * v)), x, y, { class: "particle", stroke: color(ink), "stroke-width": 0.8, opacity: 0.55 })) : null,
+        path(e.step, e.best.map((v) => (v === null ? null : 100 * v)), x, y, { class: "ensemble", stroke: color(ink), "stroke-dasharray": dash, "stroke-width": 2.2 }),
+        e.step.map((step, i) => (e.best[i] === null ? null : mark("circle", { cx: x(step), cy: y(100 * e.best[i]), r: 2.5, fill: color(ink) }))),
       ]);
     const parts = [...new Set(scored.map(({ found }) => found.evaluations.part))].join(", ");
     figures.push(figure("Accuracy", `Of the ensemble with the moving average of the weights (${parts}); thin lines are the single particles of the run in detail.`, (width) => chart(width, { name: "Accuracy over the steps", x: steps, y: { low: Math.max(0, low - margin), high: Math.min(100, high + margin), label: "accuracy (%)" }, layers: [lines] }), names));
@@ -159,11 +159,11 @@ function compare(place, compared, focus) {
     const [low, high] = extent(terms.flatMap(({ found }) => [...found.terms.marginal_entropy, ...(found.terms.conditional_entropy ?? [])]), 0);
     const lines = ({ x, y }) =>
       terms.map(({ found, ink }) => [
-        path(found.step, found.terms.marginal_entropy, x, y, { class: "marginal", stroke: colour(ink) }),
-        path(found.step, found.terms.conditional_entropy ?? [], x, y, { class: "conditional", stroke: colour(ink), "stroke-dasharray": "5 3" }),
+        path(found.step, found.terms.marginal_entropy, x, y, { class: "marginal", stroke: color(ink) }),
+        path(found.step, found.terms.conditional_entropy ?? [], x, y, { class: "conditional", stroke: color(ink), "stroke-dasharray": "5 3" }),
       ]);
     figures.push(
-      figure("The two entropies", "In nats per tuple of unlabelled inputs. h_y is the entropy of the mixture of all particles, h_yw the mean entropy of single particles; their difference is the information that labels carry about the particle, which is never negative. Methods with strong views train on an upper bound of h_yw, which also counts how far the weak and the strong view of an input disagree: this is what is drawn, and why h_yw can lie above h_y.", (width) => chart(width, { name: "The two entropies over the steps", x: steps, y: { low, high: high * 1.05, label: "entropy (nats)" }, layers: [lines] }), [
+      figure("The two entropies", "In nats per tuple of unlabeled inputs. h_y is the entropy of the mixture of all particles, h_yw the mean entropy of single particles; their difference is the information that labels carry about the particle, which is never negative. Methods with strong views train on an upper bound of h_yw, which also counts how far the weak and the strong view of an input disagree: this is what is drawn, and why h_yw can lie above h_y.", (width) => chart(width, { name: "The two entropies over the steps", x: steps, y: { low, high: high * 1.05, label: "entropy (nats)" }, layers: [lines] }), [
         { name: "h_y", ink: "soft" },
         { name: "h_yw", ink: "soft", dash: "5 3" },
         ...terms.map(({ run, ink }) => ({ name: run.name, ink, dot: true })),
@@ -172,7 +172,7 @@ function compare(place, compared, focus) {
   }
   if (compared.some(({ found }) => found.step.length)) {
     const [low, high] = extent(compared.flatMap(({ found }) => found.loss));
-    const lines = ({ x, y }) => compared.map(({ found, ink, dash }) => path(found.step, found.loss, x, y, { class: "loss", stroke: colour(ink), "stroke-dasharray": dash }));
+    const lines = ({ x, y }) => compared.map(({ found, ink, dash }) => path(found.step, found.loss, x, y, { class: "loss", stroke: color(ink), "stroke-dasharray": dash }));
     figures.push(figure("Loss", "", (width) => chart(width, { name: "Loss over the steps", x: steps, y: { low, high: high + 0.05 * (high - low), label: "loss" }, layers: [lines] }), names));
   }
   place.replaceChildren(...figures.map(({ node }) => node));
@@ -239,8 +239,8 @@ function reliability(place, found) {
       x: { ...one, label: "confidence" },
       y: { ...one, label: "accuracy" },
       layers: [
-        ({ x, y }) => path([0, 1], [0, 1], x, y, { stroke: colour("soft"), "stroke-dasharray": "2 3" }),
-        ({ x, y }) => bins.map((bin) => mark("circle", { class: "bin", cx: x(bin.x), cy: y(bin.y), r: 3 + 16 * Math.sqrt(bin.count / total), fill: colour("blue"), "fill-opacity": 0.6, stroke: colour("blue") }, mark("title", {}, `${bin.count} inputs: confidence ${percent(bin.x)}, right ${percent(bin.y)}`))),
+        ({ x, y }) => path([0, 1], [0, 1], x, y, { stroke: color("soft"), "stroke-dasharray": "2 3" }),
+        ({ x, y }) => bins.map((bin) => mark("circle", { class: "bin", cx: x(bin.x), cy: y(bin.y), r: 3 + 16 * Math.sqrt(bin.count / total), fill: color("blue"), "fill-opacity": 0.6, stroke: color("blue") }, mark("title", {}, `${bin.count} inputs: confidence ${percent(bin.x)}, right ${percent(bin.y)}`))),
       ],
     }),
   );
@@ -337,8 +337,8 @@ function embedding(place, found) {
         y: range(b),
         even: true,
         layers: [
-          ({ x, y }) => marks.map(([name, point]) => mark("text", { x: x(point[a]), y: y(point[b]) + 4, "text-anchor": "middle", "font-size": 14, fill: colour("soft") }, name === "truth" ? "× truth" : "×", mark("title", {}, name))),
-          ({ x, y }) => found.points[shot].map((point, k) => mark("circle", { class: "particle", cx: x(point[a]), cy: y(point[b]), r: found.particles > 500 ? 2 : 5, fill: shade(value(k)), stroke: colour("text"), "stroke-width": found.particles > 500 ? 0 : 0.7 }, mark("title", {}, `particle ${k + 1}: ${known ? `accuracy ${percent(found.accuracy[shot][k])}, ` : ""}entropy ${percent(found.entropy[shot][k])} of log C`))),
+          ({ x, y }) => marks.map(([name, point]) => mark("text", { x: x(point[a]), y: y(point[b]) + 4, "text-anchor": "middle", "font-size": 14, fill: color("soft") }, name === "truth" ? "× truth" : "×", mark("title", {}, name))),
+          ({ x, y }) => found.points[shot].map((point, k) => mark("circle", { class: "particle", cx: x(point[a]), cy: y(point[b]), r: found.particles > 500 ? 2 : 5, fill: shade(value(k)), stroke: color("text"), "stroke-width": found.particles > 500 ? 0 : 0.7 }, mark("title", {}, `particle ${k + 1}: ${known ? `accuracy ${percent(found.accuracy[shot][k])}, ` : ""}entropy ${percent(found.entropy[shot][k])} of log C`))),
         ],
       }),
     );

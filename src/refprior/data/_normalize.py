@@ -1,6 +1,6 @@
 """From inputs as they are stored to those of a network: a recipe says how, and `fit` finds the numbers once.
 
-The fitted `Normaliser` is saved with the weights, so that a trained network never depends on data that may change.
+The fitted `Normalizer` is saved with the weights, so that a trained network never depends on data that may change.
 """
 
 # n inputs of D numbers, J components
@@ -22,14 +22,14 @@ _NOTHING = 1e-9  # share of the first component's variance
 
 
 @dataclass(frozen=True, eq=False)
-class Normaliser:
+class Normalizer:
     """x ↦ (x - mean) / std, or with axes x ↦ (x - mean) · axes; before it x ↦ x / |x| if `shortest` is given, or with
     filters x ↦ features of the patches of x (`PatchComponents`).
 
     >>> import torch
-    >>> from refprior.data import Standardise
+    >>> from refprior.data import Standardize
     >>> images = torch.tensor([[[[0.0, 4.0]]], [[[8.0, 4.0]]]])  # two images of one row
-    >>> Standardise().fit([images])(images).flatten().tolist()  # doctest: +ELLIPSIS
+    >>> Standardize().fit([images])(images).flatten().tolist()  # doctest: +ELLIPSIS
     [-1.414..., 0.0, 1.414..., 0.0]
     """
 
@@ -50,10 +50,10 @@ class Normaliser:
         if self.filters is not None and self.offset is not None and self.contrast is not None:
             filters, offset, contrast = (x.to(images.device) for x in (self.filters, self.offset, self.contrast))
             values = patch_features(values, filters, offset, contrast, cells=math.isqrt(len(mean) // len(filters)))
-        centred = values - mean
+        centered = values - mean
         if self.axes is not None:
-            return centred.flatten(1) @ self.axes.to(images.device)
-        return centred if self.std is None else centred / self.std.to(images.device)
+            return centered.flatten(1) @ self.axes.to(images.device)
+        return centered if self.std is None else centered / self.std.to(images.device)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The fitted numbers by name."""
@@ -62,33 +62,33 @@ class Normaliser:
 
 
 @dataclass(frozen=True)
-class Standardise:
+class Standardize:
     """Mean 0 and one standard deviation per channel, over all inputs to train with.
 
     >>> import torch
-    >>> from refprior.data import Standardise
+    >>> from refprior.data import Standardize
     >>> images = torch.randint(0, 256, (100, 1, 8, 8), dtype=torch.uint8)
-    >>> inputs = Standardise(scale=0.5).fit([images])(images)
+    >>> inputs = Standardize(scale=0.5).fit([images])(images)
     >>> round(float(inputs.std()), 2)
     0.5
     """
 
-    centre: Literal["channel", "pixel"] = "channel"  # subtract the mean of a channel, or the mean image
+    center: Literal["channel", "pixel"] = "channel"  # subtract the mean of a channel, or the mean image
     scale: float = 1.0  # standard deviation of the inputs
 
     def __post_init__(self) -> None:
-        one_of("centre", self.centre, ("channel", "pixel"))
+        one_of("center", self.center, ("channel", "pixel"))
         number("scale", self.scale, above=0)
 
-    def fit(self, parts: Sequence[Tensor]) -> Normaliser:
+    def fit(self, parts: Sequence[Tensor]) -> Normalizer:
         """The statistics of all parts together: (n, channels, ...) each."""
         mean, std = _statistics(parts)
-        if self.centre == "pixel" and parts[0].dim() > 2:  # of a vector, each number is a channel
+        if self.center == "pixel" and parts[0].dim() > 2:  # of a vector, each number is a channel
             mean = _mean_image(parts).to(mean.dtype)
             within = std.square() - mean.flatten(1).var(1, correction=0)  # of the total, what is not between pixels
             std = torch.where(within > 1e-12, within, torch.ones_like(within)).sqrt()
         lead = (-1, *[1] * (parts[0].dim() - 2))
-        return Normaliser(mean.reshape(lead) if mean.dim() == 1 else mean, (std / self.scale).reshape(lead))
+        return Normalizer(mean.reshape(lead) if mean.dim() == 1 else mean, (std / self.scale).reshape(lead))
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class PrincipalComponents:
 
     `PrincipalComponents(64, whitening=0, scaled="all")` is for vectors such as the features of a pretrained network:
     their mean is taken away, they are projected, and all have one scale, so that a number of theirs has the standard
-    deviation 1 on average. `unit_length=True` compares them by their angles, `standardise=True` is for features of
+    deviation 1 on average. `unit_length=True` compares them by their angles, `standardize=True` is for features of
     different units, the columns of a table.
 
     >>> import torch
@@ -117,23 +117,23 @@ class PrincipalComponents:
     scale: float = 1.0  # standard deviation of what is `scaled`
     unit_length: bool = False  # every input is divided by its length first
     scaled: Literal["first", "all"] = "first"  # the first component, or all of them on average
-    standardise: bool = False  # every feature is divided by its standard deviation first
+    standardize: bool = False  # every feature is divided by its standard deviation first
 
     def __post_init__(self) -> None:
         whole_number("count", self.count, at_least=1)
         number("whitening", self.whitening, at_least=0, at_most=1)
         number("scale", self.scale, above=0)
         one_of("scaled", self.scaled, ("first", "all"))
-        if self.standardise and self.unit_length:
-            raise ValueError("choose one of standardise and unit_length: the length of features in units of their own")
+        if self.standardize and self.unit_length:
+            raise ValueError("choose one of standardize and unit_length: the length of features in units of their own")
 
-    def fit(self, parts: Sequence[Tensor]) -> Normaliser:
+    def fit(self, parts: Sequence[Tensor]) -> Normalizer:
         """The axes of all parts together: (n, *shape) each."""
         shortest = _SHORTEST if self.unit_length else None
-        mean, axes, spread = principal_axes(parts, self.count, self.whitening, shortest, self.standardise)
+        mean, axes, spread = principal_axes(parts, self.count, self.whitening, shortest, self.standardize)
         size = spread.square().mean().sqrt().item() if self.scaled == "all" else 1.0  # 0 where nothing varies
         kept = None if shortest is None else torch.tensor(shortest, dtype=mean.dtype)
-        return Normaliser(mean, axes=axes * (self.scale / (size or 1.0)), shortest=kept)
+        return Normalizer(mean, axes=axes * (self.scale / (size or 1.0)), shortest=kept)
 
 
 @dataclass(frozen=True)
@@ -147,10 +147,10 @@ class Identity:
     [3.0, 5.0]
     """
 
-    def fit(self, parts: Sequence[Tensor]) -> Normaliser:
+    def fit(self, parts: Sequence[Tensor]) -> Normalizer:
         """Nothing to find out."""
         whole = parts[0].dtype == torch.int64
-        return Normaliser(torch.zeros((), dtype=torch.int64 if whole else float_type(parts)))
+        return Normalizer(torch.zeros((), dtype=torch.int64 if whole else float_type(parts)))
 
 
 def principal_axes(
@@ -158,13 +158,13 @@ def principal_axes(
     count: int,
     whitening: float,
     shortest: float | None = None,
-    standardise: bool = False,
+    standardize: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The mean image, the axes of the first components, and the inputs' spread along them: (n, *shape) -> (*shape),
     (D, J), (J,).
 
     Along axis j the images have the standard deviation (λ_j / λ_1)^((1 - whitening) / 2), λ_j the variance of
-    component j. One D × D matrix is kept, in double precision. shortest: as in `Normaliser`.
+    component j. One D × D matrix is kept, in double precision. shortest: as in `Normalizer`.
     """
     pixels = math.prod(parts[0].shape[1:])
     if count > pixels:
@@ -173,11 +173,11 @@ def principal_axes(
     mean = _mean_image(parts, shortest).flatten()
     second = torch.zeros(pixels, pixels, dtype=torch.float64, device=parts[0].device)
     for block in _blocks(parts, shortest):
-        centred = block.flatten(1).double() - mean
-        second += centred.T @ centred
+        centered = block.flatten(1).double() - mean
+        second += centered.T @ centered
     second /= total
     spread = second.diagonal().sqrt()
-    unit = torch.where(spread > 0, 1 / spread, 0) if standardise else torch.ones_like(spread)
+    unit = torch.where(spread > 0, 1 / spread, 0) if standardize else torch.ones_like(spread)
     variances, axes = (value.flip(-1)[..., :count] for value in torch.linalg.eigh(unit[:, None] * second * unit))
     axes = axes * axes.gather(0, axes.abs().argmax(0, keepdim=True)).sign()  # the same on every machine: a run may move
     relative = variances / variances[0] if variances[0] > 0 else torch.zeros_like(variances)

@@ -16,7 +16,7 @@ from refprior.cli._paths import check_file, check_folder, check_picture
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from refprior.labelling import Questions
+    from refprior.labeling import Questions
     from refprior.training import Origin, Run
 
 Folder = Annotated[Path, Parameter(help="Folder of a finished run.")]
@@ -29,8 +29,8 @@ def suggest(
     budget: Annotated[int, Parameter(converter=whole, help="How many labels you can give.")] = 5,
     out: Annotated[Path | None, Parameter(help="The picture to draw. Default: questions.png in the run.")] = None,
 ) -> None:
-    """Choose the unlabelled inputs whose labels tell most, and draw them; `refprior answer` takes their labels."""
-    from refprior import labelling
+    """Choose the unlabeled inputs whose labels tell most, and draw them; `refprior answer` takes their labels."""
+    from refprior import labeling
     from refprior._files import write_figure
     from refprior._progress import working
     from refprior.data._task import called
@@ -41,13 +41,13 @@ def suggest(
     check_picture(out)
     with locked(folder), working(f"looking for inputs to ask about in {folder}"):
         run = load(folder)
-        questions = labelling.suggest(run, budget, labelling.read_questions(folder))
+        questions = labeling.suggest(run, budget, labeling.read_questions(folder))
         out = out or folder / "questions.png"
         write_figure(out, questions_figure(run, questions))
-        labelling.write_questions(folder, questions)  # last: who reads the questions has their picture
+        labeling.write_questions(folder, questions)  # last: who reads the questions has their picture
     print(printable(f"Classes: {', '.join(run.data.classes)}"))
     for number, index in enumerate(questions.open, start=1):
-        print(printable(f"{number}. {called(run.task, index)}" + ("" if run.task.names else " of the unlabelled pool")))
+        print(printable(f"{number}. {called(run.task, index)}" + ("" if run.task.names else " of the unlabeled pool")))
     print(f"Look at {out}, then: refprior answer {folder} LABEL LABEL …")
 
 
@@ -59,7 +59,7 @@ def answer(
     /,
     *,
     out: Annotated[
-        Path | None, Parameter(help="Table of the class of every unlabelled input. Default: answers.csv in the run.")
+        Path | None, Parameter(help="Table of the class of every unlabeled input. Default: answers.csv in the run.")
     ] = None,
     train: Annotated[
         Path | None,
@@ -95,40 +95,40 @@ def answer(
 
 def _take(folder: Path, labels: Sequence[str], out: Path | None) -> None:
     """Keep the answers, and what they say about everything."""
-    from refprior import labelling
+    from refprior import labeling
     from refprior._progress import working
     from refprior.training import load
     from refprior.training._folder import locked
 
     with locked(folder), working(f"classifying the inputs of {folder}"):
-        questions = labelling.read_questions(folder)
+        questions = labeling.read_questions(folder)
         if not questions.open:
             raise ValueError(f"{folder} has no open question: refprior suggest {folder} asks some")
         run = load(folder)
-        questions = labelling.answer(questions, [_class(label, run.data.classes) for label in labels])
-        named = labelling.classifier(run, questions)
-        found = labelling.classify_pool(run, named, questions)
+        questions = labeling.answer(questions, [_class(label, run.data.classes) for label in labels])
+        named = labeling.classifier(run, questions)
+        found = labeling.classify_pool(run, named, questions)
         test = run.task.test
-        right = "" if test is None else _right(run, labelling.classify(run, named, test.images))
+        right = "" if test is None else _right(run, labeling.classify(run, named, test.images))
         out = out or folder / "answers.csv"
-        labelling._write_classes(out, run, found)
-        labelling.write_questions(folder, questions)  # last: answers that count have been acted on
-    before = f" and {counted(len(run.task.labelled), 'label')} before" if len(run.task.labelled) else ""
+        labeling._write_classes(out, run, found)
+        labeling.write_questions(folder, questions)  # last: answers that count have been acted on
+    before = f" and {counted(len(run.task.labeled), 'label')} before" if len(run.task.labeled) else ""
     print(f"{counted(len(questions.answers), 'answer')}{before}{right}")
-    print(f"The class of every unlabelled input: {out}")
+    print(f"The class of every unlabeled input: {out}")
 
 
 def _go_on(folder: Path, train: Path, out: Path | None, settings: dict[str, str]) -> None:
     """Train on with all answers in a new run folder."""
-    from refprior import labelling
+    from refprior import labeling
     from refprior._progress import watching, working
     from refprior.recipes import override
     from refprior.report import write_report
     from refprior.training import Stopped, load
     from refprior.training import train as train_recipe
 
-    questions, run = labelling.read_questions(folder), load(folder)
-    recipe = labelling.continued(run, questions, override(run.recipe, settings) if settings else None)
+    questions, run = labeling.read_questions(folder), load(folder)
+    recipe = labeling.continued(run, questions, override(run.recipe, settings) if settings else None)
     try:
         with watching(f"{train}", recipe.steps) as watch:
             after = train_recipe(recipe, train, watch=watch, origin=_origin(folder, questions, settings), start=run)
@@ -138,14 +138,14 @@ def _go_on(folder: Path, train: Path, out: Path | None, settings: dict[str, str]
         raise Stopped(f"{str(stopped).partition(';')[0]}; {again} goes on", stopped.signal_number) from None
     with working("writing the report"):
         write_report([train], train / "report.html")
-        named, test = labelling.classifier(after), after.task.test
-        right = "" if test is None else _right(after, labelling.classify(after, named, test.images))
+        named, test = labeling.classifier(after), after.task.test
+        right = "" if test is None else _right(after, labeling.classify(after, named, test.images))
         out = out or train / "answers.csv"
-        found = labelling.classify(after, named, run.task.unlabelled)
+        found = labeling.classify(after, named, run.task.unlabeled)
         found[list(questions.answered)] = found.new_tensor(questions.answers)
-        labelling._write_classes(out, run, found)
-    print(f"Trained with {counted(len(after.task.labelled), 'label')}{right}")
-    print(f"The class of every unlabelled input of {folder}: {out}")
+        labeling._write_classes(out, run, found)
+    print(f"Trained with {counted(len(after.task.labeled), 'label')}{right}")
+    print(f"The class of every unlabeled input of {folder}: {out}")
     print(f"Run folder: {train}")
 
 

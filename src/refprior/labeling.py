@@ -1,4 +1,4 @@
-"""Few labels, asked for where they tell most: which unlabelled inputs to label, a classifier from the answers, and
+"""Few labels, asked for where they tell most: which unlabeled inputs to label, a classifier from the answers, and
 training that goes on with them.
 
 The questions and answers of a run are kept in its folder, in questions.json.
@@ -55,10 +55,10 @@ _LOOKED_AT = 4000  # inputs that groups are made of
 
 @dataclass(frozen=True)
 class Questions:
-    """Inputs of the unlabelled pool whose labels are asked for, and the answers so far.
+    """Inputs of the unlabeled pool whose labels are asked for, and the answers so far.
 
     >>> import refprior as rp
-    >>> questions = rp.labelling.Questions(asked=(7, 3, 9), answers=(0,))
+    >>> questions = rp.labeling.Questions(asked=(7, 3, 9), answers=(0,))
     >>> questions.open
     (3, 9)
     """
@@ -84,7 +84,7 @@ class Ensemble:
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.tensor([[[0.9, 0.1]], [[0.3, 0.7]]]).log()  # two particles, one input
-    >>> rp.labelling.Ensemble(torch.tensor([0.1, 0.9]).log()).predict(log_p)
+    >>> rp.labeling.Ensemble(torch.tensor([0.1, 0.9]).log()).predict(log_p)
     tensor([1])
     """
 
@@ -100,23 +100,23 @@ def suggest(run: Run, budget: int, before: Questions | None = None) -> Questions
 
     A run that has labels asks where one more tells most, and elsewhere too: `most_informative`. A run whose outputs
     have no names, since it has no label or is read by its consensus, asks for the most typical input of each cluster,
-    the largest clusters first and those with a labelled input last. There are then at most as many clusters as labels
+    the largest clusters first and those with a labeled input last. There are then at most as many clusters as labels
     in all, or as classes if these are more.
 
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
-    >>> len(rp.labelling.suggest(run, budget=3).open)
+    >>> len(rp.labeling.suggest(run, budget=3).open)
     3
     """
     before = before or Questions()
     _check_questions(run, before)
-    by_information, pool = _outputs_are_classes(run), len(run.task.unlabelled)
+    by_information, pool = _outputs_are_classes(run), len(run.task.unlabeled)
     most = pool if by_information else min(pool, CONSENSUS_IMAGES)
     free = most - len(before.answers)
     if whole_number("budget", budget, at_least=1) > free:
         limit = "" if most == pool else f", clusters of at most {most}"
         raise ValueError(
-            f"can ask for 1 to {free} labels, got {budget}: {pool} unlabelled inputs, {len(before.answers)} answered"
+            f"can ask for 1 to {free} labels, got {budget}: {pool} unlabeled inputs, {len(before.answers)} answered"
             f"{limit}"
         )
     if by_information:
@@ -131,7 +131,7 @@ def most_informative(
     log_p: Tensor,
     budget: int,
     log_prior: Tensor | None = None,
-    labelled: Sequence[int] | Tensor | None = None,
+    labeled: Sequence[int] | Tensor | None = None,
     *,
     seed: int = 0,
 ) -> Tensor:
@@ -142,20 +142,20 @@ def most_informative(
     I alone are often alike; and half is anywhere, since what all particles are wrong about has no I. Of a single
     particle, I is the entropy of its prediction. A larger batch begins with the smaller one.
 
-    labelled: indices of inputs whose labels are known; they are never drawn.
+    labeled: indices of inputs whose labels are known; they are never drawn.
 
     >>> import torch
     >>> import refprior as rp
     >>> torn = torch.tensor([[0.9, 0.1], [0.1, 0.9]]).log()  # what two particles say of an input that they disagree on
     >>> log_p = torch.full((2, 1000, 2), 0.5).log()
     >>> log_p[:, :9] = torn[:, None]
-    >>> int((rp.labelling.most_informative(log_p, budget=12) < 9).sum())
+    >>> int((rp.labeling.most_informative(log_p, budget=12) < 9).sum())
     6
     """
-    known = torch.as_tensor([] if labelled is None else labelled, dtype=torch.int64, device=log_p.device).unique()
+    known = torch.as_tensor([] if labeled is None else labeled, dtype=torch.int64, device=log_p.device).unique()
     free = log_p.shape[1] - len(known)
     if whole_number("budget", budget, at_least=1) > free:
-        raise ValueError(f"can choose 1 to {free} inputs, got {budget}: {log_p.shape[1]} inputs, {len(known)} labelled")
+        raise ValueError(f"can choose 1 to {free} inputs, got {budget}: {log_p.shape[1]} inputs, {len(known)} labeled")
     if log_p.isnan().any():
         raise ValueError("the predictions are not numbers: nothing can be chosen by them")
     total, _, between = uncertainty(log_p, uniform(len(log_p), log_p) if log_prior is None else log_prior.detach())
@@ -166,18 +166,18 @@ def most_informative(
     return (weight.log() + gumbel).index_fill(0, known, -torch.inf).topk(budget).indices
 
 
-def most_typical(inputs: Tensor, budget: int, labelled: Tensor, *, seed: int = 0) -> Tensor:
-    """Inputs that stand for many others without a label: (n, D), (m, D) labelled ones -> (budget,) different indices.
+def most_typical(inputs: Tensor, budget: int, labeled: Tensor, *, seed: int = 0) -> Tensor:
+    """Inputs that stand for many others without a label: (n, D), (m, D) labeled ones -> (budget,) different indices.
 
     k-means divides all of them into m + budget groups. The largest groups without a label come first, and of each the
-    input nearest to its centre. Among more than 4,000 inputs, 4,000 at equal intervals are looked at.
+    input nearest to its center. Among more than 4,000 inputs, 4,000 at equal intervals are looked at.
 
     With few labels this is better than asking where particles disagree: docs/embeddings.md.
 
     >>> import torch
     >>> import refprior as rp
     >>> inputs = torch.tensor([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2], [9.0]])  # three groups
-    >>> rp.labelling.most_typical(inputs, budget=1, labelled=torch.tensor([[0.05], [9.0]]))
+    >>> rp.labeling.most_typical(inputs, budget=1, labeled=torch.tensor([[0.05], [9.0]]))
     tensor([4])
     """
     count = whole_number("budget", budget, at_least=1)
@@ -185,7 +185,7 @@ def most_typical(inputs: Tensor, budget: int, labelled: Tensor, *, seed: int = 0
     if count > len(inputs):
         raise ValueError(f"can choose 1 to {len(inputs)} inputs, got {budget}")
     looked_at = inputs[places].flatten(1).double().cpu().numpy()
-    known = labelled.flatten(1).double().cpu().numpy()
+    known = labeled.flatten(1).double().cpu().numpy()
     groups = min(len(known) + count, len(np.unique(looked_at, axis=0)))
     found = KMeans(groups, n_init=1, random_state=seed).fit(np.concatenate([known, looked_at]))
     home = torch.from_numpy(found.labels_[len(known) :]).long()
@@ -201,16 +201,16 @@ def most_typical(inputs: Tensor, budget: int, labelled: Tensor, *, seed: int = 0
 
 
 def _typical(run: Run, budget: int, answered: Sequence[int]) -> list[int]:
-    """The input nearest to the centre of each cluster, then the second nearest, …"""
-    known, images = torch.tensor(answered, dtype=torch.int64), run.task.unlabelled
-    labelled = run.task.labelled.images
+    """The input nearest to the center of each cluster, then the second nearest, …"""
+    known, images = torch.tensor(answered, dtype=torch.int64), run.task.unlabeled
+    labeled = run.task.labeled.images
     most = min(len(images), CONSENSUS_IMAGES)
-    found = run.consensus(min(most, max(len(run.data.classes), len(labelled) + len(known) + budget)))
+    found = run.consensus(min(most, max(len(run.data.classes), len(labeled) + len(known) + budget)))
     log_p = _pool_log_p(run)
     distances = torch.cat([found.distances(part) for part in log_p.split(_BLOCK, dim=1)])  # (n, M)
     home = torch.cat([found.clusters(part) for part in log_p.split(_BLOCK, dim=1)])
     sizes = torch.bincount(home, minlength=distances.shape[-1]).double()
-    seen = [home[known], *([found.clusters(run.log_probabilities(labelled))] if len(labelled) else [])]
+    seen = [home[known], *([found.clusters(run.log_probabilities(labeled))] if len(labeled) else [])]
     sizes[torch.cat(seen)] -= len(images)  # last, the larger first among them
     distances[known] = torch.inf
     chosen: list[int] = []
@@ -225,7 +225,7 @@ def answer(questions: Questions, labels: Sequence[int]) -> Questions:
     """The questions with answers to the open ones, in their order; fewer answers than questions are fine.
 
     >>> import refprior as rp
-    >>> rp.labelling.answer(rp.labelling.Questions(asked=(7, 3)), [1]).open
+    >>> rp.labeling.answer(rp.labeling.Questions(asked=(7, 3)), [1]).open
     (3,)
     """
     if not 1 <= len(labels) <= len(questions.open):
@@ -244,16 +244,16 @@ def classifier(run: Run, questions: Questions | None = None) -> Consensus | Ense
 
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
-    >>> asked = rp.labelling.suggest(run, budget=2)
-    >>> named = rp.labelling.classifier(run, rp.labelling.answer(asked, [3, 5]))
-    >>> rp.labelling.classify(run, named, run.task.test.images).shape
+    >>> asked = rp.labeling.suggest(run, budget=2)
+    >>> named = rp.labeling.classifier(run, rp.labeling.answer(asked, [3, 5]))
+    >>> rp.labeling.classify(run, named, run.task.test.images).shape
     torch.Size([600])
     """
-    questions, known = questions or Questions(), run.task.labelled
+    questions, known = questions or Questions(), run.task.labeled
     _check_questions(run, questions)
     if _outputs_are_classes(run):
         return Ensemble(run.posterior(weighting="prior"))
-    images = torch.cat([known.images, run.task.unlabelled[list(questions.answered)]])
+    images = torch.cat([known.images, run.task.unlabeled[list(questions.answered)]])
     y = torch.cat([known.labels, known.labels.new_tensor(questions.answers)])
     if not len(y):
         raise ValueError("no input has a label: answer a question first")
@@ -265,24 +265,24 @@ def classify(run: Run, named: Consensus | Ensemble, images: Tensor) -> Tensor:
 
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
-    >>> named = rp.labelling.classifier(run, rp.labelling.Questions((0, 1), (3, 5)))
-    >>> rp.labelling.classify(run, named, run.task.test.images[:3]).shape
+    >>> named = rp.labeling.classifier(run, rp.labeling.Questions((0, 1), (3, 5)))
+    >>> rp.labeling.classify(run, named, run.task.test.images[:3]).shape
     torch.Size([3])
     """
     return torch.cat([named.predict(run.log_probabilities(part)) for part in images.split(_BLOCK)])
 
 
 def classify_pool(run: Run, named: Consensus | Ensemble, questions: Questions) -> Tensor:
-    """The class of each unlabelled input; of those that were asked about, the answer: (n,).
+    """The class of each unlabeled input; of those that were asked about, the answer: (n,).
 
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
-    >>> answered = rp.labelling.Questions((0, 1), (3, 5))
-    >>> named = rp.labelling.classifier(run, answered)
-    >>> rp.labelling.classify_pool(run, named, answered)[:2]
+    >>> answered = rp.labeling.Questions((0, 1), (3, 5))
+    >>> named = rp.labeling.classifier(run, answered)
+    >>> rp.labeling.classify_pool(run, named, answered)[:2]
     tensor([3, 5])
     """
-    found = classify(run, named, run.task.unlabelled)
+    found = classify(run, named, run.task.unlabeled)
     found[list(questions.answered)] = torch.tensor(questions.answers, device=found.device)
     return found
 
@@ -298,8 +298,8 @@ def continued(run: Run, questions: Questions, recipe: Recipe | None = None) -> R
 
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
-    >>> recipe = rp.labelling.continued(run, rp.labelling.Questions((0, 1), (3, 5)))
-    >>> len(rp.train(recipe, start=run).task.labelled)
+    >>> recipe = rp.labeling.continued(run, rp.labeling.Questions((0, 1), (3, 5)))
+    >>> len(rp.train(recipe, start=run).task.labeled)
     52
     """
     if not questions.answers:
@@ -311,15 +311,15 @@ def continued(run: Run, questions: Questions, recipe: Recipe | None = None) -> R
         raise ValueError(f"{method} does not learn from labels: go on with a method that does, such as method=Transfer")
     head: Head = "probe" if recipe.head == "probe" else "same" if _outputs_are_classes(run) else "new"
     task = Answered(run.recipe.task, questions.answered, questions.answers)
-    batch = fitting_batch(recipe, len(run.task.unlabelled) - len(questions.answers))
-    return replace(recipe, task=task, start=run.recipe, head=head, unlabelled_batch=batch)
+    batch = fitting_batch(recipe, len(run.task.unlabeled) - len(questions.answers))
+    return replace(recipe, task=task, start=run.recipe, head=head, unlabeled_batch=batch)
 
 
 def read_questions(folder: Path | str) -> Questions:
     """The questions of a run folder; none if nothing was asked.
 
     >>> import refprior as rp
-    >>> rp.labelling.read_questions("runs/nothing-asked").asked
+    >>> rp.labeling.read_questions("runs/nothing-asked").asked
     ()
     """
     path = Path(folder) / FILE
@@ -345,8 +345,8 @@ def write_questions(folder: Path | str, questions: Questions) -> None:
     >>> from pathlib import Path
     >>> import refprior as rp
     >>> Path("runs/asked").mkdir(parents=True)
-    >>> rp.labelling.write_questions("runs/asked", rp.labelling.Questions((7, 3), (1,)))
-    >>> rp.labelling.read_questions("runs/asked").open
+    >>> rp.labeling.write_questions("runs/asked", rp.labeling.Questions((7, 3), (1,)))
+    >>> rp.labeling.read_questions("runs/asked").open
     (3,)
     """
     record = {"pool": _pool(Path(folder)), "asked": questions.asked, "answers": questions.answers}
@@ -354,7 +354,7 @@ def write_questions(folder: Path | str, questions: Questions) -> None:
 
 
 def _write_classes(path: Path, run: Run, classes: Tensor) -> None:
-    """A table of the class of every unlabelled input, by its name or else its number."""
+    """A table of the class of every unlabeled input, by its name or else its number."""
     names = run.task.names or range(len(classes))
     text = io.StringIO(newline="")
     lines = zip(names, (run.data.classes[y] for y in classes.tolist()), strict=True)
@@ -364,17 +364,17 @@ def _write_classes(path: Path, run: Run, classes: Tensor) -> None:
 
 def _pool(folder: Path) -> str | None:
     """What identifies the inputs that a run asks about; None in a folder without a run."""
-    return read_header(folder).data.parts["unlabelled"].sha256 if (folder / RECIPE).exists() else None
+    return read_header(folder).data.parts["unlabeled"].sha256 if (folder / RECIPE).exists() else None
 
 
 def _outputs_are_classes(run: Run) -> bool:
     """Whether labels have given the outputs their names."""
-    return run.recipe.readout == "outputs" and len(run.task.labelled) > 0
+    return run.recipe.readout == "outputs" and len(run.task.labeled) > 0
 
 
 def _check_questions(run: Run, questions: Questions) -> None:
     """Refuse questions of another run."""
-    inputs, classes = len(run.task.unlabelled), len(run.data.classes)
+    inputs, classes = len(run.task.unlabeled), len(run.data.classes)
     wrong = [i for i in questions.asked if not 0 <= i < inputs] + [y for y in questions.answers if not 0 <= y < classes]
     if wrong:
         raise ValueError(f"{wrong[0]} does not fit {inputs} inputs and {classes} classes: questions of another run")
@@ -382,4 +382,4 @@ def _check_questions(run: Run, questions: Questions) -> None:
 
 def _pool_log_p(run: Run) -> Tensor:
     """What the particles say of all inputs of the pool: (K, n, C)."""
-    return torch.cat([run.log_probabilities(part) for part in run.task.unlabelled.split(_BLOCK)], dim=1)
+    return torch.cat([run.log_probabilities(part) for part in run.task.unlabeled.split(_BLOCK)], dim=1)

@@ -10,8 +10,8 @@ from safetensors.torch import load, save
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from refprior.data import Identity, Normaliser, PrincipalComponents, Standardise, Task, task_from_arrays, transfer_task
-from refprior.data._normalise import principal_axes
+from refprior.data import Identity, Normalizer, PrincipalComponents, Standardize, Task, task_from_arrays, transfer_task
+from refprior.data._normalize import principal_axes
 
 RANDOM = np.random.RandomState(0)
 IMAGES = RANDOM.randint(0, 256, (3000, 3, 5, 4)).astype(np.uint8)
@@ -22,8 +22,8 @@ FLAT = np.full((6, 1, 2, 2), 200, dtype=np.uint8)
 
 def task(**changes: object) -> Task:
     parts: dict[str, object] = {
-        "labelled": (IMAGES[:6], LABELS[:6]),
-        "unlabelled": IMAGES[6:2900],
+        "labeled": (IMAGES[:6], LABELS[:6]),
+        "unlabeled": IMAGES[6:2900],
         "test": (IMAGES[2900:] // 2, LABELS[2900:]),
     }
     return task_from_arrays(**(parts | changes))  # type: ignore[arg-type]
@@ -36,11 +36,11 @@ def mixed() -> Task:
 
 
 def flat() -> Task:
-    return task(labelled=(FLAT, LABELS[:6]), unlabelled=FLAT, test=(FLAT, LABELS[:6]))
+    return task(labeled=(FLAT, LABELS[:6]), unlabeled=FLAT, test=(FLAT, LABELS[:6]))
 
 
-def test_statistics_are_those_of_labelled_and_unlabelled_images() -> None:
-    seen, fitted = IMAGES[:2900].astype(np.float64), Standardise().fit(task().training_images)
+def test_statistics_are_those_of_labeled_and_unlabeled_images() -> None:
+    seen, fitted = IMAGES[:2900].astype(np.float64), Standardize().fit(task().training_images)
     assert fitted.std is not None
     assert fitted.mean.shape == fitted.std.shape == (3, 1, 1)
     assert np.allclose(fitted.mean.flatten(), seen.mean((0, 2, 3)), rtol=1e-6)
@@ -53,43 +53,43 @@ def test_images_of_a_source_count_as_all_that_are_trained_with() -> None:
         return task_from_arrays((images, labels), images, (images, labels))
 
     both = transfer_task(level(10), level(40))
-    mean = Standardise().fit(both.training_images).mean.item()
-    assert mean == pytest.approx((6 * 10 + 12 * 40) / 18)  # six source, six labelled, six unlabelled images
+    mean = Standardize().fit(both.training_images).mean.item()
+    assert mean == pytest.approx((6 * 10 + 12 * 40) / 18)  # six source, six labeled, six unlabeled images
 
 
-def test_normalised_training_images_have_mean_0_and_variance_1() -> None:
-    normal = Standardise().fit(task().training_images)(torch.from_numpy(IMAGES[:2900]))
+def test_normalized_training_images_have_mean_0_and_variance_1() -> None:
+    normal = Standardize().fit(task().training_images)(torch.from_numpy(IMAGES[:2900]))
     assert normal.dtype == torch.float32
     assert torch.allclose(normal.mean((0, 2, 3)), torch.zeros(3), atol=1e-5)
     assert torch.allclose(normal.std((0, 2, 3)), torch.ones(3), atol=1e-3)
 
 
-def test_normalised_images_may_be_scaled() -> None:
-    normal = Standardise(scale=0.25).fit(task().training_images)(torch.from_numpy(IMAGES[:2900]))
+def test_normalized_images_may_be_scaled() -> None:
+    normal = Standardize(scale=0.25).fit(task().training_images)(torch.from_numpy(IMAGES[:2900]))
     assert torch.allclose(normal.std((0, 2, 3)), torch.full((3,), 0.25), atol=1e-3)
 
 
 def test_a_constant_channel_does_not_divide_by_zero() -> None:
-    fitted = Standardise().fit(flat().training_images)
+    fitted = Standardize().fit(flat().training_images)
     assert torch.equal(fitted(torch.from_numpy(FLAT)), torch.zeros(6, 1, 2, 2))
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.float32, np.float64])
 def test_an_empty_pool_adds_nothing(kind: type) -> None:
     images: np.ndarray = IMAGES.astype(kind)
-    made = task(labelled=(images[:6], LABELS[:6]), unlabelled=images[:0], test=(images[6:9], LABELS[6:9]))
-    mean = Standardise().fit(made.training_images).mean.flatten()
+    made = task(labeled=(images[:6], LABELS[:6]), unlabeled=images[:0], test=(images[6:9], LABELS[6:9]))
+    mean = Standardize().fit(made.training_images).mean.flatten()
     assert np.allclose(mean, IMAGES[:6].mean((0, 2, 3)), rtol=1e-6)
 
 
 def test_by_pixel_the_mean_image_is_taken_away() -> None:
     """Mean 0 at every pixel, and variance 1 per channel over what is left."""
     shaded = (IMAGES // 4 + 40 * (np.arange(20).reshape(5, 4) % 5)).astype(np.uint8)
-    made = task(labelled=(shaded[:6], LABELS[:6]), unlabelled=shaded[6:2900])
-    normal = Standardise(centre="pixel").fit(made.training_images)(torch.from_numpy(shaded[:2900]))
+    made = task(labeled=(shaded[:6], LABELS[:6]), unlabeled=shaded[6:2900])
+    normal = Standardize(center="pixel").fit(made.training_images)(torch.from_numpy(shaded[:2900]))
     torch.testing.assert_close(normal.mean(0), torch.zeros(3, 5, 4), atol=1e-5, rtol=0)
     torch.testing.assert_close(normal.square().mean((0, 2, 3)), torch.ones(3), atol=1e-4, rtol=0)
-    still = Standardise(centre="pixel").fit(flat().training_images)
+    still = Standardize(center="pixel").fit(flat().training_images)
     assert torch.equal(still(torch.from_numpy(FLAT)), torch.zeros(6, 1, 2, 2))
 
 
@@ -132,19 +132,19 @@ def test_all_components_together_have_the_scale(whitening: float) -> None:
     torch.testing.assert_close(inputs / inputs[:, :1], first / first[:, :1])  # one factor for all
 
 
-def test_standardised_features_have_no_units() -> None:
+def test_standardized_features_have_no_units() -> None:
     torch.manual_seed(0)
     vectors = torch.randn(500, 6) @ torch.randn(6, 6)
     vectors[:, 5] = 3.0  # constant
     units = torch.tensor([1.0, 1e-3, 1e3, 10.0, 1.0, 1.0])
-    inputs = PrincipalComponents(5, whitening=0, standardise=True)
+    inputs = PrincipalComponents(5, whitening=0, standardize=True)
     one, other = (inputs.fit([v])(v) for v in (vectors, vectors * units))
     torch.testing.assert_close(one, other, atol=1e-3, rtol=1e-3)
     known = PCA(5).fit_transform(StandardScaler().fit_transform(vectors.numpy()))
     scaled = np.abs(known / known[:, 0].std())
     assert np.allclose(np.abs(one.numpy()), scaled, atol=1e-3)
-    with pytest.raises(ValueError, match="one of standardise and unit_length"):
-        PrincipalComponents(standardise=True, unit_length=True)
+    with pytest.raises(ValueError, match="one of standardize and unit_length"):
+        PrincipalComponents(standardize=True, unit_length=True)
 
 
 def test_what_does_not_vary_stays_zero() -> None:
@@ -163,8 +163,8 @@ def test_standard_deviations_are_a_power_of_the_first(whitening: float) -> None:
     assert np.allclose(inputs.std(0, correction=0), wanted, rtol=1e-3)
 
 
-@pytest.mark.parametrize("inputs", [PrincipalComponents(3), Standardise(), Standardise(centre="pixel")], ids=str)
-def test_images_of_the_test_part_move_nothing(inputs: PrincipalComponents | Standardise) -> None:
+@pytest.mark.parametrize("inputs", [PrincipalComponents(3), Standardize(), Standardize(center="pixel")], ids=str)
+def test_images_of_the_test_part_move_nothing(inputs: PrincipalComponents | Standardize) -> None:
     made = mixed()
     other = replace(made, test=replace(made.held_out, images=255 - made.held_out.images))
     first, second = (inputs.fit(one.training_images).state_dict() for one in (made, other))
@@ -198,19 +198,19 @@ def test_units_of_the_images_do_not_matter() -> None:
 @pytest.mark.parametrize(
     "inputs",
     [
-        Standardise(),
-        Standardise("pixel", 0.5),
+        Standardize(),
+        Standardize("pixel", 0.5),
         PrincipalComponents(7, scale=0.5),
         PrincipalComponents(7, 0, unit_length=True),
         Identity(),
     ],
     ids=str,
 )
-def test_a_saved_normaliser_gives_the_same_bits(inputs: Any, kind: type) -> None:
+def test_a_saved_normalizer_gives_the_same_bits(inputs: Any, kind: type) -> None:
     images = torch.from_numpy(MIXED.astype(kind))
     fitted = inputs.fit([images[:2000]])
     saved = load(save({name: tensor.contiguous() for name, tensor in fitted.state_dict().items()}))
-    restored = Normaliser(**saved)
+    restored = Normalizer(**saved)
     assert restored.state_dict().keys() == fitted.state_dict().keys()
     assert torch.equal(restored(images), fitted(images))
     assert restored(images).dtype == (torch.float64 if kind is np.float64 else torch.float32)
@@ -222,8 +222,8 @@ def test_identity_hands_images_on_as_floats() -> None:
 
 
 BAD: list[tuple[Any, dict[str, Any], str]] = [
-    (Standardise, {"scale": 0}, "scale must be above 0, got 0"),
-    (Standardise, {"centre": "foo"}, "centre must be 'channel' or 'pixel', got 'foo'"),
+    (Standardize, {"scale": 0}, "scale must be above 0, got 0"),
+    (Standardize, {"center": "foo"}, "center must be 'channel' or 'pixel', got 'foo'"),
     (PrincipalComponents, {"count": 0}, "count must be a whole number of at least 1, got 0"),
     (PrincipalComponents, {"whitening": 1.5}, r"whitening must be at least 0 and at most 1, got 1\.5"),
     (PrincipalComponents, {"scale": -1.0}, r"scale must be above 0, got -1\.0"),

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from refprior import labelling
-from refprior.cli._labelling import answer, suggest
+from refprior import labeling
+from refprior.cli._labeling import answer, suggest
 from refprior.data import read
 from refprior.recipes import named
 from refprior.training import load, train
@@ -22,8 +22,8 @@ from tests.cli.running import refprior, start
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("labelling") / "run"
-    train(named("digits_ssl", {"steps": 3, "unlabelled_batch": 8}, seed=0).recipe, folder)
+    folder = tmp_path_factory.mktemp("labeling") / "run"
+    train(named("digits_ssl", {"steps": 3, "unlabeled_batch": 8}, seed=0).recipe, folder)
     return folder
 
 
@@ -36,7 +36,7 @@ def ask_again_and_again(folder: Path) -> None:
 
 def answer_again_and_again(folder: Path) -> None:
     while True:
-        answer(folder, [str(len(labelling.read_questions(folder).answers) % 10)])
+        answer(folder, [str(len(labeling.read_questions(folder).answers) % 10)])
 
 
 def kill_at_random(work: Callable[[Path], None], folder: Path, rng: random.Random) -> None:
@@ -56,7 +56,7 @@ def test_new_questions_have_their_picture(run: Path, capfd: pytest.CaptureFixtur
     suggest(run, budget=2)
     for seed in range(6):
         kill_at_random(ask_again_and_again, run, random.Random(seed))
-        asked = len(labelling.read_questions(run).open)
+        asked = len(labeling.read_questions(run).open)
         assert asked in (1, 2, 7)
         picture = (run / "questions.png").read_bytes()
         assert picture.startswith(b"\x89PNG")
@@ -70,17 +70,17 @@ def test_new_questions_have_their_picture(run: Path, capfd: pytest.CaptureFixtur
 
 def test_new_answers_have_their_table(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
     loaded = load(run)
-    pool = len(loaded.task.unlabelled)
+    pool = len(loaded.task.unlabeled)
     suggest(run, budget=400)  # more than a fast machine answers
     answer(run, ["3"])
     for seed in range(6):
         kill_at_random(answer_again_and_again, run, random.Random(seed))
-        questions = labelling.read_questions(run)
+        questions = labeling.read_questions(run)
         with (run / "answers.csv").open(newline="") as file:
             lines = list(csv.reader(file))
         assert [number for number, _ in lines] == ["input", *map(str, range(pool))]
         newer = (run / "answers.csv").stat().st_mtime_ns > (run / "questions.json").stat().st_mtime_ns
-        found = labelling.classify_pool(loaded, labelling.classifier(loaded, questions), questions)
+        found = labeling.classify_pool(loaded, labeling.classifier(loaded, questions), questions)
         assert newer or [name for _, name in lines[1:]] == [loaded.task.classes[y] for y in found.tolist()]
 
 
@@ -90,8 +90,8 @@ def test_answers_join_the_labels_and_training_goes_on(tmp_path: Path) -> None:
     suggest(tmp_path / "run", budget=3)
     data = read("digits").train
     names = {image.numpy().tobytes(): str(int(y)) for image, y in zip(data.images, data.labels, strict=True)}
-    asked = labelling.read_questions(tmp_path / "run").open
-    labels = [names[before.task.unlabelled[i].numpy().tobytes()] for i in asked]
+    asked = labeling.read_questions(tmp_path / "run").open
+    labels = [names[before.task.unlabeled[i].numpy().tobytes()] for i in asked]
     kept = refprior("answer", "run", *labels, cwd=tmp_path)
     assert re.search(r"^3 answers and 50 labels before: ([\d.]+) % of the test images are right", kept.stdout), (
         kept.stderr
@@ -104,7 +104,7 @@ def test_answers_join_the_labels_and_training_goes_on(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert re.search(r"^Trained with 53 labels: [\d.]+ % of the test images are right", done.stdout), done.stdout
     after = load(tmp_path / "run2")
-    assert (len(after.task.labelled), after.recipe.steps) == (53, 20)
+    assert (len(after.task.labeled), after.recipe.steps) == (53, 20)
     assert after.evaluate().accuracy > before.evaluate().accuracy - 0.05  # twenty steps from new weights: about 0.2
     assert after.recipe.start is not None
     assert after.recipe.start.to_dict() == before.recipe.to_dict()
@@ -114,7 +114,7 @@ def test_answers_join_the_labels_and_training_goes_on(tmp_path: Path) -> None:
     assert header.origin.command is None
     with (tmp_path / "run2" / "answers.csv").open(newline="") as file:
         lines = list(csv.reader(file))
-    assert len(lines) == 1 + len(before.task.unlabelled)
+    assert len(lines) == 1 + len(before.task.unlabeled)
     assert [lines[1 + i][1] for i in asked] == labels
     again = refprior("suggest", "run2", "--budget", "2", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
@@ -133,7 +133,7 @@ def test_mistakes_are_named(run: Path, tmp_path: Path) -> None:
 
 
 def test_training_that_was_stopped_says_how_it_goes_on(tmp_path: Path) -> None:
-    train(named("digits_ssl", {"steps": 3, "unlabelled_batch": 8}, seed=0).recipe, tmp_path / "run")
+    train(named("digits_ssl", {"steps": 3, "unlabeled_batch": 8}, seed=0).recipe, tmp_path / "run")
     suggest(tmp_path / "run", budget=1)
     metrics = tmp_path / "run2" / "metrics.jsonl"
     with start("answer", "run", "3", "--train", "run2", "--set", "steps=100000", cwd=tmp_path) as process:
@@ -144,4 +144,4 @@ def test_training_that_was_stopped_says_how_it_goes_on(tmp_path: Path) -> None:
         _, said = process.communicate(timeout=60)
         assert process.returncode == 143
     assert "refprior answer run --train run2 --set steps=100000 goes on" in said
-    assert len(labelling.read_questions(tmp_path / "run").answers) == 1
+    assert len(labeling.read_questions(tmp_path / "run").answers) == 1

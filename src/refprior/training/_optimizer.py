@@ -20,7 +20,7 @@ _LEAST = 1e-6  # weight of a particle below which what is left of its gradient m
 
 
 @dataclass(frozen=True, kw_only=True)
-class Optimiser:
+class Optimizer:
     """SGD with Nesterov momentum as in the paper, Adam, or Adam with decoupled decay (AdamW).
 
     The objective averages over the K particles, so the gradient of each is 1/K of its own: SGD's learning rate is
@@ -31,7 +31,7 @@ class Optimiser:
     warmup: the rate of step t = 0, 1, … is (t + 1) / warmup of the full one, or t / warmup with `warmup_from_zero`.
 
     >>> import refprior as rp
-    >>> rp.Optimiser(learning_rate=0.06).factor(step=300, steps=600)  # halfway down a cosine
+    >>> rp.Optimizer(learning_rate=0.06).factor(step=300, steps=600)  # halfway down a cosine
     0.5
     """
 
@@ -60,7 +60,7 @@ class Optimiser:
         return self.kind == "sgd" or (self.kind == "adam" and self.decay > 0)
 
     def build(self, particles: Particles) -> torch.optim.Optimizer:
-        """The optimiser of all particles at once. Fused: one pass over memory, many times faster for large stacks."""
+        """The optimizer of all particles at once. Fused: one pass over memory, many times faster for large stacks."""
         decay = self.decay if self.kind == "adamw" else self.decay / particles.count
         groups = [
             {**group, "params": list(parameters), "fused": fused}
@@ -84,19 +84,19 @@ class Optimiser:
             return math.cos(7 / 16 * math.pi * progress)
         return 1.0
 
-    def set_rate(self, optimiser: torch.optim.Optimizer, step: int, steps: int) -> float:
-        """Give the optimiser the learning rate of this step, and return it."""
-        rate = optimiser.defaults["lr"] * self.factor(step, steps)
+    def set_rate(self, optimizer: torch.optim.Optimizer, step: int, steps: int) -> float:
+        """Give the optimizer the learning rate of this step, and return it."""
+        rate = optimizer.defaults["lr"] * self.factor(step, steps)
         if rate > torch.finfo(torch.float32).max:  # which torch refuses; infinite weights are noticed and said
             rate = math.inf
-        for group in optimiser.param_groups:
+        for group in optimizer.param_groups:
             group["lr"] = rate
         return float(rate)
 
 
 @cache
 def _without_compiler(kind: type[torch.optim.Optimizer]) -> Callable[..., torch.optim.Optimizer]:
-    """The same optimiser, not prepared for `torch.compile`: preparing it imports the compiler, seconds per process."""
+    """The same optimizer, not prepared for `torch.compile`: preparing it imports the compiler, seconds per process."""
     names = ("add_param_group", "state_dict", "load_state_dict", "zero_grad")
     plain = {name: inspect.unwrap(getattr(kind, name)) for name in names}
     return type(kind.__name__, (kind,), {**plain, "step": torch.no_grad()(inspect.unwrap(kind.step))})
@@ -113,7 +113,7 @@ def _is_fused(particles: Particles, parameter: Tensor) -> bool:
 
 
 def parameter_groups(particles: Particles, decay: float, biases: bool = True) -> list[dict[str, object]]:
-    """Weights that learn are decayed, and biases if wanted; normalisation layers and the prior's weights are not."""
+    """Weights that learn are decayed, and biases if wanted; normalization layers and the prior's weights are not."""
     norms = {id(p) for m in particles.modules() if isinstance(m, _NORMS) for p in m.parameters(recurse=False)}
     added = {id(p) for name, p in particles.named_parameters() if name.endswith("bias") and not biases}
     free = norms | added | {id(particles.prior_logits)}
@@ -125,7 +125,7 @@ def parameter_groups(particles: Particles, decay: float, biases: bool = True) ->
 
 
 @torch.no_grad()
-def equalise(particles: Particles, weights: Tensor) -> None:
+def equalize(particles: Particles, weights: Tensor) -> None:
     """Divide the gradient of each particle by K π_k: all then have the scale that equal weights give. weights: π, (K,).
 
     A loss Σ_k π_k ℓ(w_k) has the gradient π_k ∇ℓ(w_k): a particle would be the slower the less it counts. Steps along

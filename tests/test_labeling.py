@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from refprior.data import Answered, Examples, read
-from refprior.labelling import (
+from refprior.labeling import (
     Questions,
     answer,
     classifier,
@@ -27,15 +27,15 @@ from refprior.labelling import (
 from refprior.methods import ReferencePrior, Supervised, UnsupervisedTransfer
 from refprior.networks import MLP
 from refprior.posterior import uncertainty
-from refprior.training import Optimiser, Recipe, Run, load, train
+from refprior.training import Optimizer, Recipe, Run, load, train
 from tests.records import seal
 from tests.training.recipes import digits, transferring
 
-STILL = Optimiser(learning_rate=1e-12)  # one step changes nothing
+STILL = Optimizer(learning_rate=1e-12)  # one step changes nothing
 
 
 @pytest.fixture(scope="module")
-def labelled() -> Run:
+def labeled() -> Run:
     """Particles that know three digits."""
     recipe = Recipe(
         task=digits(0, 1, 2, labels=30),
@@ -43,17 +43,17 @@ def labelled() -> Run:
         method=Supervised(),
         particles=4,
         steps=150,
-        labelled_batch=30,
+        labeled_batch=30,
         ema=0.9,
     )
     return train(recipe)
 
 
 @pytest.fixture(scope="module")
-def run(labelled: Run) -> Run:
+def run(labeled: Run) -> Run:
     """The same particles, of which nobody knows what their outputs mean."""
-    task = replace(labelled.task, labelled=labelled.task.labelled[torch.arange(0)])
-    return replace(labelled, find_task=lambda: task)
+    task = replace(labeled.task, labeled=labeled.task.labeled[torch.arange(0)])
+    return replace(labeled, find_task=lambda: task)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def truth(run: Run) -> list[int]:
     """The labels of the pool, found by comparing images: the task does not have them."""
     data = read("digits").train
     known = {image.numpy().tobytes(): int(label) for image, label in zip(data.images, data.labels, strict=True)}
-    return [known[image.numpy().tobytes()] for image in run.task.unlabelled]
+    return [known[image.numpy().tobytes()] for image in run.task.unlabeled]
 
 
 def accuracy(run: Run, questions: Questions, part: Examples) -> float:
@@ -94,7 +94,7 @@ def test_a_second_round_keeps_the_answers_and_asks_elsewhere(run: Run, truth: li
     assert second.answers == first.answers
     assert len(set(second.asked)) == 6
     home = run.consensus(6)
-    clusters = home.clusters(run.log_probabilities(run.task.unlabelled))
+    clusters = home.clusters(run.log_probabilities(run.task.unlabeled))
     assert not set(clusters[list(second.open)].tolist()) & set(clusters[list(second.asked[:2])].tolist())
 
 
@@ -120,7 +120,7 @@ def test_questions_of_a_run_with_other_images_are_refused(run: Run, tmp_path: Pa
 
 
 def test_what_cannot_be_is_refused_with_numbers(run: Run) -> None:
-    images = len(run.task.unlabelled)
+    images = len(run.task.unlabeled)
     with pytest.raises(ValueError, match=f"can ask for 1 to {images} labels, got {images + 1}"):
         suggest(run, images + 1)
     with pytest.raises(ValueError, match="got 0"):
@@ -170,70 +170,68 @@ def test_a_run_that_was_loaded_asks_and_answers_as_the_trained_one(run: Run, tru
     assert torch.equal(predicted, classify(trained, classifier(trained, answered), images))
 
 
-def test_clusters_with_a_labelled_input_come_last(labelled: Run) -> None:
-    first = [int((labelled.task.labelled.labels == c).nonzero()[0]) for c in range(3)]
-    task = replace(labelled.task, labelled=labelled.task.labelled[torch.tensor(first)])
-    run = replace(labelled, recipe=replace(labelled.recipe, readout="consensus"), find_task=lambda: task)
+def test_clusters_with_a_labeled_input_come_last(labeled: Run) -> None:
+    first = [int((labeled.task.labeled.labels == c).nonzero()[0]) for c in range(3)]
+    task = replace(labeled.task, labeled=labeled.task.labeled[torch.tensor(first)])
+    run = replace(labeled, recipe=replace(labeled.recipe, readout="consensus"), find_task=lambda: task)
     asked = suggest(run, 3).open
     found = run.consensus(6)  # as many as labels in all
-    known, new = (
-        found.clusters(run.log_probabilities(x)) for x in (task.labelled.images, task.unlabelled[list(asked)])
-    )
+    known, new = (found.clusters(run.log_probabilities(x)) for x in (task.labeled.images, task.unlabeled[list(asked)]))
     assert not set(known.tolist()) & set(new.tolist())
 
 
-def test_a_run_with_labels_keeps_what_it_knows(labelled: Run, truth: list[int]) -> None:
-    asked = suggest(labelled, 3)
+def test_a_run_with_labels_keeps_what_it_knows(labeled: Run, truth: list[int]) -> None:
+    asked = suggest(labeled, 3)
     answered = answer(asked, [truth[i] for i in asked.open])
-    assert accuracy(labelled, answered, labelled.task.held_out) == pytest.approx(labelled.evaluate().accuracy)
+    assert accuracy(labeled, answered, labeled.task.held_out) == pytest.approx(labeled.evaluate().accuracy)
     wrong = answer(asked, [(truth[i] + 1) % 3 for i in asked.open])
-    found = classify_pool(labelled, classifier(labelled, wrong), wrong)
+    found = classify_pool(labeled, classifier(labeled, wrong), wrong)
     assert found[list(asked.open)].tolist() == list(wrong.answers)
-    assert (found.numpy() != classify(labelled, classifier(labelled), labelled.task.unlabelled).numpy()).sum() <= 3
+    assert (found.numpy() != classify(labeled, classifier(labeled), labeled.task.unlabeled).numpy()).sum() <= 3
 
 
-def test_a_run_with_labels_asks_where_its_particles_disagree(labelled: Run) -> None:
-    first = suggest(labelled, 20)
-    between = labelled.uncertainty(labelled.task.unlabelled).between
+def test_a_run_with_labels_asks_where_its_particles_disagree(labeled: Run) -> None:
+    first = suggest(labeled, 20)
+    between = labeled.uncertainty(labeled.task.unlabeled).between
     assert between[list(first.open)].mean() > 2 * between.mean()
-    second = suggest(labelled, 20, Questions(first.asked, (0,) * 20))
+    second = suggest(labeled, 20, Questions(first.asked, (0,) * 20))
     assert second.asked[:20] == first.asked
     assert not set(second.open) & set(first.asked)
 
 
 def test_training_goes_on_from_the_weights_with_the_labels_joined(
-    labelled: Run, truth: list[int], tmp_path: Path
+    labeled: Run, truth: list[int], tmp_path: Path
 ) -> None:
-    before = train(replace(labelled.recipe, steps=20), tmp_path / "first")
+    before = train(replace(labeled.recipe, steps=20), tmp_path / "first")
     asked = suggest(before, 4)
     answered = answer(asked, [truth[i] for i in asked.open])
-    recipe = continued(before, answered, replace(before.recipe, steps=1, optimiser=STILL))
+    recipe = continued(before, answered, replace(before.recipe, steps=1, optimizer=STILL))
     after = train(recipe, tmp_path / "second", start=before)
     assert not (tmp_path / "second" / "start").exists()
     for mine, theirs in zip(after.particles.parameters(), before.particles.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-6)
-    assert len(after.task.labelled) == len(before.task.labelled) + 4
-    assert len(after.task.unlabelled) == len(before.task.unlabelled) - 4
-    assert after.task.labelled.labels[-4:].tolist() == list(answered.answers)
-    assert torch.equal(after.task.labelled.images[-4:], before.task.unlabelled[list(asked.open)])
+    assert len(after.task.labeled) == len(before.task.labeled) + 4
+    assert len(after.task.unlabeled) == len(before.task.unlabeled) - 4
+    assert after.task.labeled.labels[-4:].tolist() == list(answered.answers)
+    assert torch.equal(after.task.labeled.images[-4:], before.task.unlabeled[list(asked.open)])
     again = load(tmp_path / "second")
     assert again.recipe.to_dict() == recipe.to_dict()
     assert isinstance(again.recipe.task, Answered)
-    assert torch.equal(again.task.labelled.images, after.task.labelled.images)
+    assert torch.equal(again.task.labeled.images, after.task.labeled.images)
     third = continued(again, answer(suggest(again, 2), [0, 1]), replace(before.recipe, steps=2))
-    assert len(train(third, tmp_path / "third", start=again).task.labelled) == len(before.task.labelled) + 6
+    assert len(train(third, tmp_path / "third", start=again).task.labeled) == len(before.task.labeled) + 6
     with pytest.raises(ValueError, match=r"first is of another recipe than recipe\.start"):
         train(third, tmp_path / "fourth", start=load(tmp_path / "first"))
 
 
-def test_a_batch_as_large_as_the_pool_follows_it(labelled: Run, truth: list[int]) -> None:
-    pool = len(labelled.task.unlabelled)
-    whole = train(replace(labelled.recipe, steps=1, method=ReferencePrior(), unlabelled_batch=pool))
+def test_a_batch_as_large_as_the_pool_follows_it(labeled: Run, truth: list[int]) -> None:
+    pool = len(labeled.task.unlabeled)
+    whole = train(replace(labeled.recipe, steps=1, method=ReferencePrior(), unlabeled_batch=pool))
     recipe = continued(whole, Questions((0, 1, 2), tuple(truth[:3])))
-    assert recipe.unlabelled_batch == pool - 3
-    assert len(train(recipe, start=whole).task.unlabelled) == pool - 3
-    few = continued(whole, Questions((0,), (truth[0],)), replace(whole.recipe, unlabelled_batch=8))
-    assert few.unlabelled_batch == 8
+    assert recipe.unlabeled_batch == pool - 3
+    assert len(train(recipe, start=whole).task.unlabeled) == pool - 3
+    few = continued(whole, Questions((0,), (truth[0],)), replace(whole.recipe, unlabeled_batch=8))
+    assert few.unlabeled_batch == 8
 
 
 def test_a_method_without_labels_does_not_go_on_with_them() -> None:
@@ -270,7 +268,7 @@ def test_inputs_are_drawn_by_how_much_their_labels_tell() -> None:
 
 def test_inputs_with_a_label_are_not_drawn_and_do_not_count() -> None:
     log_p = torn(*[(0.999, 0.001)] * 50, *[(0.9, 0.9)] * 50)
-    drawn = most_informative(log_p, 50, labelled=range(50))
+    drawn = most_informative(log_p, 50, labeled=range(50))
     assert sorted(drawn.tolist()) == list(range(50, 100))
 
 
@@ -284,8 +282,8 @@ def test_what_cannot_be_chosen_is_refused_with_numbers() -> None:
     log_p = torn((0.9, 0.1), (0.5, 0.5), (0.2, 0.4))
     with pytest.raises(ValueError, match="budget must be a whole number of at least 1, got 'a'"):
         most_informative(log_p, "a")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="can choose 1 to 2 inputs, got 3: 3 inputs, 1 labelled"):
-        most_informative(log_p, 3, labelled=[1])
+    with pytest.raises(ValueError, match="can choose 1 to 2 inputs, got 3: 3 inputs, 1 labeled"):
+        most_informative(log_p, 3, labeled=[1])
     with pytest.raises(ValueError, match="the predictions are not numbers"):
         most_informative(log_p * torch.nan, 1)
 
@@ -299,21 +297,21 @@ def test_a_choice_among_many_inputs_is_quick() -> None:
 
 def test_typical_inputs_are_of_the_largest_groups_without_a_label_first() -> None:
     torch.manual_seed(0)
-    centres = 20 * torch.eye(6)
+    centers = 20 * torch.eye(6)
     sizes = [50, 40, 30, 20, 10, 5]
-    inputs = torch.cat([centre + torch.randn(size, 6) for centre, size in zip(centres, sizes, strict=True)])
+    inputs = torch.cat([center + torch.randn(size, 6) for center, size in zip(centers, sizes, strict=True)])
     group = torch.repeat_interleave(torch.arange(6), torch.tensor(sizes))
-    chosen = most_typical(inputs, 4, labelled=centres[:1] + 0.1)
+    chosen = most_typical(inputs, 4, labeled=centers[:1] + 0.1)
     assert group[chosen[0]] == 1
     assert 0 not in group[chosen[:3]].tolist()  # it has a label
-    distances = (inputs - centres[group]).norm(dim=1)
+    distances = (inputs - centers[group]).norm(dim=1)
     assert (distances[chosen[:3]] < distances.median()).all()
 
 
 def test_typical_inputs_are_different_even_if_rows_are_not() -> None:
     same = torch.ones(8, 3)
-    assert sorted(most_typical(same, 8, labelled=same[:1]).tolist()) == list(range(8))
+    assert sorted(most_typical(same, 8, labeled=same[:1]).tolist()) == list(range(8))
     many = torch.randn(10_000, 2)
-    assert len(set(most_typical(many, 50, labelled=many[:5]).tolist())) == 50
+    assert len(set(most_typical(many, 50, labeled=many[:5]).tolist())) == 50
     with pytest.raises(ValueError, match="can choose 1 to 8 inputs, got 9"):
-        most_typical(same, 9, labelled=same[:1])
+        most_typical(same, 9, labeled=same[:1])

@@ -12,30 +12,30 @@ from torch import nn
 
 from refprior.networks import WideResNet
 from refprior.particles import Particles
-from refprior.training import Optimiser
-from refprior.training._optimiser import equalise, parameter_groups, update_average
+from refprior.training import Optimizer
+from refprior.training._optimizer import equalize, parameter_groups, update_average
 
 
 def test_the_schedules() -> None:
-    cosine, cut = Optimiser(), Optimiser(schedule="seven_sixteenths")
+    cosine, cut = Optimizer(), Optimizer(schedule="seven_sixteenths")
     assert [cosine.factor(t, 100) for t in (0, 50, 100)] == pytest.approx([1, 0.5, 0])
     assert [cut.factor(t, 100) for t in (0, 50, 100)] == pytest.approx([1, math.cos(7 * math.pi / 32), 0.1950903])
-    assert Optimiser(schedule="constant").factor(77, 100) == 1
-    zero = Optimiser(warmup=10, warmup_from_zero=True)
+    assert Optimizer(schedule="constant").factor(77, 100) == 1
+    zero = Optimizer(warmup=10, warmup_from_zero=True)
     assert [zero.factor(t, 110) for t in (0, 4, 9, 10, 60)] == pytest.approx([0, 0.4, 0.9, 1, 0.5])
-    warm = Optimiser(warmup=10)
+    warm = Optimizer(warmup=10)
     assert [warm.factor(t, 110) for t in (0, 4, 9, 10, 60)] == pytest.approx([0.1, 0.5, 1, 1, 0.5])
 
 
 def test_sgd_scales_rate_and_decay_by_the_particles() -> None:
     particles = Particles(lambda: nn.Linear(2, 2), 4)
-    optimiser = Optimiser().build(particles)
-    assert isinstance(optimiser, torch.optim.SGD)
-    assert optimiser.param_groups[0]["lr"] == pytest.approx(0.12)
-    assert optimiser.param_groups[0]["weight_decay"] == pytest.approx(5e-4 / 4)
-    assert optimiser.param_groups[0]["nesterov"]
-    assert Optimiser().set_rate(optimiser, 50, 100) == pytest.approx(0.06)
-    assert optimiser.param_groups[1]["lr"] == pytest.approx(0.06)
+    optimizer = Optimizer().build(particles)
+    assert isinstance(optimizer, torch.optim.SGD)
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.12)
+    assert optimizer.param_groups[0]["weight_decay"] == pytest.approx(5e-4 / 4)
+    assert optimizer.param_groups[0]["nesterov"]
+    assert Optimizer().set_rate(optimizer, 50, 100) == pytest.approx(0.06)
+    assert optimizer.param_groups[1]["lr"] == pytest.approx(0.06)
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
@@ -43,15 +43,15 @@ def test_particles_learn_as_they_would_alone(kind: str) -> None:
     """Three steps of the mean loss of K particles move each as three steps of its own loss."""
     together = Particles(lambda: nn.Linear(3, 2), 4, seed=1)
     alone = Particles(lambda: nn.Linear(3, 2), 4, seed=1).particle(2)
-    recipe = Optimiser(kind=kind, learning_rate=0.01)  # type: ignore[arg-type]
+    recipe = Optimizer(kind=kind, learning_rate=0.01)  # type: ignore[arg-type]
     many = recipe.build(together)
     single = recipe.build(wrapped := Particles(lambda: alone, 1))
     x = torch.randn(5, 3)
     for _ in range(3):
-        for particles, optimiser in ((together, many), (wrapped, single)):
-            optimiser.zero_grad()
+        for particles, optimizer in ((together, many), (wrapped, single)):
+            optimizer.zero_grad()
             particles(x)[:, :, 0].mean().backward()
-            optimiser.step()
+            optimizer.step()
     one, other = (p.network.get_parameter("weight") for p in (together, wrapped))
     torch.testing.assert_close(one[2], other[0], atol=2e-6, rtol=1e-4)
 
@@ -61,14 +61,14 @@ def test_a_step_of_adam_with_decoupled_decay_by_hand(count: int) -> None:
     """The first step of Adam is the sign of the gradient; weights also shrink by rate · decay, whatever K is."""
     particles = Particles(lambda: nn.Linear(3, 2), count, seed=1)
     weight = particles.network.get_parameter("weight")
-    before, optimiser = weight.detach().clone(), Optimiser(kind="adamw", learning_rate=0.01, decay=0.3).build(particles)
-    assert isinstance(optimiser, torch.optim.AdamW)
+    before, optimizer = weight.detach().clone(), Optimizer(kind="adamw", learning_rate=0.01, decay=0.3).build(particles)
+    assert isinstance(optimizer, torch.optim.AdamW)
     particles(torch.randn(5, 3, generator=torch.Generator().manual_seed(0)))[:, :, 0].mean().backward()
     assert weight.grad is not None
-    optimiser.step()
+    optimizer.step()
     expected = before * (1 - 0.01 * 0.3) - 0.01 * weight.grad.sign()
     torch.testing.assert_close(weight.detach(), expected, atol=1e-6, rtol=0)
-    assert optimiser.param_groups[0]["lr"] == 0.01
+    assert optimizer.param_groups[0]["lr"] == 0.01
 
 
 def test_norms_and_prior_are_not_decayed_but_the_bias_of_the_head_is() -> None:
@@ -84,7 +84,7 @@ def test_norms_and_prior_are_not_decayed_but_the_bias_of_the_head_is() -> None:
 
 def test_biases_may_be_left_out_of_the_decay() -> None:
     particles = Particles(lambda: WideResNet((3, 32, 32), 10, depth=10), 2)
-    groups = Optimiser(decay_biases=False).build(particles).param_groups
+    groups = Optimizer(decay_biases=False).build(particles).param_groups
     names = {id(p): n for n, p in particles.named_parameters()}
     free = {names[id(p)] for group in groups if group["weight_decay"] == 0 for p in group["params"]}
     decayed = {names[id(p)] for group in groups if group["weight_decay"] for p in group["params"]}
@@ -102,14 +102,14 @@ def test_a_particle_is_updated_alike_among_any_number_of_others(kind: Literal["s
         for part in block.network.parameters():
             part.data = part.data[2 * number : 2 * number + 2].clone()
     generator = torch.Generator().manual_seed(0)
-    optimisers = [Optimiser(kind=kind, decay=0.01).build(p) for p in (whole, *blocks)]
+    optimizers = [Optimizer(kind=kind, decay=0.01).build(p) for p in (whole, *blocks)]
     for _ in range(4):
         for part, *parts in zip(*(p.network.parameters() for p in (whole, *blocks)), strict=True):
             part.grad = torch.randn(part.shape, generator=generator)
             for number, other in enumerate(parts):
                 other.grad = part.grad[2 * number : 2 * number + 2].clone()
-        for optimiser in optimisers:
-            optimiser.step()
+        for optimizer in optimizers:
+            optimizer.step()
     for part, *parts in zip(*(p.network.parameters() for p in (whole, *blocks)), strict=True):
         assert part.equal(torch.cat(parts))
 
@@ -127,17 +127,17 @@ def test_equal_weights_leave_gradients_alone_to_the_last_bit() -> None:
     particles(torch.randn(5, 3)).square().sum().backward()
     before = [p.grad.clone() for p in particles.network.parameters() if p.grad is not None]
     for weights in (torch.full((3,), 1 / 3), torch.full((3,), 0.7)):
-        equalise(particles, weights)
+        equalize(particles, weights)
         assert all(torch.equal(p.grad, b) for p, b in zip(particles.network.parameters(), before, strict=True))  # type: ignore[arg-type]
 
 
 def test_a_particle_without_weight_keeps_a_finite_gradient() -> None:
     particles = uneven()
     particles(torch.randn(5, 3)).square().sum().backward()
-    equalise(particles, torch.tensor([1.0, 0.0, 1e-40, 0.5]))
+    equalize(particles, torch.tensor([1.0, 0.0, 1e-40, 0.5]))
     assert all(p.grad is not None and p.grad.isfinite().all() for p in particles.network.parameters())
     with pytest.raises(ValueError, match=r"weights of \(3,\) in the loss: 4 particles have one each"):
-        equalise(particles, torch.ones(3))
+        equalize(particles, torch.ones(3))
 
 
 def test_the_average_moves_weights_and_copies_statistics() -> None:
@@ -164,16 +164,16 @@ def test_the_average_moves_weights_and_copies_statistics() -> None:
 )
 def test_bad_settings_are_refused(fields: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Optimiser(**fields)  # type: ignore[arg-type]
+        Optimizer(**fields)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
 def test_steps_are_those_of_torch(kind: Literal["sgd", "adam", "adamw"]) -> None:
-    """The optimiser leaves out what only `torch.compile` needs; its own steps are the same bits."""
+    """The optimizer leaves out what only `torch.compile` needs; its own steps are the same bits."""
     torch.manual_seed(0)
     particles = Particles(lambda: nn.Linear(16, 16), 2)
     theirs = deepcopy(particles)
-    settings = Optimiser(kind=kind, learning_rate=0.01, decay=0.1)
+    settings = Optimizer(kind=kind, learning_rate=0.01, decay=0.1)
     ours = settings.build(particles)
     base = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[kind]
     twins = {id(p): twin for p, twin in zip(particles.parameters(), theirs.parameters(), strict=True)}
