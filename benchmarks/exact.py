@@ -37,8 +37,8 @@ from refprior.exact import (
     reference_prior,
     two_stage_prior,
 )
-from refprior.exact._certificate import judge
-from refprior.exact._objective import Objective
+from refprior.exact.certify._certificate import judge
+from refprior.exact.oracle._objective import Objective
 
 BLAHUT_ARIMOTO_GAP = 1e-6
 BLAHUT_ARIMOTO_ITERATIONS = 700_000

@@ -18,10 +18,10 @@ from refprior.data import FewLabels
 from refprior.methods import ReferencePrior
 from refprior.networks import SmallCNN, WideResNet
 from refprior.training import Recipe, estimate, train
-from refprior.training import _checkpoint as checkpoint
-from refprior.training._checkpoint import state_tensors
-from refprior.training._folder import Written
-from refprior.training._loop import State
+from refprior.training.loop._loop import State
+from refprior.training.store import _checkpoint as checkpoint
+from refprior.training.store._checkpoint import state_tensors
+from refprior.training.store._folder import Written
 from refprior.views import Distort, Shift
 
 SECONDS = 50  # of training: one checkpoint at the start, one after 30 seconds, one at the end

@@ -153,7 +153,7 @@ def test_recipes_are_listed_one_per_line_and_fast() -> None:
         (["report", "missing"], "missing is not a folder"),
         (["demo", "--seeds", "0"], "seeds must be at least 1, got 0"),
         (["demo", "--set", "method=FixMatch"], "the demo compares two methods"),
-        (["train", "digits_ssl", "--set", "lables=50"], "did you mean 'labels'?"),
+        (["train", "digits_ssl", "--set", "lables=50"], "did you mean 'labels' or"),
         (["train", "digits_ssl", "--set", "alpha=1"], "did you mean 'method.alpha'?"),
         (["train", "digits_ssl", "--set", "optimizer.warmup=600"], "600 steps of warm-up do not fit a run of 600"),
         (["train", "mine.py:recipe"], "mine.py is not a file"),

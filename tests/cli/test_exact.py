@@ -16,11 +16,11 @@ import pytest
 from cyclopts import CycloptsError
 
 from refprior.cli._exact import app
-from refprior.exact import _figures as figures
-from refprior.exact import _guide as guide
 from refprior.exact import _priors as priors
-from refprior.exact import _solver as solver
 from refprior.exact.models import exponentials
+from refprior.exact.show import _figures as figures
+from refprior.exact.show import _guide as guide
+from refprior.exact.solve import _solver as solver
 from tests.cli.running import start
 
 

@@ -99,7 +99,7 @@ def test_arrays(tmp_path: Path) -> None:
     np.savez(tmp_path / "mine.npz", inputs=random.randn(90, 5) + 3 * np.eye(3, 5)[truth], labels=labels)
     done = refprior("fit", "mine.npz", *FEW, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "without a label         78" in done.stdout
+    assert "without a label        78" in done.stdout
 
 
 @pytest.mark.parametrize(

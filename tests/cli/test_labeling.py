@@ -16,7 +16,7 @@ from refprior.cli._labeling import answer, suggest
 from refprior.data import read
 from refprior.recipes import named
 from refprior.training import load, train
-from refprior.training._header import read_header
+from refprior.training.store._header import read_header
 from tests.cli.running import refprior, start
 
 

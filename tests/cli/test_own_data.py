@@ -8,7 +8,7 @@ from PIL import Image
 
 import refprior as rp
 from refprior.cli import main
-from refprior.training._header import read_header
+from refprior.training.store._header import read_header
 from tests.cli.running import refprior
 
 SHORT = ("--set", "steps=2", "evaluate_every=2", "particles=2")
@@ -32,7 +32,7 @@ def test_a_folder_is_surveyed_trained_on_resumed_and_evaluated(place: Path) -> N
     words = ("train", "digits_ssl", "--data", "photos/", *SHORT, "task.test=4")
     done = refprior(*words, cwd=place)
     assert done.returncode == 0, done.stderr
-    assert "train       a           14      1 not an image that is read (.txt)" in done.stderr
+    assert "train      a          14      1 not an image that is read (.txt)" in done.stderr
     assert "2 classes, inputs (3, 8, 8), 23 labeled, 13 in the pool" in done.stderr
     run = place / "runs" / "digits_ssl,photos,evaluate_every=2,particles=2,steps=2,task.test=4-0"
     assert f"Run folder: {run.relative_to(place)}" in done.stdout

@@ -36,8 +36,8 @@ from refprior.methods import (
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.recipes._sweep import few_label_methods
 from refprior.training import Recipe
-from refprior.training._evaluate import evaluate_all
-from refprior.training._loop import State, begin, differentiate, draw, update
+from refprior.training.loop._evaluate import evaluate_all
+from refprior.training.loop._loop import State, begin, differentiate, draw, update
 from refprior.views import CTAugment
 from tests.training.recipes import CPU, colors, learning_view, perceptron, transferring
 

@@ -19,11 +19,11 @@ from refprior.data import Task
 from refprior.networks import MLP, WideResNet
 from refprior.particles import Particles
 from refprior.training import NotFiniteError, Recipe, Record, Run, Stopped, train
-from refprior.training import _checkpoint as checkpoint
-from refprior.training._folder import Written
-from refprior.training._loop import begin
-from refprior.training._saving import Saver
-from refprior.training._stages import new_particles
+from refprior.training.loop._loop import begin
+from refprior.training.loop._stages import new_particles
+from refprior.training.store import _checkpoint as checkpoint
+from refprior.training.store._folder import Written
+from refprior.training.store._saving import Saver
 from tests.training.recipes import (
     CPU,
     colors,

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from refprior import _limits
-from refprior.exact import Channel, ExponentialDecay, _solver, models, reference_prior
+from refprior.exact import Channel, ExponentialDecay, models, reference_prior
 from refprior.exact._cost import check_tables
-from refprior.exact._objective import Objective
-from refprior.exact._start import check_cost
+from refprior.exact.oracle._objective import Objective
+from refprior.exact.solve import _solver
+from refprior.exact.solve._start import check_cost
 
 
 def said_before(channel: Channel, caplog: pytest.LogCaptureFixture) -> str:

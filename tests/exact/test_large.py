@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from refprior.exact import Channel, Coin, Gaussian, Poisson, reference_prior
-from refprior.exact._ascent import newton_step
-from refprior.exact._banded import window_table, windowed_information
-from refprior.exact._objective import Objective
-from refprior.exact._optimality import evaluate, information_matrix
-from refprior.exact._rows import log_mixture
-from refprior.exact._windows import whole_windows
+from refprior.exact.channels._rows import log_mixture
+from refprior.exact.oracle._objective import Objective
+from refprior.exact.oracle._optimality import evaluate, information_matrix
+from refprior.exact.oracle._windows import whole_windows
+from refprior.exact.solve._ascent import newton_step
+from refprior.exact.solve._banded import window_table, windowed_information
 
 LONG = [Coin(5000), Gaussian(100.0), Poisson(4000.0), Poisson(2000.0, 3.0, samples=2)]
 

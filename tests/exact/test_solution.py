@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from refprior.exact import Categorical, Coin, ExponentialDecay, Gaussian, TwoCoins, reference_prior
 from refprior.exact._solution import with_certificate
-from refprior.exact._wording import decimals_within
+from refprior.exact.show._wording import decimals_within
 
 
 def test_posterior_is_bayes_rule() -> None:

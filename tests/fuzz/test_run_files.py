@@ -22,12 +22,12 @@ from refprior import _files
 from refprior.labeling import Questions, read_questions, write_questions
 from refprior.networks import MLP
 from refprior.particles import Particles
-from refprior.training import _checkpoint as checkpoint
 from refprior.training import _snapshot as snapshot
 from refprior.training import load_predictor, train
-from refprior.training._folder import read_records
-from refprior.training._header import read_header
 from refprior.training._run import recipe_of
+from refprior.training.store import _checkpoint as checkpoint
+from refprior.training.store._folder import read_records
+from refprior.training.store._header import read_header
 from tests.fuzz._mutations import fuzz, mutate
 from tests.training.recipes import perceptron
 

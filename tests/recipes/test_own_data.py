@@ -12,7 +12,7 @@ import refprior as rp
 from refprior.data import PatchComponents
 from refprior.networks import MLP
 from refprior.recipes import RECIPES, OwnData, named, with_data
-from refprior.training._parts import take_apart
+from refprior.training.recipe._parts import take_apart
 from refprior.views import Distort, FlipCrop, RandAugment, Unchanged, default_views
 
 FEW_LABELS = ("digits_ssl", "mnist_ssl", "fashion_ssl", "cifar10_ssl_small", "cifar10_ssl_patches", "cifar10_ssl")

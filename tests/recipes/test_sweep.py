@@ -10,7 +10,7 @@ from refprior.methods import VAT, Contrastive, FixMatch, MeanTeacher, MixMatch, 
 from refprior.recipes import digits_ssl, sweep
 from refprior.recipes._sweep import cells, matrix_cells
 from refprior.training import Recipe, load
-from refprior.training import _folder as folder
+from refprior.training.store import _folder as folder
 from tests.recipes.sweeping import left_of, processes_of, sweeping
 
 

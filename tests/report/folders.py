@@ -11,7 +11,7 @@ from refprior._files import write_record, write_text
 from refprior.data import TaskRecord
 from refprior.posterior import Bins, Scores
 from refprior.training import ConsensusScores, Evaluation, Origin, PartScores, Record
-from refprior.training._header import FORMAT
+from refprior.training.store._header import FORMAT
 
 DATA = TaskRecord(name="x", classes=("a", "b"), source_classes=(), shape=(1, 8, 8), dtype="uint8", parts={})
 

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from refprior.training import Recipe, Record, Stopped, train
-from refprior.training import _checkpoint as checkpoint
+from refprior.training.store import _checkpoint as checkpoint
 
 
 def final_weights(path: Path) -> dict[str, torch.Tensor]:

@@ -12,8 +12,8 @@ import pytest
 
 from refprior.training import Record, log_to, train
 from refprior.training import _logs as logs
-from refprior.training._folder import read_records
 from refprior.training._logs import scalars
+from refprior.training.store._folder import read_records
 from tests.training.recipes import perceptron
 
 Curve = list[tuple[int, float]]

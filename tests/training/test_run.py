@@ -23,7 +23,7 @@ from refprior.methods import Loss, Needs, Step, Supervised
 from refprior.networks import MLP, SmallCNN
 from refprior.posterior import predictive
 from refprior.training import NotFiniteError, Recipe, Run, load, train
-from refprior.training._evaluate import log_probabilities
+from refprior.training.loop._evaluate import log_probabilities
 from refprior.views import Unchanged
 from tests import records
 from tests.training.interruption import stop

@@ -12,7 +12,7 @@ from torch import nn
 from refprior.data import task_from_arrays
 from refprior.methods import FixMatch, Method, ReferencePrior, Transfer
 from refprior.training import Recipe, Record, Run, train
-from refprior.training import _checkpoint as checkpoint
+from refprior.training.store import _checkpoint as checkpoint
 from tests.training.interruption import metrics
 from tests.training.recipes import DIGITS, Dropped, convolutional, perceptron, second_stage, transferring
 

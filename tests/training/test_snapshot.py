@@ -15,7 +15,7 @@ from refprior.data import FewLabels
 from refprior.networks import MLP
 from refprior.training import Recipe, Run, film, train
 from refprior.training import _snapshot as snapshot
-from refprior.training._header import read_header
+from refprior.training.store._header import read_header
 from tests.training.recipes import Own, convolutional, perceptron
 
 

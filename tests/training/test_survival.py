@@ -17,7 +17,7 @@ from refprior.data import Task
 from refprior.methods import FixMatch, Loss, Needs, ReferencePrior, Step, Supervised
 from refprior.report import write_report
 from refprior.training import Optimizer, Recipe, Stopped, film, load, train
-from refprior.training import _checkpoint as checkpoint
+from refprior.training.store import _checkpoint as checkpoint
 from tests import records
 from tests.cli.running import Program, refprior, start
 from tests.training import survivor

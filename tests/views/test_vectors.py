@@ -10,7 +10,7 @@ import torch
 from refprior.data import Standardize, task_from_arrays
 from refprior.networks import MLP
 from refprior.training import train
-from refprior.training._draw import see
+from refprior.training.loop._draw import see
 from refprior.views import Corrupt, Dropout, MixFeatures, Noise, SwapNoise
 from tests.training.recipes import perceptron
 

@@ -7,22 +7,22 @@ It imports numpy and scipy only.
 """
 
 from refprior.exact import models
-from refprior.exact._best import best_so_far
-from refprior.exact._blahut_arimoto import BlahutArimoto, blahut_arimoto
-from refprior.exact._categorical import Categorical
-from refprior.exact._channels import Channel
-from refprior.exact._compare import Judged, PriorComparison, compare_priors
-from refprior.exact._designs import BestDesign, CapacityCurve, Design, best_design, capacity_curve, compare_designs
-from refprior.exact._jeffreys import Jeffreys, fisher_information, jeffreys
-from refprior.exact._models import Coin, Gaussian, Poisson
-from refprior.exact._nuisance import NuisancePrior
-from refprior.exact._posterior import CredibleSet, Posterior
 from refprior.exact._priors import FirstStage, certify, known_first_stage, reference_prior, two_stage_prior
-from refprior.exact._product import Product
-from refprior.exact._rows import Rows
-from refprior.exact._scan import Fork, Scan, scan
 from refprior.exact._solution import Solution
-from refprior.exact._two_parameters import ExponentialDecay, TwoCoins
+from refprior.exact.ask._compare import Judged, PriorComparison, compare_priors
+from refprior.exact.ask._designs import BestDesign, CapacityCurve, Design, best_design, capacity_curve, compare_designs
+from refprior.exact.ask._jeffreys import Jeffreys, fisher_information, jeffreys
+from refprior.exact.ask._nuisance import NuisancePrior
+from refprior.exact.ask._posterior import CredibleSet, Posterior
+from refprior.exact.ask._scan import Fork, Scan, scan
+from refprior.exact.channels._categorical import Categorical
+from refprior.exact.channels._channel import Channel
+from refprior.exact.channels._one_parameter import Coin, Gaussian, Poisson
+from refprior.exact.channels._product import Product
+from refprior.exact.channels._rows import Rows
+from refprior.exact.channels._two_parameters import ExponentialDecay, TwoCoins
+from refprior.exact.solve._best import best_so_far
+from refprior.exact.solve._blahut_arimoto import BlahutArimoto, blahut_arimoto
 
 __all__ = [
     "BestDesign",

@@ -14,15 +14,15 @@ from numpy.typing import ArrayLike
 from refprior._checks import number, whole_number
 from refprior._limits import check_memory
 from refprior.exact._arrays import Array, Mask
-from refprior.exact._best import watched
-from refprior.exact._channels import Channel
-from refprior.exact._inputs import check_channel, check_instance
-from refprior.exact._nuisance import NuisancePrior, nuisance_prior
-from refprior.exact._objective import Objective, is_share, require_concave, two_stage_signs
-from refprior.exact._search import fisher_grid
 from refprior.exact._solution import Solution, with_certificate
-from refprior.exact._solver import solve
-from refprior.exact._start import check_cost
+from refprior.exact.ask._nuisance import NuisancePrior, nuisance_prior
+from refprior.exact.channels._channel import Channel
+from refprior.exact.channels._validate import check_channel, check_instance
+from refprior.exact.oracle._objective import Objective, is_share, require_concave, two_stage_signs
+from refprior.exact.solve._best import watched
+from refprior.exact.solve._search import fisher_grid
+from refprior.exact.solve._solver import solve
+from refprior.exact.solve._start import check_cost
 
 NUISANCE_TOLERANCE = 1e-9  # nats, unless one is asked for
 TWO_STAGE_TOLERANCE = 1e-12

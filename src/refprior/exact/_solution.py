@@ -13,15 +13,15 @@ from numpy.typing import ArrayLike
 from refprior._checks import whole_number
 from refprior._files import read_record, write_record
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact._certificate import judge
-from refprior.exact._channels import Channel
-from refprior.exact._objective import Objective
-from refprior.exact._posterior import Posterior, posterior_of
-from refprior.exact._proof import Proof
+from refprior.exact.ask._posterior import Posterior, posterior_of
+from refprior.exact.certify._certificate import judge
+from refprior.exact.certify._proof import Proof
+from refprior.exact.channels._channel import Channel
+from refprior.exact.oracle._objective import Objective
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-from refprior.exact._wording import atom_lines, decimals_within, gap_in_words
+from refprior.exact.show._wording import atom_lines, decimals_within, gap_in_words
 
 Evidence = Literal["proved", "certified", "searched", "unfinished"]
 STRONGEST_FIRST: tuple[Evidence, ...] = ("proved", "certified", "searched", "unfinished")
@@ -230,7 +230,7 @@ class Solution:
         >>> reference_prior(Coin(2)).plot().get_xlabel()
         'w'
         """
-        from refprior.exact._figures import plot_solution  # matplotlib is slow to import
+        from refprior.exact.show._figures import plot_solution  # matplotlib is slow to import
 
         return plot_solution(self, ax)
 
@@ -243,18 +243,18 @@ class Solution:
         >>> "binomial_lpmf(z | 2, w[k])" in reference_prior(Coin(2)).to_code("stan")
         True
         """
-        from refprior.exact._exports import as_code
+        from refprior.exact.show._exports import as_code
 
         return as_code(self, language)
 
     def to_arviz(self, rng: np.random.Generator, *, z: ArrayLike | None = None, draws: int = 1000) -> Any:
         """Draws of w and of the data as ArviZ's InferenceData, before and, given z, after them (extra `arviz`)."""
-        from refprior.exact._exports import as_arviz
+        from refprior.exact.show._exports import as_arviz
 
         return as_arviz(self, z, draws, rng)
 
     def _repr_html_(self) -> str:
-        from refprior.exact._exports import as_html
+        from refprior.exact.show._exports import as_html
 
         return as_html(self)
 

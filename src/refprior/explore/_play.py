@@ -26,9 +26,9 @@ from refprior.exact import (
     reference_prior,
     two_stage_prior,
 )
-from refprior.exact._objective import Objective, two_stage_signs
 from refprior.exact._solution import with_certificate
-from refprior.exact._wording import gap_in_words
+from refprior.exact.oracle._objective import Objective, two_stage_signs
+from refprior.exact.show._wording import gap_in_words
 
 POINTS = 240  # of the gain's curve
 SIDE = 49  # points of the gain's map along each of two parameters

@@ -26,10 +26,10 @@ from refprior.report._scene import scene
 from refprior.report._settings import _settings
 from refprior.report._table import _origin
 from refprior.training import Evaluation, Record, Run, film, load
-from refprior.training._checkpoint import steps as checkpoint_steps
-from refprior.training._evaluate import evaluate_consensus, output_confusion
-from refprior.training._folder import METRICS, RECIPE, read_records
-from refprior.training._header import Header, read_header
+from refprior.training.loop._evaluate import evaluate_consensus, output_confusion
+from refprior.training.store._checkpoint import steps as checkpoint_steps
+from refprior.training.store._folder import METRICS, RECIPE, read_records
+from refprior.training.store._header import Header, read_header
 
 MOST_POINTS = 400  # of a curve
 MOST_PARTICLES = 3000  # of an embedding

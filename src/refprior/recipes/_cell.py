@@ -9,9 +9,9 @@ from refprior._words import in_short
 from refprior.recipes._named import Named, folder_name, named
 from refprior.recipes._own_data import OwnData
 from refprior.training import Recipe, Record, train
-from refprior.training import _checkpoint as checkpoint
-from refprior.training._header import check_same_run, read_header
 from refprior.training._logs import log_to
+from refprior.training.store import _checkpoint as checkpoint
+from refprior.training.store._header import check_same_run, read_header
 
 Function = str | Callable[..., Recipe]
 

@@ -7,9 +7,9 @@ from typing import Literal
 
 from refprior._files import holder
 from refprior.recipes._record import read_cells, read_failure
-from refprior.training import _checkpoint as checkpoint
-from refprior.training._folder import RECIPE, current_stage, last_record
-from refprior.training._header import read_header
+from refprior.training.store import _checkpoint as checkpoint
+from refprior.training.store._folder import RECIPE, current_stage, last_record
+from refprior.training.store._header import read_header
 
 Kind = Literal["waiting", "running", "stopped", "done", "failed"]
 

@@ -2,17 +2,17 @@
 
 from refprior.training._estimate import Estimate, estimate
 from refprior.training._export import export
-from refprior.training._header import Origin
 from refprior.training._logs import log_to
-from refprior.training._optimizer import Optimizer
 from refprior.training._predictor import Predictor
-from refprior.training._recipe import EPOCH, Head, Recipe
-from refprior.training._records import ConsensusScores, Evaluation, PartScores, Record
 from refprior.training._run import Run, Weighting, Weights, load, load_predictor
 from refprior.training._session import train
 from refprior.training._snapshot import Film, film
 from refprior.training._stopping import Stopped
-from refprior.training._trouble import NotFiniteError
+from refprior.training.loop._trouble import NotFiniteError
+from refprior.training.recipe._optimizer import Optimizer
+from refprior.training.recipe._recipe import EPOCH, Head, Recipe
+from refprior.training.store._header import Origin
+from refprior.training.store._records import ConsensusScores, Evaluation, PartScores, Record
 
 __all__ = [
     "EPOCH",

@@ -30,13 +30,13 @@ from refprior.data._fingerprint import DTYPES, ImageType, part_record
 from refprior.data._task import check_labels
 from refprior.particles import Execution, Particles
 from refprior.posterior import Average, Uncertainty, negative_log_likelihood, predictive, uncertainty
-from refprior.training._device import usable_device
-from refprior.training._evaluate import log_probabilities
-from refprior.training._folder import digest, read_tensors, tensors_of, write_tensors
 from refprior.training._inputs import Like, in_blocks
 from refprior.training._memory import check_loading_fits
-from refprior.training._parts import check_depth, take_apart, to_plain
-from refprior.training._recipe import read_field
+from refprior.training.loop._device import usable_device
+from refprior.training.loop._evaluate import log_probabilities
+from refprior.training.recipe._parts import check_depth, take_apart, to_plain
+from refprior.training.recipe._recipe import read_field
+from refprior.training.store._folder import digest, read_tensors, tensors_of, write_tensors
 
 FORMAT = 1
 MODEL, RECORD = "model.safetensors", "predictor.json"

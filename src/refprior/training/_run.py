@@ -33,17 +33,17 @@ from refprior.posterior import (
     likelihood_weights,
     scores,
 )
-from refprior.training import _checkpoint as checkpoint
-from refprior.training._device import usable_device
-from refprior.training._evaluate import CONSENSUS_IMAGES, evenly_spaced
-from refprior.training._folder import RECIPE
-from refprior.training._header import Header, check_same_network, packages, read_header
 from refprior.training._memory import check_loading_fits
-from refprior.training._parts import take_apart, to_plain
 from refprior.training._predictor import RECORD, Predictor, check_predicts, read_predictor, warn_of_edits
-from refprior.training._recipe import Recipe, check_handed_in, read_recipe
-from refprior.training._records import Record
-from refprior.training._stages import new_particles
+from refprior.training.loop._device import usable_device
+from refprior.training.loop._evaluate import CONSENSUS_IMAGES, evenly_spaced
+from refprior.training.loop._stages import new_particles
+from refprior.training.recipe._parts import take_apart, to_plain
+from refprior.training.recipe._recipe import Recipe, check_handed_in, read_recipe
+from refprior.training.store import _checkpoint as checkpoint
+from refprior.training.store._folder import RECIPE
+from refprior.training.store._header import Header, check_same_network, packages, read_header
+from refprior.training.store._records import Record
 
 log = logging.getLogger("refprior")
 Weights = Literal["ema", "raw"]  # the moving average of the weights, or the weights themselves

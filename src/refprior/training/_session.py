@@ -17,21 +17,21 @@ from refprior._checks import number
 from refprior._mesh import Mesh, joined
 from refprior.data import Task, fingerprint
 from refprior.particles import Particles, convolves
-from refprior.training import _checkpoint as checkpoint
-from refprior.training import _folder as folder
 from refprior.training import _snapshot as snapshot
-from refprior.training._device import usable_device
-from refprior.training._header import Origin, check_same_parts, check_same_run, make_header, write_header
-from refprior.training._loop import State, begin, last_record, optimize
 from refprior.training._memory import check_training_fits
-from refprior.training._randomness import own_randomness
-from refprior.training._recipe import Recipe
-from refprior.training._records import Record
 from refprior.training._run import Run, both
-from refprior.training._saving import Saver
-from refprior.training._stages import check_stages, gathered, new_particles
 from refprior.training._stopping import Interrupted, Stop, Stopped, stopping
-from refprior.training._trouble import NotFiniteError, Trouble, dump
+from refprior.training.loop._device import usable_device
+from refprior.training.loop._loop import State, begin, last_record, optimize
+from refprior.training.loop._randomness import own_randomness
+from refprior.training.loop._stages import check_stages, gathered, new_particles
+from refprior.training.loop._trouble import NotFiniteError, Trouble, dump
+from refprior.training.recipe._recipe import Recipe
+from refprior.training.store import _checkpoint as checkpoint
+from refprior.training.store import _folder as folder
+from refprior.training.store._header import Origin, check_same_parts, check_same_run, make_header, write_header
+from refprior.training.store._records import Record
+from refprior.training.store._saving import Saver
 
 Watcher = Callable[[Record], None]
 log = logging.getLogger("refprior")

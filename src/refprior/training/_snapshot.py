@@ -24,15 +24,15 @@ from refprior._limits import check_memory
 from refprior._words import in_bytes, in_short
 from refprior.data import Examples, Normalizer, Task
 from refprior.particles import Particles
-from refprior.training import _checkpoint as checkpoint
-from refprior.training._evaluate import log_probabilities
-from refprior.training._folder import write_tensors
-from refprior.training._header import Header, read_header
-from refprior.training._loop import State
 from refprior.training._memory import check_loading_fits
-from refprior.training._recipe import Recipe
 from refprior.training._run import recipe_of, same_task
-from refprior.training._stages import new_particles
+from refprior.training.loop._evaluate import log_probabilities
+from refprior.training.loop._loop import State
+from refprior.training.loop._stages import new_particles
+from refprior.training.recipe._recipe import Recipe
+from refprior.training.store import _checkpoint as checkpoint
+from refprior.training.store._folder import write_tensors
+from refprior.training.store._header import Header, read_header
 
 FOLDER, PROBE = "snapshots", "probe.safetensors"
 PROBES = 200  # inputs

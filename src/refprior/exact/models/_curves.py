@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 
 from refprior._checks import whole_number
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact._channels import Channel
-from refprior.exact._noise import NoisyMean
+from refprior.exact.channels._channel import Channel
+from refprior.exact.channels._mean import NoisyMean
 
 
 def michaelis_menten(

@@ -17,8 +17,8 @@ from scipy.special import expit, gammaln
 from refprior._checks import whole_number
 from refprior._limits import check_memory
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact._channels import Channel
-from refprior.exact._function_channel import FunctionChannel
+from refprior.exact.channels._channel import Channel
+from refprior.exact.channels._function import FunctionChannel
 
 DIGITS = 9  # to which two sums s must agree to be one outcome
 

@@ -1,0 +1,1 @@
+"""Questions about channels and solutions, one file each."""

@@ -1,0 +1,220 @@
+"""Which prior: information, regret and coverage of priors next to the reference prior.
+
+A prior π is worth J(π) nats on average. Whoever predicts the data with its mixture p(z) loses KL(p(z | w), p(z)) nats
+at the parameter w; its worst case over w is least for the reference prior, where it is the capacity.
+
+Shapes: K points of a prior, M parameters, Z outcomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refprior.exact._arrays import SLICE_ENTRIES, Array, as_numbers
+from refprior.exact._priors import prior_to_compare
+from refprior.exact._solution import Evidence, Solution
+from refprior.exact.ask._jeffreys import coordinate_information, quadrature, root_determinant
+from refprior.exact.certify._certificate import judge
+from refprior.exact.channels._channel import Channel
+from refprior.exact.channels._validate import check_channel, check_instance
+from refprior.exact.oracle._objective import Objective
+from refprior.exact.show._wording import gap_in_words
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Prior = Solution | tuple[ArrayLike, ArrayLike] | str
+NAMES = ("reference", "jeffreys", "uniform")
+DENSITY_POINTS = 2000  # that stand for a density of one parameter
+CURVE_POINTS = 401  # parameters, even in Fisher length, at which regret and coverage are given
+LEVEL = 0.95  # of the posterior intervals whose coverage is given
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A prior of a channel: its information, its worst regret over all w, and the coverage of its posteriors.
+
+    >>> from refprior.exact import Coin, compare_priors
+    >>> ends = compare_priors(Coin(2), {"ends": ([0.0, 0.5, 1.0], [0.25, 0.5, 0.25])})
+    >>> [(prior.name, round(prior.worst_regret, 4)) for prior in ends]
+    [('reference', 0.7538), ('ends', 0.9808)]
+    """
+
+    name: str
+    information: float
+    worst_regret: float  # max over w of KL(p(z | w), p(z)), in nats, the gap's errors included
+    worst_parameter: Array  # (d,) where that is
+    parameters: Array = field(repr=False)  # (M,), even in Fisher length; empty for several parameters, or if sampled
+    regret: Array = field(repr=False)  # (M,) KL(p(z | w), p(z))
+    coverage: Array = field(repr=False)  # (M,) probability that the central 95% interval of the posterior holds w
+
+    @property
+    def mean_coverage(self) -> float:
+        """Coverage on average over w, even in Fisher length; NaN where `parameters` is empty."""
+        return float(self.coverage.mean()) if len(self.coverage) else float("nan")
+
+    @property
+    def least_coverage(self) -> float:
+        """The smallest coverage at the parameters that were looked at; NaN where `parameters` is empty."""
+        return float(self.coverage.min()) if len(self.coverage) else float("nan")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorComparison:
+    """Priors of one channel, the least regret first: a sequence with a table and a figure.
+
+    >>> from refprior.exact import Coin, compare_priors
+    >>> print(compare_priors(Coin(10)))
+    certified: capacity 1.232457 nats, gap below 1e-14; no prior has a smaller worst regret
+    prior      information  worst regret       at w  coverage  least
+    reference     1.232457      1.232457  its atoms     0.697  0.084
+    jeffreys      1.053576      1.736152   0.000000     0.949  0.000
+    uniform       0.853998      2.397895   0.000000     0.887  0.000
+    """
+
+    evidence: Evidence
+    capacity: float
+    gap: float
+    priors: tuple[Judged, ...]
+
+    def __iter__(self) -> Iterator[Judged]:
+        return iter(self.priors)
+
+    def __len__(self) -> int:
+        return len(self.priors)
+
+    def __getitem__(self, key: int | str) -> Judged:
+        if isinstance(key, str):
+            return next(prior for prior in self.priors if prior.name == key)
+        return self.priors[key]
+
+    def __str__(self) -> str:
+        width = max(9, *(len(prior.name) for prior in self.priors))
+        words = f"capacity {self.capacity:.6f} nats, {gap_in_words(self.gap)}"
+        lines = [f"{self.evidence}: {words}; no prior has a smaller worst regret"]
+        lines.append(f"{'prior':{width}}  information  worst regret       at w  coverage  least")
+        for prior in self.priors:
+            where = ", ".join(f"{x:.6f}" for x in prior.worst_parameter)
+            where = "its atoms" if prior.name == "reference" else where
+            numbers = f"{prior.information:11.6f}  {prior.worst_regret:12.6f}  {where:>9}"
+            lines.append(f"{prior.name:{width}}  {numbers}  {prior.mean_coverage:8.3f}  {prior.least_coverage:.3f}")
+        return "\n".join(lines)
+
+    def plot(self) -> Figure:
+        """Regret and coverage against w, for one parameter.
+
+        >>> from refprior.exact import Coin, compare_priors
+        >>> len(compare_priors(Coin(3)).plot().axes)
+        2
+        """
+        from refprior.exact.show._plots import plot_priors  # matplotlib is slow to import
+
+        return plot_priors(self)
+
+
+def compare_priors(
+    channel: Channel,
+    priors: Iterable[str] | Mapping[str, Prior] = ("jeffreys", "uniform"),
+    *,
+    tolerance: float | None = None,
+) -> PriorComparison:
+    """Information, worst-case regret and coverage of priors next to the reference prior, the least regret first.
+
+    A prior is "jeffreys", "uniform" (in w) or "reference"; a `Solution`; or parameters (K,) or (K, d) with their
+    weights (K,). The reference prior is always among them. Coverage, for one parameter, is the probability that the
+    interval between the 2.5% and 97.5% quantiles of the posterior holds w. Posteriors on few atoms do not cover what
+    lies between them: the reference prior of a short experiment is made for prediction, not for intervals. The
+    tolerance is 1e-9, or 1e-3 where gains are sampled.
+
+    >>> from refprior.exact import Coin, compare_priors
+    >>> [(prior.name, round(prior.worst_regret, 3)) for prior in compare_priors(Coin(10))]
+    [('reference', 1.232), ('jeffreys', 1.736), ('uniform', 2.398)]
+    """
+    objective = Objective((check_channel(channel),))
+    if channel.factors and not channel.listed:
+        raise ValueError("a part of this product has outcomes that are sampled: compare the priors of its parts")
+    named: Mapping[str, Prior] = priors if isinstance(priors, Mapping) else {name: name for name in priors}
+    points = {name: _points(channel, name, prior) for name, prior in named.items() if prior != "reference"}
+    reference = prior_to_compare(channel, tolerance)
+    judged = [_judged(objective, "reference", reference.coordinates, reference.weights)]
+    judged += [_judged(objective, name, u, weights) for name, (u, weights) in points.items()]
+    return PriorComparison(
+        evidence=reference.evidence,
+        capacity=reference.information,
+        gap=reference.gap,
+        priors=tuple(sorted(judged, key=lambda prior: prior.worst_regret)),
+    )
+
+
+def _judged(objective: Objective, name: str, u: Array, weights: Array) -> Judged:
+    channel, certificate = objective.channel, judge(objective, u, weights)
+    places = channel.axis_points(0, CURVE_POINTS)[:, None] if channel.dimension == 1 else channel.bounds[:0].T[:0]
+    with_curve = channel.dimension == 1 and channel.listed
+    return Judged(
+        name=name,
+        information=certificate.information,
+        worst_regret=certificate.information + certificate.gap,
+        worst_parameter=channel.parameter(certificate.worst[None])[0],
+        parameters=channel.parameter(places)[:, 0] if with_curve else np.empty(0),
+        regret=objective.gain(places, objective.log_marginals(u, weights)) if with_curve else np.empty(0),
+        coverage=coverage(channel, u, weights, places) if with_curve else np.empty(0),
+    )
+
+
+def coverage(channel: Channel, u: Array, weights: Array, places: Array) -> Array:
+    """P(lower(z) ≤ w ≤ upper(z) | w), lower and upper the posterior's 2.5% and 97.5% quantiles: (M, 1) -> (M,)."""
+    order = np.argsort(u[:, 0], kind="stable")
+    u, weights = u[order], weights[order]
+    p = np.exp(channel.log_likelihood(places))
+    low, high = np.empty(p.shape[1]), np.empty(p.shape[1])
+    below = np.cumsum(weights[:, None] * np.exp(channel.log_likelihood(u)), axis=0)  # (K, Z), not normalized
+    for ends, level in ((low, (1 - LEVEL) / 2), (high, (1 + LEVEL) / 2)):
+        first = np.argmax(below >= level * below[-1] * (1 - 1e-12), axis=0)
+        ends[:] = u[first, 0]
+    inside = (places >= low - 1e-12) & (places <= high + 1e-12)
+    return np.asarray(np.sum(p * inside, axis=1))
+
+
+def _points(channel: Channel, name: str, prior: Prior) -> tuple[Array, Array]:
+    """Coordinates (K, d) and weights (K,) of a prior, checked."""
+    if isinstance(prior, str):
+        return _density_points(channel, prior)
+    if isinstance(prior, tuple) and len(prior) == 2:
+        u, weights = channel.to_coordinates(prior[0]), as_numbers(f"the weights of {name!r}", prior[1])
+        if weights.shape != (len(u),) or not np.all(weights >= 0) or not 0 < weights.sum() < np.inf:
+            raise ValueError(f"{name!r} needs one weight, not negative, for each of its {len(u)} parameters")
+        return u[weights > 0], weights[weights > 0] / weights.sum()
+    check_instance(repr(name), prior, Solution, "reference_prior")
+    assert isinstance(prior, Solution)
+    return channel.to_coordinates(prior.atoms), prior.weights
+
+
+def _density_points(channel: Channel, name: str) -> tuple[Array, Array]:
+    """Points that stand for the density called so: Jeffreys', or the uniform one in w."""
+    if name not in NAMES:
+        raise ValueError(f"no prior is called {name!r}: {', '.join(NAMES)}, a Solution, or parameters with weights")
+    if not channel.listed:
+        raise ValueError(f"a model whose outcomes are sampled has no prior {name!r}: give parameters and weights")
+    if not channel.continuous:
+        if name == "jeffreys":
+            raise ValueError("a table has no continuous parameter, so it has no Jeffreys prior")
+        rows = channel.axis_points(0, 0)[:, None]
+        return rows, np.full(len(rows), 1 / len(rows))
+    u, measure = quadrature(channel) if channel.dimension > 1 else _midpoints(channel)
+    if name == "jeffreys":
+        mass = measure * root_determinant(coordinate_information(channel, u))
+    else:
+        mass = measure * np.prod(channel.jacobian(u), axis=1)
+    return u[mass > 0], mass[mass > 0] / mass.sum()
+
+
+def _midpoints(channel: Channel) -> tuple[Array, Array]:
+    """Points even in Fisher length, and the width that each stands for: (K, 1), (K,)."""
+    count = int(min(DENSITY_POINTS, max(200, SLICE_ENTRIES // channel.outcome_count)))
+    edges = channel.axis_points(0, count + 1)
+    return ((edges[1:] + edges[:-1]) / 2)[:, None], np.diff(edges)

@@ -1,0 +1,334 @@
+"""Which experiment: what each can tell, the best of a family, and how information grows with the number of samples.
+
+For n samples of a smooth model of d parameters the capacity approaches d/2 log(n / 2πe) + log V, with V the volume
+∫ √det g of one sample: the law behind "four times the data, half the error".
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refprior._checks import number, whole_number
+from refprior.exact._arrays import as_numbers
+from refprior.exact._cost import LOG
+from refprior.exact._priors import prior_to_compare
+from refprior.exact._solution import STRONGEST_FIRST, Evidence, Solution
+from refprior.exact.ask._jeffreys import jeffreys
+from refprior.exact.channels._channel import Channel
+from refprior.exact.channels._validate import check_channel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FINEST = 1e-3  # of an axis: the last step of the search for a design
+MOST_DESIGNS = 400  # that a search may try
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """An experiment: what it can tell at most, its cost, and how that is known.
+
+    >>> from refprior.exact import Coin, compare_designs
+    >>> compare_designs({"once": Coin(1), "twice": Coin(2)})[0].name
+    'twice'
+    """
+
+    name: str
+    evidence: Evidence
+    information: float
+    gap: float
+    atoms: int
+    cost: float | None = None
+
+    def __str__(self) -> str:
+        cost = "" if self.cost is None else f", {self.information / self.cost:.4g} nats per unit of cost"
+        return (
+            f"{self.evidence}: {self.name}: {self.information:.6f} nats, {self.atoms} atoms, gap {self.gap:.1e}{cost}"
+        )
+
+
+def compare_designs(
+    designs: Mapping[str, Channel], *, costs: Mapping[str, float] | None = None, tolerance: float | None = None
+) -> list[Design]:
+    """What each experiment can tell about its parameter, to a gap of `tolerance` nats, the most informative first.
+
+    The tolerance is 1e-9, or 1e-3 where gains are sampled.
+
+    >>> from refprior.exact import Gaussian, compare_designs
+    >>> designs = {f"{n} samples": Gaussian(1.0).repeat(n) for n in (1, 4, 16)}
+    >>> [(d.name, round(d.information, 4)) for d in compare_designs(designs)]
+    [('16 samples', 1.0645), ('4 samples', 0.6529), ('1 samples', 0.3368)]
+    """
+    if not designs:
+        raise ValueError("there is no design to compare")
+    missing = [] if costs is None else [name for name in designs if name not in costs]
+    if missing:
+        raise ValueError(f"costs has no entry for {missing[0]!r}")
+    found = []
+    for name, channel in designs.items():
+        prior = prior_to_compare(check_channel(channel, repr(name)), tolerance)
+        found.append(
+            Design(
+                name=name,
+                evidence=prior.evidence,
+                information=prior.information,
+                gap=prior.gap,
+                atoms=len(prior.weights),
+                cost=None if costs is None else float(costs[name]),
+            )
+        )
+    return sorted(found, key=lambda design: -design.information)
+
+
+Place = tuple[float, ...]  # the settings of a design
+
+
+@dataclass(frozen=True, kw_only=True)
+class BestDesign:
+    """The best design that was found, its prior, and all that were tried.
+
+    >>> from refprior.exact import ExponentialDecay, best_design
+    >>> found = best_design(lambda t: ExponentialDecay((1.0, t), 0.3), (1.5, 3.5), points=3, tolerance=1e-4)
+    >>> found.evidence, len(found.tried) > 3
+    ('searched', True)
+    """
+
+    place: Place  # the settings of the best design
+    prior: Solution
+    cost: float | None
+    tried: tuple[Design, ...]  # the most informative first
+    places: tuple[Place, ...] = field(repr=False)  # of all that were tried, in the same order
+
+    @property
+    def information(self) -> float:
+        """What the best design tells, in nats."""
+        return self.prior.information
+
+    @property
+    def evidence(self) -> Evidence:
+        """At most "searched": each information is certified, that no other design tells more is not."""
+        return max("searched", self.prior.evidence, key=STRONGEST_FIRST.index)
+
+    def front(self) -> list[Design]:
+        """The designs that tell more than every cheaper one, the cheapest first; needs costs."""
+        chosen: list[Design] = []
+        for design in sorted(self.tried, key=lambda d: (d.cost or 0.0, -d.information)):
+            if not chosen or design.information > chosen[-1].information:
+                chosen.append(design)
+        return chosen
+
+    def __str__(self) -> str:
+        first = f"{self.evidence}: best of {len(self.tried)} designs: {_named(self.place)}, {self.information:.6f} nats"
+        shown = self.front() if self.cost is not None else list(self.tried[:12])
+        return "\n".join([first, *map(str, shown)])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Information against the cost, with the front; without costs, against the first setting.
+
+        >>> from refprior.exact import Coin, best_design
+        >>> best_design(Coin, (1, 4), cost=lambda n: 2.0 + n, budget=5.0).plot().get_xlabel()
+        'cost'
+        """
+        from refprior.exact.show._plots import plot_designs  # matplotlib is slow to import
+
+        return plot_designs(self, ax)
+
+
+def best_design(
+    channel_of_design: Callable[..., Channel],
+    bounds: ArrayLike,
+    *,
+    cost: Callable[..., float] | None = None,
+    budget: float | None = None,
+    points: int = 7,
+    tolerance: float | None = None,
+) -> BestDesign:
+    """The design whose experiment tells most, among settings within `bounds` that cost at most `budget`.
+
+    `bounds` is a pair, or one pair for each setting: times, doses, or, if both ends are whole numbers, a number of
+    samples. `channel_of_design` and `cost` take one argument per setting. A grid of `points` per setting is tried, then
+    steps around the best are halved. Every information is certified; that none is larger elsewhere is not. The
+    tolerance is that of `compare_designs`.
+
+    >>> from refprior.exact import Coin, best_design
+    >>> found = best_design(Coin, (1, 50), cost=lambda n: 2.0 + n, budget=12.5)
+    >>> found.place, round(found.information, 6)
+    ((10,), 1.232457)
+    """
+    box, whole = _box(bounds)
+    whole_number("points", points, at_least=2)
+    if budget is not None and cost is None:
+        raise ValueError("a budget needs a cost")
+    search = _Search(channel_of_design, cost, budget, tolerance)
+    axes = [_settings(low, high, points, isint) for (low, high), isint in zip(box, whole, strict=True)]
+    for place in itertools.product(*axes):
+        search.try_(place)
+    if not search.known:
+        raise ValueError(f"no design of the first grid costs at most {budget:g}: raise the budget or widen the bounds")
+    search.refine(box, whole, [np.diff(axis).max() if len(axis) > 1 else 0.0 for axis in axes])
+    order = sorted(search.known, key=lambda place: -search.known[place][0].information)
+    tried = [_design(_named(p), *search.known[p]) for p in order]
+    return BestDesign(
+        place=order[0],
+        prior=search.known[order[0]][0],
+        cost=search.known[order[0]][1],
+        tried=tuple(tried),
+        places=tuple(order),
+    )
+
+
+@dataclass
+class _Search:
+    channel_of_design: Callable[..., Channel]
+    cost: Callable[..., float] | None
+    budget: float | None
+    tolerance: float | None
+    known: dict[Place, tuple[Solution, float | None]] = field(default_factory=dict)
+
+    def try_(self, place: Place) -> None:
+        """Solve a design unless it is known or too expensive."""
+        arguments = [int(x) if isinstance(x, int) else x for x in place]
+        cost = None if self.cost is None else number("the cost", self.cost(*arguments))
+        if place in self.known or (self.budget is not None and cost is not None and cost > self.budget):
+            return
+        LOG.info("design %d: %s", len(self.known) + 1, _named(place))
+        channel = check_channel(self.channel_of_design(*arguments), f"channel_of_design{tuple(arguments)}")
+        self.known[place] = prior_to_compare(channel, self.tolerance), cost
+
+    def best(self) -> Place:
+        """The most informative so far."""
+        return max(self.known, key=lambda place: self.known[place][0].information)
+
+    def refine(self, box: list[tuple[float, float]], whole: list[bool], steps: list[float]) -> None:
+        """Try both sides of the best along each setting; halve the steps where that does not help."""
+        while len(self.known) < MOST_DESIGNS:
+            best = self.best()
+            for i, (low, high) in enumerate(box):
+                step = max(1, round(steps[i])) if whole[i] else steps[i]
+                for moved in (best[i] - step, best[i] + step):
+                    if low <= moved <= high:
+                        self.try_((*best[:i], moved, *best[i + 1 :]))
+            if self.best() != best:
+                continue
+            small = [
+                (w and s <= 1) or s <= FINEST * (high - low)
+                for w, s, (low, high) in zip(whole, steps, box, strict=True)
+            ]
+            if all(small):
+                return
+            steps = [step / 2 for step in steps]
+
+
+def _box(bounds: ArrayLike) -> tuple[list[tuple[float, float]], list[bool]]:
+    """Pairs, and which of them are of whole numbers."""
+    pairs: Any = bounds if isinstance(bounds, Sequence) and isinstance(bounds[0], Sequence) else [bounds]
+    values = as_numbers("bounds", pairs)
+    if (
+        values.ndim != 2
+        or values.shape[1] != 2
+        or not np.all(np.isfinite(values))
+        or np.any(values[:, 0] > values[:, 1])
+    ):
+        raise ValueError(f"bounds must be (low, high), or one such pair for each setting, got {bounds!r}")
+    whole = [all(isinstance(x, int | np.integer) for x in pair) for pair in pairs]
+    return [(pair[0], pair[1]) for pair in pairs], whole
+
+
+def _settings(low: float, high: float, count: int, whole: bool) -> list[float]:
+    """Values of one setting for the first grid."""
+    if not whole:
+        return [float(x) for x in np.linspace(low, high, count)]
+    return sorted({round(float(x)) for x in np.linspace(low, high, count)})
+
+
+def _named(place: Place) -> str:
+    return ", ".join(f"{x:.4g}" if not isinstance(x, int) else str(x) for x in place)
+
+
+def _design(name: str, prior: Solution, cost: float | None) -> Design:
+    return Design(
+        name=name,
+        evidence=prior.evidence,
+        information=prior.information,
+        gap=prior.gap,
+        atoms=len(prior.weights),
+        cost=cost,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapacityCurve:
+    """Capacity against the number of samples, next to the law it approaches.
+
+    >>> from refprior.exact import Coin, capacity_curve
+    >>> curve = capacity_curve(Coin, (1, 10, 100))
+    >>> [round(x, 4) for x in curve.above_law]  # falls like 1/√n
+    [0.9674, 0.3554, 0.1228]
+    """
+
+    samples: tuple[int, ...]
+    information: tuple[float, ...]
+    gap: float  # the largest
+    evidence: Evidence  # the weakest
+    law: tuple[float, ...]  # d/2 log(n / 2πe) + log V
+
+    @property
+    def above_law(self) -> tuple[float, ...]:
+        """Capacity minus the law, in nats."""
+        return tuple(a - b for a, b in zip(self.information, self.law, strict=True))
+
+    def __str__(self) -> str:
+        lines = [f"{self.evidence}: capacity against the number of samples, gaps of at most {self.gap:.1e}"]
+        lines.append(f"{'n':>8}  {'capacity':>10}  {'law':>10}  {'above':>8}")
+        rows = zip(self.samples, self.information, self.law, self.above_law, strict=True)
+        return "\n".join([*lines, *(f"{n:8d}  {a:10.6f}  {b:10.6f}  {c:8.4f}" for n, a, b, c in rows)])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Capacity and law against log n.
+
+        >>> from refprior.exact import Coin, capacity_curve
+        >>> capacity_curve(Coin, (1, 10)).plot().get_xscale()
+        'log'
+        """
+        from refprior.exact.show._plots import plot_curve  # matplotlib is slow to import
+
+        return plot_curve(self, ax)
+
+
+def capacity_curve(
+    channel_of_n: Callable[[int], Channel],
+    samples: Sequence[int] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
+    *,
+    tolerance: float | None = None,
+) -> CapacityCurve:
+    """What n samples can tell, for several n: `channel_of_n` is `Coin`, or `channel.repeat` of your own.
+
+    The tolerance is that of `compare_designs`.
+
+    >>> from refprior.exact import Gaussian, capacity_curve
+    >>> [round(x, 4) for x in capacity_curve(Gaussian(1.0).repeat, (1, 4, 16)).information]
+    [0.3368, 0.6529, 1.0645]
+    """
+    numbers = tuple(whole_number("a number of samples", n, at_least=1) for n in samples)
+    if not numbers:
+        raise ValueError("there is no number of samples to look at")
+    one = check_channel(channel_of_n(1), "channel_of_n(1)")
+    constant = math.log(jeffreys(one).volume) - one.dimension / 2 * math.log(2 * math.pi * math.e)
+    priors = []
+    for n in numbers:
+        LOG.info("%d samples", n)
+        priors.append(prior_to_compare(check_channel(channel_of_n(n), f"channel_of_n({n})"), tolerance))
+    return CapacityCurve(
+        samples=numbers,
+        information=tuple(prior.information for prior in priors),
+        gap=max(prior.gap for prior in priors),
+        evidence=max((prior.evidence for prior in priors), key=STRONGEST_FIRST.index),
+        law=tuple(constant + one.dimension / 2 * math.log(n) for n in numbers),
+    )

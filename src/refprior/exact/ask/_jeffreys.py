@@ -1,0 +1,133 @@
+"""Fisher information and the Jeffreys prior π_J(w) ∝ √det g(w), the limit for many samples.
+
+For the coin g = n / (w (1 − w)), so the exponent is −1/2: π_J ∝ (w (1 − w))^(−1/2).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refprior._limits import check_memory
+from refprior.exact._arrays import SLICE_ENTRIES, Array, in_slices
+from refprior.exact._cost import ENTRIES, LOG, say_time
+from refprior.exact.channels._channel import Channel
+from refprior.exact.channels._validate import check_channel
+
+PANEL = 1.0  # standard deviations per Gauss–Legendre panel
+ORDER = 8  # nodes per panel
+EDGE = 1e-6  # of an axis: this far from a bound at which p vanishes
+MOST_NODES = 200_000
+
+
+def fisher_information(channel: Channel, w: ArrayLike) -> Array:
+    """g(w) of one outcome of the channel, in the parameter w: (M,) or (M, d) -> (M, d, d).
+
+    >>> from refprior.exact import Coin, fisher_information
+    >>> fisher_information(Coin(10), [0.5]).round(6).tolist()  # n / (w (1 - w))
+    [[[40.0]]]
+    """
+    u = check_channel(channel).to_coordinates(w)
+    information = coordinate_information(channel, u)
+    size = np.sqrt(np.einsum("kii->ki", information))
+    independent = np.abs(information) < 1e-12 * size[:, :, None] * size[:, None, :]  # up to rounding
+    information[independent] = 0.0
+    jacobian = channel.jacobian(u)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scaled = information / jacobian[:, :, None] / jacobian[:, None, :]
+    return np.where(information == 0, 0.0, scaled)
+
+
+def coordinate_information(channel: Channel, u: Array) -> Array:
+    """Σ_z ∂_i p ∂_j p / p in the coordinates u: (M, d) -> (M, d, d)."""
+    low, high = channel.bounds.T
+    vanishing = np.any(np.isneginf(channel.log_likelihood(u)), axis=1, keepdims=True)
+    inside = np.clip(u, low + EDGE * (high - low), high - EDGE * (high - low))
+    log_p, first, _, _ = channel.rows(np.where(vanishing, inside, u))  # at a bound where p vanishes: the limit
+    p = np.exp(log_p)[:, None, :]
+    relative = np.divide(first, p, out=np.zeros_like(first), where=p > 0)
+    return np.asarray(np.einsum("kiz,kjz->kij", first, relative))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Jeffreys:
+    """The Jeffreys prior of a channel: its density, the integral of √det g (its volume), and its information.
+
+    >>> from refprior.exact import Coin, jeffreys
+    >>> round(jeffreys(Coin(4)).volume, 6)  # 2π
+    6.283185
+    """
+
+    channel: Channel
+    volume: float
+    information: float  # I(w; z) in nats under this prior
+
+    def density(self, w: ArrayLike) -> Array:
+        """π_J(w), normalized: (M,) or (M, d) -> (M,).
+
+        >>> from refprior.exact import Coin, jeffreys
+        >>> jeffreys(Coin(4)).density([0.5]).round(6).tolist()  # 2/π
+        [0.63662]
+        """
+        u = self.channel.to_coordinates(w)
+        with np.errstate(divide="ignore"):
+            determinant = np.prod(self.channel.jacobian(u), axis=1)
+            return np.asarray(root_determinant(coordinate_information(self.channel, u)) / determinant / self.volume)
+
+
+def root_determinant(information: Array) -> Array:
+    """√det g: (M, d, d) -> (M,)."""
+    return np.asarray(np.sqrt(np.maximum(np.linalg.det(information), 0.0)))
+
+
+def jeffreys(channel: Channel) -> Jeffreys:
+    """Density and information of the Jeffreys prior, by Gauss–Legendre panels in the coordinates u.
+
+    >>> from refprior.exact import Coin, jeffreys, reference_prior
+    >>> jeffreys(Coin(10)).information < reference_prior(Coin(10)).information
+    True
+    """
+    if not check_channel(channel).continuous:
+        raise ValueError("a table has no continuous parameter, so it has no Jeffreys prior")
+    outcomes = channel.outcome_count
+    u, measure = quadrature(channel)
+    check_memory(8.0 * outcomes * 30, f"the Jeffreys prior over {outcomes:,} outcomes", "take fewer samples")
+    say_time(2 * len(u) * outcomes / ENTRIES)
+    information = in_slices(lambda part: coordinate_information(channel, part), u, outcomes, least=1)
+    mass = measure * root_determinant(information)
+    volume = float(mass.sum())
+    weights = mass / volume
+    log_marginal = _log_marginal(channel, u, weights)
+    divergence = in_slices(lambda part: channel.divergence(part, log_marginal), u, outcomes, least=1)
+    return Jeffreys(channel=channel, volume=volume, information=float(weights @ divergence))
+
+
+def _log_marginal(channel: Channel, u: Array, weights: Array) -> Array:
+    """log p(z) of many nodes, a slice of them at a time: (N, d), (N,) -> (Z,)."""
+    size = max(1, SLICE_ENTRIES // channel.outcome_count)
+    total = channel.log_marginal(u[:size], weights[:size])
+    for i in range(size, len(u), size):
+        LOG.info("%d of %d points", i, len(u))
+        total = np.logaddexp(total, channel.log_marginal(u[i : i + size], weights[i : i + size]))
+    return total
+
+
+def quadrature(channel: Channel) -> tuple[Array, Array]:
+    """Quadrature nodes (N, d) and measures (N,) over the box of coordinates."""
+    x, weight = np.polynomial.legendre.leggauss(ORDER)
+    axes = []
+    for (low, high), length in zip(channel.bounds, channel.axis_lengths(), strict=True):
+        panels = max(4, math.ceil(length / PANEL))
+        edges = np.linspace(low, high, panels + 1)
+        half = np.diff(edges) / 2
+        nodes = (edges[:-1] + half)[:, None] + half[:, None] * x
+        axes.append((nodes.ravel(), (half[:, None] * weight).ravel()))
+    if math.prod(len(nodes) for nodes, _ in axes) > MOST_NODES:
+        raise ValueError(f"the Jeffreys prior of this channel needs more than {MOST_NODES} nodes; take fewer samples")
+    points = np.array(list(itertools.product(*(nodes for nodes, _ in axes))))
+    measure = np.array([math.prod(m) for m in itertools.product(*(weights for _, weights in axes))])
+    return points, measure

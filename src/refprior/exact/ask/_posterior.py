@@ -1,0 +1,171 @@
+"""What the data tell about the parameter: the posterior on the atoms, and what one reads off it.
+
+Shapes: K atoms, d parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refprior._checks import number, whole_number
+from refprior.exact._arrays import Array, as_numbers
+from refprior.exact.channels._channel import Channel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CredibleSet:
+    """The fewest atoms that hold a share of the posterior.
+
+    >>> from refprior.exact import Coin, reference_prior
+    >>> reference_prior(Coin(10)).posterior(7).credible_set(0.95)
+    CredibleSet(2 atoms from 0.5 to 0.779154, mass 0.9952)
+    """
+
+    atoms: Array  # (M,) or (M, d), in the prior's order
+    weights: Array  # (M,) their posterior weights
+    mass: float  # the sum of these
+
+    def __repr__(self) -> str:
+        low, high = (
+            ", ".join(f"{x:.6g}" for x in np.atleast_1d(end)) for end in (self.atoms.min(0), self.atoms.max(0))
+        )
+        return f"CredibleSet({len(self.atoms)} atoms from {low} to {high}, mass {self.mass:.4g})"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Posterior:
+    """p(w_k | z) on the atoms of a prior after the outcome z.
+
+    >>> from refprior.exact import Coin, reference_prior
+    >>> posterior = reference_prior(Coin(2)).posterior(2)  # after two heads
+    >>> posterior.weights.round(6).tolist()
+    [0.0, 0.0625, 0.9375]
+    >>> posterior.mean, posterior.mode, posterior.quantiles([0.05, 0.5]).round(6).tolist()
+    (0.96875, 1.0, [0.5, 1.0])
+    """
+
+    channel: Channel
+    atoms: Array  # (K,) or (K, d)
+    weights: Array  # (K,)
+    before: Array  # (K,) weights of the prior
+    outcome: Any
+
+    @property
+    def mean(self) -> Any:
+        """E[w | z], a number, or (d,) for several parameters."""
+        self._require_numbers("mean")
+        return _plain(self.weights @ self.atoms)
+
+    @property
+    def standard_deviation(self) -> Any:
+        """√Var[w | z], a number, or (d,)."""
+        self._require_numbers("standard deviation")
+        return _plain(np.sqrt(self.weights @ (self.atoms - self.mean) ** 2))
+
+    @property
+    def mode(self) -> Any:
+        """The atom with the largest weight, a number, or (d,)."""
+        return _plain(self.atoms[int(np.argmax(self.weights))])
+
+    def quantiles(self, levels: ArrayLike) -> Array:
+        """The smallest atom up to which the posterior holds each level: (Q,) -> (Q,), or (Q, d), axis by axis.
+
+        >>> from refprior.exact import Coin, reference_prior
+        >>> reference_prior(Coin(10)).posterior(5).quantiles([0.025, 0.5, 0.975]).round(4).tolist()
+        [0.2208, 0.5, 0.7792]
+        """
+        self._require_numbers("quantile")
+        asked = np.atleast_1d(as_numbers("levels", levels))
+        if asked.ndim != 1 or not np.all((asked >= 0) & (asked <= 1)):
+            raise ValueError(f"levels must be numbers from 0 to 1, got {levels!r}")
+        columns = [_quantiles(column, self.weights, asked) for column in np.atleast_2d(self.atoms.T)]
+        return columns[0] if self.atoms.ndim == 1 else np.stack(columns, axis=1)
+
+    def credible_set(self, level: float = 0.95) -> CredibleSet:
+        """The fewest atoms that hold at least `level` of the posterior, the likeliest first.
+
+        >>> from refprior.exact import Coin, reference_prior
+        >>> reference_prior(Coin(2)).posterior(2).credible_set(0.9).atoms.tolist()
+        [1.0]
+        """
+        number("level", level, above=0, at_most=1)
+        order = np.argsort(-self.weights, kind="stable")
+        mass = np.cumsum(self.weights[order])
+        kept = np.sort(order[: int(np.searchsorted(mass, min(level, mass[-1]) - 1e-12)) + 1])
+        return CredibleSet(atoms=self.atoms[kept], weights=self.weights[kept], mass=float(self.weights[kept].sum()))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """n parameters drawn from the posterior: -> (n,) or (n, d).
+
+        >>> import numpy as np
+        >>> from refprior.exact import Coin, reference_prior
+        >>> reference_prior(Coin(2)).posterior(2).sample(3, np.random.default_rng(0)).round(6).tolist()
+        [1.0, 1.0, 0.5]
+        """
+        return self.atoms[rng.choice(len(self.weights), whole_number("n", n, at_least=0), p=self.weights)]
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The posterior as stems, with the prior beside it in gray.
+
+        >>> from refprior.exact import Coin, reference_prior
+        >>> reference_prior(Coin(10)).posterior(7).plot().get_ylabel()
+        'probability'
+        """
+        from refprior.exact.show._plots import plot_posterior  # matplotlib is slow to import
+
+        return plot_posterior(self, ax)
+
+    def _require_numbers(self, what: str) -> None:
+        if not self.channel.continuous:
+            raise ValueError(f"the parameter of a table is the number of a row, and has no {what}: use mode or weights")
+
+    def __repr__(self) -> str:
+        return f"Posterior({len(self.weights)} atoms after {self.outcome!r})"
+
+    def __str__(self) -> str:
+        set_ = self.credible_set(0.95)
+        center = f"mode {_shown(self.mode)}"
+        if self.channel.continuous:
+            center = f"mean {_shown(self.mean)}, standard deviation {_shown(self.standard_deviation)}, {center}"
+        return f"after {self.outcome!r}: {center}\n95% credible set: {str(set_)[len('CredibleSet(') : -1]}"
+
+
+def posterior_of(channel: Channel, u: Array, weights: Array, z: ArrayLike) -> Posterior:
+    """Bayes' rule on atoms in coordinates (K, d) with weights (K,)."""
+    with np.errstate(divide="ignore"):
+        log = channel.log_likelihood_of(u, z) + np.log(weights)
+    if not np.any(np.isfinite(log)):
+        raise ValueError(f"the outcome {z!r} is impossible under every atom of this prior")
+    after = np.exp(log - log.max())
+    atoms = channel.parameter(u)
+    return Posterior(
+        channel=channel,
+        atoms=atoms[:, 0] if channel.dimension == 1 else atoms,
+        weights=after / after.sum(),
+        before=weights,
+        outcome=z,
+    )
+
+
+def _quantiles(atoms: Array, weights: Array, levels: Array) -> Array:
+    """Of one parameter: (K,), (K,), (Q,) -> (Q,)."""
+    order = np.argsort(atoms, kind="stable")
+    order = order[weights[order] > 0]
+    below = np.cumsum(weights[order])
+    return np.asarray(atoms[order[np.minimum(np.searchsorted(below, levels - 1e-12), len(order) - 1)]])
+
+
+def _plain(value: Any) -> Any:
+    """A number where there is one parameter."""
+    return float(value) if np.ndim(value) == 0 else np.asarray(value)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if np.ndim(value) == 0 else "(" + ", ".join(f"{x:.6g}" for x in value) + ")"

@@ -1,0 +1,205 @@
+"""Maxima of the gain between the points of a grid, from values alone: polynomials, parabolas, halvings."""
+
+from __future__ import annotations
+
+import itertools
+from functools import reduce
+
+import numpy as np
+from numpy.polynomial.chebyshev import chebvander
+from scipy.ndimage import maximum_filter, minimum_filter
+from scipy.optimize import minimize
+
+from refprior.exact._arrays import Array, Index
+from refprior.exact.certify._case import Case, Grid, nearest, own_points
+from refprior.exact.oracle._objective import Objective
+
+NODES = {1: 9, 2: 9, 3: 5}  # Chebyshev nodes per axis within one cell: a polynomial of degree 8 errs by 1e-16 at 0.11
+SUBDIVISIONS = 16  # of a cell, at which that polynomial is evaluated
+EPSILON = float(np.finfo(float).eps)
+ROUNDING = 4 * EPSILON  # relative error of one evaluation of the gain
+FLOOR = 8 * EPSILON  # of 1 + J: a gap is never below
+STARTS = 15  # from so many of the highest, about as many of the upper half, and the atoms, maxima are looked for
+ZOOMS = 300  # moves or halvings of a cell around a summit; along a curved ridge it takes many moves
+MOST_SUMMITS = 400  # points off the grid that are looked at more closely
+
+
+def maxima(case: Case) -> tuple[Array, Array, int]:
+    """Highest points of G around the grid's peaks and around the atoms: (M, d), (M,), evaluations."""
+    everywhere = np.vstack([case.grid.points, case.u]), np.concatenate([case.values, case.at_atoms])
+    if not case.objective.channel.continuous:
+        return *everywhere, 0
+    if not case.grid.shape:
+        return _searched_maxima(case, *everywhere)
+    top, height, width, count = summits(case, float(everywhere[1].max()))
+    if case.objective.channel.measured:
+        top, height, more = _zoom(case.objective, top, height, width, case.logs)
+        count += more
+    return np.vstack([top, everywhere[0]]), np.concatenate([height, everywhere[1]]), count
+
+
+def _searched_maxima(case: Case, points: Array, values: Array) -> tuple[Array, Array, int]:
+    """More than three parameters: maxima by L-BFGS from the highest points and from all atoms: (M, d), (M,), count."""
+    bounds = [(float(low), float(high)) for low, high in case.objective.channel.bounds]
+    logs = [np.maximum(log, -1e4) for log in case.logs]
+    order = np.argsort(-values)
+    chosen = np.concatenate([order[:STARTS], order[STARTS : len(order) // 2 : len(order) // (2 * STARTS)]])
+    count, starts = 0, np.vstack([points[chosen], case.u])  # the highest points may all belong to one peak
+
+    def downhill(u: Array) -> tuple[float, Array]:
+        gains = case.objective.gains(u[None, :], logs)
+        return -float(gains.value[0]), -gains.gradient[0]
+
+    found = []
+    for start in starts:
+        result = minimize(downhill, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 60})
+        found.append(result.x)
+        count += int(result.nfev)
+    top = np.vstack([points, found])
+    return top, np.concatenate([values, case.objective.gain(np.array(found), case.logs)]), count
+
+
+def summits(case: Case, level: float) -> tuple[Array, Array, Array, int]:
+    """Local maxima of G that may reach a level, polished: (M, d), (M,), widths of their cells (M, d), evaluations."""
+    grid, values = case.grid, case.values
+    center = np.vstack([grid.points, case.u])
+    table = values.reshape(grid.shape)
+    peak = (table >= maximum_filter(table, size=3, mode="nearest")).ravel()
+    fall = (table - minimum_filter(table, size=5, mode="nearest")).ravel()
+    high = peak & (values + fall >= level)  # a rise between grid points is less than the fall around it
+    high[high] = own_points(case.objective.channel, grid.points[high])
+    chosen = np.flatnonzero(np.concatenate([high, np.ones(len(case.u), dtype=bool)]))
+    width = _cells(grid, case.u)[chosen]
+    bounds = case.objective.channel.bounds
+    width = np.where(case.objective.channel.idle(center[chosen]), np.ptp(bounds, axis=1), width)  # in all directions
+    best = np.argsort(-case.more_values)[:MOST_SUMMITS]
+    places, width = np.vstack([center[chosen], case.more[best]]), np.vstack([width, case.more_widths[best]])
+    summit, top, count = _best_in_cells(case.objective, places, width, case.logs)
+    refined, height, more = _refine(case.objective, summit, top, width / SUBDIVISIONS, case.logs, level)
+    return refined, height, width, count + more
+
+
+def _zoom(
+    objective: Objective, best: Array, height: Array, width: Array, logs: list[Array]
+) -> tuple[Array, Array, int]:
+    """Approach the summits until G no longer falls on both sides of them: (M, d), the heights they may have (M,).
+
+    What a cell hides is at most about the fall from its middle to both sides; a smooth summit's fall vanishes with
+    the square of the width, a cusp's more slowly, and that of a jump, on its higher side, like a slope's.
+    """
+    bounds, dimension = objective.channel.bounds, best.shape[1]
+    steps = np.array([s for s in itertools.product((-1.0, 0.0, 1.0), repeat=dimension) if s > (0.0,) * dimension])
+    best, height, width, hidden = best.copy(), height.copy(), width.copy(), np.full(len(best), np.inf)
+    floor, count, active = FLOOR * (1 + abs(height.max())), 0, np.arange(len(best))
+    for _ in range(ZOOMS):
+        sides = np.concatenate([steps, -steps]) * width[active, None]
+        points = np.clip(best[active, None] + sides, bounds[:, 0], bounds[:, 1])
+        values = objective.gain(points.reshape(-1, dimension), logs).reshape(len(active), 2, -1)
+        count += values.size
+        fall = height[active] - values.max(axis=1).min(axis=1)
+        rows, first = np.arange(len(active)), values.reshape(len(active), -1).argmax(axis=1)
+        higher = values.reshape(len(active), -1)[rows, first]
+        moved = higher > height[active]
+        best[active[moved]] = points[rows, first][moved]
+        height[active] = np.maximum(height[active], higher)
+        hidden[active] = np.where(moved, np.maximum(hidden[active], 0.0), np.maximum(fall, 0.0))
+        width[active[~moved]] /= 2
+        small = np.all(width <= 2 * np.spacing(np.maximum(np.abs(best), 1e-300)), axis=1)
+        open_ = (hidden > floor) & ~small & (height + 4 * hidden > height.max())
+        active = np.flatnonzero(open_)
+        if not len(active):
+            break
+    return best, height + np.where(np.isfinite(hidden), hidden, 0.0), count
+
+
+def _cells(grid: Grid, u: Array) -> Array:
+    """Distance to the next grid point on each axis, the largest nearby, for grid and atoms: (G + K, d)."""
+    places, columns = np.vstack([grid.points, u]), []
+    for axis, line in enumerate(grid.axes):
+        steps = np.diff(line) if len(line) > 1 else np.ones(1)
+        wide = np.maximum(np.append(steps, steps[-1]), np.insert(steps, 0, steps[0]))
+        columns.append(wide[nearest(line, places[:, axis])])
+    return np.stack(columns, axis=-1)
+
+
+def _best_in_cells(objective: Objective, center: Array, width: Array, logs: list[Array]) -> tuple[Array, Array, int]:
+    """Within one cell of each center: the top of a polynomial through NODES^d values, if it is the best point seen.
+
+    Two maxima within one cell, as near where an atom splits, look like one peak on the grid.
+    """
+    dimension = center.shape[1]
+    bounds = objective.channel.bounds
+    half = np.minimum(width, (bounds[:, 1] - bounds[:, 0]) / 2)
+    middle = np.clip(center, bounds[:, 0] + half, bounds[:, 1] - half)
+    count = NODES[dimension]
+    nodes = -np.cos(np.pi * np.arange(count) / (count - 1))
+    seen = middle[:, None] + half[:, None] * np.array(list(itertools.product(nodes, repeat=dimension)))
+    values = objective.gain(seen.reshape(-1, dimension), logs).reshape(len(center), -1)
+    fine = np.linspace(-1, 1, 2 * (SUBDIVISIONS if dimension < 3 else 4) + 1)
+    between = chebvander(fine, count - 1) @ np.linalg.inv(chebvander(nodes, count - 1))
+    matrix = reduce(np.kron, [between] * dimension)
+    predicted = np.argmax(values @ matrix.T, axis=1)
+    tops = middle + half * np.array(list(itertools.product(fine, repeat=dimension)))[predicted]
+    points = np.concatenate([seen, tops[:, None]], axis=1)
+    heights = np.concatenate([values, objective.gain(tops, logs)[:, None]], axis=1)
+    rows, best = np.arange(len(center)), np.argmax(heights, axis=1)
+    return points[rows, best], heights[rows, best], heights.size
+
+
+def _refine(
+    objective: Objective, best: Array, height: Array, width: Array, logs: list[Array], level: float, rounds: int = 6
+) -> tuple[Array, Array, int]:
+    """Maxima of G near the given points, by parabolas on shrinking stencils: (M, d), (M,), evaluations."""
+    bounds = objective.channel.bounds
+    best, height, center, width = best.copy(), height.copy(), best.copy(), width.copy()
+    count, active = 0, np.arange(len(best))
+    for _ in range(rounds):
+        half = np.minimum(width[active], (bounds[:, 1] - bounds[:, 0]) / 2)
+        middle = np.clip(center[active], bounds[:, 0] + half, bounds[:, 1] - half)
+        summit, seen, seen_value, predicted = _parabola(objective, middle, half, logs)
+        count += len(active) * 3 ** len(bounds)
+        better = seen_value > height[active]
+        best[active[better]], height[active[better]] = seen[better], seen_value[better]
+        center[active], width[active] = summit, half / 4
+        rise = predicted - height[active]
+        rounding = ROUNDING * (1 + abs(height.max())) / 4
+        # a parabola that predicts no rise, or too little to reach the level, is not followed
+        active = active[(rise > rounding) & (height[active] + 2 * rise > level)]
+        if not len(active):
+            break
+    return best, height, count
+
+
+def _parabola(objective: Objective, middle: Array, half: Array, logs: list[Array]) -> tuple[Array, Array, Array, Array]:
+    """Summit of the parabola through 3^d values, the best point seen, its gain, the summit's height."""
+    count, dimension = middle.shape
+    offsets = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=dimension)))
+    points = middle[:, None, :] + offsets * half[:, None, :]
+    values = objective.gain(points.reshape(-1, dimension), logs).reshape(count, *([3] * dimension))
+    slope, hessian = _differences(values)
+    eigenvalues, vectors = np.linalg.eigh(hessian)
+    downward = np.minimum(eigenvalues, -1e-300)
+    move = np.clip(-np.einsum("kia,ka,kja,kj->ki", vectors, 1 / downward, vectors, slope), -1.0, 1.0)
+    flat = values.reshape(count, -1)
+    first = np.argmax(flat, axis=1)
+    rows = np.arange(count)
+    summit = np.sum(slope * move, axis=1) + np.einsum("ki,kij,kj->k", move, hessian, move) / 2
+    return middle + move * half, points[rows, first], flat[rows, first], flat[:, flat.shape[1] // 2] + summit
+
+
+def _differences(values: Array) -> tuple[Array, Array]:
+    """Central differences on a 3^d stencil, in units of its half width: (k, 3[, 3, 3]) -> (k, d), (k, d, d)."""
+    dimension = values.ndim - 1
+
+    unit: Index = np.eye(dimension, dtype=np.intp)
+
+    def at(offset: Index) -> Array:
+        return np.asarray(values.reshape(len(values), -1)[:, np.ravel_multi_index(tuple(1 + offset), (3,) * dimension)])
+
+    slope = np.stack([(at(e) - at(-e)) / 2 for e in unit], axis=1)
+    second = np.empty((len(values), dimension, dimension))
+    for i, e in enumerate(unit):
+        second[:, i, i] = at(e) - 2 * at(0 * e) + at(-e)
+        for j, f in enumerate(unit[:i]):
+            second[:, i, j] = second[:, j, i] = (at(e + f) + at(-e - f) - at(e - f) - at(f - e)) / 4
+    return slope, second

@@ -1,0 +1,1 @@
+"""Channels: models p(z | w) on a box of parameters."""

@@ -1,0 +1,317 @@
+"""A user's model with Gaussian noise, z_t = mean_t(w) + noise.
+
+In units of the noise the Fisher length is that of the mean, whose chart is cheap to measure. Outcomes are a grid of
+principal components of the observations, so that sums over z are products of small matrices.
+
+Shapes: K points, d parameters, T observations, R components of them, Y_r nodes of one component, Z their product.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refprior._checks import whole_number
+from refprior.exact._arrays import Array, as_numbers
+from refprior.exact.certify._bound import Cells
+from refprior.exact.channels._charted import ChartedChannel
+from refprior.exact.channels._components import COARSE, COARSEST, Components, Precision
+from refprior.exact.channels._frameworks import call, framework_of
+from refprior.exact.channels._function import LONGEST_STEP, box_of, differences, slopes
+from refprior.exact.channels._one_parameter import log_normal_nodes
+from refprior.exact.channels._rows import Gains, Rows
+
+SAMPLED = {1: 201, 2: 33, 3: 13}  # places per axis at which the mean is sampled; with more parameters, at random
+SAMPLES = 4000
+MOST_OUTCOMES = 1_000_000  # of a grid; beyond, the noise is a sample
+SAFETY = 2.0  # times the largest curvature found is taken for a bound
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyMean(ChartedChannel):
+    """A user's mean with Gaussian noise; `Channel.from_mean` says what it takes."""
+
+    function: Callable[[Array], Array]
+    box: Array  # (d, 2)
+    scalar: bool  # whether the function takes w as (K,)
+    sigma: Array  # (T,)
+    curvature: Array | None  # (T, d, d) declared bound of the mean's second derivatives, in units of the noise
+    bounds: Array
+    exchangeable: bool = False  # whether the order of the parameters does not matter
+    partner: NoisyMean | None = None  # whose coordinates are used instead of its own
+    precision: Precision | None = None  # of the grid of outcomes, if not that of its components
+    components: Components = field(init=False, repr=False)
+    nodes: list[tuple[Array, Array]] = field(init=False, repr=False)  # [(Y_r,), (Y_r,)] and their log-weights
+
+    @classmethod
+    def build(
+        cls, mean: Any, sigma: ArrayLike, bounds: ArrayLike, curvature: ArrayLike | None, exchangeable: bool = False
+    ) -> NoisyMean:
+        """Check what was given, and try the function once."""
+        if not callable(mean):
+            raise ValueError(f"mean must be a function of the parameters, got {mean!r}")
+        box, scalar = box_of(bounds)
+        probe = np.vstack([box.T, box.mean(axis=1)])
+        framework = framework_of(mean, probe[:, 0] if scalar else probe, "mean")
+        function = partial(call, mean, framework=framework, name="mean")
+        count = _values(function, probe, scalar).shape[1]
+        noise = _spread("sigma", sigma, (count,)).astype(float)
+        if not np.all(np.isfinite(noise)) or np.any(noise <= 0):
+            raise ValueError(f"sigma must be above 0, got {np.asarray(sigma).tolist()}")
+        bend = None
+        if curvature is not None:
+            bend = _spread("curvature", curvature, (count, len(box), len(box)))
+            if not np.all(bend >= 0):
+                raise ValueError(f"curvature must be at least 0, an upper bound of |∂²mean|, got {curvature!r}")
+            bend = bend / noise[:, None, None]
+        kind = _summed_or_sampled(function, box, scalar, noise)
+        return kind(function, box, scalar, noise, bend, np.tile([0.0, 1.0], (len(box), 1)), exchangeable)
+
+    def _components(self) -> Components:
+        return Components.of(self._observed(_places(self.box)))
+
+    def __post_init__(self) -> None:
+        components = self._components()
+        precision = self.precision or components.precision
+        nodes = components.nodes(precision)
+        self._derive(
+            components=components,
+            precision=precision,
+            nodes=nodes,
+            tail=len(nodes) * precision.tail_gain + components.left_out,
+        )
+
+    @cached_property
+    def outcomes(self) -> Array:  # type: ignore[override]
+        """The grid as observations: (Z,) or (Z, T). Sums over it do not need it."""
+        grid = self.components.outcomes(self.nodes) * self.sigma
+        return grid[:, 0] if len(self.sigma) == 1 else grid
+
+    @property
+    def outcome_count(self) -> int:
+        return math.prod(len(z) for z, _ in self.nodes)
+
+    @property
+    def bounds_are_declared(self) -> bool:  # type: ignore[override]
+        return self.curvature is not None and self.components.left_out == 0
+
+    def _observed(self, w: Array) -> Array:
+        """Means of the observations in units of the noise: (K, d) -> (K, T)."""
+        return _values(self.function, w, self.scalar) / self.sigma
+
+    def means(self, w: Array) -> Array:
+        """Components of the means: (K, d) -> (K, R)."""
+        return self.components.of_means(self._observed(w))
+
+    def roots(self, w: Array) -> Array:
+        return self.means(w) / 2
+
+    @property
+    def _width(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def outcome_axes(self) -> int:
+        return len(self.nodes)
+
+    def canonical(self, u: Array) -> Array:
+        return np.sort(u, axis=1) if self.exchangeable else u
+
+    def _factors(self, mean: Array) -> list[Array]:
+        """Log-probabilities of each component's nodes: (K, R) -> [(K, Y_r)]."""
+        return [log_normal_nodes(z - mean[:, [r]], 1) + weight for r, (z, weight) in enumerate(self.nodes)]
+
+    def log_likelihood(self, u: Array) -> Array:
+        logs = self._factors(self.means(self.parameter(u)))
+        total = logs[0]
+        for log in logs[1:]:
+            total = (total[:, :, None] + log[:, None, :]).reshape(len(u), -1)
+        return total
+
+    def _expectations(self, mean: Array, values: Array, order: int) -> dict[tuple[int, ...], Array]:
+        """E[values ∏ h_{n_r}(z_r − m_r)] for Hermite orders n of total at most `order`: {(n_1, …): (K,)}."""
+        p = [np.exp(log) for log in self._factors(mean)]
+        x = [z - mean[:, [r]] for r, (z, _) in enumerate(self.nodes)]
+        factors = [[q, q * y, q * (y * y - 1)][: order + 1] for q, y in zip(p, x, strict=True)]
+        table = values.reshape(len(self.nodes[0][0]), -1)
+        sizes = [len(z) for z, _ in self.nodes[1:]]
+        sums: dict[tuple[int, ...], Array]
+        sums = {(n,): (f @ table).reshape(len(f), *sizes) for n, f in enumerate(factors[0])}
+        for further in factors[1:]:  # one component at a time; the first one is the most work
+            pairs = [(n, k) for n in sums for k in range(order + 1) if sum(n) + k <= order]
+            sums = {(*n, k): np.einsum("ky...,ky->k...", sums[n], further[k]) for n, k in pairs}
+        return sums
+
+    def log_marginal(self, u: Array, weights: Array) -> Array:
+        """As one product of matrices; what underflows there is far from all atoms."""
+        p = [np.exp(log) for log in self._factors(self.means(self.parameter(u)))]
+        rest = np.ones((len(u), 1))
+        for factor in p[1:]:
+            rest = (rest[:, :, None] * factor[:, None, :]).reshape(len(u), -1)
+        return np.asarray(np.log(np.maximum((weights[:, None] * p[0]).T @ rest, 1e-300)).ravel())
+
+    def rows(self, u: Array) -> Rows:
+        w = self.parameter(u)
+        mean = self.means(w)
+        first, second = self._in_coordinates(u, w)
+        log_p = self.log_likelihood(u)
+        scores = np.meshgrid(*(z for z, _ in self.nodes), indexing="ij")
+        p = np.exp(log_p)
+        slopes_of_p = np.zeros((len(u), self.dimension, p.shape[1]))
+        for r, z in enumerate(scores):
+            slopes_of_p += first[:, :, [r]] * (p * (z.ravel() - mean[:, [r]]))[:, None]
+
+        def summed(values: Array) -> Array:
+            return self._chained(first, second, self._expectations(mean, values, 2))[1]
+
+        zero = np.zeros((len(u), self.dimension, self.dimension))
+        return Rows(log_p, slopes_of_p, summed, zero)
+
+    def _chained(self, first: Array, second: Array, sums: dict[tuple[int, ...], Array]) -> tuple[Array, Array]:
+        """Gradient and Hessian in u of a sum over z, from those in the mean: -> (K, d), (K, d, d)."""
+        unit = np.eye(len(self.nodes), dtype=int)
+        by_score = np.stack([sums[tuple(e)] for e in unit], axis=1)
+        pairs = np.stack([np.stack([sums[tuple(e + f)] for f in unit], axis=1) for e in unit], axis=1)
+        bent = np.einsum("kit,kjs,kts->kij", first, first, pairs) + np.einsum("kijt,kt->kij", second, by_score)
+        return np.einsum("kit,kt->ki", first, by_score), np.asarray(bent)
+
+    def gains(self, u: Array, log_marginal: Array) -> Gains:
+        w = self.parameter(u)
+        gain, sums = self._gain(self.means(w), log_marginal, 2)
+        gradient, hessian = self._chained(*self._in_coordinates(u, w), sums)
+        return Gains(gain, -gradient, -hessian)
+
+    def _in_coordinates(self, u: Array, w: Array) -> tuple[Array, Array]:
+        """Derivatives of the means in u: (K, d, R), (K, d, d, R)."""
+        return self.in_u(u, *self._mean_derivatives(w))
+
+    def _steps(self, w: Array) -> Array:
+        return np.tile(LONGEST_STEP * np.ptp(self.box, axis=1), (len(w), 1))
+
+    def _mean_derivatives(self, w: Array) -> tuple[Array, Array]:
+        return differences(self.means, w, self.box, self._steps(w))
+
+    def divergence(self, u: Array, log_marginal: Array) -> Array:
+        return self._gain(self.means(self.parameter(u)), log_marginal, 0)[0]
+
+    def _gain(self, mean: Array, log_marginal: Array, order: int) -> tuple[Array, dict[tuple[int, ...], Array]]:
+        """KL(p(z | m), p(z)) from the density of p(z), and the expectations of its log."""
+        weights = [weight for _, weight in self.nodes]
+        total = weights[0]
+        for weight in weights[1:]:
+            total = (total[:, None] + weight).ravel()
+        finite = np.maximum(log_marginal, -1e4) - total  # nodes that no atom reaches have no weight in doubles either
+        sums = self._expectations(mean, finite, order)
+        entropy = len(weights) * 0.5 * math.log(2 * math.pi * math.e)
+        return -entropy - sums[(0,) * len(weights)], sums
+
+    def gain_of_means(self, mean: Array, log_marginal: Array) -> tuple[Array, Array]:
+        gain, sums = self._gain(mean, log_marginal, 1)
+        unit = np.eye(len(self.nodes), dtype=int)
+        return gain, np.asarray(-np.stack([sums[tuple(e)] for e in unit], axis=1))
+
+    def means_on(self, low: Array, high: Array) -> Cells:
+        below, above = self.parameter(low), self.parameter(high)
+        center, half = (below + above) / 2, (above - below) / 2
+        first = slopes(self.means, center, self.box, self._steps(center))
+        remainder = 0.5 * np.einsum("tij,ki,kj->kt", self._bend, half, half)
+        return Cells(self.means(center), np.swapaxes(first, 1, 2), half, remainder)
+
+    @cached_property
+    def _bend(self) -> Array:
+        """Bounds of the second derivatives of the means' components, declared or measured: (R, d, d)."""
+        if self.curvature is not None:
+            return np.asarray(np.einsum("tr,tij->rij", np.abs(self.components.rotation), self.curvature))
+        _, second = self._mean_derivatives(_places(self.box))
+        return np.asarray(SAFETY * np.moveaxis(np.abs(second).max(axis=0), 2, 0))
+
+    def known_lengths(self) -> Array:
+        """Those of its own: a partner's coordinates are as even, but its noise may be another."""
+        scale = 1.0 if self.partner is None else float(np.mean(self.partner.sigma / self.sigma))
+        return np.asarray(scale * self._chart.lengths)
+
+    @property
+    def slope_error(self) -> float:
+        return 1e-9
+
+    def repeat(self, n: int) -> NoisyMean:
+        """The mean of n samples, which is all that they tell."""
+        root = math.sqrt(whole_number("the number of samples n", n, at_least=1))
+        curvature = None if self.curvature is None else self.curvature * root
+        kind = _summed_or_sampled(self.function, self.box, self.scalar, self.sigma / root)
+        return kind(
+            self.function,
+            self.box,
+            self.scalar,
+            self.sigma / root,
+            curvature,
+            self.bounds,
+            self.exchangeable,
+            self.partner,
+        )
+
+    def finer(self) -> NoisyMean:
+        assert self.precision is not None
+        return replace(self, precision=self.precision.finer(), partner=self.partner or self)
+
+    def coarse(self) -> NoisyMean:
+        rough = COARSE if len(self.nodes) < 3 else COARSEST
+        assert self.precision is not None
+        if self.precision.nodes <= rough.nodes:
+            return self
+        return replace(self, precision=rough, partner=self.partner or self)
+
+    def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:
+        seen = np.atleast_1d(as_numbers("an outcome", z))
+        if seen.shape != self.sigma.shape or not np.all(np.isfinite(seen)):
+            raise ValueError(f"an outcome must be {len(self.sigma)} finite numbers, got {z!r}")
+        return np.asarray(np.sum(log_normal_nodes(seen / self.sigma - self._observed(self.parameter(u)), 1), axis=1))
+
+
+def _spread(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
+    """A number for all, or an array that broadcasts to the shape."""
+    numbers = as_numbers(name, value)
+    try:
+        return np.broadcast_to(numbers, shape)
+    except ValueError:
+        raise ValueError(
+            f"{name} must be a number or broadcast to {shape}, for {shape[0]} observations, got shape {numbers.shape}"
+        ) from None
+
+
+def _summed_or_sampled(function: Callable[[Array], Array], box: Array, scalar: bool, sigma: Array) -> type[NoisyMean]:
+    """The class for a model, by the number of outcomes that a grid of them would have."""
+    if Components.of(_values(function, _places(box), scalar) / sigma).size <= MOST_OUTCOMES:
+        return NoisyMean
+    from refprior.exact.solve._sampled import SampledMean  # a subclass of NoisyMean
+
+    return SampledMean
+
+
+def _places(box: Array) -> Array:
+    """Places at which the mean is sampled: (N, d)."""
+    dimension = len(box)
+    if dimension in SAMPLED:
+        x = np.array(list(itertools.product(np.linspace(0, 1, SAMPLED[dimension]), repeat=dimension)))
+    else:
+        x = np.random.default_rng(0).uniform(0, 1, (2 * SAMPLES, dimension))
+        x[::2] = np.round(x[::2])  # corners: there the mean is most extreme
+    return np.asarray(box[:, 0] + x * np.ptp(box, axis=1))
+
+
+def _values(function: Callable[[Array], Array], w: Array, scalar: bool) -> Array:
+    """What the function returns, as (K, T), refused if it is not finite."""
+    value = function(w[:, 0] if scalar else w)
+    if value.ndim not in (1, 2) or len(value) != len(w) or not value.size:
+        raise ValueError(f"mean returned shape {value.shape}, expected one row for each of {len(w)} parameters")
+    if not np.all(np.isfinite(value)):
+        bad = w[np.argmin(np.all(np.isfinite(value.reshape(len(w), -1)), axis=1))]
+        raise ValueError(f"mean is not finite at w = {bad.tolist()}")
+    return value.reshape(len(w), -1)

@@ -1,0 +1,309 @@
+"""Models of one parameter, as channels: the paper's coin, and those of the literature it cites."""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refprior._checks import number, whole_number
+from refprior._limits import check_memory
+from refprior.exact._arrays import Array, Index, as_numbers
+from refprior.exact._cost import say_time
+from refprior.exact.certify._bound import Cells
+from refprior.exact.certify._proof import Proof
+from refprior.exact.certify._proof_coin import prove_coin
+from refprior.exact.certify._proof_poisson import prove_poisson
+from refprior.exact.channels._binomial import deviance, log_binomial, normalizer, score, stirling_error
+from refprior.exact.channels._channel import Channel
+from refprior.exact.channels._nodes import THIN_FROM, coin_nodes, count_nodes
+from refprior.exact.channels._rows import Rows
+from refprior.exact.oracle._windows import LONG_FROM, NARROW, columns_between, reach
+
+TAIL = 9.0  # outcomes reach this many standard deviations beyond the extreme means: mass 1e-19 is left out
+NODES = 8  # quadrature nodes per standard deviation; twice as many change the gain by less than 2e-14
+BYTES_PER_TOSS = 120.0  # arrays over all outcomes, with those that their computation takes
+SECONDS_PER_TOSS = 2.4e-5  # of the search and its certificate together, from a million tosses on
+LONG_TOSSES = 900  # of a coin that is a long experiment
+SHORTEST = 1e-6  # standard deviations from end to end: of less, the information is lost in rounding
+TAIL_GAIN = 1e-16  # nats that outcomes beyond TAIL can add: a mass of 1e-19 times a log ratio of at most some hundred
+EDGE = 1e-9  # derivatives of the coin and of Poisson are taken this far from where p vanishes
+
+
+@dataclass(frozen=True)
+class Coin(Channel):
+    """n tosses of a coin with bias w, example eg:bias; z is the number of heads.
+
+    The coordinate is the angle φ with w = sin²(φ/2): the Fisher information is n everywhere.
+
+    >>> from refprior.exact import Coin, reference_prior
+    >>> prior = reference_prior(Coin(2))
+    >>> prior.atoms.round(6).tolist(), prior.weights.round(6).tolist()
+    ([0.0, 0.5, 1.0], [0.441176, 0.117647, 0.441176])
+    """
+
+    n: int
+    outcomes: Array = field(init=False, repr=False, compare=False)
+    bounds: Array = field(init=False, repr=False, compare=False)
+    constant: Array = field(init=False, repr=False, compare=False)  # (Z,) the part of log p without w
+
+    def __post_init__(self) -> None:
+        n = whole_number("the number of tosses n", self.n, at_least=1)
+        check_memory(BYTES_PER_TOSS * n, f"a coin of {n} tosses", "take fewer tosses n")
+        say_time(SECONDS_PER_TOSS * n)  # here, because this table is already a part of it
+        outcomes = np.arange(n + 1.0)
+        self._derive(outcomes=outcomes, bounds=np.array([[0.0, np.pi]]), constant=normalizer(n, outcomes))
+
+    def window_ends(self, u: Array) -> tuple[Index, Index] | None:
+        if self.n < LONG_TOSSES:
+            return None
+        far = reach(self.n * np.sin(u[:, 0]) ** 2 / 4) / math.sqrt(self.n)
+        low, high = (self.n * np.sin(np.clip(u[:, 0] + side, 0, np.pi) / 2) ** 2 for side in (-far, far))
+        return columns_between(self.outcomes, low, high)
+
+    def log_likelihood_at(self, u: Array, columns: Index) -> Array:
+        return log_binomial(self.n, self.outcomes[columns], u, self.constant[columns])
+
+    def score_at(self, u: Array, columns: Index) -> tuple[Array, Array]:
+        return score(self.n, self.outcomes[columns], np.clip(u, EDGE, np.pi - EDGE))
+
+    def shortened(self, share: float) -> Coin:
+        return Coin(max(1, math.floor(self.n * share**2)))  # rounded down: a first stage stays shorter than both
+
+    def coarse(self) -> Coin:
+        if self.n < THIN_FROM:
+            return self
+        z, log_weight = coin_nodes(self.n)
+        thin = copy(self)
+        thin._derive(outcomes=z, constant=normalizer(self.n, z) + log_weight)
+        return thin
+
+    def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:
+        seen = as_numbers("the number of heads", z)
+        if seen.ndim or seen != np.round(seen) or not 0 <= seen <= self.n:
+            raise ValueError(f"{z!r} is not an outcome: heads are whole numbers from 0 to {self.n}")
+        return log_binomial(self.n, seen, u[:, 0], self.constant[int(seen)])
+
+    def log_likelihood(self, u: Array) -> Array:
+        return log_binomial(self.n, self.outcomes, u, self.constant)
+
+    def rows(self, u: Array) -> Rows:
+        log_p = self.log_likelihood(u)
+        first, second = score(self.n, self.outcomes, np.clip(u, EDGE, np.pi - EDGE))
+        return Rows.from_log_derivatives(log_p, first[:, None], second[:, None, None])
+
+    def parameter(self, u: Array) -> Array:
+        return np.where(u > np.pi / 2, 1 - np.sin((np.pi - u) / 2) ** 2, np.sin(u / 2) ** 2)
+
+    def coordinate(self, w: Array) -> Array:
+        return 2 * np.arctan2(np.sqrt(w), np.sqrt(1 - w))
+
+    def jacobian(self, u: Array) -> Array:
+        return np.sin(np.where(u > np.pi / 2, np.pi - u, u)) / 2  # exactly 0 at both ends
+
+    def known_lengths(self) -> Array:
+        return np.array([np.pi * math.sqrt(self.n)])
+
+    def repeat(self, n: int) -> Coin:
+        return Coin(self.n * whole_number("the number of samples n", n, at_least=1))
+
+    def prove(
+        self, atoms: Array, weights: Array, *, tolerance: float, first: tuple[Channel, float] | None = None
+    ) -> Proof:
+        if first is None:
+            return prove_coin(self.n, atoms, weights, tolerance=tolerance)
+        if not isinstance(first[0], Coin):
+            return super().prove(atoms, weights, tolerance=tolerance, first=first)
+        return prove_coin(self.n, atoms, weights, tolerance=tolerance, first=(first[0].n, first[1]))
+
+
+@dataclass(frozen=True)
+class Gaussian(Channel):
+    """z = w + noise of standard deviation sigma, |w| ≤ amplitude (the problem of Smith, 1971).
+
+    z is summed by a trapezoid rule with eight nodes per standard deviation. p log p is analytic in a strip around
+    the real line, so the rule converges exponentially: the gap of the continuous channel is this one's.
+
+    >>> from refprior.exact import Gaussian, reference_prior
+    >>> prior = reference_prior(Gaussian(1.0))
+    >>> prior.atoms.round(6).tolist(), round(prior.information, 6)
+    ([-1.0, 1.0], 0.336831)
+    """
+
+    tail = TAIL_GAIN
+
+    amplitude: float
+    sigma: float = 1.0
+    nodes: int = field(default=NODES, kw_only=True)  # of the quadrature, per standard deviation
+    outcomes: Array = field(init=False, repr=False, compare=False)
+    bounds: Array = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        amplitude = number("the amplitude", self.amplitude, above=0)
+        sigma = number("sigma", self.sigma, above=0)
+        number("sigma", sigma, at_least=1e-100, at_most=1e100)
+        if not SHORTEST <= amplitude / sigma <= 500:
+            raise ValueError(
+                f"amplitude / sigma = {amplitude / sigma:g}; at least {SHORTEST:g} and at most 500 is supported"
+            )
+        whole_number("nodes", self.nodes, at_least=1)
+        reach = math.ceil((amplitude / sigma + TAIL) * self.nodes)
+        outcomes = sigma * np.arange(-reach, reach + 1.0) / self.nodes
+        self._derive(outcomes=outcomes, bounds=np.array([[-amplitude, amplitude]]))
+
+    def log_likelihood(self, u: Array) -> Array:
+        return log_normal_nodes((self.outcomes - u) / self.sigma, self.nodes)
+
+    def means_on(self, low: Array, high: Array) -> Cells:
+        mean = (low + high) / 2 / self.sigma
+        return Cells(mean, np.full((len(low), 1, 1), 1 / self.sigma), (high - low) / 2, np.zeros_like(mean))
+
+    def gain_of_means(self, mean: Array, log_marginal: Array) -> tuple[Array, Array]:
+        """Of the outcomes within TAIL of each mean; what is beyond is as little as beyond the extreme outcomes."""
+        half, middle = math.ceil(TAIL * self.nodes), len(self.outcomes) // 2
+        first = np.clip(middle + np.rint(mean * self.nodes).astype(int) - half, 0, 2 * (middle - half))
+        columns = first + np.arange(2 * half + 1)
+        x = self.outcomes[columns] / self.sigma - mean
+        p = np.exp(log_normal_nodes(x, self.nodes)) * log_marginal[columns]
+        entropy = 0.5 * math.log(2 * math.pi * math.e) + math.log(self.nodes)
+        return -entropy - p.sum(axis=1), -(p * x).sum(axis=1, keepdims=True)
+
+    def window_ends(self, u: Array) -> tuple[Index, Index] | None:
+        if self.known_lengths()[0] < LONG_FROM:
+            return None
+        low, high = (u[:, 0] + side * NARROW * self.sigma for side in (-1, 1))
+        return columns_between(self.outcomes, low, high)
+
+    def log_likelihood_at(self, u: Array, columns: Index) -> Array:
+        return log_normal_nodes((self.outcomes[columns] - u) / self.sigma, self.nodes)
+
+    def score_at(self, u: Array, columns: Index) -> tuple[Array, Array]:
+        first = (self.outcomes[columns] - u) / self.sigma**2
+        return first, np.full_like(first, -(self.sigma**-2))
+
+    def shortened(self, share: float) -> Gaussian:
+        return replace(self, amplitude=share * self.amplitude)
+
+    def repeat(self, n: int) -> Gaussian:
+        """The mean of n samples, which is all that they tell."""
+        return replace(self, sigma=self.sigma / math.sqrt(whole_number("the number of samples n", n, at_least=1)))
+
+    def finer(self) -> Gaussian:
+        return replace(self, nodes=2 * self.nodes)
+
+    def rows(self, u: Array) -> Rows:
+        first = (self.outcomes - u) / self.sigma**2
+        second = np.full_like(first, -(self.sigma**-2))
+        return Rows.from_log_derivatives(self.log_likelihood(u), first[:, None], second[:, None, None])
+
+    def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:
+        return log_normal_nodes((number("an outcome", z) - u[:, 0]) / self.sigma, 1)
+
+    def known_lengths(self) -> Array:
+        return np.array([2 * self.amplitude / self.sigma])
+
+
+def log_normal_nodes(x: Array, nodes: int) -> Array:
+    """log of the normal density at x standard deviations, times the quadrature weight 1/nodes."""
+    return -0.5 * x * x - 0.5 * math.log(2 * math.pi) - math.log(nodes)
+
+
+@dataclass(frozen=True)
+class Poisson(Channel):
+    """z counts with mean dark + w, 0 ≤ w ≤ amplitude. Outcomes beyond a tail mass of 1e-21 are left out.
+
+    >>> from refprior.exact import Poisson, reference_prior
+    >>> prior = reference_prior(Poisson(2.0))
+    >>> prior.atoms.round(6).tolist(), round(prior.information, 6)
+    ([0.0, 2.0], 0.489968)
+    """
+
+    tail = TAIL_GAIN
+
+    amplitude: float
+    dark: float = 0.0
+    samples: int = field(default=1, kw_only=True)  # whose counts are added up
+    outcomes: Array = field(init=False, repr=False, compare=False)
+    bounds: Array = field(init=False, repr=False, compare=False)
+    constant: Array = field(init=False, repr=False, compare=False)  # (Z,) the part of log p without w
+
+    def __post_init__(self) -> None:
+        dark = number("the dark current", self.dark, at_least=0)
+        top = number("the amplitude", self.amplitude, above=0) + dark
+        most = top * whole_number("samples", self.samples, at_least=1)
+        if most > 1e5:
+            raise ValueError(f"a mean count of {most:g} is too large; at most 1e5 is supported")
+        if math.sqrt(top) - math.sqrt(dark) < SHORTEST:
+            raise ValueError(
+                f"an amplitude of {self.amplitude:g} over a dark current of {dark:g} shows nothing: raise it"
+            )
+        outcomes = np.arange(math.ceil(most + TAIL * math.sqrt(most) + 40) + 1.0)
+        self._derive(outcomes=outcomes, bounds=np.sqrt([[dark, top]]), constant=log_poisson_constant(outcomes))
+
+    def log_likelihood(self, u: Array) -> Array:
+        return self.constant - deviance(self.outcomes, self.samples * u * u)
+
+    def rows(self, u: Array) -> Rows:
+        root = np.maximum(u, EDGE)
+        first = 2 * (self.outcomes / root - self.samples * root)
+        second = -2 * (self.outcomes / root**2 + self.samples)
+        return Rows.from_log_derivatives(self.log_likelihood(u), first[:, None], second[:, None, None])
+
+    def window_ends(self, u: Array) -> tuple[Index, Index] | None:
+        if self.known_lengths()[0] < LONG_FROM:
+            return None
+        far = reach(self.samples * u[:, 0] ** 2) / (2 * math.sqrt(self.samples))
+        low, high = (self.samples * np.maximum(u[:, 0] + side, 0) ** 2 for side in (-far, far))
+        return columns_between(self.outcomes, low, high)
+
+    def log_likelihood_at(self, u: Array, columns: Index) -> Array:
+        return self.constant[columns] - deviance(self.outcomes[columns], self.samples * u * u)
+
+    def score_at(self, u: Array, columns: Index) -> tuple[Array, Array]:
+        root, z = np.maximum(u, EDGE), self.outcomes[columns]
+        return 2 * (z / root - self.samples * root), -2 * (z / root**2 + self.samples)
+
+    def shortened(self, share: float) -> Poisson:
+        low, high = self.bounds[0]
+        return replace(self, amplitude=(low + share * (high - low)) ** 2 - self.dark)
+
+    def coarse(self) -> Poisson:
+        if self.outcomes[-1] < THIN_FROM:
+            return self
+        z, log_weight = count_nodes(self.outcomes[-1])
+        thin = copy(self)
+        thin._derive(outcomes=z, constant=log_poisson_constant(z) + log_weight)
+        return thin
+
+    def prove(
+        self, atoms: Array, weights: Array, *, tolerance: float, first: tuple[Channel, float] | None = None
+    ) -> Proof:
+        if first is not None:
+            return super().prove(atoms, weights, tolerance=tolerance, first=first)
+        ends = self.dark, self.dark + self.amplitude
+        rates = np.where(atoms >= self.amplitude * (1 - 1e-15), ends[1], self.dark + atoms)
+        return prove_poisson(ends, self.samples, rates, weights, tolerance=tolerance)
+
+    def repeat(self, n: int) -> Poisson:
+        """The sum of n counts, which is all that they tell."""
+        return replace(self, samples=self.samples * whole_number("the number of samples n", n, at_least=1))
+
+    def parameter(self, u: Array) -> Array:
+        return np.clip(u * u - self.dark, 0.0, self.amplitude)
+
+    def coordinate(self, w: Array) -> Array:
+        return np.clip(np.sqrt(w + self.dark), self.bounds[:, 0], self.bounds[:, 1])
+
+    def jacobian(self, u: Array) -> Array:
+        return 2 * u
+
+    def known_lengths(self) -> Array:
+        return np.asarray(2 * math.sqrt(self.samples) * (self.bounds[:, 1] - self.bounds[:, 0]))
+
+
+def log_poisson_constant(z: Array) -> Array:
+    """The part of log p(z | mean) that does not depend on the mean: (Z,) -> (Z,)."""
+    return np.where(z > 0, -0.5 * np.log(2 * np.pi * np.where(z > 0, z, 1.0)) - stirling_error(z), 0.0)

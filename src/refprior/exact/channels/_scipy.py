@@ -1,0 +1,163 @@
+"""Distributions as they stand in scipy, as channels: counts with a bound on the tail, densities on a quadrature.
+
+The support that matters is read off the quantiles of the distribution on a grid of parameters. What lies beyond has a
+mass below TAIL_MASS. A density is put on Gauss–Legendre panels whose edges are such quantiles, so that they are as fine
+as the narrowest distribution there; the certificate compares with twice as many panels.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refprior._checks import number
+from refprior.exact._arrays import Array
+from refprior.exact.channels._function import FunctionChannel, box_of
+from refprior.exact.channels._rows import ROW_SUM_TOLERANCE
+
+Family = Callable[..., Any]  # parameters -> a frozen distribution
+
+TAIL_MASS = 1e-17  # on either side, at every parameter that was tried
+TAIL_NATS = 750.0  # by which a log-ratio of doubles can differ at most: a tail adds less than this times its mass
+MOST_COUNTS = 200_000
+PLACES = {1: 33, 2: 9}  # parameters per axis at which quantiles are taken
+ORDER = 8  # Gauss–Legendre nodes per panel
+LEVELS = np.concatenate([10.0 ** np.arange(-17, -1), np.arange(0.05, 0.5, 0.05)])  # quantiles that are panel edges
+PROBES = np.array([0.0, 0.217, 0.563, 0.871, 1.0])  # of the box: not only where panels have their edges
+PANELS = 160  # about, of the union of all edges
+
+
+def from_family(family: Any, bounds: ArrayLike, censored_at: float | None) -> FunctionChannel:
+    """Find out what the family is, and where its outcomes lie."""
+    if not callable(family):
+        raise ValueError(f"family must be a function of the parameters, got {family!r}")
+    end = None if censored_at is None else number("censored_at", censored_at)
+    box, _ = box_of(bounds, most=2)
+    sides = [np.linspace(low, high, PLACES[len(box)]) for low, high in box]
+    try:
+        tried = family(*np.array(list(itertools.product(*sides))).T[:, :, None])
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"family failed on {len(box)} parameters, one array each: {error}") from error
+    if not hasattr(tried, "ppf"):
+        raise ValueError(f"family must return a frozen distribution such as scipy.stats.gamma(2.0), got {tried!r}")
+    discrete = hasattr(getattr(tried, "dist", tried), "pmf")
+    return (_counts if discrete else _density)(family, bounds, tried, end)
+
+
+def _parameters(w: Array) -> Array:
+    """Columns (K, 1) of the parameters: (K,) or (K, d) -> (d, K, 1)."""
+    return w.reshape(len(w), -1).T[:, :, None]
+
+
+def _counts(family: Family, bounds: ArrayLike, tried: Any, end: float | None) -> FunctionChannel:
+    low, high = _last(tried, -1), _last(tried, 1) if end is None else np.ceil(end)
+    if not high - low <= MOST_COUNTS:
+        raise ValueError(f"outcomes reach from {low:g} to {high:g}; at most {MOST_COUNTS:,}: narrow the bounds")
+    if not high > low:
+        raise ValueError(f"censored_at = {end:g} must be above the smallest outcome, {low:g}")
+    z = np.arange(low, high + 1)
+
+    def function(w: Array) -> Array:
+        """log p of every count, the last one with all beyond it if it is censored there."""
+        chosen = family(*_parameters(w))
+        return np.asarray(chosen.logpmf(z) if end is None else np.hstack([chosen.logpmf(z[:-1]), chosen.logsf(z[-2])]))
+
+    mass = float(np.max(tried.cdf(z[0] - 1) + (tried.sf(z[-1]) if end is None else 0.0)))
+    return replace(FunctionChannel.build(function, bounds, z, None), tail=TAIL_NATS * mass)
+
+
+def _density(family: Family, bounds: ArrayLike, tried: Any, end: float | None) -> FunctionChannel:
+    edges = _edges(tried, end)
+
+    def quadrature(fineness: int) -> tuple[Callable[[Array], Array], Array]:
+        finer = np.interp(np.arange(fineness * (len(edges) - 1) + 1) / fineness, np.arange(len(edges)), edges)
+        nodes, log_weights = _nodes(finer)
+
+        def function(w: Array) -> Array:
+            chosen = family(*_parameters(w))
+            inside = np.asarray(chosen.logpdf(nodes) + log_weights)
+            return inside if end is None else np.hstack([inside, chosen.logsf(end)])
+
+        return function, nodes if end is None else np.append(nodes, end)
+
+    def density(w: Array, z: Array) -> Array:
+        chosen = family(*w.T)
+        return np.asarray(chosen.logpdf(z) if end is None or z < end else chosen.logsf(end))
+
+    function, nodes = quadrature(1)
+    box, scalar = box_of(bounds)
+    places = box[:, 0] + PROBES[:, None] * np.ptp(box, axis=1)
+    _check_mass(np.exp(function(places[:, 0] if scalar else places)).sum(axis=1))
+    channel = FunctionChannel.build(function, bounds, nodes, None)
+    return replace(channel, quadrature=quadrature, density=density, tail=TAIL_NATS * 2 * TAIL_MASS)
+
+
+def _check_mass(sums: Array) -> None:
+    """Refuse densities whose masses on the quadrature (K,) are not one; what is no number is refused elsewhere."""
+    missed = float(np.abs(sums - 1).max())
+    if missed > ROW_SUM_TOLERANCE:
+        raise ValueError(
+            f"the quadrature misses the density's mass of one by {missed:.1e}: narrow the bounds, for which it is too "
+            "coarse; or, of a density with a kink or a jump that moves, as Laplace's, give bins to from_function"
+        )
+
+
+def _edges(tried: Any, end: float | None) -> Array:
+    """Edges of the panels: quantiles of the distributions that were tried, up to `end` if there is one."""
+    places = [tried.ppf(level) for level in LEVELS] + [tried.isf(level) for level in LEVELS] + [tried.median()]
+    found = np.unique(np.concatenate([np.ravel(place) for place in places]))
+    found = found[np.isfinite(found)]
+    ends = float(np.min(tried.support()[0])), float(np.max(tried.support()[1]))
+    if end is not None:
+        if not found[0] < end:
+            raise ValueError(f"censored_at = {end:g} must be above the smallest outcome, {found[0]:g}")
+        found, ends = np.append(found[found < end], end), (ends[0], np.inf)
+    return np.unique(np.concatenate([_thin(found, PANELS), *(_toward(edge, found) for edge in ends)]))
+
+
+def _last(tried: Any, direction: int) -> float:
+    """The last count on one side that matters: the end of the support, or where the tail's mass is negligible."""
+    end = float(np.max(direction * np.asarray(tried.support()[(1 + direction) // 2])))
+    start = float(np.max(direction * tried.median()))
+    step = 1.0
+    while (
+        start + step < end and np.max(tried.sf(start + step) if direction > 0 else tried.cdf(-start - step)) > TAIL_MASS
+    ):
+        step *= 1.25
+        if step > MOST_COUNTS:
+            return direction * np.inf
+    return float(direction * min(np.ceil(start + step), end))
+
+
+def _toward(end: float, edges: Array) -> Array:
+    """Edges that halve the distance to a finite end of the support, where a density may be singular."""
+    if not np.isfinite(end):
+        return edges[:0]
+    distances = np.abs(edges - end)
+    nearest, farthest = distances[distances > 0].min(), distances.max()
+    with np.errstate(over="ignore"):
+        halvings = np.ceil(np.log2(farthest / nearest))
+    if not np.isfinite(halvings):
+        raise ValueError(
+            f"some of these densities have nearly all their mass at {end:g}, closer than doubles: narrow the bounds"
+        )
+    steps = nearest * 2.0 ** np.arange(halvings)
+    return np.asarray(np.clip(end + np.sign(np.median(edges) - end) * steps, edges[0], edges[-1]))
+
+
+def _thin(edges: Array, count: int) -> Array:
+    """About `count` of the edges, both ends included, as many from every part of the sorted list."""
+    chosen = np.unique(np.round(np.linspace(0, len(edges) - 1, count + 1)).astype(int))
+    return np.asarray(edges[chosen])
+
+
+def _nodes(edges: Array) -> tuple[Array, Array]:
+    """Gauss–Legendre nodes of all panels and the logs of their weights: (Z,), (Z,)."""
+    x, weight = np.polynomial.legendre.leggauss(ORDER)
+    half = np.diff(edges)[:, None] / 2
+    return (edges[:-1, None] + half * (1 + x)).ravel(), np.log(half * weight).ravel()

@@ -1,0 +1,1 @@
+"""Fisher lengths and the grids that follow them."""

@@ -1,0 +1,1 @@
+"""The objective J(π) and the gain G(w) with its derivatives."""

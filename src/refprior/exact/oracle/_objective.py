@@ -1,0 +1,218 @@
+"""Signed sums of mutual informations, J(π) = Σ_c b_c I_π(w; z_c), and the gain G(w) whose average J is.
+
+One stage: I(w; zⁿ), eq:ref_pin. Two stages: I(w; z^{m+n}) − β I(w; z^m), eq:ref_pinm_avg at β = 1.
+Both are concave in π, for 0 ≤ β ≤ 1: I(w; z^{m+n}) − I(w; z^m) is the information of zⁿ given z^m.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from refprior.exact._arrays import SLICE_ENTRIES, Array, in_slices
+from refprior.exact.channels._channel import Channel
+from refprior.exact.channels._rows import SMALLEST_LOG, Gains
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Channels of the same parameter, with the signs of their informations."""
+
+    channels: tuple[Channel, ...]
+    signs: tuple[float, ...] = (1.0,)
+
+    @property
+    def channel(self) -> Channel:
+        """The channel that carries the parameter's box and coordinates."""
+        return self.channels[0]
+
+    @property
+    def resolved(self) -> bool:
+        """Whether a grid can be trusted to see all that the channels do."""
+        return all(channel.resolved for channel in self.channels)
+
+    def with_fewer_outcomes(self) -> Objective:
+        """The same on fewer outcomes where the experiment is long: to all digits that a search needs."""
+        if self.channel.window_ends(self.channel.bounds.T) is None:
+            return self
+        return Objective(tuple(channel.coarse() for channel in self.channels), self.signs)
+
+    def log_marginals(self, u: Array, weights: Array) -> list[Array]:
+        """log p_c(z) = log Σ_k π_k p_c(z | w_k), one array per channel: (K, d), (K,) -> [(Z_c,)]."""
+        return [channel.log_marginal(u, weights) for channel in self.channels]
+
+    def gain(self, u: Array, log_marginals: list[Array]) -> Array:
+        """G(w) = Σ_c b_c KL(p_c(z | w), p_c(z)), the gray line of the figures, in slices: (K, d) -> (K,)."""
+        return in_slices(lambda part: self._gain(part, log_marginals), u, max(map(len, log_marginals)))
+
+    def _gain(self, u: Array, log_marginals: list[Array]) -> Array:
+        gain = np.zeros(len(u))
+        for sign, channel, log_marginal in zip(self.signs, self.channels, log_marginals, strict=True):
+            gain += sign * channel.divergence(u, log_marginal)
+        return gain
+
+    def gains(self, u: Array, log_marginals: list[Array]) -> Gains:
+        """G with its gradient and Hessian, in slices: (K, d) -> Gains."""
+        size = max(1, SLICE_ENTRIES // (max(map(len, log_marginals)) * (1 + u.shape[1])))
+        parts = [self._gains(u[i : i + size], log_marginals) for i in range(0, len(u), size)]
+        return Gains(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def _gains(self, u: Array, log_marginals: list[Array]) -> Gains:
+        total: list[Array | float] = [0.0, 0.0, 0.0]
+        for sign, channel, log_marginal in zip(self.signs, self.channels, log_marginals, strict=True):
+            total = [a + sign * b for a, b in zip(total, channel.gains(u, log_marginal), strict=True)]
+        return Gains(*(np.asarray(part) for part in total))
+
+    def table(self, u: Array) -> Table:
+        """All that does not depend on the weights, at the points u: (K, d) -> Table."""
+        return Table.build(self, u)
+
+
+@dataclass(kw_only=True)
+class Table:
+    """p and its derivatives at K points, with the sums that need no prior.
+
+    Matrices are (K, Z_c), arrays or `Windows`: `p[c]`, `first[c][i]`; `second[c]` sums second derivatives over z.
+    """
+
+    signs: tuple[float, ...]
+    p: list[Any]
+    first: list[list[Any]]
+    second: list[Callable[[Array], Array]]
+    value: Array  # (K,) Σ_c b_c Σ_z p log p
+    gradient: Array  # (K, d) its first derivative
+    hessian: Array  # (K, d, d) its second derivative
+
+    @classmethod
+    def empty(cls, signs: tuple[float, ...], count: int, dimension: int) -> Table:
+        """A table of no channels yet."""
+        gradient, hessian = np.zeros((count, dimension)), np.zeros((count, dimension, dimension))
+        return cls(signs=signs, p=[], first=[], second=[], value=np.zeros(count), gradient=gradient, hessian=hessian)
+
+    @classmethod
+    def build(cls, objective: Objective, u: Array) -> Table:
+        """The table of points that may move: (K, d) -> Table."""
+        table = cls.empty(objective.signs, *u.shape)
+        for sign, channel in zip(objective.signs, objective.channels, strict=True):
+            log_p, first, second, hessian = channel.rows(u)
+            table._append_values(sign, log_p)
+            table.gradient += sign * np.einsum("kiz,kz->ki", first, np.maximum(log_p, SMALLEST_LOG))
+            table.hessian += sign * hessian
+            table.first.append([first[:, i] for i in range(u.shape[1])])
+            table.second.append(second)
+        return table
+
+    @classmethod
+    def of_values(cls, objective: Objective, u: Array) -> Table:
+        """A table without derivatives: enough for the weights of points that do not move."""
+        table = cls.empty(objective.signs, len(u), 0)
+        for sign, channel in zip(objective.signs, objective.channels, strict=True):
+            table._append_values(sign, channel.log_likelihood(u))
+        return table
+
+    def mixed(self, values: Array, derivatives: Array) -> Table:
+        """The table of points whose likelihoods are mixtures of these, and their derivatives: (M, K), (M, K)."""
+        return Table(
+            signs=self.signs,
+            p=[values @ p for p in self.p],
+            first=[[derivatives @ axis for axis in first] for first in self.first],
+            second=[partial(_mixed_second, derivatives, second) for second in self.second],
+            value=values @ self.value,
+            gradient=derivatives @ self.gradient,
+            hessian=np.tensordot(derivatives, self.hessian, 1),
+        )
+
+    def _append_values(self, sign: float, log_p: Array) -> None:
+        self.p.append(np.exp(log_p))
+        self.value += sign * np.einsum("kz,kz->k", self.p[-1], np.maximum(log_p, SMALLEST_LOG))
+
+    def mixtures(self, weights: Array) -> list[Array]:
+        """p_c(z) = Σ_k π_k p_c(z | w_k): (K,) -> [(Z_c,)]."""
+        return [p.T @ weights if isinstance(p, np.ndarray) else weights @ p for p in self.p]
+
+    def curvature(self, weights: Array) -> Array:
+        """−∂²J/∂π² = Σ_c b_c P_c diag(1/p_c) P_cᵀ: (K,) -> (K, K)."""
+        total = np.zeros((len(weights), len(weights)))
+        for sign, p, mixture in zip(self.signs, self.p, self.mixtures(weights), strict=True):
+            size = max(1, SLICE_ENTRIES // len(weights))
+            for i in range(0, len(mixture), size):
+                part = p[:, i : i + size]
+                total += (part * (sign / np.maximum(mixture[i : i + size], 1e-300))) @ part.T
+        return total
+
+    def gains(self, logs: list[Array]) -> Array:
+        """G at the points, given log p_c(z): -> (K,)."""
+        gains = self.value.copy()
+        for sign, p, log in zip(self.signs, self.p, logs, strict=True):
+            gains -= sign * (p @ log)
+        return gains
+
+    def gradients(self, logs: list[Array]) -> Array:
+        """G' at the points: -> (K, d)."""
+        gradient = self.gradient.copy()
+        for sign, first, log in zip(self.signs, self.first, logs, strict=True):
+            gradient -= sign * np.stack([f @ log for f in first], axis=1)
+        return gradient
+
+    def hessians(self, logs: list[Array]) -> Array:
+        """G'' at the points: -> (K, d, d)."""
+        hessian = self.hessian.copy()
+        for sign, second, log in zip(self.signs, self.second, logs, strict=True):
+            hessian -= sign * second(log)
+        return hessian
+
+    def own_logs(self, weights: Array) -> list[Array]:
+        """log p_c(z) of the mixture of these points, finite everywhere: (K,) -> [(Z_c,)]."""
+        return [safe_log(mixture) for mixture in self.mixtures(weights)]
+
+
+def _mixed_second(matrix: Array, second: Callable[[Array], Array], values: Array) -> Array:
+    return np.tensordot(matrix, second(values), 1)
+
+
+def safe_log(mixture: Array) -> Array:
+    """log that stays finite where an outcome has no probability (there it is multiplied by zeros only)."""
+    return np.log(np.maximum(mixture, 1e-320))
+
+
+def is_share(value: Any) -> bool:
+    """Whether a value is a number from 0 to 1."""
+    return isinstance(value, int | float | np.number) and bool(0 <= value <= 1)
+
+
+def two_stage_signs(beta: float) -> tuple[float, float]:
+    """Signs of I(w; z^{m+n}) and I(w; z^m); refused where the sum is not concave."""
+    if not is_share(beta):
+        raise ValueError(
+            f"beta = {beta!r}: I(w; z^(m+n)) - beta I(w; z^m) is concave for 0 <= beta <= 1 only; "
+            "outside, no gap would bound the distance from the optimum"
+        )
+    return 1.0, -float(beta)
+
+
+TRIAL_PRIORS = 32  # random priors at which concavity is tried
+UNIFORM_SHARE = 1e-3  # of the uniform prior in every trial, so that no outcome is excluded
+SMALLEST_CURVATURE = -1e-8  # relative; less is more than rounding
+
+
+def require_concave(objective: Objective, u: Array, weights: Array | None = None) -> None:
+    """Refuse signed sums whose curvature is positive at some prior over the points u: a spot check, no proof.
+
+    Without weights it tries the uniform prior and random ones. It never refuses the channels of one experiment,
+    where z^m is a part of z^{m+n}; for arbitrary pairs it may.
+    """
+    table = Table.of_values(objective, u)
+    uniform = np.full(len(u), 1 / len(u))
+    drawn = np.random.default_rng(0).dirichlet(np.full(len(u), 0.5), TRIAL_PRIORS)
+    for trial in np.vstack([uniform, drawn]) if weights is None else weights[None, :]:
+        eigenvalues = np.linalg.eigvalsh(table.curvature((1 - UNIFORM_SHARE) * trial + UNIFORM_SHARE * uniform))
+        smallest = float(eigenvalues[0] / max(1.0, eigenvalues[-1]))
+        if smallest < SMALLEST_CURVATURE:
+            raise ValueError(
+                f"the two-stage objective is not concave for these channels (relative curvature {smallest:.2g} at "
+                "some prior), so no gap would bound anything: the first stage must be a part of what the second sees"
+            )

@@ -1,0 +1,299 @@
+"""Joint Newton ascent on atoms and weights with their number fixed (an atom whose weight vanishes is dropped).
+
+In the variables (dπ_k, π_k du_k) the negative Hessian of J is Σ_c b_c A_c diag(1/p_c) A_cᵀ, with A_c the
+stacked rows (p; p'), minus G'' and G' of each atom in its own block. The system is dense for small tables
+and banded where rows are windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from refprior.exact._arrays import Array, Index
+from refprior.exact._cost import LOG
+from refprior.exact.oracle._objective import Table
+from refprior.exact.oracle._optimality import Point, evaluate, information_matrix
+from refprior.exact.oracle._windows import Windows
+from refprior.exact.solve._banded import Band, windowed_information
+from refprior.exact.solve._best import note
+
+DROP_WEIGHT = 1e-6  # an atom lighter than this whose step takes it below zero is dropped
+SMALLEST_RISE = 1e-17  # predicted increase of J at which the ascent has arrived
+ROUNDING = 1e-14  # a fall of J by less than this does not count as a fall
+SMALLEST_RESIDUAL = 2e-15  # at which nothing is left to even out
+MIRRORINGS = 8  # attempts to make the prior of a symmetric model symmetric
+LARGEST_DAMPING = 1e-1  # at which a step no longer does anything
+SNAP_DISTANCE = 0.1  # of the trust radius: an atom this close to a bound that it moves to lands on it
+IDLE = 1e-14  # of the largest curvature: a variable with less stays where it is
+FARTHEST = 10.0  # trust radii that a step may be long before it is cut, or else damped by one of
+TRUST_DAMPINGS = (0.0, 1e-8, 1e-6, 1e-4, 1e-2)
+DAMPING = 1e-14  # relative, multiplied by a hundred until the system is positive definite
+
+
+class Problem(NamedTuple):
+    """What the ascent needs to know: tables of points, the bounds (d, 2), the longest step of an atom (d,)."""
+
+    make_table: Callable[[Array], Table]
+    bounds: Array
+    trust: Array
+    enough: float = 0.0  # nats: a rise or a residual below this is not worth a step
+    symmetric: bool = False  # whether atoms of one parameter, in their order, mirror each other
+    own_units: bool = False  # whether each atom may move half a standard deviation of its own, if that is longer
+
+    def longest_steps(self, point: Point) -> Array:
+        """The longest step of each atom along each axis: near a pole, an angle hardly matters: (d,) or (K, d)."""
+        if not self.own_units:
+            return self.trust
+        lengths = []
+        for first in point.table.first[0]:
+            p = point.table.p[0]
+            squares = np.divide(first * first, p, out=np.zeros_like(p), where=p > 0).sum(axis=1)
+            lengths.append(0.5 / np.sqrt(np.maximum(squares, 1e-300)))
+        return np.asarray(np.clip(np.stack(lengths, axis=1), self.trust, np.ptp(self.bounds, axis=1)))
+
+    def evaluate(self, u: Array, weights: Array) -> Point:
+        """The point at these atoms, clipped to the bounds, and weights, normalized."""
+        if self.symmetric:
+            u, weights = (u + self.bounds.sum(axis=1) - u[::-1]) / 2, (weights + weights[::-1]) / 2
+        return evaluate(self.make_table, np.clip(u, self.bounds[:, 0], self.bounds[:, 1]), weights / weights.sum())
+
+    def residual(self, point: Point) -> float:
+        """How far a point is from the conditions of the optimum, in nats."""
+        return point.residual(self.bounds, self.trust)
+
+
+def ascend(problem: Problem, point: Point, steps: int = 150, patience: int = 150) -> Point:
+    """Newton from a point until the predicted increase is below rounding.
+
+    `patience` is the number of steps that may leave J as it is.
+    """
+    stalled = 0
+    for number in range(steps):
+        LOG.info("ascent of %d atoms, step %d, information %.9f", len(point.u), number, point.information)
+        note(point.u, point.weights, point.information)
+        step_weights, step_u, predicted = _step_within(problem, point)
+        dropped = (point.weights < DROP_WEIGHT) & (point.weights + step_weights <= 0)
+        dropped = dropped | (problem.symmetric & dropped[::-1])
+        if np.any(dropped) and not np.all(dropped):
+            point = problem.evaluate(point.u[~dropped], point.weights[~dropped])
+            continue
+        scale = min(1.0, float(np.min(problem.longest_steps(point) / np.maximum(np.abs(step_u), 1e-300))))
+        better = _line_search(problem, point, scale * step_weights, scale * step_u)
+        if better is None:
+            break
+        stalled = stalled + 1 if better.information < point.information + max(ROUNDING, problem.enough) else 0
+        point = better
+        if stalled == patience:
+            break
+        if predicted < max(SMALLEST_RISE, problem.enough) and scale == 1.0:
+            break
+    return point
+
+
+def equalize(problem: Problem, point: Point, steps: int = 60) -> Point:
+    """Even out the gains of the atoms where J is too flat to tell: damped steps that lower the residual."""
+    damping = 1e-10
+    for _ in range(steps):
+        residual = problem.residual(point)
+        LOG.info("evening out the gains of %d atoms: %.0e nats", len(point.u), residual)
+        if residual < max(SMALLEST_RESIDUAL, problem.enough):
+            break
+        damping = max(damping / 100, 1e-14)
+        trial = _damped(problem, point, damping)
+        while (trial is None or problem.residual(trial) > 0.9 * residual) and damping < LARGEST_DAMPING:
+            damping *= 100
+            trial = _damped(problem, point, damping)
+        if damping >= LARGEST_DAMPING or trial is None:
+            break
+        point = trial
+    return point
+
+
+def average_with_mirror_image(problem: Problem, point: Point) -> Point:
+    """The average of a point with its mirror image, atom by atom."""
+    order = np.argsort(point.u[:, 0])
+    u, weights = point.u[order], point.weights[order]
+    return problem.evaluate((u + problem.bounds.sum(axis=1) - u[::-1]) / 2, (weights + weights[::-1]) / 2)
+
+
+def _damped(problem: Problem, point: Point, damping: float) -> Point | None:
+    """The damped Newton step, unless it leaves the trust region or the simplex."""
+    step_weights, step_u, _ = newton_step(point, problem.bounds, damping)
+    weights = point.weights + step_weights
+    if weights.min() <= 0 or np.any(np.abs(step_u) > problem.longest_steps(point)):
+        return None
+    return problem.evaluate(point.u + step_u, weights)
+
+
+def _line_search(problem: Problem, point: Point, step_weights: Array, step_u: Array) -> Point | None:
+    """Shorten the step until J does not fall, or give up. Atoms pushed out near a bound land on it."""
+    bounds, snap = problem.bounds, SNAP_DISTANCE * problem.trust
+    shrinking = step_weights < 0
+    length = 1.0
+    if np.any(shrinking):
+        length = min(1.0, 0.9 * float(np.min(-point.weights[shrinking] / step_weights[shrinking])))
+    for _ in range(12):
+        u = point.u + length * step_u
+        u = np.where((u < bounds[:, 0] + snap) & (point.gradients < 0), bounds[:, 0], u)
+        u = np.where((u > bounds[:, 1] - snap) & (point.gradients > 0), bounds[:, 1], u)
+        trial = problem.evaluate(u, point.weights + length * step_weights)
+        if trial.information >= point.information - ROUNDING:
+            return trial
+        length /= 4
+    return None
+
+
+def newton_step(
+    point: Point, bounds: Array, damping: float = 0.0, *, weights_only: bool = False
+) -> tuple[Array, Array, float]:
+    """Steps of weights (K,) and atoms (K, d), and the predicted increase of J."""
+    return Newton.at(point, bounds, weights_only=weights_only).step(damping)
+
+
+def _step_within(problem: Problem, point: Point) -> tuple[Array, Array, float]:
+    """The Newton step, damped as little as keeps it near the trust region.
+
+    Two atoms that should be one slide along each other at no cost. An undamped step would slide them far, and
+    cutting it to the trust region would stop all other atoms. Atoms of one parameter meet head-on, and are only cut.
+    """
+    newton, longest = Newton.at(point, problem.bounds), FARTHEST * problem.longest_steps(point)
+    for damping in TRUST_DAMPINGS if len(problem.bounds) > 1 else (0.0,):
+        step = newton.step(damping)
+        if np.all(np.abs(step[1]) <= longest):
+            break
+    return step
+
+
+class Newton(NamedTuple):
+    """The system of a Newton step at a point, which may be solved with several dampings."""
+
+    point: Point
+    kept: Index  # (V,)
+    right: Array  # (V,)
+    ones: Array  # (V,)
+    system: _Dense | _Banded
+    blocks: Blocks
+
+    @classmethod
+    def at(cls, point: Point, bounds: Array, *, weights_only: bool = False) -> Newton:
+        count, dimension = point.u.shape
+        kept = (1 + dimension) * np.arange(count) if weights_only else point.variables(bounds)
+        right = np.column_stack([point.gains - point.information, point.gradients]).ravel()[kept]
+        ones = np.column_stack([np.ones(count), np.zeros((count, dimension))]).ravel()[kept]
+        return cls(point, kept, right, ones, _system(point, kept, ones), _blocks(point))
+
+    def step(self, damping: float) -> tuple[Array, Array, float]:
+        """Steps of weights (K,) and atoms (K, d), and the predicted increase of J."""
+        count, dimension = self.point.u.shape
+        ones = self.ones
+        solved = _solve(self.system, self.blocks, np.stack([self.right, ones], axis=1), damping)
+        if solved is None:  # doubles resolve no direction any more: stay
+            return np.zeros(count), np.zeros((count, dimension)), 0.0
+        step = solved[:, 0] - solved[:, 1] * (ones @ solved[:, 0]) / (ones @ solved[:, 1])
+        full = np.zeros(count * (1 + dimension))
+        full[self.kept] = step
+        full = full.reshape(count, 1 + dimension)
+        return full[:, 0], full[:, 1:] / self.point.weights[:, None], float(step @ self.right) / 2
+
+
+class Blocks(NamedTuple):
+    """The part of the Hessian that belongs to single atoms: −G''/π, the same made semidefinite, and −G'/π."""
+
+    exact: Array  # (K, d, d)
+    definite: Array  # (K, d, d)
+    cross: Array  # (K, d)
+
+
+def _blocks(point: Point) -> Blocks:
+    values, vectors = np.linalg.eigh(-point.hessians)
+    definite = np.einsum("kia,ka,kja->kij", vectors, np.maximum(values, 0.0), vectors)
+    scale = point.weights[:, None, None]
+    return Blocks(-point.hessians / scale, definite / scale, -point.gradients / point.weights[:, None])
+
+
+class _Dense(NamedTuple):
+    """The information matrix over the kept variables, which of all are kept, and which of those are weights (1)."""
+
+    information: Array  # (V, V)
+    kept: Index  # (V,)
+    ones: Array  # (V,)
+
+    def solve(self, diagonal: Array, cross: Array, damping: float, right: Array) -> Array:
+        """Cholesky at unit diagonal; 1·1ᵀ is added, which the constraint Σ dπ = 0 undoes."""
+        return self._solve(self.information + self._block_matrix(diagonal, cross), damping, right)
+
+    def solve_held(self, diagonal: Array, cross: Array, damping: float, right: Array) -> Array:
+        """The same with variables held along which nothing changes, such as an angle at its pole."""
+        matrix = self.information + self._block_matrix(diagonal, cross)
+        entries = np.diag(matrix)
+        return self._solve(
+            matrix + np.diag(np.where(entries <= IDLE * entries.max(), entries.max(), 0.0)), damping, right
+        )
+
+    def _solve(self, matrix: Array, damping: float, right: Array) -> Array:
+        matrix = matrix + np.outer(self.ones, self.ones)
+        if not np.all(np.diag(matrix) > 0):
+            raise LinAlgError("not positive definite")
+        scale = 1 / np.sqrt(np.diag(matrix))
+        scaled = matrix * scale * scale[:, None]
+        scaled[np.diag_indices_from(scaled)] += damping
+        factor = cho_factor(scaled, lower=True, overwrite_a=True, check_finite=False)
+        return np.asarray(cho_solve(factor, right * scale[:, None], check_finite=False)) * scale[:, None]
+
+    def _block_matrix(self, diagonal: Array, cross: Array) -> Array:
+        """The blocks of all atoms as one matrix over the kept variables: (V, V)."""
+        count, dimension = cross.shape
+        width, atoms = 1 + dimension, np.arange(count)
+        block = np.zeros((count, width, width))
+        block[:, 1:, 1:] = diagonal
+        block[:, 0, 1:] = block[:, 1:, 0] = cross
+        matrix = np.zeros((count, width, count, width))
+        matrix[atoms, :, atoms, :] = block
+        return matrix.reshape(count * width, -1)[np.ix_(self.kept, self.kept)]
+
+
+class _Banded(NamedTuple):
+    """The same for atoms of which only neighbors share outcomes."""
+
+    information: Band
+    kept: Index  # (V,)
+
+    def solve(self, diagonal: Array, cross: Array, damping: float, right: Array) -> Array:
+        """Cholesky of the band."""
+        return self.information.with_blocks(diagonal[:, 0, 0], cross[:, 0]).solve(right, self.kept, damping)
+
+    def solve_held(self, diagonal: Array, cross: Array, damping: float, right: Array) -> Array:
+        """The same: no coordinate of a long experiment is without effect."""
+        return self.solve(diagonal, cross, damping, right)
+
+
+def _system(point: Point, kept: Index, ones: Array) -> _Dense | _Banded:
+    if not isinstance(point.table.p[0], Windows):
+        information = information_matrix(point.table, point.weights, point.u.shape[1])
+        return _Dense(information[np.ix_(kept, kept)], kept, ones)
+    band = windowed_information(point.table, point.weights)
+    if len(point.table.p) == 1:
+        return _Banded(band, kept)
+    return _Dense(band.dense()[np.ix_(kept, kept)], kept, ones)  # two stages: without 1·1ᵀ it is singular
+
+
+def _solve(system: _Dense | _Banded, blocks: Blocks, right: Array, damping: float) -> Array | None:
+    """Solve with the exact Hessian where it is positive definite, else with less of it, else damped more."""
+    nothing = np.zeros_like(blocks.cross)
+    attempts = [
+        (system.solve, blocks.exact, blocks.cross, damping),
+        (system.solve, blocks.definite, blocks.cross, damping),
+        (system.solve, blocks.definite, nothing, damping),
+        *((system.solve, blocks.definite, nothing, damping + DAMPING * 100.0**k) for k in range(7)),
+        (system.solve_held, blocks.definite, nothing, damping + DAMPING),
+    ]
+    for solve, diagonal, cross, more in attempts:
+        try:
+            return solve(diagonal, cross, more, right)
+        except LinAlgError:
+            continue
+    return None

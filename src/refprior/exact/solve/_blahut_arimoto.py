@@ -1,0 +1,91 @@
+"""The plain Blahut–Arimoto algorithm on a grid, kept as a reference and as a teaching tool.
+
+It is monotone and simple, but its gap falls only like one over the number of iterations, it spreads each atom
+over several grid points, and it cannot do better than its grid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refprior._checks import number, whole_number
+from refprior._limits import check_memory
+from refprior.exact._arrays import Array, as_numbers
+from refprior.exact._cost import LOG, MULTIPLICATIONS, say_time
+from refprior.exact.channels._channel import Channel
+from refprior.exact.channels._validate import check_channel
+
+FEWER = "take a coarser grid or fewer samples"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BlahutArimoto:
+    """Weights on the grid, and the information and the gap over the grid after each iteration.
+
+    >>> from refprior.exact import Coin, blahut_arimoto
+    >>> result = blahut_arimoto(Coin(1), [0.0, 1.0], iterations=1)
+    >>> result.weights.tolist(), result.information.round(6).tolist()
+    ([0.5, 0.5], [0.693147])
+    """
+
+    grid: Array  # (G,) or (G, d)
+    weights: Array  # (G,)
+    information: Array  # (iterations,)
+    gap: Array  # (iterations,)
+
+
+def blahut_arimoto(
+    channel: Channel, grid: int | ArrayLike = 1001, *, iterations: int = 1000, tolerance: float = 0.0
+) -> BlahutArimoto:
+    """π^{t+1}(w) ∝ π^t(w) exp KL(p(z | w), p(z)), section s:blahut_arimoto, from uniform weights.
+
+    `grid` is a number of evenly spaced parameters (models of one parameter) or the parameters themselves.
+    Stops after `iterations`, or when the gap over the grid is at most `tolerance`.
+
+    >>> from refprior.exact import Coin, blahut_arimoto
+    >>> result = blahut_arimoto(Coin(10), 101, iterations=100)
+    >>> bool(result.gap[-1] < result.gap[0]), round(float(result.information[-1]), 3)
+    (True, 1.231)
+    """
+    w = _grid(check_channel(channel), grid)
+    whole_number("iterations", iterations, at_least=1)
+    number("tolerance", tolerance, at_least=0)
+    entries = len(w) * channel.outcome_count
+    check_memory(48.0 * entries, f"a table of {len(w):,} parameters and {channel.outcome_count:,} outcomes", FEWER)
+    if tolerance == 0:
+        say_time(iterations * (entries / MULTIPLICATIONS + 2e-5))
+    log_p = channel.log_likelihood(channel.to_coordinates(w))
+    p = np.exp(log_p)
+    negentropy = np.sum(p * np.where(p > 0, log_p, 0.0), axis=1)  # Σ_z p log p
+    weights = np.full(len(w), 1 / len(w))
+    information: list[float] = []
+    gap: list[float] = []
+    for iteration in range(iterations):
+        if iteration % 100 == 0 and iteration:
+            LOG.info("iteration %d of at most %d, gap %.1e", iteration, iterations, gap[-1])
+        divergence = negentropy - p @ np.log(np.maximum(weights @ p, 1e-300))  # where p(z) = 0 all p(z | w) are
+        information.append(float(weights @ divergence))
+        gap.append(float(divergence.max()) - information[-1])
+        if gap[-1] <= tolerance:
+            break
+        weights = weights * np.exp(divergence - divergence.max())
+        weights /= weights.sum()
+    points = w[:, 0] if w.shape[1] == 1 else w
+    return BlahutArimoto(grid=points, weights=weights, information=np.array(information), gap=np.array(gap))
+
+
+def _grid(channel: Channel, grid: int | ArrayLike) -> Array:
+    """The parameters of the grid: (G, d)."""
+    if not isinstance(grid, (int, np.integer)):
+        points = as_numbers("the grid", grid)
+        if not points.size or points.size % channel.dimension:
+            raise ValueError(f"the grid must have shape (G, {channel.dimension}) with G > 0, got shape {points.shape}")
+        return points.reshape(-1, channel.dimension)
+    if channel.dimension != 1 or grid < 2:
+        raise ValueError(f"give the grid's points for {channel.dimension} parameters, or a number of at least 2")
+    check_memory(48.0 * int(grid) * channel.outcome_count, f"a grid of {grid} parameters", FEWER)
+    ends = channel.parameter(channel.bounds.T)[:, 0]
+    return np.linspace(ends[0], ends[1], int(grid))[:, None]

@@ -1,0 +1,1 @@
+"""A recipe: everything that determines a run."""

@@ -1,0 +1,1 @@
+"""Run folders: recipe.json, checkpoints and metrics."""

@@ -1,0 +1,314 @@
+"""Checkpoints: everything that changes while training, in files that are safe to open and whole or absent.
+
+A checkpoint is two files in `checkpoints/`: `step-N.safetensors` holds every tensor, `step-N.json` its checksum and
+the rest. Each is written to the side, synced and renamed, the JSON last: it makes the checkpoint exist. The last two
+are kept, so that a damaged one does no harm. Nothing is ever unpickled.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import torch
+from torch import Tensor
+
+from refprior._files import read_record, write_record
+from refprior._words import in_short
+from refprior.data import Normalizer
+from refprior.particles import Particles
+from refprior.training.loop import _randomness as randomness
+from refprior.training.loop._loop import State
+from refprior.training.loop._precision import Precision
+from refprior.training.store._folder import (
+    METRICS,
+    Entry,
+    Own,
+    Written,
+    digest,
+    read_records,
+    read_tensors,
+    tensors_of,
+    write_stream,
+)
+from refprior.training.store._records import Record
+
+FORMAT = 3
+FOLDER = "checkpoints"
+KEPT = 2
+Tensors = dict[str, Tensor]
+T = TypeVar("T")
+log = logging.getLogger("refprior")
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be used, in words that name the file."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The content of `step-N.json`."""
+
+    step: int
+    size: int  # of the file of tensors, in bytes
+    sha256: str  # of that file
+    metrics: Written  # metrics.jsonl at this step
+    seconds: float  # spent training
+    skipped: int
+    precision: Precision | None = None  # that "auto" was found to be
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What was read."""
+
+    path: Path  # of the tensors
+    summary: Summary
+    tensors: Tensors
+
+
+def save(run: Path, state: State, metrics: Written) -> Path:
+    """Write the checkpoint of this step, then forget all but the last two.
+
+    The first rank writes, and the others give it their particles block by block. It holds no more of them at a time
+    than one block, and the file does not know how many ranks there were.
+    """
+    mesh, path = state.particles.mesh, run / FOLDER / f"step-{state.step:08}.safetensors"
+    tensors = dict(sorted(state_tensors(state).items(), key=lambda item: -item[1].element_size()))
+    pieces = _pieces(state, tensors)
+    error: OSError | None = None
+    if mesh.main:
+        try:
+            _save(path, state, metrics, tensors, pieces)
+        except OSError as caught:  # a full disk; the others must not wait
+            error = caught
+    for _ in pieces:  # what the other ranks give, or still want to
+        pass
+    with mesh.together():
+        if error is not None:
+            raise error
+    return path
+
+
+def _save(path: Path, state: State, metrics: Written, tensors: Tensors, pieces: Iterator[Tensor]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    write_stream(path, entries(state, tensors), pieces)
+    size, sha256 = path.stat().st_size, digest(path)
+    summary = Summary(state.step, size, sha256, metrics, state.seconds, state.skipped, state.precision)
+    write_record(path.with_suffix(".json"), FORMAT, asdict(summary))
+    _forget_old(path.parent)
+
+
+def _pieces(state: State, tensors: Tensors) -> Iterator[Tensor]:
+    """All that a file holds, in order."""
+    for name, tensor in tensors.items():
+        if is_shared(state, name, tensor.dim()):
+            yield from state.particles.mesh.blocks(tensor)
+        else:
+            yield tensor
+
+
+def is_shared(state: State, name: str, dimensions: int) -> bool:
+    """Whether ranks have different particles of a tensor: weights, and what the optimizer remembers of them."""
+    part, _, rest = name.partition(".")
+    if part != "optimizer":
+        return part in ("particles", "teacher") and rest.startswith("network.")
+    parameters = [p for group in state.optimizer.param_groups for p in group["params"]]
+    return dimensions > 0 and parameters[int(rest.partition(".")[0])] is not state.particles.prior_logits
+
+
+def entries(state: State, tensors: Tensors) -> dict[str, Entry]:
+    """What a file holds, in which all particles are."""
+    found = {}
+    for name, tensor in tensors.items():
+        whole = is_shared(state, name, tensor.dim())
+        found[name] = Entry(tensor.dtype, (state.particles.count, *tensor.shape[1:]) if whole else tuple(tensor.shape))
+    return found
+
+
+def _own(state: State) -> Own | None:
+    """Which rows of each tensor of a file are this rank's."""
+    mesh, count = state.particles.mesh, state.particles.count
+    if mesh.particle == 1:
+        return None
+
+    def own(name: str, shape: tuple[int, ...]) -> slice | None:
+        if not is_shared(state, name, len(shape)):
+            return None
+        if shape[:1] != (count,):
+            raise ValueError(f"{name} has the shape {shape}, of {count} particles expected")
+        return mesh.block(count)
+
+    return own
+
+
+def set_aside(run: Path, step: int) -> None:
+    """Rename a damaged checkpoint, so that it no longer counts as one."""
+    record = run / FOLDER / f"step-{step:08}.json"
+    with suppress(FileNotFoundError):
+        record.replace(record.with_suffix(".json.damaged"))
+
+
+def steps(run: Path) -> list[int]:
+    """Steps of which there is a checkpoint, the latest first."""
+    names = (re.fullmatch(r"step-([0-9]{8,})\.json", path.name) for path in (run / FOLDER).glob("step-*.json"))
+    return sorted((int(match[1]) for match in names if match), reverse=True)
+
+
+def read(run: Path, step: int, state: State | None = None) -> Checkpoint:
+    """One checkpoint, checked; CheckpointError in words if anything about it is wrong. state: only its particles."""
+    path = run / FOLDER / f"step-{step:08}.safetensors"
+    summary = read_summary(run, step)
+    try:
+        own = None if state is None else _own(state)
+        return Checkpoint(path, summary, read_tensors(path, summary.size, summary.sha256, f"{path.stem}.json", own))
+    except (ValueError, IndexError) as error:
+        raise CheckpointError(str(error)) from None
+
+
+def read_summary(run: Path, step: int) -> Summary:
+    """What `step-N.json` says, checked."""
+    path = run / FOLDER / f"step-{step:08}.json"
+    try:
+        summary = msgspec.convert(read_record(path, FORMAT), Summary)
+    except (FileNotFoundError, ValueError) as error:
+        named = str(path) in str(error)
+        raise CheckpointError(str(error) if named else f"{path} is damaged: {in_short(error)}") from None
+    if summary.step != step:
+        raise CheckpointError(f"{path} is of step {summary.step}: it was renamed")
+    return summary
+
+
+def read_history(run: Path) -> list[Record]:
+    """All records of a run, in order, if they are those that its newest checkpoint knows of."""
+    for step in steps(run):
+        with suppress(CheckpointError):
+            return read_records(run, read_summary(run, step).metrics)
+    return read_records(run) if (run / METRICS).exists() else []
+
+
+def state_tensors(state: State) -> Tensors:
+    """Every tensor of the state by a dotted name."""
+    parts: dict[str, Tensors] = {
+        "particles": state.particles.state_dict(),
+        "teacher": state.teacher.state_dict(),
+        "optimizer": _optimizer_tensors(state.optimizer),
+        "normalizer": state.normalizer.state_dict(),
+        **state.sampler.state_dict(),
+        "global": randomness.state_dict(state.sampler.generator.device),
+        "memory": {name: tensor.clone() for name, tensor in state.memory.items()},  # a file takes no tensor twice
+    }
+    return {f"{part}.{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
+
+
+def restore(state: State, checkpoint: Checkpoint) -> None:
+    """Put a checkpoint into a state that `begin` made for the same recipe."""
+    saved = checkpoint.tensors
+    summary = checkpoint.summary
+    _check_fit(checkpoint, state_tensors(state))
+    try:
+        state.particles.load_state_dict(tensors_of(saved, "particles"))
+        state.teacher.load_state_dict(tensors_of(saved, "teacher"))
+        _load_optimizer(state.optimizer, tensors_of(saved, "optimizer"), summary.step > summary.skipped)
+        state.normalizer = Normalizer(**tensors_of(saved, "normalizer"))
+        state.sampler.load_state_dict({name: tensors_of(saved, name) for name in state.sampler.state_dict()})
+        randomness.load_state_dict(tensors_of(saved, "global"), state.sampler.generator.device)
+    except (RuntimeError, TypeError, ValueError, KeyError) as error:
+        raise CheckpointError(f"{checkpoint.path} does not fit this run: {in_short(error)}") from None
+    device = state.particles.prior_logits.device
+    state.memory = {name: tensor.to(device) for name, tensor in tensors_of(saved, "memory").items()}
+    state.step, state.seconds, state.skipped = summary.step, summary.seconds, summary.skipped
+    state.precision = summary.precision
+
+
+def load_weights(checkpoint: Checkpoint, *, raw: Particles, ema: Particles) -> Normalizer:
+    """Put the weights of a checkpoint into particles, and give its normalizer: all that predictions need."""
+    try:
+        raw.load_state_dict(tensors_of(checkpoint.tensors, "particles"))
+        ema.load_state_dict(tensors_of(checkpoint.tensors, "teacher"))
+        return Normalizer(**tensors_of(checkpoint.tensors, "normalizer"))
+    except (RuntimeError, TypeError, ValueError, KeyError) as error:
+        raise CheckpointError(f"{checkpoint.path} does not fit its recipe: {in_short(error)}") from None
+
+
+def latest(
+    run: Path, use: Callable[[Checkpoint], T], *, rename_damaged: bool = False, state: State | None = None
+) -> T | None:
+    """What `use` makes of the newest checkpoint that it can use; None if there is no checkpoint at all.
+
+    A damaged one is left out with a warning. rename_damaged: it no longer counts as one of the two that are kept.
+    state: which particles to read, of a run on several ranks.
+    """
+    problems: dict[int, str] = {}
+    for step in steps(run):
+        try:
+            used = use(read(run, step, state))
+        except CheckpointError as error:
+            problems[step] = str(error)
+            continue
+        for damaged, problem in problems.items():
+            log.warning("%s; going back to step %d", problem, step)
+            if rename_damaged:
+                set_aside(run, damaged)
+        return used
+    if problems:
+        raise CheckpointError(f"no checkpoint in {run} can be used: {next(iter(problems.values()))}")
+    return None
+
+
+def _check_fit(checkpoint: Checkpoint, expected: Tensors) -> None:
+    """Names, shapes and types must be those of the run; only what grows while training may be new."""
+    free = (
+        "memory.",
+        "weak.",
+        "strong.",
+        "optimizer.",
+        "labeled.waiting",
+        "unlabeled.waiting",
+        "source.waiting",
+        "global.cuda",
+    )
+    shapes = {name: (tuple(t.shape), t.dtype) for name, t in expected.items() if not name.startswith(free)}
+    found = {name: (tuple(t.shape), t.dtype) for name, t in checkpoint.tensors.items() if not name.startswith(free)}
+    wrong = sorted(name for name in {*shapes, *found} if shapes.get(name) != found.get(name))
+    waiting = [t for name, t in checkpoint.tensors.items() if name.endswith(".waiting")]
+    if any(t.dtype != torch.int64 or t.dim() != 1 for t in waiting):
+        raise CheckpointError(f"{checkpoint.path} does not fit this run: a stream is not a row of whole numbers")
+    if wrong:
+        name = wrong[0]
+        raise CheckpointError(
+            f"{checkpoint.path} does not fit this run: {name} is {found.get(name, 'missing')}, "
+            f"expected {shapes.get(name, 'nothing of that name')}"
+        )
+
+
+def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> Tensors:
+    """The optimizer's memory of each parameter; its settings come from the recipe."""
+    state: dict[int, Tensors] = optimizer.state_dict()["state"]
+    return {f"{number}.{key}": value for number, values in state.items() for key, value in values.items()}
+
+
+def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors, stepped: bool) -> None:
+    if stepped and not tensors and optimizer.defaults.get("momentum", 1):
+        raise ValueError("the optimizer's memory is missing")
+    state: dict[int, Tensors] = {}
+    for name, tensor in tensors.items():
+        number, _, key = name.partition(".")
+        state.setdefault(int(number), {})[key] = tensor
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    for index, values in state.items():
+        if index >= len(parameters) or any(v.dim() and v.shape != parameters[index].shape for v in values.values()):
+            raise ValueError(f"optimizer memory of parameter {index} has the wrong shape")
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def _forget_old(folder: Path) -> None:
+    """Remove all but the last two."""
+    kept = {f"step-{step:08}" for step in steps(folder.parent)[:KEPT]}
+    for path in folder.glob("step-*"):
+        if path.name.partition(".")[0] not in kept:
+            path.unlink(missing_ok=True)

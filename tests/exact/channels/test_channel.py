@@ -1,0 +1,104 @@
+"""A channel made by subclassing alone goes through solver, certificate and Jeffreys prior like the built-in ones."""
+
+import ast
+import inspect
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from refprior.exact import Categorical, Channel, Coin, Gaussian, Rows, jeffreys, reference_prior
+from refprior.exact.certify import _atom_count, _case, _certificate, _summits
+from refprior.exact.certify._case import Grid
+from refprior.exact.oracle._objective import Objective
+from refprior.exact.solve._long import shorter
+
+
+class Geometric(Channel):
+    """The number of failures before the first success, or six and more; w is the probability of failure."""
+
+    bounds = np.array([[0.05, 0.9]])
+    outcomes = np.arange(7.0)
+
+    def log_likelihood(self, u: np.ndarray) -> np.ndarray:
+        return np.asarray(self.outcomes * np.log(u) + np.log(1 - u) * (self.outcomes < 6))
+
+    def rows(self, u: np.ndarray) -> Rows:
+        last = self.outcomes < 6
+        first = self.outcomes / u - last / (1 - u)
+        second = -self.outcomes / u**2 - last / (1 - u) ** 2
+        return Rows.from_log_derivatives(self.log_likelihood(u), first[:, None], second[:, None, None])
+
+
+class Rowwise(Channel):
+    """The table of `Categorical` as a user's own finite channel, on parameters that are not 0, 1, 2."""
+
+    continuous = False
+    bounds = np.array([[-1.0, 1.0]])
+    outcomes = np.array([0.0, 1.0])
+    matrix = np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]])
+
+    def log_likelihood(self, u: np.ndarray) -> np.ndarray:
+        return np.asarray(np.log(self.matrix[np.round(u[:, 0]).astype(int) + 1]))
+
+    def rows(self, u: np.ndarray) -> Rows:
+        zero = np.zeros((len(u), 1, 2))
+        return Rows.from_derivatives(self.log_likelihood(u), zero, zero[:, None])
+
+    def known_lengths(self) -> np.ndarray:
+        return np.array([2.0])
+
+    def axis_points(self, axis: int, count: int) -> np.ndarray:
+        return np.array([-1.0, 0.0, 1.0])
+
+
+def test_a_subclass_with_two_methods_is_solved_and_certified() -> None:
+    solution = reference_prior(Geometric())
+    assert solution.gap <= 1e-12
+    same = Channel.from_function(
+        lambda w: Geometric().log_likelihood(w[:, None]), bounds=(0.05, 0.9), outcomes=np.arange(7.0)
+    )
+    assert solution.information == pytest.approx(reference_prior(same).information, abs=1e-12)
+    assert jeffreys(Geometric()).information < solution.information
+    assert solution.posterior(3).weights.sum() == pytest.approx(1.0)
+
+
+def test_a_subclass_is_checked_as_closely_as_a_function() -> None:
+    """Lengths are measured, and the certificate adds even points, unless the channel knows its lengths."""
+    assert Geometric().resolved
+    assert len(Grid.of(Geometric()).points) > 4000
+    assert len(Grid.of(Gaussian(1.0)).points) == _case.GRIDS[1][1]
+
+
+def test_a_finite_subclass_is_solved_as_a_table() -> None:
+    ours, table = reference_prior(Rowwise()), reference_prior(Categorical(Rowwise.matrix))
+    assert ours.information == table.information
+    assert (ours.atoms + 1).tolist() == table.atoms.tolist()
+    assert ours.atoms_certified == table.atoms_certified
+    with pytest.raises(ValueError, match="no Jeffreys prior"):
+        jeffreys(Rowwise())
+
+
+def test_only_long_experiments_are_summed_in_windows() -> None:
+    for channel, long in ((Coin(899), False), (Coin(900), True), (Geometric(), False)):
+        assert (channel.window_ends(channel.bounds.T) is not None) is long
+        assert (shorter(Objective((channel,))) is not None) is long
+
+
+def test_a_channel_may_bring_a_solver_of_its_own() -> None:
+    class Known(Geometric):
+        def solve_fast(self, tolerance):  # type: ignore[no-untyped-def]
+            return np.array([[0.05], [0.9]]), np.array([0.5, 0.5])
+
+    assert Geometric().solve_fast(1e-12) is None
+    with pytest.warns(UserWarning, match="unfinished"):
+        assert reference_prior(Known()).weights.tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("module", [_certificate, _case, _summits, _atom_count])
+def test_the_certificate_imports_nothing_of_the_solvers(module: ModuleType) -> None:
+    tree = ast.parse(inspect.getsource(module))
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+    solvers = {"_solver", "_start", "_joint", "_missing", "_forks", "_finite", "_exchange"}
+    solvers |= {"_ascent", "_weights", "_search", "_long", "_banded", "_nodes", "_models"}
+    assert not {name.rsplit(".", 1)[-1] for name in imported} & solvers

@@ -1,0 +1,124 @@
+"""Distributions as they stand in scipy: the built-in models again, tails, densities, and mistakes."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from refprior.exact import Channel, Coin, Gaussian, Poisson, reference_prior
+from refprior.exact.certify._certificate import judge
+from refprior.exact.channels._function import FunctionChannel
+from refprior.exact.channels._scipy import _nodes
+from refprior.exact.oracle._objective import Objective
+
+
+def test_counts_without_an_end_are_those_of_the_built_in_model() -> None:
+    channel = Channel.from_scipy(lambda w: stats.poisson(w + 0.5), bounds=(0, 5))
+    prior, built_in = reference_prior(channel), reference_prior(Poisson(5.0, 0.5))
+    assert prior.evidence == "certified"
+    assert prior.information == pytest.approx(built_in.information, abs=1e-12)
+    assert prior.atoms == pytest.approx(built_in.atoms, abs=1e-6)
+
+
+def test_finite_counts_need_no_tail() -> None:
+    channel = Channel.from_scipy(lambda w: stats.binom(10, w), bounds=(0, 1))
+    assert channel.tail == 0
+    assert channel.outcomes.tolist() == list(range(11))
+    assert reference_prior(channel).information == pytest.approx(reference_prior(Coin(10)).information, abs=1e-12)
+
+
+def test_the_tail_is_counted() -> None:
+    channel = Channel.from_scipy(lambda w: stats.geom(w), bounds=(0.1, 0.9))
+    assert channel.tail >= 750 * float(stats.geom(0.1).sf(channel.outcomes[-1])) > 0
+    assert channel.tail < 1e-14
+
+
+def test_a_density_is_the_built_in_one() -> None:
+    channel = Channel.from_scipy(lambda w: stats.norm(w, 1), bounds=(-2, 2))
+    prior = reference_prior(channel)
+    assert prior.evidence == "certified"
+    assert prior.information == pytest.approx(reference_prior(Gaussian(2.0)).information, abs=1e-12)
+    joint = prior.weights * stats.norm(prior.atoms, 1).pdf(0.123)
+    assert prior.posterior(0.123).weights == pytest.approx(joint / joint.sum())
+
+
+def test_a_density_with_a_pole() -> None:
+    """Gamma with shape ½ is infinite at 0; its rows still sum to one."""
+    channel = Channel.from_scipy(lambda w: stats.gamma(a=w), bounds=(0.5, 6))
+    sums = np.exp(channel.log_likelihood(np.linspace(0, 1, 7)[:, None])).sum(axis=1)
+    assert sums == pytest.approx(1, abs=1e-12)
+    assert reference_prior(channel, tolerance=1e-9).evidence == "certified"
+
+
+def test_a_rough_quadrature_shows_in_the_gap() -> None:
+    """Panels of five standard deviations are too wide, and the certificate says by how much."""
+    channel = Channel.from_scipy(lambda w: stats.norm(w, 1), bounds=(-2, 2))
+    assert isinstance(channel, FunctionChannel)
+    prior = reference_prior(channel)
+
+    def quadrature(fineness: int) -> tuple[Callable[[Any], Any], np.ndarray]:
+        nodes, log_weights = _nodes(np.linspace(-11, 11, 8 * fineness + 1))
+        return lambda w: stats.norm(w[:, None], 1).logpdf(nodes) + log_weights, nodes
+
+    function, nodes = quadrature(1)
+    rough = replace(channel, function=function, outcomes=nodes, quadrature=quadrature, partner=channel)
+    certificate = judge(Objective((rough,)), prior.coordinates, prior.weights)
+    assert certificate.error > abs(certificate.information - prior.information) > 1e-12
+
+
+def test_a_censored_outcome_is_only_known_to_be_late() -> None:
+    """One second of a clock with rate w: the last outcome has what is left of the mass."""
+    channel = Channel.from_scipy(lambda w: stats.expon(scale=1 / w), bounds=(0.1, 10), censored_at=1.0)
+    w = np.array([[0.2], [3.0]])
+    rows = np.exp(channel.log_likelihood(channel.coordinate(w)))
+    assert rows.sum(axis=1) == pytest.approx(1, abs=1e-12)
+    assert rows[:, -1] == pytest.approx(np.exp(-w[:, 0]))
+    assert channel.outcomes[-1] == 1.0
+    for late in (1.0, 7.0):
+        assert channel.log_likelihood_of(channel.coordinate(w), late) == pytest.approx(-w[:, 0])
+    finer = channel.finer()
+    assert finer is not None
+    assert len(finer.outcomes) == 2 * (len(channel.outcomes) - 1) + 1
+
+
+def test_censored_counts() -> None:
+    """A geometric count that is censored at one only tells whether the first trial was a success: a Z-channel."""
+    channel = Channel.from_scipy(lambda w: stats.nbinom(1, w), bounds=(0.1, 1), censored_at=1)
+    prior = reference_prior(channel)
+    assert channel.tail == 0
+    assert prior.information == pytest.approx(np.log(1 + 0.9 * 0.1 ** (1 / 9)), abs=1e-12)
+
+
+@pytest.mark.parametrize(("end", "message"), [(-1.0, "above the smallest outcome"), (np.nan, "finite number")])
+def test_an_end_before_the_start_is_refused(end: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Channel.from_scipy(lambda w: stats.expon(scale=1 / w), bounds=(1, 2), censored_at=end)
+
+
+@pytest.mark.parametrize(
+    ("family", "bounds", "message"),
+    [
+        (3, (0, 1), "family must be a function"),
+        (lambda w: w, (0, 1), "must return a frozen distribution"),
+        (lambda w: stats.poisson(w), (1, 1e12), "at most 200,000: narrow the bounds"),
+        (lambda a, b: stats.norm(a, b), (0, 1), "missing 1 required positional argument"),
+        (lambda w: stats.norm(w), [(0, 1)] * 3, "up to 2 parameters"),
+        (
+            lambda w: stats.laplace(loc=w),
+            (0, 3),
+            "a kink or a jump that moves, as Laplace's",
+        ),
+    ],
+)
+def test_mistakes_are_named(family: Any, bounds: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Channel.from_scipy(family, bounds=bounds)
+
+
+def test_mass_closer_to_an_end_than_doubles_is_refused_in_words() -> None:
+    """A quantile of such a gamma distribution is 1e-340."""
+    with pytest.raises(ValueError, match="nearly all their mass at 0, closer than doubles"):
+        Channel.from_scipy(lambda w: stats.gamma(a=w), bounds=(0.05, 3))

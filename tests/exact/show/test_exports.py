@@ -1,0 +1,71 @@
+"""Priors as programs, as draws and as HTML."""
+
+import ast
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from refprior.exact import Coin, ExponentialDecay, Gaussian, Poisson, TwoCoins, reference_prior
+from refprior.exact.show._exports import LANGUAGES
+
+CHANNELS = [Coin(10), Gaussian(2.0, 0.7), Poisson(6.0, 0.5), TwoCoins(2), ExponentialDecay(sigma=0.3)]
+
+
+@pytest.mark.parametrize("channel", CHANNELS, ids=lambda channel: type(channel).__name__)
+def test_programs_hold_atoms_and_weights(channel: Any) -> None:
+    """Python is parsed and its arrays are read back; Stan's brackets match and its arrays hold the same numbers."""
+    prior = reference_prior(channel, tolerance=1e-9)
+    for language in ("pymc", "numpyro"):
+        tree = ast.parse(prior.to_code(language))
+        values = {
+            node.targets[0].id: ast.literal_eval(node.value.args[0])  # type: ignore[attr-defined]
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+        }
+        assert np.array(values["atoms"]) == pytest.approx(prior.atoms, abs=0)
+        assert values["weights"] == prior.weights.tolist()
+    stan = prior.to_code("stan")
+    assert all(stan.count(a) == stan.count(b) for a, b in ("{}", "[]", "()"))
+    assert all(repr(float(weight)) in stan for weight in prior.weights)
+    assert "TODO" in stan or re.search(r"_lp[md]f\(z \|", stan)
+
+
+def test_other_languages_are_refused() -> None:
+    with pytest.raises(ValueError, match=re.escape(", ".join(LANGUAGES))):
+        reference_prior(Coin(1)).to_code("bugs")
+
+
+def test_the_pymc_and_numpyro_programs_give_our_posterior() -> None:
+    """Where they are installed: the joint density at each atom, normalized."""
+    pymc = pytest.importorskip("pymc")
+    prior = reference_prior(Coin(10))
+    namespace: dict[str, Any] = {}
+    exec(prior.to_code("pymc"), namespace)
+    density = namespace["model"](7).compile_logp()
+    log = np.array([float(density({"k": k})) for k in range(len(prior.weights))])
+    assert np.exp(log - log.max()) / np.exp(log - log.max()).sum() == pytest.approx(prior.posterior(7).weights)
+    assert pymc is not None
+
+
+def test_draws_for_arviz_follow_prior_and_posterior() -> None:
+    pytest.importorskip("arviz")
+    prior = reference_prior(Coin(10))
+    data = prior.to_arviz(np.random.default_rng(0), z=7, draws=20_000)
+    assert float(data.posterior["w"].mean()) == pytest.approx(prior.posterior(7).mean, abs=0.01)
+    assert float(data.prior["w"].mean()) == pytest.approx(0.5, abs=0.01)
+    heads = data.posterior_predictive["z"].to_numpy().ravel()
+    shares = np.bincount(heads.astype(int), minlength=11) / len(heads)
+    assert shares == pytest.approx(prior.predictive(7), abs=0.015)
+    assert data.observed_data["z"].to_numpy().ravel().tolist() == [7.0]
+    assert "posterior" not in prior.to_arviz(np.random.default_rng(0), draws=10).groups()
+
+
+def test_notebooks_show_the_evidence_first_and_every_atom() -> None:
+    html = reference_prior(Coin(2))._repr_html_()
+    assert html.startswith("<p><b>certified</b>: 3 atoms")
+    assert html.count("<tr>") == 4
+    assert "0.117647058824" in html
+    long = reference_prior(Coin(400))._repr_html_()
+    assert "more ..." in long
