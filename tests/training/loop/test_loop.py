@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from refprior.losses import supervised
 from refprior.methods import Loss, Needs, Step, Supervised
-from refprior.methods._supervised import supervised
 from refprior.training import Optimizer, train
 from refprior.training.loop._loop import begin, optimize
 from refprior.views import Unchanged

@@ -15,8 +15,7 @@ from refprior._limits import available_memory
 from refprior.data import Examples, Normalizer, Task
 from refprior.data._stream import Stream
 from refprior.information import log_likelihood
-from refprior.methods import Batch, Needs
-from refprior.methods._step import Views
+from refprior.methods import Batch, Needs, Views
 from refprior.training.recipe._recipe import Recipe
 from refprior.views import Learning, Unchanged, View
 
