@@ -1,8 +1,7 @@
-"""CIFAR readers: the same images from all forms of the archives, and their own error for everything else."""
+"""CIFAR readers: the binary archives, packed or unpacked, and their own error for everything else."""
 
 import io
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refprior.data._cifar import PIXELS, Records, read_binary, read_cifar10, read_cifar100, read_python
+from refprior.data._cifar import PIXELS, read_binary, read_cifar10, read_cifar100
 from refprior.data._error import DataError
-from tests.data.files import outcome, python2_pickle
+from tests.data.files import outcome
 
 COUNT = 3
 DATA = np.random.RandomState(0).randint(0, 256, (COUNT, PIXELS)).astype(np.uint8)
@@ -24,18 +23,11 @@ def binary(fine: list[int] = FINE) -> bytes:
     return np.concatenate([np.array([COARSE, fine]).T, DATA], axis=1).astype(np.uint8).tobytes()
 
 
-def python(fine: list[int] = FINE) -> bytes:
-    return python2_pickle({"data": DATA, "fine_labels": fine, "coarse_labels": COARSE, "filenames": ["a", "b", "c"]})
-
-
-def test_binary_and_python_records_agree() -> None:
-    first = read_binary(binary(), "train.bin", COUNT, (20, 100))
-    second = read_python(python(), "train", COUNT, (20, 100))
-    for a, b in zip(first, second, strict=True):
-        assert np.array_equal(a, b)
-    assert first.images.shape == (COUNT, 3, 32, 32)
-    assert first.labels.tolist() == FINE
-    assert first.coarse.tolist() == COARSE
+def test_binary_records_are_labels_and_planes_of_color() -> None:
+    records = read_binary(binary(), "train.bin", COUNT, (20, 100))
+    assert np.array_equal(records.images, DATA.reshape(COUNT, 3, 32, 32))
+    assert records.labels.tolist() == FINE
+    assert records.coarse.tolist() == COARSE
 
 
 def test_a_truncated_binary_file_is_named_with_its_numbers() -> None:
@@ -43,29 +35,20 @@ def test_a_truncated_binary_file_is_named_with_its_numbers() -> None:
         read_binary(binary()[:-1], "train.bin", COUNT, (20, 100))
 
 
-@pytest.mark.parametrize(("read", "content"), [(read_binary, binary([7, 100, 0])), (read_python, python([7, 100, 0]))])
-def test_a_label_out_of_range_is_named(read: Callable[..., Records], content: bytes) -> None:
+def test_a_label_out_of_range_is_named() -> None:
     with pytest.raises(DataError, match="train: label 100 of image 1 is outside 0 … 99"):
-        read(content, "train", COUNT, (20, 100))
-
-
-def test_python_batches_need_their_keys_and_shapes() -> None:
-    with pytest.raises(DataError, match=r"no \['coarse_labels', 'fine_labels'\] among \['data', 'labels'\]"):
-        read_python(python2_pickle({"data": DATA, "labels": FINE}), "train", COUNT, (20, 100))
-    with pytest.raises(DataError, match=r"shape \(3, 3071\), expected \(3, 3072\)"):
-        read_python(python2_pickle({"data": DATA[:, 1:], "labels": FINE}), "train", COUNT, (100,))
+        read_binary(binary([7, 100, 0]), "train", COUNT, (20, 100))
 
 
 @given(st.data())
 @settings(max_examples=100, deadline=None)
 def test_damaged_records_give_the_readers_own_error(data: st.DataObject) -> None:
-    read, whole = data.draw(st.sampled_from([(read_binary, binary()), (read_python, python())]))
-    content = bytearray(whole)
+    content = bytearray(binary())
     for _ in range(data.draw(st.integers(0, 3))):
         place = data.draw(st.one_of(st.integers(0, len(content) - 1), st.integers(0, 60)))
         content[place] = data.draw(st.integers(0, 255))
     content = content[: data.draw(st.integers(0, len(content)))]
-    records = outcome(lambda: read(bytes(content), "x", COUNT, (20, 100)))
+    records = outcome(lambda: read_binary(bytes(content), "x", COUNT, (20, 100)))
     if isinstance(records, str):
         assert records.startswith("x: ")
     else:
@@ -73,34 +56,29 @@ def test_damaged_records_give_the_readers_own_error(data: st.DataObject) -> None
         assert 0 <= records.labels.min() <= records.labels.max() < 100
 
 
-def official_cifar10(form: str) -> dict[str, bytes]:
+def official_cifar10() -> dict[str, bytes]:
     """The six files of CIFAR-10 with random content, the first pixel of each image is its label."""
     files = {}
     for seed, stem in enumerate([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]):
-        labels = np.arange(10_000) % 10
+        labels = np.arange(10_000, dtype=np.uint8) % 10
         data = np.full((10_000, PIXELS), seed, dtype=np.uint8)
         data[:, 0] = labels
-        if form == "binary":
-            files[f"{stem}.bin"] = np.concatenate([labels[:, None].astype(np.uint8), data], axis=1).tobytes()
-        else:
-            files[stem] = python2_pickle({"data": data, "labels": labels.tolist(), "batch_label": stem})
+        files[f"{stem}.bin"] = np.concatenate([labels[:, None], data], axis=1).tobytes()
     return files
 
 
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("form", ["binary", "python"])
-def test_cifar10_from_every_official_form(tmp_path: Path, form: str, packed: bool) -> None:
-    inside = "cifar-10-batches-bin" if form == "binary" else "cifar-10-batches-py"
+def test_cifar10_packed_or_unpacked(tmp_path: Path, packed: bool) -> None:
     if packed:
-        with tarfile.open(tmp_path / f"cifar-10-{form}.tar.gz", "w:gz", compresslevel=1) as tar:
-            for name, content in official_cifar10(form).items():
-                member = tarfile.TarInfo(f"{inside}/{name}")
+        with tarfile.open(tmp_path / "cifar-10-binary.tar.gz", "w:gz", compresslevel=1) as tar:
+            for name, content in official_cifar10().items():
+                member = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
                 member.size = len(content)
                 tar.addfile(member, io.BytesIO(content))
     else:
-        (tmp_path / inside).mkdir()
-        for name, content in official_cifar10(form).items():
-            (tmp_path / inside / name).write_bytes(content)
+        (tmp_path / "cifar-10-batches-bin").mkdir()
+        for name, content in official_cifar10().items():
+            (tmp_path / "cifar-10-batches-bin" / name).write_bytes(content)
     data = read_cifar10(tmp_path)
     assert data.test is not None
     assert (len(data.train), len(data.test)) == (50_000, 10_000)
@@ -132,4 +110,15 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
 
 def test_absent_data_say_how_to_get_them(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="refprior data get cifar10"):
+        read_cifar10(tmp_path)
+
+
+@pytest.mark.parametrize("file", ["cifar-10-python.tar.gz", "cifar-10-batches-py/data_batch_1", "data_batch_1"])
+def test_the_python_version_is_rejected_with_the_archive_to_get(tmp_path: Path, file: str) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_bytes(b"\x80\x02}.")
+    message = (
+        "the python version of cifar10 is not supported; get cifar-10-binary.tar.gz with: refprior data get cifar10"
+    )
+    with pytest.raises(DataError, match=message):
         read_cifar10(tmp_path)

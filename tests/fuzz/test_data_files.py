@@ -20,13 +20,13 @@ import pytest
 from PIL import Image
 
 from refprior.data._arrays import read_npz
-from refprior.data._cifar import PIXELS, _Files, _from_archive, _from_folder, _names, read_binary, read_python
+from refprior.data._cifar import PIXELS, _Files, _from_archive, _from_folder, _names, read_binary
 from refprior.data._folder import image_folder, read_images
 from refprior.data._idx import read_idx
 from refprior.data._obtain import NOTES, _noted
 from refprior.data._packages import read_cifar_package
 from refprior.data._sets import _read_five
-from tests.data.files import idx, python2_pickle
+from tests.data.files import idx
 from tests.fuzz._mutations import bounded_memory, check, fuzz, mutate
 
 FEW, MANY = 2_000, 100_000  # mutations of each kind of file
@@ -93,31 +93,6 @@ def inside_png(content: bytes, rng: random.Random) -> bytes:
     return content[:8] + b"".join(packed)
 
 
-def nested_pickle(content: bytes, rng: random.Random) -> bytes:
-    """Instructions between the others: lists, tuples and dictionaries inside each other and themselves."""
-    codes = (
-        b"(",
-        b"]",
-        b"}",
-        b")",
-        b"t",
-        b"\x85",
-        b"\x86",
-        b"\x87",
-        b"a",
-        b"e",
-        b"s",
-        b"u",
-        b"R",
-        b"b",
-        b"q\1",
-        b"h\1",
-    )
-    place = rng.randrange(2, len(content)) if rng.random() < 0.3 else rng.choice((2, 3, len(content) - 2))
-    new = b"".join(rng.choice(codes) for _ in range(rng.choice((1, 2, 5, 30)))) * rng.choice((1, 1, 1, 40, 900))
-    return content[:place] + new + content[place:]
-
-
 def npz(**arrays: np.ndarray) -> bytes:
     packed = io.BytesIO()
     np.savez(packed, allow_pickle=False, **arrays)
@@ -147,15 +122,11 @@ def rows(count: int) -> bytes:
 
 
 def read_archive(path: Path) -> object:
-    return read_python(_from_archive(path)("test"), str(path), 3, (10,))
+    return read_binary(_from_archive(path)("test.bin"), str(path), 3, (10,))
 
 
 def read_names(path: Path) -> object:
-    return _names(_Files(path.parent, True, partial(_from_folder, path.parent)))
-
-
-def read_meta(path: Path) -> object:
-    return _names(_Files(path.parent, False, partial(_from_folder, path.parent)))
+    return _names(_Files(path.parent, partial(_from_folder, path.parent)))
 
 
 def five() -> bytes:
@@ -174,7 +145,7 @@ OWN: dict[str, np.ndarray] = {
     "labels": np.arange(8) % 2,
     "split": np.arange(8) // 4,
 }
-BATCH = {"data": RECORDS, "labels": LABELS, "batch_label": "one"}
+BATCH = np.concatenate([np.array(LABELS)[:, None], RECORDS], axis=1).astype(np.uint8).tobytes()
 META = {f"{kind}_label_names": [f"{kind}{i}" for i in range(n)] for kind, n in (("fine", 100), ("coarse", 20))}
 PACKAGE = {f"data_batch_{i}__png": rows(1) for i in range(1, 6)} | {
     "test_batch__png": rows(1),
@@ -187,17 +158,13 @@ KINDS = {
     "npz": Kind(npz(**OWN, classes=np.array(["a", "b"])), read_npz, inside_zip),
     "npz, floats": Kind(npz(**OWN | {"images": np.ones((8, 2, 2))}, classes=np.arange(2)), read_npz, inside_zip),
     "npz, superclasses": Kind(five(), _read_five, inside_zip),
-    "pickle": Kind(
-        python2_pickle(BATCH), lambda path: read_python(path.read_bytes(), str(path), 3, (10,)), nested_pickle
-    ),
-    "pickle, names": Kind(python2_pickle(META), read_meta, nested_pickle, "meta"),
     "records": Kind(
-        np.concatenate([np.array(LABELS)[:, None], RECORDS], axis=1).astype(np.uint8).tobytes(),
+        BATCH,
         lambda path: read_binary(path.read_bytes(), str(path), 3, (10,)),
     ),
     "names": Kind("\n".join(META["fine_label_names"]).encode(), read_names, name="fine_label_names.txt"),
-    "tar": Kind(tar(other=b"x", test=python2_pickle(BATCH)), read_archive, inside_tar),
-    "tar.gz": Kind(gzip.compress(tar(test=python2_pickle(BATCH))), read_archive, inside_gzip),
+    "tar": Kind(tar(other=b"x", test__bin=BATCH), read_archive, inside_tar),
+    "tar.gz": Kind(gzip.compress(tar(test__bin=BATCH)), read_archive, inside_gzip),
     "npm package": Kind(tar(**PACKAGE), lambda path: list(read_cifar_package(path, 1)), inside_tar),
     "checksums": Kind(
         f"{'0' * 32}  train.bin\n{'1' * 32}  test.bin\n".encode(), lambda p: _noted(p.parent), name=NOTES

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 as their makers publish them: python or binary archives, packed or unpacked."""
+"""CIFAR-10 and CIFAR-100 from their official binary archives, packed or unpacked."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -9,18 +9,19 @@ from typing import NamedTuple
 import numpy as np
 
 from refprior._limits import check_memory
-from refprior._words import in_short
 from refprior.data._data_set import DataSet, data_set
 from refprior.data._error import DataError, naming
 from refprior.data._location import places
-from refprior.data._pickles import read_pickle
 from refprior.data._unpack import LARGEST_FILE, content_of, members
 
 PIXELS = 3 * 32 * 32
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _BATCHES = tuple(f"data_batch_{i}" for i in range(1, 6))
-_STEMS = {*_BATCHES, "test_batch", "train", "test", "meta", "fine_label_names.txt", "coarse_label_names.txt"}
-_UNPACKED = ("-batches-bin", "-batches-py", "-binary", "-python")  # how the archives' own folders end
+_NAMES = (
+    *(f"{stem}.bin" for stem in (*_BATCHES, "test_batch", "train", "test")),
+    "fine_label_names.txt",
+    "coarse_label_names.txt",
+)
 
 Reader = Callable[[str], bytes]
 
@@ -29,7 +30,6 @@ class _Files(NamedTuple):
     """The files of a data set."""
 
     where: Path  # a folder or an archive
-    binary: bool  # whether its files are the binary ones
     read: Reader
 
     def named(self, name: str) -> str:
@@ -52,25 +52,13 @@ def read_binary(content: bytes, name: str, count: int, classes: tuple[int, ...])
         raise DataError(f"{name}: {len(content)} bytes, expected {count} records of {length}, {count * length}")
     table = np.frombuffer(content, dtype=np.uint8).reshape(count, length)
     for column, limit in enumerate(classes):
-        _in_range(table[:, column], limit, name)
+        labels = table[:, column]
+        if labels.max() >= limit:
+            first = int(np.argmax(labels >= limit))
+            raise DataError(f"{name}: label {labels[first]} of image {first} is outside 0 … {limit - 1}")
     images = table[:, len(classes) :].reshape(count, 3, 32, 32)
     coarse = table[:, 0] if len(classes) == 2 else np.zeros(count)
     return Records(images, table[:, len(classes) - 1].astype(np.int64), coarse.astype(np.int64))
-
-
-def read_python(content: bytes, name: str, count: int, classes: tuple[int, ...]) -> Records:
-    """The same from a pickled batch of the python archives."""
-    batch = read_pickle(content, name)
-    keys = ["labels"] if len(classes) == 1 else ["coarse_labels", "fine_labels"]
-    missing = {"data", *keys} - set(batch)
-    if missing:
-        raise DataError(f"{name}: no {sorted(missing)} among {in_short(sorted(batch))}")
-    data = batch["data"]
-    if not isinstance(data, np.ndarray) or data.shape != (count, PIXELS):
-        raise DataError(f"{name}: data of shape {getattr(data, 'shape', None)}, expected {(count, PIXELS)}")
-    labels = [_label_list(batch[key], name, count, limit) for key, limit in zip(keys, classes, strict=True)]
-    coarse = labels[0] if len(labels) == 2 else np.zeros(count, dtype=np.int64)
-    return Records(data.reshape(count, 3, 32, 32), labels[-1], coarse)
 
 
 def read_cifar10(folder: str | Path | None = None) -> DataSet:
@@ -101,17 +89,15 @@ def superclass_members(fine: np.ndarray, coarse: np.ndarray, names: Sequence[str
 
 
 def _records(files: _Files, stem: str, count: int, classes: tuple[int, ...]) -> Records:
-    name = f"{stem}.bin" if files.binary else stem
-    return (read_binary if files.binary else read_python)(files.read(name), files.named(name), count, classes)
+    name = f"{stem}.bin"
+    return read_binary(files.read(name), files.named(name), count, classes)
 
 
 def _names(files: _Files) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    meta = {} if files.binary else read_pickle(files.read("meta"), files.named("meta"))
     lists = []
     for kind, count in (("fine", 100), ("coarse", 20)):
-        name = f"{kind}_label_names.txt" if files.binary else "meta"
-        found = files.read(name).decode("ascii", "replace").split() if files.binary else meta.get(f"{kind}_label_names")
-        names = tuple(n for n in found if isinstance(n, str)) if isinstance(found, list) else ()
+        name = f"{kind}_label_names.txt"
+        names = tuple(files.read(name).decode("ascii", "replace").split())
         if len(names) != count:
             raise DataError(f"{files.named(name)}: lists {len(names)} {kind} classes, expected {count}")
         lists.append(names)
@@ -119,18 +105,24 @@ def _names(files: _Files) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _source(name: str, stem: str, folder: str | Path | None, first: str) -> _Files:
-    """Where the files of the data set are, and which kind they are of."""
-    for place in places(name, folder):
-        for inside in (place, *(place / f"{stem}{kind}" for kind in _UNPACKED)):
+    """Find the files of a data set."""
+    found = places(name, folder)
+    for place in found:
+        for inside in (place, place / f"{stem}-batches-bin", place / f"{stem}-binary"):
             if (inside / f"{first}.bin").is_file():
-                return _Files(inside, True, partial(_from_folder, inside))
-            if (inside / first).is_file():
-                return _Files(inside, False, partial(_from_folder, inside))
-        for kind in ("binary", "python"):
-            archive = place if place.name == f"{stem}-{kind}.tar.gz" else place / f"{stem}-{kind}.tar.gz"
-            if archive.is_file():
-                return _Files(archive, kind == "binary", _from_archive(archive))
-    looked = " or ".join(str(p) for p in places(name, folder))
+                return _Files(inside, partial(_from_folder, inside))
+        archive = place if place.name == f"{stem}-binary.tar.gz" else place / f"{stem}-binary.tar.gz"
+        if archive.is_file():
+            return _Files(archive, _from_archive(archive))
+    old = f"{stem}-python.tar.gz"
+    for place in found:
+        for python in (place, place / old, place / f"{stem}-batches-py", place / f"{stem}-python"):
+            if (python.name == old and python.is_file()) or (python / first).is_file():
+                raise DataError(
+                    f"{python}: the python version of {name} is not supported; get {stem}-binary.tar.gz with: "
+                    f"refprior data get {name}"
+                )
+    looked = " or ".join(str(p) for p in found)
     raise FileNotFoundError(f"no {name} in {looked}; get it with: refprior data get {name}")
 
 
@@ -148,7 +140,7 @@ def _from_folder(folder: Path, name: str) -> bytes:
 
 def _from_archive(archive: Path) -> Reader:
     """One pass over the archive: unpacking it again for each file would take seconds."""
-    files = {m.name: content_of(m, str(archive)) for m in members(archive) if m.name.removesuffix(".bin") in _STEMS}
+    files = {m.name: content_of(m, str(archive)) for m in members(archive) if m.name in _NAMES}
 
     def read(name: str) -> bytes:
         if name not in files:
@@ -156,17 +148,3 @@ def _from_archive(archive: Path) -> Reader:
         return files[name]
 
     return read
-
-
-def _label_list(labels: object, name: str, count: int, limit: int) -> np.ndarray:
-    if not isinstance(labels, list) or len(labels) != count or not all(type(v) is int for v in labels):
-        raise DataError(f"{name}: the labels are not a list of {count} integers")
-    _in_range(np.array(labels, dtype=object), limit, name)
-    return np.array(labels, dtype=np.int64)
-
-
-def _in_range(labels: np.ndarray, limit: int, name: str) -> None:
-    outside = np.asarray((labels < 0) | (labels >= limit), dtype=bool)
-    if outside.any():
-        first = int(np.argmax(outside))
-        raise DataError(f"{name}: label {in_short(labels[first])} of image {first} is outside 0 … {limit - 1}")
