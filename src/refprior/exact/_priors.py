@@ -16,6 +16,7 @@ from refprior._limits import check_memory
 from refprior.exact._arrays import Array, Mask
 from refprior.exact._solution import Solution, with_certificate
 from refprior.exact.ask._nuisance import NuisancePrior, nuisance_prior
+from refprior.exact.certify._certificate import Certificate
 from refprior.exact.channels._channel import Channel
 from refprior.exact.channels._validate import check_channel, check_instance
 from refprior.exact.oracle._objective import Objective, is_share, require_concave, two_stage_signs
@@ -158,7 +159,7 @@ def certify(prior: Solution, *, proof: bool = False, tolerance: float = 1e-12) -
     first = (further[0], -solution.objective.signs[1]) if further else None
     enclosed = solution.channel.prove(solution.atoms, solution.weights, tolerance=tolerance, first=first)
     gap = enclosed.upper - enclosed.lower
-    return replace(solution, proof=enclosed, gap=gap, tolerance=max(gap, solution.tolerance))
+    return replace(solution, proof=enclosed, tolerance=max(gap, solution.tolerance))
 
 
 def _with_warning(solution: Solution) -> Solution:
@@ -236,16 +237,24 @@ def _product_of(channel: Channel, parts: tuple[Solution, ...], tolerance: float)
     )
     numbers = np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), axis=-1).reshape(-1, len(parts))
     weights = np.prod([part.weights[k] for part, k in zip(parts, numbers.T, strict=True)], axis=0)
-    sampled = [part.sampling_error for part in parts if part.sampling_error is not None]
+    judged = [part.certificate for part in parts]
+    certificate = Certificate(
+        information=sum(part.information for part in parts),
+        gap=sum(part.gap for part in parts),
+        error=sum(part.error for part in judged),
+        proved=all(part.proved for part in judged),
+        searched=any(part.searched for part in judged),
+        spread=max(part.spread for part in judged),
+        worst=np.concatenate([part.worst for part in judged]),
+        atoms_certified=all(part.atoms_certified for part in judged),
+        evaluations=sum(part.evaluations for part in judged),
+        sampled=any(part.sampled for part in judged),
+    )
     return Solution(
         objective=Objective((channel,)),
         coordinates=np.hstack([part.coordinates[k] for part, k in zip(parts, numbers.T, strict=True)]),
         weights=weights / weights.sum(),
-        information=sum(part.information for part in parts),
-        gap=sum(part.gap for part in parts),
+        certificate=certificate,
         tolerance=tolerance,
-        atoms_certified=all(part.atoms_certified for part in parts),
-        spread=max(part.spread for part in parts),
-        sampling_error=sum(sampled) if sampled else None,
         parts=parts,
     )

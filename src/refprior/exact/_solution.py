@@ -14,14 +14,14 @@ from refprior._checks import whole_number
 from refprior._files import read_record, write_record
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact.ask._posterior import Posterior, posterior_of
-from refprior.exact.certify._certificate import judge
+from refprior.exact.certify._certificate import Certificate, judge
 from refprior.exact.certify._proof import Proof
 from refprior.exact.channels._channel import Channel
 from refprior.exact.oracle._objective import Objective
+from refprior.exact.show._wording import atom_lines, decimals_within, gap_in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-from refprior.exact.show._wording import atom_lines, decimals_within, gap_in_words
 
 Evidence = Literal["proved", "certified", "searched", "unfinished"]
 STRONGEST_FIRST: tuple[Evidence, ...] = ("proved", "certified", "searched", "unfinished")
@@ -51,17 +51,34 @@ class Solution:
     objective: Objective = field(repr=False)
     coordinates: Array = field(repr=False)  # (K, d), the atoms in the coordinates of the channel
     weights: Array  # (K,)
-    information: float
-    gap: float
+    certificate: Certificate = field(repr=False)
     tolerance: float  # the gap that was asked for, in nats
-    atoms_certified: bool  # whether the optimum has exactly this many atoms
-    spread: float  # about how far atoms and weights are from those of the optimum
-    bounded: bool = False  # whether the gain is bounded on cells that cover all parameters
-    searched: bool = False  # whether the gain's maximum was looked for only
-    sampling_error: float | None = None  # the part of the gap that sampled outcomes may hide, if they are sampled
     parts: tuple[Solution, ...] = ()  # of independent experiments, whose product this is
     stopped: bool = False  # whether the search was interrupted
     proof: Proof | None = None  # an interval for the capacity by ball arithmetic, from `certify(…, proof=True)`
+
+    @property
+    def information(self) -> float:
+        """The mutual information between parameter and data, in nats; for two stages, the objective J."""
+        return self.certificate.information
+
+    @property
+    def gap(self) -> float:
+        """How far the information can be from the capacity, in nats."""
+        return self.certificate.gap if self.proof is None else self.proof.upper - self.proof.lower
+
+    @property
+    def atoms_certified(self) -> bool:
+        """Whether the optimum has exactly this many atoms."""
+        return self.certificate.atoms_certified
+
+    @property
+    def sampling_error(self) -> float | None:
+        """The part of the gap that is due to sampled outcomes, in nats; None if no outcome is sampled."""
+        if self.parts:
+            sampled = [part.sampling_error for part in self.parts if part.sampling_error is not None]
+            return sum(sampled) if sampled else None
+        return self.certificate.error if self.certificate.sampled else None
 
     @property
     def evidence(self) -> Evidence:
@@ -82,9 +99,9 @@ class Solution:
         """How the gap is known, whatever its size."""
         if self.parts:
             return max((part._grade for part in self.parts), key=STRONGEST_FIRST.index)
-        if self.bounded or self.proof is not None:
+        if self.certificate.proved or self.proof is not None:
             return "proved"
-        return "searched" if self.searched else "certified"
+        return "searched" if self.certificate.searched else "certified"
 
     @property
     def certified(self) -> bool:
@@ -120,10 +137,10 @@ class Solution:
         if math.isinf(self.gap):
             return "the gap is infinite: some parameter allows data that every atom of this prior excludes"
         if not self.gap <= self.tolerance:
-            searched = any(part.searched for part in (self, *self.parts))
+            known = "is an estimate" if self.certificate.searched else "still bounds its distance from the optimum"
             return (
                 f"the gap is {self.gap:.2g} nats, above the tolerance {self.tolerance:.2g}: the prior is the best "
-                f"found, and the gap {'is an estimate' if searched else 'still bounds its distance from the optimum'}"
+                f"found, and the gap {known}"
             )
         return None
 
@@ -285,7 +302,7 @@ class Solution:
     @property
     def decimals(self) -> int:
         """How many decimals of atoms and weights mean anything; 0 if none does."""
-        return decimals_within(self.spread)
+        return decimals_within(self.certificate.spread)
 
     def __repr__(self) -> str:
         words = f"{self.evidence}: {len(self.weights)} atoms, information {self._information} nats, {self._gap}"
@@ -314,38 +331,34 @@ class Solution:
 
 
 def unfinished(objective: Objective, u: Array, weights: Array, tolerance: float, information: float | None) -> Solution:
-    """A prior of a search that was interrupted; with `information` as the search knew it, it is not judged."""
+    """Return the prior of an interrupted search; given its `information`, without computing a certificate."""
     if information is None:
         return replace(with_certificate(objective, u, weights, tolerance), stopped=True)
+    unknown = Certificate(
+        information=information,
+        gap=math.inf,
+        error=math.inf,
+        proved=False,
+        searched=False,
+        spread=math.inf,
+        worst=np.full(u.shape[1], math.nan),
+        atoms_certified=False,
+        evaluations=0,
+    )
     order = np.lexsort(u.T[::-1])
     return Solution(
         objective=objective,
         coordinates=u[order],
         weights=weights[order],
-        information=information,
-        gap=math.inf,
+        certificate=unknown,
         tolerance=tolerance,
-        atoms_certified=False,
-        spread=math.inf,
         stopped=True,
     )
 
 
 def with_certificate(objective: Objective, u: Array, weights: Array, tolerance: float) -> Solution:
-    """A prior in coordinates, sorted, with its certificate."""
+    """Sort the atoms of a prior, given in coordinates, and certify it."""
     order = np.lexsort(u.T[::-1])
     u, weights = u[order], weights[order]
     certificate = judge(objective, u, weights, tolerance)
-    return Solution(
-        objective=objective,
-        coordinates=u,
-        weights=weights,
-        information=certificate.information,
-        gap=certificate.gap,
-        tolerance=tolerance,
-        atoms_certified=certificate.atoms_certified,
-        spread=certificate.spread,
-        bounded=certificate.proved,
-        searched=certificate.searched,
-        sampling_error=certificate.error if certificate.sampled else None,
-    )
+    return Solution(objective=objective, coordinates=u, weights=weights, certificate=certificate, tolerance=tolerance)

@@ -173,7 +173,7 @@ class _Conditional:
                 channel, *solve(Objective((channel,)), self.tolerance)
             )
             self.largest_gap = max(self.largest_gap, prior.gap)
-            self.largest_spread = max(self.largest_spread, prior.spread)
+            self.largest_spread = max(self.largest_spread, prior.certificate.spread)
             u = channel.to_axis(prior.coordinates) if isinstance(channel, Curve) else prior.coordinates
             output = prior.weights @ np.exp(own.log_likelihood(u))
             self.known[place] = u, prior.weights, output / output.sum()

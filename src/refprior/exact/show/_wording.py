@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from refprior.exact._arrays import Array
-
-if TYPE_CHECKING:
-    pass
 
 NEAR_ROUNDING = 1e-13  # gaps below are printed as a power of ten: their digits depend on the machine
 MOST_DECIMALS = 12  # that are printed
