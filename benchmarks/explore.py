@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from refprior.explore._play import answer, draft
-from refprior.explore._server import Served
+from refprior.explore.server import Served
 
 QUESTIONS = {
     "coin": [f"model=coin&n={n}" for n in (10, 50, 100, 150, 175, 200)],

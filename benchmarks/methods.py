@@ -18,7 +18,7 @@ import torch
 
 from refprior import methods, recipes
 from refprior.methods import Contrastive, Method
-from refprior.recipes._sweep import few_label_methods
+from refprior.recipes.sweeps._sweep import few_label_methods
 from refprior.training import Recipe
 from refprior.training.loop._loop import State, begin, differentiate, draw, update
 

@@ -10,7 +10,7 @@ import csv
 from pathlib import Path
 
 from refprior._files import write_figure
-from refprior.report._matrix import matrix_figure, rows_matrix
+from refprior.report.matrix import matrix_figure, rows_matrix
 
 
 def main() -> None:

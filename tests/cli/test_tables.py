@@ -11,7 +11,7 @@ import torch
 
 from refprior.cli._tables import print_table
 from refprior.report import class_rows
-from refprior.report._matrix import Matrix, matrix_rows
+from refprior.report.matrix import Matrix, matrix_rows
 
 SCORES = [
     ["weights", "particles by", "mean of", "accuracy %", "NLL", "Brier", "ECE", "I(w; y) nats"],

@@ -34,7 +34,7 @@ from refprior.methods import (
     UnsupervisedTransfer,
 )
 from refprior.networks import MLP, SmallCNN, WideResNet
-from refprior.recipes._sweep import few_label_methods
+from refprior.recipes.sweeps._sweep import few_label_methods
 from refprior.training import Recipe
 from refprior.training.loop._evaluate import evaluate_all
 from refprior.training.loop._loop import State, begin, differentiate, draw, update

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from refprior.explore._server import Served
+from refprior.explore.server import Served
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from selenium.webdriver.common.keys import Keys
 
 from refprior._files import locked
 from refprior.explore import _label
-from refprior.explore._server import Served
+from refprior.explore.server import Served
 from refprior.labeling import Questions, read_questions, write_questions
 from refprior.recipes import named
 from refprior.training import train

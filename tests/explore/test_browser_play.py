@@ -8,7 +8,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from refprior.exact import Coin, reference_prior, two_stage_prior
-from refprior.explore._server import Served
+from refprior.explore.server import Served
 from tests.explore.browser import CONTRAST, NARROW, WIDE, Browser, needs_chromium, settings_of
 from tests.explore.served import serving
 

@@ -17,8 +17,8 @@ from refprior._files import locked
 from refprior.explore import _label
 from refprior.explore._errors import BusyError, ConflictError
 from refprior.explore._label import Labels
-from refprior.explore._server import Served
 from refprior.explore._watch import Runs
+from refprior.explore.server import Served
 from refprior.labeling import Questions, read_questions, write_questions
 from refprior.recipes import named
 from refprior.training import load, train

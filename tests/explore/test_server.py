@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from refprior.explore._page import PAGE
-from refprior.explore._server import Served
+from refprior.explore.server import Served
 from tests.cli.running import refprior, start
 from tests.explore.served import answer, request, serving
 
@@ -67,7 +67,7 @@ def test_another_host_is_refused(served: Served, host: str) -> None:
         "..%2fsecret.txt",
         "/etc/passwd",
         "page/index.html",
-        "_server.py",
+        "server.py",
         "api/../index.html/x",
         "main.js/",
         "api/unknown",

@@ -16,7 +16,7 @@ from refprior.losses import Beliefs
 from refprior.methods import Batch, Contrastive, Dash, Loss, Method, MixMatch, Mixup, Step
 from refprior.networks import MLP
 from refprior.particles import Particles
-from refprior.recipes._sweep import few_label_methods
+from refprior.recipes.sweeps._sweep import few_label_methods
 from refprior.training import train
 from refprior.training.loop._stages import projected
 from tests.training.interruption import assert_same_run, final_weights, interrupted_at

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from refprior.recipes import Cell, OwnData, digits_ssl, status, sweep
-from refprior.recipes._cell import Plan, command
+from refprior.recipes.sweeps._cell import Plan, command
 from tests.cli.running import refprior
 from tests.cli.workers import STARTS, forked
 from tests.training.interruption import assert_same_run

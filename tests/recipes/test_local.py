@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 from refprior.recipes import Cell, status
-from refprior.recipes._cell import Plan, train_cell
+from refprior.recipes.sweeps._cell import Plan, train_cell
 from refprior.training import load
 from tests.recipes.sweeping import (
     ENDLESS,

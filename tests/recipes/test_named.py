@@ -3,7 +3,7 @@
 import re
 
 from refprior.recipes import Cell
-from refprior.recipes._named import folder_name
+from refprior.recipes.sweeps import folder_name
 
 
 def test_a_name_says_the_settings() -> None:

@@ -14,7 +14,7 @@ import refprior as rp
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.recipes import RECIPES, digits_ssl, named, override
 from refprior.recipes._settings import parse
-from refprior.recipes._sweep import cells
+from refprior.recipes.sweeps._sweep import cells
 from refprior.training import Origin
 from refprior.views import CTAugment, FlipCrop, RandAugment
 

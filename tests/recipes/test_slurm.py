@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from refprior.recipes import Cell, Slurm, status
-from refprior.recipes._cell import Plan
-from refprior.recipes._slurm import array_script
+from refprior.recipes.sweeps._cell import Plan
+from refprior.recipes.sweeps._slurm import array_script
 from tests.recipes.sweeping import ended, kill_owner_of, sweeping
 
 STARTER = Path(__file__).parents[3] / "shared" / "slurm" / "start"
@@ -74,8 +74,8 @@ def test_gpus_are_asked_for_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyP
         calls.append((words, script))
         return "7" if words[0] == "sbatch" else ""
 
-    monkeypatch.setattr("refprior.recipes._slurm._call", call)
-    monkeypatch.setattr("refprior.recipes._slurm._LAG", 0)
+    monkeypatch.setattr("refprior.recipes.sweeps._slurm._call", call)
+    monkeypatch.setattr("refprior.recipes.sweeps._slurm._LAG", 0)
     cell = Cell("digits_ssl", {"steps": "2"}, 0)
     (outcome,) = Slurm(partition="gpu", gpus=2, cpus=4, jobs=3, retries=0)([cell], Plan(tmp_path))
     ((words, script),) = [call for call in calls if call[0][0] == "sbatch"]

@@ -8,7 +8,7 @@ import pytest
 
 from refprior.methods import VAT, Contrastive, FixMatch, MeanTeacher, MixMatch, Mixup
 from refprior.recipes import digits_ssl, sweep
-from refprior.recipes._sweep import cells, matrix_cells
+from refprior.recipes.sweeps._sweep import cells, matrix_cells
 from refprior.training import Recipe, load
 from refprior.training.store import _folder as folder
 from tests.recipes.sweeping import left_of, processes_of, sweeping

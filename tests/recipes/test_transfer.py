@@ -13,7 +13,7 @@ from refprior.losses import information_loss
 from refprior.methods import ReferencePrior, Supervised, Transfer, UnsupervisedTransfer
 from refprior.networks import MLP
 from refprior.recipes import named
-from refprior.recipes._sweep import matrix_cells
+from refprior.recipes.sweeps._sweep import matrix_cells
 from refprior.report import group, rows, summarize
 from refprior.report._figures import sheets
 from refprior.training import Optimizer, train

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from refprior.recipes import named
-from refprior.report._matrix import (
+from refprior.report.matrix import (
     Matrix,
     agreement,
     before_training,

@@ -16,7 +16,7 @@ from refprior.cli._paths import check_sweep_folder
 
 if TYPE_CHECKING:
     from refprior.recipes import Cell, Outcome
-    from refprior.recipes._sweep import Engine
+    from refprior.recipes.sweeps import Engine
 
 _SLURM = ("partition", "time", "memory", "gpus", "cpus")  # options that only SLURM knows
 _KNOWN = {"local": ("jobs", "retries"), "dask": (), "slurm": ("jobs", "retries", *_SLURM)}
@@ -81,9 +81,7 @@ def whole_numbers(text: str) -> list[int]:
 def train_cells(cells: "Sequence[Cell]", out: Path, where: Where) -> "list[Outcome]":
     """Train all cells, one line for each as it ends; those that failed."""
     from refprior._progress import live
-    from refprior.recipes._cell import Plan
-    from refprior.recipes._status import running
-    from refprior.recipes._sweep import run_cells
+    from refprior.recipes.sweeps import Plan, run_cells, running
     from refprior.training._stopping import Stopped, terminable
 
     engine, plan = _engine(where), Plan(out, where.device, tuple(where.log or ()))
@@ -122,8 +120,7 @@ def refuse_failed(failed: "Sequence[Outcome]", cells: "Sequence[Cell]") -> None:
 
 def print_commands(cells: "Sequence[Cell]", out: Path, where: Where) -> None:
     """One line for a shell per cell; the sweep's folder keeps their names for `refprior status`."""
-    from refprior.recipes._cell import Plan, command
-    from refprior.recipes._record import write_cells
+    from refprior.recipes.sweeps import Plan, command, write_cells
 
     check_sweep_folder(out)
     plan = Plan(out, where.device, tuple(where.log or ()))

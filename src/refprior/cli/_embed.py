@@ -24,8 +24,7 @@ def embed(
 ) -> None:
     """Write an interactive page of the particles of runs: a file that works without a network."""
     from refprior._progress import working
-    from refprior.report import write_embedding
-    from refprior.report._embed import summary
+    from refprior.report import summary, write_embedding
     from refprior.training import film
 
     if not folders:

@@ -41,7 +41,7 @@ def explore(
 def _serve(folder: Path, port: int, browser: bool, allow_code: bool) -> None:
     import webbrowser
 
-    from refprior.explore._server import Served
+    from refprior.explore.server import Served
 
     served = Served(folder, port=port, allow_code=allow_code)
     print(

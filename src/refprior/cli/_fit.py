@@ -57,7 +57,7 @@ def fit(
     """
     from refprior._progress import watching, working
     from refprior.data import FewLabels
-    from refprior.estimators._files import classifier_recipe
+    from refprior.estimators import classifier_recipe
     from refprior.recipes import override
     from refprior.training import train
 

@@ -12,7 +12,7 @@ from refprior.cli._tables import print_table
 
 if TYPE_CHECKING:
     from refprior.recipes import Cell
-    from refprior.report._matrix import Matrix
+    from refprior.report.matrix import Matrix
 
 FIVE = "vehicles_1,vehicles_2,fish,people,aquatic_mammals"
 
@@ -35,8 +35,8 @@ def transfer_matrix(
     left out of the figure.
     """
     from refprior.data._sets import SUPERCLASSES
-    from refprior.recipes._sweep import matrix_cells
-    from refprior.report._matrix import read_matrix
+    from refprior.recipes.sweeps import matrix_cells
+    from refprior.report.matrix import read_matrix
 
     chosen = SUPERCLASSES if tasks == "all" else tuple(name.strip() for name in tasks.split(","))
     cells = matrix_cells(recipe, chosen, settings_of(set_), whole_numbers(seeds))
@@ -53,7 +53,7 @@ def transfer_matrix(
 
 def _show(matrix: "Matrix", out: Path) -> None:
     from refprior._files import write_figure, write_text
-    from refprior.report._matrix import matrix_figure, matrix_rows, ranking
+    from refprior.report.matrix import matrix_figure, matrix_rows, ranking
 
     print_table(matrix_rows(matrix))
     better, cells = matrix.wins(matrix.pairs["fine_tuning"])
@@ -74,7 +74,7 @@ def _show_before(matrix: "Matrix", cells: "list[Cell]", out: Path) -> None:
     import numpy as np
 
     from refprior._progress import working
-    from refprior.report._matrix import agreement, before_training
+    from refprior.report.matrix import agreement, before_training
 
     place = {task: i for i, task in enumerate(matrix.tasks)}
     scores: dict[tuple[int, int], list[float]] = {}

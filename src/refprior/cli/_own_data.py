@@ -22,7 +22,7 @@ def own_data(data: str | None, source: str | None, kind: "Kind | None") -> "OwnD
 
 def show_own_data(own: "OwnData", recipe: "Recipe") -> None:
     """Say what was found, and what became of the recipe, before anything long begins."""
-    from refprior.recipes._own_data import described
+    from refprior.recipes import described
 
     for place in filter(None, (own.data, own.source)):
         show_folder(place)

@@ -29,7 +29,7 @@ def sweep(
     where: Where = Where(),  # noqa: B008
 ) -> None:
     """Train a recipe for every combination of settings (--set labels=50,100 method=FixMatch,Supervised) and seeds."""
-    from refprior.recipes._sweep import cells
+    from refprior.recipes.sweeps import cells
 
     own = own_data(data, source_data, kind)
     chosen = cells(recipe, settings_of(set_), whole_numbers(seeds), own)
@@ -51,7 +51,7 @@ def demo(
     """Compare supervised learning with the reference prior on 8×8 digits, 5 labels per class."""
     import torch
 
-    from refprior.recipes._sweep import cells
+    from refprior.recipes.sweeps import cells
 
     if seeds < 1:
         raise ValueError(f"seeds must be at least 1, got {seeds}")

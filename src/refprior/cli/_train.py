@@ -55,7 +55,7 @@ def train(
     """
     from refprior._progress import working
     from refprior.recipes import named
-    from refprior.recipes._named import folder_name
+    from refprior.recipes.sweeps import folder_name
     from refprior.report import rows, write_report
 
     settings = settings_of(set_)
@@ -89,7 +89,7 @@ def _train(
     particle_ranks: int | None = None,
 ) -> None:
     from refprior._progress import watching
-    from refprior.recipes._record import noting_failure
+    from refprior.recipes.sweeps import noting_failure
     from refprior.training import train as train_recipe
     from refprior.training._logs import log_to
 

@@ -1,6 +1,7 @@
-"""Estimators in the manner of scikit-learn, for arrays with few labels or none."""
+"""Scikit-learn compatible estimators for arrays with few labels or none."""
 
 from refprior.estimators._classifier import ReferencePriorClassifier
 from refprior.estimators._clusterer import ReferencePriorClusterer
+from refprior.estimators._files import classifier_recipe as classifier_recipe  # for the command line; not public
 
 __all__ = ["ReferencePriorClassifier", "ReferencePriorClusterer"]

@@ -2,7 +2,7 @@
 
     refprior explore runs
 
-The page is plain HTML, CSS and JavaScript in `page/`. It asks the server in `_server.py`, which only this machine can
+The page is plain HTML, CSS and JavaScript in `page/`. It asks the server in `server.py`, which only this machine can
 reach; a copy made by `write_static` reads files of answers in its place.
 """
 

@@ -20,11 +20,7 @@ from refprior._words import in_short
 from refprior.explore._inputs import shown_input
 from refprior.explore._play import rounded
 from refprior.labeling import FILE, read_questions
-from refprior.report import class_rows, find_runs
-from refprior.report._embed import _order
-from refprior.report._scene import scene
-from refprior.report._settings import _settings
-from refprior.report._table import _origin
+from refprior.report import class_rows, find_runs, origin_of, scene_of_runs, settings_of
 from refprior.training import Evaluation, Record, Run, film, load
 from refprior.training.loop._evaluate import evaluate_consensus, output_confusion
 from refprior.training.store._checkpoint import steps as checkpoint_steps
@@ -123,7 +119,7 @@ def summary(path: Path, folder: Path) -> dict[str, Any]:
 
 
 def _in_short(path: Path, header: Header, records: Sequence[Record]) -> dict[str, Any]:
-    recipe, changed, defaults = _origin(header)
+    recipe, changed, defaults = origin_of(header)
     last = records[-1] if records else None
     evaluations = [record.evaluation for record in records if record.evaluation is not None]
     part, accuracy = best_part(evaluations[-1]) if evaluations else (None, None)
@@ -173,7 +169,7 @@ def details(path: Path) -> dict[str, Any]:
     last = scored[-1][1] if scored else None
     return {
         "classes": header.data.classes,
-        "settings": [["seed", str(header.seed)], *([name, value] for name, value in _settings(header.recipe))],
+        "settings": [["seed", str(header.seed)], *([name, value] for name, value in settings_of(header.recipe))],
         "step": [record.step for record in drawn],
         "loss": [finite(record.loss) for record in drawn],
         "terms": {name: [finite(record.terms.get(name)) for record in drawn] for name in names},
@@ -227,8 +223,7 @@ def _calibration(last: Evaluation) -> dict[str, Any] | None:
 
 def embedding(path: Path) -> dict[str, Any]:
     """The particles in the space of their predictions, snapshot by snapshot: coordinates (S, K, 3)."""
-    recipe = read_header(path).recipe
-    seen = scene([film(path)], [path.name], [_order(recipe.get("method"))], recipe.get("readout") != "consensus")
+    seen = scene_of_runs([film(path)])
     cloud = seen.clouds[0]
     kept = np.unique(np.linspace(0, cloud.coordinates.shape[1] - 1, MOST_PARTICLES).round().astype(int))
     return {

@@ -3,9 +3,7 @@
 `override` changes settings of a recipe by their dotted names, `sweep` trains all combinations of some.
 """
 
-from refprior.recipes._cell import Cell, Outcome
 from refprior.recipes._cifar10 import cifar10_ssl
-from refprior.recipes._dask import Dask
 from refprior.recipes._images import (
     cifar10_ssl_patches,
     cifar10_ssl_small,
@@ -14,14 +12,11 @@ from refprior.recipes._images import (
     mnist_ssl,
     pretrained,
 )
-from refprior.recipes._local import Local
 from refprior.recipes._manifold import mnist_manifold
 from refprior.recipes._named import RECIPES, Named, named
 from refprior.recipes._own_data import OwnData, with_data
+from refprior.recipes._own_data import described as described  # for the command line; not public
 from refprior.recipes._settings import override
-from refprior.recipes._slurm import Slurm
-from refprior.recipes._status import CellState, status
-from refprior.recipes._sweep import sweep
 from refprior.recipes._transfer import (
     cifar100_transfer,
     cifar100_transfer_small,
@@ -29,6 +24,7 @@ from refprior.recipes._transfer import (
     fine_tuning,
     label_free_transfer,
 )
+from refprior.recipes.sweeps import Cell, CellState, Dask, Local, Outcome, Slurm, status, sweep
 
 __all__ = [
     "RECIPES",

@@ -1,9 +1,7 @@
 """Recipes by name, or from a function in the user's own file, with settings changed as the user says."""
 
-import hashlib
 import importlib.util
 import inspect
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -46,7 +44,6 @@ RECIPES: dict[str, Callable[..., Recipe]] = {
 
 # Settings that choose from the data, with their types: with the user's own data every recipe has them.
 OF_THE_DATA = {"labels": int | None, "source_classes": Classes, "target_classes": Classes}
-_LONGEST_NAME = 100  # bytes; a file system allows 255
 
 
 class Named(NamedTuple):
@@ -105,19 +102,6 @@ def _for_own_data(base: Recipe, settings: Mapping[str, Any], own: OwnData, ours:
     with_tasks = replaced(base, own, **ours)
     fitted = adapted(override(with_tasks, of_data), base, own.kind)
     return override(fitted, {path: value for path, value in settings.items() if path not in of_data})
-
-
-def folder_name(settings: Mapping[str, Any], *before: str) -> str:
-    """`labels=50,method=FixMatch`, after other words if wanted: a name for a folder, other settings another name.
-
-    What a name should not hold is replaced, and a long one is cut; a hash of the whole then keeps it apart.
-    """
-    text = ",".join([*before, *(f"{name}={value}" for name, value in settings.items())])
-    safe = re.sub(r"[^\w.,=:()+-]", "_", text.replace("/", ":"))
-    if ":" not in text and safe.replace(":", "/") == text and len(text.encode()) <= _LONGEST_NAME:
-        return safe
-    cut = safe.encode()[:_LONGEST_NAME].decode(errors="ignore")
-    return f"{cut}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:

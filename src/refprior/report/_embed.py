@@ -45,10 +45,7 @@ def write_embedding(
     """
     _check_paths(out, picture, animation)
     script = _plotly()
-    recipes = [read_header(film.path).recipe for film in films]
-    orders = [_order(recipe.get("method")) for recipe in recipes]
-    named = all(recipe.get("readout") != "consensus" for recipe in recipes)
-    seen = scene(films, _names([film.path.resolve() for film in films]), orders, named, tell)
+    seen = scene_of_runs(films, tell)
     for path in (out, picture, animation):
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,6 +55,14 @@ def write_embedding(
     if animation is not None:
         write_animation(seen, animation, tell)
     return seen
+
+
+def scene_of_runs(films: Sequence[Film], tell: Tell = silent) -> Scene:
+    """Place runs along common axes, with names, orders and readout taken from their run folders."""
+    recipes = [read_header(film.path).recipe for film in films]
+    orders = [_order(recipe.get("method")) for recipe in recipes]
+    named = all(recipe.get("readout") != "consensus" for recipe in recipes)
+    return scene(films, _names([film.path.resolve() for film in films]), orders, named, tell)
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

@@ -9,10 +9,10 @@ from refprior.report._table import Group
 def setting_rows(runs: Group) -> list[list[str]]:
     """Every setting of runs that differ only in their seed, defaults included, by its dotted name; the header first."""
     seeds = ["seed", ", ".join(str(run.seed) for run in runs)]
-    return [["setting", "value"], seeds, *([name, value] for name, value in _settings(runs[0].description))]
+    return [["setting", "value"], seeds, *([name, value] for name, value in settings_of(runs[0].description))]
 
 
-def _settings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+def settings_of(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
     """Dotted names and values; a part is called by what makes it."""
     if not isinstance(value, dict):
         yield name, _words(value)
@@ -22,7 +22,7 @@ def _settings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, f"{short.rpartition('.')[2]} (your own)" if "own" in value else short
     for key, item in value.items():
         if key not in ("type", "own", "seed"):
-            yield from _settings(item, f"{name}.{key}".lstrip("."))
+            yield from settings_of(item, f"{name}.{key}".lstrip("."))
 
 
 def _words(value: Any) -> str:

@@ -91,7 +91,7 @@ def summarize(path: Path | str) -> Summary:
     done = records[-1].step if records else 0
     if done != header.steps:
         raise UnfinishedError(f"{path} is not finished: step {done} of {header.steps}")
-    name, settings, defaults = _origin(header)
+    name, settings, defaults = origin_of(header)
     key = json.dumps(_without_seeds(header.recipe))
     found = Summary(path, name, settings, defaults, header.recipe, key, header.seed, records, header.data.classes)
     sizes = {len(e.confusion) for e in found.evaluations.values() if e.confusion is not None} - {len(found.classes)}
@@ -202,7 +202,7 @@ def _class_of(part: dict[str, Any]) -> str:
     return str(part.get("type", part.get("own", "unknown"))).rpartition(".")[2]
 
 
-def _origin(header: Header) -> tuple[str, dict[str, str], dict[str, str]]:
+def origin_of(header: Header) -> tuple[str, dict[str, str], dict[str, str]]:
     """The recipe's name, whatever was set by hand, and its function's defaults, without the seed."""
     if header.origin is None:
         method = header.recipe.get("method")

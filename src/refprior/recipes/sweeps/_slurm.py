@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from refprior._checks import whole_number
 from refprior._words import counted, in_short
-from refprior.recipes._cell import Cell, Outcome, Plan, check_cell, command, is_done
-from refprior.recipes._record import forget_failure, read_failure
+from refprior.recipes.sweeps._cell import Cell, Outcome, Plan, check_cell, command, is_done
+from refprior.recipes.sweeps._record import forget_failure, read_failure
 
 log = logging.getLogger("refprior")
 LOGS = "slurm"  # what the tasks print, in the sweep's folder

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from refprior._files import holder
-from refprior.recipes._record import read_cells, read_failure
+from refprior.recipes.sweeps._record import read_cells, read_failure
 from refprior.training.store import _checkpoint as checkpoint
 from refprior.training.store._folder import RECIPE, current_stage, last_record
 from refprior.training.store._header import read_header

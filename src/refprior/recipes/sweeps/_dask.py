@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from refprior._words import in_short
-from refprior.recipes._cell import Cell, Outcome, Plan, train_cell
+from refprior.recipes.sweeps._cell import Cell, Outcome, Plan, train_cell
 
 log = logging.getLogger("refprior")
 _PATIENCE = 30  # seconds until a scheduler has to answer

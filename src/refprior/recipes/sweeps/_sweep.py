@@ -7,12 +7,12 @@ from itertools import product
 from pathlib import Path
 
 from refprior import _ranks, methods
-from refprior.recipes._cell import Cell, Function, Outcome, Plan
 from refprior.recipes._cifar10 import ADAM, ADAM_METHODS
-from refprior.recipes._local import Local
 from refprior.recipes._named import find
 from refprior.recipes._own_data import OwnData
-from refprior.recipes._record import forget_failure, write_cells, write_failure
+from refprior.recipes.sweeps._cell import Cell, Function, Outcome, Plan
+from refprior.recipes.sweeps._local import Local
+from refprior.recipes.sweeps._record import forget_failure, write_cells, write_failure
 
 _ADAM = {f"optimizer.{name}": str(getattr(ADAM, name)) for name in ("kind", "learning_rate", "decay", "schedule")}
 

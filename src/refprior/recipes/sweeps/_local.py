@@ -16,7 +16,7 @@ from typing import Any
 
 from refprior._checks import whole_number
 from refprior._words import in_short
-from refprior.recipes._cell import Cell, Outcome, Plan, train_cell
+from refprior.recipes.sweeps._cell import Cell, Outcome, Plan, train_cell
 
 log = logging.getLogger("refprior")
 _TO_SAVE = 10.0  # seconds that a process has for its last checkpoint when it has to end

@@ -1,12 +1,15 @@
 """One run of a sweep: what it is, how it is trained, and the command line that does the same."""
 
+import hashlib
+import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from refprior._words import in_short
-from refprior.recipes._named import Named, folder_name, named
+from refprior.recipes._named import Named, named
 from refprior.recipes._own_data import OwnData
 from refprior.training import Recipe, Record, train
 from refprior.training._logs import log_to
@@ -14,6 +17,7 @@ from refprior.training.store import _checkpoint as checkpoint
 from refprior.training.store._header import check_same_run, read_header
 
 Function = str | Callable[..., Recipe]
+_LONGEST_NAME = 100  # bytes; a file system allows 255
 
 
 @dataclass(frozen=True)
@@ -105,3 +109,16 @@ def command(cell: Cell, plan: Plan, program: Sequence[str] = ("refprior",)) -> s
     words += ["--device", plan.device] if plan.device != "cpu" else []
     words += ["--log", *plan.log] if plan.log else []
     return shlex.join([*words, "--out", str(plan.folder(cell))])
+
+
+def folder_name(settings: Mapping[str, Any], *before: str) -> str:
+    """`labels=50,method=FixMatch`, after other words if wanted: a name for a folder, other settings another name.
+
+    What a name should not hold is replaced, and a long one is cut; a hash of the whole then keeps it apart.
+    """
+    text = ",".join([*before, *(f"{name}={value}" for name, value in settings.items())])
+    safe = re.sub(r"[^\w.,=:()+-]", "_", text.replace("/", ":"))
+    if ":" not in text and safe.replace(":", "/") == text and len(text.encode()) <= _LONGEST_NAME:
+        return safe
+    cut = safe.encode()[:_LONGEST_NAME].decode(errors="ignore")
+    return f"{cut}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
