@@ -13,7 +13,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -31,7 +31,7 @@ from refprior._checks import whole_number
 from refprior._ranks import LostRankError
 from refprior._words import in_short
 
-__all__ = ["ALONE", "LostRankError", "Mesh", "joined", "plain"]
+__all__ = ["ALONE", "LostRankError", "Mesh", "joined", "plain", "replicating"]
 
 TIMEOUT = "REFPRIOR_TIMEOUT"  # seconds after which a rank that does not answer is given up
 _PATIENCE = 300.0
@@ -121,25 +121,19 @@ class Mesh:
             found = found.movedim(1, axis + 1).flatten(axis + 1, axis + 2).flatten(0, 1)
         return found.mT if last else found
 
-    def divided(self, own: Tensor) -> Tensor:
-        """The particles of all ranks as one tensor of which each has its own: sums over them are exchanged, and nothing
-        else. (K / P, ...) -> (K, ...)."""
+    def sharded(self, own: Tensor) -> Tensor:
+        """Return the particles of all ranks as one DTensor of which each rank holds its own: ranks exchange sums over
+        particles, and nothing else. (K / P, ...) -> (K, ...)."""
         from torch.distributed.tensor import DTensor, Shard  # here: it takes long to import, and few runs need it
 
         return DTensor.from_local(own, self._particle_axis, [Shard(0)], run_check=False)
 
-    def dealt(self, whole: Tensor) -> Tensor:
-        """The same of what all ranks have: (K, ...) -> (K, ...)."""
+    def shard(self, whole: Tensor) -> Tensor:
+        """Shard a tensor that all ranks hold whole: (K, ...) -> (K, ...)."""
         from torch.distributed.tensor import DTensor, Replicate, Shard
 
         same = DTensor.from_local(whole, self._particle_axis, [Replicate()], run_check=False)
         return same.redistribute(placements=[Shard(0)])
-
-    def dividing(self) -> AbstractContextManager[None]:
-        """Tensors that ranks divide may meet ordinary ones inside, which all ranks have alike."""
-        from torch.distributed.tensor.experimental import implicit_replication
-
-        return implicit_replication()
 
     @property
     def _particle_axis(self) -> DeviceMesh:
@@ -299,8 +293,17 @@ class Mesh:
 ALONE = Mesh()
 
 
+def replicating(sharded: bool) -> AbstractContextManager[None]:
+    """Let ordinary tensors, which all ranks hold alike, meet sharded ones inside. Do nothing unless there are any."""
+    if not sharded:
+        return nullcontext()
+    from torch.distributed.tensor.experimental import implicit_replication
+
+    return implicit_replication()
+
+
 def plain(value: Tensor) -> Tensor:
-    """An ordinary tensor; of one that ranks divide, all of it."""
+    """Return an ordinary tensor: all of a sharded one."""
     return value.full_tensor() if hasattr(value, "full_tensor") else value
 
 

@@ -14,7 +14,7 @@ copies or transposes. That is what makes thousands of particles affordable.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Literal, get_args
 
@@ -34,7 +34,7 @@ __all__ = ["Execution", "NotLogitsError", "Particles", "convolves", "output_laye
 
 log = logging.getLogger("refprior")
 
-LARGE = 3000  # particles from which on ranks divide the loss too
+LARGE = 3000  # particles from which on predictions are sharded
 Execution = Literal["auto", "vectorized", "loop", "recomputed"]
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
@@ -82,7 +82,6 @@ class Particles(nn.Module):
             networks = make_networks(make, count, mesh.block(count))
         self.count = count
         self.mesh = mesh
-        self._divided = False
         self.network = stacked(networks)
         if mesh.data > 1 and normalizes_batches(self.network):
             synchronize(self.network, mesh)
@@ -97,26 +96,30 @@ class Particles(nn.Module):
         return self.prior_logits.log_softmax(0)
 
     def log_prior_of(self, log_p: Tensor) -> Tensor:
-        """log π(w_k) without gradient, divided as the predictions are: (K,)."""
+        """log π(w_k) without gradient, sharded if the predictions are: (K,)."""
         log_prior = self.log_prior.detach()
-        return self.mesh.dealt(log_prior) if hasattr(log_p, "full_tensor") else log_prior
+        return self.mesh.shard(log_prior) if hasattr(log_p, "full_tensor") else log_prior
 
-    def forward(self, x: Tensor) -> Tensor:
-        """log p(y | x, w_k) of every particle: (B, ...) -> (K, B, C)."""
-        return self._whole(self._call(self.network, x), x.shape[0])
+    def forward(self, x: Tensor, *, sharded: bool = False) -> Tensor:
+        """log p(y | x, w_k) of every particle: (B, ...) -> (K, B, C).
 
-    def aside(self, x: Tensor, *, as_in: "Particles | None" = None) -> Tensor:
+        sharded: the result is one DTensor of which each rank holds its own particles (`worth_sharding`), instead of an
+        ordinary tensor that every rank holds whole.
+        """
+        return self._combined(self._call(self.network, x), x.shape[0], sharded)
+
+    def aside(self, x: Tensor, *, as_in: "Particles | None" = None, sharded: bool = False) -> Tensor:
         """The same in a pass that leaves no trace: batch norm's statistics stay as they are.
 
         as_in: particles of the same kind, whose layers say whether they are in training; None: these particles.
         """
         with _modes_of(self.network, (as_in or self).network):
-            return self._whole(self._call(self.network, x, trace=False), x.shape[0])
+            return self._combined(self._call(self.network, x, trace=False), x.shape[0], sharded)
 
-    def each(self, x: Tensor) -> Tensor:
+    def each(self, x: Tensor, *, sharded: bool = False) -> Tensor:
         """log p(y | x_k, w_k) of inputs that every particle has for itself, no trace left: (K, B, ...) -> (K, B, C)."""
         own = x[self.mesh.block(self.count)]
-        return self._whole(self._call(self.network, own, own=True, trace=False), x.shape[1])
+        return self._combined(self._call(self.network, own, own=True, trace=False), x.shape[1], sharded)
 
     def features(self, x: Tensor) -> Tensor:
         """What the output layer of every particle sees: (B, ...) -> (K, B, F)."""
@@ -129,17 +132,12 @@ class Particles(nn.Module):
         replace_tensors(alone, lambda name: self._state()[name][k].clone())
         return alone
 
-    def _whole(self, logits: Tensor, rows: int) -> Tensor:
-        """log p of all particles and inputs, from the logits of this rank's: (K / P, b, C) -> (K, B, C)."""
-        if self._divided:
-            return self.mesh.divided(self._log_p(logits))
-        return self.mesh.whole(self._log_p(logits), rows, last=True)
-
-    @staticmethod
-    def _log_p(logits: Tensor) -> Tensor:
-        """log p from logits, with the examples last in memory: the sums over few classes are many times faster so."""
+    def _combined(self, logits: Tensor, rows: int, sharded: bool) -> Tensor:
+        """Return log p of all particles and inputs from the logits of this rank's: (K / P, b, C) -> (K, B, C)."""
         logits = logits.float() if logits.element_size() < 4 else logits
-        return logits.mT.log_softmax(-2).mT
+        # With the examples last in memory, sums over few classes are many times faster.
+        log_p = logits.mT.log_softmax(-2).mT
+        return self.mesh.sharded(log_p) if sharded else self.mesh.whole(log_p, rows, last=True)
 
     def _call(self, network: nn.Module, x: Tensor, own: bool = False, trace: bool = True) -> Tensor:
         """All particles of a stacked network, of this rank, on its share of the inputs: (B, ...) -> (K, B, outputs).
@@ -187,23 +185,9 @@ class Particles(nn.Module):
         self._untried.discard(network.training)
         return outputs
 
-    def dividing(self, divided: bool = True) -> AbstractContextManager[None]:
-        """What is predicted inside stays with the ranks that have the particles, as one tensor that they divide; they
-        exchange sums over particles."""
-        return self._dividing() if divided and self.divides else nullcontext()
-
-    @contextmanager
-    def _dividing(self) -> Iterator[None]:
-        before, self._divided = self._divided, True
-        try:
-            with self.mesh.dividing():
-                yield
-        finally:
-            self._divided = before
-
     @property
-    def divides(self) -> bool:
-        """Whether that is worth it: what so many particles predict is more than sums of it are."""
+    def worth_sharding(self) -> bool:
+        """Whether ranks should exchange sums over particles instead of predictions, which are far larger."""
         return self.count >= LARGE and self.mesh.particle > 1 and self.mesh.data == 1
 
     def shared_out(self, mesh: Mesh) -> "Particles":

@@ -158,7 +158,7 @@ def trace(recipe: Recipe, task: Task, mesh: Mesh, scored: bool = False) -> Trace
         part = evaluate_all(recipe, task, state.normalizer, raw=single, ema=single).test
         assert part is not None
         found.score = part.ema.negative_log_likelihood + part.ema.information
-    found.divides = recipe.method.needs.divides and state.particles.divides
+    found.divides = recipe.method.needs.shardable and state.particles.worth_sharding
     return found
 
 

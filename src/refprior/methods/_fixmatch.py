@@ -25,7 +25,7 @@ class FixMatch:
 
     threshold: float = 0.95
     weight: float = 1.0  # of the unlabeled images
-    needs: ClassVar[Needs] = Needs(views=("weak", "strong"), divides=True)
+    needs: ClassVar[Needs] = Needs(views=("weak", "strong"), shardable=True)
 
     def __post_init__(self) -> None:
         number("threshold", self.threshold, above=0, at_most=1)

@@ -31,7 +31,7 @@ class InformationOnly:
 
     @cached_property
     def needs(self) -> Needs:
-        return Needs(labels=False, views=("weak",), tuple_size=self.order, enumerates=self.order, divides=True)
+        return Needs(labels=False, views=("weak",), tuple_size=self.order, enumerates=self.order, shardable=True)
 
     def __call__(self, step: Step) -> Loss:
         (log_p,) = step.predict(step.batch.views["weak"])

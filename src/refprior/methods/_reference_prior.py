@@ -139,7 +139,7 @@ class ReferencePrior:
             tuple_size=self.order,
             enumerates=enumerates,
             classes=classes,
-            divides=self.samples is None,
+            shardable=self.samples is None,
         )
 
     def __call__(self, step: Step) -> Loss:

@@ -35,7 +35,7 @@ class Needs:
     classes: int | None = None  # whose shares the method was told; 0: it was told none, None: it takes none
     source: bool = False  # labeled inputs of a source task
     source_tuple_size: int = 0  # source inputs per tuple of unlabeled ones; 0: `source_batch` of them in all
-    divides: bool = False  # particles meet only in averages over them: ranks that share them out divide the loss too
+    shardable: bool = False  # the loss needs only averages over particles, so ranks can compute it from their own
     projection: int = 0  # outputs of a head of two layers that takes the output layer's place; 0: outputs are classes
 
     def __post_init__(self) -> None:

@@ -85,5 +85,5 @@ def estimate(
         data_ranks=mesh.data,
         exchange_seconds=seconds,
         exchange_bytes=received,
-        divides=recipe.method.needs.divides and state.particles.divides,
+        divides=recipe.method.needs.shardable and state.particles.worth_sharding,
     )

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from refprior._mesh import plain
+from refprior._mesh import plain, replicating
 from refprior.data import Examples, Normalizer, Task
 from refprior.methods import split_heads
 from refprior.particles import Particles
@@ -21,13 +21,22 @@ CONSENSUS_IMAGES = 2000  # of the unlabeled pool, in which clusters are found
 
 @torch.no_grad()
 def log_probabilities(
-    particles: Particles, normalizer: Normalizer, images: Tensor, classes: int, *, batch: int = 1024
+    particles: Particles,
+    normalizer: Normalizer,
+    images: Tensor,
+    classes: int,
+    *,
+    batch: int = 1024,
+    sharded: bool = False,
 ) -> Tensor:
-    """log p(y | x, w_k) of the task's classes, in evaluation mode: (n, *shape) -> (K, n, C)."""
+    """Return log p(y | x, w_k) of the task's classes, in evaluation mode: (n, *shape) -> (K, n, C).
+
+    sharded: each rank holds its own particles only (`Particles.worth_sharding`).
+    """
     training = particles.training
     particles.eval()
     try:
-        outputs = [particles(normalizer(part)) for part in images.split(batch)]
+        outputs = [particles(normalizer(part), sharded=sharded) for part in images.split(batch)]
     finally:
         particles.train(training)
     return split_heads(torch.cat(outputs, dim=1), classes)[0]
@@ -55,8 +64,9 @@ def evaluate_all(
 
 
 def _scores(particles: Particles, normalizer: Normalizer, task: Task, part: Examples) -> Scores:
-    with particles.dividing():
-        log_p = log_probabilities(particles, normalizer, part.images, len(task.classes))
+    sharded = particles.worth_sharding
+    with replicating(sharded):
+        log_p = log_probabilities(particles, normalizer, part.images, len(task.classes), sharded=sharded)
         return scores(log_p, part.labels, particles.log_prior_of(log_p))
 
 
@@ -65,8 +75,9 @@ def output_confusion(particles: Particles, normalizer: Normalizer, task: Task) -
     part = task.validation if task.test is None else task.test
     if part is None:
         return None
-    with particles.dividing():
-        log_p = log_probabilities(particles, normalizer, part.images, len(task.classes))
+    sharded = particles.worth_sharding
+    with replicating(sharded):
+        log_p = log_probabilities(particles, normalizer, part.images, len(task.classes), sharded=sharded)
         ensemble = plain(predictive(log_p, particles.log_prior_of(log_p)))
     return confusion(ensemble, part.labels)
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from refprior._batch_norm import normalizes_batches
-from refprior._mesh import ALONE, Mesh, plain
+from refprior._mesh import ALONE, Mesh, plain, replicating
 from refprior.data import Normalizer, Task
 from refprior.data._stream import Stream
 from refprior.methods import Batch, Loss, Step
@@ -111,9 +111,10 @@ def draw(recipe: Recipe, task: Task, state: State, normalize: Normalize | None =
     """The next batch. normalize: of inputs that are not as they are stored (`prepared`)."""
 
     def predict(images: Tensor) -> Tensor:
-        with state.teacher.dividing():
-            log_p = log_probabilities(state.teacher, state.normalizer, images, len(task.classes))
-            return plain(predictive(log_p, state.teacher.log_prior_of(log_p)))
+        teacher, sharded = state.teacher, state.teacher.worth_sharding
+        with replicating(sharded):
+            log_p = log_probabilities(teacher, state.normalizer, images, len(task.classes), sharded=sharded)
+            return plain(predictive(log_p, teacher.log_prior_of(log_p)))
 
     return state.sampler.draw(recipe, task, normalize or state.normalizer, predict)
 
@@ -121,13 +122,13 @@ def draw(recipe: Recipe, task: Task, state: State, normalize: Normalize | None =
 def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Loss:
     """The method's loss on a batch; the gradient is left in the particles, each at the scale of equal weights."""
     state.particles.train(recipe.head != "probe")  # the features under a probe stay as they are
-    divided = state.particles.divides and recipe.method.needs.divides
+    sharded = state.particles.worth_sharding and recipe.method.needs.shardable
     log_prior = state.particles.log_prior
     step = Step(
         batch=batch,
-        student=state.particles,
-        teacher=state.teacher,
-        log_prior=state.particles.mesh.dealt(log_prior) if divided else log_prior,
+        student=partial(state.particles, sharded=sharded),
+        teacher=partial(state.teacher, sharded=sharded),
+        log_prior=state.particles.mesh.shard(log_prior) if sharded else log_prior,
         features=state.particles.features,
         parameters=state.particles.parameters_of_all(),
         number=state.step,
@@ -137,13 +138,13 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
         pool_size=len(task.unlabeled),
         classes=len(task.classes),
         independent=not normalizes_batches(state.particles),
-        aside=state.particles.aside,
-        each=state.particles.each,
-        batch_teacher=partial(state.teacher.aside, as_in=state.particles),
+        aside=partial(state.particles.aside, sharded=sharded),
+        each=partial(state.particles.each, sharded=sharded),
+        batch_teacher=partial(state.teacher.aside, as_in=state.particles, sharded=sharded),
         ema=recipe.ema,
     )
     half = _precision(recipe, batch, state) == "bfloat16"
-    with state.particles.dividing(divided), state.teacher.dividing(divided):
+    with replicating(sharded):
         with torch.autocast(state.particles.prior_logits.device.type, torch.bfloat16) if half else nullcontext():
             loss = recipe.method(step)
         check_result(recipe.method, loss, state.memory)
