@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from refprior.exact import Categorical, Channel, Coin, Gaussian, Poisson, certify, reference_prior
-from refprior.exact.certify._certificate import judge
-from refprior.exact.oracle._objective import Objective
+from refprior.exact.certify import judge
+from refprior.exact.oracle import Objective
 
 pytestmark = pytest.mark.filterwarnings("ignore:unfinished")
 SHAPES: list[Callable[[np.ndarray], np.ndarray]] = [

@@ -8,9 +8,8 @@ import pytest
 from refprior import _limits
 from refprior.exact import Channel, ExponentialDecay, models, reference_prior
 from refprior.exact._cost import check_tables
-from refprior.exact.oracle._objective import Objective
-from refprior.exact.solve import _solver
-from refprior.exact.solve._start import check_cost
+from refprior.exact.oracle import Objective
+from refprior.exact.solve import _solver, check_cost
 
 
 def said_before(channel: Channel, caplog: pytest.LogCaptureFixture) -> str:

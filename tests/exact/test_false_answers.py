@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from refprior.exact import Channel, Coin, ExponentialDecay, Gaussian, Poisson, Solution, reference_prior
-from refprior.exact.certify._certificate import judge
-from refprior.exact.oracle._objective import Objective
+from refprior.exact.certify import judge
+from refprior.exact.oracle import Objective
 
 pytestmark = pytest.mark.filterwarnings("ignore:unfinished")
 Probability = Callable[[np.ndarray], np.ndarray]

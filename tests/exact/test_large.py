@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from refprior.exact import Channel, Coin, Gaussian, Poisson, reference_prior
+from refprior.exact.channels import whole_windows
 from refprior.exact.channels._rows import log_mixture
-from refprior.exact.oracle._objective import Objective
-from refprior.exact.oracle._optimality import evaluate, information_matrix
-from refprior.exact.oracle._windows import whole_windows
+from refprior.exact.oracle import Objective, evaluate, information_matrix
 from refprior.exact.solve._ascent import newton_step
 from refprior.exact.solve._banded import window_table, windowed_information
 

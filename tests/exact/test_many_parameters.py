@@ -8,8 +8,8 @@ import pytest
 
 from refprior.exact import Channel, Gaussian, blahut_arimoto, models, reference_prior
 from refprior.exact._arrays import scattered
+from refprior.exact.channels import NoisyMean
 from refprior.exact.channels._components import Components
-from refprior.exact.channels._mean import NoisyMean
 
 
 def tosses(count: int) -> Channel:

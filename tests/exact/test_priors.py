@@ -15,7 +15,7 @@ from refprior.exact import (
     reference_prior,
     two_stage_prior,
 )
-from refprior.exact.oracle._objective import Objective, Table, require_concave
+from refprior.exact.oracle import Objective, Table, require_concave
 
 
 def test_one_and_one_toss_in_closed_form() -> None:

@@ -15,14 +15,18 @@ from refprior.exact.ask._jeffreys import Jeffreys, fisher_information, jeffreys
 from refprior.exact.ask._nuisance import NuisancePrior
 from refprior.exact.ask._posterior import CredibleSet, Posterior
 from refprior.exact.ask._scan import Fork, Scan, scan
-from refprior.exact.channels._categorical import Categorical
-from refprior.exact.channels._channel import Channel
-from refprior.exact.channels._one_parameter import Coin, Gaussian, Poisson
-from refprior.exact.channels._product import Product
-from refprior.exact.channels._rows import Rows
-from refprior.exact.channels._two_parameters import ExponentialDecay, TwoCoins
-from refprior.exact.solve._best import best_so_far
-from refprior.exact.solve._blahut_arimoto import BlahutArimoto, blahut_arimoto
+from refprior.exact.channels import (
+    Categorical,
+    Channel,
+    Coin,
+    ExponentialDecay,
+    Gaussian,
+    Poisson,
+    Product,
+    Rows,
+    TwoCoins,
+)
+from refprior.exact.solve import BlahutArimoto, best_so_far, blahut_arimoto
 
 __all__ = [
     "BestDesign",

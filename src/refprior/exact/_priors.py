@@ -16,14 +16,10 @@ from refprior._limits import check_memory
 from refprior.exact._arrays import Array, Mask
 from refprior.exact._solution import Solution, with_certificate
 from refprior.exact.ask._nuisance import NuisancePrior, nuisance_prior
-from refprior.exact.certify._certificate import Certificate
-from refprior.exact.channels._channel import Channel
-from refprior.exact.channels._validate import check_channel, check_instance
-from refprior.exact.oracle._objective import Objective, is_share, require_concave, two_stage_signs
-from refprior.exact.solve._best import watched
-from refprior.exact.solve._search import fisher_grid
-from refprior.exact.solve._solver import solve
-from refprior.exact.solve._start import check_cost
+from refprior.exact.certify import Certificate, prove
+from refprior.exact.channels import Channel, check_channel, check_instance
+from refprior.exact.oracle import Objective, is_share, require_concave, two_stage_signs
+from refprior.exact.solve import check_cost, fisher_grid, solve, watched
 
 NUISANCE_TOLERANCE = 1e-9  # nats, unless one is asked for
 TWO_STAGE_TOLERANCE = 1e-12
@@ -157,7 +153,7 @@ def certify(prior: Solution, *, proof: bool = False, tolerance: float = 1e-12) -
     number("tolerance", tolerance, above=0)
     further = solution.objective.channels[1:]
     first = (further[0], -solution.objective.signs[1]) if further else None
-    enclosed = solution.channel.prove(solution.atoms, solution.weights, tolerance=tolerance, first=first)
+    enclosed = prove(solution.channel, solution.atoms, solution.weights, tolerance=tolerance, first=first)
     gap = enclosed.upper - enclosed.lower
     return replace(solution, proof=enclosed, tolerance=max(gap, solution.tolerance))
 

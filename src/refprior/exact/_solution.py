@@ -14,10 +14,9 @@ from refprior._checks import whole_number
 from refprior._files import read_record, write_record
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact.ask._posterior import Posterior, posterior_of
-from refprior.exact.certify._certificate import Certificate, judge
-from refprior.exact.certify._proof import Proof
-from refprior.exact.channels._channel import Channel
-from refprior.exact.oracle._objective import Objective
+from refprior.exact.certify import Certificate, Proof, judge
+from refprior.exact.channels import Channel, SampledMean
+from refprior.exact.oracle import Objective, sampled_gain
 from refprior.exact.show._wording import atom_lines, decimals_within, gap_in_words
 
 if TYPE_CHECKING:
@@ -177,9 +176,8 @@ class Solution:
         return np.split(u, np.cumsum([part.channel.dimension for part in self.parts])[:-1], axis=1)
 
     def _gain_at(self, u: Array) -> Array:
-        sampled = self.channel.sampled_gain(u, self.coordinates, self.weights)
-        if sampled is not None:
-            return sampled
+        if isinstance(self.channel, SampledMean):
+            return sampled_gain(self.channel, u, self.coordinates, self.weights)
         return self.objective.gain(u, self.objective.log_marginals(self.coordinates, self.weights))
 
     def posterior(self, z: ArrayLike) -> Posterior:

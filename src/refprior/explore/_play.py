@@ -27,7 +27,7 @@ from refprior.exact import (
     two_stage_prior,
 )
 from refprior.exact._solution import with_certificate
-from refprior.exact.oracle._objective import Objective, two_stage_signs
+from refprior.exact.oracle import Objective, two_stage_signs
 from refprior.exact.show._wording import gap_in_words
 
 POINTS = 240  # of the gain's curve

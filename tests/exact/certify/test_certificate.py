@@ -15,9 +15,9 @@ from refprior.exact import (
     TwoCoins,
     reference_prior,
 )
-from refprior.exact.certify._certificate import judge
-from refprior.exact.channels._channel import Channel
-from refprior.exact.oracle._objective import Objective, Table
+from refprior.exact.certify import judge
+from refprior.exact.channels import Channel
+from refprior.exact.oracle import Objective, Table
 from refprior.exact.solve._weights import optimal_weights
 
 CHANNELS: list[Channel] = [

@@ -1,16 +1,12 @@
 """A channel made by subclassing alone goes through solver, certificate and Jeffreys prior like the built-in ones."""
 
-import ast
-import inspect
-from types import ModuleType
-
 import numpy as np
 import pytest
 
 from refprior.exact import Categorical, Channel, Coin, Gaussian, Rows, jeffreys, reference_prior
-from refprior.exact.certify import _atom_count, _case, _certificate, _summits
+from refprior.exact.certify import _case
 from refprior.exact.certify._case import Grid
-from refprior.exact.oracle._objective import Objective
+from refprior.exact.oracle import Objective
 from refprior.exact.solve._long import shorter
 
 
@@ -83,22 +79,3 @@ def test_only_long_experiments_are_summed_in_windows() -> None:
     for channel, long in ((Coin(899), False), (Coin(900), True), (Geometric(), False)):
         assert (channel.window_ends(channel.bounds.T) is not None) is long
         assert (shorter(Objective((channel,))) is not None) is long
-
-
-def test_a_channel_may_bring_a_solver_of_its_own() -> None:
-    class Known(Geometric):
-        def solve_fast(self, tolerance):  # type: ignore[no-untyped-def]
-            return np.array([[0.05], [0.9]]), np.array([0.5, 0.5])
-
-    assert Geometric().solve_fast(1e-12) is None
-    with pytest.warns(UserWarning, match="unfinished"):
-        assert reference_prior(Known()).weights.tolist() == [0.5, 0.5]
-
-
-@pytest.mark.parametrize("module", [_certificate, _case, _summits, _atom_count])
-def test_the_certificate_imports_nothing_of_the_solvers(module: ModuleType) -> None:
-    tree = ast.parse(inspect.getsource(module))
-    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
-    solvers = {"_solver", "_start", "_joint", "_missing", "_forks", "_finite", "_exchange"}
-    solvers |= {"_ascent", "_weights", "_search", "_long", "_banded", "_nodes", "_models"}
-    assert not {name.rsplit(".", 1)[-1] for name in imported} & solvers

@@ -11,7 +11,7 @@ import torch
 from scipy.special import gammaln
 
 from refprior.exact import Channel, Coin, reference_prior
-from refprior.exact.channels._function import FunctionChannel
+from refprior.exact.channels import FunctionChannel
 
 HEADS = np.arange(7.0)
 LOG_CHOOSE = gammaln(7) - gammaln(HEADS + 1) - gammaln(7 - HEADS)

@@ -10,7 +10,7 @@ from refprior.exact import Channel, ExponentialDecay, Gaussian, blahut_arimoto, 
 from refprior.exact._solution import with_certificate
 from refprior.exact.certify import _bound, _case
 from refprior.exact.channels._components import Components
-from refprior.exact.oracle._objective import Objective
+from refprior.exact.oracle import Objective
 
 TIMES = np.array([1.0, 2.0])
 

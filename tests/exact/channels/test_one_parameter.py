@@ -16,7 +16,7 @@ from refprior.exact import (
     TwoCoins,
 )
 from refprior.exact.channels import _one_parameter as models
-from refprior.exact.oracle._objective import Objective
+from refprior.exact.oracle import Objective
 
 CHANNELS: list[Channel] = [
     Coin(1),

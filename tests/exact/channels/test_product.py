@@ -5,8 +5,8 @@ import pytest
 
 from refprior.exact import Coin, Gaussian, Poisson, Product, TwoCoins, certify, reference_prior
 from refprior.exact._solution import with_certificate
-from refprior.exact.oracle._objective import Objective
-from refprior.exact.solve._solver import solve
+from refprior.exact.oracle import Objective
+from refprior.exact.solve import solve
 
 
 def test_information_and_gap_are_sums() -> None:

@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 from refprior.exact import Channel, Coin, Gaussian, Poisson, reference_prior
-from refprior.exact.certify._certificate import judge
-from refprior.exact.channels._function import FunctionChannel
+from refprior.exact.certify import judge
+from refprior.exact.channels import FunctionChannel
 from refprior.exact.channels._scipy import _nodes
-from refprior.exact.oracle._objective import Objective
+from refprior.exact.oracle import Objective
 
 
 def test_counts_without_an_end_are_those_of_the_built_in_model() -> None:

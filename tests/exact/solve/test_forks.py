@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from refprior.exact import Coin, reference_prior
-from refprior.exact.oracle._objective import Objective
+from refprior.exact.oracle import Objective
 
 
 @pytest.mark.parametrize(("n", "atoms"), [(123, 20), (132, 21), (142, 22), (153, 23), (175, 25), (248, 31)])

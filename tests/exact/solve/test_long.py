@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from refprior.exact import Channel, Coin, Gaussian, Poisson, reference_prior, two_stage_prior
-from refprior.exact.oracle._objective import Objective
-from refprior.exact.solve._ascent import Problem
+from refprior.exact.oracle import Objective
+from refprior.exact.solve import Problem, solve
 from refprior.exact.solve._banded import window_table
 from refprior.exact.solve._long import balanced, mirrors_itself, shorter, starting_atoms, unevenness
-from refprior.exact.solve._solver import solve
 
 solved = cache(reference_prior)  # two tests look at the same one
 

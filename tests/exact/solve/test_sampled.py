@@ -20,10 +20,9 @@ from refprior.exact import (
     scan,
     two_stage_prior,
 )
-from refprior.exact.channels._mean import NoisyMean
-from refprior.exact.oracle._mixture import Mixture, normals
+from refprior.exact.channels import NoisyMean, SampledMean
+from refprior.exact.oracle import Mixture, normals
 from refprior.exact.solve import _sampled as sampled
-from refprior.exact.solve._sampled import SampledMean
 
 
 def forced(channel: Channel, seed: int = 0) -> SampledMean:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from refprior.exact import Categorical, Coin
-from refprior.exact.oracle._objective import Objective, Table
-from refprior.exact.solve._search import fisher_grid
+from refprior.exact.oracle import Objective, Table
+from refprior.exact.solve import fisher_grid
 from refprior.exact.solve._weights import optimal_weights
 
 

@@ -21,8 +21,7 @@ from refprior.exact._cost import LOG
 from refprior.exact._priors import prior_to_compare
 from refprior.exact._solution import STRONGEST_FIRST, Evidence, Solution
 from refprior.exact.ask._jeffreys import jeffreys
-from refprior.exact.channels._channel import Channel
-from refprior.exact.channels._validate import check_channel
+from refprior.exact.channels import Channel, check_channel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike
 from refprior._limits import check_memory
 from refprior.exact._arrays import SLICE_ENTRIES, Array, in_slices
 from refprior.exact._cost import ENTRIES, LOG, say_time
-from refprior.exact.channels._channel import Channel
-from refprior.exact.channels._validate import check_channel
+from refprior.exact.channels import Channel, check_channel
 
 PANEL = 1.0  # standard deviations per Gauss–Legendre panel
 ORDER = 8  # nodes per panel

@@ -21,14 +21,10 @@ from numpy.typing import ArrayLike
 from refprior.exact._arrays import Array
 from refprior.exact._solution import STRONGEST_FIRST, Evidence, Solution, with_certificate
 from refprior.exact.ask._posterior import Posterior, posterior_of
-from refprior.exact.channels._channel import Channel
-from refprior.exact.channels._curve import Curve, to_axis
-from refprior.exact.channels._rows import Rows
-from refprior.exact.channels._slice import Slice
-from refprior.exact.channels._validate import check_channel
-from refprior.exact.oracle._objective import Objective
+from refprior.exact.channels import Channel, Curve, Rows, Slice, check_channel, to_axis
+from refprior.exact.oracle import Objective
 from refprior.exact.show._wording import gap_in_words
-from refprior.exact.solve._solver import continued, solve
+from refprior.exact.solve import continued, solve
 
 SHARE = 0.02  # of the tolerance, which the polynomials may miss
 COARSE = 1e-4  # nats that they may miss before it is known where that matters

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from refprior._checks import number, whole_number
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact.channels._channel import Channel
+from refprior.exact.channels import Channel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,12 +21,9 @@ from refprior.exact._arrays import Array
 from refprior.exact._cost import LOG
 from refprior.exact._priors import prior_to_compare
 from refprior.exact._solution import STRONGEST_FIRST, Evidence, Solution
-from refprior.exact.channels._channel import Channel
-from refprior.exact.channels._validate import check_channel
-from refprior.exact.oracle._objective import Objective
-from refprior.exact.oracle._optimality import Point, evaluate
-from refprior.exact.solve._ascent import Problem, ascend, equalize
-from refprior.exact.solve._search import climb, fisher_grid, peaks
+from refprior.exact.channels import Channel, check_channel
+from refprior.exact.oracle import Objective, Point, evaluate
+from refprior.exact.solve import Problem, ascend, climb, equalize, fisher_grid, peaks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

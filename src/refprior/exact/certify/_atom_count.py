@@ -10,8 +10,7 @@ from scipy.ndimage import label
 from refprior.exact._arrays import Array
 from refprior.exact.certify._case import Case, nearest_points, own_points
 from refprior.exact.certify._summits import ROUNDING, summits
-from refprior.exact.oracle._objective import Objective, Table
-from refprior.exact.oracle._optimality import Point, evaluate, sensitivity
+from refprior.exact.oracle import Objective, Point, Table, evaluate, sensitivity
 
 CURVATURE_MARGIN = 4.0  # times the error of the gain: how much its second derivative may err, in standard deviations
 INDEPENDENT = 1e-10  # smallest curvature at which the rows of the atoms count as independent

@@ -16,25 +16,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from refprior.exact._arrays import SLICE_ENTRIES, Array
 from refprior.exact._cost import LOG, PRODUCTS
+from refprior.exact.channels import Cells
 
 MOST_CELLS = 400_000  # that may be evaluated
 MOST_ENTRIES = {1: 4e8, 2: 4e8, 3: 2e9}  # probabilities that all of them may take, by the number of parameters
 FIRST_CELLS = 2.0  # standard deviations per axis
-
-
-class Cells(NamedTuple):
-    """Means at the centers, their slopes, and what is not linear, all in standard deviations of the noise."""
-
-    mean: Array  # (N, T)
-    slope: Array  # (N, T, d) S, at the centers
-    half: Array  # (N, d) h, in the coordinates of the slopes
-    remainder: Array  # (N, T) R, the largest |m − m_c − S δ| on the cell
 
 
 class GaussianMeans(Protocol):

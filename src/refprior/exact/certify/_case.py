@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from refprior.exact._arrays import Array, Index, Mask, scattered
-from refprior.exact.channels._channel import Channel
-from refprior.exact.oracle._objective import Objective
+from refprior.exact.channels import Channel
+from refprior.exact.oracle import Objective
 
 GRIDS = {1: (0.11, 201), 2: (0.22, 41), 3: (0.3, 25)}  # standard deviations between grid points, and how many at least
 MOST_POINTS = 1_500_000  # of a grid: a coarser one certifies nothing

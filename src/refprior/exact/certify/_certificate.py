@@ -21,9 +21,10 @@ from refprior.exact._arrays import Array
 from refprior.exact.certify._atom_count import judge_atoms
 from refprior.exact.certify._bound import stays_below
 from refprior.exact.certify._case import Case
+from refprior.exact.certify._samples import Estimate, estimate
 from refprior.exact.certify._summits import FLOOR, maxima
-from refprior.exact.channels._rows import Estimate
-from refprior.exact.oracle._objective import Objective
+from refprior.exact.channels import SampledMean
+from refprior.exact.oracle import Objective
 
 SLACK, SLACK_SHARE = 1e-14, 0.05  # above the largest gain: of 1 + J, and of the tolerance, what a proof may leave
 
@@ -49,8 +50,8 @@ def judge(objective: Objective, u: Array, weights: Array, tolerance: float = 1e-
 
     A gap within the tolerance is proved where that is possible, to a bound slightly above it.
     """
-    sampled = objective.channel.estimate(u, weights)
-    if sampled is not None:
+    if isinstance(objective.channel, SampledMean):
+        sampled = estimate(objective.channel, u, weights)
         return _of_samples(sampled if objective.resolved else sampled._replace(gap=math.inf))
     case, bounded = Case.of(objective, u, weights), False
     if np.all(np.isfinite(case.values)):
@@ -79,18 +80,18 @@ def judge(objective: Objective, u: Array, weights: Array, tolerance: float = 1e-
     )
 
 
-def _of_samples(estimate: Estimate) -> Certificate:
+def _of_samples(sampled: Estimate) -> Certificate:
     """The certificate of a channel that samples its outcomes: what was found, and nothing for certain."""
     return Certificate(
-        information=estimate.information,
-        gap=estimate.gap,
-        error=estimate.error,
+        information=sampled.information,
+        gap=sampled.gap,
+        error=sampled.error,
         proved=False,
         searched=True,
-        spread=math.sqrt(estimate.gap),
-        worst=estimate.worst,
+        spread=math.sqrt(sampled.gap),
+        worst=sampled.worst,
         atoms_certified=False,
-        evaluations=estimate.evaluations,
+        evaluations=sampled.evaluations,
         sampled=True,
     )
 

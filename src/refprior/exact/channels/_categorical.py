@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike
 
 from refprior._checks import whole_number
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact.certify._proof import Proof
-from refprior.exact.certify._proof_table import prove_table
 from refprior.exact.channels._channel import Channel
 from refprior.exact.channels._rows import Rows, check_row_sums
 
@@ -66,13 +64,6 @@ class Categorical(Channel):
         from refprior.exact.channels._repeated import repeated_table
 
         return repeated_table(self, whole_number("the number of samples n", n, at_least=1))
-
-    def prove(
-        self, atoms: Array, weights: Array, *, tolerance: float, first: tuple[Channel, float] | None = None
-    ) -> Proof:
-        if first is not None:
-            return super().prove(atoms, weights, tolerance=tolerance, first=first)
-        return prove_table(as_numbers("the table", self.matrix), atoms, weights, tolerance=tolerance)
 
     def axis_points(self, axis: int, count: int) -> Array:
         """All rows, whatever the count."""

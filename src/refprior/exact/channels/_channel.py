@@ -16,19 +16,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior.exact._arrays import Array, Index, Mask, as_numbers
-from refprior.exact.certify._bound import Cells
-from refprior.exact.certify._proof import Proof
+from refprior.exact.channels._cells import Cells
 from refprior.exact.channels._rows import (
     SMALLEST_LOG,
-    Estimate,
     Gains,
     Rows,
     check_row_sums,
     log_mixture,
     outcome_number,
 )
-from refprior.exact.geometry._charts import Chart, Scan, measure, scan_box
-from refprior.exact.oracle._windows import windowed_divergence, windowed_log_marginal
+from refprior.exact.channels._windows import windowed_divergence, windowed_log_marginal
+from refprior.exact.geometry import Chart, Scan, measure, scan_box
 
 
 class Channel(ABC):
@@ -40,12 +38,10 @@ class Channel(ABC):
     - coordinates other than w: `parameter` and `coordinate`, with `jacobian`; `canonical` for symmetries, `idle`;
     - grids: `known_lengths` if Fisher lengths are known (else they are measured), `axis_points` and
       `certificate_axis`; `continuous = False` for a finite set of parameters, none of which can move;
-    - speed: `coarse`, `log_marginal`, `divergence`, `solve_fast`; `window_ends` and its kin for long experiments;
-    - samples where outcomes are too many to sum: `listed = False`, `solve_fast`, `estimate`, `sampled_gain` and
-      `usual_tolerance`;
+    - speed: `coarse`, `log_marginal`, `divergence`; `window_ends` and its kin for long experiments;
     - errors, which the certificate adds to the gap: `finer` for a quadrature, `tail` for outcomes left out;
     - other outcomes than the quadrature's: `log_likelihood_of`;
-    - proofs: `prove`; `means_on` and `gain_of_means` for Gaussian noise, whose gain can be bounded on whole cells.
+    - proofs: `means_on` and `gain_of_means` for Gaussian noise, whose gain can be bounded on whole cells.
 
     The certificate judges every channel in the same way, however its prior was found.
 
@@ -324,30 +320,7 @@ class Channel(ABC):
         """The gap to reach where none is asked for, in nats."""
         return 1e-12
 
-    def solve_fast(self, tolerance: float) -> tuple[Array, Array] | None:
-        """Atoms (K, d) in coordinates and weights (K,) by a method of this channel's own; None: use the general one."""
-        return None
-
-    def estimate(self, u: Array, weights: Array) -> Estimate | None:
-        """Information and gap of a prior from samples, where outcomes are too many to sum; None: sum over them."""
-        return None
-
-    def sampled_gain(self, u: Array, atoms: Array, weights: Array) -> Array | None:
-        """Its gain from the same samples: (M, d), (K, d), (K,) -> (M,)."""
-        return None
-
-    # proofs, and models of your own
-
-    def prove(
-        self, atoms: Array, weights: Array, *, tolerance: float, first: tuple[Channel, float] | None = None
-    ) -> Proof:
-        """Prove by ball arithmetic that this prior is within `tolerance` of the capacity; ValueError if it cannot.
-
-        `first` is the channel of a first stage, with the weight β of its information.
-        """
-        raise ValueError(
-            "proofs are for coins in one or two stages, Poisson counts and tables; others carry the gap only"
-        )
+    # models of your own
 
     @staticmethod
     def from_scipy(family: Callable[..., Any], *, bounds: ArrayLike, censored_at: float | None = None) -> Channel:

@@ -14,7 +14,7 @@ import numpy as np
 
 from refprior.exact._arrays import Array
 from refprior.exact.channels._channel import Channel
-from refprior.exact.geometry._charts import Chart, Scan, measure, scan_box
+from refprior.exact.geometry import Chart, Scan, measure, scan_box
 
 
 class ChartedChannel(Channel):
@@ -68,7 +68,7 @@ class ChartedChannel(Channel):
         return first * slope[:, :, None], second
 
     @property
-    def _width(self) -> int:
+    def width(self) -> int:
         """M, the length of a row of roots."""
         return self.outcome_count
 
@@ -77,8 +77,8 @@ class ChartedChannel(Channel):
         if self.partner is not None:
             chart: Chart = self.partner._chart
             return chart
-        return measure(self.roots, self.box, self._width)
+        return measure(self.roots, self.box, self.width)
 
     @cached_property
     def _scan(self) -> Scan:
-        return scan_box(lambda u: self.roots(self.parameter(u)), self._chart.lengths, self._width)
+        return scan_box(lambda u: self.roots(self.parameter(u)), self._chart.lengths, self.width)

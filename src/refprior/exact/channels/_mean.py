@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from refprior._checks import whole_number
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact.certify._bound import Cells
+from refprior.exact.channels._cells import Cells
 from refprior.exact.channels._charted import ChartedChannel
 from refprior.exact.channels._components import COARSE, COARSEST, Components, Precision
 from refprior.exact.channels._frameworks import call, framework_of
@@ -114,7 +114,8 @@ class NoisyMean(ChartedChannel):
         return self.means(w) / 2
 
     @property
-    def _width(self) -> int:
+    def width(self) -> int:
+        """The number of components R."""
         return len(self.nodes)
 
     @property
@@ -290,7 +291,7 @@ def _summed_or_sampled(function: Callable[[Array], Array], box: Array, scalar: b
     """The class for a model, by the number of outcomes that a grid of them would have."""
     if Components.of(_values(function, _places(box), scalar) / sigma).size <= MOST_OUTCOMES:
         return NoisyMean
-    from refprior.exact.solve._sampled import SampledMean  # a subclass of NoisyMean
+    from refprior.exact.channels._sampled import SampledMean  # a subclass of NoisyMean
 
     return SampledMean
 

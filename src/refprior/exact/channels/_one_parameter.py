@@ -13,15 +13,12 @@ from refprior._checks import number, whole_number
 from refprior._limits import check_memory
 from refprior.exact._arrays import Array, Index, as_numbers
 from refprior.exact._cost import say_time
-from refprior.exact.certify._bound import Cells
-from refprior.exact.certify._proof import Proof
-from refprior.exact.certify._proof_coin import prove_coin
-from refprior.exact.certify._proof_poisson import prove_poisson
 from refprior.exact.channels._binomial import deviance, log_binomial, normalizer, score, stirling_error
+from refprior.exact.channels._cells import Cells
 from refprior.exact.channels._channel import Channel
 from refprior.exact.channels._nodes import THIN_FROM, coin_nodes, count_nodes
 from refprior.exact.channels._rows import Rows
-from refprior.exact.oracle._windows import LONG_FROM, NARROW, columns_between, reach
+from refprior.exact.channels._windows import LONG_FROM, NARROW, columns_between, reach
 
 TAIL = 9.0  # outcomes reach this many standard deviations beyond the extreme means: mass 1e-19 is left out
 NODES = 8  # quadrature nodes per standard deviation; twice as many change the gain by less than 2e-14
@@ -109,15 +106,6 @@ class Coin(Channel):
 
     def repeat(self, n: int) -> Coin:
         return Coin(self.n * whole_number("the number of samples n", n, at_least=1))
-
-    def prove(
-        self, atoms: Array, weights: Array, *, tolerance: float, first: tuple[Channel, float] | None = None
-    ) -> Proof:
-        if first is None:
-            return prove_coin(self.n, atoms, weights, tolerance=tolerance)
-        if not isinstance(first[0], Coin):
-            return super().prove(atoms, weights, tolerance=tolerance, first=first)
-        return prove_coin(self.n, atoms, weights, tolerance=tolerance, first=(first[0].n, first[1]))
 
 
 @dataclass(frozen=True)
@@ -277,15 +265,6 @@ class Poisson(Channel):
         thin = copy(self)
         thin._derive(outcomes=z, constant=log_poisson_constant(z) + log_weight)
         return thin
-
-    def prove(
-        self, atoms: Array, weights: Array, *, tolerance: float, first: tuple[Channel, float] | None = None
-    ) -> Proof:
-        if first is not None:
-            return super().prove(atoms, weights, tolerance=tolerance, first=first)
-        ends = self.dark, self.dark + self.amplitude
-        rates = np.where(atoms >= self.amplitude * (1 - 1e-15), ends[1], self.dark + atoms)
-        return prove_poisson(ends, self.samples, rates, weights, tolerance=tolerance)
 
     def repeat(self, n: int) -> Poisson:
         """The sum of n counts, which is all that they tell."""

@@ -20,7 +20,7 @@ from refprior.exact._arrays import Array, as_numbers
 from refprior.exact.channels._categorical import Categorical
 from refprior.exact.channels._channel import Channel
 from refprior.exact.channels._rows import Rows
-from refprior.exact.geometry._charts import Chart
+from refprior.exact.geometry import Chart
 
 SMALLEST = 1e-150  # probability instead of zero: its derivatives stay finite, and a type that contains it has none
 

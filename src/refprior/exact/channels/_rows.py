@@ -15,16 +15,6 @@ SAME_OUTCOME = 1e-9  # relative difference of two outcomes that are one
 ROW_SUM_TOLERANCE = 1e-9  # a likelihood that misses one by more than this is a mistake, not rounding
 
 
-class Estimate(NamedTuple):
-    """What samples of the outcomes say about a prior, as `Channel.estimate` returns it."""
-
-    information: float
-    gap: float  # the error included
-    error: float  # three standard errors, of the information and of the largest gain
-    worst: Array  # (d,) coordinates of the largest gain that was found
-    evaluations: int
-
-
 class Rows(NamedTuple):
     """p(z | w_k) with derivatives in the coordinates u, as `Channel.rows` returns them.
 

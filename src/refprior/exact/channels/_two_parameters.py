@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from refprior._checks import number, whole_number
 from refprior._limits import check_memory
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact.certify._bound import Cells
+from refprior.exact.channels._cells import Cells
 from refprior.exact.channels._channel import Channel
 from refprior.exact.channels._one_parameter import EDGE, TAIL, TAIL_GAIN, Coin, log_normal_nodes
 from refprior.exact.channels._rows import Rows

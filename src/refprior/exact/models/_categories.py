@@ -14,10 +14,7 @@ from scipy.special import gammaln
 
 from refprior._checks import whole_number
 from refprior.exact._arrays import Array, Mask, as_numbers
-from refprior.exact.channels._channel import Channel
-from refprior.exact.channels._one_parameter import EDGE, Coin
-from refprior.exact.channels._repeated import types
-from refprior.exact.channels._rows import Rows
+from refprior.exact.channels import EDGE, Channel, Coin, Rows, types
 
 POLE = 1e-7  # where a share is this close to all that is left, further angles do nothing
 

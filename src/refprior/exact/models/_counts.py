@@ -8,8 +8,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from refprior._checks import whole_number
-from refprior.exact.channels._channel import Channel
-from refprior.exact.channels._scipy import from_family
+from refprior.exact.channels import Channel, from_family
 
 
 def negative_binomial(successes: int, *, bounds: ArrayLike = (0.1, 1.0)) -> Channel:

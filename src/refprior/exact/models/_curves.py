@@ -7,8 +7,7 @@ from numpy.typing import ArrayLike
 
 from refprior._checks import whole_number
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact.channels._channel import Channel
-from refprior.exact.channels._mean import NoisyMean
+from refprior.exact.channels import Channel, NoisyMean
 
 
 def michaelis_menten(

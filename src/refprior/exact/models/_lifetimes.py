@@ -17,9 +17,7 @@ from scipy import stats
 
 from refprior._checks import number
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact.channels._channel import Channel
-from refprior.exact.channels._function import FunctionChannel, box_of
-from refprior.exact.channels._scipy import from_family
+from refprior.exact.channels import Channel, FunctionChannel, box_of, from_family
 
 NEGLIGIBLE = 40.0  # nats: a mass of e^−40 is left out
 TAIL = 1e-14  # nats that it can change the gain by: it is multiplied by a log-ratio of a few hundred

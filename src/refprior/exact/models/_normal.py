@@ -18,9 +18,7 @@ from scipy.special import gammaln
 from refprior._checks import whole_number
 from refprior._limits import check_memory
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact.channels._channel import Channel
-from refprior.exact.channels._function import FunctionChannel
-from refprior.exact.channels._one_parameter import log_normal_nodes
+from refprior.exact.channels import Channel, FunctionChannel, log_normal_nodes
 
 TAIL_MASS = 1e-12  # that is left out at each end of each axis
 LOG_RATIO = 100.0  # of likelihoods out there, at most: tails change the gain by less than this times their mass

@@ -17,8 +17,7 @@ from scipy.special import expit, gammaln
 from refprior._checks import whole_number
 from refprior._limits import check_memory
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact.channels._channel import Channel
-from refprior.exact.channels._function import FunctionChannel
+from refprior.exact.channels import Channel, FunctionChannel
 
 DIGITS = 9  # to which two sums s must agree to be one outcome
 

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from refprior.exact._arrays import SLICE_ENTRIES, Array, in_slices
-from refprior.exact.channels._channel import Channel
-from refprior.exact.channels._rows import SMALLEST_LOG, Gains
+from refprior.exact.channels import SMALLEST_LOG, Channel, Gains
 
 
 @dataclass(frozen=True)

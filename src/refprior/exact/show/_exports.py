@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior._checks import whole_number
-from refprior.exact.channels._channel import Channel
-from refprior.exact.channels._one_parameter import Coin, Gaussian, Poisson
+from refprior.exact.channels import Channel, Coin, Gaussian, Poisson
 
 if TYPE_CHECKING:
     from refprior.exact._solution import Solution

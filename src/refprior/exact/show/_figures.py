@@ -19,8 +19,7 @@ from refprior._style import ATOM, INK, JEFFREYS, SERIES, SOFT, styled
 from refprior.exact._priors import reference_prior, two_stage_prior
 from refprior.exact._solution import Solution
 from refprior.exact.ask._jeffreys import jeffreys
-from refprior.exact.channels._mean import NoisyMean
-from refprior.exact.channels._one_parameter import Coin
+from refprior.exact.channels import Coin, NoisyMean
 from refprior.exact.models import exponentials, multinomial
 from refprior.exact.show._wording import gap_in_words
 

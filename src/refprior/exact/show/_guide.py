@@ -15,8 +15,7 @@ from refprior.exact._priors import reference_prior
 from refprior.exact.ask._compare import compare_priors
 from refprior.exact.ask._designs import best_design, capacity_curve
 from refprior.exact.ask._scan import scan
-from refprior.exact.channels._channel import Channel
-from refprior.exact.channels._one_parameter import Coin, Gaussian, Poisson
+from refprior.exact.channels import Channel, Coin, Gaussian, Poisson
 from refprior.exact.show._figures import plot_solution
 
 if TYPE_CHECKING:

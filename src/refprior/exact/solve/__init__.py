@@ -1,1 +1,24 @@
 """The search for atoms and weights."""
+
+from refprior.exact.solve._ascent import Problem, ascend, equalize
+from refprior.exact.solve._best import best_so_far, watched
+from refprior.exact.solve._blahut_arimoto import BlahutArimoto, blahut_arimoto
+from refprior.exact.solve._search import climb, fisher_grid, peaks
+from refprior.exact.solve._solver import continued, solve
+from refprior.exact.solve._start import check_cost
+
+__all__ = [
+    "BlahutArimoto",
+    "Problem",
+    "ascend",
+    "best_so_far",
+    "blahut_arimoto",
+    "check_cost",
+    "climb",
+    "continued",
+    "equalize",
+    "fisher_grid",
+    "peaks",
+    "solve",
+    "watched",
+]

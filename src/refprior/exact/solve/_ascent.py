@@ -15,9 +15,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from refprior.exact._arrays import Array, Index
 from refprior.exact._cost import LOG
-from refprior.exact.oracle._objective import Table
-from refprior.exact.oracle._optimality import Point, evaluate, information_matrix
-from refprior.exact.oracle._windows import Windows
+from refprior.exact.channels import Windows
+from refprior.exact.oracle import Point, Table, evaluate, information_matrix
 from refprior.exact.solve._banded import Band, windowed_information
 from refprior.exact.solve._best import note
 

@@ -12,9 +12,8 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve_banded, cholesky_banded
 
 from refprior.exact._arrays import Array, Index
-from refprior.exact.channels._rows import SMALLEST_LOG
-from refprior.exact.oracle._objective import Objective, Table
-from refprior.exact.oracle._windows import Windows, whole_windows
+from refprior.exact.channels import SMALLEST_LOG, Windows, whole_windows
+from refprior.exact.oracle import Objective, Table
 
 CHUNK = 128  # outcomes whose part of the system is computed at once
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from refprior.exact._arrays import Array
-from refprior.exact.oracle._objective import Objective
+from refprior.exact.oracle import Objective
 
 if TYPE_CHECKING:
     from refprior.exact._solution import Solution

@@ -15,8 +15,7 @@ from refprior._checks import number, whole_number
 from refprior._limits import check_memory
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._cost import LOG, MULTIPLICATIONS, say_time
-from refprior.exact.channels._channel import Channel
-from refprior.exact.channels._validate import check_channel
+from refprior.exact.channels import Channel, check_channel
 
 FEWER = "take a coarser grid or fewer samples"
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from refprior.exact._arrays import Array
 from refprior.exact._cost import LOG
-from refprior.exact.channels._channel import Channel
-from refprior.exact.oracle._objective import Objective, Table
-from refprior.exact.oracle._optimality import Point, evaluate
+from refprior.exact.channels import Channel
+from refprior.exact.oracle import Objective, Point, Table, evaluate
 from refprior.exact.solve._missing import SEARCH_SPACING, search_spacing
 from refprior.exact.solve._search import approach, fisher_grid, search_logs
 from refprior.exact.solve._weights import optimal_weights

@@ -6,7 +6,7 @@ import numpy as np
 
 from refprior.exact._arrays import Array
 from refprior.exact._cost import LOG
-from refprior.exact.oracle._objective import Objective, Table
+from refprior.exact.oracle import Objective, Table
 from refprior.exact.solve._search import fisher_grid
 from refprior.exact.solve._weights import optimal_weights
 

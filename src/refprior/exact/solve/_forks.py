@@ -9,8 +9,7 @@ import numpy as np
 
 from refprior.exact._arrays import Array
 from refprior.exact._cost import LOG
-from refprior.exact.oracle._objective import Objective, Table
-from refprior.exact.oracle._optimality import Point
+from refprior.exact.oracle import Objective, Point, Table
 from refprior.exact.solve._ascent import Problem, equalize
 from refprior.exact.solve._joint import ascend_merged
 from refprior.exact.solve._missing import Missing, find_missing

@@ -6,9 +6,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from refprior.exact._arrays import Array, Index
-from refprior.exact.channels._channel import Channel
-from refprior.exact.oracle._objective import Objective
-from refprior.exact.oracle._optimality import Point, evaluate
+from refprior.exact.channels import Channel
+from refprior.exact.oracle import Objective, Point, evaluate
 from refprior.exact.solve._ascent import Problem, ascend, equalize
 
 ENOUGH = 1e-3  # of the tolerance: what an ascent of three parameters and more may leave

@@ -11,9 +11,8 @@ import numpy as np
 
 from refprior.exact._arrays import Array
 from refprior.exact._cost import LOG
-from refprior.exact.channels._channel import Channel
-from refprior.exact.oracle._objective import Objective, Table
-from refprior.exact.oracle._optimality import Point
+from refprior.exact.channels import Channel
+from refprior.exact.oracle import Objective, Point, Table
 from refprior.exact.solve._ascent import Problem, newton_step
 from refprior.exact.solve._banded import window_table
 from refprior.exact.solve._best import note

@@ -8,9 +8,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from refprior.exact._arrays import Array
-from refprior.exact.channels._channel import Channel
-from refprior.exact.oracle._objective import Objective
-from refprior.exact.oracle._optimality import Point
+from refprior.exact.channels import Channel
+from refprior.exact.oracle import Objective, Point
 from refprior.exact.solve._search import Grid, climb, peaks, search_logs
 
 SEARCH_SPACING = 0.25

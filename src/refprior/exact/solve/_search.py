@@ -10,8 +10,8 @@ import numpy as np
 from scipy.ndimage import maximum_filter
 
 from refprior.exact._arrays import Array, Index, scattered
-from refprior.exact.channels._channel import Channel
-from refprior.exact.oracle._objective import Objective, safe_log
+from refprior.exact.channels import Channel
+from refprior.exact.oracle import Objective, safe_log
 
 MOST_GRID = 300_000  # points of a grid of three parameters; it is coarser where that does not suffice
 SCATTERED = 8192  # points of more than three parameters

@@ -13,8 +13,8 @@ import numpy as np
 
 from refprior.exact._arrays import Array, Mask
 from refprior.exact._cost import LOG, check_tables
-from refprior.exact.oracle._objective import Objective, Table
-from refprior.exact.oracle._optimality import Point
+from refprior.exact.channels import SampledMean
+from refprior.exact.oracle import Objective, Point, Table
 from refprior.exact.solve._ascent import MIRRORINGS, Problem, average_with_mirror_image, equalize
 from refprior.exact.solve._exchange import exchanged
 from refprior.exact.solve._finite import solve_finite
@@ -22,6 +22,7 @@ from refprior.exact.solve._forks import respaced
 from refprior.exact.solve._joint import MERGE_AFTER_ASCENT, PATIENCE, ascend_merged, merge_close, unit_of
 from refprior.exact.solve._long import shorter, solve_long
 from refprior.exact.solve._missing import SEARCH_SPACING, Missing, find_missing, search_spacing
+from refprior.exact.solve._sampled import search
 from refprior.exact.solve._search import Grid, fisher_grid, is_mirrored
 from refprior.exact.solve._start import check_cost, start_from_grid
 from refprior.exact.solve._weights import optimal_weights
@@ -38,9 +39,8 @@ SPLIT_REACH = 1.2  # standard deviations between an atom that splits and the max
 
 def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
     """Atoms in coordinates (K, d) and weights (K,) whose gap should be below `tolerance`."""
-    fast = objective.channel.solve_fast(tolerance) if len(objective.channels) == 1 else None
-    if fast is not None:
-        return fast
+    if len(objective.channels) == 1 and isinstance(objective.channel, SampledMean):
+        return search(objective.channel, tolerance)
     short = shorter(objective)
     if short is not None:
         return solve_long(objective, short, tolerance, solve(short, SHORT_TOLERANCE))

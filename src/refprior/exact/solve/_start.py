@@ -10,11 +10,9 @@ from scipy.spatial import cKDTree
 from refprior._limits import check_memory
 from refprior.exact._arrays import Array, Index, Mask
 from refprior.exact._cost import LOG, Work, check_search
-from refprior.exact.certify._bound import MOST_CELLS
-from refprior.exact.certify._case import GRIDS, MOST_POINTS, SEARCHED
-from refprior.exact.channels._channel import Channel
-from refprior.exact.oracle._objective import Objective, Table
-from refprior.exact.oracle._optimality import Point
+from refprior.exact.certify import GRIDS, MOST_CELLS, MOST_POINTS, SEARCHED
+from refprior.exact.channels import Channel
+from refprior.exact.oracle import Objective, Point, Table
 from refprior.exact.solve._joint import ascend_merged, merge_close, merge_to_centers
 from refprior.exact.solve._missing import SEARCH_SPACING
 from refprior.exact.solve._search import climb, fisher_grid, peaks, search_logs

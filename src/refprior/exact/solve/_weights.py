@@ -9,7 +9,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from refprior.exact._arrays import Array
 from refprior.exact._cost import LOG
-from refprior.exact.oracle._objective import Table
+from refprior.exact.oracle import Table
 
 CENTERING = 0.1  # the barrier shrinks by this factor per step, less when a step was cut short
 TO_BOUNDARY = 0.95  # of the way to the boundary is the longest step
