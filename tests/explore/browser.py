@@ -17,7 +17,7 @@ from website.chromium import driven, emulate, missing
 needs_chromium = pytest.mark.skipif(bool(missing()), reason=missing() or "a browser is there")
 WIDE, NARROW = (1280, 900), (375, 812)
 
-# Texts whose contrast with what is behind them is below 4.5.
+# List texts whose contrast with their background is below 4.5.
 CONTRAST = """
 const rgba = c => {
   const [r, g, b, a = 1] = c.match(/-?[\\d.]+(e-?\\d+)?/g).map(Number);
@@ -96,6 +96,13 @@ class Browser:
     def overflow(self) -> int:
         """Pixels by which the page is wider than the window."""
         return int(self.run("return document.documentElement.scrollWidth - innerWidth"))
+
+    def low_contrast(self) -> list[list[str]]:
+        """Return texts with too little contrast once charts are redrawn in the scheme's colors."""
+        deadline = time.monotonic() + 5
+        while (found := self.run(CONTRAST)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return list(found)
 
     def picture(self, path: Path) -> None:
         found = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})

@@ -13,7 +13,7 @@ from refprior.explore.server import Served
 from refprior.labeling import Questions, read_questions, write_questions
 from refprior.recipes import named
 from refprior.training import train
-from tests.explore.browser import CONTRAST, NARROW, Browser, needs_chromium
+from tests.explore.browser import NARROW, Browser, needs_chromium
 from tests.explore.served import serving
 
 pytestmark = needs_chromium
@@ -158,6 +158,6 @@ def test_the_next_suggestions_follow(browser: Browser, served: Served, run: Path
     for dark in (False, True):
         browser.look(NARROW, dark)
         assert browser.overflow() <= 0
-        assert browser.run(CONTRAST) == []
+        assert browser.low_contrast() == []
     assert "refprior answer" in browser.one("main code").text
     assert browser.errors() == []

@@ -9,7 +9,7 @@ from selenium.webdriver.common.keys import Keys
 
 from refprior.exact import Coin, reference_prior, two_stage_prior
 from refprior.explore.server import Served
-from tests.explore.browser import CONTRAST, NARROW, WIDE, Browser, needs_chromium, settings_of
+from tests.explore.browser import NARROW, WIDE, Browser, needs_chromium, settings_of
 from tests.explore.served import serving
 
 pytestmark = needs_chromium
@@ -171,7 +171,7 @@ def test_keys_alone_reach_everything_and_text_has_contrast(browser: Browser, ser
     for dark in (False, True):
         browser.open(served.address, dark=dark)
         settled(browser, n=10)
-        assert browser.run(CONTRAST) == []
+        assert browser.low_contrast() == []
     seen = []
     for _ in range(12):
         ActionChains(browser.driver).send_keys(Keys.TAB).perform()

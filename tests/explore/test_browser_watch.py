@@ -4,7 +4,7 @@ import signal
 from pathlib import Path
 
 from tests.cli.running import start
-from tests.explore.browser import CONTRAST, NARROW, Browser, needs_chromium
+from tests.explore.browser import NARROW, Browser, needs_chromium
 from tests.explore.hostile import MARKUP, hostile_run
 from tests.explore.served import serving
 from tests.report.folders import write_run
@@ -41,7 +41,7 @@ def test_a_run_appears_grows_and_finishes_while_it_is_watched(browser: Browser, 
         for dark in (True, False):
             browser.look(NARROW, dark)
             assert browser.overflow() <= 0
-            assert browser.run(CONTRAST) == []
+            assert browser.low_contrast() == []
         assert browser.errors() == []
 
 

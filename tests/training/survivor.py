@@ -20,7 +20,7 @@ from tests.training.recipes import DIGITS, convolutional
 
 def recipe() -> Recipe:
     task = replace(DIGITS, seed=4)
-    return convolutional(task=task, seed=4, steps=120, unlabeled_batch=16, evaluate_every=2, ema=0.95)
+    return convolutional(task=task, seed=4, steps=300, unlabeled_batch=16, evaluate_every=2, ema=0.95)
 
 
 def child(folder: Path, save_every: float) -> int:

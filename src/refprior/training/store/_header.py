@@ -203,7 +203,7 @@ def warn_of_changes(folder: Path, before: dict[str, Any], now: dict[str, Any]) -
 @cache
 def _sources() -> str:
     """A hash of the package's own code."""
-    root, digest = Path(__file__).parents[1], hashlib.sha256()
+    root, digest = Path(__file__).parents[2], hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
