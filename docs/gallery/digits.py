@@ -32,7 +32,7 @@ for ax, (name, trained) in zip(
         label = "particles" if k == 0 else None
         ax.plot(
             steps,
-            [100 * s.particles[k] for s in scores],
+            [100 * s.particle_accuracies[k] for s in scores],
             color="#56B4E9",
             lw=1,
             label=label,

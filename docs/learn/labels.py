@@ -57,7 +57,9 @@ print(f"τ = {method.tau:.3f}, α = {method.alpha}, order {method.order}")
 run = rp.train(recipe)
 scores = run.evaluate()
 print(f"ensemble {100 * scores.accuracy:.1f} %")
-print("particles", [round(100 * accuracy, 1) for accuracy in scores.particles])
+print(
+    "particles", [round(100 * accuracy, 1) for accuracy in scores.particle_accuracies]
+)
 
 # %% figure: Over training: test accuracy of particles and ensemble, and the two entropies of the objective
 import matplotlib.pyplot as plt
@@ -68,7 +70,7 @@ steps, test = [r.step for r in records], [r.evaluation.test.ema for r in records
 for k in range(4):
     left.plot(
         steps,
-        [100 * s.particles[k] for s in test],
+        [100 * s.particle_accuracies[k] for s in test],
         color="#56B4E9",
         lw=1,
         label="particles" if k == 0 else None,

@@ -98,7 +98,7 @@ def test_scores_equal_scikit_learns(log_p: Tensor, y: Tensor) -> None:
     assert brier_score(ensemble, y).mean().item() == pytest.approx(columns)
     result = scores(log_p, y, uniform(4))
     assert result.accuracy == pytest.approx((ensemble.argmax(-1) == y).double().mean().item())
-    assert result.particles == pytest.approx([(p.argmax(-1) == y).double().mean().item() for p in log_p])
+    assert result.particle_accuracies == pytest.approx([(p.argmax(-1) == y).double().mean().item() for p in log_p])
 
 
 def test_scores_are_plain_numbers(log_p: Tensor, y: Tensor) -> None:
@@ -111,7 +111,7 @@ def test_scores_are_plain_numbers(log_p: Tensor, y: Tensor) -> None:
     record = result.to_dict()
     assert json.loads(json.dumps(record)) == record
     assert record["accuracy"] == result.accuracy
-    assert record["particles"] == list(result.particles)
+    assert record["particle_accuracies"] == list(result.particle_accuracies)
     assert record["reliability"]["counts"] == list(result.reliability.counts)
 
 

@@ -19,7 +19,7 @@ DATA = TaskRecord(name="x", classes=("a", "b"), source_classes=(), shape=(1, 8, 
 def scores(accuracy: float) -> Scores:
     return Scores(
         accuracy=accuracy,
-        particles=(accuracy - 0.1, accuracy),
+        particle_accuracies=(accuracy - 0.1, accuracy),
         negative_log_likelihood=0.25,
         brier=0.1,
         calibration_error=0.02,

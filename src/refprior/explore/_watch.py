@@ -191,9 +191,10 @@ def _evaluations(scored: Sequence[tuple[int, Evaluation]]) -> dict[str, Any]:
     """Accuracies of the ensemble and of every particle, by step: (E,) and (K, E)."""
     found = [(step, e, e.validation if e.test is None else e.test) for step, e in scored]
     ema = [None if part is None else part.ema for _, _, part in found]
-    count = max((len(scores.particles) for scores in ema if scores is not None), default=0)
+    count = max((len(scores.particle_accuracies) for scores in ema if scores is not None), default=0)
     particles = [
-        [None if s is None or k >= len(s.particles) else finite(s.particles[k]) for s in ema] for k in range(count)
+        [None if s is None or k >= len(s.particle_accuracies) else finite(s.particle_accuracies[k]) for s in ema]
+        for k in range(count)
     ]
     return {
         "step": [step for step, _, _ in found],

@@ -216,12 +216,12 @@ class Scores:
     >>> import refprior as rp
     >>> log_p = torch.tensor([[[0.9, 0.1], [0.2, 0.8]]]).log()  # one particle, two images
     >>> found = rp.posterior.scores(log_p, torch.tensor([0, 0]), torch.zeros(1))
-    >>> found.accuracy, found.to_dict()["particles"]
+    >>> found.accuracy, found.to_dict()["particle_accuracies"]
     (0.5, [0.5])
     """
 
     accuracy: float  # of the ensemble
-    particles: tuple[float, ...]  # accuracy of every particle
+    particle_accuracies: tuple[float, ...]  # of every particle
     negative_log_likelihood: float  # nats per example
     brier: float
     calibration_error: float
@@ -246,7 +246,7 @@ def scores(log_p: Tensor, y: Tensor, log_posterior: Tensor, average: Average = "
     bins = reliability(ensemble, y)
     return Scores(
         accuracy=accuracy(ensemble, y).mean().item(),
-        particles=tuple(plain(accuracy(log_p, y).mean(-1)).tolist()),
+        particle_accuracies=tuple(plain(accuracy(log_p, y).mean(-1)).tolist()),
         negative_log_likelihood=negative_log_likelihood(ensemble, y).mean().item(),
         brier=brier_score(ensemble, y).mean().item(),
         calibration_error=expected_calibration_error(ensemble, y).item(),

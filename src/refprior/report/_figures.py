@@ -119,7 +119,7 @@ def _accuracy(axes: Axes, runs: Group) -> None:
     part = _part(runs)
     scores_by_step = {step: getattr(e, part).ema for step, e in run.evaluations.items()}
     steps, found = list(scores_by_step), list(scores_by_step.values())
-    particles = [[100 * a for a in scores.particles] for scores in found]
+    particles = [[100 * a for a in scores.particle_accuracies] for scores in found]
     marker = _marker(steps)
     for k, line in enumerate(zip(*particles, strict=True)):
         axes.plot(steps, line, marker, color=PARTICLE, lw=0.9, alpha=0.8, label="single particles" if k == 0 else None)

@@ -25,7 +25,7 @@ def test_records_come_every_ten_steps_and_at_evaluations() -> None:
     evaluation = history[-1].evaluation
     assert evaluation is not None
     assert evaluation.test is not None
-    assert len(evaluation.test.ema.particles) == len(evaluation.test.raw.particles) == 2
+    assert len(evaluation.test.ema.particle_accuracies) == len(evaluation.test.raw.particle_accuracies) == 2
     assert history[0].terms.keys() >= {"cross_entropy", "marginal_entropy", "conditional_entropy"}
     assert history[0].loss is not None
     assert history[0].learning_rate > 0

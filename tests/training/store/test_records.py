@@ -14,7 +14,7 @@ from tests.training.recipes import convolutional
 
 SCORES = Scores(
     accuracy=0.1 + 0.2,
-    particles=(1 / 3, 2 / 3),
+    particle_accuracies=(1 / 3, 2 / 3),
     negative_log_likelihood=5e-324,
     brier=1e300,
     calibration_error=0.0,

@@ -15,7 +15,7 @@ class PartScores:
 
     >>> import refprior as rp
     >>> evaluation = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 2})).result.evaluation
-    >>> len(evaluation.test.ema.particles)
+    >>> len(evaluation.test.ema.particle_accuracies)
     4
     """
 
