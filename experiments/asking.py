@@ -44,7 +44,7 @@ CHOICES: dict[str, Callable[[rp.Run], tuple[int, ...]]] = {
 def truth(run: rp.Run) -> list[int]:
     """The labels of the pool, found by comparing images: the task does not have them."""
     data = rp.data.read("digits").train
-    known = {image.numpy().tobytes(): int(y) for image, y in zip(data.images, data.labels, strict=True)}
+    known = {image.numpy().tobytes(): int(y) for image, y in zip(data.inputs, data.labels, strict=True)}
     return [known[image.numpy().tobytes()] for image in run.task.unlabeled]
 
 

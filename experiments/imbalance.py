@@ -57,7 +57,7 @@ def case(imbalanced_labels: bool, seed: int) -> Case:
     pool = free[long_tail(truth[free], RATIO, seed + 1)]
     known: Examples = train_part[torch.from_numpy(labeled)]
     counts = (torch.bincount(torch.from_numpy(truth[part]), minlength=10).double() for part in (labeled, pool))
-    task = replace(whole, labeled=known, unlabeled=train_part.images[torch.from_numpy(pool)])
+    task = replace(whole, labeled=known, unlabeled=train_part.inputs[torch.from_numpy(pool)])
     return Case(task, *counts)
 
 
@@ -72,7 +72,7 @@ def told(shares: Tensor, **more: float) -> ReferencePrior:
 
 def recalls(trained: Run, part: Examples, corrected: Tensor | None) -> Tensor:
     """Of every class, by the EMA ensemble: (C,)."""
-    log_p = torch.from_numpy(trained.predict_proba(part.images)).log()
+    log_p = torch.from_numpy(trained.predict_proba(part.inputs)).log()
     if corrected is not None:
         log_p = change_class_prior(log_p, corrected, torch.ones(10))
     right = (log_p.argmax(-1) == part.labels).double()

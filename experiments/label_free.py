@@ -47,7 +47,7 @@ def matched(clusters: np.ndarray, task: Task) -> float:
 def k_means_of_pixels(task: Task) -> float:
     found = KMeans(len(task.classes), n_init=10, random_state=0)
     return matched(
-        found.fit(pixels(evenly_spaced(task.unlabeled, CONSENSUS_IMAGES))).predict(pixels(task.held_out.images)), task
+        found.fit(pixels(evenly_spaced(task.unlabeled, CONSENSUS_IMAGES))).predict(pixels(task.held_out.inputs)), task
     )
 
 
@@ -61,7 +61,7 @@ def spectral_of_pixels(task: Task) -> float:
         assign_labels="cluster_qr",
         random_state=0,
     ).fit_predict(pool)
-    return matched(KNeighborsClassifier(10).fit(pool, found).predict(pixels(task.held_out.images)), task)
+    return matched(KNeighborsClassifier(10).fit(pool, found).predict(pixels(task.held_out.inputs)), task)
 
 
 def k_means_of_code(run: Run) -> float:
@@ -92,7 +92,7 @@ def few_labels(run: Run, truth: Tensor, budget: int) -> tuple[float, float]:
 
 
 def test(run: Run) -> Tensor:
-    return run.task.held_out.images
+    return run.task.held_out.inputs
 
 
 def accuracy(run: Run, classes: Tensor) -> float:
@@ -106,7 +106,7 @@ def measure(path: Path) -> tuple[tuple[str, str], Row]:
     if not isinstance(pair, Pair) or evaluation is None or evaluation.consensus is None:
         raise ValueError(f"{path} is not a run of label_free_transfer")
     full = replace(pair.target, labels=None)().labeled
-    if not torch.equal(full.images, run.task.unlabeled):
+    if not torch.equal(full.inputs, run.task.unlabeled):
         raise ValueError(f"the labels of {run.data.name} do not belong to the images of {path}")
     row = {
         "consensus": 100 * (evaluation.consensus.test or math.nan),

@@ -75,12 +75,12 @@ def ridge(features: Tensor, labels: Tensor, others: Tensor, penalty: float) -> T
 
 def compare_features(inputs: PatchComponents, seeds: Sequence[int]) -> list[float]:
     """The validation accuracy of each seed, with the penalty that is best on average."""
-    fitted = inputs.fit(task_of(seeds[0]).training_images)
+    fitted = inputs.fit(task_of(seeds[0]).training_inputs)
     found: dict[float, list[float]] = {penalty: [] for penalty in PENALTIES}
     for task in map(task_of, seeds):
         assert task.validation is not None
-        images, labels = task.labeled.images, task.labeled.labels
-        features, others = fitted(torch.cat([images, images.flip(-1)])), fitted(task.validation.images)
+        images, labels = task.labeled.inputs, task.labeled.labels
+        features, others = fitted(torch.cat([images, images.flip(-1)])), fitted(task.validation.inputs)
         for penalty in PENALTIES:
             right = ridge(features, labels.repeat(2), others, penalty) == task.validation.labels
             found[penalty].append(100 * right.double().mean().item())
@@ -123,9 +123,9 @@ def stored(seed: int, fitted: Normalizer) -> Task:
     task, generator = task_of(seed), torch.Generator().manual_seed(seed)
     assert task.validation is not None
     pool = task.unlabeled[torch.randperm(len(task.unlabeled), generator=generator)[:POOL]]
-    seen = fitted(task.validation.images)
+    seen = fitted(task.validation.inputs)
     return rp.data.task_from_arrays(
-        (views_of(task.labeled.images, fitted, generator), task.labeled.labels),
+        (views_of(task.labeled.inputs, fitted, generator), task.labeled.labels),
         views_of(pool, fitted, generator),
         (seen[:, None].repeat(1, 1 + WEAK + STRONG, 1), task.validation.labels),
     )
@@ -152,7 +152,7 @@ def main(what: str, seeds: Sequence[int]) -> None:
         for name, inputs in FEATURES.items():
             show(name, compare_features(inputs, seeds))
         return
-    fitted = DEFAULT.fit(task_of(seeds[0]).training_images)
+    fitted = DEFAULT.fit(task_of(seeds[0]).training_inputs)
     tasks = {seed: stored(seed, fitted) for seed in seeds}
     for name, method in METHODS.items():
         show(name, [accuracy(task, method, seed) for seed, task in tasks.items()])

@@ -24,7 +24,7 @@ from refprior.training import Run, load
 def consensus(run: Run, images: Tensor, times: int = 1) -> Tensor:
     """Clusters without labels, `times` as many as classes, named by the labeled images."""
     labeled, classes = run.task.labeled, len(run.data.classes)
-    found = run.consensus(times * classes).named(run.log_probabilities(labeled.images), labeled.labels, classes)
+    found = run.consensus(times * classes).named(run.log_probabilities(labeled.inputs), labeled.labels, classes)
     return found.predict(run.log_probabilities(images))
 
 
@@ -46,7 +46,7 @@ def measure(path: Path) -> tuple[str, dict[str, list[float]]]:
     run = load(path)
     parts = [part for part in (run.task.validation, run.task.test) if part is not None]
     row = {
-        name: [100 * (readout(run, part.images) == part.labels).double().mean().item() for part in parts]
+        name: [100 * (readout(run, part.inputs) == part.labels).double().mean().item() for part in parts]
         for name, readout in READOUTS.items()
     }
     return summarize(path).label, row

@@ -60,12 +60,12 @@ def run(labeled: Run) -> Run:
 def truth(run: Run) -> list[int]:
     """The labels of the pool, found by comparing images: the task does not have them."""
     data = read("digits").train
-    known = {image.numpy().tobytes(): int(label) for image, label in zip(data.images, data.labels, strict=True)}
+    known = {image.numpy().tobytes(): int(label) for image, label in zip(data.inputs, data.labels, strict=True)}
     return [known[image.numpy().tobytes()] for image in run.task.unlabeled]
 
 
 def accuracy(run: Run, questions: Questions, part: Examples) -> float:
-    predicted = classify(run, classifier(run, questions), part.images)
+    predicted = classify(run, classifier(run, questions), part.inputs)
     return (predicted == part.labels).double().mean().item()
 
 
@@ -165,7 +165,7 @@ def test_a_run_that_was_loaded_asks_and_answers_as_the_trained_one(run: Run, tru
     asked = suggest(loaded, 4)
     assert asked == suggest(trained, 4)
     answered = answer(asked, [truth[i] for i in asked.open])
-    images = run.task.held_out.images
+    images = run.task.held_out.inputs
     predicted = classify(loaded, classifier(loaded, answered), images)
     assert torch.equal(predicted, classify(trained, classifier(trained, answered), images))
 
@@ -176,7 +176,7 @@ def test_clusters_with_a_labeled_input_come_last(labeled: Run) -> None:
     run = replace(labeled, recipe=replace(labeled.recipe, readout="consensus"), find_task=lambda: task)
     asked = suggest(run, 3).open
     found = run.consensus(6)  # as many as labels in all
-    known, new = (found.clusters(run.log_probabilities(x)) for x in (task.labeled.images, task.unlabeled[list(asked)]))
+    known, new = (found.clusters(run.log_probabilities(x)) for x in (task.labeled.inputs, task.unlabeled[list(asked)]))
     assert not set(known.tolist()) & set(new.tolist())
 
 
@@ -213,11 +213,11 @@ def test_training_goes_on_from_the_weights_with_the_labels_joined(
     assert len(after.task.labeled) == len(before.task.labeled) + 4
     assert len(after.task.unlabeled) == len(before.task.unlabeled) - 4
     assert after.task.labeled.labels[-4:].tolist() == list(answered.answers)
-    assert torch.equal(after.task.labeled.images[-4:], before.task.unlabeled[list(asked.open)])
+    assert torch.equal(after.task.labeled.inputs[-4:], before.task.unlabeled[list(asked.open)])
     again = load(tmp_path / "second")
     assert again.recipe.to_dict() == recipe.to_dict()
     assert isinstance(again.recipe.task, Answered)
-    assert torch.equal(again.task.labeled.images, after.task.labeled.images)
+    assert torch.equal(again.task.labeled.inputs, after.task.labeled.inputs)
     third = continued(again, answer(suggest(again, 2), [0, 1]), replace(before.recipe, steps=2))
     assert len(train(third, tmp_path / "third", start=again).task.labeled) == len(before.task.labeled) + 6
     with pytest.raises(ValueError, match=r"first is of another recipe than recipe\.start"):

@@ -42,7 +42,7 @@ print(rp.data.survey("scans"))
 recipe = rp.recipes.with_data(rp.recipes.digits_ssl(), "scans", kind="digits")
 short = {"steps": 120, "ema": 0.95, "evaluate_every": 120}
 run = rp.train(rp.recipes.override(recipe, short))
-images = run.task.test.images
+images = run.task.test.inputs
 print(f"{100 * run.evaluate().accuracy:.1f} % of {len(images)} test images")
 run.task
 

@@ -28,7 +28,7 @@ figure, (left, right) = plt.subplots(
 )
 task = run.task
 order = task.labeled.labels.argsort()
-sheet = task.labeled.images[order, 0]
+sheet = task.labeled.inputs[order, 0]
 left.imshow(
     sheet.reshape(5, 2, 8, 8).permute(1, 2, 0, 3).reshape(16, 40), cmap="gray_r"
 )

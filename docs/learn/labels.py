@@ -108,7 +108,7 @@ plt.show()
 # With α = 0 nothing asks them to. Uncertainty *between* particles is the information that is left:
 
 # %%
-images = run.task.test.images
+images = run.task.test.inputs
 unsure = run.uncertainty(images)
 truth = [run.task.classes[i] for i in run.task.test.labels]
 wrong = run.predict(images) != truth

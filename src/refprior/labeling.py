@@ -203,7 +203,7 @@ def most_typical(inputs: Tensor, budget: int, labeled: Tensor, *, seed: int = 0)
 def _typical(run: Run, budget: int, answered: Sequence[int]) -> list[int]:
     """The input nearest to the center of each cluster, then the second nearest, …"""
     known, images = torch.tensor(answered, dtype=torch.int64), run.task.unlabeled
-    labeled = run.task.labeled.images
+    labeled = run.task.labeled.inputs
     most = min(len(images), CONSENSUS_IMAGES)
     found = run.consensus(min(most, max(len(run.data.classes), len(labeled) + len(known) + budget)))
     log_p = _pool_log_p(run)
@@ -246,14 +246,14 @@ def classifier(run: Run, questions: Questions | None = None) -> Consensus | Ense
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
     >>> asked = rp.labeling.suggest(run, budget=2)
     >>> named = rp.labeling.classifier(run, rp.labeling.answer(asked, [3, 5]))
-    >>> rp.labeling.classify(run, named, run.task.test.images).shape
+    >>> rp.labeling.classify(run, named, run.task.test.inputs).shape
     torch.Size([600])
     """
     questions, known = questions or Questions(), run.task.labeled
     _check_questions(run, questions)
     if _outputs_are_classes(run):
         return Ensemble(run.posterior(weighting="prior"))
-    images = torch.cat([known.images, run.task.unlabeled[list(questions.answered)]])
+    images = torch.cat([known.inputs, run.task.unlabeled[list(questions.answered)]])
     y = torch.cat([known.labels, known.labels.new_tensor(questions.answers)])
     if not len(y):
         raise ValueError("no input has a label: answer a question first")
@@ -266,7 +266,7 @@ def classify(run: Run, named: Consensus | Ensemble, images: Tensor) -> Tensor:
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
     >>> named = rp.labeling.classifier(run, rp.labeling.Questions((0, 1), (3, 5)))
-    >>> rp.labeling.classify(run, named, run.task.test.images[:3]).shape
+    >>> rp.labeling.classify(run, named, run.task.test.inputs[:3]).shape
     torch.Size([3])
     """
     return torch.cat([named.predict(run.log_probabilities(part)) for part in images.split(_BLOCK)])

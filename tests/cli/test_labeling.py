@@ -89,7 +89,7 @@ def test_answers_join_the_labels_and_training_goes_on(tmp_path: Path) -> None:
     before = train(recipe, tmp_path / "run", origin=origin)
     suggest(tmp_path / "run", budget=3)
     data = read("digits").train
-    names = {image.numpy().tobytes(): str(int(y)) for image, y in zip(data.images, data.labels, strict=True)}
+    names = {image.numpy().tobytes(): str(int(y)) for image, y in zip(data.inputs, data.labels, strict=True)}
     asked = labeling.read_questions(tmp_path / "run").open
     labels = [names[before.task.unlabeled[i].numpy().tobytes()] for i in asked]
     kept = refprior("answer", "run", *labels, cwd=tmp_path)

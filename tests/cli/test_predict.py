@@ -197,7 +197,7 @@ def test_export_as_a_process(model: Path, tmp_path: Path) -> None:
     done = refprior("export", str(model), "--format", "torch", "--out", "deep/model.pt2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "inputs uint8 (n, 3, 8, 8) → probabilities of 2 classes" in done.stdout
-    images = colors().held_out.images[:5]
+    images = colors().held_out.inputs[:5]
     graph = torch.export.load(tmp_path / "deep" / "model.pt2").module()
     np.testing.assert_allclose(graph(images).numpy(), load_predictor(model).predict_proba(images), rtol=1e-5)
 

@@ -14,11 +14,11 @@ FEW = FewLabels("digits", labels=20)
 
 def test_answers_move_inputs_and_lose_none() -> None:
     before, now = FEW(), Answered(FEW, (7, 3), (1, 0))()
-    assert torch.equal(now.labeled.images, torch.cat([before.labeled.images, before.unlabeled[[7, 3]]]))
+    assert torch.equal(now.labeled.inputs, torch.cat([before.labeled.inputs, before.unlabeled[[7, 3]]]))
     assert now.labeled.labels[-2:].tolist() == [1, 0]
     kept = [i for i in range(len(before.unlabeled)) if i not in (3, 7)]
     assert torch.equal(now.unlabeled, before.unlabeled[kept])
-    assert now.test is before.test or torch.equal(now.test.images, before.test.images)  # type: ignore[union-attr]
+    assert now.test is before.test or torch.equal(now.test.inputs, before.test.inputs)  # type: ignore[union-attr]
 
 
 def test_names_go_with_their_inputs() -> None:

@@ -34,7 +34,7 @@ def save(path: Path, **arrays: Any) -> Path:
 @pytest.mark.parametrize("images", [IMAGES, IMAGES.transpose(0, 3, 1, 2)])
 def test_channels_last_and_first_are_read_alike(tmp_path: Path, images: np.ndarray) -> None:
     data = read_npz(save(tmp_path / "toy.npz", images=images, labels=LABELS, split=(np.arange(12) > 8).astype(int)))
-    assert torch.equal(data.train.images, torch.from_numpy(IMAGES[:9].transpose(0, 3, 1, 2).copy()))
+    assert torch.equal(data.train.inputs, torch.from_numpy(IMAGES[:9].transpose(0, 3, 1, 2).copy()))
     assert data.test is not None
     assert data.test.labels.tolist() == [0, 1, 2]
     assert data.name == "toy"
@@ -43,7 +43,7 @@ def test_channels_last_and_first_are_read_alike(tmp_path: Path, images: np.ndarr
 def test_gray_images_get_a_channel_and_a_test_part_is_drawn(tmp_path: Path) -> None:
     path = save(tmp_path / "toy.npz", images=IMAGES[..., 0], labels=LABELS, classes=["a", "b", "c"])
     data = read_npz(path, test=3)
-    assert (data.classes, data.train.images.shape) == (("a", "b", "c"), (9, 1, 5, 4))
+    assert (data.classes, data.train.inputs.shape) == (("a", "b", "c"), (9, 1, 5, 4))
     assert (read_npz(path).test, len(read_npz(path).train)) == (None, 12)
 
 
@@ -164,7 +164,7 @@ def test_vectors_are_read_by_either_name(tmp_path: Path) -> None:
     rows = np.arange(60.0).reshape(12, 5)
     for name in ("images", "inputs"):
         data = read_npz(save(tmp_path / "toy.npz", labels=LABELS, **{name: rows}), test=3)
-        assert (data.train.images.shape, data.train.images.dtype, data.kind) == ((9, 5), torch.float32, "vectors")
+        assert (data.train.inputs.shape, data.train.inputs.dtype, data.kind) == ((9, 5), torch.float32, "vectors")
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ class Pictures(Dataset[tuple[Image.Image, int]]):
 def test_torch_data_sets_of_tensors_and_pictures() -> None:
     tensors = TensorDataset(torch.from_numpy(IMAGES.transpose(0, 3, 1, 2).copy()), torch.from_numpy(LABELS))
     first, second = examples_from_dataset(tensors), examples_from_dataset(Pictures())
-    assert torch.equal(first.images, second.images)
+    assert torch.equal(first.inputs, second.inputs)
     assert torch.equal(first.labels, second.labels)
 
 

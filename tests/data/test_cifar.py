@@ -82,8 +82,8 @@ def test_cifar10_packed_or_unpacked(tmp_path: Path, packed: bool) -> None:
     data = read_cifar10(tmp_path)
     assert data.test is not None
     assert (len(data.train), len(data.test)) == (50_000, 10_000)
-    assert torch.equal(data.train.images[:, 0, 0, 0].long(), data.train.labels)
-    assert data.train.images[::10_000, 2, 31, 31].tolist() == [0, 1, 2, 3, 4]
+    assert torch.equal(data.train.inputs[:, 0, 0, 0].long(), data.train.labels)
+    assert data.train.inputs[::10_000, 2, 31, 31].tolist() == [0, 1, 2, 3, 4]
     assert data.classes[data.train.labels[3]] == "cat"
 
 

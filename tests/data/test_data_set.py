@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from refprior.data import FewLabels
-from refprior.data._data_set import DataSet, data_set, foreign_images, held_out, subset
+from refprior.data._data_set import DataSet, data_set, foreign_inputs, held_out, subset
 from refprior.data._error import DataError
 
 LABELS = np.arange(400) % 4
@@ -29,10 +29,10 @@ def data() -> DataSet:
 def test_a_subset_renumbers_in_the_order_given(data: DataSet) -> None:
     part = subset(data, [3, 1])
     assert part.classes == ("d", "b")
-    assert part.train.images[:, 0, 1, 0].unique().tolist() == [1, 3]
-    assert torch.equal(part.train.labels == 0, part.train.images[:, 0, 1, 0] == 3)
+    assert part.train.inputs[:, 0, 1, 0].unique().tolist() == [1, 3]
+    assert torch.equal(part.train.labels == 0, part.train.inputs[:, 0, 1, 0] == 3)
     assert part.test is not None
-    assert torch.equal(part.test.labels == 0, part.test.images[:, 0, 1, 0] == 3)
+    assert torch.equal(part.test.labels == 0, part.test.inputs[:, 0, 1, 0] == 3)
 
 
 def test_a_subset_is_named_by_its_classes(data: DataSet) -> None:
@@ -41,18 +41,18 @@ def test_a_subset_is_named_by_its_classes(data: DataSet) -> None:
 
 
 def test_foreign_images_are_of_the_other_classes(data: DataSet) -> None:
-    foreign = foreign_images(data, [3, 1], 7, seed=0)
+    foreign = foreign_inputs(data, [3, 1], 7, seed=0)
     assert len(foreign) == 7
     assert set(foreign[:, 0, 1, 0].tolist()) <= {0, 2}
     assert index(foreign) == sorted(index(foreign))
-    assert torch.equal(foreign, foreign_images(data, [3, 1], 7, seed=0))
-    assert not torch.equal(foreign, foreign_images(data, [3, 1], 7, seed=1))
+    assert torch.equal(foreign, foreign_inputs(data, [3, 1], 7, seed=0))
+    assert not torch.equal(foreign, foreign_inputs(data, [3, 1], 7, seed=1))
 
 
 def test_a_held_out_part_is_the_same_for_everyone() -> None:
     made = held_out("toy", "abcd", (IMAGES, LABELS), test=8)
     assert made.test is not None
-    assert index(made.test.images) == HELD_OUT
+    assert index(made.test.inputs) == HELD_OUT
     assert len(made.train) == 392
 
 
@@ -62,7 +62,7 @@ def test_what_cannot_be_is_named_with_its_numbers(data: DataSet) -> None:
     with pytest.raises(ValueError, match=r"\[1, 1\] must be different numbers of 0 … 3"):
         subset(data, [1, 1])
     with pytest.raises(ValueError, match="foreign must be at most 160, the inputs of the other classes, got 161"):
-        foreign_images(data, [0, 1], 161, seed=0)
+        foreign_inputs(data, [0, 1], 161, seed=0)
     with pytest.raises(ValueError, match="test must be a multiple of the 4 classes, equally many of each, got 6"):
         held_out("toy", "abcd", (IMAGES, LABELS), test=6)
     with pytest.raises(DataError, match=r"toy: class 4 \(e\) has no train inputs"):
@@ -76,9 +76,9 @@ def test_what_cannot_be_is_named_with_its_numbers(data: DataSet) -> None:
 def test_names_stay_with_their_images_through_every_division() -> None:
     """Every name is the index that its image knows: in the pool of a task they still are the same."""
     everything = held_out("toy", "abcd", (IMAGES, LABELS), 8, [str(i) for i in range(400)])
-    assert [int(name) for name in everything.names] == index(everything.train.images)
+    assert [int(name) for name in everything.names] == index(everything.train.inputs)
     assert everything.test is not None
-    more = replace(everything, unlabeled=everything.test.images, names=(*everything.names, *"abcdefgh"))
+    more = replace(everything, unlabeled=everything.test.inputs, names=(*everything.names, *"abcdefgh"))
     for few in (FewLabels(more, labels=8, validation=4), FewLabels(more, labels=4, classes=(3, 1), imbalance=3)):
         task = few()
         assert [int(name) for name in task.names[:-8]] == index(task.unlabeled[:-8])

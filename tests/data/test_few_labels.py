@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from refprior.data import DataSet, FewLabels, Pair, Task, transfer_task
-from refprior.data._data_set import data_set, foreign_images
+from refprior.data._data_set import data_set, foreign_inputs
 from refprior.data._location import data_folder
 from refprior.data._outline import outline
 from refprior.data._sets import FIVE_SUPERCLASSES
@@ -50,39 +50,39 @@ def root(tmp_path: Path) -> Path:
 def test_parts_are_disjoint_and_whole(data: DataSet) -> None:
     task = FewLabels(data, labels=12, seed=5, validation=40)()
     assert task.validation is not None
-    parts = [index(p) for p in (task.labeled.images, task.validation.images, task.unlabeled, task.held_out.images)]
+    parts = [index(p) for p in (task.labeled.inputs, task.validation.inputs, task.unlabeled, task.held_out.inputs)]
     assert [len(p) for p in parts] == [12, 40, 268, 80]
     assert sorted(i for p in parts for i in p) == list(range(400))
     assert np.bincount(task.labeled.labels).tolist() == [3] * 4
     assert np.bincount(task.validation.labels).tolist() == [10] * 4
-    assert torch.equal(task.labeled.images[:, 0, 1, 0].long(), task.labeled.labels)
+    assert torch.equal(task.labeled.inputs[:, 0, 1, 0].long(), task.labeled.labels)
 
 
 def test_indices_are_fixed_for_ever(data: DataSet) -> None:
-    assert index(FewLabels(data, labels=4, seed=0)().labeled.images) == FIXED_0
-    assert index(FewLabels(data, labels=4, seed=7, validation=8)().labeled.images) == FIXED_7
+    assert index(FewLabels(data, labels=4, seed=0)().labeled.inputs) == FIXED_0
+    assert index(FewLabels(data, labels=4, seed=7, validation=8)().labeled.inputs) == FIXED_7
     task = FewLabels("digits", labels=10, seed=0, validation=300)()
     assert task.labeled.labels.tolist() == DIGITS_LABELS
-    assert task.labeled.images.int().sum((1, 2, 3)).tolist() == DIGITS_SUMS
+    assert task.labeled.inputs.int().sum((1, 2, 3)).tolist() == DIGITS_SUMS
 
 
 @needs_mnist
 def test_the_split_of_the_real_mnist_is_fixed() -> None:
     task = FewLabels("mnist", labels=10, seed=0, validation=1000)()
-    assert task.labeled.images.int().sum((1, 2, 3)).tolist() == MNIST_SUMS
+    assert task.labeled.inputs.int().sum((1, 2, 3)).tolist() == MNIST_SUMS
     assert len(task.unlabeled) == 60_000 - 1_000 - 10
 
 
 def test_the_same_seed_gives_the_same_task_and_another_one_another(data: DataSet) -> None:
     first, again, other = (FewLabels(data, labels=40, seed=s)() for s in (1, 1, 2))
-    assert torch.equal(first.labeled.images, again.labeled.images)
-    assert not torch.equal(first.labeled.images, other.labeled.images)
+    assert torch.equal(first.labeled.inputs, again.labeled.inputs)
+    assert not torch.equal(first.labeled.inputs, other.labeled.inputs)
 
 
 def test_labeled_images_may_stay_in_the_pool(data: DataSet) -> None:
     task = FewLabels(data, labels=12, labeled_in_pool=True)()
     assert len(task.unlabeled) == 320
-    assert set(index(task.labeled.images)) <= set(index(task.unlabeled))
+    assert set(index(task.labeled.inputs)) <= set(index(task.unlabeled))
 
 
 def test_all_images_can_be_labeled(data: DataSet) -> None:
@@ -99,7 +99,7 @@ def test_mistakes_change_labels_and_nothing_else(data: DataSet) -> None:
     right, wrong = (FewLabels(data, labels=20, validation=20, mistakes=share)() for share in (0.0, 0.25))
     assert right.validation is not None
     assert wrong.validation is not None
-    assert right.labeled.images.equal(wrong.labeled.images)
+    assert right.labeled.inputs.equal(wrong.labeled.inputs)
     assert (right.labeled.labels != wrong.labeled.labels).sum() == 5
     assert right.unlabeled.equal(wrong.unlabeled)
     assert right.validation.labels.equal(wrong.validation.labels)
@@ -114,10 +114,10 @@ def test_an_imbalanced_pool_leaves_the_labels_balanced(data: DataSet) -> None:
 def test_foreign_images_join_the_pool_and_nothing_else(data: DataSet) -> None:
     task = FewLabels(data, labels=4, classes=(3, 1), foreign=7)()
     assert len(task.unlabeled) == 160 - 4 + 7
-    assert torch.equal(task.unlabeled[-7:], foreign_images(data, (3, 1), 7, seed=0))
+    assert torch.equal(task.unlabeled[-7:], foreign_inputs(data, (3, 1), 7, seed=0))
     assert set(task.unlabeled[-7:, 0, 1, 0].tolist()) <= {0, 2}
     assert set(task.unlabeled[:-7, 0, 1, 0].tolist()) == {1, 3}
-    assert set(task.labeled.images[:, 0, 1, 0].tolist()) == {1, 3}
+    assert set(task.labeled.inputs[:, 0, 1, 0].tolist()) == {1, 3}
 
 
 def test_images_without_labels_join_the_pool(data: DataSet) -> None:
@@ -132,7 +132,7 @@ def test_classes_may_be_a_group(data: DataSet) -> None:
     assert (task.name, task.classes) == ("toy-odd", ("b", "d"))
     by_number = FewLabels(data, labels=4, classes=(1, 3))()
     assert by_number.name == "toy-b-d"
-    assert torch.equal(task.labeled.images, by_number.labeled.images)
+    assert torch.equal(task.labeled.inputs, by_number.labeled.inputs)
     with pytest.raises(ValueError, match="toy has no superclass 'prime'; there are: odd, even"):
         FewLabels(data, labels=4, classes="prime")()
     with pytest.raises(ValueError, match="digits has no superclass 'odd'; there are: none"):
@@ -151,7 +151,7 @@ def test_squares_of_pixels_become_one() -> None:
     made = data_set("toy", "ab", (images, np.arange(20) % 2), (images, np.arange(20) % 2))
     task = FewLabels(made, labels=2, validation=2, shrink=2)()
     assert task.validation is not None
-    for part in (task.labeled.images, task.validation.images, task.unlabeled, task.held_out.images):
+    for part in (task.labeled.inputs, task.validation.inputs, task.unlabeled, task.held_out.inputs):
         assert (part.shape[1:], part.dtype) == ((1, 2, 3), torch.uint8)
         assert (part[:, 0, 0, 0] == 25).all()  # 25.25 is rounded
         assert not part[:, 0, 1:].any()
@@ -208,8 +208,8 @@ def test_mnist_from_a_data_folder_and_from_its_own_folder(root: Path, monkeypatc
     third = FewLabels("mnist", labels=20, validation=30)()
     assert (len(first.labeled), len(first.unlabeled), len(first.held_out)) == (20, 250, 50)
     for other in (second, third):
-        assert torch.equal(first.labeled.images, other.labeled.images)
-    assert torch.equal(first.labeled.images[:, 0, 0, 0].long(), first.labeled.labels)
+        assert torch.equal(first.labeled.inputs, other.labeled.inputs)
+    assert torch.equal(first.labeled.inputs[:, 0, 0, 0].long(), first.labeled.labels)
 
 
 @pytest.mark.parametrize("digits", [range(5), range(5, 10), (3, 5)])
@@ -219,7 +219,7 @@ def test_digit_subsets(root: Path, digits: Sequence[int]) -> None:
     assert task.classes == tuple(map(str, digits))
     assert task.name == "-".join(["mnist", *task.classes])
     expected = torch.tensor(list(digits))[task.labeled.labels]
-    assert torch.equal(task.labeled.images[:, 0, 0, 0].long(), expected)
+    assert torch.equal(task.labeled.inputs[:, 0, 0, 0].long(), expected)
     assert set(task.unlabeled[:, 0, 0, 0].tolist()) == set(digits)
 
 
@@ -233,7 +233,7 @@ def test_data_may_be_a_npz_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.npz"
     np.savez(path, images=IMAGES, labels=LABELS, split=(np.arange(400) >= 320).astype(int))
     task = FewLabels(str(path), labels=4)()
-    assert (task.name, index(task.labeled.images)) == ("mine", FIXED_0)
+    assert (task.name, index(task.labeled.inputs)) == ("mine", FIXED_0)
     assert len(task.held_out) == 80
 
 
@@ -249,7 +249,7 @@ def test_data_may_be_a_folder_of_images(tmp_path: Path) -> None:
     assert task.classes == ("ape", "bee", "cat")
     assert task.shape == (1, 4, 6)
     assert [len(p) for p in (task.labeled, task.unlabeled, task.held_out)] == [6, 3 + 7, 3]
-    assert torch.equal(task.labeled.images[:, 0, 0, 0] // 50, task.labeled.labels)
+    assert torch.equal(task.labeled.inputs[:, 0, 0, 0] // 50, task.labeled.labels)
     assert set(task.unlabeled[-7:, 0, 0, 0].tolist()) == set(range(200, 207))
     everything = FewLabels(str(tmp_path), labels=None)()
     assert (len(everything.labeled), len(everything.unlabeled)) == (12, 7)
@@ -286,7 +286,7 @@ def test_a_pair_is_the_transfer_task_of_both() -> None:
 
 
 def examples(task: Task, part: str) -> torch.Tensor:
-    images: torch.Tensor = getattr(task, part).images
+    images: torch.Tensor = getattr(task, part).inputs
     return images
 
 

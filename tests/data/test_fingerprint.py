@@ -32,9 +32,9 @@ def one_pixel(images: torch.Tensor) -> torch.Tensor:
 
 def changed(part: Examples | None, *, images: bool = False, labels: bool = False, order: bool = False) -> Examples:
     assert part is not None
-    made = Examples(one_pixel(part.images), part.labels) if images else part
+    made = Examples(one_pixel(part.inputs), part.labels) if images else part
     if labels:
-        made = Examples(made.images, torch.cat([made.labels[:-1], (made.labels[-1:] + 1) % 3]))
+        made = Examples(made.inputs, torch.cat([made.labels[:-1], (made.labels[-1:] + 1) % 3]))
     return made[torch.arange(len(made)).flip(0)] if order else made
 
 

@@ -28,7 +28,7 @@ def held(data: DataSet) -> Examples:
 
 
 def shape(data: DataSet) -> tuple[int, ...]:
-    return tuple(data.train.images.shape[1:])
+    return tuple(data.train.inputs.shape[1:])
 
 
 @pytest.fixture
@@ -47,10 +47,10 @@ def test_a_folder_becomes_a_data_set(root: Path) -> None:
     data = image_folder(root, test=6)
     assert data.name == root.name
     assert data.classes == ("ape", "bee", "cat")
-    assert data.train.images.shape[1:] == (3, 4, 6)
+    assert data.train.inputs.shape[1:] == (3, 4, 6)
     assert [len(p) for p in (data.train, held(data))] == [9, 6]
     for part in (data.train, held(data)):
-        assert torch.equal(part.images[:, 0, 0, 0] // 50, part.labels)
+        assert torch.equal(part.inputs[:, 0, 0, 0] // 50, part.labels)
     assert data.unlabeled is not None
     assert data.unlabeled[:, 0, 0, 0].tolist() == list(range(200, 207))
 
@@ -152,9 +152,9 @@ def test_train_and_test_folders_are_the_parts(tmp_path: Path) -> None:
     divided(tmp_path, "train", "test")
     data = image_folder(tmp_path)
     assert data.classes == ("ape", "bee")
-    assert sorted(data.train.images[:, 0, 0, 0].tolist()) == [0, 1, 2, 3, 50, 51, 52, 53]
-    assert sorted(held(data).images[:, 0, 0, 0].tolist()) == [100, 101, 102, 103, 150, 151, 152, 153]
-    assert torch.equal(held(data).images[:, 0, 0, 0] // 150, held(data).labels)
+    assert sorted(data.train.inputs[:, 0, 0, 0].tolist()) == [0, 1, 2, 3, 50, 51, 52, 53]
+    assert sorted(held(data).inputs[:, 0, 0, 0].tolist()) == [100, 101, 102, 103, 150, 151, 152, 153]
+    assert torch.equal(held(data).inputs[:, 0, 0, 0] // 150, held(data).labels)
     with pytest.raises(ValueError, match="has a test part of its own, test/: leave test out, got test=2"):
         image_folder(tmp_path, test=2)
     (tmp_path / "test" / "bee").rename(tmp_path / "test" / "wasp")

@@ -40,7 +40,7 @@ def flat() -> Task:
 
 
 def test_statistics_are_those_of_labeled_and_unlabeled_images() -> None:
-    seen, fitted = IMAGES[:2900].astype(np.float64), Standardize().fit(task().training_images)
+    seen, fitted = IMAGES[:2900].astype(np.float64), Standardize().fit(task().training_inputs)
     assert fitted.std is not None
     assert fitted.mean.shape == fitted.std.shape == (3, 1, 1)
     assert np.allclose(fitted.mean.flatten(), seen.mean((0, 2, 3)), rtol=1e-6)
@@ -53,24 +53,24 @@ def test_images_of_a_source_count_as_all_that_are_trained_with() -> None:
         return task_from_arrays((images, labels), images, (images, labels))
 
     both = transfer_task(level(10), level(40))
-    mean = Standardize().fit(both.training_images).mean.item()
+    mean = Standardize().fit(both.training_inputs).mean.item()
     assert mean == pytest.approx((6 * 10 + 12 * 40) / 18)  # six source, six labeled, six unlabeled images
 
 
 def test_normalized_training_images_have_mean_0_and_variance_1() -> None:
-    normal = Standardize().fit(task().training_images)(torch.from_numpy(IMAGES[:2900]))
+    normal = Standardize().fit(task().training_inputs)(torch.from_numpy(IMAGES[:2900]))
     assert normal.dtype == torch.float32
     assert torch.allclose(normal.mean((0, 2, 3)), torch.zeros(3), atol=1e-5)
     assert torch.allclose(normal.std((0, 2, 3)), torch.ones(3), atol=1e-3)
 
 
 def test_normalized_images_may_be_scaled() -> None:
-    normal = Standardize(scale=0.25).fit(task().training_images)(torch.from_numpy(IMAGES[:2900]))
+    normal = Standardize(scale=0.25).fit(task().training_inputs)(torch.from_numpy(IMAGES[:2900]))
     assert torch.allclose(normal.std((0, 2, 3)), torch.full((3,), 0.25), atol=1e-3)
 
 
 def test_a_constant_channel_does_not_divide_by_zero() -> None:
-    fitted = Standardize().fit(flat().training_images)
+    fitted = Standardize().fit(flat().training_inputs)
     assert torch.equal(fitted(torch.from_numpy(FLAT)), torch.zeros(6, 1, 2, 2))
 
 
@@ -78,7 +78,7 @@ def test_a_constant_channel_does_not_divide_by_zero() -> None:
 def test_an_empty_pool_adds_nothing(kind: type) -> None:
     images: np.ndarray = IMAGES.astype(kind)
     made = task(labeled=(images[:6], LABELS[:6]), unlabeled=images[:0], test=(images[6:9], LABELS[6:9]))
-    mean = Standardize().fit(made.training_images).mean.flatten()
+    mean = Standardize().fit(made.training_inputs).mean.flatten()
     assert np.allclose(mean, IMAGES[:6].mean((0, 2, 3)), rtol=1e-6)
 
 
@@ -86,16 +86,16 @@ def test_by_pixel_the_mean_image_is_taken_away() -> None:
     """Mean 0 at every pixel, and variance 1 per channel over what is left."""
     shaded = (IMAGES // 4 + 40 * (np.arange(20).reshape(5, 4) % 5)).astype(np.uint8)
     made = task(labeled=(shaded[:6], LABELS[:6]), unlabeled=shaded[6:2900])
-    normal = Standardize(center="pixel").fit(made.training_images)(torch.from_numpy(shaded[:2900]))
+    normal = Standardize(center="pixel").fit(made.training_inputs)(torch.from_numpy(shaded[:2900]))
     torch.testing.assert_close(normal.mean(0), torch.zeros(3, 5, 4), atol=1e-5, rtol=0)
     torch.testing.assert_close(normal.square().mean((0, 2, 3)), torch.ones(3), atol=1e-4, rtol=0)
-    still = Standardize(center="pixel").fit(flat().training_images)
+    still = Standardize(center="pixel").fit(flat().training_inputs)
     assert torch.equal(still(torch.from_numpy(FLAT)), torch.zeros(6, 1, 2, 2))
 
 
 def test_components_are_those_of_scikit_learn_up_to_sign_and_scale() -> None:
     known = PCA(4).fit(MIXED[:2000].reshape(2000, -1).astype(np.float64))
-    fitted = PrincipalComponents(4, whitening=0.0).fit(mixed().training_images)
+    fitted = PrincipalComponents(4, whitening=0.0).fit(mixed().training_inputs)
     ours = fitted(torch.from_numpy(MIXED[2000:])).numpy()
     theirs = known.transform(MIXED[2000:].reshape(500, -1).astype(np.float64)) / np.sqrt(known.explained_variance_[0])
     assert np.allclose(np.abs(ours), np.abs(theirs), atol=2e-3)
@@ -110,7 +110,7 @@ def features() -> Task:
 
 
 def test_directions_are_projected_without_whitening_at_one_scale() -> None:
-    parts = features().training_images
+    parts = features().training_inputs
     values = torch.cat(parts).double().numpy()
     directions = values / np.linalg.norm(values, axis=1, keepdims=True)
     known = PCA(4).fit(directions)
@@ -154,7 +154,7 @@ def test_what_does_not_vary_stays_zero() -> None:
 
 @pytest.mark.parametrize("whitening", [0.0, 0.25, 1.0])
 def test_standard_deviations_are_a_power_of_the_first(whitening: float) -> None:
-    parts = mixed().training_images
+    parts = mixed().training_inputs
     inputs = PrincipalComponents(5, whitening=whitening, scale=2.0).fit(parts)(torch.cat(parts))
     variances = PCA(5).fit(MIXED[:2000].reshape(2000, -1).astype(np.float64)).explained_variance_
     wanted = 2.0 * (variances / variances[0]) ** ((1 - whitening) / 2)
@@ -166,14 +166,14 @@ def test_standard_deviations_are_a_power_of_the_first(whitening: float) -> None:
 @pytest.mark.parametrize("inputs", [PrincipalComponents(3), Standardize(), Standardize(center="pixel")], ids=str)
 def test_images_of_the_test_part_move_nothing(inputs: PrincipalComponents | Standardize) -> None:
     made = mixed()
-    other = replace(made, test=replace(made.held_out, images=255 - made.held_out.images))
-    first, second = (inputs.fit(one.training_images).state_dict() for one in (made, other))
+    other = replace(made, test=replace(made.held_out, inputs=255 - made.held_out.inputs))
+    first, second = (inputs.fit(one.training_inputs).state_dict() for one in (made, other))
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_an_axis_has_one_sign() -> None:
-    axes = PrincipalComponents(5).fit(mixed().training_images).axes
+    axes = PrincipalComponents(5).fit(mixed().training_inputs).axes
     assert axes is not None
     assert (axes.gather(0, axes.abs().argmax(0, keepdim=True)) > 0).all()
 
@@ -238,4 +238,4 @@ def test_bad_settings_are_refused_in_words(inputs: Any, settings: dict[str, Any]
 
 def test_more_components_than_pixels_are_refused_with_numbers() -> None:
     with pytest.raises(ValueError, match="inputs of 12 numbers have at most 12 components, got count=13"):
-        PrincipalComponents(13).fit(mixed().training_images)
+        PrincipalComponents(13).fit(mixed().training_inputs)

@@ -21,7 +21,7 @@ from refprior.training import Recipe
 from refprior.views import Distort, Noise, RandAugment
 from tests.training.interruption import assert_same_run, interrupted_at
 
-DIGITS = rp.data.read("digits").train.images
+DIGITS = rp.data.read("digits").train.inputs
 SMALL = PatchComponents(8, filters=20, size=4, cells=2, images=400, view=Distort(pixels=1, cutout=2))
 
 

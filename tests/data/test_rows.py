@@ -21,7 +21,7 @@ def saved(path: Path, text: str) -> str:
 def test_a_column_of_labels_and_columns_of_numbers(tmp_path: Path) -> None:
     data = read(saved(tmp_path / "t.csv", TEXT))
     assert (data.classes, data.features, data.kind) == (("x", "y"), ("a", "b"), "vectors")
-    assert data.train.images.tolist() == [[1, 2], [3, 4], [7, 8]]
+    assert data.train.inputs.tolist() == [[1, 2], [3, 4], [7, 8]]
     assert data.train.labels.tolist() == [0, 1, 0]
     assert data.unlabeled is not None
     assert data.unlabeled.tolist() == [[5, 6]]

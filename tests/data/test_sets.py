@@ -37,7 +37,7 @@ def test_mnist_is_read_by_its_name(root: Path) -> None:
     assert data.test is not None
     assert (len(data.train), len(data.test)) == (300, 50)
     for part in (data.train, data.test):
-        assert torch.equal(part.images[:, 0, 0, 0].long(), part.labels)
+        assert torch.equal(part.inputs[:, 0, 0, 0].long(), part.labels)
 
 
 def test_digits_have_sixty_test_images_per_class() -> None:
@@ -45,7 +45,7 @@ def test_digits_have_sixty_test_images_per_class() -> None:
     assert data.test is not None
     assert torch.bincount(data.test.labels).tolist() == [60] * 10
     assert len(data.train) + len(data.test) == 1797
-    assert int(data.train.images.max()) == 255
+    assert int(data.train.inputs.max()) == 255
 
 
 def test_a_npz_file_and_a_folder_are_read_by_their_paths(tmp_path: Path) -> None:
@@ -99,8 +99,8 @@ def test_what_is_known_beforehand_is_what_is_read(tmp_path: Path) -> None:
         write_mnist(tmp_path / name)
     for name in ("mnist", "fashion-mnist", "digits"):
         data = read(name, tmp_path)
-        assert (data.kind, data.train.images.dim()) == (KNOWN[name].kind, 4)
-    assert read("digits").train.images.shape[1:] == KNOWN["digits"].shape
+        assert (data.kind, data.train.inputs.dim()) == (KNOWN[name].kind, 4)
+    assert read("digits").train.inputs.shape[1:] == KNOWN["digits"].shape
 
 
 def test_settings_of_folders_are_refused_for_other_data(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_nine_images_are_in_both_parts_of_the_five_superclasses() -> None:
     assert sorted(data.groups) == sorted(FIVE_SUPERCLASSES)
     assert [data.classes[c] for c in data.groups["fish"]] == ["aquarium_fish", "flatfish", "ray", "shark", "trout"]
     assert data.test is not None
-    assert len({j for _, j in duplicates(data.train.images, data.test.images)}) == 9
+    assert len({j for _, j in duplicates(data.train.inputs, data.test.inputs)}) == 9
 
 
 def test_every_data_set_is_installed_or_has_a_source() -> None:

@@ -40,7 +40,7 @@ def test_a_pool_inside_the_training_part_is_read_too(tmp_path: Path) -> None:
 
 def test_nested_folders_belong_to_their_class_in_the_order_of_names(root: Path) -> None:
     data = image_folder(root, test=0)
-    assert data.train.images[:, 0, 0, 0].tolist() == [0, 1, 2, 3, 4]
+    assert data.train.inputs[:, 0, 0, 0].tolist() == [0, 1, 2, 3, 4]
     assert data.train.labels.tolist() == [0, 0, 0, 1, 1]
 
 
@@ -50,7 +50,7 @@ def test_images_are_known_by_their_files(root: Path) -> None:
     assert len(data.names) == 4
     assert data.names[-1] == "unlabeled/9.png"
     levels = {"cat/1.png": 0, "cat/2026/may/2.png": 1, "cat/3.png": 2, "dog/1.png": 3, "dog/2.png": 4}
-    assert [levels[name] for name in data.names[:3]] == data.train.images[:, 0, 0, 0].tolist()
+    assert [levels[name] for name in data.names[:3]] == data.train.inputs[:, 0, 0, 0].tolist()
     assert FewLabels(data, labels=2)().names[-1] == "unlabeled/9.png"
 
 

@@ -24,20 +24,20 @@ def task(**changes: object) -> Task:
 
 def test_training_looks_at_labeled_and_unlabeled_images_only() -> None:
     made = task()
-    assert torch.equal(torch.cat(made.training_images), torch.from_numpy(IMAGES[:2900]))
+    assert torch.equal(torch.cat(made.training_inputs), torch.from_numpy(IMAGES[:2900]))
     assert made.shape == (3, 5, 4)
 
 
 def test_tensors_are_taken_as_arrays_are() -> None:
     made = task(labeled=(torch.from_numpy(IMAGES[:6]), torch.from_numpy(LABELS[:6])))
-    assert torch.equal(made.labeled.images, task().labeled.images)
+    assert torch.equal(made.labeled.inputs, task().labeled.inputs)
 
 
 def test_a_task_keeps_its_own_images() -> None:
     mine = IMAGES[:6].copy()
     made = task(labeled=(mine, LABELS[:6]))
     mine[:] = 0
-    assert torch.equal(made.labeled.images, torch.from_numpy(IMAGES[:6]))
+    assert torch.equal(made.labeled.inputs, torch.from_numpy(IMAGES[:6]))
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.float32, np.float64])
@@ -45,7 +45,7 @@ def test_a_pool_may_be_empty(kind: type) -> None:
     images: np.ndarray = IMAGES.astype(kind)
     made = task(labeled=(images[:6], LABELS[:6]), unlabeled=images[:0], test=(images[6:9], LABELS[6:9]))
     assert made.unlabeled.shape == (0, 3, 5, 4)
-    assert torch.equal(torch.cat(made.training_images), made.labeled.images)
+    assert torch.equal(torch.cat(made.training_inputs), made.labeled.inputs)
 
 
 BROKEN = IMAGES[6:20].astype(np.float32)
@@ -93,9 +93,9 @@ def vectors(kind: type) -> Task:
 def test_vectors_may_be_any_numbers(kind: type, kept: torch.dtype) -> None:
     made = vectors(kind)
     assert made.shape == (7,)
-    assert made.labeled.images.dtype == made.unlabeled.dtype == made.held_out.images.dtype == kept
+    assert made.labeled.inputs.dtype == made.unlabeled.dtype == made.held_out.inputs.dtype == kept
     assert np.array_equal(made.unlabeled.numpy(), VECTORS[6:90].astype(kind).astype(np.float64))
-    inputs = Standardize().fit(made.training_images)(made.unlabeled)
+    inputs = Standardize().fit(made.training_inputs)(made.unlabeled)
     assert inputs.dtype == torch.float32
     assert fingerprint(made) == fingerprint(vectors(kind))
 
@@ -113,7 +113,7 @@ def test_labels_may_be_names_and_those_that_are_none_belong_to_the_pool(named: b
     order = np.array([1, 0, 2]) if named else np.arange(3)
     assert made.labeled.labels.tolist() == order[[0, 1, 2, 0, 1]].tolist()
     assert made.held_out.labels.tolist() == order[LABELS[90:99]].tolist()
-    assert np.array_equal(made.labeled.images, VECTORS[[0, 1, 2, 3, 5]])
+    assert np.array_equal(made.labeled.inputs, VECTORS[[0, 1, 2, 3, 5]])
     assert np.array_equal(made.unlabeled, VECTORS[[6, 7, 8, 4]])
 
 
@@ -160,8 +160,8 @@ def test_shapes_that_are_not_of_inputs_are_refused_with_a_remedy(message: str) -
 
 def test_what_is_measured_is_the_test_part_or_else_the_validation_part() -> None:
     kept = (IMAGES[:9], LABELS[:9])
-    assert task(validation=kept).held_out.images[0, 0, 0, 0] == IMAGES[2900, 0, 0, 0] // 2
-    assert torch.equal(task(test=None, validation=kept).held_out.images, torch.from_numpy(IMAGES[:9]))
+    assert task(validation=kept).held_out.inputs[0, 0, 0, 0] == IMAGES[2900, 0, 0, 0] // 2
+    assert torch.equal(task(test=None, validation=kept).held_out.inputs, torch.from_numpy(IMAGES[:9]))
     with pytest.raises(ValueError, match="task 'arrays' has neither a test nor a validation part"):
         _ = task(test=None).held_out
     moved = task(test=None).to(torch.device("cpu"))

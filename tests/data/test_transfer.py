@@ -27,14 +27,14 @@ def test_the_target_gains_the_sources_labels_and_nothing_else_changes() -> None:
 
 def test_the_sources_images_are_trained_with() -> None:
     both = transfer_task(toy("a", ["cat", "dog"], 10), toy("b", ["car", "bus"], 40))
-    assert [int(part[0, 0, 0, 0]) for part in both.training_images] == [40, 40, 10]
-    assert [len(part) for part in both.training_images] == [6, 6, 6]
+    assert [int(part[0, 0, 0, 0]) for part in both.training_inputs] == [40, 40, 10]
+    assert [len(part) for part in both.training_inputs] == [6, 6, 6]
 
 
 def test_a_task_moves_with_its_source() -> None:
     both = transfer_task(toy("a", ["cat", "dog"], 10), toy("b", ["car", "bus"], 40)).to(torch.device("meta"))
     assert both.source is not None
-    assert both.source.images.device.type == "meta"
+    assert both.source.inputs.device.type == "meta"
 
 
 def test_tasks_that_overlap_are_refused() -> None:
@@ -66,7 +66,7 @@ def test_a_source_in_the_targets_test_part_is_refused() -> None:
     target = toy("b", ["car", "bus"], 30)
     images, labels = torch.full((4, 1, 4, 4), 99, dtype=torch.uint8), torch.tensor([0, 1, 0, 1])
     source = task_from_arrays((images, labels), target.unlabeled, (images, labels))
-    known = target.labeled.images, target.labeled.labels
+    known = target.labeled.inputs, target.labeled.labels
     hidden = task_from_arrays(known, target.unlabeled, (images, labels))
     with pytest.raises(ValueError, match="overlap: 4 of 4"):
         transfer_task(source, hidden)

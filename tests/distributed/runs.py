@@ -121,7 +121,7 @@ def predicts(run: Run, rank: int) -> bool:
     """A run may be asked on one rank alone: it reads its weights from the folder."""
     if rank > 0:
         return True
-    images = run.task.unlabeled[:5] if len(run.task.unlabeled) else run.task.labeled.images[:5]
+    images = run.task.unlabeled[:5] if len(run.task.unlabeled) else run.task.labeled.inputs[:5]
     return bool(run.log_probabilities(images).isfinite().all()) and len(run.particles.network.state_dict()) > 0
 
 

@@ -37,7 +37,7 @@ def assert_close_runs(one: Path, other: Path) -> None:
 
 def test_a_folder_of_many_ranks_is_read_in_one_process(ranks: Path) -> None:
     run = rp.load(ranks / "four" / "close wide 2x2", network=CLOSE["wide"]().network, task=CLOSE["wide"]().task)
-    assert run.predict_proba(run.task.test.images).shape == (20, 2)  # type: ignore[union-attr]
+    assert run.predict_proba(run.task.test.inputs).shape == (20, 2)  # type: ignore[union-attr]
     assert run.particles.mesh.size == 1
     assert not any("Shared" in type(module).__name__ for module in run.particles.modules())
 

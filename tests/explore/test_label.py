@@ -96,7 +96,7 @@ def test_what_the_answers_say_is_that_of_refprior_answer(run: Path) -> None:
     loaded = load(run)
     named_ = labeling.classifier(loaded, read_questions(run))
     assert loaded.task.test is not None
-    right = labeling.classify(loaded, named_, loaded.task.test.images) == loaded.task.test.labels
+    right = labeling.classify(loaded, named_, loaded.task.test.inputs) == loaded.task.test.labels
     assert shown["estimates"]["accuracy"] == right.double().mean().item()
     said = labeling.classify(loaded, named_, loaded.task.unlabeled[[7]]).item()
     assert shown["estimates"]["agreed"] == int(said == 1)

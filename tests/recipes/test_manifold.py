@@ -20,7 +20,7 @@ def three_or_five(shrink: int = 1) -> Task:
 def test_particles_spread_and_none_is_constant() -> None:
     three_or_five()
     run = train(named("mnist_manifold", {"particles": "40", "steps": "60", "shrink": "2"}, seed=0).recipe)
-    log_p = run.log_probabilities(run.task.held_out.images, weights="raw")
+    log_p = run.log_probabilities(run.task.held_out.inputs, weights="raw")
     before = run.history[0].terms["information"] or 0.0
     assert information_of_tuples(log_p, run.particles.log_prior.detach(), 2).mean() > max(1.0, before)
     assert is_constant(log_p).double().mean() < 0.01
@@ -28,12 +28,12 @@ def test_particles_spread_and_none_is_constant() -> None:
 
 def test_the_mean_image_is_taken_away_and_blocks_are_averaged() -> None:
     task, small = three_or_five(), three_or_five(shrink=2)
-    pool = mnist_manifold().inputs.fit(task.training_images)(task.unlabeled)
+    pool = mnist_manifold().inputs.fit(task.training_inputs)(task.unlabeled)
     assert pool.mean(0).abs().max() < 1e-3
     assert pool.std().item() == pytest.approx(1, abs=1e-3)
     assert small.shape == (1, 14, 14)
-    block = task.held_out.images[3, 0, 10:12, 14:16].float().mean().round()
-    assert small.held_out.images[3, 0, 5, 7] == block
+    block = task.held_out.inputs[3, 0, 10:12, 14:16].float().mean().round()
+    assert small.held_out.inputs[3, 0, 5, 7] == block
     assert torch.equal(small.held_out.labels, task.held_out.labels)
 
 

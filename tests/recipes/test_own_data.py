@@ -73,7 +73,7 @@ def test_every_semi_supervised_recipe_trains_on_a_folder_and_is_read_back(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     loaded = rp.load(tmp_path / "run")
-    assert torch.equal(loaded.log_probabilities(run.task.test.images), run.log_probabilities(run.task.test.images))
+    assert torch.equal(loaded.log_probabilities(run.task.test.inputs), run.log_probabilities(run.task.test.inputs))
     assert len(loaded.task.unlabeled) == len(run.task.unlabeled)
     assert rp.train(recipe, tmp_path / "run", origin=origin).step == 2  # goes on with it: it is complete
 

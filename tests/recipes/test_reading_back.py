@@ -21,7 +21,7 @@ def test_a_run_of_every_recipe_reads_back(name: str, tmp_path: Path) -> None:
     except (OSError, DataError) as error:
         pytest.skip(f"needs its data: {error}")
     loaded = rp.load(tmp_path / "run")
-    images = trained.task.held_out.images[:50]
+    images = trained.task.held_out.inputs[:50]
     for weights in ("ema", "raw"):
         one, other = (run.log_probabilities(images, weights=weights) for run in (trained, loaded))
         assert torch.equal(one, other)

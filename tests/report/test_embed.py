@@ -87,7 +87,7 @@ def test_the_page_holds_distances_and_information(tmp_path: Path) -> None:
 def test_the_shown_predictions_are_those_of_the_shown_images(tmp_path: Path) -> None:
     one = film(tmp_path / "run")
     seen = scene([one], ["run"], [2])
-    index = [i for image in seen.images for i in range(30) if torch.equal(image, one.probe.images[i])]
+    index = [i for image in seen.inputs for i in range(30) if torch.equal(image, one.probe.inputs[i])]
     assert sorted(seen.labels) == [0, 0, 0, 1, 1, 1, 2, 2]
     torch.testing.assert_close(torch.from_numpy(seen.clouds[0].predictions[2]), one.snapshots[2].log_p[:, index].exp())
 

@@ -64,7 +64,7 @@ def test_an_lstm_trains_with_one_warning_and_resumes_bit_for_bit(
     assert said[0].startswith("particles run one after another, because torch.vmap cannot run their network (")
     interrupted_at(recipe(), tmp_path / "run", [5, 10])
     assert_same_run(tmp_path / "whole", tmp_path / "run")
-    walks = whole.task.held_out.images
+    walks = whole.task.held_out.inputs
     assert (load(tmp_path / "run", network=Recurrent).predict_proba(walks) == whole.predict_proba(walks)).all()
 
 

@@ -82,7 +82,7 @@ def assert_same(one: Predictor, other: Predictor, inputs: Any) -> None:
 @pytest.mark.parametrize("weights", ["ema", "raw"])
 @pytest.mark.parametrize("weighting", ["prior", "likelihood"])
 def test_it_predicts_what_the_run_does(run: Run, weights: Any, weighting: Any) -> None:
-    images = run.task.held_out.images[:1500]
+    images = run.task.held_out.inputs[:1500]
     found, how = run.predictor(weights=weights, weighting=weighting), {"weights": weights, "weighting": weighting}
     np.testing.assert_array_equal(found.predict_proba(images), run.predict_proba(images, **how))
     assert torch.equal(found.log_probabilities(images), run.log_probabilities(images, weights=weights))
@@ -92,11 +92,11 @@ def test_it_predicts_what_the_run_does(run: Run, weights: Any, weighting: Any) -
 
 
 def test_names_are_those_of_the_most_probable_classes(run: Run) -> None:
-    images = run.task.held_out.images[:50]
+    images = run.task.held_out.inputs[:50]
     expected = [run.data.classes[c] for c in run.predict_proba(images).argmax(1)]
     assert run.predict(images).tolist() == expected
     scores = run.predictor().provenance["scores"]["test"]
-    right = run.predict(run.task.held_out.images) == np.array(run.data.classes)[run.task.held_out.labels.numpy()]
+    right = run.predict(run.task.held_out.inputs) == np.array(run.data.classes)[run.task.held_out.labels.numpy()]
     assert scores["accuracy"] == pytest.approx(right.mean())
 
 
@@ -108,7 +108,7 @@ def test_what_was_saved_reads_back_bit_for_bit(run: Run, saved: str, tmp_path: P
     found = replace(found, temperature=1.5, log_prior_ratio=ratio)
     found.save(tmp_path / "deep" / "model")
     again = load_predictor(tmp_path / "deep" / "model")
-    assert_same(again, found, run.task.held_out.images)
+    assert_same(again, found, run.task.held_out.inputs)
     assert again.provenance == json.loads(json.dumps(found.provenance))
     assert again.provenance["recipe"] == json.loads(run.recipe.to_json())
     assert (again.classes, again.shape, again.dtype) == (run.data.classes, run.data.shape, torch.uint8)
@@ -118,14 +118,14 @@ def test_what_was_saved_reads_back_bit_for_bit(run: Run, saved: str, tmp_path: P
 
 def test_a_run_folder_is_a_predictor_too(run: Run, predictor: Predictor) -> None:
     assert run.path is not None
-    assert_same(load_predictor(run.path), predictor, run.task.held_out.images[:50])
+    assert_same(load_predictor(run.path), predictor, run.task.held_out.inputs[:50])
 
 
 @pytest.mark.parametrize("make", [Own, Dropped])
 def test_a_network_of_the_users_own_is_handed_in(make: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     trained = train(perceptron(network=make, steps=3), tmp_path / "run")
     trained.predictor().save(tmp_path / "model")
-    images = trained.task.held_out.images[:20]
+    images = trained.task.held_out.inputs[:20]
     for folder in ("model", "run"):
         with pytest.raises(ValueError, match=rf"\A[^\n]*your own .*{make.__name__}.* hand it in, network=…\Z"):
             load_predictor(tmp_path / folder)
@@ -273,18 +273,18 @@ def test_calibration_names_the_part_and_refuses_an_empty_one(run: Run, predictor
     assert part is not None
     found = predictor.calibrated(part)
     assert found.provenance["calibration"]["part"] == "validation"
-    assert found.predict_proba(part.images[:3]).shape == (3, 10)
+    assert found.predict_proba(part.inputs[:3]).shape == (3, 10)
     with pytest.raises(ValueError, match="calibration needs inputs with labels: the part is empty"):
         predictor.calibrated(part[torch.empty(0, dtype=torch.long)])
     with pytest.raises(ValueError, match="calibration label 10 at index 0 is outside 0 … 9"):
-        predictor.calibrated(Examples(part.images[:1], torch.tensor([10])))
+        predictor.calibrated(Examples(part.inputs[:1], torch.tensor([10])))
 
 
 def test_a_temperature_without_a_limit_is_said(
     predictor: Predictor, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    right = torch.from_numpy(predictor.predict_proba(run.task.held_out.images)).argmax(1)
-    predictor.calibrated(Examples(run.task.held_out.images, right))
+    right = torch.from_numpy(predictor.predict_proba(run.task.held_out.inputs)).argmax(1)
+    predictor.calibrated(Examples(run.task.held_out.inputs, right))
     assert "the temperature is at the limit of 0.01" in caplog.text
 
 
@@ -480,7 +480,7 @@ def test_text_is_no_number(predictor: Predictor) -> None:
 @pytest.mark.parametrize("execution", ["vectorized", "loop"])
 def test_an_id_beyond_the_embedding_is_refused_in_one_line(execution: Any) -> None:
     run = train(tokens(steps=2, execution=execution))
-    found, ids = run.predictor(), run.task.held_out.images[:3].clone()
+    found, ids = run.predictor(), run.task.held_out.inputs[:3].clone()
     frame = pandas.DataFrame(ids.numpy().astype(float))
     np.testing.assert_array_equal(found.predict_proba(frame), found.predict_proba(ids))
     for wrong in (WORDS + 17, -1):

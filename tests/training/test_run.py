@@ -65,18 +65,18 @@ def test_a_loaded_run_is_the_trained_one(run: Run, trained: Run) -> None:
     assert run.evaluate(weights="raw") == evaluation.test.raw
     assert evaluation.validation is not None
     assert run.evaluate(run.task.validation) == evaluation.validation.ema
-    assert_same_predictions(run, trained, trained.task.held_out.images)
+    assert_same_predictions(run, trained, trained.task.held_out.inputs)
     for name in ("likelihood", "prior"):
         assert torch.equal(run.posterior(weighting=name), trained.posterior(weighting=name))
 
 
 def test_predictions_are_the_posterior_predictive(run: Run) -> None:
-    images = np.asarray(run.task.held_out.images[:7])
+    images = np.asarray(run.task.held_out.inputs[:7])
     for weighting in ("prior", "likelihood"):
         p = run.predict_proba(images, weighting=weighting)
         assert p.shape == (7, 10)
         np.testing.assert_allclose(p.sum(1), 1, rtol=1e-5)
-    log_p = log_probabilities(run.ema, run.normalizer, run.task.held_out.images[:7], 10)
+    log_p = log_probabilities(run.ema, run.normalizer, run.task.held_out.inputs[:7], 10)
     expected = predictive(log_p, run.posterior()).exp()
     np.testing.assert_array_equal(p, np.asarray(expected))
     assert not np.allclose(p, run.predict_proba(images))
@@ -84,7 +84,7 @@ def test_predictions_are_the_posterior_predictive(run: Run) -> None:
 
 def test_the_posterior_is_that_of_the_labeled_images(run: Run) -> None:
     labeled = run.task.labeled
-    log_p = log_probabilities(run.ema, run.normalizer, labeled.images, 10)
+    log_p = log_probabilities(run.ema, run.normalizer, labeled.inputs, 10)
     likelihood = [log_p[k, range(len(labeled)), labeled.labels].sum() for k in range(run.ema.count)]
     torch.testing.assert_close(run.posterior(), torch.stack(likelihood).log_softmax(0))
     assert torch.equal(run.posterior(weighting="prior"), run.ema.log_prior.detach())
@@ -106,7 +106,7 @@ def test_images_of_another_kind_are_refused(run: Run) -> None:
 
 
 def test_whole_numbers_are_taken_for_bytes(run: Run) -> None:
-    images = np.asarray(run.task.held_out.images[:3])
+    images = np.asarray(run.task.held_out.inputs[:3])
     expected = run.predict_proba(images)
     for same in (images.astype(np.int64), images.astype(">u2"), images.tolist(), images[::-1].astype(np.int32)[::-1]):
         assert (run.predict_proba(same) == expected).all()
@@ -137,7 +137,7 @@ def test_any_kind_of_float_is_taken_where_floats_were_trained_on() -> None:
     ],
 )
 def test_a_word_that_is_none_of_the_choices_is_refused(run: Run, setting: dict[str, Any], message: str) -> None:
-    images = run.task.held_out.images[:2]
+    images = run.task.held_out.inputs[:2]
     calls: dict[str, Callable[..., object]] = {
         "weights, weighting, average": lambda **s: run.predict_proba(images, **s),
         "weights, weighting, average: scores": run.evaluate,
@@ -157,7 +157,7 @@ def test_a_word_that_is_none_of_the_choices_is_refused(run: Run, setting: dict[s
 def file_run(tmp_path: Path) -> tuple[Run, Path]:
     """A run on a file, in a folder, and the file."""
     task, file = colors(), tmp_path / "colors.npz"
-    images = torch.cat([task.labeled.images, task.unlabeled, task.held_out.images]).numpy()
+    images = torch.cat([task.labeled.inputs, task.unlabeled, task.held_out.inputs]).numpy()
     np.savez(file, images=images, labels=np.arange(60) % 2, split=np.repeat([0, 1], [40, 20]))
     recipe = perceptron(task=FewLabels(str(file), labels=8), network=partial(MLP, (3, 8, 8), 2))
     return train(recipe, tmp_path / "run"), file
@@ -166,7 +166,7 @@ def file_run(tmp_path: Path) -> tuple[Run, Path]:
 @pytest.mark.parametrize("broken", ["deleted", "torn"])
 def test_a_loaded_run_predicts_the_same_bits_without_its_data(file_run: tuple[Run, Path], broken: str) -> None:
     trained, file = file_run
-    images = trained.task.held_out.images
+    images = trained.task.held_out.inputs
     if broken == "deleted":
         file.unlink()
     else:
@@ -188,7 +188,7 @@ def test_a_loaded_run_refuses_data_that_have_changed(file_run: tuple[Run, Path])
     np.savez(file, **arrays)
     assert trained.path is not None
     loaded = load(trained.path)
-    assert_same_predictions(loaded, trained, trained.task.held_out.images)
+    assert_same_predictions(loaded, trained, trained.task.held_out.inputs)
     with pytest.raises(ValueError, match=r"trained on other data: test: 20 inputs of other content .*task=…"):
         _ = loaded.task
     handed = load(trained.path, task=trained.task)
@@ -198,7 +198,7 @@ def test_a_loaded_run_refuses_data_that_have_changed(file_run: tuple[Run, Path])
 def test_a_loaded_run_does_not_depend_on_defaults_that_have_changed(
     trained: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    images, expected = trained.task.held_out.images, trained.predict_proba(trained.task.held_out.images)
+    images, expected = trained.task.held_out.inputs, trained.predict_proba(trained.task.held_out.inputs)
     assert trained.path is not None
     monkeypatch.setattr(SmallCNN.__init__, "__defaults__", (3, 5))  # width, hidden
     monkeypatch.setattr(rp.recipes.digits_ssl, "__defaults__", (20, 7))
@@ -216,7 +216,7 @@ def test_a_loaded_run_does_not_depend_on_the_defaults_of_its_recipe(
     trained = train(recipe, tmp_path / "run", origin=rp.training.Origin("digits_ssl"))
     monkeypatch.setattr(rp.recipes.digits_ssl, "__defaults__", (20, 7))
     loaded = load(tmp_path / "run")
-    assert_same_predictions(loaded, trained, trained.task.held_out.images)
+    assert_same_predictions(loaded, trained, trained.task.held_out.inputs)
     assert loaded.evaluate() == trained.evaluate()
     assert len(loaded.task.labeled) == 50
 
@@ -225,7 +225,7 @@ def test_components_are_those_of_the_training(tmp_path: Path) -> None:
     recipe = perceptron(inputs=PrincipalComponents(count=12), network=partial(MLP, (12,), 10))
     trained = train(recipe, tmp_path / "run")
     loaded = load(tmp_path / "run")
-    assert_same_predictions(loaded, trained, trained.task.held_out.images)
+    assert_same_predictions(loaded, trained, trained.task.held_out.inputs)
     assert loaded.normalizer.axes is not None
     assert trained.normalizer.axes is not None
     assert loaded.normalizer.axes.equal(trained.normalizer.axes)
@@ -233,9 +233,9 @@ def test_components_are_those_of_the_training(tmp_path: Path) -> None:
 
 def test_both_stages_are_loaded_from_their_folders(tmp_path: Path) -> None:
     trained = train(second_stage(), tmp_path / "run")
-    assert_same_predictions(load(tmp_path / "run"), trained, trained.task.held_out.images)
+    assert_same_predictions(load(tmp_path / "run"), trained, trained.task.held_out.inputs)
     first = load(tmp_path / "run" / "start")
-    assert first.predict_proba(trained.task.held_out.images).shape[-1] == 3
+    assert first.predict_proba(trained.task.held_out.inputs).shape[-1] == 3
     assert first.recipe.to_dict() == second_stage().to_dict()["start"]
 
 
@@ -244,7 +244,7 @@ def test_a_network_of_the_users_own_must_be_handed_in(network: Callable[[], Own]
     trained = train(perceptron(network=network), tmp_path / "run")
     with pytest.raises(ValueError, match=r"recipe\.network is your own .*, which is not part of refprior: .*network=…"):
         load(tmp_path / "run")
-    assert_same_predictions(load(tmp_path / "run", network=network), trained, trained.task.held_out.images)
+    assert_same_predictions(load(tmp_path / "run", network=network), trained, trained.task.held_out.inputs)
     message = r"another network: body\.weight: \(6, 64\) → \(7, 64\); body\.bias: \(6,\) → \(7,\); head\.weight: "
     with pytest.raises(ValueError, match=message):
         load(tmp_path / "run", network=partial(Own, hidden=7))
@@ -276,7 +276,7 @@ def test_a_run_with_other_parts_of_the_users_own_loads_without_them(changes: dic
     recipe = perceptron(**changes)
     trained = train(recipe, tmp_path / "run")
     loaded = load(tmp_path / "run")
-    assert_same_predictions(loaded, trained, trained.task.held_out.images)
+    assert_same_predictions(loaded, trained, trained.task.held_out.inputs)
     (name,) = changes
     message = rf"was trained with a {name} of your own: hand it in, load\(…, {name}=…\)"
     if name == "task":
@@ -296,7 +296,7 @@ def test_a_run_with_other_parts_of_the_users_own_loads_without_them(changes: dic
 def test_own_parts_of_an_earlier_stage_may_be_missing_too(tmp_path: Path) -> None:
     recipe = perceptron(start=perceptron(method=OwnMethod(), weak=brighter))
     trained = train(recipe, tmp_path / "run")
-    assert_same_predictions(load(tmp_path / "run"), trained, trained.task.held_out.images)
+    assert_same_predictions(load(tmp_path / "run"), trained, trained.task.held_out.inputs)
 
 
 def test_data_in_memory_are_handed_in_and_compared(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_images_of_floats_are_taken_as_they_were(tmp_path: Path) -> None:
     trained = train(replace(recipe, method=Supervised()), tmp_path / "run")
     loaded = load(tmp_path / "run")
     assert loaded.data.dtype == "float32"
-    assert_same_predictions(loaded, trained, trained.task.held_out.images)
+    assert_same_predictions(loaded, trained, trained.task.held_out.inputs)
     with pytest.raises(ValueError, match=r"given inputs are torch\.uint8, those of the training torch\.float32"):
         loaded.predict_proba(np.zeros((2, 1, 8, 8), np.uint8))
 
@@ -346,7 +346,7 @@ def test_a_run_that_stopped_before_its_first_record_has_no_result(tmp_path: Path
     with pytest.raises(ValueError, match="the run has no record yet"):
         _ = run.result
     header = json.loads((tmp_path / "run" / "recipe.json").read_text())
-    assert run.predict_proba(DIGITS().held_out.images[:3]).shape == (3, len(header["data"]["classes"]))
+    assert run.predict_proba(DIGITS().held_out.inputs[:3]).shape == (3, len(header["data"]["classes"]))
 
 
 def test_a_run_that_diverged_at_its_end_keeps_the_weights_before_it(tmp_path: Path) -> None:
@@ -360,7 +360,7 @@ def test_a_run_that_diverged_at_its_end_keeps_the_weights_before_it(tmp_path: Pa
         train(perceptron(network=unbounded, optimizer=wild, steps=1), tmp_path / "run")
     loaded = load(tmp_path / "run", network=unbounded)
     assert loaded.step == 0
-    assert np.isfinite(loaded.predict_proba(loaded.task.held_out.images)).all()
+    assert np.isfinite(loaded.predict_proba(loaded.task.held_out.inputs)).all()
 
 
 @pytest.mark.parametrize(
@@ -435,7 +435,7 @@ def test_a_run_with_inputs_of_its_own_loads_without_them(tmp_path: Path) -> None
             return Normalizer(torch.zeros(()), torch.tensor(2.0))
 
     trained = train(perceptron(inputs=Halved(), steps=2), tmp_path / "run")
-    assert_same_predictions(load(tmp_path / "run"), trained, trained.task.held_out.images)
+    assert_same_predictions(load(tmp_path / "run"), trained, trained.task.held_out.inputs)
 
 
 @pytest.mark.parametrize("kind", ["_inductor", "nope", "int32", 3])
@@ -452,7 +452,7 @@ def test_a_run_can_be_pickled(trained: Run) -> None:
     assert trained.path is not None
     for run in (trained, load(trained.path)):
         again = pickle.loads(pickle.dumps(run))
-        assert_same_predictions(again, run, run.task.held_out.images)
+        assert_same_predictions(again, run, run.task.held_out.inputs)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"nonsense"], ids=["gone", "empty", "damaged"])
@@ -466,7 +466,7 @@ def test_weights_load_without_their_history(
     if content is not None:
         (tmp_path / "run" / "metrics.jsonl").write_bytes(content)
     loaded = load(tmp_path / "run")
-    assert_same_predictions(loaded, trained, trained.task.held_out.images)
+    assert_same_predictions(loaded, trained, trained.task.held_out.inputs)
     assert (loaded.step, loaded.history) == (trained.step, ())
     assert "loaded without its history" in caplog.text
     with pytest.raises(ValueError, match="the run has no record yet"):

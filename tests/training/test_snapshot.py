@@ -41,10 +41,10 @@ def test_they_are_predictions_on_the_probe_images(run: tuple[Path, Run]) -> None
     assert [shot.step for shot in seen.snapshots] == [0, 1, 4, 9]
     assert seen.classes == trained.task.classes
     assert len(seen.probe) == snapshot.PROBES
-    expected = trained.log_probabilities(seen.probe.images, weights="raw")
+    expected = trained.log_probabilities(seen.probe.inputs, weights="raw")
     torch.testing.assert_close(seen.snapshots[-1].log_p, expected)
     assert not torch.allclose(seen.snapshots[0].log_p, expected)
-    matches = (seen.probe.images[7] == trained.task.held_out.images).flatten(1).all(1)
+    matches = (seen.probe.inputs[7] == trained.task.held_out.inputs).flatten(1).all(1)
     assert seen.probe.labels[7] in trained.task.held_out.labels[matches]
 
 

@@ -49,7 +49,7 @@ def recipe(**changes: object) -> Recipe:
 
 def test_ids_reach_the_embedding_and_are_learned_from() -> None:
     run = train(recipe(steps=150, weak=SwapNoise(0.1), labeled_batch=20))
-    assert run.task.labeled.images.dtype == torch.int64
+    assert run.task.labeled.inputs.dtype == torch.int64
     assert run.normalizer(run.task.unlabeled).dtype == torch.int64
     assert run.evaluate().accuracy > 0.9
 
@@ -58,13 +58,13 @@ def test_a_run_on_ids_resumes_bit_for_bit_and_is_read_back(tmp_path: Path) -> No
     whole = train(recipe(snapshots=2), tmp_path / "whole")
     interrupted_at(recipe(snapshots=2), tmp_path / "run", [5, 10])
     assert_same_run(tmp_path / "whole", tmp_path / "run")
-    ids = whole.task.held_out.images[:9]
+    ids = whole.task.held_out.inputs[:9]
     loaded = load(tmp_path / "run", network=Bag)
     for same in (ids, ids.numpy().astype(np.uint16), ids.tolist()):
         assert (loaded.predict_proba(same) == whole.predict_proba(ids)).all()
     with pytest.raises(ValueError, match=r"given inputs are torch\.float32, those of the training torch\.int64"):
         loaded.predict_proba(ids.float())
-    assert torch.equal(film(tmp_path / "run").probe.images[0], ids[0])
+    assert torch.equal(film(tmp_path / "run").probe.inputs[0], ids[0])
     assert len(uncertain_figure(whole, count=3).axes) == 3
 
 

@@ -81,7 +81,7 @@ def test_snapshots_are_of_the_pool_where_there_is_no_test_part(tmp_path: Path) -
     trained(tmp_path / "run", validation=False, particles=4)
     seen = film(tmp_path / "run")
     assert not seen.known
-    assert torch.equal(seen.probe.images[0], WHOLE.unlabeled[0])
+    assert torch.equal(seen.probe.inputs[0], WHOLE.unlabeled[0])
     write_embedding([seen], tmp_path / "page.html", picture=tmp_path / "page.png")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     data = json.loads(re.findall(r'id="data"[^>]*>(.*?)</script>', page, re.DOTALL)[0])
@@ -119,5 +119,5 @@ def test_views_and_networks_are_tried_on_images_that_training_may_look_at() -> N
         seen.append(images)
         return images
 
-    check_views(perceptron(weak=view, strong=view), Standardize().fit(WHOLE.training_images), WHOLE)
-    assert all(torch.equal(images, WHOLE.labeled.images[:2]) for images in seen)
+    check_views(perceptron(weak=view, strong=view), Standardize().fit(WHOLE.training_inputs), WHOLE)
+    assert all(torch.equal(images, WHOLE.labeled.inputs[:2]) for images in seen)

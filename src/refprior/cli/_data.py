@@ -137,7 +137,7 @@ def _view_sheet(task: "Task", rows: int, seed: int, kind: "Kind | None") -> "Ima
 
     if kind is None and task.kind is None:
         raise ValueError("say what the images show, --kind digits, photos or objects: digits are never mirrored")
-    images = task.labeled.images[in_turn(task.labeled.labels)][:rows]
+    images = task.labeled.inputs[in_turn(task.labeled.labels)][:rows]
     return view_sheet(images, *default_views(kind or task.kind, task.shape), seed)
 
 
@@ -148,7 +148,7 @@ def _image_sheet(task: "Task", rows: int) -> "Image":
     from refprior.views._sheet import image_sheet
 
     parts = [part for part in (task.labeled, task.test, task.validation) if part is not None]
-    images, labels = torch.cat([part.images for part in parts]), torch.cat([part.labels for part in parts])
+    images, labels = torch.cat([part.inputs for part in parts]), torch.cat([part.labels for part in parts])
     return image_sheet(images, labels, rows, task.name)
 
 
@@ -172,7 +172,7 @@ def _count(name: str, root: Path, verdict: str) -> None:
     data = read(name, root)
     if data.test is None:
         raise ValueError(f"{name} has no test part")
-    pairs = duplicates(data.train.images, data.test.images)
+    pairs = duplicates(data.train.inputs, data.test.inputs)
     print(f"{len(data.train)} training and {len(data.test)} test images of {len(data.classes)} classes, {verdict}")
     print(f"{_shared(pairs)} in the training part too{_first(pairs)}")
 
@@ -186,12 +186,12 @@ def _describe(task: "Task") -> None:
     sizes |= {name: 0 if part is None else len(part) for name, part in measured.items()}
     print(f"{task.name}: {noun(task.shape)}s {task.shape}, classes {', '.join(task.classes)}")
     print(", ".join(f"{count} {part}" for part, count in sizes.items()))
-    fitted = Standardize().fit(task.training_images).state_dict()
+    fitted = Standardize().fit(task.training_inputs).state_dict()
     mean, std = (_numbers(fitted[name].flatten().tolist()) for name in ("mean", "std"))
     print(f"mean {mean}, standard deviation {std} per {'channel' if len(task.shape) == 3 else 'feature'}")
     if task.test is None:
         return
-    pairs = duplicates(task.unlabeled, task.test.images)
+    pairs = duplicates(task.unlabeled, task.test.inputs)
     print(f"{_shared(pairs, noun(task.shape))} in the unlabeled pool too{_first(pairs)}")
 
 

@@ -109,7 +109,7 @@ def _take(folder: Path, labels: Sequence[str], out: Path | None) -> None:
         named = labeling.classifier(run, questions)
         found = labeling.classify_pool(run, named, questions)
         test = run.task.test
-        right = "" if test is None else _right(run, labeling.classify(run, named, test.images))
+        right = "" if test is None else _right(run, labeling.classify(run, named, test.inputs))
         out = out or folder / "answers.csv"
         labeling._write_classes(out, run, found)
         labeling.write_questions(folder, questions)  # last: answers that count have been acted on
@@ -139,7 +139,7 @@ def _go_on(folder: Path, train: Path, out: Path | None, settings: dict[str, str]
     with working("writing the report"):
         write_report([train], train / "report.html")
         named, test = labeling.classifier(after), after.task.test
-        right = "" if test is None else _right(after, labeling.classify(after, named, test.images))
+        right = "" if test is None else _right(after, labeling.classify(after, named, test.inputs))
         out = out or train / "answers.csv"
         found = labeling.classify(after, named, run.task.unlabeled)
         found[list(questions.answered)] = found.new_tensor(questions.answers)

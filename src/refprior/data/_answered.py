@@ -45,7 +45,7 @@ class Answered:
         known = task.labeled
         return replace(
             task,
-            labeled=Examples(torch.cat([known.images, pool[moved]]), torch.cat([known.labels, labels])),
+            labeled=Examples(torch.cat([known.inputs, pool[moved]]), torch.cat([known.labels, labels])),
             unlabeled=pool[torch.from_numpy(kept)],
             names=tuple(task.names[i] for i in kept) if task.names else (),
         )

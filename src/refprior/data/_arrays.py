@@ -123,7 +123,7 @@ def _pool(name: str, rows: np.ndarray, more: np.ndarray | None) -> Tensor | None
             there, here = (f"{array.shape[1:]} {array.dtype}" for array in (rows, more))
             raise DataError(f"unlabeled inputs are {here}, the others {there}")
         rows = np.concatenate([rows, more])
-    return examples(f"{name} unlabeled", rows, np.zeros(len(rows), np.int64)).images if len(rows) else None
+    return examples(f"{name} unlabeled", rows, np.zeros(len(rows), np.int64)).inputs if len(rows) else None
 
 
 def check_column(values: np.ndarray, key: str, count: int) -> None:

@@ -1,4 +1,4 @@
-"""A data set whose images are all labeled, and its subsets."""
+"""A data set whose inputs are all labeled, and its subsets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,12 +30,12 @@ class DataSet:
     classes: tuple[str, ...]
     train: Examples
     test: Examples | None = None
-    unlabeled: Tensor | None = None  # further images without labels
+    unlabeled: Tensor | None = None  # further inputs without labels
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # named sets of classes: superclasses
-    names: tuple[str, ...] = ()  # of the images to train with, then of those without labels: files
+    names: tuple[str, ...] = ()  # of the inputs to train with, then of those without labels: files
     validation: Examples | None = None  # where the makers have kept one apart
     features: tuple[str, ...] = ()  # of the values of a vector, where they have names: columns
-    kind: Kind | None = None  # what the images show, by which `rp.views.default_views` chooses; None: unknown
+    kind: Kind | None = None  # what the inputs show, by which `rp.views.default_views` chooses; None: unknown
 
     def __post_init__(self) -> None:
         for name in self.classes:
@@ -49,9 +49,9 @@ class DataSet:
             if not counts.all() and part != "validation":
                 empty = int(counts.argmin())
                 raise DataError(f"{self.name}: class {empty} ({self.classes[empty]}) has no {part} inputs")
-        images = len(self.train) + (0 if self.unlabeled is None else len(self.unlabeled))
-        if self.names and len(self.names) != images:
-            raise DataError(f"{self.name}: {len(self.names)} names for {images} inputs")
+        inputs = len(self.train) + (0 if self.unlabeled is None else len(self.unlabeled))
+        if self.names and len(self.names) != inputs:
+            raise DataError(f"{self.name}: {len(self.names)} names for {inputs} inputs")
 
 
 def data_set(
@@ -111,13 +111,13 @@ def check_members(members: Sequence[int], count: int) -> None:
         raise ValueError(f"classes {list(members)} must be different numbers of 0 … {count - 1}")
 
 
-def foreign_images(data: DataSet, members: Sequence[int], count: int, seed: int) -> Tensor:
-    """`count` training images of the classes that are not `members`, chosen by seed."""
+def foreign_inputs(data: DataSet, members: Sequence[int], count: int, seed: int) -> Tensor:
+    """`count` training inputs of the classes that are not `members`, chosen by seed."""
     foreign = np.flatnonzero(~np.isin(data.train.labels.numpy(), list(members)))
     if not 0 <= count <= len(foreign):
         raise ValueError(f"foreign must be at most {len(foreign)}, the inputs of the other classes, got {count}")
     chosen = np.random.RandomState(seed + 3).permutation(foreign)[:count]
-    return data.train.images[torch.from_numpy(np.sort(chosen))]
+    return data.train.inputs[torch.from_numpy(np.sort(chosen))]
 
 
 def _subset(part: Examples, members: Sequence[int]) -> Examples:
@@ -125,4 +125,4 @@ def _subset(part: Examples, members: Sequence[int]) -> Examples:
     for new, old in enumerate(members):
         position[old : old + 1] = new
     labels = position[part.labels]
-    return Examples(part.images[labels >= 0], labels[labels >= 0])
+    return Examples(part.inputs[labels >= 0], labels[labels >= 0])

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
 from refprior._checks import number, one_of, whole_number
-from refprior.data._data_set import DataSet, check_members, foreign_images, subset
+from refprior.data._data_set import DataSet, check_members, foreign_inputs, subset
 from refprior.data._sets import KNOWN, read
 from refprior.data._split import check_multiple, long_tail, mistaken, per_class, without
 from refprior.data._task import Examples, Task
@@ -75,7 +75,7 @@ class FewLabels:
         members = self.members(len(data.classes), data.groups, data.name)
         pool = [data.unlabeled] if data.unlabeled is not None else []
         if self.foreign:
-            pool.append(foreign_images(data, members, self.foreign, self.seed))
+            pool.append(foreign_inputs(data, members, self.foreign, self.seed))
         if members != tuple(range(len(data.classes))):
             data = subset(data, members, f"{data.name}-{self.classes}" if isinstance(self.classes, str) else None)
         return self._divided(data, pool)
@@ -114,7 +114,7 @@ class FewLabels:
 
     def _divided(self, data: DataSet, extra: list[Tensor]) -> Task:
         labeled, kept, pool = self._indices(data.train.labels.numpy())
-        parts = [data.train.images[torch.from_numpy(pool)], *extra]
+        parts = [data.train.inputs[torch.from_numpy(pool)], *extra]
         for images in extra:
             _check_alike(images, parts[0])
         named = data.names and not self.foreign
@@ -145,13 +145,13 @@ class FewLabels:
         return labeled, kept, pool
 
     def _shrunk(self, part: Examples) -> Examples:
-        return Examples(_pooled(part.images, self.shrink), part.labels)
+        return Examples(_pooled(part.inputs, self.shrink), part.labels)
 
     def _mistaken(self, part: Examples, classes: int) -> Examples:
         if not self.mistakes:
             return part
         wrong = mistaken(part.labels.numpy(), self.mistakes, classes, self.seed + 3)
-        return Examples(part.images, torch.from_numpy(wrong))
+        return Examples(part.inputs, torch.from_numpy(wrong))
 
 
 @dataclass(frozen=True)

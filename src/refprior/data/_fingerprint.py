@@ -75,7 +75,7 @@ def fingerprint(task: Task) -> TaskRecord:
         classes=task.classes,
         source_classes=task.source_classes,
         shape=task.shape,
-        dtype=next(name for name, dtype in DTYPES.items() if dtype == task.labeled.images.dtype),
+        dtype=next(name for name, dtype in DTYPES.items() if dtype == task.labeled.inputs.dtype),
         parts={name: part_record(part) for name, part in parts.items()},
         features=task.features,
     )
@@ -91,7 +91,7 @@ def check_same_data(known: TaskRecord, task: Task, where: str, remedy: str) -> N
 def part_record(part: Examples | Tensor) -> PartRecord:
     """How many inputs a part has, and a hash of its content."""
     digest = hashlib.sha256()
-    for tensor in (part,) if isinstance(part, Tensor) else (part.images, part.labels):
+    for tensor in (part,) if isinstance(part, Tensor) else (part.inputs, part.labels):
         if tensor.numel():
             digest.update(np.ascontiguousarray(tensor.cpu().numpy()).data)
     return PartRecord(len(part), digest.hexdigest())

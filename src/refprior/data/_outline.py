@@ -53,7 +53,7 @@ def _of_data(few: FewLabels) -> Outline:
     data = few.read()
     counts = torch.bincount(data.train.labels, minlength=len(data.classes)).tolist()
     members = few.members(len(counts), data.groups, data.name)
-    first, *sides = data.train.images.shape[1:]
+    first, *sides = data.train.inputs.shape[1:]
     shape = (first, *(side // few.shrink for side in sides))
     pool = len(data.unlabeled) if data.unlabeled is not None else 0
     measured = data.test is not None or data.validation is not None

@@ -43,7 +43,7 @@ def read_rows(path: str | Path, test: int | None = None, *, target: str = "label
         values = _finite(table, features)
         known = labels != NO_LABEL
         data = held_out(Path(path).stem, classes, (values[known], labels[known]), test or 0, kind="vectors")
-        rest = examples("unlabeled", values[~known], labels[~known]).images if not known.all() else None
+        rest = examples("unlabeled", values[~known], labels[~known]).inputs if not known.all() else None
         return replace(data, unlabeled=rest, features=tuple(features))
 
 

@@ -1,7 +1,6 @@
 """A task: which inputs are labeled, which are not, and which are kept apart to measure with.
 
-An input is an image, a row of a table, the features of another network, a sequence: a tensor of any shape. All are
-called images in names.
+An input is an image, a row of a table, the features of another network or a sequence: a tensor of any shape.
 """
 
 import math
@@ -37,21 +36,21 @@ class Examples:
     3
     """
 
-    images: Tensor  # (n, *shape), uint8, int64 or floating point
+    inputs: Tensor  # (n, *shape), uint8, int64 or floating point
     labels: Tensor  # (n,) int64
 
     def __post_init__(self) -> None:
-        if len(self.images) != len(self.labels):
-            raise ValueError(f"as many labels as inputs are needed: {len(self.labels)} for {len(self.images)}")
+        if len(self.inputs) != len(self.labels):
+            raise ValueError(f"as many labels as inputs are needed: {len(self.labels)} for {len(self.inputs)}")
 
     def __len__(self) -> int:
-        return len(self.images)
+        return len(self.inputs)
 
     def __getitem__(self, index: Tensor) -> "Examples":
-        return Examples(self.images[index], self.labels[index])
+        return Examples(self.inputs[index], self.labels[index])
 
     def to(self, device: torch.device) -> "Examples":
-        return Examples(self.images.to(device), self.labels.to(device))
+        return Examples(self.inputs.to(device), self.labels.to(device))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -77,26 +76,26 @@ class Task:
     kind: Kind | None = None  # what the inputs show, by which `rp.views.default_views` chooses; None: unknown
 
     def __post_init__(self) -> None:
-        kind = self.labeled.images.dtype
+        kind = self.labeled.inputs.dtype
         if kind not in (torch.uint8, torch.int64) and not kind.is_floating_point:
             raise ValueError(f"inputs must be uint8, int64 or floats, got {kind}")
         parts = {"labeled": self.labeled, "test": self.test, "validation": self.validation}
         for name, part in parts.items():
             if part is not None:
-                self.check_images(name, part.images)
+                self.check_inputs(name, part.inputs)
                 check_labels(name, part.labels, len(self.classes))
         if self.test is not None and not len(self.test):
             raise ValueError(f"the test part of task {self.name!r} is empty: leave it out, test=None")
         if not len(self.labeled) and not len(self.unlabeled):
             raise ValueError(f"task {self.name!r} has neither labeled nor unlabeled inputs")
         if self.source is not None:
-            self.check_images("source", self.source.images)
+            self.check_inputs("source", self.source.inputs)
             check_labels("source", self.source.labels, len(self.source_classes))
         missing = set(range(len(self.classes))) - set(self.labeled.labels.tolist())
         if missing and len(self.labeled):  # none at all is a task for methods that need none
             raise ValueError(f"need a label of each class, missing {sorted(missing)} of {len(self.classes)}")
         if len(self.unlabeled):
-            self.check_images("unlabeled", self.unlabeled)
+            self.check_inputs("unlabeled", self.unlabeled)
         if self.names and len(self.names) != len(self.unlabeled):
             raise ValueError(f"{len(self.names)} names for {len(self.unlabeled)} unlabeled inputs")
         if self.features and self.shape != (len(self.features),):
@@ -105,18 +104,18 @@ class Task:
     @property
     def shape(self) -> tuple[int, ...]:
         """Of one input."""
-        return tuple(self.labeled.images.shape[1:])
+        return tuple(self.labeled.inputs.shape[1:])
 
     @property
-    def training_images(self) -> list[Tensor]:
+    def training_inputs(self) -> list[Tensor]:
         """All inputs that training may look at: labeled, unlabeled, source."""
-        return [self.labeled.images, self.unlabeled, *([self.source.images] if self.source is not None else [])]
+        return [self.labeled.inputs, self.unlabeled, *([self.source.inputs] if self.source is not None else [])]
 
     def _repr_html_(self) -> str:
         parts = {name: getattr(self, name) for name in PARTS}
         counts = {name: f"{len(part):,}" for name, part in parts.items() if part is not None}
         shape = " × ".join(map(str, self.shape))
-        kind = str(self.labeled.images.dtype).removeprefix("torch.")
+        kind = str(self.labeled.inputs.dtype).removeprefix("torch.")
         return table(f"Task {self.name}", {"classes": shortened(self.classes), "inputs": f"{shape}, {kind}", **counts})
 
     @property
@@ -135,12 +134,12 @@ class Task:
             object.__setattr__(moved, name, part.to(device) if part is not None else None)
         return moved
 
-    def check_images(self, name: str, images: Tensor) -> None:
+    def check_inputs(self, name: str, inputs: Tensor) -> None:
         """Refuse inputs of another shape or type than the labeled ones."""
-        if tuple(images.shape[1:]) != self.shape:
-            raise ValueError(f"{name} inputs are {tuple(images.shape[1:])}, labeled {self.shape}")
-        if images.dtype != self.labeled.images.dtype:
-            raise ValueError(f"{name} inputs are {images.dtype}, labeled {self.labeled.images.dtype}")
+        if tuple(inputs.shape[1:]) != self.shape:
+            raise ValueError(f"{name} inputs are {tuple(inputs.shape[1:])}, labeled {self.shape}")
+        if inputs.dtype != self.labeled.inputs.dtype:
+            raise ValueError(f"{name} inputs are {inputs.dtype}, labeled {self.labeled.inputs.dtype}")
 
 
 def task_from_arrays(
@@ -175,8 +174,8 @@ def task_from_arrays(
     (9, 31)
     """
     found = named_classes(_array(labeled[1])) if classes is None else tuple(classes)
-    known, pool = _with_labels(examples("labeled", *labeled, found), _images("unlabeled", unlabeled))
-    _check_shape(known.images)
+    known, pool = _with_labels(examples("labeled", *labeled, found), _inputs("unlabeled", unlabeled))
+    _check_shape(known.inputs)
     known_as = found if found is not None else numbered("labeled", known.labels.numpy())
     return Task(
         name=name,
@@ -200,9 +199,9 @@ def called(task: Task, index: int) -> str:
     return task.names[index] if task.names else f"{noun(task.shape)} {index}"
 
 
-def examples(name: str, images: Array, labels: Array, classes: Sequence[str] | None = None) -> Examples:
+def examples(name: str, inputs: Array, labels: Array, classes: Sequence[str] | None = None) -> Examples:
     """Checked inputs and labels; `name` is what an error calls them. classes: those of labels that are names."""
-    return Examples(_images(name, images), whole_labels(name, _array(labels), classes))
+    return Examples(_inputs(name, inputs), whole_labels(name, _array(labels), classes))
 
 
 def _with_labels(given: Examples, pool: Tensor) -> tuple[Examples, Tensor]:
@@ -210,7 +209,7 @@ def _with_labels(given: Examples, pool: Tensor) -> tuple[Examples, Tensor]:
     without = given.labels == NO_LABEL
     if not without.any():
         return given, pool
-    return given[~without], torch.cat([pool, given.images[without]]) if len(pool) else given.images[without]
+    return given[~without], torch.cat([pool, given.inputs[without]]) if len(pool) else given.inputs[without]
 
 
 def like_training(inputs: Inputs, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
@@ -259,8 +258,8 @@ def _tensor(values: Inputs) -> Tensor:
         raise ValueError(f"given inputs must be an array, a tensor or a list of numbers: {in_short(error)}") from None
 
 
-def _images(name: str, images: Array) -> Tensor:
-    values = _array(images)
+def _inputs(name: str, inputs: Array) -> Tensor:
+    values = _array(inputs)
     if values.dtype == np.uint8:
         return torch.from_numpy(values.copy())
     if values.ndim == 2 and values.dtype.kind in "iu":

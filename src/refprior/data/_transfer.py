@@ -27,8 +27,8 @@ def transfer_task(source: Task, target: Task) -> Task:
         target, name=f"{source.name}-to-{target.name}", source=source.labeled, source_classes=source.classes
     )
     parts = [part for part in (target.labeled, target.test, target.validation) if part is not None]
-    mine = torch.cat([target.unlabeled, *(part.images for part in parts)])
-    shared = {i for i, _ in duplicates(source.labeled.images, mine)}
+    mine = torch.cat([target.unlabeled, *(part.inputs for part in parts)])
+    shared = {i for i, _ in duplicates(source.labeled.inputs, mine)}
     if len(shared) > MOST_SHARED * len(source.labeled):
         raise ValueError(
             f"source and target overlap: {len(shared)} of {len(source.labeled)} source inputs are in both; "

@@ -174,7 +174,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.classes_ = plan.classes
         self.run_: Run = run
         self.predictor_: Predictor = plan.deployed(run)
-        self._labeled: Tensor = run.normalizer(run.task.labeled.images).cpu()  # as networks see them
+        self._labeled: Tensor = run.normalizer(run.task.labeled.inputs).cpu()  # as networks see them
         self._known = plan.known
         return self
 

@@ -164,7 +164,7 @@ def _scores(run: Run, named: Any, questions: Questions) -> dict[str, Any]:
     kind = None if part is None else "validation" if run.task.test is None else "test"
     right = None
     if part is not None:
-        right = (labeling.classify(run, named, part.images) == part.labels).double().mean().item()
+        right = (labeling.classify(run, named, part.inputs) == part.labels).double().mean().item()
     agreed = None
     if isinstance(named, Ensemble):
         asked = run.task.unlabeled[list(questions.answered)]

@@ -268,7 +268,7 @@ def _uncertain(run: Run) -> list[dict[str, Any]]:
     part = task.validation if task.test is None else task.test
     if part is None and not len(task.unlabeled):
         part = task.labeled
-    images = task.unlabeled if part is None else part.images
+    images = task.unlabeled if part is None else part.inputs
     log_p, between = run.log_probabilities(images), run.uncertainty(images).between
     chosen = between.topk(min(UNCERTAIN, len(images))).indices.tolist()
     outputs = run.data.classes

@@ -112,7 +112,7 @@ def summary(seen: Scene) -> str:
     cloud = seen.clouds[0]
     whose = f"{cloud.name}: " if len(seen.clouds) > 1 else ""
     trained = f" (trained with {cloud.trained_order}: too many labelings)" if cloud.order < cloud.trained_order else ""
-    kind, what = "test" if seen.known else "unlabeled", noun(tuple(seen.images.shape[1:]))
+    kind, what = "test" if seen.known else "unlabeled", noun(tuple(seen.inputs.shape[1:]))
     held = ", ".join(f"{100 * share:.1f}" for share in seen.explained)
     return (
         f"{whose}{cloud.coordinates.shape[1]} particles, order {cloud.order}{trained}: "
@@ -140,11 +140,11 @@ def _data(seen: Scene) -> dict[str, Any]:
         "outputs": seen.outputs,
         "named": seen.named,
         "known": seen.known,
-        "noun": noun(tuple(seen.images.shape[1:])),
+        "noun": noun(tuple(seen.inputs.shape[1:])),
         "landmarks": seen.landmarks,
         "distances": seen.distances,
         "labels": seen.all_labels,
-        "shown": [{"picture": _picture(i), "label": y} for i, y in zip(seen.images, seen.labels, strict=True)],
+        "shown": [{"picture": _picture(i), "label": y} for i, y in zip(seen.inputs, seen.labels, strict=True)],
         "largest": _largest(seen.clouds[0], seen),
         "summary": summary(seen),
     }

@@ -76,7 +76,7 @@ class Scene:
     explained: list[float]  # share of the variance of the last snapshots along each axis
     classes: tuple[str, ...]
     outputs: tuple[str, ...]  # names of the particles' outputs: the classes', or numbers where no label named them
-    images: Tensor  # (m, *shape)
+    inputs: Tensor  # (m, *shape)
     labels: list[int]  # (m,) of the shown inputs
     all_labels: list[int]  # (n,) of the probe inputs
     known: bool  # whether the inputs have labels
@@ -94,7 +94,7 @@ def scene(
 ) -> Scene:
     """Films of the same inputs along common axes. named: the particles' outputs are the classes."""
     for one, other in pairwise(films):
-        _check_same_images(one, other)
+        _check_same_inputs(one, other)
     axes = _common_axes([film.snapshots[-1] for film in films])
     probe = films[0].probe
     shown = _shown(probe.labels)
@@ -108,7 +108,7 @@ def scene(
         axes.explained.tolist(),
         classes,
         outputs,
-        probe.images[shown],
+        probe.inputs[shown],
         probe.labels[shown].tolist(),
         probe.labels.tolist(),
         films[0].known,
@@ -122,8 +122,8 @@ def _constant(labels: Tensor, outputs: tuple[str, ...]) -> dict[str, Tensor]:
     return {f"always {name}": torch.full_like(labels, c) for c, name in enumerate(outputs)}
 
 
-def _check_same_images(one: Film, other: Film) -> None:
-    if one.classes != other.classes or not torch.equal(one.probe.images, other.probe.images):
+def _check_same_inputs(one: Film, other: Film) -> None:
+    if one.classes != other.classes or not torch.equal(one.probe.inputs, other.probe.inputs):
         raise ValueError(
             f"{one.path} ({len(one.probe)} inputs, classes {', '.join(one.classes)}) and {other.path} "
             f"({len(other.probe)} inputs, classes {', '.join(other.classes)}) are predictions on different inputs: "

@@ -30,7 +30,7 @@ def uncertain_figure(run: Run, count: int = 12, columns: int = 4, among: int | N
     part = task.validation if task.test is None else task.test
     if part is None and not len(task.unlabeled):
         part = task.labeled
-    images = task.unlabeled if part is None else part.images
+    images = task.unlabeled if part is None else part.inputs
     looked_at = torch.arange(0, len(images), max(1, -(-len(images) // (among or len(images)))))
     images = images[looked_at]
     log_p = run.log_probabilities(images)  # (K, n, C)

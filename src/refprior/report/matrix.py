@@ -94,7 +94,7 @@ def before_training(path: Path) -> float:
         raise ValueError(f"{path} has no first stage: there is no source to judge")
     source, labeled = load(path / "start"), load(path).task.labeled
     classes = int(labeled.labels.max()) + 1
-    log_p = source.log_probabilities(labeled.images)
+    log_p = source.log_probabilities(labeled.inputs)
     return float(transferability(log_p, labeled.labels, classes, source.ema.log_prior.detach()))
 
 

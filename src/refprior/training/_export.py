@@ -36,7 +36,7 @@ def export(predictor: Predictor, path: Path | str, kind: Graph = "onnx") -> None
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 2}))
     >>> rp.training.export(run.predictor(), "digits.pt2", "torch")
     >>> graph = torch.export.load("digits.pt2").module()
-    >>> tuple(graph(run.task.test.images[:5]).shape)
+    >>> tuple(graph(run.task.test.inputs[:5]).shape)
     (5, 10)
     """
     one_of("kind", kind, ("onnx", "torch"))

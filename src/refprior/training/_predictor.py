@@ -60,7 +60,7 @@ class Predictor:
     >>> predictor = run.predictor()
     >>> predictor.save("models/digits")
     >>> again = rp.load_predictor("models/digits")
-    >>> images = run.task.test.images[:3]
+    >>> images = run.task.test.inputs[:3]
     >>> again.predict_proba(images).shape, bool((again.predict(images) == predictor.predict(images)).all())
     ((3, 10), True)
     """
@@ -152,7 +152,7 @@ class Predictor:
             raise ValueError("calibration needs inputs with labels: the part is empty")
         check_labels("calibration", part.labels, len(self.classes))
         weights, classes = self.log_posterior.to(self.device), len(self.classes)
-        mixed = self._of_each(part.images, lambda log_p: predictive(log_p, weights).double().cpu(), classes)
+        mixed = self._of_each(part.inputs, lambda log_p: predictive(log_p, weights).double().cpu(), classes)
 
         def loss(temperature: float) -> float:
             log_p = _tempered(mixed, temperature, self.log_prior_ratio)

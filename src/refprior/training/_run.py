@@ -59,7 +59,7 @@ class Run:
 
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
-    >>> run.predict_proba(run.task.test.images[:3]).shape, run.predict(run.task.test.images[:3]).shape
+    >>> run.predict_proba(run.task.test.inputs[:3]).shape, run.predict(run.task.test.inputs[:3]).shape
     ((3, 10), (3,))
     """
 
@@ -175,7 +175,7 @@ class Run:
         it is not the paper's posterior, whose prior has not seen them, and favors particles that overfit.
         """
         part = self.task.held_out if part is None else part
-        log_p = self.log_probabilities(part.images, weights=weights)
+        log_p = self.log_probabilities(part.inputs, weights=weights)
         return scores(log_p, part.labels, self.posterior(weights=weights, weighting=weighting), average)
 
     def posterior(self, *, weights: Weights = "ema", weighting: Weighting = "likelihood") -> Tensor:
@@ -188,7 +188,7 @@ class Run:
         log_prior = self._particles(weights).log_prior.detach()
         if weighting == "prior":
             return log_prior
-        log_p = self.log_probabilities(self.task.labeled.images, weights=weights)
+        log_p = self.log_probabilities(self.task.labeled.inputs, weights=weights)
         return likelihood_weights(log_p, self.task.labeled.labels, log_prior)
 
     def consensus(self, clusters: int | None = None, *, weights: Weights = "ema") -> Consensus:
@@ -256,7 +256,7 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
     >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5})
     >>> trained = rp.train(recipe, "runs/mine")
     >>> run = rp.load("runs/mine")
-    >>> bool((run.predict_proba(run.task.test.images) == trained.predict_proba(run.task.test.images)).all())
+    >>> bool((run.predict_proba(run.task.test.inputs) == trained.predict_proba(run.task.test.inputs)).all())
     True
     """
     path, device = Path(path), usable_device(device)

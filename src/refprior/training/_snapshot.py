@@ -120,14 +120,14 @@ def save(run: Path, task: Task, state: State) -> None:
     (run / FOLDER).mkdir(exist_ok=True)
     if not (run / FOLDER / PROBE).exists():
         _write(
-            run / FOLDER / PROBE, {"images": images.images, "labels": images.labels}, classes=json.dumps(task.classes)
+            run / FOLDER / PROBE, {"images": images.inputs, "labels": images.labels}, classes=json.dumps(task.classes)
         )
     _write(_file(run, taken.step), {"log_p": taken.log_p, "log_prior": taken.log_prior})
 
 
 def take(task: Task, step: int, particles: Particles, normalizer: Normalizer) -> Snapshot:
     """The snapshot of this moment."""
-    log_p = log_probabilities(particles, normalizer, probe(task).images, len(task.classes))
+    log_p = log_probabilities(particles, normalizer, probe(task).inputs, len(task.classes))
     return Snapshot(step, log_p, particles.log_prior.detach())
 
 
@@ -169,7 +169,7 @@ def from_checkpoints(run: Path, recipe: Recipe, task: Task) -> Film:
     """The start and the checkpoints of a run, for runs that kept no snapshots; a damaged one is left out."""
     check_loading_fits(recipe.network, recipe.particles)
     raw, ema = (new_particles(recipe) for _ in range(2))
-    start = [take(task, 0, raw, recipe.inputs.fit(task.training_images))] if recipe.start is None else []
+    start = [take(task, 0, raw, recipe.inputs.fit(task.training_inputs))] if recipe.start is None else []
     taken = []
     for step in sorted(checkpoint.steps(run)):
         try:

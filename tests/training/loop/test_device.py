@@ -83,7 +83,7 @@ def test_the_posterior_stays_on_its_device() -> None:
 
 
 def test_images_are_normalized_on_their_device() -> None:
-    normalizer = Standardize().fit(colors().training_images)
+    normalizer = Standardize().fit(colors().training_inputs)
     assert normalizer(torch.zeros(4, 3, 8, 8, dtype=torch.uint8, device=META)).device == META
 
 

@@ -116,12 +116,12 @@ def test_inputs_that_no_view_needs_as_they_are_stored_are_normalized_once(
 ) -> None:
     recipe = perceptron(**NORMALIZED, inputs=inputs)
     task = recipe.read_task()
-    normalizer = recipe.inputs.fit(task.training_images)
+    normalizer = recipe.inputs.fit(task.training_inputs)
     ready, left = prepared(recipe, task, normalizer)
     assert ready.unlabeled.dtype == torch.float32
     assert left(ready.unlabeled) is ready.unlabeled
     torch.testing.assert_close(ready.unlabeled, normalizer(task.unlabeled))
-    torch.testing.assert_close(ready.labeled.images, normalizer(task.labeled.images))
+    torch.testing.assert_close(ready.labeled.inputs, normalizer(task.labeled.inputs))
     assert ready.test is task.test
 
 
@@ -138,14 +138,14 @@ def test_normalizing_once_changes_no_batch(monkeypatch: pytest.MonkeyPatch) -> N
 def test_inputs_stay_as_they_are_stored_where_a_view_needs_them_or_few_are_drawn(change: dict[str, Any]) -> None:
     recipe = perceptron(**{**NORMALIZED, **change})
     task = recipe.read_task()
-    normalizer = recipe.inputs.fit(task.training_images)
+    normalizer = recipe.inputs.fit(task.training_inputs)
     assert prepared(recipe, task, normalizer) == (task, normalizer)
 
 
 def test_inputs_that_would_fill_the_memory_are_normalized_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = perceptron(**NORMALIZED)
     task = recipe.read_task()
-    normalizer = recipe.inputs.fit(task.training_images)
+    normalizer = recipe.inputs.fit(task.training_inputs)
     needed = 4 * 64 * (len(task.labeled) + len(task.unlabeled))
     for free, fits in ((2 * needed, True), (2 * needed - 1, False)):
         monkeypatch.setattr(_draw, "available_memory", lambda free=free: free)

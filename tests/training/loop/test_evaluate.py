@@ -22,7 +22,7 @@ def test_evaluation_is_in_evaluation_mode_and_leaves_the_mode_alone() -> None:
         return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Dropout(0.5), nn.Linear(64, 10))
 
     task, particles = DIGITS(), Particles(make, 2)
-    normalizer, images = Standardize().fit(task.training_images), task.held_out.images[:9]
+    normalizer, images = Standardize().fit(task.training_inputs), task.held_out.inputs[:9]
     particles(normalizer(images))  # moves the statistics
     alone = [particles.particle(k).eval()(normalizer(images)).log_softmax(-1) for k in range(2)]
     found = log_probabilities(particles, normalizer, images, 10, batch=4)
@@ -32,10 +32,10 @@ def test_evaluation_is_in_evaluation_mode_and_leaves_the_mode_alone() -> None:
 
 def test_predictions_are_of_the_targets_own_outputs() -> None:
     run = train(transferring(network=partial(MLP, (1, 8, 8), 6)))
-    log_p = run.log_probabilities(run.task.held_out.images[:5], weights="raw")
+    log_p = run.log_probabilities(run.task.held_out.inputs[:5], weights="raw")
     assert log_p.shape == (3, 5, 3)
     torch.testing.assert_close(log_p.logsumexp(-1), torch.zeros(3, 5), atol=1e-5, rtol=0)
-    assert run.predict_proba(run.task.held_out.images[:5]).shape == (5, 3)
+    assert run.predict_proba(run.task.held_out.inputs[:5]).shape == (5, 3)
 
 
 def test_all_parts_are_scored_with_both_kinds_of_weights() -> None:
@@ -45,7 +45,7 @@ def test_all_parts_are_scored_with_both_kinds_of_weights() -> None:
     for name, part in {"test": run.task.test, "validation": run.task.validation}.items():
         for weights, particles in {"ema": run.ema, "raw": run.particles}.items():
             assert part is not None
-            log_p = log_probabilities(particles, run.normalizer, part.images, 10)
+            log_p = log_probabilities(particles, run.normalizer, part.inputs, 10)
             expected = scores(log_p, part.labels, particles.log_prior.detach())
             assert getattr(getattr(found, name), weights) == expected
     assert found.test is not None

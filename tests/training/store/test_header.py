@@ -118,7 +118,7 @@ def with_part(task: Task, part: str, images: Tensor, labels: Tensor | None) -> T
 def part_of(task: Task, part: str) -> tuple[Tensor, Tensor | None]:
     """Copies of the images and labels; the pool has no labels."""
     found = getattr(task, part)
-    return (found.clone(), None) if isinstance(found, Tensor) else (found.images.clone(), found.labels.clone())
+    return (found.clone(), None) if isinstance(found, Tensor) else (found.inputs.clone(), found.labels.clone())
 
 
 def changed_pixel(task: Task, part: str) -> Task:

@@ -36,7 +36,7 @@ class Sampler:
     def draw(self, recipe: Recipe, task: Task, normalizer: Normalize, predict: Predict) -> Batch:
         """The next batch. predict: what a view that learns is told about."""
         needs, chosen = recipe.method.needs, self._take(task.labeled, "labeled", recipe.labeled_batch)
-        labeled = self._weak(chosen.images, normalizer)
+        labeled = self._weak(chosen.inputs, normalizer)
         if "unlabeled" in self.streams and isinstance(self.strong, Learning) and len(chosen):
             teach(self.strong, chosen, predict, self.generator)
         index, views = self._unlabeled(recipe, task, normalizer)
@@ -47,7 +47,7 @@ class Sampler:
             labels=chosen.labels,
             views=views,
             index=index,
-            source=self._weak(source.images, normalizer),
+            source=self._weak(source.inputs, normalizer),
             source_labels=source.labels,
         )
 
@@ -87,8 +87,8 @@ class Sampler:
         """The next examples of a part; none of a part that is not drawn from."""
         stream = self.streams.get(name)
         index = torch.arange(0) if stream is None else stream.take(count)
-        index = index.to(part.images.device)
-        return Examples(part.images.index_select(0, index), part.labels.index_select(0, index))
+        index = index.to(part.inputs.device)
+        return Examples(part.inputs.index_select(0, index), part.labels.index_select(0, index))
 
 
 def see(view: View, images: Tensor, normalizer: Normalize, generator: torch.Generator) -> Tensor:
@@ -109,7 +109,7 @@ def prepared(recipe: Recipe, task: Task, normalizer: Normalizer) -> tuple[Task, 
     raw = any(not _takes_normalized(view) for view in (recipe.weak, recipe.strong))
     if raw or task.unlabeled.device.type != "cpu" or sum(sizes.values()) > recipe.steps * (drawn + pool):
         return task, normalizer
-    example = normalizer(next(part for part in task.training_images if len(part))[:1])
+    example = normalizer(next(part for part in task.training_inputs if len(part))[:1])
     if sum(sizes.values()) * math.prod(example.shape[1:]) * example.element_size() > available_memory() / 2:
         return task, normalizer
     ready = copy(task)  # not a checked task: its other parts are as they were
@@ -126,7 +126,7 @@ def _takes_normalized(view: View) -> bool:
 
 def _normalized(part: Examples | Tensor, normalizer: Normalizer) -> Examples | Tensor:
     if isinstance(part, Examples):
-        return Examples(_all(part.images, normalizer), part.labels)
+        return Examples(_all(part.inputs, normalizer), part.labels)
     return _all(part, normalizer)
 
 
@@ -150,5 +150,5 @@ def part_sizes(needs: Needs, task: Task) -> dict[str, int]:
 
 def teach(view: Learning, labeled: Examples, predict: Predict, generator: torch.Generator) -> None:
     """Tell a view that learns what probability the moving average gives to the true classes of its probes."""
-    images, policy = view.probe(labeled.images, generator)
+    images, policy = view.probe(labeled.inputs, generator)
     view.update(policy, log_likelihood(predict(images), labeled.labels).exp())

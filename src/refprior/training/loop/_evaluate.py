@@ -66,7 +66,7 @@ def evaluate_all(
 def _scores(particles: Particles, normalizer: Normalizer, task: Task, part: Examples) -> Scores:
     sharded = particles.worth_sharding
     with replicating(sharded):
-        log_p = log_probabilities(particles, normalizer, part.images, len(task.classes), sharded=sharded)
+        log_p = log_probabilities(particles, normalizer, part.inputs, len(task.classes), sharded=sharded)
         return scores(log_p, part.labels, particles.log_prior_of(log_p))
 
 
@@ -77,7 +77,7 @@ def output_confusion(particles: Particles, normalizer: Normalizer, task: Task) -
         return None
     sharded = particles.worth_sharding
     with replicating(sharded):
-        log_p = log_probabilities(particles, normalizer, part.images, len(task.classes), sharded=sharded)
+        log_p = log_probabilities(particles, normalizer, part.inputs, len(task.classes), sharded=sharded)
         ensemble = plain(predictive(log_p, particles.log_prior_of(log_p)))
     return confusion(ensemble, part.labels)
 
@@ -97,7 +97,7 @@ def evaluate_consensus(
     matrices: dict[str, Tensor] = {}
     for name, part in {"test": task.test, "validation": task.validation}.items():
         if part is not None:
-            clusters = found.clusters(log_probabilities(particles, normalizer, part.images, classes))
+            clusters = found.clusters(log_probabilities(particles, normalizer, part.inputs, classes))
             named = match(clusters, part.labels, classes)[clusters]
             matrices[name] = confusion(one_hot(named, classes), part.labels)
     accuracies = {name: (matrix.trace() / matrix.sum()).item() for name, matrix in matrices.items()}

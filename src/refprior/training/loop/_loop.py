@@ -60,7 +60,7 @@ def begin(
 ) -> State:
     """The state before the first step, from new weights or from those of an earlier stage; on a mesh, of this rank."""
     check_needs(recipe, task)
-    normalizer = recipe.inputs.fit(task.training_images)
+    normalizer = recipe.inputs.fit(task.training_inputs)
     check_views(recipe, normalizer, task)
     particles = first_weights(recipe, start, mesh).to(device)
     check_distinct(particles)

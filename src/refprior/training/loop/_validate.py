@@ -49,9 +49,9 @@ def check_needs(recipe: Recipe, task: Task) -> None:
 
 def _two_inputs(task: Task) -> Tensor:
     """Two inputs to try things on, of those that training may look at; with the ends of token ids if they are such."""
-    images = torch.cat([part[:2] for part in task.training_images])[:2]
+    images = torch.cat([part[:2] for part in task.training_inputs])[:2]
     if images.dtype == torch.int64:
-        parts = [part for part in task.training_images if len(part)]
+        parts = [part for part in task.training_inputs if len(part)]
         images[0] = max((part[part.amax(1).argmax()] for part in parts), key=lambda ids: int(ids.max()))
         images[-1] = min((part[part.amin(1).argmin()] for part in parts), key=lambda ids: int(ids.min()))
     return images
