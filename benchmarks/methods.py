@@ -20,7 +20,7 @@ from refprior import methods, recipes
 from refprior.methods import Contrastive, Method
 from refprior.recipes.sweeps._sweep import few_label_methods
 from refprior.training import Recipe
-from refprior.training.loop._loop import State, begin, differentiate, draw, update
+from refprior.training.loop import State, begin, differentiate, draw, update
 
 T = TypeVar("T")
 PARTS = ("views", "loss and gradient", "optimizer and EMA")

@@ -120,7 +120,7 @@ def inside(case: str, out: str) -> None:
     import torch
 
     from refprior import _mesh, _ranks, particles
-    from refprior.training.loop._loop import begin, differentiate, draw, update
+    from refprior.training.loop import begin, differentiate, draw, update
 
     torch.set_num_threads(1)
     scale, shares = CASES[case]

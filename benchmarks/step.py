@@ -36,8 +36,7 @@ from refprior.data import Task, task_from_arrays
 from refprior.methods import Batch, Loss, ReferencePrior, Step
 from refprior.recipes import cifar10_ssl, override
 from refprior.training import Recipe
-from refprior.training.loop._loop import State, begin, differentiate, draw, update
-from refprior.training.loop._precision import has_bf16
+from refprior.training.loop import State, begin, differentiate, draw, has_bf16, update
 
 GOAL = 1.0  # of the plain version's time in single precision: never slower
 HALF_GOAL = 1.6  # where the processor has instructions for bf16

@@ -18,8 +18,7 @@ import torch
 from refprior.recipes import label_free_transfer
 from refprior.training import Recipe
 from refprior.training._session import _prefer_large_pages
-from refprior.training.loop._evaluate import evaluate_all
-from refprior.training.loop._loop import begin, differentiate, draw, update
+from refprior.training.loop import begin, differentiate, draw, evaluate_all, update
 
 T = TypeVar("T")
 GOAL = 30.0

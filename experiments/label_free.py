@@ -28,7 +28,7 @@ from refprior.data import FewLabels, Pair, Task
 from refprior.labeling import answer, classifier, classify, suggest
 from refprior.posterior import match, output_code
 from refprior.training import Run, load
-from refprior.training.loop._evaluate import CONSENSUS_IMAGES, evenly_spaced
+from refprior.training.loop import CONSENSUS_IMAGES, evenly_spaced
 
 BUDGETS, DRAWS = (5, 10, 20), 10
 Row = dict[str, float]

@@ -26,11 +26,9 @@ from refprior.data import Answered
 from refprior.information import uniform
 from refprior.posterior import Consensus, predictive, uncertainty
 from refprior.training import Recipe, Run
-from refprior.training.loop._evaluate import CONSENSUS_IMAGES
-from refprior.training.loop._validate import fitting_batch
-from refprior.training.recipe._recipe import Head
-from refprior.training.store._folder import RECIPE
-from refprior.training.store._header import read_header
+from refprior.training.loop import CONSENSUS_IMAGES, fitting_batch
+from refprior.training.recipe import Head
+from refprior.training.store import RECIPE, read_header
 
 __all__ = [
     "Ensemble",

@@ -21,7 +21,7 @@ from refprior.particles import Particles
 from refprior.training import NotFiniteError, Recipe, Record, Run, Stopped, train
 from refprior.training.loop._loop import begin
 from refprior.training.loop._stages import new_particles
-from refprior.training.store import _checkpoint as checkpoint
+from refprior.training.store._checkpoint import read_checkpoint, save_checkpoint
 from refprior.training.store._folder import Written
 from refprior.training.store._saving import Saver
 from tests.training.recipes import (
@@ -128,7 +128,7 @@ def predicts(run: Run, rank: int) -> bool:
 def in_memory(world: int) -> float:
     """How far the weights of a run without a folder are from those of the same run with one."""
     run = train(EXACT["perceptron"](), particle_ranks=world)
-    saved = checkpoint.read(Path("exact perceptron"), run.step).tensors
+    saved = read_checkpoint(Path("exact perceptron"), run.step).tensors
     pairs = [(saved[f"particles.{name}"], tensor) for name, tensor in run.particles.state_dict().items()]
     return max(float((one - other).abs().max()) for one, other in pairs)
 
@@ -277,7 +277,7 @@ def peak() -> dict[str, float]:
     before = _peak()
     Path("large").mkdir(exist_ok=True)
     dist.barrier()
-    path = checkpoint.save(Path("large"), state, Written())
+    path = save_checkpoint(Path("large"), state, Written())
     return {"grown": _peak() - before, "size": path.stat().st_size}
 
 

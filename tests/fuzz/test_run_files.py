@@ -25,7 +25,7 @@ from refprior.particles import Particles
 from refprior.training import _snapshot as snapshot
 from refprior.training import load_predictor, train
 from refprior.training._run import recipe_of
-from refprior.training.store import _checkpoint as checkpoint
+from refprior.training.store._checkpoint import load_weights, read_checkpoint, read_summary
 from refprior.training.store._folder import read_records
 from refprior.training.store._header import read_header
 from tests.fuzz._mutations import fuzz, mutate
@@ -100,7 +100,7 @@ def read_recipe(path: Path) -> object:
 def read_weights(path: Path) -> object:
     """As `load` does; the checksum in the record is that of the damaged file."""
     make_right(path, path.with_suffix(".json"))
-    return checkpoint.load_weights(checkpoint.read(path.parents[1], 2), raw=particles(), ema=particles())
+    return load_weights(read_checkpoint(path.parents[1], 2), raw=particles(), ema=particles())
 
 
 def read_model(path: Path) -> object:
@@ -128,9 +128,7 @@ def particles() -> Particles:
 KINDS = {
     "recipe": Kind("recipe.json", read_recipe, inside_record),
     "metrics": Kind("metrics.jsonl", lambda path: read_records(path.parent), inside_lines),
-    "checkpoint record": Kind(
-        f"checkpoints/{STEP}.json", lambda path: checkpoint.read_summary(path.parents[1], 2), inside_record
-    ),
+    "checkpoint record": Kind(f"checkpoints/{STEP}.json", lambda path: read_summary(path.parents[1], 2), inside_record),
     "weights": Kind(f"checkpoints/{STEP}.safetensors", read_weights, inside_tensors),
     "questions": Kind("questions.json", lambda path: read_questions(path.parent), inside_record),
     "snapshot": Kind(

@@ -12,11 +12,11 @@ import torch
 from safetensors.torch import load_file
 
 from refprior.training import Recipe, Record, Stopped, train
-from refprior.training.store import _checkpoint as checkpoint
+from refprior.training.store._checkpoint import checkpoint_steps
 
 
 def final_weights(path: Path) -> dict[str, torch.Tensor]:
-    latest = checkpoint.steps(path)[0]
+    latest = checkpoint_steps(path)[0]
     return load_file(path / "checkpoints" / f"step-{latest:08}.safetensors")
 
 

@@ -12,7 +12,7 @@ from torch import nn
 from refprior.data import task_from_arrays
 from refprior.methods import FixMatch, Method, ReferencePrior, Transfer
 from refprior.training import Recipe, Record, Run, train
-from refprior.training.store import _checkpoint as checkpoint
+from refprior.training.store._checkpoint import checkpoint_steps
 from tests.training.interruption import metrics
 from tests.training.recipes import DIGITS, Dropped, convolutional, perceptron, second_stage, transferring
 
@@ -89,9 +89,9 @@ def test_how_often_to_save_must_be_a_number(tmp_path: Path) -> None:
 
 def test_checkpoints_come_as_often_as_they_are_asked_for(tmp_path: Path) -> None:
     train(perceptron(), tmp_path / "often", save_every=0)
-    assert checkpoint.steps(tmp_path / "often") == [12, 11]
+    assert checkpoint_steps(tmp_path / "often") == [12, 11]
     train(perceptron(), tmp_path / "seldom", save_every=1000)
-    assert checkpoint.steps(tmp_path / "seldom") == [12, 0]
+    assert checkpoint_steps(tmp_path / "seldom") == [12, 0]
 
 
 def test_numbers_of_numpy_are_written_as_any_others(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from refprior.data import Task
 from refprior.methods import FixMatch, Loss, Needs, ReferencePrior, Step, Supervised
 from refprior.report import write_report
 from refprior.training import Optimizer, Recipe, Stopped, film, load, train
-from refprior.training.store import _checkpoint as checkpoint
+from refprior.training.store._checkpoint import checkpoint_steps
 from tests import records
 from tests.cli.running import Program, refprior, start
 from tests.training import survivor
@@ -177,10 +177,10 @@ def test_a_missing_data_set_on_resume_is_said_in_words(tmp_path: Path) -> None:
 
     with pytest.raises(Stopped):
         train(convolutional(task=task_of(there=True)), tmp_path / "run", watch=signal_at(1))
-    before = checkpoint.steps(tmp_path / "run")
+    before = checkpoint_steps(tmp_path / "run")
     with pytest.raises(ValueError, match="get them again"):
         train(convolutional(task=task_of(there=False)), tmp_path / "run")
-    assert checkpoint.steps(tmp_path / "run") == before
+    assert checkpoint_steps(tmp_path / "run") == before
     train(convolutional(task=task_of(there=True)), tmp_path / "run")
 
 
@@ -229,7 +229,7 @@ def test_the_command_stops_saves_and_says_how_to_go_on(number: signal.Signals, c
     last = errors.strip().splitlines()[-1]
     assert re.match(r"refprior: stopped at step \d+ of 600 and saved; the same command with --out run goes on", last)
     assert "Traceback" not in errors
-    assert checkpoint.steps(tmp_path / "run")
+    assert checkpoint_steps(tmp_path / "run")
 
 
 def change_digit(path: Path, before: str, after: str) -> None:

@@ -82,7 +82,7 @@ def train_cells(cells: "Sequence[Cell]", out: Path, where: Where) -> "list[Outco
     """Train all cells, one line for each as it ends; those that failed."""
     from refprior._progress import live
     from refprior.recipes.sweeps import Plan, run_cells, running
-    from refprior.training._stopping import Stopped, terminable
+    from refprior.training.loop import Stopped, terminable
 
     engine, plan = _engine(where), Plan(out, where.device, tuple(where.log or ()))
     check_sweep_folder(out)

@@ -80,7 +80,7 @@ def _score_tables(run: "Run", tell: "Tell") -> dict[str, list[list[str]]]:
 def _class_table(run: "Run") -> list[list[str]] | None:
     """Scores of each class on the test part, or else on the validation part; None without either."""
     from refprior.report import class_rows
-    from refprior.training.loop._evaluate import evaluate_consensus, output_confusion
+    from refprior.training.loop import evaluate_consensus, output_confusion
 
     if run.recipe.readout == "consensus":
         counts = evaluate_consensus(run.ema, run.normalizer, run.task)[1]
@@ -90,7 +90,7 @@ def _class_table(run: "Run") -> list[list[str]] | None:
 
 
 def _consensus_table(run: "Run") -> dict[str, list[list[str]]]:
-    from refprior.training.loop._evaluate import evaluate_consensus
+    from refprior.training.loop import evaluate_consensus
 
     lines = [["weights", "test %", "validation %", "stability %"]]
     for name, particles in {"ema": run.ema, "raw": run.particles}.items():

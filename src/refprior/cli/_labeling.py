@@ -36,7 +36,7 @@ def suggest(
     from refprior.data._task import called
     from refprior.report import questions_figure
     from refprior.training import load
-    from refprior.training.store._folder import locked
+    from refprior.training.store import locked
 
     check_picture(out)
     with locked(folder), working(f"looking for inputs to ask about in {folder}"):
@@ -98,7 +98,7 @@ def _take(folder: Path, labels: Sequence[str], out: Path | None) -> None:
     from refprior import labeling
     from refprior._progress import working
     from refprior.training import load
-    from refprior.training.store._folder import locked
+    from refprior.training.store import locked
 
     with locked(folder), working(f"classifying the inputs of {folder}"):
         questions = labeling.read_questions(folder)
@@ -152,7 +152,7 @@ def _go_on(folder: Path, train: Path, out: Path | None, settings: dict[str, str]
 def _origin(folder: Path, questions: "Questions", settings: dict[str, str]) -> "Origin":
     """Where the new run comes from: the recipe of the old one, its folder, and what was changed."""
     from refprior.training import Origin
-    from refprior.training.store._header import read_header
+    from refprior.training.store import read_header
 
     header = read_header(folder)
     before = header.origin or Origin(str(header.recipe["method"].get("type", "own")).rpartition(".")[2] + "()")

@@ -159,15 +159,13 @@ def _matrix(table: Any, predictor: "Predictor") -> Any:
     """The columns of a table that the model knows by name, or all."""
     import numpy as np
 
-    from refprior.training._inputs import whole_if_asked
-
     names = predictor.features or table.columns
     values = table.matrix(names)
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):
         row, column = bad[0]
         raise ValueError(f"column {names[column]!r} is empty or not finite in row {row}")
-    return whole_if_asked(values, predictor.like)
+    return predictor.like.whole(values)
 
 
 def _rows(predictor: "Predictor", sources: list[Source], refuse: Refuse | None, tell: "Tell") -> Iterator[Row]:

@@ -90,8 +90,8 @@ def _train(
 ) -> None:
     from refprior._progress import watching
     from refprior.recipes.sweeps import noting_failure
+    from refprior.training import log_to
     from refprior.training import train as train_recipe
-    from refprior.training._logs import log_to
 
     with noting_failure(folder), log_to(folder, *log) as write, watching(title, chosen.recipe.steps) as show:
 

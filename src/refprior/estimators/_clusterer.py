@@ -33,7 +33,7 @@ from refprior.methods import ReferencePrior, UnsupervisedTransfer
 from refprior.networks import MLP
 from refprior.posterior import Consensus, stability
 from refprior.training import Optimizer, Recipe, Run, train
-from refprior.training.loop._evaluate import CONSENSUS_IMAGES, evenly_spaced
+from refprior.training.loop import CONSENSUS_IMAGES, evenly_spaced
 from refprior.views import View
 
 _BLOCK = 4096  # inputs at a time

@@ -24,8 +24,7 @@ from refprior.explore._watch import Runs, _hash, _stamp
 from refprior.labeling import FILE, Ensemble, Questions, read_questions, write_questions
 from refprior.report import questions_figure
 from refprior.training import Run, load
-from refprior.training.store._folder import check_no_links
-from refprior.training.store._header import read_header
+from refprior.training.store import check_no_links, read_header
 
 PATIENCE = 3.0  # seconds to wait for another who works in the folder
 SHOWN = 20  # open questions, and the newest answers, that the page is given

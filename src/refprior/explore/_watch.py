@@ -22,10 +22,8 @@ from refprior.explore._play import rounded
 from refprior.labeling import FILE, read_questions
 from refprior.report import class_rows, find_runs, origin_of, scene_of_runs, settings_of
 from refprior.training import Evaluation, Record, Run, film, load
-from refprior.training.loop._evaluate import evaluate_consensus, output_confusion
-from refprior.training.store._checkpoint import steps as checkpoint_steps
-from refprior.training.store._folder import METRICS, RECIPE, read_records
-from refprior.training.store._header import Header, read_header
+from refprior.training.loop import evaluate_consensus, output_confusion
+from refprior.training.store import METRICS, RECIPE, Header, checkpoint_steps, read_header, read_records
 
 MOST_POINTS = 400  # of a curve
 MOST_PARTICLES = 3000  # of an embedding

@@ -22,7 +22,7 @@ from refprior.recipes._transfer import (
     label_free_transfer,
 )
 from refprior.training import Origin, Recipe
-from refprior.training.recipe._parts import signature_hints, take_apart
+from refprior.training.recipe import signature_hints, take_apart
 
 RECIPES: dict[str, Callable[..., Recipe]] = {
     f.__name__: f

@@ -12,8 +12,8 @@ from refprior.data._outline import Outline, is_folder, outline
 from refprior.data._sets import DATA_SETS, KNOWN
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.training import Recipe
-from refprior.training.loop._validate import fitting_batch
-from refprior.training.recipe._parts import Part, put_together, take_apart
+from refprior.training.loop import fitting_batch
+from refprior.training.recipe import Part, put_together, take_apart
 from refprior.views import Unchanged, default_views
 from refprior.views._defaults import resized
 

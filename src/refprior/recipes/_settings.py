@@ -11,8 +11,18 @@ from dataclasses import replace
 from typing import Any, Literal, NoReturn, get_args, get_origin
 
 from refprior.training import Recipe
-from refprior.training.recipe._parts import INNER_ROOMS, ROOMS, Part, published, put_together, take_apart
-from refprior.training.recipe._types import alternatives, expected, fitting, is_plain
+from refprior.training.recipe import (
+    INNER_ROOMS,
+    ROOMS,
+    Part,
+    alternatives,
+    expected,
+    fitting,
+    is_plain,
+    published,
+    put_together,
+    take_apart,
+)
 
 OF_ONE_STAGE = ("task", "method", "head", "readout", "start")  # settings that other stages do not take over
 

@@ -21,7 +21,7 @@ from refprior.report._film import write_animation, write_picture
 from refprior.report._scene import Cloud, Scene, scene
 from refprior.report._table import Tell, silent
 from refprior.training import Film
-from refprior.training.store._header import read_header
+from refprior.training.store import read_header
 
 
 def write_embedding(

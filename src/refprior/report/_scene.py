@@ -15,7 +15,7 @@ from refprior.geometry import Components, embedding, information_of_tuples, is_c
 from refprior.information import average, entropy, mixture, uniform
 from refprior.posterior import accuracy, consensus, match, output_code
 from refprior.report._table import Tell, silent
-from refprior.training._snapshot import UNKNOWN, Film, Snapshot
+from refprior.training import Film, Snapshot
 
 SHOWN = 8  # inputs whose predictions are shown for a single particle
 MOST_PROBABILITIES = 10**8  # of labelings per snapshot; more would take minutes for a number next to the picture
@@ -155,18 +155,18 @@ def _cloud(film: Film, name: str, order: int, axes: Components, shown: Tensor, t
         order,
         [s.step for s in shots],
         np.stack([axes.project(embedding(s.log_p)).numpy() for s in shots]),
-        _particle(shots, film.probe.labels),
+        _particle(shots, film.probe.labels, film.known),
         np.stack([s.log_p[:, shown].exp().numpy() for s in shots]),
         [information for information, _ in entropies],
         [conditional for _, conditional in entropies],
         [is_constant(s.log_p).double().mean().item() for s in shots],
-        _consensus(shots, film.probe.labels),
+        _consensus(shots, film.probe.labels, film.known),
     )
 
 
-def _particle(shots: Sequence[Snapshot], labels: Tensor) -> Particle:
+def _particle(shots: Sequence[Snapshot], labels: Tensor, known: bool) -> Particle:
     most = float(np.log(shots[0].log_p.shape[-1]))
-    unknown = math.nan if (labels == UNKNOWN).any() else 0.0
+    unknown = 0.0 if known else math.nan
     each = [
         (
             accuracy(s.log_p, labels.clamp(min=0)).mean(-1) + unknown,
@@ -193,13 +193,12 @@ def _entropies(shot: Snapshot, order: int) -> tuple[float, float]:
     return information, conditional
 
 
-def _consensus(shots: Sequence[Snapshot], labels: Tensor) -> ImageMap:
+def _consensus(shots: Sequence[Snapshot], labels: Tensor, known: bool) -> ImageMap:
     """Images by the predictions of all particles together, an output code, in C clusters."""
     points = [output_code(s.log_p, s.log_prior) for s in shots]  # (n, K·C) each
     axes = principal_components(points[-1], count=2)
     last, classes = shots[-1].log_p, shots[-1].log_p.shape[-1]
     found = consensus(last, classes, shots[-1].log_prior).clusters(last)
-    known = bool((labels != UNKNOWN).all())
     names = match(found, labels, classes)[found] if known else found
     right = (names == labels).double().mean().item() if known else None
     return ImageMap(np.stack([axes.project(p).numpy() for p in points]), names.numpy(), right)

@@ -12,9 +12,7 @@ from typing import Any, Literal
 
 from refprior.posterior import Scores
 from refprior.training import Evaluation, PartScores, Record, Weights
-from refprior.training.store._checkpoint import read_history
-from refprior.training.store._folder import RECIPE
-from refprior.training.store._header import Header, read_header
+from refprior.training.store import RECIPE, Header, read_header, read_history
 
 log = logging.getLogger("refprior")
 Tell = Callable[[str, int, int], None]  # what is done, how much of it, of how much

@@ -6,13 +6,10 @@ from refprior.training._logs import log_to
 from refprior.training._predictor import Predictor
 from refprior.training._run import Run, Weighting, Weights, load, load_predictor
 from refprior.training._session import train
-from refprior.training._snapshot import Film, film
-from refprior.training._stopping import Stopped
-from refprior.training.loop._trouble import NotFiniteError
-from refprior.training.recipe._optimizer import Optimizer
-from refprior.training.recipe._recipe import EPOCH, Head, Recipe
-from refprior.training.store._header import Origin
-from refprior.training.store._records import ConsensusScores, Evaluation, PartScores, Record
+from refprior.training._snapshot import Film, Snapshot, film
+from refprior.training.loop import ConsensusScores, Evaluation, NotFiniteError, PartScores, Record, Stopped
+from refprior.training.recipe import EPOCH, Head, Optimizer, Recipe
+from refprior.training.store import Origin
 
 __all__ = [
     "EPOCH",
@@ -29,6 +26,7 @@ __all__ = [
     "Recipe",
     "Record",
     "Run",
+    "Snapshot",
     "Stopped",
     "Weighting",
     "Weights",

@@ -7,12 +7,9 @@ import torch
 
 from refprior._mesh import joined
 from refprior.training._memory import check_training_fits
-from refprior.training.loop._device import usable_device
-from refprior.training.loop._evaluate import evaluate_all
-from refprior.training.loop._loop import begin, differentiate, draw, update
-from refprior.training.loop._trouble import find_trouble
-from refprior.training.recipe._recipe import Recipe
-from refprior.training.store._checkpoint import entries, state_tensors
+from refprior.training.loop import begin, differentiate, draw, evaluate_all, find_trouble, update, usable_device
+from refprior.training.recipe import Recipe
+from refprior.training.store import entries, state_tensors
 
 
 @dataclass(frozen=True)

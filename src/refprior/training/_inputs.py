@@ -27,6 +27,11 @@ class Like(NamedTuple):
     def pictures(self) -> bool:
         return self.dtype == torch.uint8 and len(self.shape) == 3 and self.shape[0] in (1, 3)
 
+    def whole(self, values: np.ndarray) -> np.ndarray:
+        """Return the numbers of a table as integers if the training had integers and all of them are whole."""
+        whole = not self.dtype.is_floating_point and bool((values == np.rint(values)).all())
+        return values.astype(np.int64) if whole else values
+
 
 Cut = Callable[[slice], Tensor]
 
@@ -76,15 +81,9 @@ def _frame(frame: Any, like: Like) -> Cut:
     def cut(part: slice) -> Tensor:
         rows = frame.iloc[part] if hasattr(frame, "iloc") else frame[part]
         values = [_column(rows[names[name]].to_numpy(), name, part.start) for name in wanted]
-        return _like(whole_if_asked(np.stack(values, axis=1), like), like)
+        return _like(like.whole(np.stack(values, axis=1)), like)
 
     return cut
-
-
-def whole_if_asked(values: np.ndarray, like: Like) -> np.ndarray:
-    """Numbers of a table are floats; where the training had whole numbers, those that are whole become such."""
-    whole = not like.dtype.is_floating_point and bool((values == np.rint(values)).all())
-    return values.astype(np.int64) if whole else values
 
 
 def _column(values: np.ndarray, name: str, start: int) -> np.ndarray:

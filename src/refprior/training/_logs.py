@@ -20,9 +20,8 @@ from typing import Any, Literal, Protocol
 from refprior._files import read_record, write_record, write_text
 from refprior._ranks import rank
 from refprior._words import in_short
-from refprior.training.store._folder import current_stage, read_records
-from refprior.training.store._header import read_header
-from refprior.training.store._records import Record
+from refprior.training.loop import Record
+from refprior.training.store import current_stage, read_header, read_records
 
 Kind = Literal["csv", "tensorboard", "mlflow", "wandb"]
 log = logging.getLogger("refprior")

@@ -11,7 +11,7 @@ from refprior import _ranks
 from refprior._limits import check_memory
 from refprior._mesh import ALONE, Mesh
 from refprior.particles import Particles
-from refprior.training.recipe._recipe import Recipe
+from refprior.training.recipe import Recipe
 
 _LOADED = 3  # copies of the weights: themselves, their moving average, and what is read from the file
 

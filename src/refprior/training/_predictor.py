@@ -32,11 +32,9 @@ from refprior.particles import Execution, Particles
 from refprior.posterior import Average, Uncertainty, negative_log_likelihood, predictive, uncertainty
 from refprior.training._inputs import Like, in_blocks
 from refprior.training._memory import check_loading_fits
-from refprior.training.loop._device import usable_device
-from refprior.training.loop._evaluate import log_probabilities
-from refprior.training.recipe._parts import check_depth, take_apart, to_plain
-from refprior.training.recipe._recipe import read_field
-from refprior.training.store._folder import digest, read_tensors, tensors_of, write_tensors
+from refprior.training.loop import log_probabilities, usable_device
+from refprior.training.recipe import check_depth, read_field, take_apart, to_plain
+from refprior.training.store import digest, read_tensors, tensors_of, write_tensors
 
 FORMAT = 1
 MODEL, RECORD = "model.safetensors", "predictor.json"

@@ -35,15 +35,19 @@ from refprior.posterior import (
 )
 from refprior.training._memory import check_loading_fits
 from refprior.training._predictor import RECORD, Predictor, check_predicts, read_predictor, warn_of_edits
-from refprior.training.loop._device import usable_device
-from refprior.training.loop._evaluate import CONSENSUS_IMAGES, evenly_spaced
-from refprior.training.loop._stages import new_particles
-from refprior.training.recipe._parts import take_apart, to_plain
-from refprior.training.recipe._recipe import Recipe, check_handed_in, read_recipe
-from refprior.training.store import _checkpoint as checkpoint
-from refprior.training.store._folder import RECIPE
-from refprior.training.store._header import Header, check_same_network, packages, read_header
-from refprior.training.store._records import Record
+from refprior.training.loop import CONSENSUS_IMAGES, Record, evenly_spaced, new_particles, usable_device
+from refprior.training.recipe import Recipe, check_handed_in, read_recipe, take_apart, to_plain
+from refprior.training.store import (
+    RECIPE,
+    Checkpoint,
+    Header,
+    check_same_network,
+    latest_checkpoint,
+    load_weights,
+    packages,
+    read_header,
+    read_history,
+)
 
 log = logging.getLogger("refprior")
 Weights = Literal["ema", "raw"]  # the moving average of the weights, or the weights themselves
@@ -269,10 +273,10 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
     check_same_network(header, raw, str(path), "Hand in the network it was trained with, network=…")
     ema = deepcopy(raw).requires_grad_(False).eval()
 
-    def weights(found: checkpoint.Checkpoint) -> tuple[int, Normalizer]:
-        return found.summary.step, checkpoint.load_weights(found, raw=raw, ema=ema)
+    def weights(found: Checkpoint) -> tuple[int, Normalizer]:
+        return found.summary.step, load_weights(found, raw=raw, ema=ema)
 
-    found = checkpoint.latest(path, weights)
+    found = latest_checkpoint(path, weights)
     if found is None:
         raise ValueError(f"{path} has no checkpoint yet: nothing to load")
     step, normalizer = found
@@ -322,7 +326,7 @@ def load_predictor(
 def _history(path: Path, step: int) -> tuple[Record, ...]:
     """The records up to a step. Without them the weights are still whole: say so, and go on."""
     try:
-        return tuple(record for record in checkpoint.read_history(path) if record.step <= step)
+        return tuple(record for record in read_history(path) if record.step <= step)
     except ValueError as error:
         log.warning("%s; the run is loaded without its history", error)
         return ()

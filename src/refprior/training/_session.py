@@ -20,18 +20,45 @@ from refprior.particles import Particles, convolves
 from refprior.training import _snapshot as snapshot
 from refprior.training._memory import check_training_fits
 from refprior.training._run import Run, both
-from refprior.training._stopping import Interrupted, Stop, Stopped, stopping
-from refprior.training.loop._device import usable_device
-from refprior.training.loop._loop import State, begin, last_record, optimize
-from refprior.training.loop._randomness import own_randomness
-from refprior.training.loop._stages import check_stages, gathered, new_particles
-from refprior.training.loop._trouble import NotFiniteError, Trouble, dump
-from refprior.training.recipe._recipe import Recipe
-from refprior.training.store import _checkpoint as checkpoint
-from refprior.training.store import _folder as folder
-from refprior.training.store._header import Origin, check_same_parts, check_same_run, make_header, write_header
-from refprior.training.store._records import Record
-from refprior.training.store._saving import Saver
+from refprior.training.loop import (
+    Interrupted,
+    NotFiniteError,
+    Record,
+    State,
+    Stop,
+    Stopped,
+    Trouble,
+    begin,
+    check_stages,
+    gathered,
+    new_particles,
+    optimize,
+    own_randomness,
+    recompute_last_record,
+    stopping,
+    usable_device,
+)
+from refprior.training.recipe import Recipe
+from refprior.training.store import (
+    METRICS,
+    Checkpoint,
+    Metrics,
+    Origin,
+    Saver,
+    Written,
+    check_no_strangers,
+    check_same_parts,
+    check_same_run,
+    dump_batch,
+    latest_checkpoint,
+    load_weights,
+    locked,
+    make_header,
+    move_aside,
+    read_history,
+    restore_state,
+    write_header,
+)
 
 Watcher = Callable[[Record], None]
 log = logging.getLogger("refprior")
@@ -106,11 +133,11 @@ def _taken(path: Path, fresh: bool, mesh: Mesh) -> Iterator[None]:
     with ExitStack() as held:
         with mesh.together():
             if mesh.main:
-                folder.check_no_strangers(path)
+                check_no_strangers(path)
                 if fresh and path.exists():
-                    with folder.locked(path):
-                        log.warning("moved the old run to %s", folder.move_aside(path))
-                held.enter_context(folder.locked(path))
+                    with locked(path):
+                        log.warning("moved the old run to %s", move_aside(path))
+                held.enter_context(locked(path))
         yield
 
 
@@ -197,7 +224,7 @@ def _train_stage(
         if state.step == recipe.steps:
             log.warning("%s is complete: all %d steps are done", path, recipe.steps)
             if not history:  # its metrics were lost
-                saver.append(last_record(recipe, task, state))
+                saver.append(recompute_last_record(recipe, task, state))
                 saver.save(state)
                 history = _read_history(path, session.mesh)
         else:
@@ -210,7 +237,7 @@ def _read_history(path: Path, mesh: Mesh) -> list[Record]:
     found: list[Record] = []
     with mesh.together():
         if mesh.main:
-            found = checkpoint.read_history(path)
+            found = read_history(path)
     if mesh.size == 1:
         return found
     return [Record.from_dict(record) for record in mesh.told([msgspec.to_builtins(record) for record in found])]
@@ -235,7 +262,7 @@ def _warn_of_imbalance(recipe: Recipe, task: Task) -> None:
 
 def _restored(
     recipe: Recipe, task: Task, path: Path, origin: Origin | None, session: Session, first: Particles | None
-) -> tuple[State, folder.Metrics | None]:
+) -> tuple[State, Metrics | None]:
     """The state to go on from, and the metrics as they were then; nothing is cut before all was found whole."""
     mesh = session.mesh
     state = begin(recipe, task, session.device, mesh=mesh)
@@ -244,13 +271,13 @@ def _restored(
             check_same_run(path, recipe)  # after all that is wrong with the recipe itself
             check_same_parts(path, task, state.particles)
 
-    def restore(found: checkpoint.Checkpoint) -> folder.Written:
-        checkpoint.restore(state, found)
+    def restore(found: Checkpoint) -> Written:
+        restore_state(state, found)
         return found.summary.metrics
 
-    known: folder.Written | None = None
+    known: Written | None = None
     with mesh.together():
-        known = checkpoint.latest(path, restore, rename_damaged=mesh.main, state=state)
+        known = latest_checkpoint(path, restore, rename_damaged=mesh.main, state=state)
         if known is None:
             check_stages(recipe)
     if mesh.size > 1:
@@ -261,17 +288,17 @@ def _restored(
     if known is None and recipe.start is not None:
         start = first or _train_stage(recipe.start, path / "start", None, session).state.particles
         state = begin(recipe, task, session.device, start, mesh)
-    return state, _metrics(path, state, known or folder.Written())
+    return state, _metrics(path, state, known or Written())
 
 
-def _metrics(path: Path, state: State, known: folder.Written) -> folder.Metrics | None:
+def _metrics(path: Path, state: State, known: Written) -> Metrics | None:
     """metrics.jsonl as a checkpoint knows it, on the first rank. A damaged one is kept under another name, and a new
     one begins."""
     mesh, metrics, damaged = state.particles.mesh, None, False
     with mesh.together():
         if mesh.main:
             try:
-                metrics = folder.Metrics(path, known)
+                metrics = Metrics(path, known)
             except ValueError as error:
                 damaged, metrics = True, _new_metrics(path, state, error)
     if mesh.told(damaged):
@@ -279,11 +306,11 @@ def _metrics(path: Path, state: State, known: folder.Written) -> folder.Metrics 
     return metrics
 
 
-def _new_metrics(path: Path, state: State, error: ValueError) -> folder.Metrics:
-    aside = folder.move_aside(path / folder.METRICS)
+def _new_metrics(path: Path, state: State, error: ValueError) -> Metrics:
+    aside = move_aside(path / METRICS)
     kept = f"what is left of it is in {aside.name}, " if aside is not None else ""
     log.warning("%s; %sa new one begins at step %d", error, kept, state.step)
-    return folder.Metrics(path, folder.Written())
+    return Metrics(path, Written())
 
 
 def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, session: Session) -> list[Record]:
@@ -324,7 +351,7 @@ def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, ses
 def _dumped(path: Path, trouble: Trouble) -> str:
     """Where the batch of a bad step is, if the disk has room for it."""
     try:
-        return f"the batch is in {dump(path, trouble)}"
+        return f"the batch is in {dump_batch(path, trouble)}"
     except OSError as error:
         return f"the batch could not be kept ({error})"
 
@@ -356,7 +383,7 @@ def _from_folder(recipe: Recipe, path: Path, device: torch.device) -> tuple[Part
     """All weights of a run, from its newest checkpoint."""
     raw = new_particles(recipe)
     ema = deepcopy(raw).requires_grad_(False).eval()
-    checkpoint.latest(path, lambda found: checkpoint.load_weights(found, raw=raw, ema=ema))
+    latest_checkpoint(path, lambda found: load_weights(found, raw=raw, ema=ema))
     return raw.to(device), ema.to(device)
 
 

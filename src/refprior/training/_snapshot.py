@@ -26,13 +26,17 @@ from refprior.data import Examples, Normalizer, Task
 from refprior.particles import Particles
 from refprior.training._memory import check_loading_fits
 from refprior.training._run import recipe_of, same_task
-from refprior.training.loop._evaluate import log_probabilities
-from refprior.training.loop._loop import State
-from refprior.training.loop._stages import new_particles
-from refprior.training.recipe._recipe import Recipe
-from refprior.training.store import _checkpoint as checkpoint
-from refprior.training.store._folder import write_tensors
-from refprior.training.store._header import Header, read_header
+from refprior.training.loop import State, log_probabilities, new_particles
+from refprior.training.recipe import Recipe
+from refprior.training.store import (
+    CheckpointError,
+    Header,
+    checkpoint_steps,
+    load_weights,
+    read_checkpoint,
+    read_header,
+    write_tensors,
+)
 
 FOLDER, PROBE = "snapshots", "probe.safetensors"
 PROBES = 200  # inputs
@@ -171,10 +175,10 @@ def from_checkpoints(run: Path, recipe: Recipe, task: Task) -> Film:
     raw, ema = (new_particles(recipe) for _ in range(2))
     start = [take(task, 0, raw, recipe.inputs.fit(task.training_inputs))] if recipe.start is None else []
     taken = []
-    for step in sorted(checkpoint.steps(run)):
+    for step in sorted(checkpoint_steps(run)):
         try:
-            normalizer = checkpoint.load_weights(checkpoint.read(run, step), raw=raw, ema=ema)
-        except checkpoint.CheckpointError as error:
+            normalizer = load_weights(read_checkpoint(run, step), raw=raw, ema=ema)
+        except CheckpointError as error:
             log.warning("%s; going on without it", error)
         else:
             taken.append(take(task, step, raw, normalizer))

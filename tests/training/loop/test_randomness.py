@@ -13,7 +13,7 @@ import torch
 from refprior.data import Task
 from refprior.training import Evaluation, Recipe, train
 from refprior.training.loop._evaluate import evaluate_all
-from refprior.training.loop._randomness import load_state_dict, own_randomness, state_dict
+from refprior.training.loop._randomness import load_randomness, own_randomness, randomness_state
 from tests.training.interruption import assert_same_run, interrupted_at
 from tests.training.recipes import CPU, convolutional, perceptron
 
@@ -24,17 +24,17 @@ def draw() -> tuple[float, float, float, float, float]:
 
 def test_every_generator_goes_on_where_it_was() -> None:
     draw()  # the second of each pair of normal numbers is remembered
-    state = state_dict(CPU)
+    state = randomness_state(CPU)
     first = [draw() for _ in range(3)]
-    load_state_dict(state, CPU)
+    load_randomness(state, CPU)
     assert [draw() for _ in range(3)] == first
 
 
 def test_a_run_gives_the_generators_back_and_repeats_itself() -> None:
-    before = state_dict(CPU)
+    before = randomness_state(CPU)
     with own_randomness(5, CPU):
         first = draw()
-    assert all(tensor.equal(before[name]) for name, tensor in state_dict(CPU).items())
+    assert all(tensor.equal(before[name]) for name, tensor in randomness_state(CPU).items())
     with own_randomness(5, CPU):
         assert draw() == first
     with own_randomness(6, CPU):

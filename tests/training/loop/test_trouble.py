@@ -14,7 +14,7 @@ from refprior.training import NotFiniteError, train
 from refprior.training.loop._evaluate import evaluate_all
 from refprior.training.loop._loop import begin, differentiate, draw, optimize
 from refprior.training.loop._trouble import Trouble, all_finite, find_bad_scores, find_trouble
-from refprior.training.store import _checkpoint as checkpoint
+from refprior.training.store._checkpoint import checkpoint_steps, read_checkpoint
 from tests.training.recipes import CPU, convolutional
 
 RECIPE = convolutional(steps=8)
@@ -47,7 +47,7 @@ class Breaks:
 def test_the_step_and_the_term_are_named_and_the_last_good_checkpoint_stays(tmp_path: Path) -> None:
     with pytest.raises(NotFiniteError, match=r"step 5: term broken is not finite.*lower the .*trouble-step-00000005"):
         train(replace(RECIPE, method=Breaks((5,))), tmp_path / "run", save_every=0.0)
-    assert checkpoint.steps(tmp_path / "run")[0] == 4
+    assert checkpoint_steps(tmp_path / "run")[0] == 4
     batch = load_file(tmp_path / "run" / "trouble-step-00000005.safetensors")
     assert batch["labeled"].shape == (10, 1, 8, 8)
     assert batch["labels"].shape == (10,)
@@ -120,7 +120,7 @@ def test_a_learning_rate_that_is_too_high_is_named_and_the_last_good_weights_sta
     with pytest.raises(NotFiniteError, match=r"\Astep \d+: [^\n]* not finite, [^\n]*: lower the learning rate; the"):
         train(recipe, tmp_path / "run", save_every=0.0)
     assert len(list((tmp_path / "run").glob("trouble-step-*.safetensors"))) == 1
-    saved = checkpoint.read(tmp_path / "run", checkpoint.steps(tmp_path / "run")[0]).tensors
+    saved = read_checkpoint(tmp_path / "run", checkpoint_steps(tmp_path / "run")[0]).tensors
     assert all(tensor.isfinite().all() for name, tensor in saved.items() if name.startswith(("particles", "teacher")))
 
 

@@ -18,8 +18,16 @@ from refprior.methods import ReferencePrior
 from refprior.particles import Particles
 from refprior.training import load, train
 from refprior.training.loop._loop import State, begin
-from refprior.training.store import _checkpoint as checkpoint
-from refprior.training.store._checkpoint import CheckpointError, latest, load_weights, read, restore
+from refprior.training.store._checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    checkpoint_steps,
+    latest_checkpoint,
+    load_weights,
+    read_checkpoint,
+    restore_state,
+    state_tensors,
+)
 from tests import records
 from tests.training.recipes import CPU, convolutional
 
@@ -51,11 +59,11 @@ def fresh_state() -> State:
 def restore_latest(run: Path, state: State, *, rename_damaged: bool = False) -> int | None:
     """Go back to the newest checkpoint that can be used; its step."""
 
-    def use(found: checkpoint.Checkpoint) -> int:
-        restore(state, found)
+    def use(found: Checkpoint) -> int:
+        restore_state(state, found)
         return found.summary.step
 
-    return latest(run, use, rename_damaged=rename_damaged)
+    return latest_checkpoint(run, use, rename_damaged=rename_damaged)
 
 
 def forge(run: Path, content: bytes, step: int = 4, **changes: Any) -> None:
@@ -66,8 +74,8 @@ def forge(run: Path, content: bytes, step: int = 4, **changes: Any) -> None:
 
 
 def test_the_last_two_are_kept_and_hold_everything(run: Path) -> None:
-    assert checkpoint.steps(run) == [4, 3]
-    names = {name.partition(".")[0] for name in read(run, 4).tensors}
+    assert checkpoint_steps(run) == [4, 3]
+    names = {name.partition(".")[0] for name in read_checkpoint(run, 4).tensors}
     parts = {"particles", "teacher", "optimizer", "normalizer", "labeled", "unlabeled", "drawing", "global"}
     assert names == parts
 
@@ -76,8 +84,8 @@ def test_a_checkpoint_restores_the_normalizer_and_everything_else_exactly(run: P
     state = fresh_state()
     state.normalizer = type(state.normalizer)(torch.zeros(1, 1, 1), torch.ones(1, 1, 1))
     assert restore_latest(run, state) == state.step == 4
-    saved = read(run, 4).tensors
-    found = checkpoint.state_tensors(state)
+    saved = read_checkpoint(run, 4).tensors
+    found = state_tensors(state)
     assert found.keys() == saved.keys()
     assert all(tensor.equal(saved[name]) for name, tensor in found.items())
     assert state.normalizer.mean.equal(fresh_state().normalizer.mean)
@@ -116,23 +124,23 @@ def test_a_damaged_one_no_longer_counts_as_one_of_the_last_two(run: Path) -> Non
     path.write_bytes(path.read_bytes()[:1000])
     state = fresh_state()
     restore_latest(run, state, rename_damaged=True)
-    assert checkpoint.steps(run) == [3]
+    assert checkpoint_steps(run) == [3]
     assert (run / "checkpoints" / "step-00000004.json.damaged").exists()
 
 
 def test_a_checkpoint_without_the_optimizers_memory_is_refused(run: Path, tmp_path: Path) -> None:
-    tensors = {name: t for name, t in read(run, 4).tensors.items() if not name.startswith("optimizer.")}
+    tensors = {name: t for name, t in read_checkpoint(run, 4).tensors.items() if not name.startswith("optimizer.")}
     save_file(tensors, tmp_path / "side")
     forge(run, (tmp_path / "side").read_bytes())
     with pytest.raises(CheckpointError, match="the optimizer's memory is missing"):
-        restore(fresh_state(), read(run, 4))
+        restore_state(fresh_state(), read_checkpoint(run, 4))
 
 
 def test_resuming_from_the_previous_one_ends_in_the_same_weights(run: Path, original: Path) -> None:
     path = run / "checkpoints" / "step-00000004.safetensors"
     path.write_bytes(path.read_bytes()[:1000])
     again = train(RECIPE, run)
-    expected = read(original, 4).tensors
+    expected = read_checkpoint(original, 4).tensors
     assert all(t.equal(expected[f"teacher.{name}"]) for name, t in again.ema.state_dict().items())
     assert (run / "metrics.jsonl").read_text().count("\n") == (original / "metrics.jsonl").read_text().count("\n")
 
@@ -178,22 +186,22 @@ def test_malicious_files_run_nothing(run: Path, kind: str, monkeypatch: pytest.M
     monkeypatch.chdir(run)
     forge(run, MALICIOUS[kind])
     with pytest.raises(CheckpointError, match=r"step-00000004\.safetensors"):
-        restore(fresh_state(), read(run, 4))
+        restore_state(fresh_state(), read_checkpoint(run, 4))
     assert not (run / "payload-ran").exists()
 
 
 def test_names_that_look_like_paths_are_only_names(run: Path, tmp_path: Path) -> None:
-    tensors = {**read(run, 4).tensors, "../../escape": torch.zeros(2), "/etc/evil": torch.zeros(1)}
+    tensors = {**read_checkpoint(run, 4).tensors, "../../escape": torch.zeros(2), "/etc/evil": torch.zeros(1)}
     side = tmp_path / "side"
     save_file(tensors, side)
     forge(run, side.read_bytes())
     with pytest.raises(CheckpointError, match="expected nothing of that name"):
-        restore(fresh_state(), read(run, 4))
+        restore_state(fresh_state(), read_checkpoint(run, 4))
     assert not (run.parent / "escape").exists()
 
 
 def test_wrong_shapes_and_streams_are_refused(run: Path, tmp_path: Path) -> None:
-    good = read(run, 4).tensors
+    good = read_checkpoint(run, 4).tensors
     bad = [
         {"particles.prior_logits": torch.zeros(5)},
         {"normalizer.mean": torch.zeros(2, 8, 8)},
@@ -210,7 +218,7 @@ def test_wrong_shapes_and_streams_are_refused(run: Path, tmp_path: Path) -> None
         save_file({**good, **change}, side)
         forge(run, side.read_bytes())
         with pytest.raises(CheckpointError, match="does not fit this run"):
-            restore(fresh_state(), read(run, 4))
+            restore_state(fresh_state(), read_checkpoint(run, 4))
 
 
 @given(st.data())
@@ -228,7 +236,7 @@ def test_mutated_bytes_raise_only_the_readers_own_error(run: Path, data: st.Data
     original = path.read_bytes()
     forge(run, bytes(content), step=3)
     try:
-        restore(fresh_state(), read(run, 3))
+        restore_state(fresh_state(), read_checkpoint(run, 3))
     except CheckpointError:
         pass
     finally:
@@ -240,22 +248,22 @@ def test_mutated_bytes_raise_only_the_readers_own_error(run: Path, data: st.Data
 def test_any_record_is_read_or_refused(run: Path, content: bytes) -> None:
     (run / "checkpoints" / "step-00000003.json").write_bytes(content)
     with pytest.raises(CheckpointError):
-        read(run, 3)
+        read_checkpoint(run, 3)
 
 
 def test_a_checkpoint_of_another_network_is_refused(run: Path) -> None:
     state = begin(replace(RECIPE, particles=3, method=ReferencePrior()), TASK, CPU)
     with pytest.raises(CheckpointError, match="does not fit this run"):
-        restore(state, read(run, 4))
+        restore_state(state, read_checkpoint(run, 4))
 
 
 def weights_of(run: Path, step: int) -> None:
     raw, ema = (Particles(RECIPE.network, RECIPE.particles) for _ in range(2))
-    load_weights(read(run, step), raw=raw, ema=ema)
+    load_weights(read_checkpoint(run, step), raw=raw, ema=ema)
 
 
 def test_weights_that_do_not_fit_the_recipe_are_refused(run: Path, tmp_path: Path) -> None:
-    good = read(run, 4).tensors
+    good = read_checkpoint(run, 4).tensors
     bad: list[dict[str, torch.Tensor]] = [
         {**good, "particles.network.0.weight": torch.zeros(5)},
         {**good, "teacher.network.extra": torch.zeros(5)},
@@ -278,7 +286,7 @@ def test_a_run_with_a_damaged_checkpoint_is_loaded_from_the_one_before_and_left_
     before = {p: p.read_bytes() for p in run.rglob("*") if p.is_file()}
     loaded = load(run)
     assert "going back to step 3" in caplog.text
-    expected = read(run, 3).tensors
+    expected = read_checkpoint(run, 3).tensors
     assert all(t.equal(expected[f"teacher.{name}"]) for name, t in loaded.ema.state_dict().items())
     assert [record.step for record in loaded.history] == [2]
     assert {p: p.read_bytes() for p in run.rglob("*") if p.is_file()} == before

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from refprior.training.loop._loop import State, begin
-from refprior.training.store import _checkpoint as checkpoint
 from refprior.training.store import _folder as folder
+from refprior.training.store import _saving
+from refprior.training.store._checkpoint import checkpoint_steps
 from refprior.training.store._saving import Saver
 from tests.training.recipes import CPU, perceptron
 
@@ -47,7 +48,7 @@ def test_slow_saving_becomes_seldom(tmp_path: Path, state: State, monkeypatch: p
     assert usual.interval == 240
     told.save(state)
     assert told.interval == 5
-    assert checkpoint.steps(tmp_path) == [0]
+    assert checkpoint_steps(tmp_path) == [0]
 
 
 def test_a_save_that_fails_is_tried_again_later(
@@ -55,12 +56,12 @@ def test_a_save_that_fails_is_tried_again_later(
 ) -> None:
     one = saver(tmp_path, 0.0)
     with monkeypatch.context() as patched:
-        patched.setattr(checkpoint, "save", full)
+        patched.setattr(_saving, "save_checkpoint", full)
         one.try_save(state)
     assert "could not save step 0 ([Errno 28] no room): the old checkpoint stays, trying again later" in caplog.text
-    assert checkpoint.steps(tmp_path) == []
+    assert checkpoint_steps(tmp_path) == []
     one.try_save(state)
-    assert checkpoint.steps(tmp_path) == [0]
+    assert checkpoint_steps(tmp_path) == [0]
 
 
 def test_a_save_that_must_be_is_tried_for_a_while_and_then_says_what_is_left(
@@ -68,7 +69,7 @@ def test_a_save_that_must_be_is_tried_for_a_while_and_then_says_what_is_left(
 ) -> None:
     one = saver(tmp_path)
     one.must_save(state)
-    monkeypatch.setattr(checkpoint, "save", full)
+    monkeypatch.setattr(_saving, "save_checkpoint", full)
     with pytest.raises(OSError, match=r"could not save step 0 in .*; the checkpoint of step 0 stays\. Make room"):
         one.must_save(state, tries=3, wait=0.0)
     assert caplog.text.count("no room") == 3

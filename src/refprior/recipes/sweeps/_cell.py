@@ -11,10 +11,8 @@ from typing import Any
 from refprior._words import in_short
 from refprior.recipes._named import Named, named
 from refprior.recipes._own_data import OwnData
-from refprior.training import Recipe, Record, train
-from refprior.training._logs import log_to
-from refprior.training.store import _checkpoint as checkpoint
-from refprior.training.store._header import check_same_run, read_header
+from refprior.training import Recipe, Record, log_to, train
+from refprior.training.store import check_same_run, checkpoint_steps, read_header
 
 Function = str | Callable[..., Recipe]
 _LONGEST_NAME = 100  # bytes; a file system allows 255
@@ -92,7 +90,7 @@ def check_cell(cell: Cell, plan: Plan) -> None:
 
 def is_done(cell: Cell, plan: Plan) -> bool:
     """Whether all steps are trained, by what the folder says."""
-    last = checkpoint.steps(plan.folder(cell))[:1]
+    last = checkpoint_steps(plan.folder(cell))[:1]
     return bool(last) and last[0] == read_header(plan.folder(cell)).steps
 
 

@@ -7,9 +7,7 @@ from typing import Literal
 
 from refprior._files import holder
 from refprior.recipes.sweeps._record import read_cells, read_failure
-from refprior.training.store import _checkpoint as checkpoint
-from refprior.training.store._folder import RECIPE, current_stage, last_record
-from refprior.training.store._header import read_header
+from refprior.training.store import RECIPE, checkpoint_steps, current_stage, last_record, read_header
 
 Kind = Literal["waiting", "running", "stopped", "done", "failed"]
 
@@ -67,7 +65,7 @@ def _state(cell: Path, name: str) -> CellState:
     stage = at.relative_to(cell).as_posix().removeprefix(".")
     record = last_record(at)
     step, steps = (None, None) if record is None else (record.step, record.steps)
-    saved = checkpoint.steps(cell)[:1]
+    saved = checkpoint_steps(cell)[:1]
     if owner is not None:
         return CellState(name, "running", step, steps, owner, stage)
     if saved and saved[0] == _steps(cell):

@@ -16,7 +16,7 @@ from refprior.data import Examples, Normalizer, Task
 from refprior.data._stream import Stream
 from refprior.information import log_likelihood
 from refprior.methods import Batch, Needs, Views
-from refprior.training.recipe._recipe import Recipe
+from refprior.training.recipe import Recipe
 from refprior.views import Learning, Unchanged, View
 
 _BLOCK = 1024  # inputs that are normalized at a time

@@ -13,8 +13,8 @@ from refprior.data import Examples, Normalizer, Task
 from refprior.methods import split_heads
 from refprior.particles import Particles
 from refprior.posterior import Scores, confusion, consensus, match, predictive, scores, stability
-from refprior.training.recipe._recipe import Recipe
-from refprior.training.store._records import ConsensusScores, Evaluation, PartScores
+from refprior.training.loop._records import ConsensusScores, Evaluation, PartScores
+from refprior.training.recipe import Recipe
 
 CONSENSUS_IMAGES = 2000  # of the unlabeled pool, in which clusters are found
 

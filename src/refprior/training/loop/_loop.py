@@ -28,12 +28,11 @@ from refprior.training.loop._draw import Normalize, Sampler, part_sizes, prepare
 from refprior.training.loop._evaluate import evaluate_all, log_probabilities
 from refprior.training.loop._precision import Precision, faster_precision
 from refprior.training.loop._randomness import kept
+from refprior.training.loop._records import Evaluation, Record
 from refprior.training.loop._stages import first_weights
 from refprior.training.loop._trouble import NotFiniteError, Trouble, find_bad_scores, find_bad_weights, find_trouble
 from refprior.training.loop._validate import check_distinct, check_needs, check_network, check_result, check_views
-from refprior.training.recipe._optimizer import equalize, update_average
-from refprior.training.recipe._recipe import Recipe
-from refprior.training.store._records import Evaluation, Record
+from refprior.training.recipe import Recipe, equalize, update_average
 
 LOG_EVERY = 10  # steps
 
@@ -225,8 +224,8 @@ def _record(recipe: Recipe, task: Task, state: State, loss: Loss, rate: float) -
     )
 
 
-def last_record(recipe: Recipe, task: Task, state: State) -> Record:
-    """What can still be said of the last step when its record is lost: the scores, not the loss."""
+def recompute_last_record(recipe: Recipe, task: Task, state: State) -> Record:
+    """Return the record of the last step without its loss, for a run whose metrics were lost."""
     evaluation = _evaluate(recipe, task, state, last=True)
     rate = recipe.optimizer.set_rate(state.optimizer, state.step - 1, recipe.steps)
     return Record(state.step, recipe.steps, rate, None, state.seconds, skipped=state.skipped, evaluation=evaluation)

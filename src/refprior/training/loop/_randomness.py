@@ -42,7 +42,7 @@ def kept(device: torch.device) -> Callable[[], None]:
     return put_back
 
 
-def state_dict(device: torch.device) -> dict[str, Tensor]:
+def randomness_state(device: torch.device) -> dict[str, Tensor]:
     """The states of all global generators; of numpy and Python as numbers, which float64 holds exactly."""
     _, keys, *rest = cast(tuple[Any, ...], np.random.get_state(legacy=True))
     version, twister, normal = random.getstate()
@@ -54,8 +54,8 @@ def state_dict(device: torch.device) -> dict[str, Tensor]:
     return states | ({"cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else {})
 
 
-def load_state_dict(states: dict[str, Tensor], device: torch.device) -> None:
-    """Go on exactly where `state_dict` was called."""
+def load_randomness(states: dict[str, Tensor], device: torch.device) -> None:
+    """Continue exactly where `randomness_state` was called."""
     *keys, position, has_normal, normal = states["numpy"].tolist()
     np.random.set_state((_TWISTER, np.array(keys, dtype=np.uint32), int(position), int(has_normal), normal))
     version, *twister, has_normal, normal = states["python"].tolist()

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from refprior._mesh import ALONE, Mesh
 from refprior.particles import Particles, output_layer
-from refprior.training.recipe._recipe import Recipe
+from refprior.training.recipe import Recipe
 
 
 def new_particles(recipe: Recipe, mesh: Mesh = ALONE) -> Particles:

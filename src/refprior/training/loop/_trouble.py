@@ -3,15 +3,13 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from refprior.methods import Batch, Loss
 from refprior.particles import Particles
-from refprior.training.store._folder import write_tensors
-from refprior.training.store._records import Evaluation, PartScores
+from refprior.training.loop._records import Evaluation, PartScores
 
 _NAMED = 5  # particles
 
@@ -79,16 +77,6 @@ def all_finite(tensors: list[Tensor]) -> bool:
     """Whether every number is finite. A sum is the cheapest look at all of them; one that overflows needs a second."""
     sums = torch.stack([tensor.sum().float() for tensor in tensors])
     return bool(sums.isfinite().all()) or all(bool(tensor.isfinite().all()) for tensor in tensors)
-
-
-def dump(folder: Path, trouble: Trouble) -> Path:
-    """The batch of the step, for debugging."""
-    path = folder / f"trouble-step-{trouble.step:08}.safetensors"
-    batch = trouble.batch
-    tensors = {"labeled": batch.labeled, "labels": batch.labels, "index": batch.index, **batch.views}
-    tensors |= {"source": batch.source, "source_labels": batch.source_labels}
-    write_tensors(path, tensors, {"trouble": str(trouble)})
-    return path
 
 
 def _is_finite(part: PartScores) -> bool:

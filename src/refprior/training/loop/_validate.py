@@ -12,7 +12,7 @@ from refprior.information import check_labelings
 from refprior.methods import Loss, Method
 from refprior.particles import NotLogitsError, Particles
 from refprior.training.loop._stages import check_head
-from refprior.training.recipe._recipe import Recipe
+from refprior.training.recipe import Recipe
 
 
 def fitting_batch(recipe: Recipe, pool: int) -> int:

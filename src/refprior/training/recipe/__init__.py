@@ -1,1 +1,41 @@
 """A recipe: everything that determines a run."""
+
+from refprior.training.recipe._optimizer import Optimizer, equalize, update_average
+from refprior.training.recipe._parts import (
+    INNER_ROOMS,
+    ROOMS,
+    Part,
+    check_depth,
+    published,
+    put_together,
+    signature_hints,
+    take_apart,
+    to_plain,
+)
+from refprior.training.recipe._recipe import EPOCH, Head, Recipe, check_handed_in, read_field, read_recipe
+from refprior.training.recipe._types import alternatives, expected, fitting, is_plain
+
+__all__ = [
+    "EPOCH",
+    "INNER_ROOMS",
+    "ROOMS",
+    "Head",
+    "Optimizer",
+    "Part",
+    "Recipe",
+    "alternatives",
+    "check_depth",
+    "check_handed_in",
+    "equalize",
+    "expected",
+    "fitting",
+    "is_plain",
+    "published",
+    "put_together",
+    "read_field",
+    "read_recipe",
+    "signature_hints",
+    "take_apart",
+    "to_plain",
+    "update_average",
+]

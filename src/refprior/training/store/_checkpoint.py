@@ -21,9 +21,7 @@ from refprior._files import read_record, write_record
 from refprior._words import in_short
 from refprior.data import Normalizer
 from refprior.particles import Particles
-from refprior.training.loop import _randomness as randomness
-from refprior.training.loop._loop import State
-from refprior.training.loop._precision import Precision
+from refprior.training.loop import Precision, Record, State, load_randomness, randomness_state
 from refprior.training.store._folder import (
     METRICS,
     Entry,
@@ -35,7 +33,6 @@ from refprior.training.store._folder import (
     tensors_of,
     write_stream,
 )
-from refprior.training.store._records import Record
 
 FORMAT = 3
 FOLDER = "checkpoints"
@@ -71,7 +68,7 @@ class Checkpoint:
     tensors: Tensors
 
 
-def save(run: Path, state: State, metrics: Written) -> Path:
+def save_checkpoint(run: Path, state: State, metrics: Written) -> Path:
     """Write the checkpoint of this step, then forget all but the last two.
 
     The first rank writes, and the others give it their particles block by block. It holds no more of them at a time
@@ -153,13 +150,13 @@ def set_aside(run: Path, step: int) -> None:
         record.replace(record.with_suffix(".json.damaged"))
 
 
-def steps(run: Path) -> list[int]:
+def checkpoint_steps(run: Path) -> list[int]:
     """Steps of which there is a checkpoint, the latest first."""
     names = (re.fullmatch(r"step-([0-9]{8,})\.json", path.name) for path in (run / FOLDER).glob("step-*.json"))
     return sorted((int(match[1]) for match in names if match), reverse=True)
 
 
-def read(run: Path, step: int, state: State | None = None) -> Checkpoint:
+def read_checkpoint(run: Path, step: int, state: State | None = None) -> Checkpoint:
     """One checkpoint, checked; CheckpointError in words if anything about it is wrong. state: only its particles."""
     path = run / FOLDER / f"step-{step:08}.safetensors"
     summary = read_summary(run, step)
@@ -185,7 +182,7 @@ def read_summary(run: Path, step: int) -> Summary:
 
 def read_history(run: Path) -> list[Record]:
     """All records of a run, in order, if they are those that its newest checkpoint knows of."""
-    for step in steps(run):
+    for step in checkpoint_steps(run):
         with suppress(CheckpointError):
             return read_records(run, read_summary(run, step).metrics)
     return read_records(run) if (run / METRICS).exists() else []
@@ -199,13 +196,13 @@ def state_tensors(state: State) -> Tensors:
         "optimizer": _optimizer_tensors(state.optimizer),
         "normalizer": state.normalizer.state_dict(),
         **state.sampler.state_dict(),
-        "global": randomness.state_dict(state.sampler.generator.device),
+        "global": randomness_state(state.sampler.generator.device),
         "memory": {name: tensor.clone() for name, tensor in state.memory.items()},  # a file takes no tensor twice
     }
     return {f"{part}.{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
 
 
-def restore(state: State, checkpoint: Checkpoint) -> None:
+def restore_state(state: State, checkpoint: Checkpoint) -> None:
     """Put a checkpoint into a state that `begin` made for the same recipe."""
     saved = checkpoint.tensors
     summary = checkpoint.summary
@@ -216,7 +213,7 @@ def restore(state: State, checkpoint: Checkpoint) -> None:
         _load_optimizer(state.optimizer, tensors_of(saved, "optimizer"), summary.step > summary.skipped)
         state.normalizer = Normalizer(**tensors_of(saved, "normalizer"))
         state.sampler.load_state_dict({name: tensors_of(saved, name) for name in state.sampler.state_dict()})
-        randomness.load_state_dict(tensors_of(saved, "global"), state.sampler.generator.device)
+        load_randomness(tensors_of(saved, "global"), state.sampler.generator.device)
     except (RuntimeError, TypeError, ValueError, KeyError) as error:
         raise CheckpointError(f"{checkpoint.path} does not fit this run: {in_short(error)}") from None
     device = state.particles.prior_logits.device
@@ -235,7 +232,7 @@ def load_weights(checkpoint: Checkpoint, *, raw: Particles, ema: Particles) -> N
         raise CheckpointError(f"{checkpoint.path} does not fit its recipe: {in_short(error)}") from None
 
 
-def latest(
+def latest_checkpoint(
     run: Path, use: Callable[[Checkpoint], T], *, rename_damaged: bool = False, state: State | None = None
 ) -> T | None:
     """What `use` makes of the newest checkpoint that it can use; None if there is no checkpoint at all.
@@ -244,9 +241,9 @@ def latest(
     state: which particles to read, of a run on several ranks.
     """
     problems: dict[int, str] = {}
-    for step in steps(run):
+    for step in checkpoint_steps(run):
         try:
-            used = use(read(run, step, state))
+            used = use(read_checkpoint(run, step, state))
         except CheckpointError as error:
             problems[step] = str(error)
             continue
@@ -308,7 +305,7 @@ def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors, stepped:
 
 def _forget_old(folder: Path) -> None:
     """Remove all but the last two."""
-    kept = {f"step-{step:08}" for step in steps(folder.parent)[:KEPT]}
+    kept = {f"step-{step:08}" for step in checkpoint_steps(folder.parent)[:KEPT]}
     for path in folder.glob("step-*"):
         if path.name.partition(".")[0] not in kept:
             path.unlink(missing_ok=True)

@@ -18,7 +18,7 @@ from torch import Tensor
 from refprior import _files
 from refprior._files import LOCK, check_ordinary, decode, open_file, read_bytes, write_atomically, write_bytes
 from refprior._words import in_short
-from refprior.training.store._records import Record
+from refprior.training.loop import Record
 
 RECIPE, METRICS = "recipe.json", "metrics.jsonl"
 Own = Callable[[str, tuple[int, ...]], slice | None]  # which rows of a tensor to read, by its name and shape

@@ -23,7 +23,7 @@ from refprior._words import in_short
 from refprior.data import Task, TaskRecord
 from refprior.data._fingerprint import check_same_data, fingerprint
 from refprior.particles import Particles
-from refprior.training.recipe._recipe import Recipe
+from refprior.training.recipe import Recipe
 from refprior.training.store._folder import METRICS, RECIPE, check_no_links
 
 FORMAT = 3

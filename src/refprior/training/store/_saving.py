@@ -4,10 +4,9 @@ import logging
 import time
 from pathlib import Path
 
-from refprior.training.loop._loop import State
-from refprior.training.store import _checkpoint as checkpoint
-from refprior.training.store import _folder as folder
-from refprior.training.store._records import Record
+from refprior.training.loop import Record, State, Trouble
+from refprior.training.store._checkpoint import checkpoint_steps, save_checkpoint
+from refprior.training.store._folder import Metrics, Written, write_tensors
 
 log = logging.getLogger("refprior")
 
@@ -15,7 +14,7 @@ log = logging.getLogger("refprior")
 class Saver:
     """Saves every 30 seconds, or less often where saving would take more than 1 % of the time; survives a full disk."""
 
-    def __init__(self, path: Path, metrics: folder.Metrics | None, every: float | None) -> None:
+    def __init__(self, path: Path, metrics: Metrics | None, every: float | None) -> None:
         """metrics: None on ranks that write nothing."""
         self.path = path
         self.metrics = metrics
@@ -33,8 +32,8 @@ class Saver:
     def save(self, state: State) -> None:
         started = time.perf_counter()
         with state.particles.mesh.together():
-            written = folder.Written() if self.metrics is None else self.metrics.sync()
-        checkpoint.save(self.path, state, written)
+            written = Written() if self.metrics is None else self.metrics.sync()
+        save_checkpoint(self.path, state, written)
         self.last = time.perf_counter()
         if self.every is None:
             self.interval = max(30.0, 120 * (self.last - started))
@@ -55,8 +54,18 @@ class Saver:
             except OSError as error:
                 log.warning("could not save step %d (%s), try %d of %d", state.step, error, attempt + 1, tries)
                 time.sleep(wait)
-        left = checkpoint.steps(self.path)[:1]
+        left = checkpoint_steps(self.path)[:1]
         raise OSError(
             f"could not save step {state.step} in {self.path}; the checkpoint of step {left[0] if left else 0} stays. "
             "Make room; the same command goes on from there"
         )
+
+
+def dump_batch(folder: Path, trouble: Trouble) -> Path:
+    """Write the batch of a step that was not finite, for debugging; return the file."""
+    path = folder / f"trouble-step-{trouble.step:08}.safetensors"
+    batch = trouble.batch
+    tensors = {"labeled": batch.labeled, "labels": batch.labels, "index": batch.index, **batch.views}
+    tensors |= {"source": batch.source, "source_labels": batch.source_labels}
+    write_tensors(path, tensors, {"trouble": str(trouble)})
+    return path
