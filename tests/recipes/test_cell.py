@@ -45,5 +45,5 @@ def test_a_command_says_everything_and_is_quoted() -> None:
         *("refprior", "train", "my file.py:recipe", "--seed", "3", "--data", "my data", "--kind", "photos"),
         *("--set", "a=x y", "b=(1,2)", "--device", "cuda", "--log", "csv", "wandb", "--out", f"out/{cell.name}"),
     ]
-    with pytest.raises(ValueError, match="digits_ssl is a function: a command line needs a recipe's name"):
+    with pytest.raises(ValueError, match="digits_ssl is a Python object: a command line needs a recipe's name"):
         command(Cell(digits_ssl, {}, 0), Plan(Path("out")))

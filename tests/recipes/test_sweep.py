@@ -89,3 +89,14 @@ def own(seed: int = 0) -> Recipe:
 
 def test_a_recipe_without_pretraining_has_no_self_match() -> None:
     assert len(cells(own, {"method": "all"}, [0])) == len(FEW_LABELS)
+
+
+def test_a_sweep_takes_a_recipe(tmp_path: Path) -> None:
+    recipe = digits_ssl(labels=50)
+    outcomes = sweep(recipe, tmp_path, settings={"steps": "2", "optimizer.learning_rate": "0.02,0.03"}, seeds=[4])
+    assert [outcome.problem for outcome in outcomes] == [None, None]
+    runs = [load(tmp_path / outcome.cell.name) for outcome in outcomes]
+    assert sorted((run.recipe.optimizer.learning_rate, run.recipe.steps, run.recipe.seed) for run in runs) == [
+        (0.02, 2, 4),
+        (0.03, 2, 4),
+    ]

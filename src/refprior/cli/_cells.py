@@ -56,21 +56,6 @@ class Where:
     ] = False
 
 
-def settings_of(assignments: Sequence[str] | None) -> dict[str, str]:
-    """NAME=VALUE … as a dictionary."""
-    settings: dict[str, str] = {}
-    if assignments is not None and not assignments:
-        raise ValueError("--set takes NAME=VALUE, got nothing")
-    for assignment in assignments or []:
-        name, equals, value = assignment.partition("=")
-        if not (name and equals and value):
-            raise ValueError(f"--set takes NAME=VALUE, got {assignment!r}")
-        if name in settings:
-            raise ValueError(f"--set gives {name} twice: {settings[name]} and {value}")
-        settings[name] = value
-    return settings
-
-
 def whole_numbers(text: str) -> list[int]:
     """Seeds: 0,1,2."""
     if not all(number.strip().isdigit() for number in text.split(",")):

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from refprior.cli._cells import settings_of
 from refprior.cli._own_data import show_folder
-from refprior.cli._parameters import whole
+from refprior.cli._parameters import settings_of, whole
 from refprior.cli._paths import check_folder
 from refprior.cli._tables import print_table
 

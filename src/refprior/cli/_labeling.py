@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from refprior._words import counted, printable
-from refprior.cli._cells import settings_of
-from refprior.cli._parameters import whole
+from refprior.cli._parameters import settings_of, whole
 from refprior.cli._paths import check_file, check_folder, check_picture
 
 if TYPE_CHECKING:

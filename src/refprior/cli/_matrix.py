@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from refprior.cli._cells import Where, print_commands, refuse_failed, settings_of, train_cells, whole_numbers
+from refprior.cli._cells import Where, print_commands, refuse_failed, train_cells, whole_numbers
+from refprior.cli._parameters import settings_of
 from refprior.cli._tables import print_table
 
 if TYPE_CHECKING:

@@ -55,3 +55,18 @@ KindOfData = Annotated[
     Literal["digits", "photos", "objects", "vectors"] | None,
     Parameter(help="What your own data show; digits are never mirrored. Default: what the recipe is for."),
 ]
+
+
+def settings_of(assignments: Sequence[str] | None) -> dict[str, str]:
+    """Parse the NAME=VALUE assignments of --set."""
+    settings: dict[str, str] = {}
+    if assignments is not None and not assignments:
+        raise ValueError("--set takes NAME=VALUE, got nothing")
+    for assignment in assignments or []:
+        name, equals, value = assignment.partition("=")
+        if not (name and equals and value):
+            raise ValueError(f"--set takes NAME=VALUE, got {assignment!r}")
+        if name in settings:
+            raise ValueError(f"--set gives {name} twice: {settings[name]} and {value}")
+        settings[name] = value
+    return settings

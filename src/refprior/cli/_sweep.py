@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from refprior.cli._cells import Where, print_commands, refuse_failed, settings_of, train_cells, whole_numbers
+from refprior.cli._cells import Where, print_commands, refuse_failed, train_cells, whole_numbers
 from refprior.cli._own_data import own_data, show_own_data
-from refprior.cli._parameters import Data, KindOfData, RecipeName, Set, SourceData, whole
+from refprior.cli._parameters import Data, KindOfData, RecipeName, Set, SourceData, settings_of, whole
 from refprior.cli._paths import check_folder
 from refprior.cli._report import report
 

@@ -9,9 +9,19 @@ from cyclopts import Parameter
 
 from refprior._ranks import rank
 from refprior._words import counted, duration, in_bytes
-from refprior.cli._cells import settings_of
 from refprior.cli._own_data import own_data, show_own_data
-from refprior.cli._parameters import Data, Device, KindOfData, Log, RecipeName, Seed, Set, SourceData, whole
+from refprior.cli._parameters import (
+    Data,
+    Device,
+    KindOfData,
+    Log,
+    RecipeName,
+    Seed,
+    Set,
+    SourceData,
+    settings_of,
+    whole,
+)
 from refprior.cli._paths import check_folder
 from refprior.cli._report import few_side_by_side
 from refprior.cli._tables import print_table

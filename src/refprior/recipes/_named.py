@@ -59,19 +59,47 @@ class Named(NamedTuple):
 
 
 def named(
-    recipe: str | Callable[..., Recipe], settings: Mapping[str, Any], own: OwnData | None = None, /, **arguments: Any
+    recipe: str | Callable[..., Recipe] | Recipe,
+    settings: Mapping[str, Any],
+    own: OwnData | None = None,
+    /,
+    **arguments: Any,
 ) -> Named:
-    """A recipe by its name, by `file.py:function`, or by its function, with settings changed, and for your own data.
+    """Find a recipe, change its settings, and adapt it to your data.
 
-    A setting that the function takes, such as `labels`, is an argument of it; all others are dotted names inside the
-    recipe, such as `method.alpha`.
+    A setting that the recipe's function takes, such as ``labels``, becomes its argument. All others are dotted names
+    inside the recipe, such as ``method.alpha``.
 
+    Parameters
+    ----------
+    recipe : str, function or Recipe
+        The name of a recipe, ``"file.py:function"``, a function that returns a recipe, or a recipe.
+    settings : mapping
+        New values by dotted name, as text or as Python values.
+    own : OwnData, optional
+        Your data in place of the recipe's.
+    **arguments
+        Further arguments of the recipe's function, such as ``seed``. A function without a ``seed``, and a `Recipe`,
+        get it as the setting ``seed``: it changes weights, batches and views, but not the choice of labeled inputs.
+
+    Returns
+    -------
+    Named
+        The changed recipe and its origin.
+
+    Raises
+    ------
+    ValueError
+        If a setting is unknown or its value does not fit; the message suggests similar names.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> rp.recipes.named("digits_ssl", {"labels": "100", "method.alpha": "0.05"}, seed=1).origin.command
     'refprior train digits_ssl --seed 1 --set labels=100 method.alpha=0.05'
     """
-    function = find(recipe) if isinstance(recipe, str) else recipe
-    name = recipe if isinstance(recipe, str) else f"{recipe.__name__}()"
+    function = function_of(recipe)
+    name = recipe if isinstance(recipe, str) else f"{python_name(recipe)}()"
     hints = signature_hints(function) | (OF_THE_DATA if own is not None else {})
     given = {n: parse(v, hints[n], n) if isinstance(v, str) else v for n, v in settings.items() if n in hints}
     inner = {path: value for path, value in settings.items() if path not in hints}
@@ -122,6 +150,18 @@ def _mistakes_in(name: str) -> Iterator[None]:
         if name in RECIPES:
             raise
         raise ValueError(f"{name} fails with {type(error).__name__}: {in_short(error)}") from error
+
+
+def function_of(recipe: str | Callable[..., Recipe] | Recipe) -> Callable[..., Recipe]:
+    """Return the function that makes a recipe; for a `Recipe`, one without arguments that returns it."""
+    if isinstance(recipe, Recipe):
+        return lambda: recipe
+    return find(recipe) if isinstance(recipe, str) else recipe
+
+
+def python_name(recipe: Callable[..., Recipe] | Recipe) -> str:
+    """Return the name of a function, or of the method of a recipe."""
+    return type(recipe.method).__name__ if isinstance(recipe, Recipe) else recipe.__name__
 
 
 def find(name: str) -> Callable[..., Recipe]:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from refprior._words import in_short
-from refprior.recipes._named import Named, named
+from refprior.recipes._named import Named, named, python_name
 from refprior.recipes._own_data import OwnData
 from refprior.training import Recipe, Record, log_to, train
 from refprior.training.store import check_same_run, checkpoint_steps, read_header
 
-Function = str | Callable[..., Recipe]
+Function = str | Callable[..., Recipe] | Recipe
 _LONGEST_NAME = 100  # bytes; a file system allows 255
 
 
@@ -98,7 +98,7 @@ def command(cell: Cell, plan: Plan, program: Sequence[str] = ("refprior",)) -> s
     """The line for a shell that trains a cell as the sweep would."""
     if not isinstance(cell.recipe, str):
         raise ValueError(
-            f"{cell.recipe.__name__} is a function: a command line needs a recipe's name or FILE.py:FUNCTION"
+            f"{python_name(cell.recipe)} is a Python object: a command line needs a recipe's name or FILE.py:FUNCTION"
         )
     own = () if cell.own is None else zip(("--data", "--source-data", "--kind"), cell.own, strict=True)
     words = [*program, "train", cell.recipe, "--seed", str(cell.seed)]

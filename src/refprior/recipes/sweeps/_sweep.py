@@ -8,7 +8,7 @@ from pathlib import Path
 
 from refprior import _ranks, methods
 from refprior.recipes._cifar10 import ADAM, ADAM_METHODS
-from refprior.recipes._named import find
+from refprior.recipes._named import function_of
 from refprior.recipes._own_data import OwnData
 from refprior.recipes.sweeps._cell import Cell, Function, Outcome, Plan
 from refprior.recipes.sweeps._local import Local
@@ -31,15 +31,43 @@ def sweep(
     device: str = "cpu",
     log: Sequence[str] = (),
 ) -> list[Outcome]:
-    """Train a recipe for every combination of the comma-separated values of settings, and every seed.
+    """Train a recipe for every combination of settings and seeds.
 
-    recipe: a name, `file.py:function`, or a function that returns a recipe and takes a seed. Cells that are done are
-    not trained again, so that the same call goes on after an interruption. own: your own data for all of them. jobs: as
-    many cells at a time, each in a process of its own. engine: where to train instead, `Dask(…)` or `Slurm(…)`, or
-    `Local(…)` with more settings. device, log: of each cell, as in `train` and `log_to`.
-    `method=all` is every method that learns from few labels, with Adam where its original has it, and SelfMatch where
-    the recipe knows `pretraining`; settings of the optimizer or `pretraining` that you give hold for all of them.
+    Each combination is a cell with its own run folder. The same call resumes a sweep: finished cells are not trained
+    again.
 
+    Parameters
+    ----------
+    recipe : str, function or Recipe
+        The name of a recipe, ``"file.py:function"``, a function that returns a recipe, or a recipe. With a `Recipe`,
+        or a function without ``seed``, the seeds change weights, batches and views, but not the choice of labeled
+        inputs.
+    out : path
+        Folder of the sweep.
+    settings : mapping, optional
+        Comma-separated values by dotted name. ``method=all`` stands for every method that learns from few labels:
+        with Adam where the original uses it, and with SelfMatch if the recipe takes ``pretraining``. Optimizer
+        settings and ``pretraining`` given here apply to all methods.
+    seeds : sequence of int, default: (0, 1, 2)
+        One run per seed and combination.
+    jobs : int, default: 1
+        Number of cells trained at a time, each in a separate process.
+    own : OwnData, optional
+        Your data for all cells.
+    engine : Local, Dask or Slurm, optional
+        Where to train. Defaults to ``Local(jobs)``.
+    device : str, default: "cpu"
+        PyTorch device of each cell.
+    log : sequence of str, optional
+        Further logs of each cell: ``"csv"``, ``"tensorboard"``, ``"mlflow"`` or ``"wandb"``.
+
+    Returns
+    -------
+    list of Outcome
+        One per cell, in the order in which they end.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> settings = {"steps": "2", "method": "FixMatch,Supervised"}
     >>> outcomes = rp.recipes.sweep("digits_ssl", "runs/all", settings=settings, seeds=[0])
@@ -65,7 +93,7 @@ def _choices(recipe: Function, name: str, settings: Mapping[str, str]) -> list[d
         return [{name: value} for value in _values(str(settings[name]))]
     adam = {key: value for key, value in _ADAM.items() if key not in settings}
     alone = [{"method": method, **(adam if method in ADAM_METHODS else {})} for method in few_label_methods()]
-    takes = inspect.signature(find(recipe) if isinstance(recipe, str) else recipe).parameters
+    takes = inspect.signature(function_of(recipe)).parameters
     self_match = [{"method": "FixMatch", "pretraining": "contrastive"}]
     return alone + (self_match if "pretraining" in takes and "pretraining" not in settings else [])
 
