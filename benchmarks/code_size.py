@@ -1,18 +1,20 @@
 """Measure the code itself: its size, its public names, and how many files a reader opens to follow a call.
 
-    python -m benchmarks.code_size
+    python -m benchmarks.code_size [--files]
 
 Files to open are counted by tracing a real call: every source file of refprior in which a function ran, until
-the first optimizer step of `rp.train`. Module and class bodies do not count.
+the first optimizer step of `rp.train`. Module and class bodies do not count. `--files` lists them.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+import io
 import re
 import statistics
 import sys
+import tokenize
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -39,6 +41,7 @@ PACKAGES = (
     "explore",
 )
 MODULES = ("networks", "information", "losses", "geometry", "variational", "labeling", "particles")
+_LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT, tokenize.ENDMARKER}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -56,6 +59,20 @@ def functions(trees: dict[str, ast.Module]) -> Iterator[tuple[str, Function]]:
         for node in ast.walk(tree):
             if isinstance(node, Function):
                 yield name, node
+
+
+def lines_of_code(source: str) -> int:
+    """Count the lines that are neither blank nor a comment nor part of a docstring."""
+    found: set[int] = set()
+    first = True  # of a statement
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type in _LAYOUT:
+            first = first or token.type == tokenize.NEWLINE
+        else:
+            if not (first and token.type == tokenize.STRING):
+                found.update(range(token.start[0], token.end[0] + 1))
+            first = False
+    return len(found)
 
 
 def private_with_one_use(trees: dict[str, ast.Module]) -> int:
@@ -134,6 +151,8 @@ def files_opened(call: Callable[[], Any]) -> str:
     finally:
         sys.setprofile(None)
     lines = sum(len(Path(name).read_text().splitlines()) for name in opened)
+    if "--files" in sys.argv:
+        print(*sorted(str(Path(name).relative_to(SOURCE)) for name in opened), "", sep="\n")
     return f"{len(opened)} ({lines:,} lines)"
 
 
@@ -155,7 +174,7 @@ def train_to_first_step(recipe: rp.Recipe) -> None:
 def main() -> None:
     """Print the table."""
     trees = modules()
-    lines = sum(len(path.read_text().splitlines()) for path in SOURCE.rglob("*.py"))
+    sources = [path.read_text() for path in SOURCE.rglob("*.py")]
     lengths = [(node.end_lineno or 0) - node.lineno + 1 for _, node in functions(trees)]
     uses_any = sum(
         isinstance(node, ast.Name) and node.id == "Any" for tree in trees.values() for node in ast.walk(tree)
@@ -164,7 +183,8 @@ def main() -> None:
     recipe = rp.recipes.digits_ssl(labels=50)
     rows = {
         "files in src": len(trees),
-        "lines in src": f"{lines:,}",
+        "lines in src": f"{sum(len(source.splitlines()) for source in sources):,}",
+        "lines without docstrings, comments and blank lines": f"{sum(map(lines_of_code, sources)):,}",
         "functions": f"{len(lengths):,}, median {statistics.median(lengths):.0f} lines",
         "private functions with one use": private_with_one_use(trees),
         "files opened by rp.train to the first optimizer step": files_opened(lambda: train_to_first_step(recipe)),
