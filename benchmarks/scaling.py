@@ -119,14 +119,14 @@ def inside(case: str, out: str) -> None:
     """Steps of one rank: seconds of each, of them exchanging, and bytes over the loopback device."""
     import torch
 
-    from refprior import _mesh, _ranks, particles
+    from refprior import _mesh, _process, particles
     from refprior.training.loop import begin, differentiate, draw, update
 
     torch.set_num_threads(1)
     scale, shares = CASES[case]
     particles.LARGE = int(min(scale * particles.LARGE, 1e12))
     recipe, device = recipe_of(case), torch.device("cpu")
-    mesh = _mesh.joined(recipe.particles, device, None if shares or _ranks.world() == 1 else 1)
+    mesh = _mesh.joined(recipe.particles, device, None if shares or _process.world() == 1 else 1)
     task = recipe.read_task()
     state = begin(recipe, task, device, mesh=mesh)
 

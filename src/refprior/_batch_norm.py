@@ -10,14 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from refprior._mesh import Mesh
 
-__all__ = ["normalizes_batches", "synchronize"]
-
 _KNOWN = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-
-
-def normalizes_batches(network: nn.Module) -> bool:
-    """Whether the inputs of a batch see each other."""
-    return any(isinstance(module, _BatchNorm) for module in network.modules())
 
 
 def synchronize(network: nn.Module, mesh: Mesh) -> None:

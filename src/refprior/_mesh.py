@@ -26,9 +26,9 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from refprior import _ranks
+from refprior import _process
 from refprior._checks import whole_number
-from refprior._ranks import LostRankError
+from refprior._process import LostRankError
 from refprior._words import in_short
 
 __all__ = ["ALONE", "LostRankError", "Mesh", "joined", "plain", "replicating"]
@@ -325,7 +325,7 @@ class _Whole(torch.autograd.Function):
 
 def joined(particles: int, device: torch.device, particle_ranks: int | None = None) -> Mesh:
     """The mesh of a run, if this process is one of several: those of torchrun, or of a group that is already there."""
-    if not dist.is_available() or not (dist.is_initialized() or _ranks.world() > 1):
+    if not dist.is_available() or not (dist.is_initialized() or _process.world() > 1):
         if particle_ranks not in (None, 1):
             raise ValueError(f"particle_ranks={particle_ranks}, but this is one process: start it with torchrun")
         return ALONE
@@ -371,7 +371,7 @@ def _start(device: torch.device) -> None:
         else:
             dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=limit)
     except RuntimeError as error:
-        raise LostRankError(f"rank {_ranks.rank()} cannot reach the others ({in_short(error)})") from error
+        raise LostRankError(f"rank {_process.rank()} cannot reach the others ({in_short(error)})") from error
     atexit.register(_leave)
 
 

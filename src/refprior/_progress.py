@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from refprior._ranks import rank
+from refprior._process import rank
 from refprior._words import printable
 
 if TYPE_CHECKING:

@@ -15,19 +15,18 @@ copies or transposes. That is what makes thousands of particles affordable.
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
-from typing import Literal, get_args
+from copy import copy, deepcopy
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from refprior._batch_last import batch_last, leading_layers
-from refprior._batch_norm import normalizes_batches, synchronize
+from refprior._batch_norm import synchronize
 from refprior._checks import one_of
 from refprior._mesh import ALONE, Mesh
 from refprior._recomputing import recomputed
-from refprior._stacked import make_networks, places_of, replace_tensors, stacked, tensors_of, without_layer
 from refprior._words import in_short
 
 __all__ = ["Execution", "NotLogitsError", "Particles", "convolves", "output_layer"]
@@ -79,10 +78,10 @@ class Particles(nn.Module):
         one_of("execution", execution, get_args(Execution))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            networks = make_networks(make, count, mesh.block(count))
+            networks = _make_networks(make, count, mesh.block(count))
         self.count = count
         self.mesh = mesh
-        self.network = stacked(networks)
+        self.network = _stacked(networks)
         if mesh.data > 1 and normalizes_batches(self.network):
             synchronize(self.network, mesh)
             execution = execution if execution == "recomputed" else "loop"  # vmap cannot exchange statistics
@@ -123,13 +122,13 @@ class Particles(nn.Module):
 
     def features(self, x: Tensor) -> Tensor:
         """What the output layer of every particle sees: (B, ...) -> (K, B, F)."""
-        below = without_layer(self.network, output_layer(self.network).split("."))
+        below = _without_layer(self.network, output_layer(self.network).split("."))
         return self.mesh.whole(self._call(below, x).contiguous(), x.shape[0])
 
     def particle(self, k: int) -> nn.Module:
         """Particle k (of this rank's) as an ordinary module with its own weights: (B, ...) -> (B, C) logits."""
         alone = deepcopy(self.network)
-        replace_tensors(alone, lambda name: self._state()[name][k].clone())
+        _replace_tensors(alone, lambda name: self._state()[name][k].clone())
         return alone
 
     def _combined(self, logits: Tensor, rows: int, sharded: bool) -> Tensor:
@@ -158,7 +157,7 @@ class Particles(nn.Module):
 
     def _run(self, network: nn.Module, x: Tensor, own: bool, trace: bool) -> Tensor:
         # vmap needs weights to vectorize over; the layers before a single linear one have none.
-        weights = next(tensors_of(network), None) is not None
+        weights = next(_tensors_of(network), None) is not None
         # Convolutions of inputs that are not shared gain nothing by it, and vmap cannot lay such inputs out anew.
         if self.execution == "recomputed" and torch.is_grad_enabled():
             return _recomputed(network, self._inputs(x, own), trace)
@@ -196,7 +195,7 @@ class Particles(nn.Module):
             return self
         part = deepcopy(self)
         part.mesh = mesh
-        replace_tensors(part.network, lambda name: self._state()[name][mesh.block(self.count)].clone())
+        _replace_tensors(part.network, lambda name: self._state()[name][mesh.block(self.count)].clone())
         return part
 
     def parameters_of_all(self) -> Mapping[str, Tensor]:
@@ -214,7 +213,7 @@ class Particles(nn.Module):
         return x.unbind() if own else [x] * (self.count // self.mesh.particle)
 
     def _state(self) -> dict[str, Tensor]:
-        return dict(tensors_of(self.network))
+        return dict(_tensors_of(self.network))
 
 
 class _OfAll(Mapping[str, Tensor]):
@@ -261,11 +260,16 @@ def convolves(network: nn.Module) -> bool:
     return any(isinstance(module, _CONVOLUTIONS) for module in network.modules())
 
 
+def normalizes_batches(network: nn.Module) -> bool:
+    """Return whether a network has batch norms, in which the inputs of a batch depend on each other."""
+    return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in network.modules())
+
+
 def _loop(network: nn.Module, inputs: Sequence[Tensor], trace: bool) -> Tensor:
     """One network after another, each on its own inputs: K of (B, ...) -> (K, B, outputs)."""
     # One unbind has one gradient, where K slices would have K of the size of all particles. What it gives are
     # views: batch norm's in-place updates of its statistics reach the stacked buffers.
-    places = [(slots, name, stack, _kept(stack, trace).unbind()) for slots, name, stack in places_of(network)]
+    places = [(slots, name, stack, _kept(stack, trace).unbind()) for slots, name, stack in _places_of(network)]
     outputs = []
     try:
         # As `functional_call` does, which takes a tenth of a small network's step to find the places again.
@@ -315,7 +319,7 @@ def _vectorized(network: nn.Module, x: Tensor, own: bool, trace: bool) -> Tensor
 
 def _passed(network: nn.Module, trace: bool) -> dict[str, Tensor]:
     """What a pass is given, by place; without a trace it writes into copies of the buffers."""
-    return {name: _kept(tensor, trace) for name, tensor in tensors_of(network)}
+    return {name: _kept(tensor, trace) for name, tensor in _tensors_of(network)}
 
 
 def _kept(tensor: Tensor, trace: bool) -> Tensor:
@@ -352,3 +356,66 @@ def _fastest(network: nn.Module) -> Execution:
         return "loop"
     cumulative = (m for m in network.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.momentum is None)
     return "loop" if any(cumulative) else "vectorized"  # vmap cannot read the number of batches
+
+
+def _make_networks(make: Callable[[], nn.Module], count: int, kept: slice) -> list[nn.Module]:
+    """Some of `count` new networks of one kind. All are drawn, so that each is the same on any number of ranks."""
+    if count < 1:
+        raise ValueError(f"need at least one particle, got {count}")
+    if isinstance(make, nn.Module):
+        raise ValueError("give a function that makes a new network each time, not a network")
+    try:
+        made = (make() for _ in range(count))
+        networks = [network for k, network in enumerate(made) if kept.start <= k < kept.stop]
+    except (TypeError, RuntimeError) as error:
+        raise ValueError(f"the network cannot be made: {error}") from error
+    if not all(isinstance(network, nn.Module) for network in networks):
+        raise ValueError(f"the function must make a network, an nn.Module; it made a {type(networks[0]).__name__}")
+    if len({id(network) for network in networks}) < len(networks):
+        raise ValueError("the function must make a new network each time; it returned the same one again")
+    shapes = [{name: tensor.shape for name, tensor in _tensors_of(network)} for network in networks]
+    if any(other != shapes[0] for other in shapes):
+        raise ValueError("the function made networks of different shapes")
+    return networks
+
+
+def _tensors_of(network: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Parameters and buffers by their places: a shared module once, a tied weight in all its places."""
+    for path, module in network.named_modules():
+        for name, tensor in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
+            yield f"{path}.{name}".lstrip("."), tensor
+
+
+def _places_of(network: nn.Module) -> Iterator[tuple[dict[str, Any], str, Tensor]]:
+    """The same, as what a layer keeps its tensors in, and their names there."""
+    for module in network.modules():
+        for slots in (module._parameters, module._buffers):
+            yield from ((slots, name, tensor) for name, tensor in slots.items() if tensor is not None)
+
+
+def _replace_tensors(network: nn.Module, new: Callable[[str], Tensor]) -> None:
+    """Put other values in all places; what was tied stays tied."""
+    known: dict[int, Tensor] = {}
+    for path, old in list(_tensors_of(network)):
+        if id(old) not in known:
+            value = new(path).detach()
+            known[id(old)] = nn.Parameter(value, old.requires_grad) if isinstance(old, nn.Parameter) else value
+        module, _, name = path.rpartition(".")
+        setattr(network.get_submodule(module), name, known[id(old)])
+
+
+def _stacked(networks: list[nn.Module]) -> nn.Module:
+    """One module whose parameters and buffers have a first dimension over the networks."""
+    states = [dict(_tensors_of(network)) for network in networks]
+    all_of_them = deepcopy(networks[0])
+    _replace_tensors(all_of_them, lambda name: torch.stack([state[name].detach() for state in states]))
+    return all_of_them
+
+
+def _without_layer(network: nn.Module, path: Sequence[str]) -> nn.Module:
+    """The same network, its other layers shared, that hands the input of one layer through."""
+    if not path:
+        return nn.Identity()
+    copied = copy(network)
+    copied._modules = {**network._modules, path[0]: _without_layer(network.get_submodule(path[0]), path[1:])}
+    return copied

@@ -108,7 +108,7 @@ def test_files_that_are_no_tables_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_memory_does_not_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("refprior._limits.available_memory", lambda: 30_000_000)
+    monkeypatch.setattr("refprior._process.available_memory", lambda: 30_000_000)
     file = written(tmp_path / "t.csv", f"{','.join(map(str, range(100)))}\n" + f"{'x,' * 99}x\n" * 5000)
     with pytest.raises(ValueError, match=r"t\.csv: 100 columns of text in 5,000 rows needs about 35 MB of memory"):
         read_table(file)

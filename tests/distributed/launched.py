@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from refprior._ranks import rank
+from refprior._process import rank
 from refprior.cli._ending import in_one_line
 from refprior.training import Recipe, Record, train
 from tests.training.recipes import perceptron

@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from refprior import _limits
+from refprior import _process
 from refprior.exact import Channel, ExponentialDecay, models, reference_prior
 from refprior.exact._cost import check_tables
 from refprior.exact.oracle import Objective
@@ -39,7 +39,7 @@ def test_seconds_are_not_said(channel: Channel, caplog: pytest.LogCaptureFixture
 
 def test_what_does_not_fit_is_refused_before_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     channel = models.exponentials([1, 2, 3, 4, 5], terms=3, sigma=0.1)
-    monkeypatch.setattr(_limits, "available_memory", lambda: 100_000_000)
+    monkeypatch.setattr(_process, "available_memory", lambda: 100_000_000)
     monkeypatch.setattr(_solver, "start_from_grid", lambda *_: pytest.fail("the search has begun"))
     with pytest.raises(
         ValueError, match=r"1,000 candidates and \d+,\d+ outcomes needs about .* GB of memory, and 100 MB"
@@ -48,7 +48,7 @@ def test_what_does_not_fit_is_refused_before_the_search(monkeypatch: pytest.Monk
 
 
 def test_tables_of_the_atoms_that_were_found_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_limits, "available_memory", lambda: 100_000_000)
+    monkeypatch.setattr(_process, "available_memory", lambda: 100_000_000)
     check_tables(5, 3, 100_000)
     with pytest.raises(ValueError, match="a table of 50 atoms and 100,000 outcomes needs about 800 MB"):
         check_tables(50, 3, 100_000)

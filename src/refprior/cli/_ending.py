@@ -12,8 +12,7 @@ from types import FrameType
 
 from cyclopts import CycloptsError
 
-from refprior._ranks import LostRankError, local_rank, rank
-from refprior._signals import hearing
+from refprior._process import LostRankError, handling, local_rank, rank
 from refprior._words import printable
 from refprior.cli._words import one_line
 
@@ -67,7 +66,7 @@ def listening() -> Iterator[None]:
     wakeup = signal.set_wakeup_fd(listener.written, warn_on_full_buffer=False)
     threading.Thread(target=listener.watch, daemon=True).start()
     try:
-        with hearing(listener, signal.SIGINT, signal.SIGTERM):
+        with handling(listener, signal.SIGINT, signal.SIGTERM):
             yield
     except Exception as error:
         if listener.signal_number is not None:  # a library made an error of its own of it

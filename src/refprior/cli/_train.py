@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from refprior._ranks import rank
+from refprior._process import rank
 from refprior._words import counted, duration, in_bytes
 from refprior.cli._own_data import own_data, show_own_data
 from refprior.cli._parameters import (

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior.data._data_set import DataSet, data_set
 from refprior.data._error import DataError, naming
 from refprior.data._location import places

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from refprior._checks import whole_number
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior.data._data_set import DataSet, divided
 from refprior.data._error import DataError
 from refprior.data._pictures import look, read_into

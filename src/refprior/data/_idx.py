@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior.data._error import DataError
 from refprior.data._unpack import LARGEST_FILE, blocks_of, unpacked
 

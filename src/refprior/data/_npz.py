@@ -14,7 +14,7 @@ from typing import IO
 
 import numpy as np
 
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior._words import in_short
 from refprior.data._error import DataError
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from refprior._checks import number, whole_number
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior.data._normalize import Normalizer, float_type
 from refprior.data._patches import draw_patches, even_contrast, kinds_of, whitening
 

@@ -17,7 +17,7 @@ from typing import IO, NamedTuple
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior._words import in_short
 from refprior.data._error import DataError
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior._words import counted, in_short
 from refprior.data._error import DataError
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from refprior._html import shortened, table
 from refprior._kinds import Kind
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior._words import in_short
 from refprior.data._names import NO_LABEL, named_classes, whole_labels
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior._words import in_short
 from refprior.data._error import DataError
 

@@ -9,7 +9,7 @@ import logging
 import math
 from typing import NamedTuple
 
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior._words import duration
 
 LOG = logging.getLogger("refprior.exact")

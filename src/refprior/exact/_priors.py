@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior._checks import number, whole_number
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior.exact._arrays import Array, Mask
 from refprior.exact._solution import Solution, with_certificate
 from refprior.exact.ask._nuisance import NuisancePrior, nuisance_prior

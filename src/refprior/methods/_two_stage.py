@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from refprior._checks import one_of, whole_number
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior.information import (
     entropy,
     finite,

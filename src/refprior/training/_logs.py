@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from refprior._files import read_record, write_record, write_text
-from refprior._ranks import rank
+from refprior._process import rank
 from refprior._words import in_short
 from refprior.training.loop import Record
 from refprior.training.store import current_stage, read_header, read_records

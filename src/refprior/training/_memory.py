@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from refprior import _ranks
-from refprior._limits import check_memory
+from refprior import _process
 from refprior._mesh import ALONE, Mesh
+from refprior._process import check_memory
 from refprior.particles import Particles
 from refprior.training.recipe import Recipe
 
@@ -20,7 +20,7 @@ def check_training_fits(recipe: Recipe, mesh: Mesh = ALONE) -> None:
     """Refuse networks that cannot fit: weights, gradient, moving average, what the optimizer remembers."""
     stage: Recipe | None = recipe
     while stage is not None:
-        here = stage.particles * _ranks.local_world() // mesh.particle if mesh.size > 1 else stage.particles
+        here = stage.particles * _process.local_world() // mesh.particle if mesh.size > 1 else stage.particles
         _check(stage.network, here, 4 + (stage.optimizer.kind != "sgd"))
         stage = stage.start
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from refprior._checks import number
 from refprior._files import check_ordinary, read_record, write_folder_atomically, write_record
 from refprior._html import shortened, table
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior._words import in_short
 from refprior.data import Examples, Normalizer
 from refprior.data._fingerprint import DTYPES, ImageType, part_record

@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from refprior._checks import number
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior._words import in_bytes, in_short
 from refprior.data import Examples, Normalizer, Task
 from refprior.particles import Particles

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior.exact._arrays import SLICE_ENTRIES, Array, in_slices
 from refprior.exact._cost import ENTRIES, LOG, say_time
 from refprior.exact.channels import Channel, check_channel

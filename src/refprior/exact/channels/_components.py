@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior.exact._arrays import Array
 
 FEWER_OUTCOMES = "take a larger sigma or fewer observations"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior._checks import number, whole_number
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior.exact._arrays import Array, Index, as_numbers
 from refprior.exact._cost import say_time
 from refprior.exact.channels._binomial import deviance, log_binomial, normalizer, score, stirling_error

@@ -9,7 +9,7 @@ from functools import cached_property, reduce
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior.exact._arrays import Array
 from refprior.exact.channels._channel import Channel
 from refprior.exact.channels._rows import Rows

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from refprior._checks import whole_number
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact.channels._categorical import Categorical
 from refprior.exact.channels._channel import Channel

@@ -16,7 +16,7 @@ from scipy import stats
 from scipy.special import gammaln
 
 from refprior._checks import whole_number
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact.channels import Channel, FunctionChannel, log_normal_nodes
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior._checks import number, whole_number
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._cost import LOG, MULTIPLICATIONS, say_time
 from refprior.exact.channels import Channel, check_channel

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.spatial import cKDTree
 
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior.exact._arrays import Array, Index, Mask
 from refprior.exact._cost import LOG, Work, check_search
 from refprior.exact.certify import GRIDS, MOST_CELLS, MOST_POINTS, SEARCHED

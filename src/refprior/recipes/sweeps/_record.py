@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from refprior._files import locked, read_record, write_record
-from refprior._ranks import rank
+from refprior._process import rank
 from refprior._words import in_short
 
 SWEEP = "sweep.json"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
-from refprior import _ranks, methods
+from refprior import _process, methods
 from refprior.recipes._cifar10 import ADAM, ADAM_METHODS
 from refprior.recipes._named import function_of
 from refprior.recipes._own_data import OwnData
@@ -128,9 +128,9 @@ def matrix_cells(recipe: str, tasks: Sequence[str], settings: dict[str, str], se
 
 def _checked(chosen: list[Cell]) -> list[Cell]:
     """The cells, if each is a recipe, none is there twice, and one process asks for them."""
-    if _ranks.world() > 1:
+    if _process.world() > 1:
         raise ValueError(
-            f"cells share no ranks, and this is one of {_ranks.world()} processes of a launcher: start it without "
+            f"cells share no ranks, and this is one of {_process.world()} processes of a launcher: start it without "
             "torchrun; --jobs and --engine train cells at once"
         )
     names = [cell.name for cell in chosen]

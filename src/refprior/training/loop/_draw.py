@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from refprior._limits import available_memory
+from refprior._process import available_memory
 from refprior.data import Examples, Normalizer, Task
 from refprior.data._stream import Stream
 from refprior.information import log_likelihood

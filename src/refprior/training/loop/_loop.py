@@ -17,12 +17,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from refprior._batch_norm import normalizes_batches
 from refprior._mesh import ALONE, Mesh, plain, replicating
 from refprior.data import Normalizer, Task
 from refprior.data._stream import Stream
 from refprior.methods import Batch, Loss, Step
-from refprior.particles import Particles
+from refprior.particles import Particles, normalizes_batches
 from refprior.posterior import predictive
 from refprior.training.loop._draw import Normalize, Sampler, part_sizes, prepared
 from refprior.training.loop._evaluate import evaluate_all, log_probabilities

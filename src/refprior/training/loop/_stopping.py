@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from refprior._signals import hearing
+from refprior._process import handling
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)  # of people, systems, terminals, schedulers
 
@@ -51,7 +51,7 @@ def terminable() -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         raise Stopped("terminated", number)
 
-    with hearing(stop, *SIGNALS):
+    with handling(stop, *SIGNALS):
         yield
 
 
@@ -59,5 +59,5 @@ def terminable() -> Iterator[None]:
 def stopping() -> Iterator[Stop]:
     """Listen to people, systems, terminals and schedulers."""
     stop = Stop()
-    with hearing(stop, *SIGNALS):
+    with handling(stop, *SIGNALS):
         yield stop

@@ -6,7 +6,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
-from refprior._limits import check_memory
+from refprior._process import check_memory
 from refprior.data import Normalizer, Task
 from refprior.information import check_labelings
 from refprior.methods import Loss, Method

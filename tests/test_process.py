@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from refprior import _limits as limits
-from refprior._limits import available_memory, check_memory
+from refprior import _process
+from refprior._process import available_memory, check_memory
 
 
 def test_something_is_available_and_no_more_than_the_machine_has() -> None:
@@ -17,7 +17,7 @@ def test_something_is_available_and_no_more_than_the_machine_has() -> None:
 def test_an_address_space_limit_counts_with_what_is_taken_already() -> None:
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (10**9, 10**9));"
-        "from refprior._limits import available_memory; before = available_memory();"
+        "from refprior._process import available_memory; before = available_memory();"
         "block = bytearray(3 * 10**8); print(before, before - available_memory())"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
@@ -43,10 +43,10 @@ def test_the_limit_of_a_control_group_above_counts(
     (place / used).write_text("3000000\n")
     (place / "memory.stat").write_text("active_file 7\ninactive_file 1000000\n")
     (place / "b" / limit).write_text("max\n" if limit == "memory.max" else f"{2**63 - 4096}\n")
-    monkeypatch.setattr(limits, "CGROUPS", tmp_path)
-    read = limits._read
-    monkeypatch.setattr(limits, "_read", lambda path: line if str(path) == "/proc/self/cgroup" else read(path))
-    assert limits._control_groups() == [3_000_000]
+    monkeypatch.setattr(_process, "CGROUPS", tmp_path)
+    read = _process._read
+    monkeypatch.setattr(_process, "_read", lambda path: line if str(path) == "/proc/self/cgroup" else read(path))
+    assert _process._control_groups() == [3_000_000]
     assert available_memory() == 3_000_000
 
 

@@ -1,8 +1,16 @@
-"""What fits into memory. Plain Python: both halves of the package use it before they allocate."""
+"""This process: its rank among those that train one run together, its signals, and the memory that it can take.
+
+Plain Python without torch: both halves of the package and the command line use it.
+"""
 
 import os
 import resource
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from refprior._words import in_bytes
 
@@ -11,14 +19,53 @@ _SMALL = 30_000_000  # bytes; asking takes a millisecond, too long for each of m
 UNLIMITED = 2**62  # version 1 of control groups writes a number near this one for "no limit"
 
 
+class LostRankError(Exception):
+    """Another process of this run ended or did not answer in time."""
+
+
+def world() -> int:
+    """Return how many processes the launcher started; 1 without a launcher."""
+    return int(os.environ.get("WORLD_SIZE", 1)) if "RANK" in os.environ else 1
+
+
+def rank() -> int:
+    """Return the rank of this process."""
+    return int(os.environ.get("RANK", 0)) if world() > 1 else 0
+
+
+def local_rank() -> int:
+    """Return the rank of this process among those on this machine."""
+    return int(os.environ.get("LOCAL_RANK", rank())) if world() > 1 else 0
+
+
+def local_world() -> int:
+    """Return how many of the processes run on this machine."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", world())) if world() > 1 else 1
+
+
+@contextmanager
+def handling(handler: Callable[[int, FrameType | None], object], *numbers: signal.Signals) -> Iterator[None]:
+    """Handle signals for a while, except ignored ones (nohup); outside the main thread Python cannot."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handled = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in handled}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
 def available_memory() -> int:
-    """Bytes that this process can still take: the least of what the machine, its control group and ulimit -v leave."""
+    """Return how many bytes this process can still take: the least that machine, control group and ulimit -v leave."""
     left = [_machine(), *_control_groups(), *_address_space()]
     return max(0, min(left))
 
 
 def check_memory(needed: float, what: str, remedy: str = "close other programs") -> None:
-    """Refuse work that would not fit, with the numbers and what to lower."""
+    """Raise a ValueError if work would not fit into memory, with the numbers and what to lower."""
     if needed <= _SMALL:
         return
     available = available_memory()
