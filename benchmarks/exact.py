@@ -37,7 +37,7 @@ from refprior.exact import (
     reference_prior,
     two_stage_prior,
 )
-from refprior.exact.certify._certificate import judge
+from refprior.exact.certificate._certificate import judge
 from refprior.exact.oracle._objective import Objective
 
 BLAHUT_ARIMOTO_GAP = 1e-6

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from refprior.exact import Categorical, Channel, Coin, Gaussian, Poisson, certify, reference_prior
-from refprior.exact.certify import judge
+from refprior.exact.certificate import judge
 from refprior.exact.oracle import Objective
 
 pytestmark = pytest.mark.filterwarnings("ignore:unfinished")

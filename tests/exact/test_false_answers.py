@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from refprior.exact import Channel, Coin, ExponentialDecay, Gaussian, Poisson, Solution, reference_prior
-from refprior.exact.certify import judge
+from refprior.exact.certificate import judge
 from refprior.exact.oracle import Objective
 
 pytestmark = pytest.mark.filterwarnings("ignore:unfinished")

@@ -16,7 +16,7 @@ from refprior._process import check_memory
 from refprior.exact._arrays import Array, Mask
 from refprior.exact._solution import Solution, with_certificate
 from refprior.exact.ask._nuisance import NuisancePrior, nuisance_prior
-from refprior.exact.certify import Certificate, prove
+from refprior.exact.certificate import Certificate, prove
 from refprior.exact.channels import Channel, check_channel, check_instance
 from refprior.exact.oracle import Objective, is_share, require_concave, two_stage_signs
 from refprior.exact.solve import check_cost, fisher_grid, solve, watched

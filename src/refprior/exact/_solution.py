@@ -14,7 +14,7 @@ from refprior._checks import whole_number
 from refprior._files import read_record, write_record
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact.ask._posterior import Posterior, posterior_of
-from refprior.exact.certify import Certificate, Proof, judge
+from refprior.exact.certificate import Certificate, Proof, judge
 from refprior.exact.channels import Channel, SampledMean
 from refprior.exact.oracle import Objective, sampled_gain
 from refprior.exact.show._wording import atom_lines, decimals_within, gap_in_words

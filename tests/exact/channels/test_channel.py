@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from refprior.exact import Categorical, Channel, Coin, Gaussian, Rows, jeffreys, reference_prior
-from refprior.exact.certify import _case
-from refprior.exact.certify._case import Grid
+from refprior.exact.certificate import _case
+from refprior.exact.certificate._case import Grid
 from refprior.exact.oracle import Objective
 from refprior.exact.solve._long import shorter
 

@@ -8,7 +8,7 @@ import pytest
 
 from refprior.exact import Channel, ExponentialDecay, Gaussian, blahut_arimoto, reference_prior
 from refprior.exact._solution import with_certificate
-from refprior.exact.certify import _bound, _case
+from refprior.exact.certificate import _bound, _case
 from refprior.exact.channels._components import Components
 from refprior.exact.oracle import Objective
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from refprior.exact import Channel, Coin, Gaussian, Poisson, reference_prior
-from refprior.exact.certify import judge
+from refprior.exact.certificate import judge
 from refprior.exact.channels import FunctionChannel
 from refprior.exact.channels._scipy import _nodes
 from refprior.exact.oracle import Objective

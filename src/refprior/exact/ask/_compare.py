@@ -19,7 +19,7 @@ from refprior.exact._arrays import SLICE_ENTRIES, Array, as_numbers
 from refprior.exact._priors import prior_to_compare
 from refprior.exact._solution import Evidence, Solution
 from refprior.exact.ask._jeffreys import coordinate_information, quadrature, root_determinant
-from refprior.exact.certify import judge
+from refprior.exact.certificate import judge
 from refprior.exact.channels import Channel, check_channel, check_instance
 from refprior.exact.oracle import Objective
 from refprior.exact.show._wording import gap_in_words

@@ -10,7 +10,7 @@ from scipy.spatial import cKDTree
 from refprior._process import check_memory
 from refprior.exact._arrays import Array, Index, Mask
 from refprior.exact._cost import LOG, Work, check_search
-from refprior.exact.certify import GRIDS, MOST_CELLS, MOST_POINTS, SEARCHED
+from refprior.exact.certificate import GRIDS, MOST_CELLS, MOST_POINTS, SEARCHED
 from refprior.exact.channels import Channel
 from refprior.exact.oracle import Objective, Point, Table
 from refprior.exact.solve._joint import ascend_merged, merge_close, merge_to_centers

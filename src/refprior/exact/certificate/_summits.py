@@ -11,7 +11,7 @@ from scipy.ndimage import maximum_filter, minimum_filter
 from scipy.optimize import minimize
 
 from refprior.exact._arrays import Array, Index
-from refprior.exact.certify._case import Case, Grid, nearest, own_points
+from refprior.exact.certificate._case import Case, Grid, nearest, own_points
 from refprior.exact.oracle import Objective
 
 NODES = {1: 9, 2: 9, 3: 5}  # Chebyshev nodes per axis within one cell: a polynomial of degree 8 errs by 1e-16 at 0.11

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from refprior.exact import Categorical, Coin, Gaussian, Poisson, Solution, certify, reference_prior, two_stage_prior
-from refprior.exact.certify import Proof
-from refprior.exact.certify import prove as prove_prior
+from refprior.exact.certificate import Proof
+from refprior.exact.certificate import prove as prove_prior
 
 pytest.importorskip("flint")
 

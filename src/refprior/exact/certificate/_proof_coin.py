@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 from refprior.exact._arrays import Array
-from refprior.exact.certify._proof import ORDER, Proof, average, balls, cover, exact_weights, fraction, refuse
+from refprior.exact.certificate._proof import ORDER, Proof, average, balls, cover, exact_weights, fraction, refuse
 
 MOST_TOSSES = 400
 

@@ -15,7 +15,7 @@ from refprior.exact import (
     TwoCoins,
     reference_prior,
 )
-from refprior.exact.certify import judge
+from refprior.exact.certificate import judge
 from refprior.exact.channels import Channel
 from refprior.exact.oracle import Objective, Table
 from refprior.exact.solve._weights import optimal_weights

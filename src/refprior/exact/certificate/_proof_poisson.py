@@ -15,7 +15,7 @@ import math
 from typing import Any
 
 from refprior.exact._arrays import Array
-from refprior.exact.certify._proof import ORDER, Proof, average, balls, cover, exact_weights, monotone_reach, refuse
+from refprior.exact.certificate._proof import ORDER, Proof, average, balls, cover, exact_weights, monotone_reach, refuse
 
 MOST_COUNTS = 400.0  # the largest mean
 

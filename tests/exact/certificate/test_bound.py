@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from refprior.exact import Channel, Coin, ExponentialDecay, Gaussian, reference_prior, two_stage_prior
-from refprior.exact.certify import judge
-from refprior.exact.certify._bound import _bounds, stays_below
+from refprior.exact.certificate import judge
+from refprior.exact.certificate._bound import _bounds, stays_below
 from refprior.exact.oracle import Objective
 
 CHANNELS: list[Channel] = [Gaussian(3.0), Gaussian(2.0, 0.5), ExponentialDecay((1.0, 2.0), 0.2)]

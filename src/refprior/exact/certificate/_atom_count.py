@@ -8,8 +8,8 @@ import numpy as np
 from scipy.ndimage import label
 
 from refprior.exact._arrays import Array
-from refprior.exact.certify._case import Case, nearest_points, own_points
-from refprior.exact.certify._summits import ROUNDING, summits
+from refprior.exact.certificate._case import Case, nearest_points, own_points
+from refprior.exact.certificate._summits import ROUNDING, summits
 from refprior.exact.oracle import Objective, Point, Table, evaluate, sensitivity
 
 CURVATURE_MARGIN = 4.0  # times the error of the gain: how much its second derivative may err, in standard deviations

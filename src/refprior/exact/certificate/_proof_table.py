@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from refprior.exact._arrays import Array
-from refprior.exact.certify._proof import Proof, balls, exact_weights, fraction, interval, refuse
+from refprior.exact.certificate._proof import Proof, balls, exact_weights, fraction, interval, refuse
 
 MOST_ENTRIES = 1_000_000
 

@@ -1,13 +1,16 @@
-"""How far a prior can be from the optimum, judged without knowing how the prior was found.
+"""Bound the distance of a prior from the optimum without knowing how the prior was found.
 
-Where J is concave in π, J* − J ≤ max_w G(w) − J, with the maximum over all w and not over a grid. It is taken
-on a grid even in Fisher length that is finer than the solver's. Around every peak of the grid and around every
-atom, a polynomial through more values looks for what the grid missed, and parabolas refine the result. Only
-values of G are used: no derivative, and no step of the solver.
+Where J is concave in π, J* − J ≤ max_w G(w) − J, with the maximum over all w and not over a grid. It is taken on a grid
+that is even in Fisher length and finer than the solver's. Around every peak of the grid and around every atom, a
+polynomial through more values searches for what the grid missed, and parabolas refine the result.
 
-The gap also holds what can make G and J differ from the truth: outcomes left out, the quadrature of continuous
-outcomes (compared with a finer one), and rounding. Of a likelihood that was only sampled, the highest points are
-approached until G no longer changes between neighbors; what still changes is a part of the gap.
+For up to three parameters the gap uses values of G only. Derivatives of G enter in three places: the number of atoms
+and their spread (`_atom_count`), the search with more than three parameters (`_summits`), and the bound on whole cells
+for Gaussian noise (`_bound`). No step of the solver is used anywhere.
+
+The gap includes everything that can make G and J differ from the truth: omitted outcomes, the quadrature of continuous
+outcomes (compared with a finer one), and rounding. If the likelihood was only sampled, the highest points are
+approached until G no longer changes between neighbors; the remaining change is part of the gap.
 """
 
 from __future__ import annotations
@@ -18,11 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from refprior.exact._arrays import Array
-from refprior.exact.certify._atom_count import judge_atoms
-from refprior.exact.certify._bound import stays_below
-from refprior.exact.certify._case import Case
-from refprior.exact.certify._samples import Estimate, estimate
-from refprior.exact.certify._summits import FLOOR, maxima
+from refprior.exact.certificate._atom_count import judge_atoms
+from refprior.exact.certificate._bound import stays_below
+from refprior.exact.certificate._case import Case
+from refprior.exact.certificate._samples import Estimate, estimate
+from refprior.exact.certificate._summits import FLOOR, maxima
 from refprior.exact.channels import SampledMean
 from refprior.exact.oracle import Objective
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact.certify._proof import Proof
-from refprior.exact.certify._proof_coin import prove_coin
-from refprior.exact.certify._proof_poisson import prove_poisson
-from refprior.exact.certify._proof_table import prove_table
+from refprior.exact.certificate._proof import Proof
+from refprior.exact.certificate._proof_coin import prove_coin
+from refprior.exact.certificate._proof_poisson import prove_poisson
+from refprior.exact.certificate._proof_table import prove_table
 from refprior.exact.channels import Categorical, Channel, Coin, Poisson
 
 
