@@ -72,7 +72,7 @@ backend = matplotlib.rcParams._get("backend")
 import refprior as rp
 for name in dir(rp):
     getattr(rp, name)
-import refprior.report._figures, refprior.report._film, refprior.exact.show._figures, refprior.cli
+import refprior.report._figures, refprior.report._film, refprior.exact.figures, refprior.cli
 print(dict(os.environ) == before, matplotlib.rcParams._get("backend") is backend)
 """
     assert run_python(code) == "True True"

@@ -17,9 +17,7 @@ from cyclopts import CycloptsError
 
 from refprior.cli._exact import app
 from refprior.exact import _priors as priors
-from refprior.exact.models import exponentials
-from refprior.exact.show import _figures as figures
-from refprior.exact.show import _guide as guide
+from refprior.exact import figures, models
 from refprior.exact.solve import _solver as solver
 from tests.cli.running import start
 
@@ -138,11 +136,11 @@ def test_blahut_arimoto_shows_its_slowness(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_figures_are_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"exact_{name}.png" for name in ("coin", "two_stage", "convergence", "manifold", "priors")]
+    monkeypatch.setattr(figures, "FIGURES", {name: figures.FIGURES[name] for name in names})  # the others are slow
+    exponentials = models.exponentials
     monkeypatch.setattr(
-        guide, "FIGURES", {"exact_priors.png": guide.FIGURES["exact_priors.png"]}
-    )  # the others are slow
-    monkeypatch.setattr(
-        figures, "exponentials", lambda times, terms, sigma: exponentials(times, terms=terms, sigma=1.0)
+        models, "exponentials", lambda times, terms, sigma: exponentials(times, terms=terms, sigma=1.0)
     )  # with more noise, a prior of few atoms
     out = run(capsys, "figures", "--out", str(tmp_path / "new"))
     written = sorted((tmp_path / "new").glob("*.png"))
@@ -156,7 +154,6 @@ def test_figures_name_their_files_as_json(
 ) -> None:
     name = "exact_coin.png"
     monkeypatch.setattr(figures, "FIGURES", {name: figures.FIGURES[name]})  # one of them is enough
-    monkeypatch.setattr(guide, "FIGURES", {})
     plain = json.loads(run(capsys, "figures", "--out", str(tmp_path), "--json"))
     assert plain == {"figures": [str(tmp_path / name)]}
     assert (tmp_path / name).exists()

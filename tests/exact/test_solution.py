@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from refprior.exact import Categorical, Coin, ExponentialDecay, Gaussian, TwoCoins, reference_prior
-from refprior.exact._solution import with_certificate
-from refprior.exact.show._wording import decimals_within
+from refprior.exact import Categorical, Coin, ExponentialDecay, Gaussian, Solution, TwoCoins, reference_prior
+from refprior.exact.show import decimals_within
 
 
 def test_posterior_is_bayes_rule() -> None:
@@ -114,7 +113,7 @@ def test_digits_are_those_that_the_gap_supports() -> None:
     """Weights off by 1e-4 leave a gap near 1e-4, and four or two decimals, in text and in JSON."""
     prior = reference_prior(Coin(10))
     weights = prior.weights + np.array([1e-4, 0, 0, 0, -1e-4])
-    moved = with_certificate(prior.objective, prior.coordinates, weights, 1e-12)
+    moved = Solution.from_coordinates(prior.objective, prior.coordinates, weights, 1e-12)
     assert not moved.certified
     lines = str(moved).splitlines()
     assert lines[0].startswith("unfinished: the gap is 0.00")

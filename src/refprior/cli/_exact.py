@@ -132,7 +132,7 @@ def jeffreys(*, tosses: Tosses, json: Json = False) -> None:
     """Information of the coin's Jeffreys prior next to that of its reference prior."""
     from refprior.exact import Coin, reference_prior
     from refprior.exact import jeffreys as jeffreys_prior
-    from refprior.exact.show._wording import decimals_within, gap_in_words
+    from refprior.exact.show import decimals_within, gap_in_words
 
     with solving(f"coin of {tosses} tosses"):
         channel = Coin(tosses)
@@ -165,7 +165,7 @@ def blahut_arimoto(
     """The plain Blahut-Arimoto algorithm on a grid, for comparison: how slowly its gap falls."""
     from refprior.exact import Coin
     from refprior.exact import blahut_arimoto as run
-    from refprior.exact.show._wording import decimals_within
+    from refprior.exact.show import decimals_within
 
     with solving(f"Blahut-Arimoto, at most {iterations} iterations"):
         result = run(Coin(tosses), points, iterations=iterations, tolerance=tolerance)
@@ -194,7 +194,7 @@ def figures(*, out: Annotated[Path, Parameter(help="Folder for the figures.")], 
     """Draw the paper's figures: coins that converge to Jeffreys (fig:coin_convergence_jeffreys), two-stage coins
     (fig:app:coin_two_stage1, fig:app:coin_two_stage2), and atoms of three parameters against their models.
     """
-    from refprior.exact.show._figures import save_figures
+    from refprior.exact.figures import save_figures
 
     check_folder(out)
     with solving("figures"):

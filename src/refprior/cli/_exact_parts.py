@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -78,9 +79,8 @@ def _show_best_so_far(output: Output) -> None:
 def solving(what: str) -> Iterator[None]:
     """Progress of work that may take long, and its warnings after it; one that runs out of memory is a ValueError."""
     from refprior._progress import working
-    from refprior.exact._cost import LOG
 
-    with warnings.catch_warnings(record=True) as caught, working(what, LOG):
+    with warnings.catch_warnings(record=True) as caught, working(what, logging.getLogger("refprior.exact")):
         warnings.simplefilter("always", UserWarning)
         try:
             yield

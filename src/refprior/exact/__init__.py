@@ -7,14 +7,25 @@ It imports numpy and scipy only.
 """
 
 from refprior.exact import models
+from refprior.exact._nuisance import NuisancePrior
+from refprior.exact._posterior import Posterior
 from refprior.exact._priors import FirstStage, certify, known_first_stage, reference_prior, two_stage_prior
 from refprior.exact._solution import Solution
-from refprior.exact.ask._compare import Judged, PriorComparison, compare_priors
-from refprior.exact.ask._designs import BestDesign, CapacityCurve, Design, best_design, capacity_curve, compare_designs
-from refprior.exact.ask._jeffreys import Jeffreys, fisher_information, jeffreys
-from refprior.exact.ask._nuisance import NuisancePrior
-from refprior.exact.ask._posterior import CredibleSet, Posterior
-from refprior.exact.ask._scan import Fork, Scan, scan
+from refprior.exact.ask import (
+    BestDesign,
+    CapacityCurve,
+    Design,
+    Jeffreys,
+    PriorComparison,
+    Scan,
+    best_design,
+    capacity_curve,
+    compare_designs,
+    compare_priors,
+    fisher_information,
+    jeffreys,
+    scan,
+)
 from refprior.exact.channels import (
     Categorical,
     Channel,
@@ -35,14 +46,11 @@ __all__ = [
     "Categorical",
     "Channel",
     "Coin",
-    "CredibleSet",
     "Design",
     "ExponentialDecay",
     "FirstStage",
-    "Fork",
     "Gaussian",
     "Jeffreys",
-    "Judged",
     "NuisancePrior",
     "Poisson",
     "Posterior",

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from refprior._checks import number, whole_number
 from refprior._process import check_memory
 from refprior.exact._arrays import Array, Mask
-from refprior.exact._solution import Solution, with_certificate
-from refprior.exact.ask._nuisance import NuisancePrior, nuisance_prior
+from refprior.exact._nuisance import NuisancePrior, nuisance_prior
+from refprior.exact._solution import Solution
 from refprior.exact.certificate import Certificate, prove
 from refprior.exact.channels import Channel, check_channel, check_instance
 from refprior.exact.oracle import Objective, is_share, require_concave, two_stage_signs
@@ -79,7 +79,7 @@ def _of_all_parameters(channel: Channel, tolerance: float) -> Solution:
         return _with_warning(_product_of(channel, _of_factors(channel, tolerance), tolerance))
     objective = Objective((check_channel(channel),))
     with watched(objective, tolerance):
-        solution = with_certificate(objective, *solve(objective, tolerance), tolerance)
+        solution = Solution.from_coordinates(objective, *solve(objective, tolerance), tolerance)
     return _with_warning(solution)
 
 
@@ -128,7 +128,7 @@ def two_stage_prior(
     with watched(objective, tolerance):
         u, weights = solve(objective, tolerance)
         require_concave(looked_at, np.vstack([grid, u]), np.concatenate([np.zeros(len(grid)), weights]))
-        solution = with_certificate(objective, u, weights, tolerance)
+        solution = Solution.from_coordinates(objective, u, weights, tolerance)
     return _with_warning(solution)
 
 
@@ -147,7 +147,7 @@ def certify(prior: Solution, *, proof: bool = False, tolerance: float = 1e-12) -
     if prior.parts:
         parts = tuple(certify(part, proof=proof, tolerance=tolerance / len(prior.parts)) for part in prior.parts)
         return _product_of(prior.channel, parts, prior.tolerance)
-    solution = with_certificate(prior.objective, prior.coordinates, prior.weights, prior.tolerance)
+    solution = Solution.from_coordinates(prior.objective, prior.coordinates, prior.weights, prior.tolerance)
     if not proof:
         return solution
     number("tolerance", tolerance, above=0)

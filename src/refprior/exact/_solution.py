@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 from refprior._checks import whole_number
 from refprior._files import read_record, write_record
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact.ask._posterior import Posterior, posterior_of
+from refprior.exact._posterior import Posterior, posterior_of
 from refprior.exact.certificate import Certificate, Proof, judge
 from refprior.exact.channels import Channel, SampledMean
 from refprior.exact.oracle import Objective, sampled_gain
-from refprior.exact.show._wording import atom_lines, decimals_within, gap_in_words
+from refprior.exact.show import as_arviz, as_code, as_html, atom_lines, decimals_within, gap_in_words, plot_solution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -216,6 +216,31 @@ class Solution:
         write_record(Path(path), FILE_FORMAT, {**content, "tolerance": self.tolerance})
 
     @classmethod
+    def from_coordinates(cls, objective: Objective, coordinates: Array, weights: Array, tolerance: float) -> Solution:
+        """Sort the atoms of a prior and compute its certificate.
+
+        Parameters
+        ----------
+        objective : Objective
+            What the prior should maximize: the information, or a difference of two.
+        coordinates : ndarray of shape (K, d)
+            The atoms in the coordinates of the channel.
+        weights : ndarray of shape (K,)
+            Their weights, which sum to 1.
+        tolerance : float
+            Largest acceptable gap, in nats.
+
+        Returns
+        -------
+        Solution
+            The prior with its certificate.
+        """
+        order = np.lexsort(coordinates.T[::-1])
+        u, weights = coordinates[order], weights[order]
+        certificate = judge(objective, u, weights, tolerance)
+        return cls(objective=objective, coordinates=u, weights=weights, certificate=certificate, tolerance=tolerance)
+
+    @classmethod
     def load(cls, path: str | Path, channel: Channel) -> Solution:
         """A saved prior of one stage, for the channel that it was computed for: its certificate is made anew.
 
@@ -236,7 +261,7 @@ class Solution:
         inside = np.all((u >= channel.bounds[:, 0]) & (u <= channel.bounds[:, 1]))
         if len(u) != len(weights) or not inside or not np.all(weights > 0) or abs(weights.sum() - 1) > 1e-9:
             raise ValueError(f"{path} is not a prior of this channel: {len(u)} atoms and {len(weights)} weights")
-        return with_certificate(Objective((channel,)), u, weights, tolerance)
+        return Solution.from_coordinates(Objective((channel,)), u, weights, tolerance)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Atoms as stems over the gain, as in the paper's figures, on `ax` or on a figure of its own.
@@ -245,8 +270,6 @@ class Solution:
         >>> reference_prior(Coin(2)).plot().get_xlabel()
         'w'
         """
-        from refprior.exact.show._figures import plot_solution  # matplotlib is slow to import
-
         return plot_solution(self, ax)
 
     def to_code(self, language: str) -> str:
@@ -258,19 +281,13 @@ class Solution:
         >>> "binomial_lpmf(z | 2, w[k])" in reference_prior(Coin(2)).to_code("stan")
         True
         """
-        from refprior.exact.show._exports import as_code
-
         return as_code(self, language)
 
     def to_arviz(self, rng: np.random.Generator, *, z: ArrayLike | None = None, draws: int = 1000) -> Any:
         """Draws of w and of the data as ArviZ's InferenceData, before and, given z, after them (extra `arviz`)."""
-        from refprior.exact.show._exports import as_arviz
-
         return as_arviz(self, z, draws, rng)
 
     def _repr_html_(self) -> str:
-        from refprior.exact.show._exports import as_html
-
         return as_html(self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -331,7 +348,7 @@ class Solution:
 def unfinished(objective: Objective, u: Array, weights: Array, tolerance: float, information: float | None) -> Solution:
     """Return the prior of an interrupted search; given its `information`, without computing a certificate."""
     if information is None:
-        return replace(with_certificate(objective, u, weights, tolerance), stopped=True)
+        return replace(Solution.from_coordinates(objective, u, weights, tolerance), stopped=True)
     unknown = Certificate(
         information=information,
         gap=math.inf,
@@ -352,11 +369,3 @@ def unfinished(objective: Objective, u: Array, weights: Array, tolerance: float,
         tolerance=tolerance,
         stopped=True,
     )
-
-
-def with_certificate(objective: Objective, u: Array, weights: Array, tolerance: float) -> Solution:
-    """Sort the atoms of a prior, given in coordinates, and certify it."""
-    order = np.lexsort(u.T[::-1])
-    u, weights = u[order], weights[order]
-    certificate = judge(objective, u, weights, tolerance)
-    return Solution(objective=objective, coordinates=u, weights=weights, certificate=certificate, tolerance=tolerance)

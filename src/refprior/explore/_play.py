@@ -26,9 +26,8 @@ from refprior.exact import (
     reference_prior,
     two_stage_prior,
 )
-from refprior.exact._solution import with_certificate
 from refprior.exact.oracle import Objective, two_stage_signs
-from refprior.exact.show._wording import gap_in_words
+from refprior.exact.show import gap_in_words
 
 POINTS = 240  # of the gain's curve
 SIDE = 49  # points of the gain's map along each of two parameters
@@ -251,7 +250,7 @@ def draft(text: str, near: bytes) -> bytes:
     low, high = channels[0].parameter(channels[0].bounds.T)
     share = (np.array(known["atoms"]) - known["low"][0]) / (known["high"][0] - known["low"][0])
     u = channels[0].to_coordinates(np.clip(low + share * (high - low), low, high))
-    judged = with_certificate(objective, u, np.array(known["weights"]), DRAFT_GAP)
+    judged = Solution.from_coordinates(objective, u, np.array(known["weights"]), DRAFT_GAP)
     drawn = replace(judged, tolerance=math.inf)  # all its digits are those of what is drawn
     return msgspec.json.encode({**shown(drawn), "axes": model.axes, "code": code_of(query), "draft": True})
 

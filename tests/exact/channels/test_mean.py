@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refprior.exact import Channel, ExponentialDecay, Gaussian, blahut_arimoto, reference_prior
-from refprior.exact._solution import with_certificate
+from refprior.exact import Channel, ExponentialDecay, Gaussian, Solution, blahut_arimoto, reference_prior
 from refprior.exact.certificate import _bound, _case
 from refprior.exact.channels._components import Components
 from refprior.exact.oracle import Objective
@@ -98,7 +97,7 @@ def test_three_parameters_without_a_declared_curvature_are_certified() -> None:
 
 def test_a_mean_too_fine_to_follow_has_no_gap() -> None:
     channel = Channel.from_mean(lambda w: np.sin(3e5 * w), sigma=10.0, bounds=(0, 1))
-    prior = with_certificate(Objective((channel,)), np.array([[0.0], [1.0]]), np.array([0.5, 0.5]), 1.0)
+    prior = Solution.from_coordinates(Objective((channel,)), np.array([[0.0], [1.0]]), np.array([0.5, 0.5]), 1.0)
     assert prior.gap == np.inf
     assert prior.evidence == "unfinished"
     assert "nothing bounds it" in str(prior)

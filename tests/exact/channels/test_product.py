@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from refprior.exact import Coin, Gaussian, Poisson, Product, TwoCoins, certify, reference_prior
-from refprior.exact._solution import with_certificate
+from refprior.exact import Coin, Gaussian, Poisson, Product, Solution, TwoCoins, certify, reference_prior
 from refprior.exact.oracle import Objective
 from refprior.exact.solve import solve
 
@@ -24,7 +23,7 @@ def test_information_and_gap_are_sums() -> None:
 def test_the_joint_search_finds_the_same() -> None:
     """The solver and the certificate of two parameters, which the product does not need."""
     channel = TwoCoins(6)
-    joint = with_certificate(Objective((channel,)), *solve(Objective((channel,)), 1e-11), 1e-11)
+    joint = Solution.from_coordinates(Objective((channel,)), *solve(Objective((channel,)), 1e-11), 1e-11)
     assert joint.certified
     assert joint.information == pytest.approx(reference_prior(channel).information, abs=1e-11)
     assert len(joint.weights) == len(reference_prior(channel).weights)

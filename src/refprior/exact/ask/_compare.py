@@ -22,7 +22,7 @@ from refprior.exact.ask._jeffreys import coordinate_information, quadrature, roo
 from refprior.exact.certificate import judge
 from refprior.exact.channels import Channel, check_channel, check_instance
 from refprior.exact.oracle import Objective
-from refprior.exact.show._wording import gap_in_words
+from refprior.exact.show import gap_in_words, plot_comparison
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -111,9 +111,7 @@ class PriorComparison:
         >>> len(compare_priors(Coin(3)).plot().axes)
         2
         """
-        from refprior.exact.show._plots import plot_priors  # matplotlib is slow to import
-
-        return plot_priors(self)
+        return plot_comparison(self)
 
 
 def compare_priors(

@@ -22,6 +22,7 @@ from refprior.exact._priors import prior_to_compare
 from refprior.exact._solution import STRONGEST_FIRST, Evidence, Solution
 from refprior.exact.ask._jeffreys import jeffreys
 from refprior.exact.channels import Channel, check_channel
+from refprior.exact.show import plot_capacity, plot_designs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -135,8 +136,6 @@ class BestDesign:
         >>> best_design(Coin, (1, 4), cost=lambda n: 2.0 + n, budget=5.0).plot().get_xlabel()
         'cost'
         """
-        from refprior.exact.show._plots import plot_designs  # matplotlib is slow to import
-
         return plot_designs(self, ax)
 
 
@@ -296,9 +295,7 @@ class CapacityCurve:
         >>> capacity_curve(Coin, (1, 10)).plot().get_xscale()
         'log'
         """
-        from refprior.exact.show._plots import plot_curve  # matplotlib is slow to import
-
-        return plot_curve(self, ax)
+        return plot_capacity(self, ax)
 
 
 def capacity_curve(

@@ -23,6 +23,7 @@ from refprior.exact._priors import prior_to_compare
 from refprior.exact._solution import STRONGEST_FIRST, Evidence, Solution
 from refprior.exact.channels import Channel, check_channel
 from refprior.exact.oracle import Objective, Point, evaluate
+from refprior.exact.show import plot_scan
 from refprior.exact.solve import Problem, ascend, climb, equalize, fisher_grid, peaks
 
 if TYPE_CHECKING:
@@ -114,8 +115,6 @@ class Scan:
         >>> scan(Coin, [1, 2, 3], setting="n").plot().get_xlabel()
         'n'
         """
-        from refprior.exact.show._plots import plot_scan  # matplotlib is slow to import
-
         return plot_scan(self, ax)
 
 

@@ -1,38 +1,104 @@
-"""Figures of posteriors, comparisons and scans. Objects without pyplot: drawing changes no backend."""
+"""Plots of priors, posteriors, comparisons and scans.
+
+matplotlib is imported inside the functions, so that computing a prior does not load it. Figures are objects without
+pyplot: drawing changes no backend and opens no window.
+"""
 
 from __future__ import annotations
 
+import math
 from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from refprior._style import ATOM, SERIES, SOFT, VERMILION, styled
+from refprior.exact.show._wording import gap_in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from refprior.exact.ask._compare import PriorComparison
-    from refprior.exact.ask._designs import BestDesign, CapacityCurve
-    from refprior.exact.ask._posterior import Posterior
-    from refprior.exact.ask._scan import Scan
+    from refprior.exact._posterior import Posterior
+    from refprior.exact._solution import Solution
+    from refprior.exact.ask import BestDesign, CapacityCurve, PriorComparison, Scan
 
-DASHES = ("-", "--", "-.", ":")  # no meaning hangs on a color alone
+DASHES = ("-", "--", "-.", ":")  # lines differ by more than their color
+CURVE_POINTS = 1201  # of the gain's curve: smooth at the size of a page
+MAP_SIDE = 121  # points of the gain's map along each parameter
+MAP_DEPTH = 1.5  # nats below the information at which the map's darkest level ends
 
 
-def _axes(ax: Axes | None) -> Axes:
-    """The axes that were given, or those of a new figure."""
+def _axes(ax: Axes | None, width: float = 4.6, height: float = 3.2) -> Axes:
+    """Return the given axes, or those of a new figure."""
     from matplotlib.figure import Figure
 
     if ax is not None and not hasattr(ax, "twinx"):
         raise ValueError(f"ax must be the axes of a matplotlib figure, got {ax!r}")
-    return Figure(figsize=(4.6, 3.2), layout="constrained").subplots() if ax is None else ax
+    return Figure(figsize=(width, height), layout="constrained").subplots() if ax is None else ax
+
+
+@styled
+def plot_solution(solution: Solution, ax: Axes | None = None) -> Axes:
+    """Draw atoms as stems, the gain as a gray line on the right axis, and the information as a dotted line."""
+    ax = _axes(ax, 4.2, 3.0)
+    ax = {1: _plot_line, 2: _plot_map}.get(solution.channel.dimension, _plot_space)(solution, ax)
+    title = f"{solution.evidence}: {solution.information:.4g} nats, {gap_in_words(solution.gap)}"
+    ax.set_title(title, fontsize=8, loc="left")
+    return ax
+
+
+def _plot_line(solution: Solution, ax: Axes) -> Axes:
+    channel = solution.channel
+    w = channel.parameter(channel.axis_points(0, CURVE_POINTS)[:, None])[:, 0]
+    right = ax.twinx()
+    right.plot(w, solution.gain(w), color=SOFT, linewidth=1.0, label="gain")
+    right.axhline(solution.information, color=SOFT, linewidth=0.9, linestyle=":", label="information")
+    right.set_ylabel("gain (nats)", color=SOFT)
+    right.tick_params(axis="y", colors=SOFT)
+    right.spines["right"].set_visible(True)
+    right.grid(visible=False)
+    right.set_ylim(0, 1.3 * solution.information)
+    right.legend(loc="upper center", ncols=2, fontsize=7, borderaxespad=0.1, frameon=False)
+    ax.vlines(solution.atoms, 0, solution.weights, color=ATOM, linewidth=1.6)
+    ax.plot(solution.atoms, solution.weights, "o", color=ATOM, markersize=3.5)
+    ax.set_ylim(0, 1.2 * float(solution.weights.max()))  # room for the legend of the gain
+    ax.set_xlabel("w")
+    ax.set_ylabel("weight of the atom", color=ATOM)
+    ax.set_zorder(right.get_zorder() + 1)
+    ax.patch.set_visible(False)
+    ax.grid(visible=False)  # grid lines of one axis would not fit the other
+    return ax
+
+
+def _plot_map(solution: Solution, ax: Axes) -> Axes:
+    ends = solution.channel.parameter(solution.channel.bounds.T)
+    x, y = (np.linspace(ends[0, i], ends[1, i], MAP_SIDE) for i in (0, 1))
+    table = solution.gain(np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)).reshape(MAP_SIDE, MAP_SIDE)
+    ax.grid(visible=False)
+    ax.contourf(x, y, np.maximum(table, solution.information - MAP_DEPTH), levels=20, cmap="Greys", alpha=0.6)
+    area = 900 * solution.weights / solution.weights.max() / math.sqrt(len(solution.weights))
+    ax.scatter(solution.atoms[:, 0], solution.atoms[:, 1], s=area, color=ATOM, zorder=3, clip_on=False)
+    ax.set_xlabel("$w_1$")
+    ax.set_ylabel("$w_2$")
+    return ax
+
+
+def _plot_space(solution: Solution, ax: Axes) -> Axes:
+    """Draw three or more parameters: the first two as position, the third as color."""
+    area = 900 * solution.weights / solution.weights.max() / math.sqrt(len(solution.weights))
+    first, second, third = solution.atoms.T[:3]
+    shown = ax.scatter(first, second, s=area, c=third, cmap="cividis", zorder=3, clip_on=False, alpha=0.8)
+    if ax.figure is not None:
+        ax.figure.colorbar(shown, ax=ax, label="$w_3$")
+    ax.set_xlabel("$w_1$")
+    ax.set_ylabel("$w_2$")
+    return ax
 
 
 @styled
 def plot_posterior(posterior: Posterior, ax: Axes | None = None) -> Axes:
-    """Posterior weights as stems, the prior's beside them; two parameters as areas."""
+    """Draw posterior weights as stems next to the prior's; two parameters as areas."""
     ax = _axes(ax)
     if posterior.atoms.ndim > 1:
         for weights, color in ((posterior.before, "0.8"), (posterior.weights, ATOM)):
@@ -53,8 +119,8 @@ def plot_posterior(posterior: Posterior, ax: Axes | None = None) -> Axes:
 
 
 @styled
-def plot_priors(comparison: PriorComparison) -> Figure:
-    """Regret and coverage against w."""
+def plot_comparison(comparison: PriorComparison) -> Figure:
+    """Draw regret and coverage against w."""
     from matplotlib.figure import Figure
 
     if not len(comparison[0].parameters):
@@ -79,7 +145,7 @@ def plot_priors(comparison: PriorComparison) -> Figure:
 
 @styled
 def plot_designs(found: BestDesign, ax: Axes | None = None) -> Axes:
-    """All designs that were tried, the best one, and the front where there are costs."""
+    """Draw all designs that were tried, the best one, and the front if there are costs."""
     ax = _axes(ax)
     pairs = zip(found.places, found.tried, strict=True)
     x = [place[0] if design.cost is None else design.cost for place, design in pairs]
@@ -95,8 +161,8 @@ def plot_designs(found: BestDesign, ax: Axes | None = None) -> Axes:
 
 
 @styled
-def plot_curve(curve: CapacityCurve, ax: Axes | None = None) -> Axes:
-    """Capacity and its law against the number of samples."""
+def plot_capacity(curve: CapacityCurve, ax: Axes | None = None) -> Axes:
+    """Draw the capacity and its asymptotic law against the number of samples."""
     ax = _axes(ax)
     ax.semilogx(curve.samples, curve.law, "--", color=SOFT, linewidth=1.0, label="law")
     ax.semilogx(curve.samples, curve.information, "o-", color=ATOM, markersize=3.5, label="capacity")
@@ -109,10 +175,8 @@ def plot_curve(curve: CapacityCurve, ax: Axes | None = None) -> Axes:
 
 @styled
 def plot_scan(scan: Scan, ax: Axes | None = None) -> Axes:
-    """Atoms against the setting, with areas by weight, and the forks."""
-    from matplotlib.figure import Figure
-
-    ax = Figure(figsize=(6.4, 4.2), layout="constrained").subplots() if ax is None else _axes(ax)
+    """Draw atoms against the setting, with areas by weight, and the forks."""
+    ax = _axes(ax, 6.4, 4.2)
     for fork in scan.forks:
         ax.axvline(fork.value, color=SOFT, linewidth=0.6, linestyle=":", zorder=0)
         if fork.place is not None:

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior.exact._arrays import Array
-from refprior.exact._solution import STRONGEST_FIRST, Evidence, Solution, with_certificate
-from refprior.exact.ask._posterior import Posterior, posterior_of
+from refprior.exact._posterior import Posterior, posterior_of
+from refprior.exact._solution import STRONGEST_FIRST, Evidence, Solution
 from refprior.exact.channels import Channel, Curve, Rows, Slice, check_channel, to_axis
 from refprior.exact.oracle import Objective
-from refprior.exact.show._wording import gap_in_words
+from refprior.exact.show import gap_in_words
 from refprior.exact.solve import continued, solve
 
 SHARE = 0.02  # of the tolerance, which the polynomials may miss
@@ -107,7 +107,7 @@ def nuisance_prior(
     axes = _axes(check_channel(channel), interest, nuisance)
     stage = _Conditional(channel, axes, tolerance)
     marginal, u, weights = stage.marginal()
-    first = with_certificate(Objective((marginal,)), u, weights, tolerance)
+    first = Solution.from_coordinates(Objective((marginal,)), u, weights, tolerance)
     parts = tuple(stage.judged(float(place)) for place in marginal.to_axis(first.coordinates)[:, 0])
     gap = max([stage.largest_gap, *(part.gap for part in parts)])
     prior = NuisancePrior(channel=channel, interest=first, nuisance=parts, nuisance_gap=gap, axes=axes)
@@ -176,7 +176,7 @@ class _Conditional:
         return self.known[place]
 
     def _judged(self, channel: Channel, u: Array, weights: Array) -> Solution:
-        return with_certificate(Objective((channel,)), u, weights, self.tolerance)
+        return Solution.from_coordinates(Objective((channel,)), u, weights, self.tolerance)
 
     def _continued(self, channel: Channel, place: float) -> Solution | None:
         """The prior of the nearest place, moved to its optimum here; None if the number of atoms changed."""
@@ -236,7 +236,7 @@ class _Conditional:
     def judged(self, place: float) -> Solution:
         """The conditional prior at a place, judged by the channel itself and not by polynomials."""
         u, weights, _ = self._solved(place)
-        return with_certificate(Objective((self.slice_at(place),)), u, weights, self.tolerance)
+        return Solution.from_coordinates(Objective((self.slice_at(place),)), u, weights, self.tolerance)
 
 
 def _slack(curve: Curve, u: Array, weights: Array) -> Array:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from refprior._checks import number, whole_number
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact.channels import Channel
+from refprior.exact.show import plot_posterior
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -118,8 +119,6 @@ class Posterior:
         >>> reference_prior(Coin(10)).posterior(7).plot().get_ylabel()
         'probability'
         """
-        from refprior.exact.show._plots import plot_posterior  # matplotlib is slow to import
-
         return plot_posterior(self, ax)
 
     def _require_numbers(self, what: str) -> None:
