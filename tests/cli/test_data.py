@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from refprior.cli._data import _verify, app
-from refprior.data._sources import MNIST, File
+from refprior.data.sources._catalog import MNIST, File
 from tests.data.files import write_mnist
 
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from refprior.data._error import DataError
+from refprior.data.files._error import DataError
 
 T = TypeVar("T")
 

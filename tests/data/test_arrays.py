@@ -16,9 +16,9 @@ from PIL import Image
 from torch.utils.data import Dataset, TensorDataset
 
 from refprior.data import FewLabels
-from refprior.data._arrays import examples_from_dataset, read_npz
-from refprior.data._error import DataError
-from refprior.data._npz import load_arrays
+from refprior.data._read import examples_from_dataset, read_npz
+from refprior.data.files._error import DataError
+from refprior.data.files._npz import load_arrays
 from tests.data.files import outcome
 from tests.fuzz._mutations import bounded_memory
 

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refprior.data._cifar import PIXELS, read_binary, read_cifar10, read_cifar100
-from refprior.data._error import DataError
+from refprior.data.files._error import DataError
+from refprior.data.sources._cifar import PIXELS, read_binary, read_cifar10, read_cifar100
 from tests.data.files import outcome
 
 COUNT = 3

@@ -8,7 +8,7 @@ import torch
 
 from refprior.data import FewLabels
 from refprior.data._data_set import DataSet, data_set, foreign_inputs, held_out, subset
-from refprior.data._error import DataError
+from refprior.data.files._error import DataError
 
 LABELS = np.arange(400) % 4
 IMAGES = np.zeros((400, 1, 2, 2), dtype=np.uint8)

@@ -12,9 +12,9 @@ from PIL import Image
 
 from refprior.data import DataSet, FewLabels, Pair, Task, transfer_task
 from refprior.data._data_set import data_set, foreign_inputs
-from refprior.data._location import data_folder
 from refprior.data._outline import outline
-from refprior.data._sets import FIVE_SUPERCLASSES
+from refprior.data.sources._catalog import data_folder
+from refprior.data.sources._sets import FIVE_SUPERCLASSES
 from tests.data.files import write_mnist
 
 LABELS = np.arange(400) % 4

@@ -13,8 +13,9 @@ from PIL import Image
 
 from refprior.data import Examples, FewLabels
 from refprior.data._data_set import DataSet
-from refprior.data._error import DataError
-from refprior.data._folder import image_folder, read_images
+from refprior.data._read import image_folder
+from refprior.data.files._error import DataError
+from refprior.data.files._pictures import read_images
 from tests.fuzz._mutations import bounded_memory
 
 
@@ -312,7 +313,7 @@ def test_an_unreadable_orientation_says_nothing_of_the_picture(tmp_path: Path) -
 MEASURE = """
 import sys
 from pathlib import Path
-from refprior.data._folder import read_images
+from refprior.data.files._pictures import read_images
 
 def peak():  # of this process; what getrusage says begins with the size of the process that started it
     status = Path("/proc/self/status").read_text()

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refprior.data._error import DataError
-from refprior.data._idx import read_idx, read_idx_bytes
+from refprior.data.files._error import DataError
+from refprior.data.sources._sets import read_idx, read_idx_bytes
 from tests.data.files import idx, outcome
 
 IMAGES = np.arange(3 * 4 * 5).reshape(3, 4, 5)

@@ -8,7 +8,7 @@ from platformdirs.macos import MacOS
 from platformdirs.unix import Unix
 from platformdirs.windows import Windows, get_win_folder_from_env_vars
 
-from refprior.data._location import data_folder, places
+from refprior.data.sources._catalog import data_folder, places
 
 
 def test_the_environment_has_the_last_word(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from refprior.data._error import DataError
-from refprior.data._obtain import NOTES, get, state, verify
-from refprior.data._sources import SOURCES, Download, File, Source
+from refprior.data.files._error import DataError
+from refprior.data.sources._catalog import SOURCES, Download, File, Source
+from refprior.data.sources._obtain import NOTES, get, state, verify
 from tests.data.server import Site, serve
 
 FIRST, SECOND = random.Random(0).randbytes(3000), random.Random(1).randbytes(4000)
@@ -187,7 +187,7 @@ def test_sources_are_complete(name: str) -> None:
 SCRIPT = """
 import sys, time
 from pathlib import Path
-from refprior.data._obtain import get
+from refprior.data.sources._obtain import get
 from tests.data.test_obtain import source
 
 def report(what, done, total):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from refprior.data._cifar import read_binary
-from refprior.data._error import DataError
-from refprior.data._packages import cifar_records, read_cifar_package
+from refprior.data.files._error import DataError
+from refprior.data.sources._cifar import read_binary
+from refprior.data.sources._packages import cifar_records, read_cifar_package
 
 
 def test_rows_of_a_picture_become_records() -> None:

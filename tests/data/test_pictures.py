@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from refprior.data._error import DataError
-from refprior.data._folder import read_images
-from refprior.data._pictures import _in_order, _Room, decoded, look
+from refprior.data.files._error import DataError
+from refprior.data.files._pictures import _in_order, _Room, decoded, look, read_images
 
 
 def test_threads_share_the_room_and_a_large_one_has_it_alone() -> None:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from refprior.data import FewLabels, read, read_rows
-from refprior.data._error import DataError
+from refprior.data.files._error import DataError
 
 TEXT = "a,b,label\n1,2,x\n3,4,y\n5,6,\n7,8,x\n"
 

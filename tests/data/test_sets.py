@@ -8,8 +8,9 @@ import torch
 
 from refprior.data import read
 from refprior.data._duplicates import duplicates
-from refprior.data._error import DataError
-from refprior.data._sets import (
+from refprior.data.files._error import DataError
+from refprior.data.sources._catalog import INSTALLED, SOURCES
+from refprior.data.sources._sets import (
     DATA_SETS,
     FIVE_SUPERCLASSES,
     KNOWN,
@@ -18,7 +19,6 @@ from refprior.data._sets import (
     read_mnist,
     read_superclasses,
 )
-from refprior.data._sources import INSTALLED, SOURCES
 from tests.data.files import idx, write_mnist
 
 FIVE = Path(__file__).parents[3] / "shared" / "data" / "cifar100_5super.npz"

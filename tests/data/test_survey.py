@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from refprior.data import FewLabels, image_folder, survey
-from refprior.data._error import DataError
+from refprior.data.files._error import DataError
 
 
 def save(path: Path, level: int = 0) -> None:

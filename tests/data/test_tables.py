@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from refprior.data._error import DataError
-from refprior.data._tables import Table, read_table
+from refprior.data.files._error import DataError
+from refprior.data.files._tables import Table, read_table
 from tests.fuzz._mutations import fuzz
 
 MIXED = "age;name;score\n3;Ann;1.5\n;Bo;-2e3\n7;;nan\n"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from refprior.data._error import DataError
-from refprior.data._unpack import content_of, members
+from refprior.data.files._error import DataError
+from refprior.data.files._packed import content_of, members
 
 
 def tar(*files: tuple[tarfile.TarInfo, bytes], form: int = tarfile.GNU_FORMAT) -> bytes:

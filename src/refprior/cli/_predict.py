@@ -111,10 +111,8 @@ def _sources(paths: list[Path], predictor: "Predictor", refuse: Refuse | None) -
 
 
 def _source(path: Path, predictor: "Predictor", several: bool) -> Source:
-    from refprior.data._error import naming
-    from refprior.data._survey import in_words, pictures_in
-    from refprior.data._tables import SUFFIXES, read_table
     from refprior.data._task import like_training
+    from refprior.data.files import TABLE_SUFFIXES, in_words, naming, pictures_in, read_table
 
     if path.is_dir():
         files, others = pictures_in(path)
@@ -126,7 +124,7 @@ def _source(path: Path, predictor: "Predictor", several: bool) -> Source:
         return _pictures(path, files, predictor)
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file or folder")
-    if path.suffix.lower() not in (".npz", *SUFFIXES):
+    if path.suffix.lower() not in (".npz", *TABLE_SUFFIXES):
         return _pictures(path, [path], predictor)
     with naming(path):
         values = _array(path, predictor) if path.suffix.lower() == ".npz" else _matrix(read_table(path), predictor)
@@ -144,8 +142,7 @@ def _pictures(path: Path, files: list[Path], predictor: "Predictor") -> Source:
 
 def _array(path: Path, predictor: "Predictor") -> Any:
     """The array of inputs in a .npz file; images may be without channels, or have them last."""
-    from refprior.data._arrays import channels_first
-    from refprior.data._npz import array_names, load_arrays
+    from refprior.data.files import array_names, channels_first, load_arrays
 
     names = array_names(path)
     name = next((n for n in ("images", "inputs") if n in names), names[0] if len(names) == 1 else None)
@@ -193,7 +190,7 @@ def _block(predictor: "Predictor", source: Source, refuse: Refuse | None) -> Ite
 
 
 def _predicted(predictor: "Predictor", source: Source) -> list[Row]:
-    from refprior.data._error import naming
+    from refprior.data.files import naming
     from refprior.posterior import uncertainty
 
     with naming(source.path):

@@ -1,19 +1,14 @@
 from ._answered import Answered
-from ._arrays import examples_from_dataset, read_npz
 from ._data_set import DataSet
 from ._duplicates import duplicates
-from ._error import DataError
 from ._few_labels import FewLabels, Pair
 from ._fingerprint import TaskRecord, fingerprint
-from ._folder import image_folder
-from ._location import data_folder
 from ._normalize import Identity, Normalizer, PrincipalComponents, Standardize
 from ._patch_components import PatchComponents
-from ._rows import read_rows
-from ._sets import read
-from ._survey import FoundFolder, Survey, survey
+from ._read import examples_from_dataset, image_folder, read, read_npz, read_rows
 from ._task import Examples, Task, task_from_arrays
 from ._transfer import transfer_task
+from .files import DataError, FoundFolder, Survey, survey
 
 __all__ = [
     "Answered",
@@ -31,7 +26,6 @@ __all__ = [
     "Survey",
     "Task",
     "TaskRecord",
-    "data_folder",
     "duplicates",
     "examples_from_dataset",
     "fingerprint",

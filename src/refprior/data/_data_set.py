@@ -9,9 +9,9 @@ from torch import Tensor
 
 from refprior._kinds import Kind
 from refprior._words import in_short
-from refprior.data._error import DataError
 from refprior.data._split import per_class, without
 from refprior.data._task import Array, Examples, check_labels, examples
+from refprior.data.files import DataError
 
 _TEST_SEED = 0  # one test part for all runs
 

@@ -11,10 +11,11 @@ from torch.nn.functional import avg_pool2d
 
 from refprior._checks import number, one_of, whole_number
 from refprior.data._data_set import DataSet, check_members, foreign_inputs, subset
-from refprior.data._sets import KNOWN, read
+from refprior.data._read import read
 from refprior.data._split import check_multiple, long_tail, mistaken, per_class, without
 from refprior.data._task import Examples, Task
 from refprior.data._transfer import transfer_task
+from refprior.data.sources import KNOWN
 
 
 @dataclass(frozen=True)

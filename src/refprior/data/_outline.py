@@ -1,17 +1,15 @@
 """What a task will be, without decoding the pictures of a folder: its classes, shape, and the sizes of its parts."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
 from refprior._kinds import Kind
 from refprior.data._few_labels import FewLabels
-from refprior.data._folder import drawn_to_test
-from refprior.data._pictures import look
-from refprior.data._sets import DATA_SETS
-from refprior.data._survey import survey
+from refprior.data._read import drawn_to_test
+from refprior.data.files import look, survey
+from refprior.data.sources import is_folder
 
 
 class Outline(NamedTuple):
@@ -28,11 +26,6 @@ class Outline(NamedTuple):
 def outline(few: FewLabels) -> Outline:
     """The outline of what `few()` gives."""
     return _of_folder(few) if is_folder(few.data) else _of_data(few)
-
-
-def is_folder(data: object) -> bool:
-    """Whether these data are a folder of images."""
-    return isinstance(data, str) and data not in DATA_SETS and Path(data).is_dir()
 
 
 def _of_folder(few: FewLabels) -> Outline:

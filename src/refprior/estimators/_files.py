@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from refprior.data import FewLabels, Standardize, Task
-from refprior.data._outline import is_folder, outline
+from refprior.data._outline import outline
+from refprior.data.sources import is_folder
 from refprior.estimators._classifier import ReferencePriorClassifier
 from refprior.estimators._inputs import Inputs, components
 from refprior.training import Recipe

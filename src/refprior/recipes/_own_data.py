@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from refprior._kinds import Kind
 from refprior.data import FewLabels, Pair, PatchComponents, PrincipalComponents, Standardize
-from refprior.data._outline import Outline, is_folder, outline
-from refprior.data._sets import DATA_SETS, KNOWN
+from refprior.data._outline import Outline, outline
+from refprior.data.sources import DATA_SETS, KNOWN, is_folder
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.training import Recipe
 from refprior.training.loop import fitting_batch

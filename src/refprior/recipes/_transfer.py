@@ -6,7 +6,7 @@ from functools import partial
 from typing import Literal
 
 from refprior.data import FewLabels, Pair, PrincipalComponents, Standardize
-from refprior.data._sets import KNOWN, SUPERCLASSES
+from refprior.data.sources import KNOWN, SUPERCLASSES
 from refprior.methods import ReferencePrior, Supervised, Transfer, UnsupervisedTransfer
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.recipes._settings import check_name

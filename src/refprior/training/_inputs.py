@@ -12,8 +12,8 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from refprior._words import in_short
-from refprior.data._folder import read_images
 from refprior.data._task import check_shape_like, like_training
+from refprior.data.files import read_images
 
 
 class Like(NamedTuple):

@@ -4,6 +4,7 @@ Only formats that run nothing are opened, and no more pixels than cameras have.
 """
 
 import io
+import math
 import os
 import threading
 import warnings
@@ -15,11 +16,14 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 import numpy as np
+import torch
 from PIL import Image, UnidentifiedImageError
+from torch import Tensor
 
+from refprior._checks import whole_number
 from refprior._process import check_memory
 from refprior._words import in_short
-from refprior.data._error import DataError
+from refprior.data.files._error import DataError
 
 BUDGET = 256_000_000  # bytes that pictures take together while they are decoded; a larger one is decoded alone
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # Pillow's others run programs, or are rare
@@ -29,6 +33,7 @@ _LARGEST = 200_000_000  # bytes of one file
 _LARGE_PHOTO = 1_000_000  # pixels; JPEG files of more are decoded at twice the wanted size or a little more
 _DECODING = 8  # bytes for each pixel: what is decoded, and what it is converted to
 _MOST_THREADS = 8
+_COPIES = 2  # of the images: as they are read, and the parts that a task is made of
 _ORIENTATION = 0x0112  # the tag of EXIF that says how the camera was held
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -231,3 +236,18 @@ def _eight_bits(picture: Image.Image) -> Image.Image:
     for row, into in zip(levels, shallow, strict=True):
         into[:] = (row.astype(np.uint32) + 128) // 257  # 65535 = 257 · 255, rounded to the nearest
     return Image.fromarray(shallow)
+
+
+def read_images(files: Sequence[Path], size: tuple[int, int] | None = None, color: bool | None = None) -> Tensor:
+    """Images of one size and one number of channels: (n, 1 or 3, height, width) uint8."""
+    if not files:
+        raise DataError("no image files to read")
+    first = look(files[0], color)
+    height, width = (whole_number("size", side, at_least=1) for side in size or (first.height, first.width))
+    shape = (len(files), 1 if first.gray else 3, height, width)
+    check_memory(
+        _COPIES * math.prod(shape), f"{len(files)} images like {files[0]}, {height}×{width}", "give a smaller size="
+    )
+    images = torch.empty(shape, dtype=torch.uint8)
+    read_into(images.numpy(), files, color)
+    return images

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from refprior._words import in_short
-from refprior.data._error import DataError
+from refprior.data.files._error import DataError
 
 UNLABELED = ("unlabeled", "unlabelled")  # in any case
 _PARTS = {"train": "train", "test": "test", "val": "validation", "valid": "validation", "validation": "validation"}

@@ -14,9 +14,9 @@ import numpy as np
 
 from refprior._process import check_memory
 from refprior._words import counted, in_short
-from refprior.data._error import DataError
+from refprior.data.files._error import DataError
 
-SUFFIXES = (".csv", ".parquet")
+TABLE_SUFFIXES = (".csv", ".parquet")
 Cells = list[tuple[str, ...]]  # of each column
 _TEXT_CELL = 70  # bytes that a cell of text takes in memory, besides its letters
 _CHARACTER = 4  # bytes that a character takes at most
@@ -29,7 +29,7 @@ class Table:
     """Columns by name, all of one length: float64, with NaN where a cell is empty, or text, with None.
 
     >>> import numpy as np
-    >>> from refprior.data._tables import Table
+    >>> from refprior.data.files import Table
     >>> table = Table(("age", "name"), {"age": np.array([3.0, 5.0]), "name": np.array(["a", None], object)})
     >>> len(table), table.matrix(["age"]).tolist()
     (2, [[3.0], [5.0]])
@@ -61,7 +61,7 @@ def read_table(path: str | Path) -> Table:
     are numbers or empty.
 
     >>> from pathlib import Path
-    >>> from refprior.data._tables import read_table
+    >>> from refprior.data.files import read_table
     >>> _ = Path("people.csv").write_text("age,name\\n3,Ann\\n,Bo\\n")
     >>> table = read_table("people.csv")
     >>> table.columns, table.values["age"].tolist(), table.values["name"].tolist()
@@ -71,7 +71,7 @@ def read_table(path: str | Path) -> Table:
     if not file.is_file():
         raise DataError(f"{file}: not a readable table, there is no such file")
     kind = file.suffix.lower()
-    if kind not in SUFFIXES:
+    if kind not in TABLE_SUFFIXES:
         raise DataError(f"{file}: a table is a .csv or .parquet file")
     return _read_csv(file) if kind == ".csv" else _read_parquet(file)
 

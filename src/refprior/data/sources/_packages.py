@@ -14,9 +14,7 @@ import numpy as np
 from PIL import Image
 
 from refprior._words import in_short
-from refprior.data._error import DataError, naming
-from refprior.data._pictures import decoded
-from refprior.data._unpack import content_of, members
+from refprior.data.files import DataError, content_of, decoded, members, naming
 
 _PATIENCE = 1800  # seconds
 _PLACE = ".package"

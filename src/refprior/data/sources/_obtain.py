@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from refprior._files import locked, write_text
-from refprior.data import _packages as packages
-from refprior.data._download import Report, download, install, md5_of
-from refprior.data._error import DataError
-from refprior.data._sources import Download, File, Source
-from refprior.data._unpack import LARGEST_FILE, blocks_of, members, unpacked
+from refprior.data.files import LARGEST_FILE, DataError, blocks_of, members, unpacked
+from refprior.data.sources import _packages as packages
+from refprior.data.sources._catalog import Download, File, Source
+from refprior.data.sources._download import Report, download, install, md5_of
 
 _LARGEST_NOTES = 100_000  # bytes
 _NOTE = re.compile(r"[0-9a-f]{32}  \S+")

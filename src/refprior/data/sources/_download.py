@@ -15,8 +15,7 @@ from urllib.request import Request, urlopen
 
 from refprior._files import PART, write_atomically
 from refprior._words import in_short
-from refprior.data._error import DataError
-from refprior.data._unpack import LARGEST_FILE
+from refprior.data.files import LARGEST_FILE, DataError
 
 Report = Callable[[str, int, int | None], None]  # what, bytes so far, bytes in all
 _BLOCK = 1 << 20

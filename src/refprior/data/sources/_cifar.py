@@ -10,9 +10,8 @@ import numpy as np
 
 from refprior._process import check_memory
 from refprior.data._data_set import DataSet, data_set
-from refprior.data._error import DataError, naming
-from refprior.data._location import places
-from refprior.data._unpack import LARGEST_FILE, content_of, members
+from refprior.data.files import LARGEST_FILE, DataError, content_of, members, naming
+from refprior.data.sources._catalog import places
 
 PIXELS = 3 * 32 * 32
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")

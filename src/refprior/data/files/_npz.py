@@ -16,7 +16,7 @@ import numpy as np
 
 from refprior._process import check_memory
 from refprior._words import in_short
-from refprior.data._error import DataError
+from refprior.data.files._error import DataError
 
 _BLOCK = 1 << 20
 _LARGEST_HEADER = 10_000  # bytes
@@ -129,3 +129,46 @@ def _header(file: IO[bytes], where: str) -> tuple[np.dtype[np.generic], tuple[in
         raise DataError(f"{where}: not an array of numbers or text, its header is {in_short(text.strip())}")
     shape = tuple(int(size.strip(" L")) for size in found[3].removesuffix(",").split(",")) if found[3] else ()
     return np.dtype(found[1]), shape, found[2] == "True", 8 + width + length
+
+
+def channels_first(images: np.ndarray) -> np.ndarray:
+    """(n, h, w), (n, h, w, c) or (n, c, h, w) with c of 1 or 3 -> (n, c, h, w)."""
+    if 0 in images.shape:
+        raise DataError(f"images of shape {images.shape} are empty")
+    if images.ndim == 3:
+        return images[:, None]
+    if images.ndim == 4 and images.shape[1] in (1, 3):
+        return images
+    if images.ndim == 4 and images.shape[3] in (1, 3):
+        return images.transpose(0, 3, 1, 2)
+    raise DataError(f"images of shape {images.shape}, expected (n, h, w) or four dimensions, 1 or 3 of color")
+
+
+def check_column(values: np.ndarray, key: str, count: int) -> None:
+    """Refuse what is not one whole number for each image."""
+    if not np.issubdtype(values.dtype, np.integer):
+        raise DataError(f"{key} must be integers, got {values.dtype}")
+    if values.shape != (count,):
+        raise DataError(f"{key} must be one number for each input, shape ({count},), got {values.shape}")
+
+
+def split_parts(split: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows are of the training part, which of the test part; every row must be of one of them."""
+    train, test = split == 0, split == 1
+    lost = np.flatnonzero(~(train | test))
+    if len(lost):
+        raise DataError(f"split {split[lost[0]]} at index {lost[0]}, expected 0 (train) or 1 (test)")
+    return train, test
+
+
+def class_names(names: np.ndarray) -> list[str]:
+    """Names of classes: text, or whole numbers."""
+    if names.ndim != 1 or names.dtype.kind not in "Uiu":
+        raise DataError(f"the names of classes must be a row of text or whole numbers, got {names.shape} {names.dtype}")
+    if (
+        names.dtype.kind == "U"
+        and names.size
+        and names.astype(names.dtype.newbyteorder("=")).view(np.uint32).max() > 0x10FFFF
+    ):
+        raise DataError("the names of classes are not text")
+    return [str(name) for name in names.tolist()]

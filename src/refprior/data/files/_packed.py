@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple
 
 from refprior._process import check_memory
 from refprior._words import in_short
-from refprior.data._error import DataError
+from refprior.data.files._error import DataError
 
 LARGEST_FILE = 200_000_000  # bytes; no file of a known data set is longer
 _LARGEST_ARCHIVE = 400_000_000  # bytes, unpacked

@@ -4,8 +4,11 @@ The checksums are md5, because those are the ones that the makers published; the
 addresses are https where the makers offer it.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
+
+from platformdirs import user_data_path
 
 
 @dataclass(frozen=True)
@@ -147,3 +150,20 @@ CIFAR100 = Source(
 
 INSTALLED = ("digits",)  # data sets that come with scikit-learn
 SOURCES = {source.name: source for source in (MNIST, FASHION_MNIST, CIFAR10, CIFAR100)}
+
+
+def data_folder() -> Path:
+    """`REFPRIOR_DATA` where it is set, else the platform's folder for the data of programs.
+
+    >>> from refprior.data.sources import data_folder
+    >>> data_folder().is_absolute()
+    True
+    """
+    chosen = os.environ.get("REFPRIOR_DATA")
+    return Path(chosen).expanduser() if chosen else user_data_path("refprior", appauthor=False)
+
+
+def places(name: str, folder: str | Path | None) -> list[Path]:
+    """Where to look for a data set, in this order: `folder`/name and `folder` itself."""
+    root = Path(folder).expanduser() if folder is not None else data_folder()
+    return [root / name, root]

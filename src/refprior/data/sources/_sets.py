@@ -1,27 +1,40 @@
-"""The data sets by name. A new one is a function that returns a `DataSet`, and a line in `DATA_SETS`."""
+"""Readers of the data sets with names. A new one is a function that returns a `DataSet`, and a line in `DATA_SETS`.
 
+MNIST and Fashion-MNIST are idx files: two zero bytes, a type, a number of dimensions, their sizes, the data.
+"""
+
+import io
+import math
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import torch
 
 from refprior._kinds import Kind
-from refprior.data._arrays import channels_first, check_column, class_names, read_npz, split_parts
-from refprior.data._cifar import read_cifar10, read_cifar100, superclass_members
+from refprior._process import check_memory
 from refprior.data._data_set import DataSet, data_set, held_out
-from refprior.data._error import DataError, naming
-from refprior.data._folder import image_folder
-from refprior.data._idx import read_idx
-from refprior.data._location import places
-from refprior.data._npz import load_arrays
-from refprior.data._rows import read_rows
-from refprior.data._tables import SUFFIXES
 from refprior.data._task import check_labels
+from refprior.data.files import (
+    LARGEST_FILE,
+    DataError,
+    blocks_of,
+    channels_first,
+    check_column,
+    class_names,
+    load_arrays,
+    naming,
+    split_parts,
+    unpacked,
+)
+from refprior.data.sources._catalog import places
+from refprior.data.sources._cifar import read_cifar10, read_cifar100, superclass_members
 
+_UNSIGNED_BYTE = 0x08  # the only type of idx files that is read
 DIGITS_TEST = 600
 FASHION_CLASSES = (
     "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
@@ -52,48 +65,6 @@ KNOWN = {
 }
 _FIVE_FILE = "cifar100_5super.npz"  # the five superclasses alone, as arrays
 _DEBIAN = Path("/usr/share/datasets/fashion-mnist")  # of Debian's package dataset-fashion-mnist
-
-
-def read(
-    data: str,
-    folder: str | Path | None = None,
-    *,
-    test: int | None = None,
-    size: tuple[int, int] | None = None,
-    color: bool | None = None,
-    target: str | None = None,
-) -> DataSet:
-    """A data set by its name, from a `.npz`, `.csv` or `.parquet` file, or from a folder of images.
-
-    folder: where the files of a named data set are; None: where `refprior data get` puts them. test: how many of your
-    own inputs are kept apart to test with. size and color: what `image_folder` makes of images. target: the column of
-    labels in a table; None: "label".
-
-    >>> import refprior as rp
-    >>> rp.data.read("digits").classes
-    ('0', '1', '2', '3', '4', '5', '6', '7', '8', '9')
-    """
-    suffix = Path(data).suffix.lower()
-    if target is not None and suffix not in SUFFIXES:
-        raise ValueError(f"target is the column of labels in a {' or '.join(SUFFIXES)} file, and {data} is none")
-    if data in DATA_SETS:
-        if test:
-            raise ValueError(f"{data} has a test part of its own: leave test out, got test={test}")
-        _refuse_pictures(data, size, color)
-        return DATA_SETS[data](folder)
-    if Path(data).is_dir():
-        return image_folder(data, test=test, size=size, color=color)
-    if suffix not in (".npz", *SUFFIXES):
-        raise ValueError(
-            f"no data set {data!r}: give {', '.join(DATA_SETS)}, a .npz, .csv or .parquet file or a folder of images"
-        )
-    _refuse_pictures(data, size, color)
-    return read_npz(data, test) if suffix == ".npz" else read_rows(data, test, target=target or "label")
-
-
-def _refuse_pictures(data: str, size: tuple[int, int] | None, color: bool | None) -> None:
-    if size is not None or color is not None:
-        raise ValueError(f"size and color are for folders of images, and {data} is none")
 
 
 def read_digits(folder: str | Path | None = None) -> DataSet:
@@ -186,3 +157,48 @@ DATA_SETS: dict[str, Callable[[str | Path | None], DataSet]] = {
     "cifar10": read_cifar10,
     "cifar100": read_superclasses,
 }
+
+
+def read_idx(path: Path) -> np.ndarray:
+    """The array of unsigned bytes in an idx file, plain or gzipped."""
+    with unpacked(path) as file:
+        return _read(file, str(path))
+
+
+def read_idx_bytes(content: bytes, name: str) -> np.ndarray:
+    """The same, of the bytes of a plain idx file."""
+    return _read(io.BytesIO(content), name)
+
+
+def _read(file: BinaryIO, name: str) -> np.ndarray:
+    shape = _shape(file, name)
+    expected = math.prod(shape)
+    if expected > LARGEST_FILE:
+        raise DataError(f"{name}: the header announces {shape}, {expected:,} bytes, at most {LARGEST_FILE:,} are read")
+    check_memory(3 * expected, f"{name}: reading {expected:,} bytes")
+    data = bytearray()
+    for block in blocks_of(file, expected + 1):
+        data += block
+    if len(data) != expected:
+        found = f"{len(data)} follow" if len(data) < expected else "more follow"
+        raise DataError(f"{name}: the header announces {shape}, {expected} bytes, but {found}")
+    return np.frombuffer(data, dtype=np.uint8).reshape(shape)
+
+
+def _shape(file: BinaryIO, name: str) -> tuple[int, ...]:
+    start = file.read(4)
+    if len(start) < 4 or start[:2] != b"\0\0":
+        raise DataError(f"{name}: not an idx file, it begins with {start!r}")
+    if start[2] != _UNSIGNED_BYTE:
+        raise DataError(f"{name}: idx type 0x{start[2]:02x}, only unsigned bytes (0x08) are read")
+    if start[3] not in (1, 2, 3, 4):
+        raise DataError(f"{name}: {start[3]} dimensions, expected 1 to 4")
+    sizes = file.read(4 * start[3])
+    if len(sizes) < 4 * start[3]:
+        raise DataError(f"{name}: cut short inside its header, at byte {4 + len(sizes)}")
+    return struct.unpack(f">{start[3]}I", sizes)
+
+
+def is_folder(data: object) -> bool:
+    """Whether these data are a folder of images."""
+    return isinstance(data, str) and data not in DATA_SETS and Path(data).is_dir()

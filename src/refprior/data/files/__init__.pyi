@@ -1,0 +1,33 @@
+from ._error import DataError, naming
+from ._npz import array_names, channels_first, check_column, class_names, load_arrays, split_parts
+from ._packed import LARGEST_FILE, blocks_of, content_of, members, unpacked
+from ._pictures import decoded, look, read_images
+from ._survey import FoundFolder, Survey, in_words, pictures_in, survey
+from ._tables import TABLE_SUFFIXES, Table, read_table
+
+__all__ = [
+    "LARGEST_FILE",
+    "TABLE_SUFFIXES",
+    "DataError",
+    "FoundFolder",
+    "Survey",
+    "Table",
+    "array_names",
+    "blocks_of",
+    "channels_first",
+    "check_column",
+    "class_names",
+    "content_of",
+    "decoded",
+    "in_words",
+    "load_arrays",
+    "look",
+    "members",
+    "naming",
+    "pictures_in",
+    "read_images",
+    "read_table",
+    "split_parts",
+    "survey",
+    "unpacked",
+]
