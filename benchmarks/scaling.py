@@ -236,7 +236,7 @@ def step_of(source: str, name: str) -> Callable[[], None]:
     for module in [module for module in sys.modules if module.partition(".")[0] == "refprior"]:
         del sys.modules[module]
     sys.path.insert(0, source)
-    loop, recipes = (importlib.import_module(f"refprior.{place}") for place in ("training.loop._loop", "recipes"))
+    loop, recipes = (importlib.import_module(f"refprior.{place}") for place in ("training.loop", "recipes"))
     recipe = getattr(recipes, name)()
     task = recipe.read_task()
     state = loop.begin(recipe, task, torch.device("cpu"))

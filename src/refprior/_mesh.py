@@ -31,7 +31,7 @@ from refprior._checks import whole_number
 from refprior._process import LostRankError
 from refprior._words import in_short
 
-__all__ = ["ALONE", "LostRankError", "Mesh", "joined", "plain", "replicating"]
+__all__ = ["ALONE", "LostRankError", "Mesh", "joined", "plain", "replicating", "usable_device"]
 
 TIMEOUT = "REFPRIOR_TIMEOUT"  # seconds after which a rank that does not answer is given up
 _PATIENCE = 300.0
@@ -321,6 +321,18 @@ class _Whole(torch.autograd.Function):
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None, None]:
         own = slopes[0][ctx.place]
         return own if ctx.counts else torch.zeros_like(own), None, None, None
+
+
+def usable_device(name: torch.device | str) -> torch.device:
+    """Return the device of that name if this machine has it. Several processes on one machine take one GPU each."""
+    try:
+        device = torch.device(name)
+        if str(device) == "cuda" and _process.world() > 1:
+            device = torch.device("cuda", _process.local_rank())
+        torch.ones(1, device=device).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
+        raise ValueError(f"device {str(name)!r} cannot be used here: {in_short(error)}") from None
+    return device
 
 
 def joined(particles: int, device: torch.device, particle_ranks: int | None = None) -> Mesh:

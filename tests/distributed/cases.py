@@ -36,8 +36,9 @@ from refprior.methods import (
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.recipes.sweeps._sweep import few_label_methods
 from refprior.training import Recipe
+from refprior.training.loop._begin import State, begin
 from refprior.training.loop._evaluate import evaluate_all
-from refprior.training.loop._loop import State, begin, differentiate, draw, update
+from refprior.training.loop._loop import differentiate, draw, update
 from refprior.views import CTAugment
 from tests.training.recipes import CPU, colors, learning_view, perceptron, transferring
 

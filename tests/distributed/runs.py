@@ -19,8 +19,7 @@ from refprior.data import Task
 from refprior.networks import MLP, WideResNet
 from refprior.particles import Particles
 from refprior.training import NotFiniteError, Recipe, Record, Run, Stopped, train
-from refprior.training.loop._loop import begin
-from refprior.training.loop._stages import new_particles
+from refprior.training.loop._begin import begin, new_particles
 from refprior.training.store._checkpoint import read_checkpoint, save_checkpoint
 from refprior.training.store._folder import Written
 from refprior.training.store._saving import Saver

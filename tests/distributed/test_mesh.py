@@ -13,9 +13,8 @@ from torch import nn
 from torch._C._distributed_c10d import HashStore
 
 from refprior import _batch_norm, _mesh
-from refprior._mesh import ALONE, Mesh, joined
+from refprior._mesh import ALONE, Mesh, joined, usable_device
 from refprior.particles import Particles
-from refprior.training.loop._device import usable_device
 
 CPU = torch.device("cpu")
 

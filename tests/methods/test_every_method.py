@@ -18,7 +18,7 @@ from refprior.networks import MLP
 from refprior.particles import Particles
 from refprior.recipes.sweeps._sweep import few_label_methods
 from refprior.training import train
-from refprior.training.loop._stages import projected
+from refprior.training.loop._begin import projected
 from tests.training.interruption import assert_same_run, final_weights, interrupted_at
 from tests.training.recipes import colors, perceptron
 from tests.training.test_tokens import recipe as on_tokens

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from refprior.data._stream import Stream
 from refprior.methods import ReferencePrior
 from refprior.networks import WideResNet
 from refprior.recipes import named
 from refprior.report import PUBLISHED
 from refprior.training import Optimizer, Recipe
+from refprior.training.loop._draw import Stream
 from refprior.views import FlipCrop, RandAugment
 
 

@@ -15,8 +15,7 @@ from refprior.particles import Particles, output_layer
 from refprior.recipes import cifar10_ssl, digits_ssl, fashion_ssl, mnist_ssl, named, pretrained
 from refprior.report import rows, write_report
 from refprior.training import Recipe, Stopped, load, train
-from refprior.training.loop._loop import begin
-from refprior.training.loop._stages import new_particles, projected
+from refprior.training.loop._begin import begin, new_particles, projected
 from tests.training.interruption import assert_same_run, interrupted_at, signal_at
 from tests.training.recipes import CPU, Own, colors, perceptron
 

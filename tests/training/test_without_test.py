@@ -16,8 +16,8 @@ from refprior.report import group, rows, summarize, uncertain_figure, write_repo
 from refprior.report._embed import write_embedding
 from refprior.report._pivot import pivot
 from refprior.training import Evaluation, Recipe, Run, film, load, train
+from refprior.training.loop._begin import check_views
 from refprior.training.loop._evaluate import evaluate_all
-from refprior.training.loop._validate import check_views
 from tests.training.recipes import DIGITS, perceptron
 
 WHOLE = DIGITS()

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from refprior._mesh import joined
-from refprior.training._memory import check_training_fits
-from refprior.training.loop import begin, differentiate, draw, evaluate_all, find_trouble, update, usable_device
+from refprior._mesh import joined, usable_device
+from refprior.training.loop import begin, check_training_fits, differentiate, draw, evaluate_all, find_trouble, update
 from refprior.training.recipe import Recipe
 from refprior.training.store import entries, state_tensors
 

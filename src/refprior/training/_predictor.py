@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from refprior._checks import number
 from refprior._files import check_ordinary, read_record, write_folder_atomically, write_record
 from refprior._html import shortened, table
+from refprior._mesh import usable_device
 from refprior._process import check_memory
 from refprior._words import in_short
 from refprior.data import Examples, Normalizer
@@ -31,8 +32,7 @@ from refprior.data._task import check_labels
 from refprior.particles import Execution, Particles
 from refprior.posterior import Average, Uncertainty, negative_log_likelihood, predictive, uncertainty
 from refprior.training._inputs import Like, in_blocks
-from refprior.training._memory import check_loading_fits
-from refprior.training.loop import log_probabilities, usable_device
+from refprior.training.loop import check_loading_fits, log_probabilities
 from refprior.training.recipe import check_depth, read_field, take_apart, to_plain
 from refprior.training.store import digest, read_tensors, tensors_of, write_tensors
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from refprior._checks import one_of
 from refprior._html import table
+from refprior._mesh import usable_device
 from refprior._words import duration, in_short
 from refprior.data import Examples, Normalizer, Task, TaskRecord
 from refprior.data._fingerprint import DTYPES, check_same_data
@@ -33,9 +34,8 @@ from refprior.posterior import (
     likelihood_weights,
     scores,
 )
-from refprior.training._memory import check_loading_fits
 from refprior.training._predictor import RECORD, Predictor, check_predicts, read_predictor, warn_of_edits
-from refprior.training.loop import CONSENSUS_IMAGES, Record, evenly_spaced, new_particles, usable_device
+from refprior.training.loop import CONSENSUS_IMAGES, Record, check_loading_fits, evenly_spaced, new_particles
 from refprior.training.recipe import Recipe, check_handed_in, read_recipe, take_apart, to_plain
 from refprior.training.store import (
     RECIPE,

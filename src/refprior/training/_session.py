@@ -14,11 +14,10 @@ import msgspec
 import torch
 
 from refprior._checks import number
-from refprior._mesh import Mesh, joined
+from refprior._mesh import Mesh, joined, usable_device
 from refprior.data import Task, fingerprint
 from refprior.particles import Particles, convolves
 from refprior.training import _snapshot as snapshot
-from refprior.training._memory import check_training_fits
 from refprior.training._run import Run, both
 from refprior.training.loop import (
     Interrupted,
@@ -30,13 +29,13 @@ from refprior.training.loop import (
     Trouble,
     begin,
     check_stages,
+    check_training_fits,
     gathered,
     new_particles,
     optimize,
     own_randomness,
     recompute_last_record,
     stopping,
-    usable_device,
 )
 from refprior.training.recipe import Recipe
 from refprior.training.store import (

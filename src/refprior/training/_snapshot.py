@@ -24,9 +24,8 @@ from refprior._process import check_memory
 from refprior._words import in_bytes, in_short
 from refprior.data import Examples, Normalizer, Task
 from refprior.particles import Particles
-from refprior.training._memory import check_loading_fits
 from refprior.training._run import recipe_of, same_task
-from refprior.training.loop import State, log_probabilities, new_particles
+from refprior.training.loop import State, check_loading_fits, log_probabilities, new_particles
 from refprior.training.recipe import Recipe
 from refprior.training.store import (
     CheckpointError,

@@ -19,8 +19,9 @@ from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.particles import Particles
 from refprior.posterior import likelihood_weights, predictive, reliability, uncertainty
 from refprior.training import Optimizer, Recipe
+from refprior.training.loop._begin import State
 from refprior.training.loop._draw import Sampler
-from refprior.training.loop._loop import State, differentiate, update
+from refprior.training.loop._loop import differentiate, update
 from refprior.views import Unchanged
 from tests.training.recipes import colors
 

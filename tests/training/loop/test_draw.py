@@ -1,25 +1,40 @@
-"""Batches: their shapes and views, and strong views that learn from what the loop tells them."""
+"""Batches: streams, views and normalization; and the global generators, which a run leaves alone."""
 
+# ruff: noqa: NPY002 (numpy's legacy generator is its global one)
+
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from refprior.data import PrincipalComponents, Standardize, Task
 from refprior.methods import Batch, FixMatch, InformationOnly, Needs, ReferencePrior, Supervised
-from refprior.training import Recipe, train
+from refprior.training import Evaluation, Recipe, train
 from refprior.training.loop import _draw
-from refprior.training.loop._draw import part_sizes, prepared
-from refprior.training.loop._loop import State, begin, draw, optimize
+from refprior.training.loop._begin import State, begin
+from refprior.training.loop._draw import (
+    Stream,
+    load_randomness,
+    own_randomness,
+    part_sizes,
+    prepare_data,
+    randomness_state,
+)
+from refprior.training.loop._evaluate import evaluate_all
+from refprior.training.loop._loop import draw, optimize
 from refprior.views import CTAugment, FlipCrop, Learning, Noise, RandAugment, Shift, Unchanged
 from refprior.views._ctaugment import full_bank
 from tests.training.interruption import assert_same_run, final_weights, interrupted_at
-from tests.training.recipes import CPU, Wants, colors, learning_view, pair, perceptron, transferring
+from tests.training.recipes import CPU, Wants, colors, convolutional, learning_view, pair, perceptron, transferring
 
 
 def first_batch(recipe: Recipe) -> tuple[Batch, Task, State]:
@@ -117,12 +132,11 @@ def test_inputs_that_no_view_needs_as_they_are_stored_are_normalized_once(
     recipe = perceptron(**NORMALIZED, inputs=inputs)
     task = recipe.read_task()
     normalizer = recipe.inputs.fit(task.training_inputs)
-    ready, left = prepared(recipe, task, normalizer)
+    ready = prepare_data(recipe, task, normalizer)
     assert ready.unlabeled.dtype == torch.float32
-    assert left(ready.unlabeled) is ready.unlabeled
+    assert ready.normalize(ready.unlabeled) is ready.unlabeled
     torch.testing.assert_close(ready.unlabeled, normalizer(task.unlabeled))
     torch.testing.assert_close(ready.labeled.inputs, normalizer(task.labeled.inputs))
-    assert ready.test is task.test
 
 
 def test_normalizing_once_changes_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +153,9 @@ def test_inputs_stay_as_they_are_stored_where_a_view_needs_them_or_few_are_drawn
     recipe = perceptron(**{**NORMALIZED, **change})
     task = recipe.read_task()
     normalizer = recipe.inputs.fit(task.training_inputs)
-    assert prepared(recipe, task, normalizer) == (task, normalizer)
+    ready = prepare_data(recipe, task, normalizer)
+    assert (ready.labeled, ready.normalize) == (task.labeled, normalizer)
+    assert ready.unlabeled is task.unlabeled
 
 
 def test_inputs_that_would_fill_the_memory_are_normalized_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +165,7 @@ def test_inputs_that_would_fill_the_memory_are_normalized_batch_by_batch(monkeyp
     needed = 4 * 64 * (len(task.labeled) + len(task.unlabeled))
     for free, fits in ((2 * needed, True), (2 * needed - 1, False)):
         monkeypatch.setattr(_draw, "available_memory", lambda free=free: free)
-        assert (prepared(recipe, task, normalizer)[0] is not task) is fits
+        assert (prepare_data(recipe, task, normalizer).unlabeled is not task.unlabeled) is fits
 
 
 def test_a_run_normalized_once_goes_on_bit_for_bit(tmp_path: Path) -> None:
@@ -272,3 +288,143 @@ def test_an_interrupted_run_equals_the_uninterrupted_one(tmp_path: Path) -> None
     assert isinstance(strong, CTAugment)
     assert torch.equal(rates, strong.state_dict()["rates"])
     assert not torch.equal(rates, full_bank())
+
+
+def stream(size: int, seed: int = 0, copies: int = 1) -> Stream:
+    return Stream(size, torch.Generator().manual_seed(seed), copies)
+
+
+@given(size=st.integers(1, 50), tuples=st.integers(1, 40), order=st.integers(1, 7), steps=st.integers(1, 6))
+@settings(max_examples=100, deadline=None)
+def test_every_pass_is_a_permutation(size: int, tuples: int, order: int, steps: int) -> None:
+    drawn = stream(size)
+    batches = [drawn.take(tuples, order) for _ in range(steps)]
+    assert all(b.shape == (tuples, order) for b in batches)
+    everything = torch.cat([b.flatten() for b in batches])
+    for one_pass in everything.split(size):
+        assert len(one_pass.unique()) == len(one_pass)
+        assert 0 <= int(one_pass.min()) <= int(one_pass.max()) < size
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 5])
+def test_the_orders_of_the_paper_with_a_batch_that_they_do_not_divide(order: int) -> None:
+    assert stream(1000).take(448, order).shape == (448, order)
+
+
+def test_the_indices_do_not_depend_on_how_they_are_taken() -> None:
+    first, second = stream(10), stream(10)
+    one = torch.cat([first.take(3).flatten() for _ in range(8)])
+    assert torch.equal(one, second.take(12, 2).flatten())
+
+
+def test_a_restored_stream_goes_on_where_it_was() -> None:
+    drawn = stream(11)
+    drawn.take(4, 3)
+    state = drawn.state_dict()
+    expected = [drawn.take(5, 2) for _ in range(4)]
+    other = stream(11, seed=9)
+    other.take(7)
+    other.load_state_dict(state)
+    assert all(torch.equal(other.take(5, 2), e) for e in expected)
+
+
+def test_a_saved_state_is_a_copy() -> None:
+    drawn = stream(11)
+    drawn.take(4)
+    state = drawn.state_dict()
+    before = state["waiting"].clone()
+    drawn.take(40)
+    assert torch.equal(state["waiting"], before)
+
+
+def test_a_state_of_another_pool_is_refused() -> None:
+    drawn = stream(100)
+    drawn.take(1)
+    with pytest.raises(ValueError, match="this pool has 50"):
+        stream(50).load_state_dict(drawn.state_dict())
+
+
+def test_an_empty_pool_is_refused() -> None:
+    with pytest.raises(ValueError, match="empty pool"):
+        stream(0)
+
+
+@pytest.mark.parametrize("copies", [1, 3, 1311])
+def test_copies_are_shuffled_together(copies: int) -> None:
+    drawn = stream(50, copies=copies)
+    one_pass = drawn.take(50 * copies)
+    assert torch.bincount(one_pass, minlength=50).tolist() == [copies] * 50
+    other = stream(50, seed=1, copies=copies)
+    other.take(7)
+    other.load_state_dict(drawn.state_dict())
+    assert torch.equal(other.take(64), drawn.take(64))
+
+
+def test_many_copies_repeat_within_a_batch_as_draws_with_replacement_do() -> None:
+    """64 of 50 labels: the authors' batches hold 36.3 different ones, 50 (1 - (49/50)^64)."""
+
+    def different(copies: int) -> float:
+        drawn = stream(50, copies=copies)
+        return sum(len(drawn.take(64).unique()) for _ in range(1000)) / 1000
+
+    assert different(1311) == pytest.approx(50 * (1 - 0.98**64), abs=0.3)
+    assert different(1) > 45
+
+
+def numbers() -> tuple[float, float, float, float, float]:
+    return random.random(), random.gauss(), float(np.random.rand()), float(np.random.randn()), float(torch.rand(()))
+
+
+def test_every_generator_goes_on_where_it_was() -> None:
+    numbers()  # the second of each pair of normal numbers is remembered
+    state = randomness_state(CPU)
+    first = [numbers() for _ in range(3)]
+    load_randomness(state, CPU)
+    assert [numbers() for _ in range(3)] == first
+
+
+def test_a_run_gives_the_generators_back_and_repeats_itself() -> None:
+    before = randomness_state(CPU)
+    with own_randomness(5, CPU):
+        first = numbers()
+    assert all(tensor.equal(before[name]) for name, tensor in randomness_state(CPU).items())
+    with own_randomness(5, CPU):
+        assert numbers() == first
+    with own_randomness(6, CPU):
+        assert numbers() != first
+
+
+def noisy(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """A view that draws from everything but the generator that it is given."""
+    noise = random.random() + random.gauss() + float(np.random.rand() + np.random.randn()) + float(torch.rand(()))
+    return (images.float() + 5 * noise).clamp(0, 255).to(images.dtype)
+
+
+def test_a_view_that_draws_from_the_global_generators_resumes_bit_for_bit(tmp_path: Path) -> None:
+    recipe = convolutional(weak=noisy, strong=noisy, evaluate_every=1)
+    train(recipe, tmp_path / "whole")
+    random.seed(77)
+    interrupted_at(recipe, tmp_path / "stopped", [2, 5])
+    assert_same_run(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_what_draws_while_data_are_read_or_scores_are_made_does_not_change_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package that is imported at that moment may draw, in one process and not in the next."""
+    train(perceptron(), tmp_path / "one")
+    read = Recipe.read_task
+
+    def reading(recipe: Recipe) -> Task:
+        random.random()
+        return read(recipe)
+
+    def evaluating(*arguments: Any, **options: Any) -> Evaluation:
+        random.random()
+        np.random.random()
+        return evaluate_all(*arguments, **options)
+
+    monkeypatch.setattr(Recipe, "read_task", reading)
+    monkeypatch.setattr("refprior.training.loop._loop.evaluate_all", evaluating)
+    train(perceptron(), tmp_path / "two")
+    assert_same_run(tmp_path / "one", tmp_path / "two")

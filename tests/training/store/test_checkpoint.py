@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from refprior.methods import ReferencePrior
 from refprior.particles import Particles
 from refprior.training import load, train
-from refprior.training.loop._loop import State, begin
+from refprior.training.loop._begin import State, begin
 from refprior.training.store._checkpoint import (
     Checkpoint,
     CheckpointError,

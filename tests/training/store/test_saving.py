@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from refprior.training.loop._loop import State, begin
+from refprior.training.loop._begin import State, begin
 from refprior.training.store import _folder as folder
 from refprior.training.store import _saving
 from refprior.training.store._checkpoint import checkpoint_steps

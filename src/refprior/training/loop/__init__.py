@@ -1,6 +1,17 @@
 """The training loop: batch, loss, gradient, update, record."""
 
-from refprior.training.loop._device import usable_device
+from refprior.training.loop._begin import (
+    Precision,
+    State,
+    begin,
+    check_loading_fits,
+    check_stages,
+    check_training_fits,
+    fitting_batch,
+    gathered,
+    new_particles,
+)
+from refprior.training.loop._draw import load_randomness, own_randomness, randomness_state
 from refprior.training.loop._evaluate import (
     CONSENSUS_IMAGES,
     evaluate_all,
@@ -9,14 +20,19 @@ from refprior.training.loop._evaluate import (
     log_probabilities,
     output_confusion,
 )
-from refprior.training.loop._loop import State, begin, differentiate, draw, optimize, recompute_last_record, update
-from refprior.training.loop._precision import Precision, has_bf16
-from refprior.training.loop._randomness import load_randomness, own_randomness, randomness_state
+from refprior.training.loop._loop import (
+    NotFiniteError,
+    Trouble,
+    differentiate,
+    draw,
+    find_trouble,
+    has_bf16,
+    optimize,
+    recompute_last_record,
+    update,
+)
 from refprior.training.loop._records import ConsensusScores, Evaluation, PartScores, Record
-from refprior.training.loop._stages import check_stages, gathered, new_particles
 from refprior.training.loop._stopping import Interrupted, Stop, Stopped, stopping, terminable
-from refprior.training.loop._trouble import NotFiniteError, Trouble, find_trouble
-from refprior.training.loop._validate import fitting_batch
 
 __all__ = [
     "CONSENSUS_IMAGES",
@@ -32,7 +48,9 @@ __all__ = [
     "Stopped",
     "Trouble",
     "begin",
+    "check_loading_fits",
     "check_stages",
+    "check_training_fits",
     "differentiate",
     "draw",
     "evaluate_all",
@@ -53,5 +71,4 @@ __all__ = [
     "stopping",
     "terminable",
     "update",
-    "usable_device",
 ]

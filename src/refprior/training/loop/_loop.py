@@ -10,81 +10,70 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from refprior._mesh import ALONE, Mesh, plain, replicating
-from refprior.data import Normalizer, Task
-from refprior.data._stream import Stream
-from refprior.methods import Batch, Loss, Step
+from refprior._mesh import plain, replicating
+from refprior.data import Task
+from refprior.methods import Batch, Loss, Method, Step
 from refprior.particles import Particles, normalizes_batches
 from refprior.posterior import predictive
-from refprior.training.loop._draw import Normalize, Sampler, part_sizes, prepared
+from refprior.training.loop._begin import Precision, State
+from refprior.training.loop._draw import PreparedData, prepare_data, remember_randomness
 from refprior.training.loop._evaluate import evaluate_all, log_probabilities
-from refprior.training.loop._precision import Precision, faster_precision
-from refprior.training.loop._randomness import kept
-from refprior.training.loop._records import Evaluation, Record
-from refprior.training.loop._stages import first_weights
-from refprior.training.loop._trouble import NotFiniteError, Trouble, find_bad_scores, find_bad_weights, find_trouble
-from refprior.training.loop._validate import check_distinct, check_needs, check_network, check_result, check_views
+from refprior.training.loop._records import Evaluation, PartScores, Record
 from refprior.training.recipe import Recipe, equalize, update_average
 
 LOG_EVERY = 10  # steps
+WORTH = 0.9  # of the time of single precision, below which bf16 is taken
+INPUTS = 64  # of fewer inputs mostly the calls are timed
+TURNS = 2
+_NAMED = 5  # particles
 
 
-@dataclass
-class State:
-    """Everything that changes while training, and the normalizer that was fitted before it began."""
+@dataclass(frozen=True)
+class Trouble:
+    """What was not finite in a step."""
 
-    particles: Particles
-    teacher: Particles
-    optimizer: torch.optim.Optimizer
-    normalizer: Normalizer
-    sampler: Sampler
-    memory: dict[str, Tensor] = field(default_factory=dict)
-    step: int = 0
-    skipped: int = 0  # steps whose loss or gradient was not finite
-    seconds: float = 0.0  # spent training, over all interruptions
-    precision: Precision | None = None  # that "auto" was found to be; a run keeps it wherever it goes on
-    interruptible: bool = False  # an exception now would leave everything as it was before the step
+    step: int
+    what: str
+    particles: list[int]  # whose predictions, gradient or weights are not finite
+    batch: Batch
+
+    def __str__(self) -> str:
+        return f"step {self.step}: {self.what} not finite, {self._who()}: lower the learning rate"
+
+    def _who(self) -> str:
+        if not self.particles:
+            return "in no particle alone"
+        more = f" and {len(self.particles) - _NAMED} more" if len(self.particles) > _NAMED else ""
+        return f"particle {', '.join(map(str, self.particles[:_NAMED]))}{more}"
 
 
-def begin(
-    recipe: Recipe, task: Task, device: torch.device, start: Particles | None = None, mesh: Mesh = ALONE
-) -> State:
-    """The state before the first step, from new weights or from those of an earlier stage; on a mesh, of this rank."""
-    check_needs(recipe, task)
-    normalizer = recipe.inputs.fit(task.training_inputs)
-    check_views(recipe, normalizer, task)
-    particles = first_weights(recipe, start, mesh).to(device)
-    check_distinct(particles)
-    check_network(recipe, particles, normalizer, task)
-    batches = torch.Generator().manual_seed(recipe.seed + 1)
-    sampler = Sampler(
-        streams={
-            name: Stream(size, batches, copies=recipe.labeled_copies if name == "labeled" else 1)
-            for name, size in part_sizes(recipe.method.needs, task).items()
-        },
-        generator=torch.Generator(device).manual_seed(recipe.seed + 2),
-        weak=deepcopy(recipe.weak),
-        strong=deepcopy(recipe.strong),
-    )
-    teacher = deepcopy(particles).requires_grad_(False).eval()
-    return State(particles, teacher, recipe.optimizer.build(particles), normalizer, sampler)
+class NotFiniteError(ArithmeticError):
+    """Training met a number that is not finite and stopped; the weights are those of the last good step.
+
+    >>> from refprior.training import NotFiniteError
+    >>> issubclass(NotFiniteError, ArithmeticError)
+    True
+    """
+
+    def __init__(self, trouble: Trouble, where: str = "") -> None:
+        super().__init__(f"{trouble}{where}")
+        self.trouble = trouble
 
 
 def optimize(recipe: Recipe, task: Task, state: State) -> Iterator[Record | None]:
     """Train to the last step, giving way after each; a record every few steps, with an evaluation in some of them."""
-    drawn_from, normalize = prepared(recipe, task, state.normalizer)
+    data = prepare_data(recipe, task, state.normalizer)
     while state.step < recipe.steps:
         started = time.perf_counter()
         rate = recipe.optimizer.set_rate(state.optimizer, state.step, recipe.steps)
         with _taken_back(state):
-            batch = draw(recipe, drawn_from, state, normalize)
+            batch = draw(recipe, task, state, data)
             undo = _undo(state)
             loss = differentiate(recipe, task, batch, state)
             trouble = find_trouble(state.particles, batch, loss, state.step + 1)
@@ -105,8 +94,8 @@ def optimize(recipe: Recipe, task: Task, state: State) -> Iterator[Record | None
         yield record
 
 
-def draw(recipe: Recipe, task: Task, state: State, normalize: Normalize | None = None) -> Batch:
-    """The next batch. normalize: of inputs that are not as they are stored (`prepared`)."""
+def draw(recipe: Recipe, task: Task, state: State, data: PreparedData | None = None) -> Batch:
+    """Return the next batch, from the inputs of the task as they are stored unless prepared data are given."""
 
     def predict(images: Tensor) -> Tensor:
         teacher, sharded = state.teacher, state.teacher.worth_sharding
@@ -114,7 +103,7 @@ def draw(recipe: Recipe, task: Task, state: State, normalize: Normalize | None =
             log_p = log_probabilities(teacher, state.normalizer, images, len(task.classes), sharded=sharded)
             return plain(predictive(log_p, teacher.log_prior_of(log_p)))
 
-    return state.sampler.draw(recipe, task, normalize or state.normalizer, predict)
+    return state.sampler.draw(recipe, data or PreparedData.stored(task, state.normalizer), predict)
 
 
 def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Loss:
@@ -180,14 +169,14 @@ def _refuse(trouble: Trouble | None) -> None:
 def _taken_back(state: State) -> Iterator[None]:
     """What happens here changes nothing if it does not come to its end: a signal may end it at any moment."""
     device = state.sampler.generator.device
-    drawn, put_back, undo = state.sampler.state_dict(), kept(device), _undo(state)
+    drawn, restore, undo = state.sampler.state_dict(), remember_randomness(device), _undo(state)
     try:
         state.interruptible = True
         yield
     except BaseException:
         state.interruptible = False
         state.sampler.load_state_dict(drawn)
-        put_back()
+        restore()
         undo()
         raise
 
@@ -232,13 +221,125 @@ def recompute_last_record(recipe: Recipe, task: Task, state: State) -> Record:
 
 def _evaluate(recipe: Recipe, task: Task, state: State, *, last: bool) -> Evaluation:
     """The scores. What draws on the way, such as a module that is imported, does not change the run."""
-    put_back = kept(state.particles.prior_logits.device)
+    restore = remember_randomness(state.particles.prior_logits.device)
     try:
         return evaluate_all(recipe, task, state.normalizer, raw=state.particles, ema=state.teacher, last=last)
     finally:
-        put_back()
+        restore()
 
 
 def _finite(value: Tensor) -> float | None:
     number = value.item()
     return number if math.isfinite(number) else None
+
+
+def check_result(method: Method, loss: Loss, memory: dict[str, Tensor]) -> None:
+    """Refuse what a method may not return or remember; cheap enough for every step."""
+    name = type(method).__name__
+    if not isinstance(loss, Loss):
+        raise ValueError(f"{name} must return a Loss, got a {type(loss).__name__}: return rp.Loss.of(total, …)")
+    sizes = {"total": loss.total, **loss.terms}
+    wrong = next((n for n, value in sizes.items() if not isinstance(value, Tensor) or value.numel() != 1), None)
+    if wrong is not None:
+        raise ValueError(f"{name}: {wrong} of the loss must be a single number; take its mean")
+    for key, value in memory.items():
+        if not isinstance(value, Tensor):
+            raise ValueError(f"a method remembers tensors only: memory[{key!r}] is a {type(value).__name__}")
+
+
+def faster_precision(particles: Particles, x: Tensor) -> Precision:
+    """What the particles compute a pass forward and backward faster with; all ranks agree. Nothing changes by it."""
+    if not particles.mesh.told(has_bf16(x.device)):
+        return "float32"
+    restore = remember_randomness(x.device)
+    try:
+        seconds = [[_seconds(particles, x[:INPUTS], half) for half in (False, True)] for _ in range(TURNS)]
+    finally:
+        restore()
+    single, half = (min(times) for times in zip(*seconds, strict=True))
+    return particles.mesh.told("bfloat16" if half < WORTH * single else "float32")
+
+
+def has_bf16(device: torch.device) -> bool:
+    """Whether a device has instructions for products of bf16 numbers."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    vectors, tiles = torch.cpu._is_avx512_bf16_supported(), torch.cpu._is_amx_tile_supported()
+    return device.type == "cpu" and bool(vectors or tiles)
+
+
+def _seconds(particles: Particles, x: Tensor, half: bool) -> float:
+    """Of a pass that leaves no trace, on all ranks at once."""
+    weights = [parameter for parameter in particles.network.parameters() if parameter.requires_grad]
+    _wait(x.device)
+    started = time.perf_counter()
+    with torch.autocast(x.device.type, torch.bfloat16, enabled=half):
+        log_p = particles.aside(x)
+    torch.autograd.grad(log_p.square().mean(), weights, allow_unused=True)
+    _wait(x.device)
+    return time.perf_counter() - started
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def find_trouble(particles: Particles, batch: Batch, loss: Loss, step: int) -> Trouble | None:
+    """None if the loss and all gradients are finite, on all ranks: they go on, skip or stop together."""
+    gradients = [p.grad for p in particles.parameters() if p.grad is not None]
+    if not particles.mesh.any(not all_finite([loss.total, *gradients])):
+        return None
+    terms = [name for name, value in loss.terms.items() if not value.isfinite()]
+    what = f"term {', '.join(terms)} is" if terms else "the gradient is"
+    bad = _bad_predictions(particles, batch)
+    return Trouble(step, what, bad or _bad_rows(particles, lambda p: p.grad), batch)
+
+
+def find_bad_weights(particles: Particles, batch: Batch, step: int) -> Trouble | None:
+    """None if all weights are finite after their update, on all ranks."""
+    if not particles.mesh.any(not all_finite([p.detach() for p in particles.parameters()])):
+        return None
+    return Trouble(step, "the weights after it are", _bad_rows(particles, lambda p: p.detach()), batch)
+
+
+def find_bad_scores(evaluation: Evaluation, particles: Particles, batch: Batch, step: int) -> Trouble | None:
+    """None if all losses of an evaluation are finite: weights can be, and what they predict not."""
+    parts = {"test": evaluation.test, "validation": evaluation.validation}
+    bad = [name for name, part in parts.items() if part is not None and not _is_finite(part)]
+    if not bad:
+        return None
+    return Trouble(step, f"the loss on the {' and '.join(bad)} part is", _bad_predictions(particles, batch), batch)
+
+
+def all_finite(tensors: list[Tensor]) -> bool:
+    """Whether every number is finite. A sum is the cheapest look at all of them; one that overflows needs a second."""
+    sums = torch.stack([tensor.sum().float() for tensor in tensors])
+    return bool(sums.isfinite().all()) or all(bool(tensor.isfinite().all()) for tensor in tensors)
+
+
+def _is_finite(part: PartScores) -> bool:
+    return all(math.isfinite(scores.negative_log_likelihood) for scores in (part.ema, part.raw))
+
+
+def _bad_predictions(particles: Particles, batch: Batch) -> list[int]:
+    """Particles whose predictions on the batch are not finite."""
+    particles.eval()  # batch norm's statistics stay as they are
+    inputs = [x for x in (batch.labeled, *batch.views.values(), batch.source) if len(x)]
+    with torch.no_grad():
+        good = particles(inputs[0]).isfinite().flatten(1).all(1)  # (K,)
+    return [k for k, fine in enumerate(good.tolist()) if not fine]
+
+
+def _bad_rows(particles: Particles, of: Callable[[Tensor], Tensor | None]) -> list[int]:
+    """Particles of which a tensor, one of each parameter, (K, …), is not finite."""
+    network = _finite_rows([t for t in map(of, particles.network.parameters()) if t is not None])
+    good = particles.mesh.whole(network.reshape(-1, 1), 1).reshape(-1) if len(network) else network
+    prior = of(particles.prior_logits)
+    good = good & prior.isfinite() if prior is not None and len(good) else good
+    return [k for k, fine in enumerate(good.tolist()) if not fine]
+
+
+def _finite_rows(tensors: list[Tensor]) -> Tensor:
+    """(K, …) each -> (K,)."""
+    return torch.stack([t.isfinite().reshape(len(t), -1).all(1) for t in tensors]).all(0) if tensors else torch.ones(0)

@@ -1,0 +1,305 @@
+"""Before the first step: the particles of a stage, the state, and all checks that a recipe fits task and memory."""
+
+# K particles, n inputs, C classes
+
+import math
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, cast
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from refprior import _process
+from refprior._mesh import ALONE, Mesh
+from refprior._process import check_memory
+from refprior.data import Normalizer, Task
+from refprior.information import check_labelings
+from refprior.particles import NotLogitsError, Particles, output_layer
+from refprior.training.loop._draw import Sampler, Stream, part_sizes
+from refprior.training.recipe import Recipe
+
+Precision = Literal["float32", "bfloat16"]
+_LOADED = 3  # copies of the weights: themselves, their moving average, and what is read from the file
+
+
+@dataclass
+class State:
+    """Everything that changes while training, and the normalizer that was fitted before it began."""
+
+    particles: Particles
+    teacher: Particles
+    optimizer: torch.optim.Optimizer
+    normalizer: Normalizer
+    sampler: Sampler
+    memory: dict[str, Tensor] = field(default_factory=dict)
+    step: int = 0
+    skipped: int = 0  # steps whose loss or gradient was not finite
+    seconds: float = 0.0  # spent training, over all interruptions
+    precision: Precision | None = None  # that "auto" was found to be; a run keeps it wherever it goes on
+    interruptible: bool = False  # an exception now would leave everything as it was before the step
+
+
+def begin(
+    recipe: Recipe, task: Task, device: torch.device, start: Particles | None = None, mesh: Mesh = ALONE
+) -> State:
+    """The state before the first step, from new weights or from those of an earlier stage; on a mesh, of this rank."""
+    check_needs(recipe, task)
+    normalizer = recipe.inputs.fit(task.training_inputs)
+    check_views(recipe, normalizer, task)
+    particles = first_weights(recipe, start, mesh).to(device)
+    check_distinct(particles)
+    check_network(recipe, particles, normalizer, task)
+    batches = torch.Generator().manual_seed(recipe.seed + 1)
+    sampler = Sampler(
+        streams={
+            name: Stream(size, batches, copies=recipe.labeled_copies if name == "labeled" else 1)
+            for name, size in part_sizes(recipe.method.needs, task).items()
+        },
+        generator=torch.Generator(device).manual_seed(recipe.seed + 2),
+        weak=deepcopy(recipe.weak),
+        strong=deepcopy(recipe.strong),
+    )
+    teacher = deepcopy(particles).requires_grad_(False).eval()
+    return State(particles, teacher, recipe.optimizer.build(particles), normalizer, sampler)
+
+
+def new_particles(recipe: Recipe, mesh: Mesh = ALONE) -> Particles:
+    """The particles of a recipe with newly drawn weights, under a projection head if the method wants that."""
+    outputs, make = recipe.method.needs.projection, recipe.network
+    network = (lambda: projected(make(), outputs)) if outputs else make
+    return Particles(network, recipe.particles, seed=recipe.seed, execution=recipe.execution, mesh=mesh)
+
+
+def gathered(recipe: Recipe, particles: Particles) -> Particles:
+    """The particles of all ranks, on each of them."""
+    whole = new_particles(recipe).to(particles.prior_logits.device)
+    with torch.no_grad():
+        parts = zip(whole.network.state_dict().values(), particles.network.state_dict().values(), strict=True)
+        for all_of_it, own in parts:
+            all_of_it.copy_(particles.mesh.gather(own.unsqueeze(1), 1).squeeze(1))
+    whole.prior_logits.data.copy_(particles.prior_logits)
+    return whole.requires_grad_(particles.prior_logits.requires_grad).train(particles.training)
+
+
+def projected(network: nn.Module, outputs: int) -> nn.Module:
+    """The network with a head of two layers in the place of its output layer, which a later stage draws anew."""
+    name = output_layer(network)
+    features = cast(nn.Linear, network.get_submodule(name)).in_features
+    head = nn.Sequential(nn.Linear(features, features), nn.ReLU(), nn.Linear(features, outputs))
+    parent, _, last = name.rpartition(".")
+    setattr(network.get_submodule(parent), last, head)
+    return network
+
+
+def first_weights(recipe: Recipe, start: Particles | None, mesh: Mesh = ALONE) -> Particles:
+    """The particles a stage begins with: new ones, or those of the stage before it, with their head or a new one."""
+    particles = new_particles(recipe, mesh)
+    if start is not None and recipe.head == "same":
+        particles.load_state_dict(start.state_dict())
+    elif start is not None:
+        transplant(start, particles)
+    if recipe.head == "probe":
+        head = output_layer(particles.network)
+        for name, parameter in particles.network.named_parameters():
+            parameter.requires_grad_(name.startswith(f"{head}."))
+    return particles
+
+
+def check_stages(recipe: Recipe) -> None:
+    """Refuse stages whose networks do not fit each other, before the first of them is trained."""
+    if recipe.start is None:
+        return
+    old, new = (new_particles(replace(stage, particles=1, start=None, head="same")) for stage in (recipe.start, recipe))
+    if recipe.head != "same":
+        transplant(old, new)
+        return
+    mine, before = ({n: tuple(t.shape) for n, t in p.state_dict().items()} for p in (new, old))
+    wrong = next((name for name in mine | before if mine.get(name) != before.get(name)), None)
+    if wrong is not None:
+        raise ValueError(
+            f"the two stages have different networks: {wrong} is {before.get(wrong)} and then {mine.get(wrong)}; "
+            "head='new' draws a new output layer"
+        )
+
+
+def transplant(old: Particles, new: Particles) -> None:
+    """Give the new particles all weights of the old ones but those of the output layer."""
+    head = f"network.{output_layer(new.network)}."
+    kept = {name: tensor for name, tensor in old.state_dict().items() if not name.startswith(head)}
+    body = {name: tensor for name, tensor in new.state_dict().items() if not name.startswith(head)}
+    wrong = [n for n in (kept | body) if n not in kept or n not in body or kept[n].shape != body[n].shape]
+    if wrong:
+        raise ValueError(f"the two stages have different networks: {wrong[0]} is not the same in both")
+    new.load_state_dict({**new.state_dict(), **kept})
+
+
+def check_head(particles: Particles, images: Tensor) -> None:
+    """Refuse a network whose last linear layer is not what gives its outputs: (n, *shape) normalized images."""
+    network = particles.particle(0).eval()
+    name = output_layer(network)
+    seen: list[Tensor] = []
+    network.get_submodule(name).register_forward_hook(lambda module, inputs, output: seen.append(output))
+    with torch.no_grad():
+        outputs = network(images)
+    if not seen or seen[-1].shape != outputs.shape or not torch.equal(seen[-1], outputs):
+        raise ValueError(f"the outputs are not those of the network's last linear layer, {name}: define its head last")
+
+
+def fitting_batch(recipe: Recipe, pool: int) -> int:
+    """The recipe's `unlabeled_batch`, or as much of it as a pool of so many inputs has."""
+    size = recipe.method.needs.tuple_size if recipe.unlabeled_unit == "tuples" else 1
+    return max(1, min(recipe.unlabeled_batch, pool // max(1, size)))
+
+
+def check_needs(recipe: Recipe, task: Task) -> None:
+    """Refuse a task that lacks what the method declares to need."""
+    name, needs, has = type(recipe.method).__name__, recipe.method.needs, f"task {task.name!r} has"
+    if needs.labels and not len(task.labeled):
+        raise ValueError(f"{name} needs labeled inputs, {has} none")
+    if needs.views and not len(task.unlabeled):
+        raise ValueError(f"{name} needs unlabeled inputs, {has} none")
+    if recipe.tuples * needs.tuple_size > len(task.unlabeled):
+        wanted = recipe.tuples * needs.tuple_size
+        raise ValueError(f"a step takes {wanted} unlabeled inputs, {has} {len(task.unlabeled)}: lower unlabeled_batch")
+    if needs.source and (task.source is None or not len(task.source)):
+        raise ValueError(f"{name} needs inputs of a source task, {has} none: see refprior.data.Pair")
+    if recipe.readout == "consensus" and len(task.unlabeled) < len(task.classes):
+        raise ValueError(f"a consensus needs unlabeled inputs, {has} {len(task.unlabeled)}")
+    if needs.classes not in (None, 0, len(task.classes)):
+        raise ValueError(
+            f"class_prior has {needs.classes} numbers, {has} {len(task.classes)} classes: give one for each"
+        )
+    if needs.enumerates:
+        check_labelings(needs.enumerates, len(task.classes))
+    drawn = recipe.tuples * needs.tuple_size * len(needs.views) + recipe.labeled_batch + recipe.source_batch
+    check_memory(
+        4.0 * drawn * math.prod(task.shape), f"a step of {drawn:,} inputs", "lower labeled_batch or source_batch"
+    )
+
+
+def _two_inputs(task: Task) -> Tensor:
+    """Two inputs to try things on, of those that training may look at; with the ends of token ids if they are such."""
+    images = torch.cat([part[:2] for part in task.training_inputs])[:2]
+    if images.dtype == torch.int64:
+        parts = [part for part in task.training_inputs if len(part)]
+        images[0] = max((part[part.amax(1).argmax()] for part in parts), key=lambda ids: int(ids.max()))
+        images[-1] = min((part[part.amin(1).argmin()] for part in parts), key=lambda ids: int(ids.min()))
+    return images
+
+
+def check_views(recipe: Recipe, normalizer: Normalizer, task: Task) -> None:
+    """Try the views on two inputs: whether they give as many of the same shape back."""
+    for name, view in {"weak": recipe.weak, "strong": recipe.strong}.items():
+        images = _two_inputs(task)
+        if getattr(view, "normalized", False):
+            images = normalizer(images)
+        generator = torch.Generator(images.device).manual_seed(0)
+        try:
+            seen = deepcopy(view)(images.clone(), generator)
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            raise ValueError(f"the {name} view does not take inputs of {tuple(images.shape[1:])}: {error}") from error
+        if not isinstance(seen, Tensor) or seen.shape != images.shape:
+            got = tuple(seen.shape) if isinstance(seen, Tensor) else type(seen).__name__
+            raise ValueError(f"the {name} view makes {got} of {tuple(images.shape)}: it must keep number and shape")
+
+
+def check_network(recipe: Recipe, particles: Particles, normalizer: Normalizer, task: Task) -> None:
+    """Try the networks on two inputs: whether they take them, and give as many outputs as there are classes."""
+    inputs = normalizer(_two_inputs(task))
+    try:
+        with torch.no_grad():
+            outputs = particles.eval()(inputs).shape  # in evaluation: batch norm's statistics stay as they are
+    except NotLogitsError:
+        raise
+    except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
+        remedy = _remedy(particles, inputs)
+        raise ValueError(f"the network does not take inputs of {tuple(inputs.shape[1:])}{remedy}: {error}") from None
+    _check_outputs(recipe, task, outputs[-1])
+    if len(outputs) != 3:
+        raise ValueError(f"the network gives {tuple(outputs[1:])} for {len(inputs)} inputs, not (inputs, classes)")
+    if recipe.head != "same":
+        check_head(particles, inputs)
+
+
+def check_distinct(particles: Particles) -> None:
+    """Refuse particles with the same weights: they would see the same gradients and stay the same."""
+    weights = [p.detach() for p in particles.network.parameters()]
+    if particles.count == 1 or not weights:
+        return
+    first = [particles.mesh.of_first(w[:1]) for w in weights]
+    same = torch.stack([(w == f).flatten(1).all(1) for w, f in zip(weights, first, strict=True)]).all(0)
+    count = int(particles.mesh.whole(same.reshape(-1, 1), 1).sum())  # as the first, which is one of them
+    if count > 1:
+        raise ValueError(
+            f"{count} of {particles.count} particles begin with the same weights and stay equal: "
+            "network must draw new ones each time, as refprior.networks.Pretrained does on a body; or say particles=1"
+        )
+
+
+def _remedy(particles: Particles, inputs: Tensor) -> str:
+    """What may help a network that does not take its inputs: token ids are whole numbers, all else are floats."""
+    embeds = any(isinstance(module, nn.Embedding) for module in particles.modules())
+    if embeds and inputs.is_floating_point():
+        return ", which are floats: an embedding takes token ids, so give integers (int64) and say inputs=Identity()"
+    if not embeds and not inputs.is_floating_point():
+        return ", which are whole numbers: say inputs=Standardize(), or give floats"
+    return ""
+
+
+def _check_outputs(recipe: Recipe, task: Task, outputs: int) -> None:
+    """As many as classes, shared with the source if that has as many; or as many as target and source have together."""
+    if recipe.method.needs.projection:
+        return  # outputs are no classes
+    classes, source = len(task.classes), len(task.source_classes) if recipe.method.needs.source else 0
+    if outputs == classes and source in (0, classes):
+        return
+    if not source or outputs != classes + source:
+        own = f", its source {source}: {classes + source} outputs give each its own" if source else ""
+        raise ValueError(f"the network gives {outputs} outputs, task {task.name!r} has {classes} classes{own}")
+
+
+def check_training_fits(recipe: Recipe, mesh: Mesh = ALONE) -> None:
+    """Refuse networks that cannot fit: weights, gradient, moving average, what the optimizer remembers."""
+    stage: Recipe | None = recipe
+    while stage is not None:
+        here = stage.particles * _process.local_world() // mesh.particle if mesh.size > 1 else stage.particles
+        _check(stage.network, here, 4 + (stage.optimizer.kind != "sgd"))
+        stage = stage.start
+
+
+def check_loading_fits(network: Callable[[], nn.Module], particles: int) -> None:
+    """Refuse networks that cannot fit when they only predict."""
+    _check(network, particles, _LOADED)
+
+
+def _check(network: Callable[[], nn.Module], particles: int, copies: int) -> None:
+    numbers, size = network_size(network)
+    check_memory(
+        float(copies) * particles * size,
+        f"particles={particles:,}, each a network of {numbers:,} numbers,",
+        "lower particles, or make the network smaller",
+    )
+
+
+def network_size(make: Callable[[], nn.Module]) -> tuple[int, int]:
+    """How many numbers one network has, and in how many bytes; made without memory where its code allows that."""
+    try:
+        with torch.device("meta"), _WithoutNormal():
+            network = make()
+    except (TypeError, RuntimeError, NotImplementedError):
+        with torch.random.fork_rng(devices=[]):
+            network = Particles(make, 1).network
+    if not isinstance(network, nn.Module):
+        raise ValueError(f"the function must make a network, an nn.Module; it made a {type(network).__name__}")
+    tensors = list(network.state_dict().values())
+    return sum(t.numel() for t in tensors), sum(t.numel() * t.element_size() for t in tensors)
+
+
+class _WithoutNormal(TorchFunctionMode):
+    """Initial weights are not drawn: on tensors without memory, the first normal one takes seconds of imports."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return args[0] if function is Tensor.normal_ else function(*args, **(kwargs or {}))
