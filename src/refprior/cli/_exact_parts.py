@@ -44,12 +44,14 @@ TABLE = Output()
 def show_prior(what: str, solve: Callable[[], Solution], output: Output) -> None:
     """Solve, then draw and print: the body of every command that gives a prior. Exit code 3: it is unfinished."""
     check_picture(output.plot)
-    try:
-        with solving(what):
+    with solving(what):
+        from refprior.exact import SearchInterrupted
+
+        try:
             solution = solve()
-    except KeyboardInterrupt:
-        _show_best_so_far(output)
-        raise
+        except SearchInterrupted as stopped:
+            _show_best_so_far(stopped.best, output)
+            raise
     if output.plot is not None:
         write_figure(output.plot, solution.plot().figure, dpi=110)
     if output.json:
@@ -61,24 +63,20 @@ def show_prior(what: str, solve: Callable[[], Solution], output: Output) -> None
     refuse(solution.shortfall, output.json)
 
 
-def _show_best_so_far(output: Output) -> None:
-    """After Ctrl-C: the best prior of the search, and its gap where that takes no time."""
-    from refprior.exact import best_so_far
+def _show_best_so_far(best: Solution, output: Output) -> None:
+    """Print the best prior of an interrupted search, with its gap if that takes no time."""
+    from refprior.exact import certify
 
-    rough = best_so_far(judged=False)
-    if rough is None:
-        return
-    lengths = rough.channel.axis_lengths()
-    work = len(rough.channel.outcomes) * (200 + (lengths / 0.1).prod())
-    best = best_so_far() if work <= QUICK else rough
-    if best is not None:
-        print(json_module.dumps(best.to_dict(), allow_nan=False) if output.json else best, flush=True)
+    work = len(best.channel.outcomes) * (200 + (best.channel.axis_lengths() / 0.1).prod())
+    best = certify(best) if work <= QUICK else best
+    print(json_module.dumps(best.to_dict(), allow_nan=False) if output.json else best, flush=True)
 
 
 @contextmanager
 def solving(what: str) -> Iterator[None]:
-    """Progress of work that may take long, and its warnings after it; one that runs out of memory is a ValueError."""
+    """Show progress and, at the end, warnings; a lack of memory becomes a ValueError."""
     from refprior._progress import working
+    from refprior.exact import SearchInterrupted
 
     with warnings.catch_warnings(record=True) as caught, working(what, logging.getLogger("refprior.exact")):
         warnings.simplefilter("always", UserWarning)
@@ -86,6 +84,8 @@ def solving(what: str) -> Iterator[None]:
             yield
         except MemoryError:
             raise ValueError(f"{what}: out of memory; take fewer samples, points or outcomes") from None
+        except SearchInterrupted as stopped:
+            raise stopped.__cause__ or stopped from None  # the signal, which has the exit code
     for warning in caught:
         if not str(warning.message).startswith("unfinished"):  # the result says so itself
             print(f"warning: {warning.message}", file=sys.stderr)

@@ -10,7 +10,7 @@ from refprior.exact import models
 from refprior.exact._nuisance import NuisancePrior
 from refprior.exact._posterior import Posterior
 from refprior.exact._priors import FirstStage, certify, known_first_stage, reference_prior, two_stage_prior
-from refprior.exact._solution import Solution
+from refprior.exact._solution import SearchInterrupted, Solution
 from refprior.exact.ask import (
     BestDesign,
     CapacityCurve,
@@ -37,7 +37,7 @@ from refprior.exact.channels import (
     Rows,
     TwoCoins,
 )
-from refprior.exact.solve import BlahutArimoto, best_so_far, blahut_arimoto
+from refprior.exact.solve import BlahutArimoto, blahut_arimoto
 
 __all__ = [
     "BestDesign",
@@ -58,10 +58,10 @@ __all__ = [
     "Product",
     "Rows",
     "Scan",
+    "SearchInterrupted",
     "Solution",
     "TwoCoins",
     "best_design",
-    "best_so_far",
     "blahut_arimoto",
     "capacity_curve",
     "certify",

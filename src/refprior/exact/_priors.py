@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import overload
 
@@ -15,11 +16,11 @@ from refprior._checks import number, whole_number
 from refprior._process import check_memory
 from refprior.exact._arrays import Array, Mask
 from refprior.exact._nuisance import NuisancePrior, nuisance_prior
-from refprior.exact._solution import Solution
+from refprior.exact._solution import SearchInterrupted, Solution
 from refprior.exact.certificate import Certificate, prove
 from refprior.exact.channels import Channel, check_channel, check_instance
 from refprior.exact.oracle import Objective, is_share, require_concave, two_stage_signs
-from refprior.exact.solve import check_cost, fisher_grid, solve, watched
+from refprior.exact.solve import check_cost, fisher_grid, recording, solve
 
 NUISANCE_TOLERANCE = 1e-9  # nats, unless one is asked for
 TWO_STAGE_TOLERANCE = 1e-12
@@ -78,9 +79,42 @@ def _of_all_parameters(channel: Channel, tolerance: float) -> Solution:
     if isinstance(channel, Channel) and channel.factors:
         return _with_warning(_product_of(channel, _of_factors(channel, tolerance), tolerance))
     objective = Objective((check_channel(channel),))
-    with watched(objective, tolerance):
+    with _interruptible(objective, tolerance):
         solution = Solution.from_coordinates(objective, *solve(objective, tolerance), tolerance)
     return _with_warning(solution)
+
+
+@contextmanager
+def _interruptible(objective: Objective, tolerance: float) -> Iterator[None]:
+    """Turn Ctrl-C into SearchInterrupted if the search inside has found a prior."""
+    with recording() as best:
+        try:
+            yield
+        except KeyboardInterrupt as error:
+            bounds = objective.channel.bounds
+            if best.u is None or best.weights is None or best.u.shape[1] != len(bounds):
+                raise
+            unknown = Certificate(
+                information=best.information,
+                gap=math.inf,
+                error=math.inf,
+                proved=False,
+                searched=False,
+                spread=math.inf,
+                worst=np.full(len(bounds), math.nan),
+                atoms_certified=False,
+                evaluations=0,
+            )
+            order = np.lexsort(best.u.T[::-1])
+            prior = Solution(
+                objective=objective,
+                coordinates=best.u[order].clip(*bounds.T),
+                weights=best.weights[order],
+                certificate=unknown,
+                tolerance=tolerance,
+                stopped=True,
+            )
+            raise SearchInterrupted(prior) from error
 
 
 def _of_factors(channel: Channel, tolerance: float) -> tuple[Solution, ...]:
@@ -125,7 +159,7 @@ def two_stage_prior(
     check_cost(objective)
     grid, looked_at = fisher_grid(objective.channel, 1.0).points, objective.with_fewer_outcomes()
     require_concave(looked_at, grid)
-    with watched(objective, tolerance):
+    with _interruptible(objective, tolerance):
         u, weights = solve(objective, tolerance)
         require_concave(looked_at, np.vstack([grid, u]), np.concatenate([np.zeros(len(grid)), weights]))
         solution = Solution.from_coordinates(objective, u, weights, tolerance)

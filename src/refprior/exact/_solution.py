@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -53,7 +53,7 @@ class Solution:
     certificate: Certificate = field(repr=False)
     tolerance: float  # the gap that was asked for, in nats
     parts: tuple[Solution, ...] = ()  # of independent experiments, whose product this is
-    stopped: bool = False  # whether the search was interrupted
+    stopped: bool = False  # whether the search was interrupted, which leaves the gap unknown
     proof: Proof | None = None  # an interval for the capacity by ball arithmetic, from `certify(…, proof=True)`
 
     @property
@@ -121,8 +121,7 @@ class Solution:
         True
         """
         if self.stopped:
-            gap = "not known" if math.isinf(self.gap) else f"{self.gap:.2g} nats"
-            return f"stopped; this is the best prior so far, and its gap is {gap}"
+            return "interrupted; this is the best prior so far, and its gap is not known"
         if not self.objective.resolved and math.isinf(self.gap):
             return (
                 "the likelihood changes on scales too fine to follow, so where the gain is largest is not known, and "
@@ -334,7 +333,7 @@ class Solution:
 
     @property
     def _information(self) -> str:
-        if self.stopped and math.isinf(self.gap):
+        if self.stopped:
             return f"about {self.information:.3g}"
         digits = decimals_within(self.gap)
         return f"{round(self.information, digits) + 0.0:.{digits}f}"  # never -0.000
@@ -345,27 +344,26 @@ class Solution:
         return words if self.sampling_error is None else f"{words}, of which sampling {self.sampling_error:.1e}"
 
 
-def unfinished(objective: Objective, u: Array, weights: Array, tolerance: float, information: float | None) -> Solution:
-    """Return the prior of an interrupted search; given its `information`, without computing a certificate."""
-    if information is None:
-        return replace(Solution.from_coordinates(objective, u, weights, tolerance), stopped=True)
-    unknown = Certificate(
-        information=information,
-        gap=math.inf,
-        error=math.inf,
-        proved=False,
-        searched=False,
-        spread=math.inf,
-        worst=np.full(u.shape[1], math.nan),
-        atoms_certified=False,
-        evaluations=0,
-    )
-    order = np.lexsort(u.T[::-1])
-    return Solution(
-        objective=objective,
-        coordinates=u[order],
-        weights=weights[order],
-        certificate=unknown,
-        tolerance=tolerance,
-        stopped=True,
-    )
+class SearchInterrupted(KeyboardInterrupt):
+    """Ctrl-C during a search; carries the best prior so far.
+
+    Parameters
+    ----------
+    best : Solution
+        The best prior of the interrupted search. Its evidence is "unfinished" and its gap is infinite until
+        `certify(best)` bounds it. For a product of independent experiments, the prior of the part being solved.
+
+    Examples
+    --------
+    >>> from refprior.exact import Coin, SearchInterrupted, certify, reference_prior
+    >>> try:
+    ...     prior = reference_prior(Coin(10))
+    ... except SearchInterrupted as stopped:
+    ...     prior = certify(stopped.best)
+    >>> prior.evidence
+    'certified'
+    """
+
+    def __init__(self, best: Solution) -> None:
+        super().__init__("interrupted; the best prior so far is the attribute `best` of this exception")
+        self.best = best

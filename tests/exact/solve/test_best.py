@@ -1,10 +1,10 @@
-"""An interrupted search: it is interrupted, and what it found can be had."""
+"""Ctrl-C during a search raises an exception that carries the best prior so far."""
 
 from typing import Any
 
 import pytest
 
-from refprior.exact import Coin, best_so_far, reference_prior, two_stage_prior
+from refprior.exact import Coin, SearchInterrupted, TwoCoins, certify, reference_prior, two_stage_prior
 from refprior.exact.solve import _ascent
 
 
@@ -22,30 +22,35 @@ def interrupted_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_ascent, "_step_within", counted)
 
 
-def test_the_best_prior_so_far_is_judged_and_unfinished(monkeypatch: pytest.MonkeyPatch) -> None:
-    interrupted_after(3, monkeypatch)
-    with pytest.raises(KeyboardInterrupt):
-        reference_prior(Coin(30))
-    best = best_so_far()
-    assert best is not None
-    assert best.evidence == "unfinished"
-    assert str(best).startswith("unfinished: stopped; this is the best prior so far, and its gap is ")
-    truth = 1.6426952849
-    assert best.information <= truth + 1e-9
-    assert best.information + best.gap >= truth - 1e-9
-    rough = best_so_far(judged=False)
-    assert rough is not None
-    assert "gap is not known" in str(rough)
-    assert rough.to_dict()["gap"] is None
-
-
-def test_two_stages_are_remembered_too_and_an_end_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exception_carries_the_best_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        interrupted_after(2, patch)
-        with pytest.raises(KeyboardInterrupt):
-            two_stage_prior(Coin, m=5, n=20)
-    best = best_so_far()
-    assert best is not None
-    assert len(best.objective.channels) == 2
-    reference_prior(Coin(3))
-    assert best_so_far() is None
+        interrupted_after(3, patch)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            reference_prior(Coin(30))
+    assert isinstance(caught.value, SearchInterrupted)
+    best = caught.value.best
+    assert best.evidence == "unfinished"
+    assert str(best).startswith("unfinished: interrupted; this is the best prior so far, and its gap is not known")
+    assert best.to_dict()["gap"] is None
+    judged = certify(best)
+    truth = 1.6426952849
+    assert judged.information <= truth + 1e-9
+    assert judged.information + judged.gap >= truth - 1e-9
+
+
+def test_two_stages_and_parts_of_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted_after(2, monkeypatch)
+    with pytest.raises(SearchInterrupted) as caught:
+        two_stage_prior(Coin, m=5, n=20)
+    assert len(caught.value.best.objective.channels) == 2
+    with pytest.raises(SearchInterrupted) as caught:
+        reference_prior(TwoCoins(20))
+    assert caught.value.best.channel.dimension in (1, 2)
+
+
+def test_nothing_found_yet_is_a_plain_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_ascent, "note", lambda *arguments: None)
+    interrupted_after(0, monkeypatch)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        reference_prior(Coin(30))
+    assert not isinstance(caught.value, SearchInterrupted)

@@ -1,7 +1,7 @@
 """The search for atoms and weights."""
 
 from refprior.exact.solve._ascent import Problem, ascend, equalize
-from refprior.exact.solve._best import best_so_far, watched
+from refprior.exact.solve._best import recording
 from refprior.exact.solve._blahut_arimoto import BlahutArimoto, blahut_arimoto
 from refprior.exact.solve._search import climb, fisher_grid, peaks
 from refprior.exact.solve._solver import continued, solve
@@ -11,7 +11,6 @@ __all__ = [
     "BlahutArimoto",
     "Problem",
     "ascend",
-    "best_so_far",
     "blahut_arimoto",
     "check_cost",
     "climb",
@@ -19,6 +18,6 @@ __all__ = [
     "equalize",
     "fisher_grid",
     "peaks",
+    "recording",
     "solve",
-    "watched",
 ]
