@@ -38,7 +38,7 @@ def test_answers_about_a_task_of_ones_own_are_written_down_as_such() -> None:
     recipe = perceptron(task=Answered(FEW(), (7,), (1,)))
     record = recipe.to_dict()["task"]
     assert (record["task"]["own"], record["asked"]) == ("refprior.data._task.Task", [7])
-    with pytest.raises(ValueError, match="hand it in, task="):
+    with pytest.raises(ValueError, match="pass task="):
         Recipe.from_json(recipe.to_json())
 
 

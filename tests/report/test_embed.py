@@ -231,7 +231,7 @@ def test_a_run_whose_own_data_are_not_there_is_told_what_to_do(
     with pytest.raises(SystemExit) as stop:
         main(["embed", str(tmp_path / "run")])
     assert stop.value.code == 2
-    assert "was trained with a task of your own: hand it in" in capsys.readouterr().err
+    assert "the run uses a custom task: pass task=…, or --custom FILE.py" in capsys.readouterr().err
 
 
 def test_an_order_with_too_many_labelings_is_measured_at_a_lower_one(

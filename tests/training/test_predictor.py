@@ -127,7 +127,10 @@ def test_a_network_of_the_users_own_is_handed_in(make: Any, tmp_path: Path, capl
     trained.predictor().save(tmp_path / "model")
     images = trained.task.held_out.inputs[:20]
     for folder in ("model", "run"):
-        with pytest.raises(ValueError, match=rf"\A[^\n]*your own .*{make.__name__}.* hand it in, network=…\Z"):
+        with pytest.raises(
+            ValueError,
+            match=rf"\A[^\n]*the custom .*{make.__name__}.*: pass network=…, or --custom FILE.py on the command line\Z",
+        ):
             load_predictor(tmp_path / folder)
         assert_same(load_predictor(tmp_path / folder, network=make), trained.predictor(), images)
     assert not caplog.text

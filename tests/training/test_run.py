@@ -242,7 +242,7 @@ def test_both_stages_are_loaded_from_their_folders(tmp_path: Path) -> None:
 @pytest.mark.parametrize("network", [Own, partial(Own, hidden=6), lambda: Own()], ids=["class", "partial", "lambda"])
 def test_a_network_of_the_users_own_must_be_handed_in(network: Callable[[], Own], tmp_path: Path) -> None:
     trained = train(perceptron(network=network), tmp_path / "run")
-    with pytest.raises(ValueError, match=r"recipe\.network is your own .*, which is not part of refprior: .*network=…"):
+    with pytest.raises(ValueError, match=r"recipe\.network is the custom .*: pass network=…"):
         load(tmp_path / "run")
     assert_same_predictions(load(tmp_path / "run", network=network), trained, trained.task.held_out.inputs)
     message = r"another network: body\.weight: \(6, 64\) → \(7, 64\); body\.bias: \(6,\) → \(7,\); head\.weight: "
@@ -278,7 +278,7 @@ def test_a_run_with_other_parts_of_the_users_own_loads_without_them(changes: dic
     loaded = load(tmp_path / "run")
     assert_same_predictions(loaded, trained, trained.task.held_out.inputs)
     (name,) = changes
-    message = rf"was trained with a {name} of your own: hand it in, load\(…, {name}=…\)"
+    message = rf"the run uses a custom {name}: pass {name}=…"
     if name == "task":
         with pytest.raises(ValueError, match=message):
             _ = loaded.task
@@ -302,7 +302,7 @@ def test_own_parts_of_an_earlier_stage_may_be_missing_too(tmp_path: Path) -> Non
 def test_data_in_memory_are_handed_in_and_compared(tmp_path: Path) -> None:
     task = colors()
     trained = train(perceptron(task=task, network=partial(MLP, (3, 8, 8), 2)), tmp_path / "run")
-    with pytest.raises(ValueError, match="a task of your own"):
+    with pytest.raises(ValueError, match="a custom task"):
         _ = load(tmp_path / "run").task
     for same in (task, colors(), colors):
         assert load(tmp_path / "run", task=same).evaluate() == trained.evaluate()

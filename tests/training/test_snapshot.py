@@ -115,7 +115,7 @@ def test_the_users_own_network_need_not_be_handed_in_where_snapshots_were_kept(t
     train(convolutional(network=Own, steps=1, snapshots=1), tmp_path / "kept")
     assert [shot.step for shot in film(tmp_path / "kept").snapshots] == [0, 1]
     train(convolutional(network=Own, steps=1), tmp_path / "none")
-    with pytest.raises(ValueError, match=r"recipe\.network is your own tests\.training\.recipes\.Own"):
+    with pytest.raises(ValueError, match=r"recipe\.network is the custom tests\.training\.recipes\.Own"):
         film(tmp_path / "none")
 
 

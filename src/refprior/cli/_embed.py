@@ -6,6 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from refprior._words import printable
+from refprior.cli._parameters import Custom, custom_parts
 from refprior.cli._paths import check_file
 from refprior.cli._words import wrapped
 
@@ -21,6 +22,7 @@ def embed(
     animation: Annotated[
         Path | None, Parameter(help="Also write the spreading of the first run as a film into this file (.gif).")
     ] = None,
+    custom: Custom = None,
 ) -> None:
     """Write an interactive page of the particles of runs: a file that works without a network."""
     from refprior._progress import working
@@ -33,7 +35,7 @@ def embed(
     if folders[0].is_dir():  # else the reading says what is wrong with it
         check_file(out, picture, animation)
     with working("reading snapshots") as tell:
-        films = [film(path) for path in folders]
+        films = [film(path, **custom_parts(path, custom)) for path in folders]
         seen = write_embedding(films, out, picture, animation, tell)
     print(wrapped(printable(summary(seen))))
     for path in filter(None, (out, picture, animation)):

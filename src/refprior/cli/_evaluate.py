@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from refprior._words import counted
-from refprior.cli._parameters import Device
+from refprior.cli._parameters import Custom, Device, custom_parts
 from refprior.cli._paths import check_picture
 from refprior.cli._tables import print_table
 
@@ -21,6 +21,7 @@ def evaluate(
     /,
     *,
     device: Device = "cpu",
+    custom: Custom = None,
     uncertain: Annotated[
         Path | None, Parameter(help="Draw the inputs that the particles disagree about most, with their votes.")
     ] = None,
@@ -37,7 +38,7 @@ def evaluate(
 
     check_picture(uncertain)
     with working(f"reading {folder}") as tell:
-        run = load(folder, device=device)
+        run = load(folder, device=device, **custom_parts(folder, custom))
         tables = _consensus_table(run) if run.recipe.readout == "consensus" else _score_tables(run, tell)
         classes = _class_table(run) if per_class else None
     print(f"{folder}: step {run.step} of {run.recipe.steps}")

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from refprior.cli._parameters import Custom, custom_parts
 from refprior.cli._paths import check_file
 
 
@@ -17,6 +18,7 @@ def export(
         Literal["onnx", "torch"],
         Parameter(name="--format", help="onnx, for ONNX runtimes; torch, for torch.export.load."),
     ] = "onnx",
+    custom: Custom = None,
 ) -> None:
     """Write a trained model as one graph: inputs as they are stored, of any number, to probabilities."""
     from refprior._progress import working
@@ -25,7 +27,7 @@ def export(
 
     check_file(out)
     with working(f"writing {model} as a graph"):
-        predictor = load_predictor(model)
+        predictor = load_predictor(model, custom_parts(model, custom).get("network"))
         write(predictor, out, kind)
     print(f"Written: {out} ({out.stat().st_size / 2**20:.1f} MB)")
     kinds = f"{str(predictor.dtype).removeprefix('torch.')} {('n', *predictor.shape)}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from refprior._words import counted, printable
-from refprior.cli._parameters import settings_of, whole
+from refprior.cli._parameters import Custom, custom_parts, settings_of, whole
 from refprior.cli._paths import check_file, check_folder, check_picture
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def suggest(
     *,
     budget: Annotated[int, Parameter(converter=whole, help="How many labels you can give.")] = 5,
     out: Annotated[Path | None, Parameter(help="The picture to draw. Default: questions.png in the run.")] = None,
+    custom: Custom = None,
 ) -> None:
     """Choose the unlabeled inputs whose labels tell most, and draw them; `refprior answer` takes their labels."""
     from refprior import labeling
@@ -39,7 +40,7 @@ def suggest(
 
     check_picture(out)
     with locked(folder), working(f"looking for inputs to ask about in {folder}"):
-        run = load(folder)
+        run = load(folder, **custom_parts(folder, custom))
         questions = labeling.suggest(run, budget, labeling.read_questions(folder))
         out = out or folder / "questions.png"
         write_figure(out, questions_figure(run, questions))
@@ -73,6 +74,7 @@ def answer(
             help="With --train: settings to change, NAME=VALUE …, for example steps=300.",
         ),
     ] = None,
+    custom: Custom = None,
 ) -> None:
     """Take the labels of suggested inputs, and classify everything by them.
 
@@ -87,12 +89,12 @@ def answer(
         raise ValueError(f"give the labels of the suggested inputs: refprior answer {folder} LABEL LABEL …")
     settings = settings_of(set_)
     if labels:
-        _take(folder, labels, None if train is not None else out)
+        _take(folder, labels, None if train is not None else out, custom)
     if train is not None:
-        _go_on(folder, train, out, settings)
+        _go_on(folder, train, out, settings, custom)
 
 
-def _take(folder: Path, labels: Sequence[str], out: Path | None) -> None:
+def _take(folder: Path, labels: Sequence[str], out: Path | None, custom: Path | None) -> None:
     """Keep the answers, and what they say about everything."""
     from refprior import labeling
     from refprior._progress import working
@@ -103,7 +105,7 @@ def _take(folder: Path, labels: Sequence[str], out: Path | None) -> None:
         questions = labeling.read_questions(folder)
         if not questions.open:
             raise ValueError(f"{folder} has no open question: refprior suggest {folder} asks some")
-        run = load(folder)
+        run = load(folder, **custom_parts(folder, custom))
         questions = labeling.answer(questions, [_class(label, run.data.classes) for label in labels])
         named = labeling.classifier(run, questions)
         found = labeling.classify_pool(run, named, questions)
@@ -117,7 +119,7 @@ def _take(folder: Path, labels: Sequence[str], out: Path | None) -> None:
     print(f"The class of every unlabeled input: {out}")
 
 
-def _go_on(folder: Path, train: Path, out: Path | None, settings: dict[str, str]) -> None:
+def _go_on(folder: Path, train: Path, out: Path | None, settings: dict[str, str], custom: Path | None) -> None:
     """Train on with all answers in a new run folder."""
     from refprior import labeling
     from refprior._progress import watching, working
@@ -126,14 +128,15 @@ def _go_on(folder: Path, train: Path, out: Path | None, settings: dict[str, str]
     from refprior.training import Stopped, load
     from refprior.training import train as train_recipe
 
-    questions, run = labeling.read_questions(folder), load(folder)
+    questions, run = labeling.read_questions(folder), load(folder, **custom_parts(folder, custom))
     recipe = labeling.continued(run, questions, override(run.recipe, settings) if settings else None)
     try:
         with watching(f"{train}", recipe.steps) as watch:
             after = train_recipe(recipe, train, watch=watch, origin=_origin(folder, questions, settings), start=run)
     except Stopped as stopped:
         changed = f" --set {shlex.join(f'{name}={value}' for name, value in settings.items())}" if settings else ""
-        again = f"refprior answer {shlex.quote(str(folder))} --train {shlex.quote(str(train))}{changed}"
+        given = f" --custom {shlex.quote(str(custom))}" if custom is not None else ""
+        again = f"refprior answer {shlex.quote(str(folder))} --train {shlex.quote(str(train))}{changed}{given}"
         raise Stopped(f"{str(stopped).partition(';')[0]}; {again} goes on", stopped.signal_number) from None
     with working("writing the report"):
         write_report([train], train / "report.html")

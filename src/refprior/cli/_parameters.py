@@ -1,6 +1,7 @@
 """Options that several commands have, and reading what a person typed where the parser would be too kind."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, Token
@@ -19,6 +20,24 @@ def whole(_: Any, tokens: Sequence[Token]) -> int:
         return int(text)
     except ValueError:
         raise ValueError(f"must be a whole number, got {text}") from None
+
+
+Custom = Annotated[
+    Path | None,
+    Parameter(
+        help="Python file that defines the run's custom network, method, inputs, views or task. The file is executed."
+    ),
+]
+
+
+def custom_parts(folder: Path, file: Path | None) -> dict[str, Any]:
+    """Return the custom parts of a run or saved predictor, by their recorded names in the file of --custom."""
+    if file is None:
+        return {}
+    from refprior.recipes import definitions
+    from refprior.training import custom_parts as read
+
+    return read(folder, definitions(file))
 
 
 Set = Annotated[

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from cyclopts import Parameter
 
 from refprior._words import counted, in_short, printable
+from refprior.cli._parameters import Custom, custom_parts
 from refprior.cli._paths import check_file
 from refprior.cli._tables import print_table
 from refprior.cli._words import one_line
@@ -62,6 +63,7 @@ def predict(
         bool, Parameter(help="Skip files that cannot be read, and list them at the end.", negative=())
     ] = False,
     device: Annotated[str, Parameter(help="Where to compute: cpu, cuda, cuda:1, mps, …")] = "cpu",
+    custom: Custom = None,
 ) -> None:
     """Predict the class of every input: its name, class, probability, and uncertainty in nats, total and between.
 
@@ -76,7 +78,7 @@ def predict(
         raise ValueError(f"predictions are written as .csv or .json, got {out.name}")
     skipped: list[str] = []
     with working(f"predicting with {model}") as tell:
-        predictor = load_predictor(model, device=device)
+        predictor = load_predictor(model, custom_parts(model, custom).get("network"), device)
         refuse = _skipping(skipped) if keep_going else None
         sources = list(_sources(inputs, predictor, refuse))
         rows = list(islice(_rows(predictor, sources, refuse, tell), None if out else _SHOWN))

@@ -14,6 +14,7 @@ from refprior.recipes._images import (
 )
 from refprior.recipes._manifold import mnist_manifold
 from refprior.recipes._named import RECIPES, Named, named
+from refprior.recipes._named import definitions as definitions  # for the command line; not public
 from refprior.recipes._own_data import OwnData, with_data
 from refprior.recipes._own_data import described as described  # for the command line; not public
 from refprior.recipes._settings import override

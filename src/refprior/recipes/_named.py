@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from refprior._words import in_short
@@ -172,6 +173,19 @@ def find(name: str) -> Callable[..., Recipe]:
     if not (colon and file.endswith(".py")):
         check_name(name, RECIPES, "there is no recipe")
         return RECIPES[name]
+    module = _import_file(file)
+    if not callable(getattr(module, function, None)):
+        raise ValueError(f"{file} has no function {function!r}")
+    return getattr(module, function)  # type: ignore[no-any-return]
+
+
+def definitions(file: Path | str) -> dict[str, Callable[..., Any]]:
+    """Run a Python file that the user names and so trusts; return the classes and functions that it defines."""
+    module = _import_file(str(file))
+    return {n: v for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__}
+
+
+def _import_file(file: str) -> ModuleType:
     path = Path(file).resolve()
     if not path.is_file():
         raise ValueError(f"{file} is not a file")
@@ -183,6 +197,4 @@ def find(name: str) -> Callable[..., Recipe]:
     sys.modules[module_name] = module
     with _mistakes_in(file):
         spec.loader.exec_module(module)
-    if not callable(getattr(module, function, None)):
-        raise ValueError(f"{file} has no function {function!r}")
-    return getattr(module, function)  # type: ignore[no-any-return]
+    return module

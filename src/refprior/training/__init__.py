@@ -5,6 +5,7 @@ from refprior.training._export import export
 from refprior.training._logs import log_to
 from refprior.training._predictor import Predictor
 from refprior.training._run import Run, Weighting, Weights, load, load_predictor
+from refprior.training._run import custom_parts as custom_parts  # for the command line; not public
 from refprior.training._session import train
 from refprior.training._snapshot import Film, Snapshot, film
 from refprior.training.loop import ConsensusScores, Evaluation, NotFiniteError, PartScores, Record, Stopped

@@ -285,6 +285,11 @@ def read_predictor(folder: Path, network: Callable[[], nn.Module] | None, device
     return predictor
 
 
+def read_network(folder: Path) -> dict[str, Any]:
+    """Read the record of a saved predictor's network."""
+    return _read_record(folder / RECORD).network
+
+
 def check_predicts(predictor: Predictor, where: str) -> None:
     """Refuse parts that do not fit each other: an empty input goes through all of them."""
     shape, classes = predictor.shape, len(predictor.classes)

@@ -34,9 +34,17 @@ from refprior.posterior import (
     likelihood_weights,
     scores,
 )
-from refprior.training._predictor import RECORD, Predictor, check_predicts, read_predictor, warn_of_edits
+from refprior.training._predictor import (
+    RECORD,
+    Predictor,
+    check_predicts,
+    read_network,
+    read_predictor,
+    warn_of_edits,
+)
 from refprior.training.loop import CONSENSUS_IMAGES, Record, check_loading_fits, evenly_spaced, new_particles
 from refprior.training.recipe import Recipe, check_handed_in, read_recipe, take_apart, to_plain
+from refprior.training.recipe import custom_parts as recorded_parts
 from refprior.training.store import (
     RECIPE,
     Checkpoint,
@@ -270,7 +278,7 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
         warn_of_edits(str(path), header.recipe.get(name), name, part)
     check_loading_fits(recipe.network, recipe.particles)
     raw = new_particles(recipe)
-    check_same_network(header, raw, str(path), "Hand in the network it was trained with, network=…")
+    check_same_network(header, raw, str(path), "Pass the network it was trained with, network=…")
     ema = deepcopy(raw).requires_grad_(False).eval()
 
     def weights(found: Checkpoint) -> tuple[int, Normalizer]:
@@ -323,6 +331,17 @@ def load_predictor(
     return load(folder, device=device, **({} if network is None else {"network": network})).predictor()
 
 
+def custom_parts(path: Path | str, definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the custom parts of a run or a saved predictor from the user's classes and functions by name."""
+    folder = Path(path)
+    saved = (folder / RECORD).exists()
+    record = {"network": read_network(folder)} if saved else read_header(folder).recipe
+    try:
+        return recorded_parts(record, definitions)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{folder / (RECORD if saved else RECIPE)}: {in_short(error)}") from None
+
+
 def _history(path: Path, step: int) -> tuple[Record, ...]:
     """The records up to a step. Without them the weights are still whole: say so, and go on."""
     try:
@@ -333,7 +352,7 @@ def _history(path: Path, step: int) -> tuple[Record, ...]:
 
 
 def recipe_of(path: Path, header: Header, parts: dict[str, Any]) -> Recipe:
-    """The recipe of a run folder. The user's own parts may be missing, but for the network: predictions need none."""
+    """Return the recipe of a run folder. Custom parts other than the network may be missing: predictions need none."""
     check_handed_in(parts)
 
     def stand_in(name: str, last: bool) -> Any:
@@ -347,7 +366,7 @@ def recipe_of(path: Path, header: Header, parts: dict[str, Any]) -> Recipe:
 
 @dataclass(frozen=True)
 class _Absent:
-    """Stands for a part of the user's own that was not handed in, and says so when it is needed."""
+    """A placeholder for a custom part that was not passed; raises when it is needed."""
 
     name: str
     path: Path
@@ -357,14 +376,18 @@ class _Absent:
         return Needs()
 
     def fit(self, parts: object) -> Normalizer:
-        raise ValueError(f"{self.path} was trained with {self.name} of your own, which are not there")
+        raise ValueError(self._message())
 
     def __call__(self, *_: Step) -> Loss:
-        raise ValueError(f"{self.path} was trained with a {self.name} of your own: hand it in, load(…, {self.name}=…)")
+        raise ValueError(self._message())
+
+    def _message(self) -> str:
+        given = f"pass {self.name}=…, or --custom FILE.py on the command line"
+        return f"{self.path}: the run uses a custom {self.name}: {given}"
 
 
 def same_task(recipe: Recipe, header: Header, path: Path, device: torch.device) -> Task:
     """The data of a run folder, refused if they are no longer those of the training."""
     task = recipe.read_task()
-    check_same_data(header.data, task, str(path), "Put the old data back, or hand them in, task=…")
+    check_same_data(header.data, task, str(path), "Put the old data back, or pass them, task=…")
     return task.to(device)

@@ -167,7 +167,7 @@ def test_own_parts_are_named_in_the_record_and_must_be_handed_in() -> None:
     parts = {"network": recipe.network, "method": method, "task": task, "weak": recipe.weak}
     assert Recipe.from_json(recipe.to_json(), **parts).to_dict() == recipe.to_dict()
     for name in parts:
-        with pytest.raises(ValueError, match=rf"recipe\.{name} is your own .*: hand it in, {name}=…"):
+        with pytest.raises(ValueError, match=rf"recipe\.{name} is the custom .*: pass {name}=…"):
             Recipe.from_json(recipe.to_json(), **{n: part for n, part in parts.items() if n != name})
 
 

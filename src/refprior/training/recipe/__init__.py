@@ -12,7 +12,7 @@ from refprior.training.recipe._parts import (
     take_apart,
     to_plain,
 )
-from refprior.training.recipe._recipe import EPOCH, Head, Recipe, check_handed_in, read_field, read_recipe
+from refprior.training.recipe._recipe import EPOCH, Head, Recipe, check_handed_in, custom_parts, read_field, read_recipe
 from refprior.training.recipe._types import alternatives, expected, fitting, is_plain
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "alternatives",
     "check_depth",
     "check_handed_in",
+    "custom_parts",
     "equalize",
     "expected",
     "fitting",

@@ -8,6 +8,7 @@ and reading it back needs the object itself. Nothing is ever imported or called 
 import hashlib
 import inspect
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, partial
@@ -170,24 +171,38 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))
 
 
-def from_plain(record: Any, room: str, where: str) -> Any:
-    """Parts of one room from what JSON holds; `where` names the place in errors."""
+def from_plain(record: Any, room: str, where: str, custom: Mapping[str, Any] | None = None) -> Any:
+    """Read parts of one room from JSON; `where` names the place in errors, `custom` holds the user's definitions."""
     if isinstance(record, list):
-        return tuple(from_plain(item, room, where) for item in record)
+        return tuple(from_plain(item, room, where, custom) for item in record)
     if not isinstance(record, Mapping):
         return record
-    if "own" in record:
-        own = record["own"]
-        raise OwnPartError(f"{where} is your own {own if isinstance(own, str) and own.isprintable() else 'part'}")
     name = record.get("type")
-    make = published().get(name) if isinstance(name, str) else None
-    if make is None or not str(name).startswith(f"refprior.{room}."):
+    if "own" in record:
+        make = _defined(record["own"], where, custom)
+    elif isinstance(name, str) and name.startswith(f"refprior.{room}.") and name in published():
+        make = published()[name]
+    else:
         raise ValueError(f"{where} names {name!r}, which is no part of refprior.{room}: not read")
-    settings = checked_settings(make, {key: item for key, item in record.items() if key != "type"}, where)
-    parts = {key: from_plain(item, INNER_ROOMS.get(key, room), f"{where}.{key}") for key, item in settings.items()}
+    named = ("own", "source") if "own" in record else ("type",)
+    settings = {key: item for key, item in record.items() if key not in named}
+    checked_settings(make, settings, where)
     hints = signature_hints(make)
-    fitted = {key: fitting(item, hints.get(key, Any), f"{where}.{key}") for key, item in parts.items()}
-    return Part(make, fitted, factory=room == "networks")
+    fitted = {}
+    for key, item in settings.items():
+        part = from_plain(item, INNER_ROOMS.get(key, room), f"{where}.{key}", custom)
+        fitted[key] = fitting(part, hints.get(key, Any), f"{where}.{key}")
+    return Part(make, fitted, factory=room == "networks" or not inspect.isclass(make))
+
+
+def _defined(own: Any, where: str, custom: Mapping[str, Any] | None) -> Callable[..., Any]:
+    """Return the class or function of a recorded custom part, by its name among the user's definitions."""
+    shown = own if isinstance(own, str) and own.isprintable() else "part"
+    name = re.split("[.:]", shown)[-1]
+    if custom is None or name not in custom:
+        missing = "" if custom is None else f", and the file defines no class or function {name!r}"
+        raise OwnPartError(f"{where} is the custom {shown}{missing}")
+    return custom[name]  # type: ignore[no-any-return]
 
 
 def check_depth(record: Any, where: str) -> None:

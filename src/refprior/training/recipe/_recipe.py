@@ -202,16 +202,29 @@ def read_recipe(record: Any, parts: Mapping[str, Any], stand_in: StandIn, where:
     return Recipe(**arguments)
 
 
-def read_field(name: str, value: Any, where: str) -> Any:
-    """One field of a recipe from its record; a part of the user's own is an `OwnPartError`."""
+def custom_parts(record: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the custom parts of a recorded recipe from the user's classes and functions; only the network must exist."""
+    check_depth(record, "recipe")
+    parts = {}
+    for name in [name for name in ROOMS if is_own(record.get(name))]:
+        try:
+            parts[name] = read_field(name, record[name], f"recipe.{name}", definitions)
+        except OwnPartError:
+            if name == "network":
+                raise
+    return parts
+
+
+def read_field(name: str, value: Any, where: str, custom: Mapping[str, Any] | None = None) -> Any:
+    """Read one field of a recipe; a custom part without its definition raises `OwnPartError`."""
     if name not in ROOMS:
         if not isinstance(value, Plain):
             raise ValueError(f"{where} must be a number or a word, got {type(value).__name__}")
         return value
     try:
-        part = from_plain(value, ROOMS[name], where)
+        part = from_plain(value, ROOMS[name], where, custom)
     except OwnPartError as error:
-        raise OwnPartError(f"{error}, which is not part of refprior: hand it in, {name}=…") from None
+        raise OwnPartError(f"{error}: pass {name}=…, or --custom FILE.py on the command line") from None
     if not isinstance(part, Part):
         raise ValueError(f"{where} must name a part of refprior.{ROOMS[name]}, got {value!r}")
     try:
