@@ -11,6 +11,7 @@ from torch import Tensor
 import refprior as rp
 from refprior.information import uniform
 from refprior.methods import Batch, InformationOnly, LabeledSource, Loss, Method, Step, UnlabeledSource
+from refprior.methods._reference_prior import information_of_views
 
 K, C, LABELED, UNLABELED, SOURCE = 3, 4, 5, 6, 6
 Y, SOURCE_Y = torch.tensor([0, 3, 1, 1, 2]), torch.tensor([2, 0, 1, 3, 3, 0])
@@ -156,11 +157,11 @@ def test_without_a_prior_the_particles_count_equally(case: Case) -> None:
     torch.testing.assert_close(first, second)
 
 
-def test_information_loss_is_the_reference_prior_without_labels() -> None:
+def test_the_information_of_views_is_the_reference_prior_without_labels() -> None:
     p, prior, settings = Table().log_p(), uniform(K, Table().logits), rp.ReferencePrior(alpha=0.3)
     whole = rp.losses.reference_prior(p["labeled"], Y, p["weak"], p["strong"], prior, settings)
-    part = rp.losses.information_loss(p["weak"], p["strong"], prior, settings)
-    labels = rp.losses.cross_entropy(p["labeled"], Y, prior).mean()
+    part = information_of_views(p["weak"], p["strong"], prior, settings)
+    labels = rp.losses.supervised(p["labeled"], Y, prior).total
     torch.testing.assert_close(whole.total, part.total + labels)
     torch.testing.assert_close(whole.terms, {"cross_entropy": labels.detach(), **part.terms})
 

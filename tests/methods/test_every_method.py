@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 import refprior as rp
-from refprior.losses import Beliefs
 from refprior.methods import Batch, Contrastive, Dash, Loss, Method, MixMatch, Mixup, Step
+from refprior.methods._adaptive import Beliefs
 from refprior.networks import MLP
 from refprior.particles import Particles
 from refprior.recipes.sweeps._sweep import few_label_methods
@@ -135,8 +135,8 @@ def on_ids(name: str) -> Step:
 
 @pytest.mark.parametrize("name", NOT_FOR_TOKENS)
 def test_token_ids_are_refused_in_words(name: str) -> None:
-    verb = "moved" if name == "VAT" else "mixed"
-    with pytest.raises(ValueError, match=rf"^{name} .*token ids cannot be {verb}: take FixMatch or ReferencePrior$"):
+    verb = "perturbed" if name == "VAT" else "mixed"
+    with pytest.raises(ValueError, match=rf"^{name} .*token ids cannot be {verb}: use FixMatch or ReferencePrior$"):
         method_of(name)(on_ids(name))
 
 

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from refprior.losses import fixmatch, flexmatch
 from refprior.methods import FixMatch, FlexMatch
-from refprior.methods._flexmatch import convex, learning_effect
+from refprior.methods._adaptive import convex, learning_effect
 from tests.methods.tables import UNLABELED, C, K, Table, assert_same, each_input, kinds, plain_cross_entropy, share
 
 POOL = 9

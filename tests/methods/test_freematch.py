@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from refprior.losses import Beliefs, fixmatch, freematch
+from refprior.losses import fixmatch, freematch
 from refprior.methods import FixMatch, FreeMatch
+from refprior.methods._adaptive import Beliefs
 from tests.methods.tables import UNLABELED, C, K, Table, assert_same, each_input, kinds, nothing, plain_cross_entropy
 
 DECAY = 0.8

@@ -5,8 +5,9 @@ import torch
 from torch import Tensor
 
 from refprior.methods import MixMatch
-from refprior.methods._mixmatch import guessed, squared_error
-from refprior.methods._targets import sharpen
+from refprior.methods._consistency import squared_error
+from refprior.methods._fixmatch import sharpen
+from refprior.methods._mixing import guessed
 from tests.methods.tables import LABELED, UNLABELED, C, K, Table, Y, assert_same, each_input, kinds, nothing, seeds
 
 ROWS = LABELED + 2 * UNLABELED

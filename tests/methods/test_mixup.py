@@ -6,8 +6,7 @@ from scipy import stats
 from torch import Tensor
 
 from refprior.methods import Mixup
-from refprior.methods._mixup import mixed_targets
-from refprior.methods._targets import mix, shares_of_mixing
+from refprior.methods._mixing import mix, mixed_targets, mixing_shares
 from tests.methods.tables import (
     LABELED,
     UNLABELED,
@@ -78,14 +77,14 @@ def test_pairs_by_hand() -> None:
 
 @pytest.mark.parametrize("beta", [0.2, 0.75, 4.0])
 def test_shares_are_the_larger_of_a_beta_distribution(beta: float) -> None:
-    drawn = shares_of_mixing(4000, beta, torch.zeros(1, dtype=torch.float64), torch.Generator().manual_seed(1))
+    drawn = mixing_shares(4000, beta, torch.zeros(1, dtype=torch.float64), torch.Generator().manual_seed(1))
     folded = lambda s: 2 * stats.beta(beta, beta).cdf(s) - 1  # noqa: E731
     assert stats.kstest(drawn.numpy(), folded).pvalue > 0.01
 
 
 def test_shares_come_from_the_generator_alone() -> None:
     before = torch.get_rng_state()
-    one, other = (shares_of_mixing(5, 0.75, torch.zeros(1), torch.Generator().manual_seed(3)) for _ in range(2))
+    one, other = (mixing_shares(5, 0.75, torch.zeros(1), torch.Generator().manual_seed(3)) for _ in range(2))
     assert one.equal(other)
     assert torch.get_rng_state().equal(before)
 

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from refprior.losses import fixmatch, softmatch
 from refprior.methods import FixMatch, SoftMatch
+from refprior.methods._adaptive import aligned, truncated_gaussian
 from refprior.methods._reference_prior import confident
-from refprior.methods._softmatch import aligned, truncated_gaussian
 from tests.methods.tables import UNLABELED, C, K, Table, assert_same, each_input, kinds, plain_cross_entropy, share
 
 DECAY = 0.8

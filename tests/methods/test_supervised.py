@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from refprior.methods import Batch, Step, Supervised
-from refprior.methods._supervised import cross_entropy
+from refprior.methods._reference_prior import cross_entropy
 from refprior.particles import Particles
 
 

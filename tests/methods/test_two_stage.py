@@ -10,7 +10,7 @@ from torch import Tensor
 
 from refprior.information import mutual_information, tuples, uniform
 from refprior.methods import Batch, LabeledSource, Step, UnlabeledSource
-from refprior.methods._two_stage import joint_information, labeled_source, source_posterior
+from refprior.methods._transfer import joint_information, labeled_source, source_posterior
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -176,5 +176,5 @@ def test_bad_settings_are_refused_with_their_numbers() -> None:
         LabeledSource(labels_from="both")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="5 items do not make tuples of 2"):
         UnlabeledSource()(step_of(draw(3, 9, 2), 4, 5))
-    with pytest.raises(ValueError, match="2 target tuples but 3 source tuples: need as many of both"):
+    with pytest.raises(ValueError, match="expected as many source as target tuples, got 3 and 2"):
         UnlabeledSource()(step_of(draw(3, 10, 2), 4, 6))

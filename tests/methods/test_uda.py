@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from refprior.methods import UDA, FixMatch
-from refprior.methods._uda import Annealing
+from refprior.methods._fixmatch import Annealing
 from tests.methods.tables import (
     LABELED,
     Table,

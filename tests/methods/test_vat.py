@@ -8,7 +8,7 @@ from torch import Tensor
 
 from refprior.information import uniform
 from refprior.methods import VAT, Batch, Loss, Step
-from refprior.methods._vat import unit, worst_direction
+from refprior.methods._consistency import unit, worst_direction
 from refprior.networks import MLP
 from refprior.particles import Particles
 from tests.methods.tables import UNLABELED, C, K, Table, assert_same, each_input, kinds, nothing, plain_cross_entropy

@@ -9,8 +9,8 @@ import torch
 
 from refprior.data import FewLabels, Identity
 from refprior.information import conditional_entropy, marginal_entropy, tuples, uniform
-from refprior.losses import information_loss
 from refprior.methods import ReferencePrior, Supervised, Transfer, UnsupervisedTransfer
+from refprior.methods._reference_prior import information_of_views
 from refprior.networks import MLP
 from refprior.recipes import named
 from refprior.recipes.sweeps._sweep import matrix_cells
@@ -118,7 +118,7 @@ def test_without_views_the_bound_is_the_entropy_itself() -> None:
     logits = torch.randn(3, 8, 5, generator=torch.Generator().manual_seed(0), requires_grad=True)
     log_p = logits.log_softmax(-1)
     prior, grouped = uniform(3, log_p), tuples(log_p, 2)
-    loss = information_loss(log_p.detach(), log_p, prior, recipe.method.target).total
+    loss = information_of_views(log_p.detach(), log_p, prior, recipe.method.target).total
     expected = -0.5 * (0.1 * marginal_entropy(grouped, prior) - conditional_entropy(grouped, prior)).mean()
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(

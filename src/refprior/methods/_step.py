@@ -1,10 +1,10 @@
-"""The contract between methods and the training loop: what a method declares, what a step gives it, what it returns.
+"""The contract between methods and the training loop: what a method needs, what a step provides, what it returns.
 
-A method is a frozen dataclass. Its fields are its hyper-parameters, `needs` declares what it wants to be given, and
-its call turns a `Step` into a `Loss`. There is nothing to inherit from.
+A method is a frozen dataclass. Its fields are its hyperparameters, `needs` declares its data, and calling it turns a
+`Step` into a `Loss`. There is no base class.
 """
 
-# K particles, b labeled images, n unlabeled images, s source images, C classes, F features
+# K particles, b labeled inputs, n unlabeled inputs, s source inputs, C classes, F features
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,28 +15,52 @@ from torch import Tensor
 
 from refprior._checks import one_of, whole_number
 
-Model = Callable[[Tensor], Tensor]  # (images, ...) -> (K, images, C) log-probabilities
+Model = Callable[[Tensor], Tensor]  # (n, ...) -> (K, n, C) log-probabilities
 ViewName = Literal["clean", "weak", "strong"]
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a method wants to be given, checked before the first step.
+    """The data that a method needs, checked before the first step.
 
+    Parameters
+    ----------
+    labels : bool, default: True
+        Whether the method uses labeled inputs of the task.
+    views : tuple of {"clean", "weak", "strong"}, default: ()
+        One view of every unlabeled input per entry. Empty means no unlabeled inputs.
+    tuple_size : int, default: 1
+        The number of unlabeled inputs in a step is a multiple of this.
+    enumerates : int, default: 0
+        Items per tuple whose C^N joint labelings the method enumerates; checked against memory.
+    classes : int, optional
+        Number of class shares that the method was given, checked against the task. Use 0 if it accepts shares and was
+        given none: training then warns about imbalanced labels. None means that it accepts no shares.
+    source : bool, default: False
+        Whether the method uses labeled inputs of a source task.
+    source_tuple_size : int, default: 0
+        Source inputs per tuple of unlabeled inputs. With 0 the recipe's `source_batch` decides.
+    shardable : bool, default: False
+        Whether the loss needs only averages over particles, so that ranks can compute it from their own particles.
+    projection : int, default: 0
+        Outputs of a two-layer projection head that replaces the output layer. With 0 the outputs are classes.
+
+    Examples
+    --------
     >>> from refprior.methods import Needs
     >>> Needs(views=("weak", "weak", "strong")).view_names
     ('weak', 'weak_2', 'strong')
     """
 
-    labels: bool = True  # labeled inputs of the task
-    views: tuple[ViewName, ...] = ()  # one view of every unlabeled input per entry; (): no unlabeled inputs
-    tuple_size: int = 1  # a step has a multiple of this many unlabeled inputs
-    enumerates: int = 0  # items per tuple whose C^n joint labelings are enumerated
-    classes: int | None = None  # whose shares the method was told; 0: it was told none, None: it takes none
-    source: bool = False  # labeled inputs of a source task
-    source_tuple_size: int = 0  # source inputs per tuple of unlabeled ones; 0: `source_batch` of them in all
-    shardable: bool = False  # the loss needs only averages over particles, so ranks can compute it from their own
-    projection: int = 0  # outputs of a head of two layers that takes the output layer's place; 0: outputs are classes
+    labels: bool = True
+    views: tuple[ViewName, ...] = ()
+    tuple_size: int = 1
+    enumerates: int = 0
+    classes: int | None = None
+    source: bool = False
+    source_tuple_size: int = 0
+    shardable: bool = False
+    projection: int = 0
 
     def __post_init__(self) -> None:
         for view in self.views if isinstance(self.views, tuple) else [self.views]:
@@ -50,13 +74,13 @@ class Needs:
 
     @property
     def view_names(self) -> tuple[str, ...]:
-        """The names of the views in `Batch.views`: the second of a kind is `weak_2`, the third `weak_3`."""
+        """Names of the views in `Batch.views`: the second of a kind is `weak_2`, the third `weak_3`."""
         counts = [self.views[: i + 1].count(kind) for i, kind in enumerate(self.views)]
         return tuple(k if count == 1 else f"{k}_{count}" for k, count in zip(self.views, counts, strict=True))
 
 
 class Views(dict[str, Tensor]):
-    """The views of a batch by name; one that the method has not declared is refused in words."""
+    """The views of a batch by name; raises ValueError for a view that the method did not declare."""
 
     def __missing__(self, name: str) -> Tensor:
         raise ValueError(f"the method does not declare the view {name!r}; it has {', '.join(self) or 'none'}")
@@ -68,8 +92,25 @@ def _nothing() -> Tensor:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Batch:
-    """Images after their views and normalization; what a method does not need is empty.
+    """The inputs of one step, augmented and normalized; parts that the method does not need are empty.
 
+    Parameters
+    ----------
+    labeled : Tensor, optional
+        Weak view of the labeled inputs, (b, ...).
+    labels : Tensor, optional
+        Their classes, (b,).
+    views : mapping of str to Tensor, optional
+        Each view of the unlabeled inputs by name, (n, ...). Consecutive inputs form the tuples.
+    index : Tensor, optional
+        Positions of the unlabeled inputs in the pool, (n,).
+    source : Tensor, optional
+        Weak view of the source inputs, (s, ...).
+    source_labels : Tensor, optional
+        Their classes, (s,).
+
+    Examples
+    --------
     >>> import torch
     >>> from refprior.methods import Batch
     >>> batch = Batch(labeled=torch.zeros(4, 1, 8, 8), labels=torch.tensor([0, 1, 0, 1]))
@@ -77,18 +118,59 @@ class Batch:
     (4, 0)
     """
 
-    labeled: Tensor = field(default_factory=_nothing)  # (b, ...) weak view
-    labels: Tensor = field(default_factory=_nothing)  # (b,)
-    views: Mapping[str, Tensor] = field(default_factory=Views)  # (n, ...) each; consecutive inputs form the tuples
-    index: Tensor = field(default_factory=_nothing)  # (n,) places of the unlabeled inputs in the pool
-    source: Tensor = field(default_factory=_nothing)  # (s, ...) inputs of the source task, weak view
-    source_labels: Tensor = field(default_factory=_nothing)  # (s,)
+    labeled: Tensor = field(default_factory=_nothing)
+    labels: Tensor = field(default_factory=_nothing)
+    views: Mapping[str, Tensor] = field(default_factory=Views)
+    index: Tensor = field(default_factory=_nothing)
+    source: Tensor = field(default_factory=_nothing)
+    source_labels: Tensor = field(default_factory=_nothing)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Step:
-    """Everything a method may look at in one step.
+    """Everything that a method can use in one step.
 
+    A model maps inputs (n, ...) to log-probabilities (K, n, C).
+
+    Parameters
+    ----------
+    batch : Batch
+        The inputs of this step.
+    student : callable
+        The particles that learn.
+    teacher : callable
+        Their exponential moving average, without gradient.
+    log_prior : Tensor
+        log π(w_k), (K,).
+    features : callable, optional
+        Inputs of the student's output layer, (n, ...) -> (K, n, F).
+    parameters : mapping of str to Tensor, optional
+        The student's weights by name, (K, ...) each.
+    number : int, default: 0
+        Steps completed before this one.
+    progress : float, default: 0
+        Completed share of this training stage, from 0 to 1.
+    generator : torch.Generator, optional
+        Source of randomness for methods that draw.
+    memory : dict of str to Tensor, optional
+        State of the method, saved with the weights.
+    pool_size : int, default: 0
+        Number of unlabeled inputs in the pool.
+    classes : int, optional
+        C of the task. Outputs beyond them belong to the source task.
+    independent : bool, default: False
+        True if the networks have no batch norm, so that a prediction depends on its own input only.
+    aside : callable, optional
+        The student without updates of batch norm statistics.
+    each : callable, optional
+        The same for separate inputs per particle, (K, n, ...) -> (K, n, C).
+    batch_teacher : callable, optional
+        The teacher with batch norm and dropout in training mode.
+    ema : float, default: 0.999
+        Decay of the teacher's moving average.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> from refprior.methods import Batch
@@ -100,29 +182,40 @@ class Step:
     """
 
     batch: Batch
-    student: Model  # the particles that learn
-    teacher: Model  # their moving average; gives no gradient
-    log_prior: Tensor  # (K,) log π(w_k)
-    features: Model | None = None  # (images, ...) -> (K, images, F): what the student's output layer sees
-    parameters: Mapping[str, Tensor] = field(default_factory=dict)  # (K, ...) of the student, by name
-    number: int = 0  # steps done before this one
-    progress: float = 0.0  # of this stage, from 0 to 1
-    generator: torch.Generator | None = None  # for methods that draw
-    memory: dict[str, Tensor] = field(default_factory=dict)  # the method's own state, saved with the weights
-    pool_size: int = 0  # unlabeled inputs in all
-    classes: int | None = None  # C of the task; the outputs after them are the source's own
-    independent: bool = False  # the networks have no batch norm: a prediction depends on its own input alone
-    aside: Model | None = None  # the student in a pass that leaves batch norm's statistics as they are
-    each: Model | None = None  # the same for inputs that every particle has for itself: (K, n, ...) -> (K, n, C)
-    batch_teacher: Model | None = None  # the teacher with batch norm and dropout as in training
-    ema: float = 0.999  # decay of the teacher's moving average
+    student: Model
+    teacher: Model
+    log_prior: Tensor
+    features: Model | None = None
+    parameters: Mapping[str, Tensor] = field(default_factory=dict)
+    number: int = 0
+    progress: float = 0.0
+    generator: torch.Generator | None = None
+    memory: dict[str, Tensor] = field(default_factory=dict)
+    pool_size: int = 0
+    classes: int | None = None
+    independent: bool = False
+    aside: Model | None = None
+    each: Model | None = None
+    batch_teacher: Model | None = None
+    ema: float = 0.999
 
     def predict(self, *inputs: Tensor, frozen: Sequence[Tensor] = ()) -> list[Tensor]:
-        """The student's log-probabilities of several inputs, (n, ...) -> (K, n, C) each; `frozen` ones come last and
-        have no gradient.
+        """Predict with the student.
 
-        All go through the networks together, so that batch norm sees them as one batch. Where images do not see each
-        other, the frozen ones go alone, which saves their backward pass.
+        All inputs pass through the networks together, so that batch norm sees them as one batch. Without batch norm the
+        frozen inputs pass separately, which saves their backward pass.
+
+        Parameters
+        ----------
+        *inputs : Tensor
+            Inputs, (n, ...) each.
+        frozen : sequence of Tensor, default: ()
+            Further inputs whose predictions get no gradient.
+
+        Returns
+        -------
+        list of Tensor
+            Log-probabilities, (K, n, C) for each input; those of `frozen` come last.
         """
         if frozen and self.independent:
             outputs = self._together(inputs)
@@ -133,7 +226,18 @@ class Step:
 
     @torch.no_grad()
     def guess(self, *inputs: Tensor) -> list[Tensor]:
-        """The student's log-probabilities in a pass of their own, without gradient and without a trace."""
+        """Predict with the student in a separate pass, without gradient and without updating batch norm.
+
+        Parameters
+        ----------
+        *inputs : Tensor
+            Inputs, (n, ...) each.
+
+        Returns
+        -------
+        list of Tensor
+            Log-probabilities, (K, n, C) for each input.
+        """
         return list((self.aside or self.student)(torch.cat(inputs)).split([len(x) for x in inputs], dim=1))
 
     def _together(self, inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -143,15 +247,9 @@ class Step:
 
 
 def split_heads(log_p: Tensor, classes: int | None) -> tuple[Tensor, Tensor]:
-    """Log-probabilities of the target's classes and of the source's: (..., C + C') -> (..., C), (..., C').
+    """Split outputs into those of the target and those of the source: (..., C + C') -> (..., C), (..., C').
 
     A network with no more outputs than the target has classes shares them with the source.
-
-    >>> import torch
-    >>> from refprior.methods import split_heads
-    >>> target, source = split_heads(torch.zeros(4, 7, 5).log_softmax(-1), classes=2)
-    >>> target.shape[-1], source.shape[-1]
-    (2, 3)
     """
     if classes is None or log_p.shape[-1] == classes:
         return log_p, log_p
@@ -159,8 +257,19 @@ def split_heads(log_p: Tensor, classes: int | None) -> tuple[Tensor, Tensor]:
 
 
 class Loss(NamedTuple):
-    """The scalar to minimize, and its parts for the record.
+    """The scalar to minimize, and its terms for the record.
 
+    Parameters
+    ----------
+    total : Tensor
+        The scalar to minimize.
+    terms : dict of str to Tensor
+        Its terms by name, without gradient. They are written to metrics.jsonl.
+    weights : Tensor, optional
+        Weights by which `total` averages over particles, (K,), if not those of the prior.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> loss = rp.Loss.of(torch.tensor(1.5, requires_grad=True) * 2, cross_entropy=torch.tensor(3.0))
@@ -169,22 +278,30 @@ class Loss(NamedTuple):
     """
 
     total: Tensor
-    terms: dict[str, Tensor]  # without gradient
-    weights: Tensor | None = None  # (K,) by which the total averages over particles, if not those of the prior
+    terms: dict[str, Tensor]
+    weights: Tensor | None = None
 
     @classmethod
     def of(cls, total: Tensor, **terms: Tensor | float) -> "Loss":
-        """A loss whose terms are cut off from the gradient."""
+        """Make a loss and detach its terms.
+
+        Parameters
+        ----------
+        total : Tensor
+            The scalar to minimize.
+        **terms : Tensor or float
+            Its terms by name.
+
+        Returns
+        -------
+        Loss
+            The total with its gradient, the terms without.
+        """
         return cls(total, {name: torch.as_tensor(term).detach() for name, term in terms.items()})
 
 
 class Method(Protocol):
-    """What the loop asks of a method.
-
-    >>> import refprior as rp
-    >>> rp.FixMatch().needs.views
-    ('weak', 'strong')
-    """
+    """The interface that the training loop requires of a method."""
 
     @property
     def needs(self) -> Needs: ...
