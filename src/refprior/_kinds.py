@@ -1,6 +1,12 @@
-"""What inputs show, as far as their views depend on it. Plain Python: data sets say it, views are chosen by it."""
+"""Kinds and types of inputs. Plain Python, so that the command line can use it without torch."""
 
 from typing import Literal, get_args
 
+# What inputs show: a data set knows it, and default views are chosen by it.
 Kind = Literal["digits", "photos", "objects", "vectors", "tokens"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+def noun(shape: tuple[int, ...]) -> str:
+    """Return "image" for inputs that can be drawn, else "input"."""
+    return "image" if len(shape) == 3 and shape[0] in (1, 3) else "input"

@@ -12,7 +12,6 @@ from PIL import Image
 
 from refprior.data import DataSet, FewLabels, Pair, Task, transfer_task
 from refprior.data._data_set import data_set, foreign_inputs
-from refprior.data._outline import outline
 from refprior.data.sources._catalog import data_folder
 from refprior.data.sources._sets import FIVE_SUPERCLASSES
 from tests.data.files import write_mnist
@@ -351,7 +350,7 @@ def test_the_outline_is_that_of_the_task(photos: str, settings: dict[str, Any]) 
     for place in (photos, f"{photos}.npz"):
         own = {k: v for k, v in settings.items() if place == photos or k not in ("size", "color", "shrink")}
         few = FewLabels(place, **own)
-        task, found = few(), outline(few)
+        task, found = few(), few.outline()
         assert (found.classes, found.shape) == (len(task.classes), task.shape)
         assert (found.labeled, found.pool) == (len(task.labeled), len(task.unlabeled))
         assert found.measured is (task.test is not None or task.validation is not None)

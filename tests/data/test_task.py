@@ -6,7 +6,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from refprior.data import Standardize, fingerprint
-from refprior.data._task import Task, called, task_from_arrays
+from refprior.data._task import Task, task_from_arrays
 
 RANDOM = np.random.RandomState(0)
 IMAGES = RANDOM.randint(0, 256, (3000, 3, 5, 4)).astype(np.uint8)
@@ -180,7 +180,7 @@ def test_what_no_run_could_use_is_refused() -> None:
 def test_names_are_as_many_as_what_they_name() -> None:
     rows = {"labeled": (IMAGES[:6, 0, 0], LABELS[:6]), "unlabeled": IMAGES[6:9, 0, 0], "test": None}
     made = task(**rows, names=["a", "b", "c"], features=["w", "x", "y", "z"])
-    assert (called(made, 1), called(task(), 7), called(task(**rows), 7)) == ("b", "image 7", "input 7")
+    assert (made.input_name(1), task().input_name(7), task(**rows).input_name(7)) == ("b", "image 7", "input 7")
     assert made.to(torch.device("cpu")).names == ("a", "b", "c")
     with pytest.raises(ValueError, match="2 names for 3 unlabeled inputs"):
         task(**rows, names=["a", "b"])

@@ -12,8 +12,9 @@ import refprior as rp
 from refprior.data import PatchComponents
 from refprior.networks import MLP
 from refprior.recipes import RECIPES, OwnData, named, with_data
+from refprior.recipes._own_data import resized_view
 from refprior.training.recipe._parts import take_apart
-from refprior.views import Distort, FlipCrop, RandAugment, Unchanged, default_views
+from refprior.views import CTAugment, Distort, FlipCrop, RandAugment, Unchanged, default_views
 
 FEW_LABELS = ("digits_ssl", "mnist_ssl", "fashion_ssl", "cifar10_ssl_small", "cifar10_ssl_patches", "cifar10_ssl")
 TRANSFER = ("label_free_transfer", "digits_transfer", "fine_tuning", "cifar100_transfer", "cifar100_transfer_small")
@@ -199,3 +200,12 @@ def test_a_task_of_the_users_own_cannot_be_replaced() -> None:
     own = rp.Recipe(task=recipe.read_task, network=recipe.network, method=recipe.method)
     with pytest.raises(ValueError, match="its data cannot be replaced"):
         with_data(own, "digits")
+
+
+def test_lengths_in_pixels_follow_another_size() -> None:
+    strong = RandAugment(weak=FlipCrop(pad=4), cutout=16)
+    assert resized_view(strong, 2.0) == RandAugment(weak=FlipCrop(pad=8), cutout=32)
+    assert resized_view(strong, 1.0) == strong
+    assert resized_view(Distort(pixels=2, cutout=0), 0.1) == Distort(pixels=1, cutout=0)
+    assert resized_view(CTAugment(cutout=8), 0.5).cutout == 4
+    assert resized_view(Unchanged(), 3.0) == Unchanged()

@@ -16,8 +16,7 @@ from refprior.recipes import (
     mnist_ssl,
 )
 from refprior.training import Recipe
-from refprior.views import CTAugment, Distort, FlipCrop, RandAugment, Shift, Unchanged, default_views
-from refprior.views._defaults import resized
+from refprior.views import Distort, FlipCrop, RandAugment, Shift, default_views
 
 RECORDED = {
     "digits": (Shift(1), Distort(degrees=15, scale=0.15, pixels=1, noise=16, cutout=2)),
@@ -91,12 +90,3 @@ def test_vectors_and_tokens_have_views_of_their_own() -> None:
     rows, ids = torch.randn(9, 7), torch.randint(1, 99, (9, 7))
     assert all(view(rows, generator).shape == rows.shape for view in default_views("vectors", (7,)))
     assert all(view(ids, generator).dtype == torch.int64 for view in default_views("tokens", (7,)))
-
-
-def test_lengths_in_pixels_follow_another_size() -> None:
-    strong = RandAugment(weak=FlipCrop(pad=4), cutout=16)
-    assert resized(strong, 2.0) == RandAugment(weak=FlipCrop(pad=8), cutout=32)
-    assert resized(strong, 1.0) == strong
-    assert resized(Distort(pixels=2, cutout=0), 0.1) == Distort(pixels=1, cutout=0)
-    assert resized(CTAugment(cutout=8), 0.5).cutout == 4
-    assert resized(Unchanged(), 3.0) == Unchanged()

@@ -130,8 +130,8 @@ def show(
 
 
 def _view_sheet(task: "Task", rows: int, seed: int, kind: "Kind | None") -> "Image":
+    from refprior.cli._sheet import in_turn, view_sheet
     from refprior.views import default_views
-    from refprior.views._sheet import in_turn, view_sheet
 
     if kind is None and task.kind is None:
         raise ValueError("say what the images show, --kind digits, photos or objects: digits are never mirrored")
@@ -143,7 +143,7 @@ def _image_sheet(task: "Task", rows: int) -> "Image":
     """The labeled images of each class, then those of the test part where they are too few."""
     import torch
 
-    from refprior.views._sheet import image_sheet
+    from refprior.cli._sheet import image_sheet
 
     parts = [part for part in (task.labeled, task.test, task.validation) if part is not None]
     images, labels = torch.cat([part.inputs for part in parts]), torch.cat([part.labels for part in parts])
@@ -176,8 +176,8 @@ def _count(name: str, root: Path, verdict: str) -> None:
 
 
 def _describe(task: "Task") -> None:
+    from refprior._kinds import noun
     from refprior.data import Standardize, duplicates
-    from refprior.data._task import noun
 
     sizes = {"labeled": len(task.labeled), "unlabeled": len(task.unlabeled)}
     measured = {"test": task.test, "validation": task.validation}

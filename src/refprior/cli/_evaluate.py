@@ -61,7 +61,7 @@ def evaluate(
 
 def _score_tables(run: "Run", tell: "Tell") -> dict[str, list[list[str]]]:
     """Scores of each part of the data, with the particles weighted in several ways."""
-    from refprior.data._task import noun
+    from refprior._kinds import noun
 
     head = ["weights", "particles by", "mean of", "accuracy %", "NLL", "Brier", "ECE", "I(w; y) nats"]
     parts = {"test": run.task.test, "validation": run.task.validation}

@@ -77,7 +77,7 @@ def fit(
 
 def _found(task: "Task") -> list[list[str]]:
     """What was found: labeled inputs of each class, those without labels, and what an input is."""
-    from refprior.data._task import noun
+    from refprior._kinds import noun
 
     counts = task.labeled.labels.bincount(minlength=len(task.classes)).tolist()
     rows = [["class", "labeled"], *([name, f"{count:,}"] for name, count in zip(task.classes, counts, strict=True))]

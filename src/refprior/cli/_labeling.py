@@ -33,7 +33,6 @@ def suggest(
     from refprior import labeling
     from refprior._files import write_figure
     from refprior._progress import working
-    from refprior.data._task import called
     from refprior.report import questions_figure
     from refprior.training import load
     from refprior.training.store import locked
@@ -47,7 +46,9 @@ def suggest(
         labeling.write_questions(folder, questions)  # last: who reads the questions has their picture
     print(printable(f"Classes: {', '.join(run.data.classes)}"))
     for number, index in enumerate(questions.open, start=1):
-        print(printable(f"{number}. {called(run.task, index)}" + ("" if run.task.names else " of the unlabeled pool")))
+        print(
+            printable(f"{number}. {run.task.input_name(index)}" + ("" if run.task.names else " of the unlabeled pool"))
+        )
     print(f"Look at {out}, then: refprior answer {folder} LABEL LABEL …")
 
 
@@ -164,7 +165,7 @@ def _origin(folder: Path, questions: "Questions", settings: dict[str, str]) -> "
 
 def _right(run: "Run", found: "Tensor") -> str:
     """How many inputs of the test part are right."""
-    from refprior.data._task import noun
+    from refprior._kinds import noun
 
     part = run.task.held_out
     share = (found == part.labels).double().mean().item()

@@ -5,5 +5,8 @@ A recipe names its data by `FewLabels` or `Pair`; your own arrays become a `Task
 
 import lazy_loader
 
-# What is in __init__.pyi, imported when it is first used: listing data sets does not wait for torch.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+# The names in __init__.pyi, imported on first use: listing data sets does not wait for torch.
+__getattr__, __dir__, _names = lazy_loader.attach_stub(__name__, __file__)
+
+# Types that you receive and never construct have no page of their own.
+__all__ = sorted(set(_names) - {"FoundFolder", "Outline", "Survey"})

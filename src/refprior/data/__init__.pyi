@@ -2,13 +2,16 @@ from ._answered import Answered
 from ._data_set import DataSet
 from ._duplicates import duplicates
 from ._few_labels import FewLabels, Pair
+from ._few_labels import Outline as Outline
 from ._fingerprint import TaskRecord, fingerprint
 from ._normalize import Identity, Normalizer, PrincipalComponents, Standardize
 from ._patch_components import PatchComponents
 from ._read import examples_from_dataset, image_folder, read, read_npz, read_rows
 from ._task import Examples, Task, task_from_arrays
 from ._transfer import transfer_task
-from .files import DataError, FoundFolder, Survey, survey
+from .files import DataError, survey
+from .files import FoundFolder as FoundFolder
+from .files import Survey as Survey
 
 __all__ = [
     "Answered",
@@ -16,14 +19,12 @@ __all__ = [
     "DataSet",
     "Examples",
     "FewLabels",
-    "FoundFolder",
     "Identity",
     "Normalizer",
     "Pair",
     "PatchComponents",
     "PrincipalComponents",
     "Standardize",
-    "Survey",
     "Task",
     "TaskRecord",
     "duplicates",

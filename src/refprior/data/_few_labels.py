@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -10,12 +11,25 @@ from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
 from refprior._checks import number, one_of, whole_number
+from refprior._kinds import Kind
 from refprior.data._data_set import DataSet, check_members, foreign_inputs, subset
-from refprior.data._read import read
+from refprior.data._read import drawn_to_test, read
 from refprior.data._split import check_multiple, long_tail, mistaken, per_class, without
 from refprior.data._task import Examples, Task
 from refprior.data._transfer import transfer_task
-from refprior.data.sources import KNOWN
+from refprior.data.files import look, survey
+from refprior.data.sources import KNOWN, is_folder
+
+
+class Outline(NamedTuple):
+    """What a network, its views and its batches have to fit."""
+
+    classes: int
+    shape: tuple[int, ...]  # of one input
+    kind: Kind | None
+    labeled: int
+    pool: int
+    measured: bool  # whether there is a test or validation part
 
 
 @dataclass(frozen=True)
@@ -94,6 +108,36 @@ class FewLabels:
             if getattr(self, name) is not None:
                 raise ValueError(f"{name} is for data that are read, and {self.data.name!r} is in memory: leave it out")
         return self.data
+
+    def outline(self) -> Outline:
+        """Return the shape and the sizes of the task, without decoding the images of a folder."""
+        if is_folder(self.data):
+            found = survey(str(self.data))
+            counts = [len(folder.files) for folder in found.part("train")]
+            first = look(found.part("train")[0].files[0], self.color)
+            drawn = drawn_to_test(found, self.test)
+            members = self.members(len(counts), {}, found.root.name)
+            counts = [count - drawn // len(counts) for count in counts]
+            shape: tuple[int, ...] = (1 if first.gray else 3, *(self.sides or (first.height, first.width)))
+            pool = sum(len(folder.files) for folder in found.part("unlabeled"))
+            measured, kind = bool(drawn or found.part("test") or found.part("validation")), None
+        else:
+            data = self.read()
+            counts = torch.bincount(data.train.labels, minlength=len(data.classes)).tolist()
+            members = self.members(len(counts), data.groups, data.name)
+            shape = tuple(data.train.inputs.shape[1:])
+            pool = len(data.unlabeled) if data.unlabeled is not None else 0
+            measured, kind = data.test is not None or data.validation is not None, data.kind
+        known = sum(counts[member] for member in members) - self.validation
+        labeled = known if self.labels is None else self.labels
+        return Outline(
+            classes=len(members),
+            shape=(shape[0], *(side // self.shrink for side in shape[1:])),
+            kind=kind,
+            labeled=labeled,
+            pool=pool + (known if self.labeled_in_pool else known - labeled),
+            measured=measured or self.validation > 0,
+        )
 
     def class_count(self) -> int | None:
         """Where it is known without reading the data."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from refprior._html import shortened, table
-from refprior._kinds import Kind
+from refprior._kinds import Kind, noun
 from refprior._process import check_memory
 from refprior._words import in_short
 from refprior.data._names import NO_LABEL, named_classes, whole_labels
@@ -111,6 +111,10 @@ class Task:
         """All inputs that training may look at: labeled, unlabeled, source."""
         return [self.labeled.inputs, self.unlabeled, *([self.source.inputs] if self.source is not None else [])]
 
+    def input_name(self, index: int) -> str:
+        """Return the name of an unlabeled input, or its noun and index if it has none."""
+        return self.names[index] if self.names else f"{noun(self.shape)} {index}"
+
     def _repr_html_(self) -> str:
         parts = {name: getattr(self, name) for name in PARTS}
         counts = {name: f"{len(part):,}" for name, part in parts.items() if part is not None}
@@ -187,16 +191,6 @@ def task_from_arrays(
         names=tuple(names),
         features=tuple(features),
     )
-
-
-def noun(shape: tuple[int, ...]) -> str:
-    """What one input is called: an image, where there is something to see."""
-    return "image" if len(shape) == 3 and shape[0] in (1, 3) else "input"
-
-
-def called(task: Task, index: int) -> str:
-    """An input of the pool by its name, or else by its number."""
-    return task.names[index] if task.names else f"{noun(task.shape)} {index}"
 
 
 def examples(name: str, inputs: Array, labels: Array, classes: Sequence[str] | None = None) -> Examples:

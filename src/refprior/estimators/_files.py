@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from refprior.data import FewLabels, Standardize, Task
-from refprior.data._outline import outline
 from refprior.data.sources import is_folder
 from refprior.estimators._classifier import ReferencePriorClassifier
 from refprior.estimators._inputs import Inputs, components
@@ -19,7 +18,7 @@ def classifier_recipe(data: FewLabels, *, seed: int = 0) -> tuple[Recipe, Task]:
     Photographs of a folder become small, unless a size is given: networks on all of their pixels would train for days.
     """
     data = replace(data, labeled_in_pool=True)
-    if is_folder(data.data) and data.size is None and max(outline(data).shape[1:]) > _SIDE:
+    if is_folder(data.data) and data.size is None and max(data.outline().shape[1:]) > _SIDE:
         data = replace(data, size=_SIDE)
     task = data()
     inputs: Inputs = Standardize()

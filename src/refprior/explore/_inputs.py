@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from refprior.data._task import noun
+from refprior._kinds import noun
 
 _VALUES = 12  # of an input that is no image
 _SMALLEST = 96  # pixels of a picture's longer side: smaller ones are enlarged, their pixels kept sharp

@@ -17,7 +17,7 @@ from typing import Any
 
 from refprior import labeling
 from refprior._files import locked, write_figure
-from refprior.data._task import called, noun
+from refprior._kinds import noun
 from refprior.explore._errors import BusyError, ConflictError
 from refprior.explore._inputs import shown_input
 from refprior.explore._watch import Runs, _hash, _stamp
@@ -51,7 +51,7 @@ class Labels:
         classes, current = run.data.classes, estimate is not None and estimate[0] == _stamp(path / FILE)
 
         def shown(index: int) -> dict[str, Any]:
-            name = called(run.task, index)
+            name = run.task.input_name(index)
             return {"index": index, "name": name, **shown_input(run.task.unlabeled[index], run.task.features)}
 
         given = list(zip(questions.answered, questions.answers, strict=True))[-SHOWN:]

@@ -2,21 +2,20 @@
 
 import math
 import os
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from refprior._kinds import Kind
-from refprior.data import FewLabels, Pair, PatchComponents, PrincipalComponents, Standardize
-from refprior.data._outline import Outline, outline
+from refprior.data import FewLabels, Outline, Pair, PatchComponents, PrincipalComponents, Standardize
 from refprior.data.sources import DATA_SETS, KNOWN, is_folder
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.training import Recipe
 from refprior.training.loop import fitting_batch
 from refprior.training.recipe import Part, put_together, take_apart
 from refprior.views import Unchanged, default_views
-from refprior.views._defaults import resized
 
+_PIXELS = ("pixels", "pad", "cutout")  # settings of views that are lengths in an image
 _HIDDEN = 64  # units of the MLP that stands for a convolutional network where inputs are vectors
 
 Classes = tuple[int, ...] | None
@@ -102,11 +101,11 @@ def adapted(recipe: Recipe, before: Recipe, kind: Kind | None = None) -> Recipe:
     if start is not None and before.start is not None:
         start = adapted(start, before.start, kind)
     few, source = _target(recipe), recipe.task.source if isinstance(recipe.task, Pair) else None
-    found = outline(few)
+    found = few.outline()
     if not found.pool and few.labels is None:
         few = replace(few, labeled_in_pool=True)
-        found = outline(few)
-    taught = outline(source) if source is not None else None
+        found = few.outline()
+    taught = source.outline() if source is not None else None
     if taught is not None and taught.shape != found.shape:
         raise ValueError(f"inputs of the source are {taught.shape}, those of the target {found.shape}: make them alike")
     weak, strong = _views(before, found, kind)
@@ -134,7 +133,7 @@ def adapted(recipe: Recipe, before: Recipe, kind: Kind | None = None) -> Recipe:
 
 def described(recipe: Recipe) -> list[str]:
     """What became of a recipe with the user's own data, for a person to check."""
-    found = outline(_target(recipe))
+    found = _target(recipe).outline()
     network = take_apart(recipe.network)
     lines = [
         f"{found.classes} classes, inputs {found.shape}, {found.labeled:,} labeled, {found.pool:,} in the pool",
@@ -196,7 +195,7 @@ def _views(before: Recipe, found: Outline, kind: Kind | None) -> tuple[Any, Any]
         weak, strong = (old if isinstance(old, Unchanged) else new for old, new in zip(views, chosen, strict=True))
         return weak, strong
     ratio = min(found.shape[1:]) / min(size) if size is not None and len(found.shape) == 3 else 1.0
-    return resized(before.weak, ratio), resized(before.strong, ratio)
+    return resized_view(before.weak, ratio), resized_view(before.strong, ratio)
 
 
 def _outputs(before: Recipe, found: Outline, taught: Outline | None) -> int:
@@ -215,3 +214,14 @@ def _network(network: Any, shape: tuple[int, ...], classes: int) -> Any:
         return partial(MLP, shape=shape, classes=classes, hidden=_HIDDEN)
     new = {name: value for name, value in (("shape", shape), ("classes", classes)) if name in part.hints}
     return put_together(Part(part.make, {**part.settings, **new}, factory=True)) if new else network
+
+
+def resized_view(view: Any, ratio: float) -> Any:
+    """Multiply the lengths of a view, in pixels, by `ratio`; a positive one stays at least 1."""
+    if not is_dataclass(view) or isinstance(view, type):
+        return view
+    known = {f.name: getattr(view, f.name) for f in fields(view)}
+    changes = {name: max(1, round(ratio * known[name])) for name in _PIXELS if known.get(name)}
+    if "weak" in known:
+        changes["weak"] = resized_view(known["weak"], ratio)
+    return replace(view, **changes)

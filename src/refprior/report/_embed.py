@@ -15,8 +15,8 @@ from PIL import Image
 from torch import Tensor
 
 from refprior._files import write_text
+from refprior._kinds import noun
 from refprior._style import CLASSES, PAGE
-from refprior.data._task import noun
 from refprior.report._film import write_animation, write_picture
 from refprior.report._scene import Cloud, Scene, scene
 from refprior.report._table import Tell, silent

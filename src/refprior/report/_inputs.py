@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from refprior.data._task import noun
+from refprior._kinds import noun
 from refprior.report._figures import plain
 
 _LINES, _WIDTH = 13, 28  # of text in a tile, and characters of a line

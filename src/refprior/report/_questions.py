@@ -5,7 +5,6 @@ import textwrap
 from matplotlib.figure import Figure
 
 from refprior._style import styled
-from refprior.data._task import called
 from refprior.labeling import Questions
 from refprior.report._figures import plain
 from refprior.report._inputs import draw_input
@@ -40,6 +39,6 @@ def questions_figure(run: Run, questions: Questions, columns: int = 5) -> Figure
     for place, index in enumerate(chosen, start=1):
         axes = figure.add_subplot(lines, columns, place)
         draw_input(axes, run.task.unlabeled[index], run.task.features)
-        name = called(run.task, index)
+        name = run.task.input_name(index)
         axes.set_title(plain(f"{place}. {name if len(name) <= _LETTERS else f'…{name[1 - _LETTERS :]}'}"), fontsize=8)
     return figure

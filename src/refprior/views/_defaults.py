@@ -1,8 +1,6 @@
-"""Which views suit inputs of a kind and shape, and views of one size of image made for another."""
+"""Which views suit inputs of a kind and shape."""
 
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +13,6 @@ from refprior.views._vectors import Corrupt, DropTokens, Noise
 from refprior.views._weak import FlipCrop
 
 View = Callable[[Tensor, torch.Generator], Tensor]
-_PIXELS = ("pixels", "pad", "cutout")  # settings of views that are lengths in an image
 _SMALL = 16  # pixels; a smaller digit turned by ten degrees is moved by less than one
 
 
@@ -43,14 +40,3 @@ def default_views(kind: Kind | None, shape: tuple[int, ...]) -> tuple[View, View
         return Shift(little) if side < _SMALL else gentle, Distort(pixels=little, cutout=round(2 * side / 7))
     weak = FlipCrop(pad=max(1, side // 8) if kind == "photos" else little)
     return weak, RandAugment(weak=weak, cutout=side // 2 if kind == "photos" else round(5 * side / 14))
-
-
-def resized(view: Any, ratio: float) -> Any:
-    """A view of refprior whose lengths in pixels are `ratio` times as large, and at least 1 where they were."""
-    if not is_dataclass(view) or isinstance(view, type):
-        return view
-    known = {f.name: getattr(view, f.name) for f in fields(view)}
-    changes = {name: max(1, round(ratio * known[name])) for name in _PIXELS if known.get(name)}
-    if "weak" in known:
-        changes["weak"] = resized(known["weak"], ratio)
-    return replace(view, **changes)

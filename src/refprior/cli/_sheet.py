@@ -4,7 +4,7 @@ import torch
 from PIL import Image, ImageDraw
 from torch import Tensor
 
-from refprior.views._defaults import View
+from refprior.views import View
 
 WEAK, STRONG = 3, 7  # views of each kind in a row
 ACROSS = 10  # images of a class in a row

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
+from refprior.cli._sheet import STRONG, WEAK, image_sheet, in_turn, view_sheet
 from refprior.views import Distort, Shift
-from refprior.views._sheet import STRONG, WEAK, image_sheet, in_turn, view_sheet
 
 
 def tile(sheet: np.ndarray, row: int, column: int) -> np.ndarray:
