@@ -50,7 +50,7 @@ def main(steps: int = 2000, seed: int = 0) -> float:
         optimizer.step()
         schedule.step()
     with torch.no_grad():
-        found = rp.posterior.consensus(particles(inputs(x[300:])), clusters=5)
+        found = rp.posterior.cluster(particles(inputs(x[300:])), clusters=5)
         clusters = found.clusters(particles(inputs(x[:300])))
     return (rp.posterior.match(clusters, y[:300], 5)[clusters] == y[:300]).float().mean().item()
 

@@ -8,7 +8,7 @@ from sklearn.cluster import KMeans
 from torch import Tensor
 
 from refprior.information import uniform
-from refprior.posterior import consensus, match, output_code, stability
+from refprior.posterior import cluster, match, output_code, stability
 from refprior.posterior._clusters import _affinity, _spectral
 
 CLASSES = 5
@@ -40,21 +40,21 @@ def test_particles_that_merge_classes_tell_all_of_them_together() -> None:
     log_p, y = merged_predictions(20, 500), truth(500)
     each = [len(log_p[k].argmax(-1).unique()) for k in range(20)]
     assert max(each) <= 3  # no particle alone can tell five classes
-    found = consensus(log_p, CLASSES)
+    found = cluster(log_p, CLASSES)
     clusters = found.clusters(log_p)
     assert (match(clusters, y, CLASSES)[clusters] == y).float().mean() > 0.99
 
 
 def test_clusters_of_some_images_hold_for_others() -> None:
     log_p = merged_predictions(20, 1000)
-    found = consensus(log_p[:, :500], CLASSES)
+    found = cluster(log_p[:, :500], CLASSES)
     clusters = found.clusters(log_p[:, 500:])
     assert (match(clusters, truth(500), CLASSES)[clusters] == truth(500)).float().mean() > 0.99
 
 
 def test_one_label_per_cluster_is_enough_where_the_typical_images_get_it() -> None:
     log_p, y = merged_predictions(20, 500), truth(500)
-    found = consensus(log_p, CLASSES)
+    found = cluster(log_p, CLASSES)
     asked = found.distances(log_p).argmin(0)  # the image nearest to each center
     assert len(asked.unique()) == CLASSES
     named = found.named(log_p[:, asked], y[asked], CLASSES)
@@ -63,14 +63,14 @@ def test_one_label_per_cluster_is_enough_where_the_typical_images_get_it() -> No
 
 def test_more_clusters_than_classes_take_the_class_of_their_labels() -> None:
     log_p, y = merged_predictions(20, 500, noise=1.5), truth(500)
-    found = consensus(log_p, 12)
+    found = cluster(log_p, 12)
     asked = found.distances(log_p).argmin(0)  # the image nearest to each center
     assert (found.named(log_p[:, asked], y[asked], CLASSES).predict(log_p) == y).float().mean() > 0.9
 
 
 def test_few_labels_name_as_many_clusters_as_classes_one_to_one() -> None:
     log_p, y = merged_predictions(20, 500), truth(500)
-    named = consensus(log_p, CLASSES).named(log_p[:, :4], y[:4], CLASSES)  # class 4 has no label: what is left over
+    named = cluster(log_p, CLASSES).named(log_p[:, :4], y[:4], CLASSES)  # class 4 has no label: what is left over
     assert sorted(named.classes.tolist()) == list(range(CLASSES))  # type: ignore[union-attr]
     assert (named.predict(log_p) == y).float().mean() > 0.99
 
@@ -101,7 +101,7 @@ def test_clusters_follow_neighbors_where_k_means_cuts_a_long_class() -> None:
     second = torch.where(y == 0, 0.2, 0.5) + 0.02 * torch.rand(900, generator=generator)
     p = torch.stack([first, second])
     log_p = torch.stack([p, 1 - p], -1).log()
-    members = consensus(log_p, 3).members
+    members = cluster(log_p, 3).members
     assert (match(members, y, 3)[members] == y).all()
     other = torch.from_numpy(KMeans(3, n_init=10, random_state=0).fit_predict(output_code(log_p, uniform(2, log_p))))
     assert (match(other.long(), y, 3)[other.long()] == y).double().mean() < 0.9
@@ -111,25 +111,25 @@ def test_clusters_follow_neighbors_where_k_means_cuts_a_long_class() -> None:
 def test_predictions_that_are_all_alike_make_clusters_all_the_same(n: int) -> None:
     """Many equal eigenvalues: nothing to find, and nothing that fails."""
     alike = torch.randn(1, 1, 5, generator=torch.Generator().manual_seed(0)).log_softmax(-1).expand(8, n, 5)
-    found = consensus(alike.contiguous(), 5)
+    found = cluster(alike.contiguous(), 5)
     assert found.clusters(alike).shape == (n,)
     assert 0 <= stability(alike.contiguous(), 5) <= 1
     two = (100.0 * torch.nn.functional.one_hot(torch.arange(n) % 2, 5)).log_softmax(-1).expand(8, n, 5).contiguous()
-    clusters = consensus(two, 2).members
+    clusters = cluster(two, 2).members
     assert clusters.equal(clusters[torch.arange(n) % 2])
-    assert consensus(two, 5).clusters(two).shape == (n,)
+    assert cluster(two, 5).clusters(two).shape == (n,)
 
 
 def test_few_references_keep_their_clusters() -> None:
     log_p, y = merged_predictions(20, 10), truth(10)  # two images per class
-    found = consensus(log_p, CLASSES)
+    found = cluster(log_p, CLASSES)
     assert found.clusters(log_p).equal(found.members)
     assert (match(found.members, y, CLASSES)[found.members] == y).float().mean() > 0.9
 
 
 def test_half_precision_is_enough() -> None:
     log_p = merged_predictions(20, 100)
-    found = consensus(log_p, CLASSES)
+    found = cluster(log_p, CLASSES)
     assert found.clusters(log_p.half()).equal(found.clusters(log_p))
     assert found.distances(log_p.half()).shape == (100, CLASSES)
 
@@ -151,19 +151,19 @@ def test_clusters_are_those_of_a_pivoted_qr_decomposition(clusters: int) -> None
 
 def test_what_cannot_be_is_refused_with_numbers() -> None:
     log_p = merged_predictions(4, 10)
-    with pytest.raises(ValueError, match="cannot make 11 clusters of 10 inputs"):
-        consensus(log_p, 11)
-    with pytest.raises(ValueError, match="cannot make 0 clusters"):
-        consensus(log_p, 0)
-    with pytest.raises(ValueError, match="no names yet"):
-        consensus(log_p, 2).predict(log_p)
+    with pytest.raises(ValueError, match="clusters must be from 1 to the number of inputs, 10, got 11"):
+        cluster(log_p, 11)
+    with pytest.raises(ValueError, match="got 0"):
+        cluster(log_p, 0)
+    with pytest.raises(ValueError, match="no classes yet"):
+        cluster(log_p, 2).predict(log_p)
     with pytest.raises(ValueError, match="at least one labeled input"):
-        consensus(log_p, 2).named(log_p[:, :0], truth(0), CLASSES)
-    with pytest.raises(ValueError, match="two halves of 3 particles"):
+        cluster(log_p, 2).named(log_p[:, :0], truth(0), CLASSES)
+    with pytest.raises(ValueError, match="needs at least 4, got 3"):
         stability(log_p[:3], 2)
 
 
 def test_classes_without_a_label_get_no_clusters() -> None:
     log_p, y = merged_predictions(20, 500), truth(500)
-    named = consensus(log_p, CLASSES).named(log_p[:, :2], y[:2], CLASSES)  # only the classes 0 and 1 have labels
+    named = cluster(log_p, CLASSES).named(log_p[:, :2], y[:2], CLASSES)  # only the classes 0 and 1 have labels
     assert set(named.predict(log_p).tolist()) == {0, 1}

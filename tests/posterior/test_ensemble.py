@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from sklearn import metrics
 from sklearn.metrics import brier_score_loss, log_loss
 from torch import Tensor
 
@@ -13,12 +14,15 @@ from refprior.posterior._ensemble import (
     Bins,
     brier_score,
     change_class_prior,
+    confusion_matrix,
     expected_calibration_error,
     likelihood_weights,
     negative_log_likelihood,
+    per_class,
     predictive,
     reliability,
-    scores,
+    score,
+    transferability,
     uncertainty,
 )
 
@@ -50,7 +54,7 @@ def test_another_class_prior_is_bayes_law_on_a_mixture() -> None:
 def test_impossible_classes_stay_so_under_another_prior() -> None:
     found = change_class_prior(torch.tensor([[0.0, -math.inf]]), torch.tensor([9.0, 1.0]), torch.tensor([1.0, 9.0]))
     torch.testing.assert_close(found.exp(), torch.tensor([[1.0, 0.0]]))
-    with pytest.raises(ValueError, match=r"target must be 2 shares above 0, one for each class, got \[1.0, 0.0\]"):
+    with pytest.raises(ValueError, match=r"target must be 2 shares above 0, one per class, got \[1.0, 0.0\]"):
         change_class_prior(torch.zeros(1, 2), torch.ones(2), torch.tensor([1.0, 0.0]))
     with pytest.raises(ValueError, match="trained must be 2 shares above 0"):
         change_class_prior(torch.zeros(1, 2), torch.ones(3), torch.ones(2))
@@ -96,13 +100,13 @@ def test_scores_equal_scikit_learns(log_p: Tensor, y: Tensor) -> None:
     truth = np.eye(3)[y]
     columns = sum(brier_score_loss(truth[:, c], ensemble.exp()[:, c]) for c in range(3))
     assert brier_score(ensemble, y).mean().item() == pytest.approx(columns)
-    result = scores(log_p, y, uniform(4))
+    result = score(log_p, y, uniform(4))
     assert result.accuracy == pytest.approx((ensemble.argmax(-1) == y).double().mean().item())
     assert result.particle_accuracies == pytest.approx([(p.argmax(-1) == y).double().mean().item() for p in log_p])
 
 
 def test_scores_are_plain_numbers(log_p: Tensor, y: Tensor) -> None:
-    result = scores(log_p, y, uniform(4))
+    result = score(log_p, y, uniform(4))
     ensemble = predictive(log_p, uniform(4))
     bins = reliability(ensemble, y)
     assert result.reliability == Bins(*(tuple(values.tolist()) for values in bins))
@@ -117,9 +121,9 @@ def test_scores_are_plain_numbers(log_p: Tensor, y: Tensor) -> None:
 
 def test_scores_of_averaged_logits_are_those_of_that_prediction(log_p: Tensor, y: Tensor) -> None:
     ensemble = predictive(log_p, uniform(4), average="logits")
-    result = scores(log_p, y, uniform(4), average="logits")
+    result = score(log_p, y, uniform(4), average="logits")
     assert result.negative_log_likelihood == pytest.approx(negative_log_likelihood(ensemble, y).mean().item())
-    assert result.negative_log_likelihood != scores(log_p, y, uniform(4)).negative_log_likelihood
+    assert result.negative_log_likelihood != score(log_p, y, uniform(4)).negative_log_likelihood
 
 
 def test_another_average_is_refused(log_p: Tensor) -> None:
@@ -153,3 +157,57 @@ def test_impossible_labels_give_numbers() -> None:
     weights = torch.zeros(2).log_softmax(0)
     assert predictive(log_p, weights, average="logits").isfinite().all()
     assert likelihood_weights(log_p[:1].expand(2, -1, -1), torch.tensor([1]), weights).exp().tolist() == [0.5, 0.5]
+
+
+def test_transferability_is_the_plain_sum() -> None:
+    log_p = torch.randn(3, 8, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
+    y, prior = torch.tensor([0, 1, 1, 0, 2, 2, 1, 0]), torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+    total = 0.0
+    for k in range(3):
+        p = log_p[k].exp()
+        for i in range(8):
+            told = 0.0
+            for z in range(4):
+                seen = sum(float(p[j, z]) for j in range(8))
+                told += float(p[i, z]) * sum(float(p[j, z]) for j in range(8) if y[j] == y[i]) / seen
+            total += float(prior[k]) * math.log(told) / 8
+    assert float(transferability(log_p, y, 3, prior.log())) == pytest.approx(total)
+
+
+def test_renamed_classes_are_told_in_full_and_noise_not_at_all() -> None:
+    y = torch.arange(60) % 3
+    renamed = (100.0 * torch.nn.functional.one_hot((y + 1) % 3, 5)).log_softmax(-1).expand(2, 60, 5)
+    constant = torch.zeros(2, 60, 5).log_softmax(-1)
+    assert float(transferability(renamed, y, 3, uniform(2))) == pytest.approx(0, abs=1e-6)
+    assert float(transferability(constant, y, 3, uniform(2))) == pytest.approx(-math.log(3))
+
+
+def test_transferability_needs_labels() -> None:
+    log_p = torch.zeros(1, 0, 2)
+    with pytest.raises(ValueError, match="at least one labeled target example"):
+        transferability(log_p, torch.zeros(0, dtype=torch.int64), 2, uniform(1))
+
+
+@pytest.mark.parametrize("classes", [2, 10, 100])
+def test_counts_and_scores_are_those_of_scikit_learn(classes: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randint(classes, (500,), generator=generator)
+    log_p = torch.randn(500, classes, generator=generator).log_softmax(-1)
+    log_p[torch.arange(0, 500, 2), y[::2]] += 5
+    counts = confusion_matrix(log_p, y)
+    assert counts.dtype == torch.int64
+    predicted, names = log_p.argmax(-1), np.arange(classes)
+    assert (counts.numpy() == metrics.confusion_matrix(y, predicted, labels=names)).all()
+    found = per_class(counts)
+    mine = (found.precision, found.recall, found.f1, found.count)
+    theirs = metrics.precision_recall_fscore_support(y, predicted, labels=names, zero_division=np.nan)
+    for ours, expected in zip(mine, theirs, strict=True):
+        np.testing.assert_allclose(ours, expected, atol=1e-6)
+
+
+def test_a_class_that_is_never_predicted_has_no_precision_and_one_without_inputs_no_recall() -> None:
+    found = per_class(torch.tensor([[2, 0, 0], [3, 0, 0], [0, 0, 0]]))
+    assert found.precision.isnan().tolist() == [False, True, True]
+    assert found.recall.isnan().tolist() == [False, False, True]
+    assert found.f1[:2].tolist() == pytest.approx([4 / 7, 0])
+    assert found.f1.isnan().tolist() == [False, False, True]

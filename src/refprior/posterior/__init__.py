@@ -1,48 +1,47 @@
-"""From particles to predictions: what the ensemble says, how good it is, and what it agrees on without labels."""
+"""From particles to predictions: the ensemble, its scores and uncertainty, and consensus clusters without labels.
 
-from refprior.posterior._clusters import Consensus, consensus, match, output_code, stability
+Names that are imported here but not in `__all__` are results that users only receive, or internal.
+"""
+
+from refprior.posterior._clusters import Consensus, cluster, match, stability
+from refprior.posterior._clusters import output_code as output_code
+from refprior.posterior._ensemble import Average as Average
+from refprior.posterior._ensemble import Bins as Bins
+from refprior.posterior._ensemble import PerClass as PerClass
+from refprior.posterior._ensemble import Reliability as Reliability
+from refprior.posterior._ensemble import Scores as Scores
+from refprior.posterior._ensemble import Uncertainty as Uncertainty
 from refprior.posterior._ensemble import (
-    Average,
-    Bins,
-    Reliability,
-    Scores,
-    Uncertainty,
     accuracy,
     brier_score,
     change_class_prior,
+    confusion_matrix,
     expected_calibration_error,
     likelihood_weights,
     negative_log_likelihood,
+    per_class,
     predictive,
     reliability,
-    scores,
+    score,
+    transferability,
     uncertainty,
 )
-from refprior.posterior._evidence import transferability
-from refprior.posterior._per_class import PerClass, confusion, per_class
 
 __all__ = [
-    "Average",
-    "Bins",
     "Consensus",
-    "PerClass",
-    "Reliability",
-    "Scores",
-    "Uncertainty",
     "accuracy",
     "brier_score",
     "change_class_prior",
-    "confusion",
-    "consensus",
+    "cluster",
+    "confusion_matrix",
     "expected_calibration_error",
     "likelihood_weights",
     "match",
     "negative_log_likelihood",
-    "output_code",
     "per_class",
     "predictive",
     "reliability",
-    "scores",
+    "score",
     "stability",
     "transferability",
     "uncertainty",

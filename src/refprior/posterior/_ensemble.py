@@ -1,4 +1,4 @@
-"""From particles to predictions: the posterior predictive, how good it is, and what it does not know."""
+"""From particles to predictions: the posterior predictive, its scores and its uncertainty."""
 
 # K particles, n examples, C classes
 
@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from refprior._checks import one_of
 from refprior._mesh import plain
@@ -18,8 +19,26 @@ Average = Literal["probabilities", "logits"]
 
 
 def likelihood_weights(log_p: Tensor, y: Tensor, log_prior: Tensor) -> Tensor:
-    """log p(w_k | x^n, y^n) ∝ log π(w_k) + Σ_i log p(y_i | x_i, w_k), Bayes' law: (K, n, C), (n,), (K,) -> (K,).
+    """Weight the particles by the likelihood of labeled examples.
 
+    log p(w_k | x^n, y^n) ∝ log π(w_k) + Σ_i log p(y_i | x_i, w_k), Bayes' law.
+
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities of every particle, (K, n, C).
+    y : Tensor
+        True classes, (n,).
+    log_prior : Tensor
+        log π(w_k), (K,).
+
+    Returns
+    -------
+    Tensor
+        Normalized log-weights, (K,).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.tensor([[[0.9, 0.1]], [[0.3, 0.7]]]).log()  # two particles, one image
@@ -31,11 +50,26 @@ def likelihood_weights(log_p: Tensor, y: Tensor, log_prior: Tensor) -> Tensor:
 
 
 def predictive(log_p: Tensor, log_posterior: Tensor, average: Average = "probabilities") -> Tensor:
-    """log p(y | x, x^n, y^n), eq:bayes_posterior_predictive_distribution: (K, n, C), (K,) -> (n, C).
+    """Average the particles to the posterior predictive distribution.
 
-    log_posterior is over particles (`likelihood_weights`), or the prior for an unweighted ensemble. The authors' code
-    averages logits instead of probabilities, which is the normalized geometric mean.
+    log p(y | x, x^n, y^n), eq:bayes_posterior_predictive_distribution.
 
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities of every particle, (K, n, C).
+    log_posterior : Tensor
+        Log-weights of the particles, (K,): from `likelihood_weights`, or the prior for an unweighted ensemble.
+    average : {"probabilities", "logits"}, default: "probabilities"
+        Average probabilities (Bayes), or logits as the authors' code does: the normalized geometric mean.
+
+    Returns
+    -------
+    Tensor
+        Log-probabilities of the ensemble, (n, C).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.tensor([[[0.9, 0.1]], [[0.3, 0.7]]]).log()  # two particles, one image
@@ -49,11 +83,32 @@ def predictive(log_p: Tensor, log_posterior: Tensor, average: Average = "probabi
 
 
 def change_class_prior(log_p: Tensor, trained: Tensor, target: Tensor) -> Tensor:
-    """log p'(y | x) ∝ log p(y | x) + log q'(y) - log q(y), Bayes' law: (n, C), (C,), (C,) -> (n, C).
+    """Correct predictions for other class shares than those of the training data.
 
-    For predictions that learned from classes of shares q = `trained`, where they will be q' = `target`; what each class
-    looks like stays the same. Shares are without zeros and in any unit: counts do too.
+    log p'(y | x) ∝ log p(y | x) + log q'(y) - log q(y), Bayes' law. It assumes that the inputs of each class stay the
+    same.
 
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities, (n, C).
+    trained : Tensor
+        Class shares or counts q of the training data, all above 0, (C,).
+    target : Tensor
+        Class shares or counts q' where the predictions are used, all above 0, (C,).
+
+    Returns
+    -------
+    Tensor
+        Corrected log-probabilities, (n, C).
+
+    Raises
+    ------
+    ValueError
+        If the shares are not C numbers above 0.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.tensor([[0.9, 0.1]]).log()
@@ -62,16 +117,25 @@ def change_class_prior(log_p: Tensor, trained: Tensor, target: Tensor) -> Tensor
     """
     for name, shares in {"trained": trained, "target": target}.items():
         if shares.shape != log_p.shape[-1:] or not bool((shares > 0).all()):
-            raise ValueError(
-                f"{name} must be {log_p.shape[-1]} shares above 0, one for each class, got {shares.tolist()}"
-            )
+            raise ValueError(f"{name} must be {log_p.shape[-1]} shares above 0, one per class, got {shares.tolist()}")
     log_p = finite(log_p)
     return (log_p + target.to(log_p).log() - trained.to(log_p).log()).log_softmax(-1)
 
 
 class Uncertainty(NamedTuple):
-    """The split of predictive uncertainty, in nats per example: total = within + between.
+    """The decomposition of predictive uncertainty, in nats per example: total = within + between.
 
+    Parameters
+    ----------
+    total : Tensor
+        Entropy of the predictive distribution, (n,).
+    within : Tensor
+        Mean entropy of the particles, the aleatoric part: noise in the labels, (n,).
+    between : Tensor
+        Mutual information of label and particle, the epistemic part: disagreement of the particles, (n,).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.eye(2).log().unsqueeze(1)  # two particles, one image, certain of different classes
@@ -80,14 +144,30 @@ class Uncertainty(NamedTuple):
     (0.0, 0.6931)
     """
 
-    total: Tensor  # (n,) entropy of the predictive distribution
-    within: Tensor  # (n,) mean entropy of the particles: noise in the labels
-    between: Tensor  # (n,) mutual information of label and particle: what the particles disagree about
+    total: Tensor
+    within: Tensor
+    between: Tensor
 
 
 def uncertainty(log_p: Tensor, log_posterior: Tensor) -> Uncertainty:
-    """H(y | x) = E_w H(y | x, w) + I(w; y | x): (K, n, C), (K,) -> three times (n,).
+    """Decompose predictive uncertainty into noise and disagreement.
 
+    H(y | x) = E_w H(y | x, w) + I(w; y | x).
+
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities of every particle, (K, n, C).
+    log_posterior : Tensor
+        Log-weights of the particles, (K,): from `likelihood_weights`, or the prior for an unweighted ensemble.
+
+    Returns
+    -------
+    Uncertainty
+        `total`, `within` (aleatoric) and `between` (epistemic), in nats, (n,) each.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.full((2, 1, 2), 0.5).log()  # two particles, one image: unsure, and of one opinion
@@ -101,8 +181,22 @@ def uncertainty(log_p: Tensor, log_posterior: Tensor) -> Uncertainty:
 
 
 def accuracy(log_p: Tensor, y: Tensor) -> Tensor:
-    """1 where the most probable class is right: (..., n, C), (n,) -> (..., n).
+    """Mark the examples whose most probable class is right.
 
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities, (..., n, C).
+    y : Tensor
+        True classes, (n,).
+
+    Returns
+    -------
+    Tensor
+        1 where the prediction is right and 0 elsewhere, (..., n).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.tensor([[0.9, 0.1], [0.3, 0.7]]).log()  # two images
@@ -114,8 +208,22 @@ def accuracy(log_p: Tensor, y: Tensor) -> Tensor:
 
 
 def negative_log_likelihood(log_p: Tensor, y: Tensor) -> Tensor:
-    """-log p(y): (n, C), (n,) -> (n,).
+    """Compute -log p(y) of every example.
 
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities, (n, C).
+    y : Tensor
+        True classes, (n,).
+
+    Returns
+    -------
+    Tensor
+        Nats per example, (n,).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.tensor([[0.9, 0.1], [0.3, 0.7]]).log()  # two images
@@ -127,8 +235,24 @@ def negative_log_likelihood(log_p: Tensor, y: Tensor) -> Tensor:
 
 
 def brier_score(log_p: Tensor, y: Tensor) -> Tensor:
-    """Σ_c (p_c - 1[c = y])²: (n, C), (n,) -> (n,).
+    """Compute the Brier score of every example.
 
+    Σ_c (p_c - 1[c = y])².
+
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities, (n, C).
+    y : Tensor
+        True classes, (n,).
+
+    Returns
+    -------
+    Tensor
+        Values from 0 to 2, (n,).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.tensor([[0.9, 0.1], [0.3, 0.7]]).log()  # two images
@@ -136,13 +260,24 @@ def brier_score(log_p: Tensor, y: Tensor) -> Tensor:
     >>> rp.posterior.brier_score(log_p, y)
     tensor([0.0200, 0.9800])
     """
-    truth = torch.nn.functional.one_hot(y, log_p.shape[-1]).to(log_p.dtype)
+    truth = one_hot(y, log_p.shape[-1]).to(log_p.dtype)
     return (log_p.exp() - truth).square().sum(-1)
 
 
 class Reliability(NamedTuple):
     """Confidence and accuracy in equal bins of confidence.
 
+    Parameters
+    ----------
+    counts : Tensor
+        Examples in each bin, (bins,).
+    confidence : Tensor
+        Mean confidence, 0 in an empty bin, (bins,).
+    accuracy : Tensor
+        Mean accuracy, 0 in an empty bin, (bins,).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.tensor([[0.9, 0.1], [0.3, 0.7]]).log()  # two images
@@ -151,14 +286,30 @@ class Reliability(NamedTuple):
     tensor([0., 0., 0., 1., 1.])
     """
 
-    counts: Tensor  # (bins,)
-    confidence: Tensor  # (bins,) mean; 0 in an empty bin
-    accuracy: Tensor  # (bins,) mean; 0 in an empty bin
+    counts: Tensor
+    confidence: Tensor
+    accuracy: Tensor
 
 
 def reliability(log_p: Tensor, y: Tensor, bins: int = 15) -> Reliability:
-    """Reliability diagram: (n, C), (n,) -> three times (bins,).
+    """Compute a reliability diagram.
 
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities, (n, C).
+    y : Tensor
+        True classes, (n,).
+    bins : int, default: 15
+        Number of equal bins (0, 1/bins], … of confidence.
+
+    Returns
+    -------
+    Reliability
+        `counts`, mean `confidence` and mean `accuracy`, (bins,) each.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.tensor([[0.9, 0.1], [0.3, 0.7]]).log()  # two images
@@ -167,7 +318,7 @@ def reliability(log_p: Tensor, y: Tensor, bins: int = 15) -> Reliability:
     tensor([0., 0., 0., 0., 1.])
     """
     confidence = log_p.exp().amax(-1)
-    index = (confidence * bins).ceil().long().clamp(1, bins) - 1  # bins are (0, 1/bins], …, as is usual
+    index = (confidence * bins).ceil().long().clamp(1, bins) - 1  # bins are (0, 1/bins], …
     empty = torch.zeros(bins, dtype=log_p.dtype, device=log_p.device)
     counts = empty.index_add(0, index, torch.ones_like(confidence))
     total = counts.clamp_min(1)
@@ -179,8 +330,26 @@ def reliability(log_p: Tensor, y: Tensor, bins: int = 15) -> Reliability:
 
 
 def expected_calibration_error(log_p: Tensor, y: Tensor, bins: int = 15) -> Tensor:
-    """Σ_bins (count / n) |accuracy - confidence|: (n, C), (n,) -> ().
+    """Compute the expected calibration error.
 
+    Σ_bins (count / n) |accuracy - confidence|.
+
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities, (n, C).
+    y : Tensor
+        True classes, (n,).
+    bins : int, default: 15
+        Number of equal bins of confidence.
+
+    Returns
+    -------
+    Tensor
+        A scalar from 0 to 1.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.tensor([[0.9, 0.1], [0.3, 0.7]]).log()  # two images
@@ -196,10 +365,19 @@ def expected_calibration_error(log_p: Tensor, y: Tensor, bins: int = 15) -> Tens
 class Bins:
     """A reliability diagram as plain numbers, one per bin of confidence.
 
+    Parameters
+    ----------
+    counts : tuple of float
+        Examples in each bin.
+    confidence, accuracy : tuple of float
+        Means, 0 in an empty bin.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]).log()  # one particle, two images, certain
-    >>> rp.posterior.scores(log_p, torch.tensor([0, 0]), torch.zeros(1)).reliability.accuracy[-1]
+    >>> rp.posterior.score(log_p, torch.tensor([0, 0]), torch.zeros(1)).reliability.accuracy[-1]
     0.5
     """
 
@@ -210,36 +388,73 @@ class Bins:
 
 @dataclass(frozen=True)
 class Scores:
-    """How good an ensemble is on one part of the data.
+    """The scores of an ensemble on one part of the data.
 
+    Parameters
+    ----------
+    accuracy : float
+        Accuracy of the ensemble.
+    particle_accuracies : tuple of float
+        Accuracy of every particle.
+    negative_log_likelihood : float
+        Nats per example.
+    brier : float
+        Mean Brier score.
+    calibration_error : float
+        Expected calibration error.
+    information : float
+        Mean I(w; y | x) in nats.
+    reliability : Bins
+        The reliability diagram.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.tensor([[[0.9, 0.1], [0.2, 0.8]]]).log()  # one particle, two images
-    >>> found = rp.posterior.scores(log_p, torch.tensor([0, 0]), torch.zeros(1))
+    >>> found = rp.posterior.score(log_p, torch.tensor([0, 0]), torch.zeros(1))
     >>> found.accuracy, found.to_dict()["particle_accuracies"]
     (0.5, [0.5])
     """
 
-    accuracy: float  # of the ensemble
-    particle_accuracies: tuple[float, ...]  # of every particle
-    negative_log_likelihood: float  # nats per example
+    accuracy: float
+    particle_accuracies: tuple[float, ...]
+    negative_log_likelihood: float
     brier: float
     calibration_error: float
-    information: float  # mean I(w; y | x), nats
+    information: float
     reliability: Bins
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, lists and dictionaries."""
+        """Return plain numbers, lists and dictionaries."""
         return json.loads(json.dumps(asdict(self)))  # type: ignore[no-any-return]
 
 
-def scores(log_p: Tensor, y: Tensor, log_posterior: Tensor, average: Average = "probabilities") -> Scores:
-    """All metrics of an ensemble: (K, n, C), (n,), (K,).
+def score(log_p: Tensor, y: Tensor, log_posterior: Tensor, average: Average = "probabilities") -> Scores:
+    """Compute all scores of an ensemble.
 
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities of every particle, (K, n, C).
+    y : Tensor
+        True classes, (n,).
+    log_posterior : Tensor
+        Log-weights of the particles, (K,): from `likelihood_weights`, or the prior for an unweighted ensemble.
+    average : {"probabilities", "logits"}, default: "probabilities"
+        Average probabilities (Bayes), or logits as the authors' code does: the normalized geometric mean.
+
+    Returns
+    -------
+    Scores
+        Accuracy, negative log-likelihood, Brier score, calibration error and information.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.tensor([[[0.9, 0.1]], [[0.7, 0.3]]]).log()  # two particles, one image
-    >>> round(rp.posterior.scores(log_p, torch.tensor([0]), torch.tensor([0.5, 0.5]).log()).brier, 3)
+    >>> round(rp.posterior.score(log_p, torch.tensor([0]), torch.tensor([0.5, 0.5]).log()).brier, 3)
     0.08
     """
     ensemble = plain(predictive(log_p, log_posterior, average))
@@ -253,3 +468,131 @@ def scores(log_p: Tensor, y: Tensor, log_posterior: Tensor, average: Average = "
         information=plain(uncertainty(log_p, log_posterior).between.mean()).item(),
         reliability=Bins(*(tuple(values.tolist()) for values in bins)),
     )
+
+
+def transferability(log_p: Tensor, y: Tensor, classes: int, log_prior: Tensor) -> Tensor:
+    """Estimate how well a source suits a target, before training on the target.
+
+    The meaning of an output z of the source is read from the joint frequencies of z and y among the labeled target
+    examples: log Σ_z p(y_i | z) p_k(z | x_i), the log expected empirical prediction of Nguyen et al. (2020), averaged
+    over examples and particles. 0 is perfect. Constant outputs get minus the entropy of the labels. Noise gets slightly
+    more with more outputs: compare sources with equally many.
+
+    Parameters
+    ----------
+    log_p : Tensor
+        The source particles' log-probabilities of target examples, (K, n, C).
+    y : Tensor
+        Target classes of these examples, (n,).
+    classes : int
+        C', the number of target classes.
+    log_prior : Tensor
+        log π(w_k), (K,).
+
+    Returns
+    -------
+    Tensor
+        Mean log-probability of the target labels, at most 0, a scalar.
+
+    Raises
+    ------
+    ValueError
+        If there is no labeled example.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.eye(3)[[1, 2, 1, 2]].log().unsqueeze(0)  # one particle, four images, three source classes
+    >>> prior = torch.zeros(1)
+    >>> rp.posterior.transferability(log_p, torch.tensor([0, 1, 0, 1]), classes=2, log_prior=prior)
+    tensor(0.)
+    """
+    if not len(y):
+        raise ValueError("transferability needs at least one labeled target example")
+    p = log_p.exp()
+    joint = torch.einsum("knz,nc->kzc", p, one_hot(y, classes).to(p)) / len(y)  # (K, C, C')
+    meaning = joint / joint.sum(-1, keepdim=True).clamp(min=torch.finfo(p.dtype).tiny)
+    likelihood = torch.einsum("knz,kzn->kn", p, meaning[..., y])
+    return prior_average(likelihood.log().mean(-1), log_prior)
+
+
+def confusion_matrix(log_p: Tensor, y: Tensor) -> Tensor:
+    """Count how many examples of each class are predicted as each class.
+
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities, (n, C).
+    y : Tensor
+        True classes, (n,).
+
+    Returns
+    -------
+    Tensor
+        Counts, true classes by row and predicted classes by column, (C, C) int64.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.tensor([[0.9, 0.1], [0.3, 0.7], [0.2, 0.8]]).log()  # three inputs
+    >>> rp.posterior.confusion_matrix(log_p, torch.tensor([0, 0, 1]))
+    tensor([[1, 1],
+            [0, 1]])
+    """
+    classes = log_p.shape[-1]
+    return torch.bincount(y * classes + log_p.argmax(-1), minlength=classes**2).reshape(classes, classes)
+
+
+@dataclass(frozen=True, eq=False)
+class PerClass:
+    """The scores of every class; NaN where there is nothing to count.
+
+    Parameters
+    ----------
+    precision : Tensor
+        Share of the examples predicted as the class that belong to it, (C,).
+    recall : Tensor
+        Share of the examples of the class that are predicted as it, (C,).
+    f1 : Tensor
+        Harmonic mean of the two, (C,).
+    count : Tensor
+        Examples of the class, (C,).
+
+    Examples
+    --------
+    >>> import torch
+    >>> import refprior as rp
+    >>> rp.posterior.per_class(torch.tensor([[1, 1], [0, 1]])).count
+    tensor([2, 1])
+    """
+
+    precision: Tensor
+    recall: Tensor
+    f1: Tensor
+    count: Tensor
+
+
+def per_class(counts: Tensor) -> PerClass:
+    """Compute precision, recall and F1 of every class from a confusion matrix.
+
+    Parameters
+    ----------
+    counts : Tensor
+        Confusion matrix of `confusion_matrix`, (C, C).
+
+    Returns
+    -------
+    PerClass
+        `precision`, `recall`, `f1` and `count`, (C,) each; NaN where there is nothing to count.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import refprior as rp
+    >>> rp.posterior.per_class(torch.tensor([[1, 1], [0, 1]])).precision
+    tensor([1.0000, 0.5000])
+    """
+    right, taken, count = counts.diagonal(), counts.sum(0), counts.sum(1)
+    return PerClass(right / taken, right / count, 2 * right / (taken + count), count)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from refprior.geometry import Components, embedding, information_of_tuples, is_constant, principal_components, truth
 from refprior.information import average, entropy, mixture, uniform
-from refprior.posterior import accuracy, consensus, match, output_code
+from refprior.posterior import accuracy, cluster, match, output_code
 from refprior.report._table import Tell, silent
 from refprior.training import Film, Snapshot
 
@@ -198,7 +198,7 @@ def _consensus(shots: Sequence[Snapshot], labels: Tensor, known: bool) -> ImageM
     points = [output_code(s.log_p, s.log_prior) for s in shots]  # (n, K·C) each
     axes = principal_components(points[-1], count=2)
     last, classes = shots[-1].log_p, shots[-1].log_p.shape[-1]
-    found = consensus(last, classes, shots[-1].log_prior).clusters(last)
+    found = cluster(last, classes, shots[-1].log_prior).clusters(last)
     names = match(found, labels, classes)[found] if known else found
     right = (names == labels).double().mean().item() if known else None
     return ImageMap(np.stack([axes.project(p).numpy() for p in points]), names.numpy(), right)

@@ -30,9 +30,9 @@ from refprior.posterior import (
     Consensus,
     Scores,
     Uncertainty,
-    consensus,
+    cluster,
     likelihood_weights,
-    scores,
+    score,
 )
 from refprior.training._predictor import (
     RECORD,
@@ -188,7 +188,7 @@ class Run:
         """
         part = self.task.held_out if part is None else part
         log_p = self.log_probabilities(part.inputs, weights=weights)
-        return scores(log_p, part.labels, self.posterior(weights=weights, weighting=weighting), average)
+        return score(log_p, part.labels, self.posterior(weights=weights, weighting=weighting), average)
 
     def posterior(self, *, weights: Weights = "ema", weighting: Weighting = "likelihood") -> Tensor:
         """log p(w_k | x^n, y^n) given the labeled inputs, or the prior, which is uniform unless it was learned: (K,).
@@ -210,7 +210,7 @@ class Run:
         """
         count = len(self.data.classes) if clusters is None else clusters
         log_p = self.log_probabilities(evenly_spaced(self.task.unlabeled, CONSENSUS_IMAGES), weights=weights)
-        return consensus(log_p, count, self._particles(weights).log_prior.detach())
+        return cluster(log_p, count, self._particles(weights).log_prior.detach())
 
     def _particles(self, weights: Weights) -> Particles:
         one_of("weights", weights, ("ema", "raw"))

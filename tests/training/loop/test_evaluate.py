@@ -11,7 +11,7 @@ from refprior.data import Standardize
 from refprior.methods import Supervised
 from refprior.networks import MLP
 from refprior.particles import Particles
-from refprior.posterior import scores
+from refprior.posterior import score
 from refprior.training import Evaluation, Recipe, Record, train
 from refprior.training.loop._evaluate import evaluate_all, evenly_spaced, log_probabilities
 from tests.training.recipes import DIGITS, digits, perceptron, transferring
@@ -46,7 +46,7 @@ def test_all_parts_are_scored_with_both_kinds_of_weights() -> None:
         for weights, particles in {"ema": run.ema, "raw": run.particles}.items():
             assert part is not None
             log_p = log_probabilities(particles, run.normalizer, part.inputs, 10)
-            expected = scores(log_p, part.labels, particles.log_prior.detach())
+            expected = score(log_p, part.labels, particles.log_prior.detach())
             assert getattr(getattr(found, name), weights) == expected
     assert found.test is not None
     assert found.accuracy == found.test.ema.accuracy

@@ -12,7 +12,7 @@ from refprior._mesh import plain, replicating
 from refprior.data import Examples, Normalizer, Task
 from refprior.methods import split_heads
 from refprior.particles import Particles
-from refprior.posterior import Scores, confusion, consensus, match, predictive, scores, stability
+from refprior.posterior import Scores, cluster, confusion_matrix, match, predictive, score, stability
 from refprior.training.loop._records import ConsensusScores, Evaluation, PartScores
 from refprior.training.recipe import Recipe
 
@@ -67,7 +67,7 @@ def _scores(particles: Particles, normalizer: Normalizer, task: Task, part: Exam
     sharded = particles.worth_sharding
     with replicating(sharded):
         log_p = log_probabilities(particles, normalizer, part.inputs, len(task.classes), sharded=sharded)
-        return scores(log_p, part.labels, particles.log_prior_of(log_p))
+        return score(log_p, part.labels, particles.log_prior_of(log_p))
 
 
 def output_confusion(particles: Particles, normalizer: Normalizer, task: Task) -> Tensor | None:
@@ -79,7 +79,7 @@ def output_confusion(particles: Particles, normalizer: Normalizer, task: Task) -
     with replicating(sharded):
         log_p = log_probabilities(particles, normalizer, part.inputs, len(task.classes), sharded=sharded)
         ensemble = plain(predictive(log_p, particles.log_prior_of(log_p)))
-    return confusion(ensemble, part.labels)
+    return confusion_matrix(ensemble, part.labels)
 
 
 def evaluate_consensus(
@@ -93,13 +93,13 @@ def evaluate_consensus(
     pool = log_probabilities(particles, normalizer, images, classes)
     if pool.isnan().any():
         return None, None
-    found = consensus(pool, classes, log_prior)
+    found = cluster(pool, classes, log_prior)
     matrices: dict[str, Tensor] = {}
     for name, part in {"test": task.test, "validation": task.validation}.items():
         if part is not None:
             clusters = found.clusters(log_probabilities(particles, normalizer, part.inputs, classes))
             named = match(clusters, part.labels, classes)[clusters]
-            matrices[name] = confusion(one_hot(named, classes), part.labels)
+            matrices[name] = confusion_matrix(one_hot(named, classes), part.labels)
     accuracies = {name: (matrix.trace() / matrix.sum()).item() for name, matrix in matrices.items()}
     agree = stability(pool, classes, log_prior) if particles.count >= 4 else None
     scored = ConsensusScores(accuracies.get("test"), accuracies.get("validation"), agree)
