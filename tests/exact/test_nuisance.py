@@ -44,7 +44,8 @@ def test_a_nuisance_that_says_nothing_of_the_interest_changes_nothing() -> None:
     prior = reference_prior(TwoCoins(3), interest=1, tolerance=1e-9)
     alone = reference_prior(Coin(3))
     assert prior.evidence == "certified"
-    assert prior.interest.information == pytest.approx(alone.information, abs=1e-10)
+    assert prior.information == prior.interest.information == pytest.approx(alone.information, abs=1e-10)
+    assert prior.gap == prior.interest.gap <= 1e-9
     assert prior.interest.atoms == pytest.approx(alone.atoms, abs=1e-6)
     assert prior.nuisance[0].atoms == pytest.approx(alone.atoms, abs=1e-6)
     assert prior.weights.sum() == pytest.approx(1.0)
@@ -146,11 +147,11 @@ def test_many_tosses_approach_the_prior_of_berger_and_bernardo() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"interest": 2}, "must be all parameters of the channel, each once"),
+        ({"interest": 2}, "must list each parameter of the channel once"),
         ({"interest": (0, 1)}, "one parameter of interest and one or two nuisances"),
-        ({"interest": 0, "nuisance": 0}, "each once"),
-        ({"interest": "first"}, "must be the number of a parameter"),
-        ({"nuisance": 1}, "nuisance needs interest"),
+        ({"interest": 0, "nuisance": 0}, "each parameter of the channel once"),
+        ({"interest": "first"}, "must be one or more numbers of parameters"),
+        ({"nuisance": 1}, "nuisance is given without interest"),
     ],
 )
 def test_mistakes_are_named(arguments: dict[str, Any], message: str) -> None:

@@ -109,7 +109,7 @@ def test_stages_that_are_not_one_experiment_are_refused() -> None:
     """A later stage that sees less than the first makes the sum convex somewhere."""
     with pytest.raises(ValueError, match="not concave"):
         two_stage_prior(lambda n: Coin(1 if n > 3 else 3), m=3, n=1)
-    with pytest.raises(ValueError, match="range"):
+    with pytest.raises(ValueError, match="same bounds"):
         two_stage_prior(lambda n: Gaussian(float(n)), m=1, n=1)
     noisy = Categorical([[0.6, 0.4], [0.4, 0.6]])
     clear = Categorical([[1.0, 0.0], [0.0, 1.0]])

@@ -9,7 +9,7 @@ It imports numpy and scipy only.
 from refprior.exact import models
 from refprior.exact._nuisance import NuisancePrior
 from refprior.exact._posterior import Posterior
-from refprior.exact._priors import FirstStage, certify, known_first_stage, reference_prior, two_stage_prior
+from refprior.exact._priors import certify, known_first_stage, reference_prior, two_stage_prior
 from refprior.exact._solution import SearchInterrupted, Solution
 from refprior.exact.ask import (
     BestDesign,
@@ -48,7 +48,6 @@ __all__ = [
     "Coin",
     "Design",
     "ExponentialDecay",
-    "FirstStage",
     "Gaussian",
     "Jeffreys",
     "NuisancePrior",

@@ -1,4 +1,4 @@
-"""Nuisance parameters: the reference prior of some parameters when others are unknown but of no interest.
+"""Nuisance parameters: the reference prior of one parameter when the others are unknown but of no interest.
 
 Berger and Bernardo's ordered groups, for finite data. With the parameter of interest θ held fixed, the nuisance λ has a
 conditional reference prior π(λ | θ), the maximizer of I(λ; z | θ). It turns p(z | θ, λ) into the marginal channel
@@ -6,7 +6,7 @@ p(z | θ) = ∫ p(z | θ, λ) π(λ | θ) dλ, and the reference prior of that c
 
 p(z | θ) is the optimal output of the conditional problem. It is unique even where the prior is not, and a prior within
 a gap ε of the optimum has an output within a divergence ε of it. So the conditional problem is solved at nodes of θ
-only, and the rows are followed in between by polynomials (`_curve.py`); what they miss is a part of the gap.
+only, and polynomials interpolate the rows (`Curve`); their error is part of the gap.
 """
 
 from __future__ import annotations
@@ -14,80 +14,133 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior.exact._arrays import Array
 from refprior.exact._posterior import Posterior, posterior_of
-from refprior.exact._solution import STRONGEST_FIRST, Evidence, Solution
+from refprior.exact._solution import Evidence, Solution, weakest
 from refprior.exact.channels import Channel, Curve, Rows, Slice, check_channel, to_axis
 from refprior.exact.oracle import Objective
 from refprior.exact.show import gap_in_words
 from refprior.exact.solve import continued, solve
 
-SHARE = 0.02  # of the tolerance, which the polynomials may miss
-COARSE = 1e-4  # nats that they may miss before it is known where that matters
-LOOKS = 513  # places of a nuisance at which the polynomials of a sampled model are compared with it
-PANEL_POINTS = 17  # of each panel, at which the gain is looked at for that
+SHARE = 0.02  # of the tolerance: the largest error of the interpolation that is left
+COARSE = 1e-4  # nats: error of the first interpolation, before it is known where an error matters
+LOOKS = 513  # places of a nuisance at which the interpolation of a sampled model is compared with the model
+PANEL_POINTS = 17  # of each panel, at which the distance of the gain from J is measured
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NuisancePrior:
-    """A prior of a parameter of interest and of the others given it, with the evidence of both stages.
+    """A prior of a parameter of interest, and of the nuisance parameters given it.
 
+    `reference_prior(channel, interest=…)` returns it. θ is the parameter of interest and λ the nuisance.
+
+    Parameters
+    ----------
+    channel : Channel
+        The channel of all parameters.
+    interest : Solution
+        The prior of θ. Its channel is the marginal channel p(z | θ) = ∫ p(z | θ, λ) π(λ | θ) dλ.
+    nuisance : tuple of Solution
+        The conditional priors π(λ | θ), one for each atom of `interest`.
+    nuisance_gap : float
+        The largest gap of all conditional problems that were solved, in nats.
+    axes : tuple of two tuples of int
+        The numbers of the parameters of interest, and of the nuisance parameters.
+
+    Examples
+    --------
     >>> from refprior.exact import TwoCoins, reference_prior
     >>> prior = reference_prior(TwoCoins(2), interest=0, tolerance=1e-6)  # the second coin is a nuisance
-    >>> prior.evidence, prior.interest.atoms.round(4).tolist()
-    ('certified', [0.0, 0.5, 1.0])
-    >>> prior.nuisance[0].atoms.round(4).tolist()  # of the second, given the first atom of the first
+    >>> prior.evidence, round(prior.information, 6), prior.gap < 1e-6
+    ('certified', 0.753772, True)
+    >>> prior.interest.atoms.round(4).tolist()
+    [0.0, 0.5, 1.0]
+    >>> prior.nuisance[0].atoms.round(4).tolist()  # of the second coin, given the first atom of the first
     [0.0, 0.5, 1.0]
     """
 
     channel: Channel
-    interest: Solution  # the prior of the parameter of interest; its channel is p(z | θ)
-    nuisance: tuple[Solution, ...]  # of the others, given each of its atoms
-    nuisance_gap: float  # the largest gap of the conditional priors, at all nodes and atoms
-    axes: tuple[tuple[int, ...], tuple[int, ...]]  # which parameters are of interest, and which are not
+    interest: Solution
+    nuisance: tuple[Solution, ...]
+    nuisance_gap: float
+    axes: tuple[tuple[int, ...], tuple[int, ...]]
+
+    @property
+    def information(self) -> float:
+        """The mutual information I(θ; z) between the parameter of interest and the data, in nats.
+
+        The nuisance is integrated out with its conditional prior, so this is the information of the marginal channel
+        p(z | θ). It is at most the information about θ and λ together.
+        """
+        return self.interest.information
+
+    @property
+    def gap(self) -> float:
+        """How far `information` can be below the capacity of the marginal channel p(z | θ), in nats.
+
+        The gap includes the error of the conditional priors and of the interpolation between them. The conditional
+        priors have their own gap, `nuisance_gap`.
+        """
+        return self.interest.gap
 
     @property
     def evidence(self) -> Evidence:
-        """The weaker of the two stages."""
-        return max([self.interest.evidence, self.nuisance_evidence], key=STRONGEST_FIRST.index)
+        """How both gaps are known: the weaker of the two stages."""
+        return weakest(self.interest.evidence, self.nuisance_evidence)
 
     @property
     def nuisance_evidence(self) -> Evidence:
         """How the gaps of the conditional priors are known."""
         if not self.nuisance_gap <= self.interest.tolerance:
             return "unfinished"
-        return max((part.evidence for part in self.nuisance), key=STRONGEST_FIRST.index)
+        return weakest(*(part.evidence for part in self.nuisance))
 
     @property
     def shortfall(self) -> str | None:
-        """Why the prior is unfinished, in one line; None if it is not."""
+        """Why the prior is unfinished, in one line; None if it is finished."""
         if self.evidence != "unfinished":
             return None
         limit = self.interest.tolerance
-        return self.interest.shortfall or f"the nuisance's gap is {self.nuisance_gap:.2g} nats, above {limit:.2g}"
+        return self.interest.shortfall or (
+            f"the gap of the conditional priors is {self.nuisance_gap:.2g} nats, above the tolerance {limit:.2g}"
+        )
 
     @property
     def coordinates(self) -> Array:
         """The joint atoms in the coordinates of the channel: (K, d)."""
-        return np.vstack([part.channel.full(part.coordinates) for part in self.nuisance])  # type: ignore[attr-defined]
+        return np.vstack([cast(Slice, part.channel).full(part.coordinates) for part in self.nuisance])
 
     @property
     def atoms(self) -> Array:
-        """The joint atoms: (K, d), the parameters in the channel's order."""
+        """The joint atoms, parameters in the order of the channel: (K, d)."""
         return self.channel.parameter(self.coordinates)
 
     @property
     def weights(self) -> Array:
-        """π(θ) π(λ | θ) of the joint atoms: (K,)."""
+        """The joint weights π(θ) π(λ | θ): (K,)."""
         pairs = zip(self.interest.weights, self.nuisance, strict=True)
         return np.concatenate([weight * part.weights for weight, part in pairs])
 
     def posterior(self, z: ArrayLike) -> Posterior:
-        """p(θ, λ | z) on the joint atoms; that of θ alone is `prior.interest.posterior(z)` for an outcome on a node."""
+        """Compute the joint posterior p(θ, λ | z) on the atoms.
+
+        `prior.interest.posterior(z)` is the posterior of θ alone.
+
+        Parameters
+        ----------
+        z : array_like
+            An outcome of the channel.
+
+        Returns
+        -------
+        Posterior
+            The posterior on the joint atoms.
+        """
         return posterior_of(self.channel, self.coordinates, self.weights, z)
 
     def __repr__(self) -> str:
@@ -103,34 +156,34 @@ class NuisancePrior:
 def nuisance_prior(
     channel: Channel, interest: int | Sequence[int], nuisance: int | Sequence[int] | None, tolerance: float
 ) -> NuisancePrior:
-    """The conditional prior at nodes, the marginal channel through them, and its reference prior."""
+    """Solve the conditional problem at nodes, then the marginal channel through them."""
     axes = _axes(check_channel(channel), interest, nuisance)
     stage = _Conditional(channel, axes, tolerance)
     marginal, u, weights = stage.marginal()
     first = Solution.from_coordinates(Objective((marginal,)), u, weights, tolerance)
-    parts = tuple(stage.judged(float(place)) for place in marginal.to_axis(first.coordinates)[:, 0])
+    parts = tuple(stage.certified(float(place)) for place in marginal.to_axis(first.coordinates)[:, 0])
     gap = max([stage.largest_gap, *(part.gap for part in parts)])
     prior = NuisancePrior(channel=channel, interest=first, nuisance=parts, nuisance_gap=gap, axes=axes)
     if prior.shortfall is not None:
-        warnings.warn(f"unfinished: {prior.shortfall}", stacklevel=4)
+        warnings.warn(f"unfinished: {prior.shortfall}", stacklevel=3)
     return prior
 
 
 def _axes(
     channel: Channel, interest: int | Sequence[int], nuisance: int | Sequence[int] | None
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Numbers of the parameters of both groups, checked."""
+    """Return the numbers of the parameters of both groups, checked."""
     one = _numbers("interest", interest)
     rest = tuple(i for i in range(channel.dimension) if i not in one)
     other = rest if nuisance is None else _numbers("nuisance", nuisance)
     if sorted([*one, *other]) != list(range(channel.dimension)):
         raise ValueError(
-            f"interest {list(one)} and nuisance {list(other)} must be all parameters of the channel, each once: "
+            f"interest {list(one)} and nuisance {list(other)} must list each parameter of the channel once: "
             f"{list(range(channel.dimension))}"
         )
     if len(one) != 1 or not 1 <= len(other) <= 2 or not channel.continuous:
         raise ValueError(
-            f"one parameter of interest and one or two nuisances are supported, got {len(one)} and {len(other)}"
+            f"expected one parameter of interest and one or two nuisances, got {len(one)} and {len(other)}"
         )
     return one, other
 
@@ -138,7 +191,7 @@ def _axes(
 def _numbers(name: str, value: int | Sequence[int]) -> tuple[int, ...]:
     numbers = tuple(value) if isinstance(value, Sequence) else (value,)
     if not all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in numbers):
-        raise ValueError(f"{name} must be the number of a parameter, or several, counted from 0, got {value!r}")
+        raise ValueError(f"{name} must be one or more numbers of parameters, counted from 0, got {value!r}")
     return tuple(int(i) for i in numbers)
 
 
@@ -161,13 +214,14 @@ class _Conditional:
         return Slice(self.channel, self.axes[1], whole)
 
     def _solved(self, place: float) -> tuple[Array, Array, Array]:
-        """Atoms (K, f) and weights (K,) of the nuisance, and p(z | θ): (Z,)."""
+        """Return atoms (K, f) and weights (K,) of the nuisance, and p(z | θ), (Z,)."""
         if place not in self.known:
             own = self.slice_at(place)
-            channel = self._followed(own)
-            prior = self._continued(channel, place) or self._judged(
-                channel, *solve(Objective((channel,)), self.tolerance)
-            )
+            channel = self._interpolated(own)
+            prior = self._continued(channel, place)
+            if prior is None:
+                objective = Objective((channel,))
+                prior = Solution.from_coordinates(objective, *solve(objective, self.tolerance), self.tolerance)
             self.largest_gap = max(self.largest_gap, prior.gap)
             self.largest_spread = max(self.largest_spread, prior.certificate.spread)
             u = channel.to_axis(prior.coordinates) if isinstance(channel, Curve) else prior.coordinates
@@ -175,20 +229,19 @@ class _Conditional:
             self.known[place] = u, prior.weights, output / output.sum()
         return self.known[place]
 
-    def _judged(self, channel: Channel, u: Array, weights: Array) -> Solution:
-        return Solution.from_coordinates(Objective((channel,)), u, weights, self.tolerance)
-
     def _continued(self, channel: Channel, place: float) -> Solution | None:
-        """The prior of the nearest place, moved to its optimum here; None if the number of atoms changed."""
+        """Move the prior of the nearest place to its optimum here; None if the number of atoms changed."""
         if not self.known:
             return None
         u, weights, _ = self.known[min(self.known, key=lambda other: abs(other - place))]
         u = channel.from_axis(u) if isinstance(channel, Curve) else u
-        prior = self._judged(channel, *continued(Objective((channel,)), u, weights, self.tolerance))
+        objective = Objective((channel,))
+        u, weights = continued(objective, u, weights, self.tolerance)
+        prior = Solution.from_coordinates(objective, u, weights, self.tolerance)
         return prior if prior.gap <= self.tolerance else None
 
-    def _followed(self, own: Slice) -> Channel:
-        """One nuisance: polynomials through its rows, which are evaluated once and not at every step of a search."""
+    def _interpolated(self, own: Slice) -> Channel:
+        """Interpolate the rows of a single nuisance, so that a search does not evaluate them at every step."""
         if own.dimension > 1:
             return own
 
@@ -202,19 +255,19 @@ class _Conditional:
         return Curve.through(own, rows, SHARE * self.tolerance, looks=looks)
 
     def outputs(self, places: Array) -> Array:
-        """p(z | θ): (K, 1) -> (K, Z)."""
+        """Evaluate p(z | θ): (K, 1) -> (K, Z)."""
         return np.stack([self._solved(float(place))[2] for place in places[:, 0]])
 
     def log_output_of(self, place: float, z: ArrayLike) -> float:
-        """log p(z | θ) of one outcome."""
+        """Evaluate log p(z | θ) of one outcome."""
         u, weights, _ = self._solved(place)
         log = self.slice_at(place).log_likelihood_of(u, z)
         return float(np.logaddexp.reduce(log + np.log(weights)))
 
     def marginal(self) -> tuple[Curve, Array, Array]:
-        """The marginal channel and its prior, refined where errors of the polynomials could matter.
+        """Return the marginal channel and its prior, refined where errors of the interpolation matter.
 
-        They matter as far as the gain comes up to J. What is left of them there, and the errors of the conditional
+        They matter where the gain comes close to J. What is left of them there, and the errors of the conditional
         priors, are the channel's tail.
         """
         interest = Slice(self.channel, self.axes[0], self.channel.bounds.mean(axis=1))
@@ -233,14 +286,14 @@ class _Conditional:
         left = max([SHARE * self.tolerance, *curve.errors[curve.errors > allowed]])
         return replace(curve, tail=self.channel.tail + left + self.largest_spread), u, weights
 
-    def judged(self, place: float) -> Solution:
-        """The conditional prior at a place, judged by the channel itself and not by polynomials."""
+    def certified(self, place: float) -> Solution:
+        """Return the conditional prior at a place, certified with the channel itself and not its interpolation."""
         u, weights, _ = self._solved(place)
         return Solution.from_coordinates(Objective((self.slice_at(place),)), u, weights, self.tolerance)
 
 
 def _slack(curve: Curve, u: Array, weights: Array) -> Array:
-    """How far the gain stays below J on each panel, at least 0: (P,)."""
+    """Return how far the gain stays below J on each panel, at least 0: (P,)."""
     objective = Objective((curve,))
     logs = objective.log_marginals(u, weights)
     places = np.linspace(curve.edges[:-1], curve.edges[1:], PANEL_POINTS)  # (PANEL_POINTS, P)
@@ -272,7 +325,7 @@ class _Direct(Channel):
             return np.asarray(np.log(self.stage.outputs(to_axis(self.axis, u))))
 
     def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:
-        """log Σ_k π(λ_k | θ) p(z | θ, λ_k), for any outcome of the whole channel."""
+        """Evaluate log Σ_k π(λ_k | θ) p(z | θ, λ_k) for any outcome of the whole channel."""
         return np.array([self.stage.log_output_of(float(place), z) for place in to_axis(self.axis, u)[:, 0]])
 
     def rows(self, u: Array) -> Rows:

@@ -1,4 +1,4 @@
-"""What the data tell about the parameter: the posterior on the atoms, and what one reads off it.
+"""The posterior on the atoms of a prior, and its summaries.
 
 Shapes: K atoms, d parameters.
 """
@@ -22,16 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CredibleSet:
-    """The fewest atoms that hold a share of the posterior.
+    """The fewest atoms that hold a share of the posterior."""
 
-    >>> from refprior.exact import Coin, reference_prior
-    >>> reference_prior(Coin(10)).posterior(7).credible_set(0.95)
-    CredibleSet(2 atoms from 0.5 to 0.779154, mass 0.9952)
-    """
-
-    atoms: Array  # (M,) or (M, d), in the prior's order
+    atoms: Array  # (M,) or (M, d), in the order of the prior
     weights: Array  # (M,) their posterior weights
-    mass: float  # the sum of these
+    mass: float  # the sum of these weights
 
     def __repr__(self) -> str:
         low, high = (
@@ -42,8 +37,25 @@ class CredibleSet:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Posterior:
-    """p(w_k | z) on the atoms of a prior after the outcome z.
+    """The posterior p(w_k | z) on the atoms of a prior after one outcome.
 
+    `Solution.posterior` returns it.
+
+    Parameters
+    ----------
+    channel : Channel
+        The channel of the prior.
+    atoms : ndarray of shape (K,) or (K, d)
+        The atoms of the prior.
+    weights : ndarray of shape (K,)
+        Their weights after the outcome.
+    before : ndarray of shape (K,)
+        Their weights in the prior.
+    outcome : array_like
+        The outcome z.
+
+    Examples
+    --------
     >>> from refprior.exact import Coin, reference_prior
     >>> posterior = reference_prior(Coin(2)).posterior(2)  # after two heads
     >>> posterior.weights.round(6).tolist()
@@ -53,31 +65,43 @@ class Posterior:
     """
 
     channel: Channel
-    atoms: Array  # (K,) or (K, d)
-    weights: Array  # (K,)
-    before: Array  # (K,) weights of the prior
-    outcome: Any
+    atoms: Array
+    weights: Array
+    before: Array
+    outcome: ArrayLike
 
     @property
     def mean(self) -> Any:
-        """E[w | z], a number, or (d,) for several parameters."""
+        """E[w | z]: a float, or (d,) for several parameters."""
         self._require_numbers("mean")
         return _plain(self.weights @ self.atoms)
 
     @property
     def standard_deviation(self) -> Any:
-        """√Var[w | z], a number, or (d,)."""
+        """√Var[w | z]: a float, or (d,) for several parameters."""
         self._require_numbers("standard deviation")
         return _plain(np.sqrt(self.weights @ (self.atoms - self.mean) ** 2))
 
     @property
     def mode(self) -> Any:
-        """The atom with the largest weight, a number, or (d,)."""
+        """The atom with the largest weight: a float, or (d,) for several parameters."""
         return _plain(self.atoms[int(np.argmax(self.weights))])
 
     def quantiles(self, levels: ArrayLike) -> Array:
-        """The smallest atom up to which the posterior holds each level: (Q,) -> (Q,), or (Q, d), axis by axis.
+        """Compute quantiles: the smallest atom up to which the posterior holds each level.
 
+        Parameters
+        ----------
+        levels : array_like of shape (Q,)
+            Levels from 0 to 1.
+
+        Returns
+        -------
+        ndarray of shape (Q,) or (Q, d)
+            The quantiles, of each parameter on its own.
+
+        Examples
+        --------
         >>> from refprior.exact import Coin, reference_prior
         >>> reference_prior(Coin(10)).posterior(5).quantiles([0.025, 0.5, 0.975]).round(4).tolist()
         [0.2208, 0.5, 0.7792]
@@ -90,9 +114,23 @@ class Posterior:
         return columns[0] if self.atoms.ndim == 1 else np.stack(columns, axis=1)
 
     def credible_set(self, level: float = 0.95) -> CredibleSet:
-        """The fewest atoms that hold at least `level` of the posterior, the likeliest first.
+        """Find the fewest atoms that hold a share of the posterior.
 
+        Parameters
+        ----------
+        level : float, default: 0.95
+            The share, above 0 and at most 1.
+
+        Returns
+        -------
+        CredibleSet
+            `atoms` (M,) or (M, d) in the order of the prior, their posterior `weights` (M,), and their `mass`, the sum.
+
+        Examples
+        --------
         >>> from refprior.exact import Coin, reference_prior
+        >>> reference_prior(Coin(10)).posterior(7).credible_set()
+        CredibleSet(2 atoms from 0.5 to 0.779154, mass 0.9952)
         >>> reference_prior(Coin(2)).posterior(2).credible_set(0.9).atoms.tolist()
         [1.0]
         """
@@ -103,8 +141,22 @@ class Posterior:
         return CredibleSet(atoms=self.atoms[kept], weights=self.weights[kept], mass=float(self.weights[kept].sum()))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """n parameters drawn from the posterior: -> (n,) or (n, d).
+        """Draw parameters from the posterior.
 
+        Parameters
+        ----------
+        n : int
+            Number of draws.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, d)
+            The parameters drawn.
+
+        Examples
+        --------
         >>> import numpy as np
         >>> from refprior.exact import Coin, reference_prior
         >>> reference_prior(Coin(2)).posterior(2).sample(3, np.random.default_rng(0)).round(6).tolist()
@@ -113,8 +165,20 @@ class Posterior:
         return self.atoms[rng.choice(len(self.weights), whole_number("n", n, at_least=0), p=self.weights)]
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """The posterior as stems, with the prior beside it in gray.
+        """Draw the posterior as stems, with the prior next to it in gray.
 
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw. By default, on a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes with the plot.
+
+        Examples
+        --------
         >>> from refprior.exact import Coin, reference_prior
         >>> reference_prior(Coin(10)).posterior(7).plot().get_ylabel()
         'probability'
@@ -137,7 +201,7 @@ class Posterior:
 
 
 def posterior_of(channel: Channel, u: Array, weights: Array, z: ArrayLike) -> Posterior:
-    """Bayes' rule on atoms in coordinates (K, d) with weights (K,)."""
+    """Apply Bayes' rule to atoms in coordinates (K, d) with weights (K,)."""
     with np.errstate(divide="ignore"):
         log = channel.log_likelihood_of(u, z) + np.log(weights)
     if not np.any(np.isfinite(log)):
@@ -154,17 +218,17 @@ def posterior_of(channel: Channel, u: Array, weights: Array, z: ArrayLike) -> Po
 
 
 def _quantiles(atoms: Array, weights: Array, levels: Array) -> Array:
-    """Of one parameter: (K,), (K,), (Q,) -> (Q,)."""
+    """Compute quantiles of one parameter: (K,), (K,), (Q,) -> (Q,)."""
     order = np.argsort(atoms, kind="stable")
     order = order[weights[order] > 0]
     below = np.cumsum(weights[order])
     return np.asarray(atoms[order[np.minimum(np.searchsorted(below, levels - 1e-12), len(order) - 1)]])
 
 
-def _plain(value: Any) -> Any:
-    """A number where there is one parameter."""
+def _plain(value: Array) -> Any:
+    """Return a float for one parameter, else an array."""
     return float(value) if np.ndim(value) == 0 else np.asarray(value)
 
 
-def _shown(value: Any) -> str:
-    return f"{value:.6g}" if np.ndim(value) == 0 else "(" + ", ".join(f"{x:.6g}" for x in value) + ")"
+def _shown(value: float | Array) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else "(" + ", ".join(f"{x:.6g}" for x in value) + ")"

@@ -1,4 +1,4 @@
-"""The public functions: reference_prior, two_stage_prior, known_first_stage, certify."""
+"""Compute reference priors of one and two stages, and certify them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from refprior.exact.channels import Channel, check_channel, check_instance
 from refprior.exact.oracle import Objective, is_share, require_concave, two_stage_signs
 from refprior.exact.solve import check_cost, fisher_grid, recording, solve
 
-NUISANCE_TOLERANCE = 1e-9  # nats, unless one is asked for
+# Default tolerances, in nats.
+NUISANCE_TOLERANCE = 1e-9  # a prior with nuisances takes tens of conditional searches to this tolerance
 TWO_STAGE_TOLERANCE = 1e-12
-COMPARED_TOLERANCE = 1e-9  # of priors that are compared with each other
+COMPARED_TOLERANCE = 1e-9  # comparisons print six decimals
 
 
 @overload
@@ -48,12 +49,39 @@ def reference_prior(
     nuisance: int | Sequence[int] | None = None,
     tolerance: float | None = None,
 ) -> Solution | NuisancePrior:
-    """π*_n = argmax_π I_π(w; zⁿ), eq:ref_pin and eq:ref_defn, to a gap of `tolerance` nats over all w, certified.
+    """Compute the reference prior of a channel.
 
-    With `interest`, the number of a parameter counted from 0, the other parameters are nuisances: the prior is then
-    Berger and Bernardo's for ordered groups (docs/exact.md). The tolerance is 1e-12, or 1e-9 with nuisances, or 1e-3
-    where gains are sampled; that of independent parts is the sum of theirs.
+    The reference prior maximizes the mutual information between the parameter and the data,
+    π*_n = argmax_π I_π(w; zⁿ) (eq:ref_pin, eq:ref_defn). For finite data it consists of finitely many atoms. The
+    certificate bounds its distance from the optimum over all w. If the gap stays above the tolerance, the result is
+    "unfinished" and a warning says why.
 
+    Parameters
+    ----------
+    channel : Channel
+        The model p(z | w), for example `Coin(10)` or `Channel.from_function(...)`.
+    interest : int or sequence of int, optional
+        The parameter of interest, counted from 0. The others are nuisance parameters, integrated out with the
+        Berger–Bernardo prior for ordered groups.
+    nuisance : int or sequence of int, optional
+        The nuisance parameters. By default, all parameters but `interest`.
+    tolerance : float, optional
+        Largest acceptable gap to the optimum, in nats. Default: 1e-12; 1e-9 with nuisance parameters; 1e-3 for
+        channels whose gain is sampled; for independent parts, the sum over the parts.
+
+    Returns
+    -------
+    Solution or NuisancePrior
+        Atoms, weights, information, and the gap to the optimum with its evidence. A `NuisancePrior` if `interest` is
+        given.
+
+    Raises
+    ------
+    SearchInterrupted
+        After Ctrl-C. Its attribute `best` is the best prior so far.
+
+    Examples
+    --------
     >>> from refprior.exact import Coin, reference_prior
     >>> prior = reference_prior(Coin(10))
     >>> len(prior.atoms), round(prior.information, 6)
@@ -64,24 +92,21 @@ def reference_prior(
     if interest is not None:
         return nuisance_prior(channel, interest, nuisance, tolerance or NUISANCE_TOLERANCE)
     if nuisance is not None:
-        raise ValueError("nuisance needs interest: say which parameter is of interest")
-    return _of_all_parameters(channel, tolerance or check_channel(channel).usual_tolerance)
-
-
-def prior_to_compare(channel: Channel, tolerance: float | None) -> Solution:
-    """The reference prior for comparisons and scans: to 1e-9, or what its gains allow, unless asked otherwise."""
-    if tolerance is None:
-        tolerance = max(COMPARED_TOLERANCE, check_channel(channel).usual_tolerance)
-    return reference_prior(channel, tolerance=tolerance)
-
-
-def _of_all_parameters(channel: Channel, tolerance: float) -> Solution:
-    if isinstance(channel, Channel) and channel.factors:
-        return _with_warning(_product_of(channel, _of_factors(channel, tolerance), tolerance))
-    objective = Objective((check_channel(channel),))
+        raise ValueError("nuisance is given without interest: also pass interest, the parameter of interest")
+    tolerance = tolerance or check_channel(channel).usual_tolerance
+    if channel.factors:
+        return _with_warning(_product(channel, _priors_of_factors(channel, tolerance), tolerance))
+    objective = Objective((channel,))
     with _interruptible(objective, tolerance):
         solution = Solution.from_coordinates(objective, *solve(objective, tolerance), tolerance)
     return _with_warning(solution)
+
+
+def prior_to_compare(channel: Channel, tolerance: float | None) -> Solution:
+    """Compute a reference prior for comparisons and scans, by default to 1e-9 or what sampled gains allow."""
+    if tolerance is None:
+        tolerance = max(COMPARED_TOLERANCE, check_channel(channel).usual_tolerance)
+    return reference_prior(channel, tolerance=tolerance)
 
 
 @contextmanager
@@ -117,13 +142,13 @@ def _interruptible(objective: Objective, tolerance: float) -> Iterator[None]:
             raise SearchInterrupted(prior) from error
 
 
-def _of_factors(channel: Channel, tolerance: float) -> tuple[Solution, ...]:
-    """The priors of independent parts, equal parts solved once."""
+def _priors_of_factors(channel: Channel, tolerance: float) -> tuple[Solution, ...]:
+    """Solve the independent parts of a product, identical ones once."""
     solved: dict[int, Solution] = {}
-    share = tolerance / sum(part.usual_tolerance for part in channel.factors)  # of each part's usual tolerance
+    share = tolerance / sum(part.usual_tolerance for part in channel.factors)  # of each part's default tolerance
     for part in channel.factors:
         if id(part) not in solved:
-            with warnings.catch_warnings(action="ignore", category=UserWarning):  # the product says it
+            with warnings.catch_warnings(action="ignore", category=UserWarning):  # the product warns
                 solved[id(part)] = reference_prior(part, tolerance=share * part.usual_tolerance)
     return tuple(solved[id(part)] for part in channel.factors)
 
@@ -131,12 +156,37 @@ def _of_factors(channel: Channel, tolerance: float) -> tuple[Solution, ...]:
 def two_stage_prior(
     channel_of_n: Callable[[int], Channel], *, m: int, n: int, beta: float = 1.0, tolerance: float | None = None
 ) -> Solution:
-    """argmax_π I_π(w; z^{m+n}) − β I_π(w; z^m), eq:ref_pinm_avg, with the β of eq:pib; with m = 0 the one-stage prior.
+    """Compute the reference prior of an experiment in two stages.
 
-    `channel_of_n(k)` is the channel of k samples, for example `Coin`; m samples come first, then n. The predictive
-    information bottleneck eq:pib has I(w; z^n) in place of the first term, and a map from z^m to w in place of π. The
-    tolerance is that of `reference_prior` for one stage, and 1e-12 for two.
+    m samples come first, then n. The prior maximizes I_π(w; z^{m+n}) − β I_π(w; z^m) (eq:ref_pinm_avg, with the β of
+    eq:pib). The predictive information bottleneck (eq:pib) has I(w; z^n) in place of the first term, and a map from z^m
+    to w in place of π.
 
+    Parameters
+    ----------
+    channel_of_n : callable
+        Returns the channel of k samples, for example `Coin`.
+    m : int
+        Number of samples of the first stage. With 0, the result is the reference prior of n samples.
+    n : int
+        Number of samples of the second stage.
+    beta : float, default: 1.0
+        Weight of the first stage, from 0 to 1.
+    tolerance : float, default: 1e-12
+        Largest acceptable gap to the optimum, in nats.
+
+    Returns
+    -------
+    Solution
+        The prior; its `information` is the value of the objective.
+
+    Raises
+    ------
+    SearchInterrupted
+        After Ctrl-C. Its attribute `best` is the best prior so far.
+
+    Examples
+    --------
     >>> from refprior.exact import Coin, two_stage_prior
     >>> prior = two_stage_prior(Coin, m=1, n=1)
     >>> prior.weights.round(6).tolist(), round(prior.information, 6)  # log(5/4)
@@ -155,23 +205,39 @@ def two_stage_prior(
     objective = Objective(channels, signs)
     boxes = [channel.bounds for channel in channels]
     if boxes[0].shape != boxes[1].shape or not np.allclose(boxes[0], boxes[1]):
-        raise ValueError("both stages must share the parameter's range; channel_of_n gave two different boxes")
+        raise ValueError("both stages must have the same bounds: channel_of_n returned channels with different ones")
     check_cost(objective)
-    grid, looked_at = fisher_grid(objective.channel, 1.0).points, objective.with_fewer_outcomes()
-    require_concave(looked_at, grid)
+    grid, cheaper = fisher_grid(objective.channel, 1.0).points, objective.with_fewer_outcomes()
+    require_concave(cheaper, grid)
     with _interruptible(objective, tolerance):
         u, weights = solve(objective, tolerance)
-        require_concave(looked_at, np.vstack([grid, u]), np.concatenate([np.zeros(len(grid)), weights]))
+        require_concave(cheaper, np.vstack([grid, u]), np.concatenate([np.zeros(len(grid)), weights]))
         solution = Solution.from_coordinates(objective, u, weights, tolerance)
     return _with_warning(solution)
 
 
 def certify(prior: Solution, *, proof: bool = False, tolerance: float = 1e-12) -> Solution:
-    """The same prior with a new certificate; with `proof`, one by ball arithmetic (needs the extra `proof`).
+    """Compute the certificate of a prior anew, or prove its gap by ball arithmetic.
 
-    A proof shows that the capacity lies within `tolerance` of the prior's information: for coins in one or two stages,
-    Poisson counts and tables. Without `proof` the tolerance is not used.
+    A proof shows that the capacity lies within `tolerance` of the prior's information. It is available for coins in one
+    or two stages, Poisson counts and tables, and needs the extra `proof`.
 
+    Parameters
+    ----------
+    prior : Solution
+        A prior, for example the `best` of a `SearchInterrupted`.
+    proof : bool, default: False
+        Whether to prove the gap by ball arithmetic.
+    tolerance : float, default: 1e-12
+        Largest gap that the proof may leave, in nats. Not used without `proof`.
+
+    Returns
+    -------
+    Solution
+        The same prior with its new certificate.
+
+    Examples
+    --------
     >>> from refprior.exact import Coin, certify, reference_prior
     >>> prior = reference_prior(Coin(2))
     >>> certify(prior).gap == prior.gap
@@ -180,7 +246,7 @@ def certify(prior: Solution, *, proof: bool = False, tolerance: float = 1e-12) -
     check_instance("prior", prior, Solution, "reference_prior")
     if prior.parts:
         parts = tuple(certify(part, proof=proof, tolerance=tolerance / len(prior.parts)) for part in prior.parts)
-        return _product_of(prior.channel, parts, prior.tolerance)
+        return _product(prior.channel, parts, prior.tolerance)
     solution = Solution.from_coordinates(prior.objective, prior.coordinates, prior.weights, prior.tolerance)
     if not proof:
         return solution
@@ -193,50 +259,65 @@ def certify(prior: Solution, *, proof: bool = False, tolerance: float = 1e-12) -
 
 
 def _with_warning(solution: Solution) -> Solution:
-    """The same solution, after a warning if it is unfinished."""
+    """Warn if a solution is unfinished, and return it."""
     if solution.shortfall is not None:
-        warnings.warn(f"unfinished: {solution.shortfall}", stacklevel=4)
+        warnings.warn(f"unfinished: {solution.shortfall}", stacklevel=3)
     return solution
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FirstStage:
-    """Priors for a second stage when the outcome of the first is known.
-
-    >>> from refprior.exact import Coin, known_first_stage, reference_prior
-    >>> stage = known_first_stage(reference_prior(Coin(2)), 0, first=Coin(1))  # the first toss showed tails
-    >>> stage.excluded.tolist()
-    [False, False, True]
-    """
+    """Prior for a second stage when the outcome of the first is known."""
 
     atoms: Array  # (K,) or (K, d)
     weights: Array  # (K,) π_{n|m}, zero where excluded
-    posterior: Array  # (K,) after the first stage: what the second starts from
+    posterior: Array  # (K,) after the first stage, with which the second starts
     excluded: Mask  # (K,) atoms that the first stage rules out
 
 
 def known_first_stage(
     prior: Solution, z_m: ArrayLike, *, beta: float = 1.0, first: Channel | None = None
 ) -> FirstStage:
-    """π_{n|m}(w) ∝ π*_n(w) p(z^m | w)^(−β), eq:ref_pinm (β = 1) and eq:ref_pinm_beta.
+    """Compute the prior of the second stage when the outcome of the first is known.
 
-    `z_m` is an outcome of the channel `first` (by default the prior's own). Atoms with p(z^m | w) = 0 have no
-    finite weight by the formula and no weight in any posterior: they are excluded. At β = 1 the posterior after
-    the first stage is π*_n restricted to the atoms that are not excluded, and renormalized.
+    π_{n|m}(w) ∝ π*_n(w) p(z^m | w)^(−β) (eq:ref_pinm for β = 1, eq:ref_pinm_beta). Atoms with p(z^m | w) = 0 have no
+    finite weight by this formula and no weight in any posterior, so they are excluded. At β = 1 the posterior after the
+    first stage is π*_n restricted to the other atoms and renormalized.
 
+    Parameters
+    ----------
+    prior : Solution
+        The reference prior π*_n of the second stage.
+    z_m : array_like
+        The outcome of the first stage.
+    beta : float, default: 1.0
+        From 0 (remember the first stage) to 1 (forget it).
+    first : Channel, optional
+        The channel of the first stage. By default, the prior's channel.
+
+    Returns
+    -------
+    FirstStage
+        `atoms` (K,) or (K, d); their `weights` (K,), zero where `excluded` (K,) is true; and `posterior` (K,), the
+        weights after the first stage.
+
+    Examples
+    --------
     >>> from refprior.exact import Coin, known_first_stage, reference_prior
     >>> stage = known_first_stage(reference_prior(Coin(2)), 0, first=Coin(1))
     >>> stage.weights.round(6).tolist()  # ∝ (15/34) / 1, (4/34) / (1/2)
     [0.652174, 0.347826, 0.0]
     >>> stage.posterior.round(6).tolist()  # ∝ 15/34, 4/34
     [0.789474, 0.210526, 0.0]
+    >>> stage.excluded.tolist()
+    [False, False, True]
     """
     check_instance("prior", prior, Solution, "reference_prior")
     if not is_share(beta):
         raise ValueError(f"beta must lie between 0 (remember the first stage) and 1 (forget it), got {beta!r}")
     channel = prior.channel if first is None else check_channel(first, "first")
     if channel.dimension != prior.channel.dimension:
-        raise ValueError(f"first has {channel.dimension} parameters and the prior {prior.channel.dimension}")
+        raise ValueError(f"expected a first stage of {prior.channel.dimension} parameters, got {channel.dimension}")
     u = channel.coordinate(prior.channel.parameter(prior.coordinates))
     log_likelihood = channel.log_likelihood_of(u, z_m)
     excluded = np.isneginf(log_likelihood)
@@ -254,13 +335,13 @@ def known_first_stage(
 
 
 def _normalized(log: Array) -> Array:
-    """Weights from their logs: (K,) -> (K,)."""
+    """Exponentiate and normalize: (K,) -> (K,)."""
     weights = np.exp(log - log.max())
     return np.asarray(weights / weights.sum())
 
 
-def _product_of(channel: Channel, parts: tuple[Solution, ...], tolerance: float) -> Solution:
-    """The product of the priors of independent parts: information and gap are their sums."""
+def _product(channel: Channel, parts: tuple[Solution, ...], tolerance: float) -> Solution:
+    """Multiply the priors of independent parts; their information and gaps add up."""
     sizes = [len(part.weights) for part in parts]
     check_memory(
         16.0 * math.prod(sizes) * (1 + channel.dimension), f"a prior of {math.prod(sizes):,} atoms", "take fewer parts"

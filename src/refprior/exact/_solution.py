@@ -1,9 +1,9 @@
-"""What the solver returns: atoms, weights, the information, and how far it can be from the optimum."""
+"""A prior with its certificate: atoms, weights, information, and the distance from the optimum."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,22 +23,47 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Evidence = Literal["proved", "certified", "searched", "unfinished"]
-STRONGEST_FIRST: tuple[Evidence, ...] = ("proved", "certified", "searched", "unfinished")
 FILE_FORMAT = 1
+
+
+def weakest(*evidence: Evidence) -> Evidence:
+    """Return the weakest of several kinds of evidence."""
+    return max(evidence, key=("proved", "certified", "searched", "unfinished").index)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Solution:
-    """A discrete prior with its certificate: capacity − information lies in [0, gap], in nats.
+    """A discrete prior with its certificate.
 
-    `evidence` says how that is known:
+    The capacity exceeds the information by at most `gap` nats. `evidence` states how that is known:
 
     - "proved": the gain is bounded on cells that cover all parameters, or the capacity by ball arithmetic;
-    - "certified": the gain's maximum was looked for on a grid finer than any structure the likelihood can have, or,
-      for a model of your own, than any that was met, and around every peak of it;
-    - "searched": the maximum was looked for from many starts; nothing says that it is the largest;
+    - "certified": the gain was maximized on a grid that is finer than any structure the likelihood can have (for a
+      custom model, than any structure found), and around every peak of that grid;
+    - "searched": the gain was maximized from many starts, and may be larger elsewhere;
     - "unfinished": the gap is above the tolerance.
 
+    Parameters
+    ----------
+    objective : Objective
+        What the prior maximizes: the information of a channel, or a difference of two.
+    coordinates : ndarray of shape (K, d)
+        The atoms in the coordinates of the channel.
+    weights : ndarray of shape (K,)
+        The weights of the atoms.
+    certificate : Certificate
+        Information, gap, and how they are known.
+    tolerance : float
+        The largest acceptable gap, in nats.
+    parts : tuple of Solution, default: ()
+        The priors of independent experiments whose product this prior is.
+    stopped : bool, default: False
+        Whether the search was interrupted, which leaves the gap unknown.
+    proof : Proof, optional
+        An interval for the capacity by ball arithmetic, from `certify(prior, proof=True)`.
+
+    Examples
+    --------
     >>> from refprior.exact import Coin, reference_prior
     >>> prior = reference_prior(Coin(1))
     >>> prior.atoms.tolist(), prior.weights.round(6).tolist(), round(prior.information, 6)
@@ -47,14 +72,14 @@ class Solution:
     'certified'
     """
 
-    objective: Objective = field(repr=False)
-    coordinates: Array = field(repr=False)  # (K, d), the atoms in the coordinates of the channel
-    weights: Array  # (K,)
-    certificate: Certificate = field(repr=False)
-    tolerance: float  # the gap that was asked for, in nats
-    parts: tuple[Solution, ...] = ()  # of independent experiments, whose product this is
-    stopped: bool = False  # whether the search was interrupted, which leaves the gap unknown
-    proof: Proof | None = None  # an interval for the capacity by ball arithmetic, from `certify(…, proof=True)`
+    objective: Objective
+    coordinates: Array
+    weights: Array
+    certificate: Certificate
+    tolerance: float
+    parts: tuple[Solution, ...] = ()
+    stopped: bool = False
+    proof: Proof | None = None
 
     @property
     def information(self) -> float:
@@ -63,7 +88,7 @@ class Solution:
 
     @property
     def gap(self) -> float:
-        """How far the information can be from the capacity, in nats."""
+        """How far the information can be below the capacity, in nats."""
         return self.certificate.gap if self.proof is None else self.proof.upper - self.proof.lower
 
     @property
@@ -81,8 +106,10 @@ class Solution:
 
     @property
     def evidence(self) -> Evidence:
-        """How the gap is known.
+        """How the gap is known: "proved", "certified", "searched" or "unfinished".
 
+        Examples
+        --------
         >>> from refprior.exact import Coin, Gaussian, reference_prior
         >>> reference_prior(Coin(2)).evidence, reference_prior(Gaussian(1.0)).evidence
         ('certified', 'proved')
@@ -91,21 +118,23 @@ class Solution:
         ...     reference_prior(Coin(2), tolerance=1e-18).evidence  # below what doubles can tell
         'unfinished'
         """
-        return self._grade if self.shortfall is None else "unfinished"
+        return self._method if self.shortfall is None else "unfinished"
 
     @property
-    def _grade(self) -> Evidence:
+    def _method(self) -> Evidence:
         """How the gap is known, whatever its size."""
         if self.parts:
-            return max((part._grade for part in self.parts), key=STRONGEST_FIRST.index)
+            return weakest(*(part._method for part in self.parts))
         if self.certificate.proved or self.proof is not None:
             return "proved"
         return "searched" if self.certificate.searched else "certified"
 
     @property
     def certified(self) -> bool:
-        """Whether the gap is within the tolerance, and covers all parameters.
+        """Whether the gap is within the tolerance and bounds the gain over all parameters.
 
+        Examples
+        --------
         >>> from refprior.exact import Coin, reference_prior
         >>> reference_prior(Coin(2)).certified, reference_prior(Coin(2), tolerance=1e-18).certified
         (True, False)
@@ -114,26 +143,24 @@ class Solution:
 
     @property
     def shortfall(self) -> str | None:
-        """Why the prior is unfinished, in one line; None if it is not.
+        """Why the prior is unfinished, in one line; None if it is finished.
 
+        Examples
+        --------
         >>> from refprior.exact import Coin, reference_prior
         >>> reference_prior(Coin(2)).shortfall is None
         True
         """
         if self.stopped:
             return "interrupted; this is the best prior so far, and its gap is not known"
-        if not self.objective.resolved and math.isinf(self.gap):
-            return (
-                "the likelihood changes on scales too fine to follow, so where the gain is largest is not known, and "
-                "nothing bounds it: narrow the bounds"
-            )
         if not self.objective.resolved:
+            bound = f"the gap of {self.gap:.2g} nats is the distance to the log of the number of outcomes"
             return (
-                "the likelihood changes on scales too fine to follow, so where the gain is largest is not known: the "
-                f"gap of {self.gap:.2g} nats is the distance to the log of the number of outcomes; narrow the bounds"
+                "the likelihood varies on scales too fine to resolve, so the largest gain is not known, and "
+                f"{'nothing bounds it' if math.isinf(self.gap) else bound}: narrow the bounds"
             )
         if math.isinf(self.gap):
-            return "the gap is infinite: some parameter allows data that every atom of this prior excludes"
+            return "the gap is infinite: some parameter allows outcomes that every atom of this prior excludes"
         if not self.gap <= self.tolerance:
             known = "is an estimate" if self.certificate.searched else "still bounds its distance from the optimum"
             return (
@@ -144,13 +171,15 @@ class Solution:
 
     @property
     def channel(self) -> Channel:
-        """The channel of the prior; of two stages, the one that sees both."""
+        """The channel of the prior; for two stages, the channel of both together."""
         return self.objective.channel
 
     @property
     def atoms(self) -> Array:
-        """The parameters w_k: (K,) for one parameter, (K, 2) for two.
+        """The parameters of the atoms: (K,) for one parameter, (K, d) for several.
 
+        Examples
+        --------
         >>> from refprior.exact import Coin, reference_prior
         >>> reference_prior(Coin(2)).atoms.round(6).tolist()
         [0.0, 0.5, 1.0]
@@ -159,20 +188,33 @@ class Solution:
         return w[:, 0] if self.channel.dimension == 1 else w
 
     def gain(self, w: ArrayLike) -> Array:
-        """G(w), the gray line of the figures, at most information + gap: (M,) or (M, 2) -> (M,).
+        """Evaluate the gain, the gray line of the figures.
 
+        G(w) = KL(p(z | w), p(z)) is the information that the data give at the parameter w. It equals `information` at
+        the atoms and nowhere exceeds `information` + `gap`.
+
+        Parameters
+        ----------
+        w : array_like of shape (M,) or (M, d)
+            Parameters.
+
+        Returns
+        -------
+        ndarray of shape (M,)
+            The gain at each of them, in nats.
+
+        Examples
+        --------
         >>> from refprior.exact import Coin, reference_prior
         >>> reference_prior(Coin(2)).gain([0.0, 0.25, 0.5]).round(6).tolist()  # 0 and 0.5 are atoms
         [0.753772, 0.668822, 0.753772]
         """
-        if self.parts:
-            own = self._split(self.channel.to_coordinates(w))
-            return np.asarray(np.sum([part._gain_at(u) for part, u in zip(self.parts, own, strict=True)], axis=0))
-        return self._gain_at(self.channel.to_coordinates(w))
-
-    def _split(self, u: Array) -> list[Array]:
-        """Coordinates of each part: (M, d) -> [(M, d_i)]."""
-        return np.split(u, np.cumsum([part.channel.dimension for part in self.parts])[:-1], axis=1)
+        u = self.channel.to_coordinates(w)
+        if not self.parts:
+            return self._gain_at(u)
+        columns = np.split(u, np.cumsum([part.channel.dimension for part in self.parts])[:-1], axis=1)
+        gains = [part._gain_at(own) for part, own in zip(self.parts, columns, strict=True)]
+        return np.asarray(np.sum(gains, axis=0))
 
     def _gain_at(self, u: Array) -> Array:
         if isinstance(self.channel, SampledMean):
@@ -180,8 +222,20 @@ class Solution:
         return self.objective.gain(u, self.objective.log_marginals(self.coordinates, self.weights))
 
     def posterior(self, z: ArrayLike) -> Posterior:
-        """p(w_k | z) on the atoms for one outcome z: weights, mean, mode, quantiles, credible sets, a plot.
+        """Compute the posterior on the atoms after one outcome.
 
+        Parameters
+        ----------
+        z : array_like
+            An outcome of the channel.
+
+        Returns
+        -------
+        Posterior
+            Weights p(w_k | z), with mean, mode, quantiles, credible sets and a plot.
+
+        Examples
+        --------
         >>> from refprior.exact import Coin, reference_prior
         >>> posterior = reference_prior(Coin(2)).posterior(2)  # after two heads
         >>> posterior.weights.round(6).tolist(), posterior.mean
@@ -190,8 +244,20 @@ class Solution:
         return posterior_of(self.channel, self.coordinates, self.weights, z)
 
     def predictive(self, z: ArrayLike | None = None) -> Array:
-        """Distribution of the data, or, given z, of a second set of data after the first showed z: -> (Z,).
+        """Compute the predictive distribution of the data.
 
+        Parameters
+        ----------
+        z : array_like, optional
+            An outcome of a first experiment. If given, the prediction is for a second experiment after it.
+
+        Returns
+        -------
+        ndarray of shape (Z,)
+            The probability of each outcome of the channel.
+
+        Examples
+        --------
         >>> from refprior.exact import Coin, reference_prior
         >>> reference_prior(Coin(2)).predictive().round(6).tolist()
         [0.470588, 0.058824, 0.470588]
@@ -200,8 +266,22 @@ class Solution:
         return np.asarray(np.exp(self.channel.log_marginal(self.coordinates, weights)))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """n parameters drawn from the prior: -> (n,) or (n, d).
+        """Draw parameters from the prior.
 
+        Parameters
+        ----------
+        n : int
+            Number of draws.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, d)
+            The parameters drawn.
+
+        Examples
+        --------
         >>> import numpy as np
         >>> from refprior.exact import Coin, reference_prior
         >>> reference_prior(Coin(1)).sample(5, np.random.default_rng(0)).tolist()
@@ -210,7 +290,13 @@ class Solution:
         return self.atoms[rng.choice(len(self.weights), whole_number("n", n, at_least=0), p=self.weights)]
 
     def save(self, path: str | Path) -> None:
-        """Write atoms and weights to a JSON file, whole or not at all; `Solution.load` reads and judges them again."""
+        """Write the prior to a JSON file, atomically.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file. `Solution.load` reads it.
+        """
         content = {**self.to_dict(), "coordinates": self.coordinates.tolist(), "exact_weights": self.weights.tolist()}
         write_record(Path(path), FILE_FORMAT, {**content, "tolerance": self.tolerance})
 
@@ -241,8 +327,27 @@ class Solution:
 
     @classmethod
     def load(cls, path: str | Path, channel: Channel) -> Solution:
-        """A saved prior of one stage, for the channel that it was computed for: its certificate is made anew.
+        """Read a saved prior of one stage, and recompute its certificate.
 
+        Parameters
+        ----------
+        path : str or Path
+            A file written by `save`.
+        channel : Channel
+            The channel of the prior.
+
+        Returns
+        -------
+        Solution
+            The prior with a new certificate.
+
+        Raises
+        ------
+        ValueError
+            If the file does not hold a prior of this channel.
+
+        Examples
+        --------
         >>> import tempfile, pathlib
         >>> from refprior.exact import Coin, Solution, reference_prior
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -263,8 +368,20 @@ class Solution:
         return Solution.from_coordinates(Objective((channel,)), u, weights, tolerance)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Atoms as stems over the gain, as in the paper's figures, on `ax` or on a figure of its own.
+        """Draw the atoms as stems over the gain, as in the paper's figures.
 
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw. By default, on a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes with the plot.
+
+        Examples
+        --------
         >>> from refprior.exact import Coin, reference_prior
         >>> reference_prior(Coin(2)).plot().get_xlabel()
         'w'
@@ -272,10 +389,23 @@ class Solution:
         return plot_solution(self, ax)
 
     def to_code(self, language: str) -> str:
-        """The model with this prior as a program for "stan", "pymc" or "numpyro": a finite mixture.
+        """Write the model with this prior as a program of another language.
 
-        The likelihood is written out for coins, Gaussian noise and Poisson counts; elsewhere a line says where it goes.
+        The prior becomes a finite mixture. The likelihood is included for coins, Gaussian noise and Poisson counts; for
+        other models a TODO marks its place.
 
+        Parameters
+        ----------
+        language : {"stan", "pymc", "numpyro"}
+            The language of the program.
+
+        Returns
+        -------
+        str
+            The program.
+
+        Examples
+        --------
         >>> from refprior.exact import Coin, reference_prior
         >>> "binomial_lpmf(z | 2, w[k])" in reference_prior(Coin(2)).to_code("stan")
         True
@@ -283,15 +413,39 @@ class Solution:
         return as_code(self, language)
 
     def to_arviz(self, rng: np.random.Generator, *, z: ArrayLike | None = None, draws: int = 1000) -> Any:
-        """Draws of w and of the data as ArviZ's InferenceData, before and, given z, after them (extra `arviz`)."""
+        """Draw parameters and data for ArviZ; needs the extra `arviz`.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of randomness.
+        z : array_like, optional
+            An outcome of the channel. If given, the posterior and its predictions are included.
+        draws : int, default: 1000
+            Number of draws of each group.
+
+        Returns
+        -------
+        arviz.InferenceData
+            The groups prior and prior_predictive, and, given `z`, posterior, posterior_predictive and observed_data.
+        """
         return as_arviz(self, z, draws, rng)
 
     def _repr_html_(self) -> str:
         return as_html(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON. An unfinished prior keeps only the digits that its gap supports.
+        """Convert the prior to plain numbers for JSON.
 
+        Numbers of an unfinished prior are rounded to the digits that its gap supports.
+
+        Returns
+        -------
+        dict
+            Evidence, reason, gap, information, atoms, weights, and whether the number of atoms is certified.
+
+        Examples
+        --------
         >>> from refprior.exact import Coin, reference_prior
         >>> list(reference_prior(Coin(2)).to_dict())
         ['evidence', 'reason', 'gap', 'information', 'atoms', 'weights', 'atoms_certified']
@@ -315,33 +469,29 @@ class Solution:
 
     @property
     def decimals(self) -> int:
-        """How many decimals of atoms and weights mean anything; 0 if none does."""
+        """The number of significant decimals of atoms and weights; 0 if there are none."""
         return decimals_within(self.certificate.spread)
 
     def __repr__(self) -> str:
-        words = f"{self.evidence}: {len(self.weights)} atoms, information {self._information} nats, {self._gap}"
-        return f"Solution({words})"
+        return f"Solution({self.evidence}: {self._headline})"
 
     def __str__(self) -> str:
-        found = f"{len(self.weights)} atoms, information {self._information} nats, {self._gap}"
-        first = [f"{self.evidence}: {self.shortfall}", found] if self.shortfall else [f"{self.evidence}: {found}"]
+        head = [f"{self.evidence}: {self.shortfall}", self._headline] if self.shortfall else []
+        head = head or [f"{self.evidence}: {self._headline}"]
         if self.proof is not None:
-            first.append(f"proved by ball arithmetic: capacity in [{self.proof.lower:.15g}, {self.proof.upper:.15g}]")
+            head.append(f"proved by ball arithmetic: capacity in [{self.proof.lower:.15g}, {self.proof.upper:.15g}]")
         if self.decimals == 0:
-            return "\n".join([*first, "atoms and weights are not shown: the gap supports no digit of them"])
-        return "\n".join([*first, *atom_lines(self.atoms, self.weights, self.decimals)])
+            return "\n".join([*head, "atoms and weights are not shown: the gap supports no digit of them"])
+        return "\n".join([*head, *atom_lines(self.atoms, self.weights, self.decimals)])
 
     @property
-    def _information(self) -> str:
-        if self.stopped:
-            return f"about {self.information:.3g}"
+    def _headline(self) -> str:
+        """Number of atoms, information and gap, with the digits that the gap supports."""
         digits = decimals_within(self.gap)
-        return f"{round(self.information, digits) + 0.0:.{digits}f}"  # never -0.000
-
-    @property
-    def _gap(self) -> str:
-        words = gap_in_words(self.gap)
-        return words if self.sampling_error is None else f"{words}, of which sampling {self.sampling_error:.1e}"
+        information = f"{round(self.information, digits) + 0.0:.{digits}f}"  # never -0.000
+        information = f"about {self.information:.3g}" if self.stopped else information
+        sampling = "" if self.sampling_error is None else f", of which sampling {self.sampling_error:.1e}"
+        return f"{len(self.weights)} atoms, information {information} nats, {gap_in_words(self.gap)}{sampling}"
 
 
 class SearchInterrupted(KeyboardInterrupt):

@@ -149,7 +149,7 @@ def test_narrow_structure_is_seen(p: Callable[[np.ndarray], np.ndarray]) -> None
 
 def test_structure_too_fine_to_follow_is_never_certified() -> None:
     channel = two_outcomes(lambda w: 0.5 + 0.4 * np.sin(3e5 * w) * w)
-    with pytest.warns(UserWarning, match="too fine to follow"):
+    with pytest.warns(UserWarning, match="too fine to resolve"):
         solution = reference_prior(channel)
     assert not solution.atoms_certified
     assert solution.gap == pytest.approx(np.log(2) - solution.information)

@@ -152,13 +152,16 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "huge first stage": (lambda: two_stage_prior(Coin, m=10**12, n=1), "take fewer tosses n"),
     "stages of other dimensions": (
         lambda: two_stage_prior(lambda k: Coin(k) if k == 1 else TwoCoins(k), m=1, n=1),
-        "both stages must share the parameter's range",
+        "both stages must have the same bounds",
     ),
     "certify nothing": (lambda: certify(None), "prior must be a Solution as reference_prior returns it, got None"),  # type: ignore[arg-type]
     "first stage of nothing": (lambda: known_first_stage(None, 0), "prior must be a Solution"),  # type: ignore[arg-type]
     "heads as text": (lambda: known_first_stage(PRIOR, "a"), "the number of heads must be numbers"),
     "NaN heads": (lambda: PRIOR.posterior(NAN), "nan is not an outcome"),
-    "first of other dimension": (lambda: known_first_stage(PRIOR, 0, first=TwoCoins(1)), "first has 2 parameters"),
+    "first of other dimension": (
+        lambda: known_first_stage(PRIOR, 0, first=TwoCoins(1)),
+        "expected a first stage of 1 parameters, got 2",
+    ),
     "first that is none": (lambda: known_first_stage(PRIOR, 0, first=3), "first must be a Channel"),  # type: ignore[arg-type]
     "NaN noise": (lambda: known_first_stage(GAUSSIAN, NAN), "an outcome must be a finite number, got nan"),
     "two outcomes for one": (lambda: GAUSSIAN.posterior([0, 1]), "an outcome must be a finite number, got [0, 1]"),

@@ -19,7 +19,7 @@ from refprior._checks import number, whole_number
 from refprior.exact._arrays import as_numbers
 from refprior.exact._cost import LOG
 from refprior.exact._priors import prior_to_compare
-from refprior.exact._solution import STRONGEST_FIRST, Evidence, Solution
+from refprior.exact._solution import Evidence, Solution, weakest
 from refprior.exact.ask._jeffreys import jeffreys
 from refprior.exact.channels import Channel, check_channel
 from refprior.exact.show import plot_capacity, plot_designs
@@ -114,7 +114,7 @@ class BestDesign:
     @property
     def evidence(self) -> Evidence:
         """At most "searched": each information is certified, that no other design tells more is not."""
-        return max("searched", self.prior.evidence, key=STRONGEST_FIRST.index)
+        return weakest("searched", self.prior.evidence)
 
     def front(self) -> list[Design]:
         """The designs that tell more than every cheaper one, the cheapest first; needs costs."""
@@ -325,6 +325,6 @@ def capacity_curve(
         samples=numbers,
         information=tuple(prior.information for prior in priors),
         gap=max(prior.gap for prior in priors),
-        evidence=max((prior.evidence for prior in priors), key=STRONGEST_FIRST.index),
+        evidence=weakest(*(prior.evidence for prior in priors)),
         law=tuple(constant + one.dimension / 2 * math.log(n) for n in numbers),
     )

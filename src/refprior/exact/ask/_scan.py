@@ -20,7 +20,7 @@ from refprior._checks import number
 from refprior.exact._arrays import Array
 from refprior.exact._cost import LOG
 from refprior.exact._priors import prior_to_compare
-from refprior.exact._solution import STRONGEST_FIRST, Evidence, Solution
+from refprior.exact._solution import Evidence, Solution, weakest
 from refprior.exact.channels import Channel, check_channel
 from refprior.exact.oracle import Objective, Point, evaluate
 from refprior.exact.show import plot_scan
@@ -89,7 +89,7 @@ class Scan:
     @property
     def evidence(self) -> Evidence:
         """The weakest of all priors."""
-        return max((prior.evidence for prior in self.priors), key=STRONGEST_FIRST.index)
+        return weakest(*(prior.evidence for prior in self.priors))
 
     def __str__(self) -> str:
         gap = max(prior.gap for prior in self.priors)
