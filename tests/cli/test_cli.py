@@ -409,7 +409,7 @@ def test_a_method_in_the_users_file_trains_resumes_sweeps_and_reports(tmp_path: 
     assert ends[0] == ends[1]
     header = json.loads((tmp_path / "cut" / "recipe.json").read_text())
     recorded = header["recipe"]["method"]
-    assert (recorded["own"], recorded["weight"], len(recorded["source"])) == ("refprior_user_mine.Agree", 1.0, 16)
+    assert (recorded["own"], recorded["weight"], len(recorded["source"])) == ("mine.Agree", 1.0, 16)
     arguments = ["sweep", "mine.py:recipe", "--seeds", "0", "--out", "sweep", "--jobs", "2", "--set", "steps=3"]
     swept = refprior(*arguments, "method.weight=0.5,2", cwd=tmp_path, fresh=True)  # which have to read the file
     assert swept.returncode == 0, swept.stderr

@@ -220,7 +220,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "temperature": (lambda f: records.change(f / "predictor.json", temperature=-1.0), "temperature must be above 0"),
     "stranger": (
         lambda f: records.change(f / "predictor.json", network={"type": "os.system"}),
-        r"predictor\.json: network names 'os\.system', which is no part of refprior\.networks",
+        r"predictor\.json: network names 'os\.system', which is not part of refprior\.networks",
     ),
     "other room": (
         lambda f: records.change(f / "predictor.json", network={"type": "refprior.methods.FixMatch"}),

@@ -23,7 +23,7 @@ from refprior.recipes._transfer import (
     label_free_transfer,
 )
 from refprior.training import Origin, Recipe
-from refprior.training.recipe import signature_hints, take_apart
+from refprior.training.recipe import USER_MODULE, signature_hints, take_apart
 
 RECIPES: dict[str, Callable[..., Recipe]] = {
     f.__name__: f
@@ -189,7 +189,7 @@ def _import_file(file: str) -> ModuleType:
     path = Path(file).resolve()
     if not path.is_file():
         raise ValueError(f"{file} is not a file")
-    module_name = f"refprior_user_{path.stem}"
+    module_name = f"{USER_MODULE}{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{file} cannot be read as Python")

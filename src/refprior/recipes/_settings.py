@@ -12,8 +12,8 @@ from typing import Any, Literal, NoReturn, get_args, get_origin
 
 from refprior.training import Recipe
 from refprior.training.recipe import (
-    INNER_ROOMS,
-    ROOMS,
+    PART_PACKAGES,
+    SETTING_PACKAGES,
     Part,
     alternatives,
     expected,
@@ -70,7 +70,7 @@ def _set(part: Part, path: str, value: Any, whole: str, tree: Part, room: str | 
     if name not in part.hints:
         refuse(whole, paths(tree), f"{part.make.__name__} has no setting {name!r}", listed=part.hints)
     current = part.settings.get(name)
-    inner_room = ROOMS.get(name) if part.make is Recipe else INNER_ROOMS.get(name, room)
+    inner_room = PART_PACKAGES.get(name) if part.make is Recipe else SETTING_PACKAGES.get(name, room)
     if rest:
         if not isinstance(current, Part):
             raise ValueError(f"{name!r} has no settings of its own, so {whole!r} cannot be set")
@@ -79,7 +79,7 @@ def _set(part: Part, path: str, value: Any, whole: str, tree: Part, room: str | 
         new = _chosen(value, current, str(inner_room), whole)
     else:
         new = parse(value, part.hints[name], whole) if isinstance(value, str) else take_apart(value)
-    if not (part.make is Recipe and name in ROOMS):  # the recipe itself says what these may be
+    if not (part.make is Recipe and name in PART_PACKAGES):  # the recipe itself says what these may be
         new = fitting(new, part.hints[name], whole)
     return Part(part.make, {**part.settings, name: new}, factory=part.factory)
 

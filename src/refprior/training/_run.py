@@ -135,7 +135,7 @@ class Run:
         return replace(
             self._predictor(weights, weighting),
             provenance=self._provenance(weights, weighting),
-            network=to_plain(take_apart(self.recipe.network), "network"),
+            network=to_plain(take_apart(self.recipe.network)),
         )
 
     def log_probabilities(self, images: Any, *, weights: Weights = "ema") -> Tensor:

@@ -2,10 +2,15 @@
 
 from refprior.training.recipe._optimizer import Optimizer, equalize, update_average
 from refprior.training.recipe._parts import (
-    INNER_ROOMS,
-    ROOMS,
+    PART_PACKAGES,
+    SETTING_PACKAGES,
+    USER_MODULE,
     Part,
+    alternatives,
     check_depth,
+    expected,
+    fitting,
+    is_plain,
     published,
     put_together,
     signature_hints,
@@ -13,12 +18,12 @@ from refprior.training.recipe._parts import (
     to_plain,
 )
 from refprior.training.recipe._recipe import EPOCH, Head, Recipe, check_handed_in, custom_parts, read_field, read_recipe
-from refprior.training.recipe._types import alternatives, expected, fitting, is_plain
 
 __all__ = [
     "EPOCH",
-    "INNER_ROOMS",
-    "ROOMS",
+    "PART_PACKAGES",
+    "SETTING_PACKAGES",
+    "USER_MODULE",
     "Head",
     "Optimizer",
     "Part",

@@ -1,18 +1,22 @@
-"""A recipe taken apart: every part as what makes it and with which settings, to be written down, changed and read back.
+"""The parts of a recipe as makers and settings, so that they can be written, changed and read back.
 
-Dataclasses and partial functions come apart into a `Part`; numbers and words stay as they are. A part that refprior
-publishes is written by its public name. Everything else is the user's own: it is written down by its qualified name,
-and reading it back needs the object itself. Nothing is ever imported or called because a file names it.
+Dataclasses and partial functions are taken apart into a `Part`; numbers and text stay as they are. A part of refprior
+is written by its public name. A custom part is written by module and qualified name, and reading it back needs the
+object itself. Nothing is ever imported or called because a file names it.
 """
 
 import hashlib
 import inspect
 import math
 import re
+import sys
+import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, partial
-from typing import Any, get_type_hints
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from torch import nn
@@ -20,10 +24,9 @@ from torch import nn
 from refprior import data, methods, networks, views
 from refprior.data import DataSet, Task
 from refprior.training.recipe._optimizer import Optimizer
-from refprior.training.recipe._types import fitting
 
-# Where the parts of a recipe's fields are published.
-ROOMS = {
+# The packages of refprior that publish the parts of each field.
+PART_PACKAGES = {
     "task": "data",
     "inputs": "data",
     "network": "networks",
@@ -32,56 +35,58 @@ ROOMS = {
     "strong": "views",
     "optimizer": "training",
 }
-# Settings of parts that are parts of another room than their own.
-INNER_ROOMS = {"view": "views"}
+# Settings that hold a part of another package than the part they belong to.
+SETTING_PACKAGES = {"view": "views"}
 _DEPTH = 100  # of dictionaries and lists in a record
 _INPUTS = (data.Standardize, data.PrincipalComponents, data.PatchComponents, data.Identity)
 Plain = str | int | float | bool | None
+USER_MODULE = "refprior_user_"  # begins the names of modules made from a user's file
+_PLAIN_TYPES = (bool, int, float, str, type(None))
 
 
 @dataclass(frozen=True)
 class Part:
-    """What makes a part of a recipe, and its settings by name."""
+    """A part of a recipe as its maker and its settings by name."""
 
     make: Callable[..., Any]
     settings: dict[str, Any]
-    factory: bool = False  # it is a function to call later, such as one that makes networks
-    original: Any = field(default=None, compare=False, repr=False)  # what was taken apart, as long as nothing changes
+    factory: bool = False  # a function to call later, such as one that makes networks
+    original: Any = field(default=None, compare=False, repr=False)  # the object, until a setting changes
 
     @property
     def hints(self) -> dict[str, Any]:
-        """Names and types of everything that can be set."""
+        """Return names and types of everything that can be set."""
         return signature_hints(self.make)
 
 
-class OwnPartError(ValueError):
-    """A record holds a part of the user's own, which only the user can hand in."""
+class CustomPartError(ValueError):
+    """A record holds a custom part, which the caller must pass."""
 
 
 @cache
 def published() -> dict[str, Callable[..., Any]]:
-    """All parts that a recipe may name, by their public names."""
-    rooms = {
+    """Return all parts that a recipe may name, by their public names."""
+
+    def those(package: types.ModuleType, wanted: Callable[[Any], bool]) -> list[Callable[..., Any]]:
+        return [thing for thing in (getattr(package, name) for name in package.__all__) if wanted(thing)]
+
+    packages = {
         "data": (data.FewLabels, data.Pair, data.Answered, *_INPUTS),
-        "networks": _those(networks, lambda thing: isinstance(thing, type) and issubclass(thing, nn.Module)),
-        "methods": _those(methods, lambda thing: is_dataclass(thing) and hasattr(thing, "needs")),
-        "views": _those(views, is_dataclass),
+        "networks": those(networks, lambda thing: isinstance(thing, type) and issubclass(thing, nn.Module)),
+        "methods": those(methods, lambda thing: is_dataclass(thing) and hasattr(thing, "needs")),
+        "views": those(views, is_dataclass),
         "training": (Optimizer,),
     }
-    return {f"refprior.{room}.{make.__name__}": make for room, makes in rooms.items() for make in makes}
-
-
-def _those(room: Any, wanted: Callable[[Any], bool]) -> list[Callable[..., Any]]:
-    things = [getattr(room, name) for name in room.__all__]
-    return [thing for thing in things if wanted(thing)]
+    return {f"refprior.{package}.{make.__name__}": make for package, makes in packages.items() for make in makes}
 
 
 def public_name(make: Callable[..., Any]) -> str | None:
+    """Return the public name of a part of refprior; None for a custom part."""
     return next((name for name, other in published().items() if other is make), None)
 
 
 def take_apart(value: Any) -> Any:
-    """Dataclasses that are compared by value, partial functions, functions and classes become a `Part`."""
+    """Turn configurations, partial functions, functions and classes into a `Part`."""
     if isinstance(value, partial):
         return Part(value.func, _arguments(value), factory=True, original=value)
     if is_configuration(value):
@@ -95,7 +100,7 @@ def take_apart(value: Any) -> Any:
 
 
 def _arguments(function: "partial[Any]") -> dict[str, Any]:
-    """The arguments that a partial function has, defaults included."""
+    """Return the arguments of a partial function, defaults included."""
     try:
         signature = inspect.signature(function.func)
         bound = signature.bind_partial(*function.args, **function.keywords)
@@ -112,7 +117,7 @@ def _arguments(function: "partial[Any]") -> dict[str, Any]:
 
 
 def put_together(value: Any, where: str = "recipe") -> Any:
-    """The inverse of `take_apart`; a part that was not changed is the same object."""
+    """Invert `take_apart`; a part that was not changed is the same object."""
     if isinstance(value, tuple):
         return tuple(put_together(item, where) for item in value)
     if not isinstance(value, Part):
@@ -128,71 +133,89 @@ def put_together(value: Any, where: str = "recipe") -> Any:
 
 
 def is_configuration(value: Any) -> bool:
-    """Dataclass objects that are compared by value; those that are not, such as tasks, are data."""
+    """Return whether a value is a dataclass compared by value; others, such as tasks, are data."""
     return is_dataclass(value) and not isinstance(value, type) and type(value).__eq__ is not object.__eq__
 
 
-def to_plain(value: Any, where: str = "recipe") -> Any:
-    """What JSON can hold: parts as dictionaries that name their type."""
+def check_writable(value: Any, where: str) -> None:
+    """Raise a ValueError if a part of refprior has a setting that recipe.json cannot hold."""
+    if not isinstance(value, Part):
+        return
+    for key, item in value.settings.items():
+        check_writable(item, f"{where}.{key}")
+        writable = _is_plain(item) or isinstance(item, tuple | Part | DataSet | Task)
+        if not writable and public_name(value.make) is not None:
+            kind = type(item).__name__
+            raise ValueError(f"{where}.{key} must be a number or text that recipe.json can hold, got a {kind}")
+
+
+def to_plain(value: Any) -> Any:
+    """Return what JSON can hold: parts as dictionaries that name their type."""
     if isinstance(value, Part):
         name = public_name(value.make)
-        plain = {key: to_plain(item, f"{where}.{key}") for key, item in value.settings.items()}
-        for key, item in plain.items():
-            if (
-                name is not None
-                and isinstance(item, dict)
-                and not isinstance(value.settings[key], Part | DataSet | Task)
-            ):
-                kind = type(value.settings[key]).__name__
-                raise ValueError(f"{where}.{key} must be a plain number or word to be written down, got a {kind}")
-        return ({"type": name} if name is not None else _own(value.make)) | plain
+        plain = {key: to_plain(item) for key, item in value.settings.items()}
+        return ({"type": name} if name is not None else _custom(value.make)) | plain
     if isinstance(value, tuple):
-        return [to_plain(item, where) for item in value]
+        return [to_plain(item) for item in value]
     if _is_plain(value):
         return value
     if isinstance(value, Mapping):
-        return {"own": "dict", "items": {str(key): to_plain(item, where) for key, item in value.items()}}
+        return {"own": "dict", "items": {str(key): to_plain(item) for key, item in value.items()}}
     known = {} if isinstance(value, Task | DataSet) else getattr(value, "__dict__", {})
-    return _own(type(value)) | {key: item for key, item in known.items() if _is_plain(item)}
+    return _custom(type(value)) | {key: item for key, item in known.items() if _is_plain(item)}
 
 
-def _own(make: Callable[..., Any]) -> dict[str, str]:
-    """The name of a part of the user's own, and a hash of its code where that can be read."""
+def _custom(make: Callable[..., Any]) -> dict[str, str]:
+    """Return the identity of a custom part, and a hash of its source if that can be read."""
+    record = {"own": identity(make)}
     if make.__module__.startswith("refprior."):
-        return {"own": qualified_name(make)}
+        return record
     try:
-        source = hashlib.sha256(inspect.getsource(make).encode()).hexdigest()[:16]
+        return {**record, "source": hashlib.sha256(inspect.getsource(make).encode()).hexdigest()[:16]}
     except (OSError, TypeError):
-        return {"own": qualified_name(make)}
-    return {"own": qualified_name(make), "source": source}
+        return record
+
+
+def identity(make: Callable[..., Any]) -> str:
+    """Return `module.qualname` of a custom part, the same however its file is run.
+
+    In `python mine.py` the module is `__main__`, in `refprior train mine.py:recipe` it has the prefix of a user's file,
+    and after `import mine` it is `mine`. All three give `mine`.
+    """
+    module = make.__module__
+    if module in ("__main__", "__mp_main__"):  # the second in a process that multiprocessing started
+        main = sys.modules[module]
+        spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+        module = spec.name if spec is not None else Path(file).stem if file else module
+    return f"{module.removeprefix(USER_MODULE)}.{getattr(make, '__qualname__', type(make).__qualname__)}"
 
 
 def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))
 
 
-def from_plain(record: Any, room: str, where: str, custom: Mapping[str, Any] | None = None) -> Any:
-    """Read parts of one room from JSON; `where` names the place in errors, `custom` holds the user's definitions."""
+def from_plain(record: Any, package: str, where: str, custom: Mapping[str, Any] | None = None) -> Any:
+    """Read parts of one package from JSON; `where` names the place in errors, `custom` holds the user's definitions."""
     if isinstance(record, list):
-        return tuple(from_plain(item, room, where, custom) for item in record)
+        return tuple(from_plain(item, package, where, custom) for item in record)
     if not isinstance(record, Mapping):
         return record
     name = record.get("type")
     if "own" in record:
         make = _defined(record["own"], where, custom)
-    elif isinstance(name, str) and name.startswith(f"refprior.{room}.") and name in published():
+    elif isinstance(name, str) and name.startswith(f"refprior.{package}.") and name in published():
         make = published()[name]
     else:
-        raise ValueError(f"{where} names {name!r}, which is no part of refprior.{room}: not read")
+        raise ValueError(f"{where} names {name!r}, which is not part of refprior.{package}")
     named = ("own", "source") if "own" in record else ("type",)
     settings = {key: item for key, item in record.items() if key not in named}
     checked_settings(make, settings, where)
     hints = signature_hints(make)
     fitted = {}
     for key, item in settings.items():
-        part = from_plain(item, INNER_ROOMS.get(key, room), f"{where}.{key}", custom)
+        part = from_plain(item, SETTING_PACKAGES.get(key, package), f"{where}.{key}", custom)
         fitted[key] = fitting(part, hints.get(key, Any), f"{where}.{key}")
-    return Part(make, fitted, factory=room == "networks" or not inspect.isclass(make))
+    return Part(make, fitted, factory=package == "networks" or not inspect.isclass(make))
 
 
 def _defined(own: Any, where: str, custom: Mapping[str, Any] | None) -> Callable[..., Any]:
@@ -201,30 +224,30 @@ def _defined(own: Any, where: str, custom: Mapping[str, Any] | None) -> Callable
     name = re.split("[.:]", shown)[-1]
     if custom is None or name not in custom:
         missing = "" if custom is None else f", and the file defines no class or function {name!r}"
-        raise OwnPartError(f"{where} is the custom {shown}{missing}")
+        raise CustomPartError(f"{where} is the custom {shown}{missing}")
     return custom[name]  # type: ignore[no-any-return]
 
 
 def check_depth(record: Any, where: str) -> None:
-    """Refuse a record that is nested more deeply than any recipe, before anything goes down into it."""
+    """Raise a ValueError for a record that is nested more deeply than any recipe, before anything recurses into it."""
     level = [record] if isinstance(record, Mapping | list) else []
     for _ in range(_DEPTH):
         inner = (value.values() if isinstance(value, Mapping) else value for value in level)
         level = [item for items in inner for item in items if isinstance(item, Mapping | list)]
         if not level:
             return
-    raise ValueError(f"{where} is nested more than {_DEPTH} levels deep: not read")
+    raise ValueError(f"{where} is nested more than {_DEPTH} levels deep")
 
 
-def is_own(record: Any) -> bool:
-    """Whether a part as JSON holds it has something that refprior does not publish."""
+def is_custom(record: Any) -> bool:
+    """Return whether a part as JSON holds it has a custom part in it."""
     if isinstance(record, Mapping):
-        return "own" in record or any(is_own(item) for item in record.values())
-    return isinstance(record, list) and any(is_own(item) for item in record)
+        return "own" in record or any(is_custom(item) for item in record.values())
+    return isinstance(record, list) and any(is_custom(item) for item in record)
 
 
 def checked_settings(make: Callable[..., Any], settings: dict[str, Any], where: str) -> dict[str, Any]:
-    """The settings, if the part has them all."""
+    """Return the settings if the part has them all."""
     known = inspect.signature(make).parameters
     unknown = [name for name in settings if name not in known]
     missing = [n for n, p in known.items() if p.default is inspect.Parameter.empty and n not in settings]
@@ -235,7 +258,7 @@ def checked_settings(make: Callable[..., Any], settings: dict[str, Any], where: 
 
 
 def signature_hints(make: Callable[..., Any]) -> dict[str, Any]:
-    """Names and types of the parameters of a function or class; without a type, that of the default."""
+    """Return names and types of the parameters of a function or class; without a type, that of the default."""
     try:
         parameters = inspect.signature(make).parameters.values()
     except (TypeError, ValueError):
@@ -248,5 +271,57 @@ def signature_hints(make: Callable[..., Any]) -> dict[str, Any]:
     return {p.name: hints.get(p.name, Any if p.default in (p.empty, None) else type(p.default)) for p in named}
 
 
-def qualified_name(thing: Any) -> str:
-    return f"{thing.__module__}.{getattr(thing, '__qualname__', type(thing).__qualname__)}"
+def alternatives(hint: Any) -> tuple[Any, ...]:
+    """Return the members of a union, or the type itself."""
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def is_plain(hint: Any) -> bool:
+    """Return whether every value of a setting can be written as text or a number."""
+    return all(choice in _PLAIN_TYPES or get_origin(choice) in (Literal, tuple) for choice in alternatives(hint))
+
+
+def fitting(value: Any, hint: Any, where: str) -> Any:
+    """Return the value if it fits the type of a setting; lists become tuples, numpy's numbers Python's."""
+    if isinstance(value, list | range):
+        value = tuple(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, PathLike) and str in alternatives(hint):
+        value = fspath(value)
+    if any(_fits(value, choice) for choice in alternatives(hint)):
+        return value
+    shown = getattr(getattr(value, "make", None), "__name__", repr(value))
+    raise ValueError(f"{where} must be {expected(hint)}, got {shown}")
+
+
+def expected(hint: Any) -> str:
+    """Describe the values that a setting may have."""
+    return " or ".join(_in_words(choice) for choice in alternatives(hint))
+
+
+def _fits(value: Any, choice: Any) -> bool:
+    origin, make = get_origin(choice), getattr(value, "make", None)  # what makes a part
+    if choice is Any or getattr(choice, "_is_protocol", False):
+        return True
+    if origin is Literal:
+        return any(value == allowed and type(value) is type(allowed) for allowed in get_args(choice))
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(item, get_args(choice)[0]) for item in value)
+    if choice is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if choice in _PLAIN_TYPES:
+        return type(value) is choice
+    if isinstance(choice, type):
+        return isinstance(value, choice) or (inspect.isclass(make) and issubclass(make, choice))
+    return make is not None or callable(value)
+
+
+def _in_words(choice: Any) -> str:
+    if get_origin(choice) is Literal:
+        return "one of " + ", ".join(repr(allowed) for allowed in get_args(choice))
+    if get_origin(choice) is tuple:
+        return ("whole " if get_args(choice)[0] is int else "") + "numbers separated by commas"
+    names = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "none"}
+    named = choice.__name__ if isinstance(choice, type) else "set from Python"
+    return names.get(choice, named)

@@ -13,14 +13,15 @@ from refprior.methods import Method, Needs
 from refprior.particles import Execution
 from refprior.training.recipe._optimizer import Optimizer
 from refprior.training.recipe._parts import (
-    ROOMS,
-    OwnPartError,
+    PART_PACKAGES,
+    CustomPartError,
     Part,
     Plain,
     check_depth,
+    check_writable,
     checked_settings,
     from_plain,
-    is_own,
+    is_custom,
     put_together,
     take_apart,
     to_plain,
@@ -122,7 +123,9 @@ trainable_prior=False, samples=None, class_prior=None, balance=0.0)
             )
         if type(self.optimizer) is not Optimizer:
             raise ValueError(f"optimizer must be an Optimizer, got {self.optimizer!r}")
-        self.to_dict()  # refuses what cannot be written down
+        for f in fields(self):
+            if f.name != "start":
+                check_writable(take_apart(getattr(self, f.name)), f.name)
 
     def _check_stages(self) -> None:
         if self.optimizer.warmup >= self.steps:
@@ -150,7 +153,7 @@ trainable_prior=False, samples=None, class_prior=None, balance=0.0)
     def to_dict(self) -> dict[str, Any]:
         """Everything that determines the run, as plain numbers, words, lists and dictionaries."""
         parts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "start"}
-        plain = {name: to_plain(take_apart(value), name) for name, value in parts.items()}
+        plain = {name: to_plain(take_apart(value)) for name, value in parts.items()}
         return {**plain, "start": self.start.to_dict() if self.start is not None else None}
 
     @classmethod
@@ -193,9 +196,9 @@ def read_recipe(record: Any, parts: Mapping[str, Any], stand_in: StandIn, where:
     for name, value in record.items():
         if name == "start":
             arguments[name] = None if value is None else read_recipe(value, parts, stand_in, f"{where}.start")
-        elif parts.get(name) is not None and (last or is_own(value)):  # an earlier stage has a task of its own
+        elif parts.get(name) is not None and (last or is_custom(value)):  # an earlier stage has a task of its own
             arguments[name] = parts[name]
-        elif is_own(value) and (absent := stand_in(name, last)) is not None:
+        elif is_custom(value) and (absent := stand_in(name, last)) is not None:
             arguments[name] = absent
         else:
             arguments[name] = read_field(name, value, f"{where}.{name}")
@@ -206,27 +209,27 @@ def custom_parts(record: Mapping[str, Any], definitions: Mapping[str, Any]) -> d
     """Make the custom parts of a recorded recipe from the user's classes and functions; only the network must exist."""
     check_depth(record, "recipe")
     parts = {}
-    for name in [name for name in ROOMS if is_own(record.get(name))]:
+    for name in [name for name in PART_PACKAGES if is_custom(record.get(name))]:
         try:
             parts[name] = read_field(name, record[name], f"recipe.{name}", definitions)
-        except OwnPartError:
+        except CustomPartError:
             if name == "network":
                 raise
     return parts
 
 
 def read_field(name: str, value: Any, where: str, custom: Mapping[str, Any] | None = None) -> Any:
-    """Read one field of a recipe; a custom part without its definition raises `OwnPartError`."""
-    if name not in ROOMS:
+    """Read one field of a recipe; a custom part without its definition raises `CustomPartError`."""
+    if name not in PART_PACKAGES:
         if not isinstance(value, Plain):
             raise ValueError(f"{where} must be a number or a word, got {type(value).__name__}")
         return value
     try:
-        part = from_plain(value, ROOMS[name], where, custom)
-    except OwnPartError as error:
-        raise OwnPartError(f"{error}: pass {name}=…, or --custom FILE.py on the command line") from None
+        part = from_plain(value, PART_PACKAGES[name], where, custom)
+    except CustomPartError as error:
+        raise CustomPartError(f"{error}: pass {name}=…, or --custom FILE.py on the command line") from None
     if not isinstance(part, Part):
-        raise ValueError(f"{where} must name a part of refprior.{ROOMS[name]}, got {value!r}")
+        raise ValueError(f"{where} must name a part of refprior.{PART_PACKAGES[name]}, got {value!r}")
     try:
         return put_together(part, where)
     except TypeError as error:  # a setting of another kind than the part can even look at
