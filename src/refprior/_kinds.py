@@ -4,6 +4,7 @@ from typing import Literal, get_args
 
 # What inputs show: a data set knows it, and default views are chosen by it.
 Kind = Literal["digits", "photos", "objects", "vectors", "tokens"]
+InputType = Literal["uint8", "int64", "float16", "bfloat16", "float32", "float64"]  # how inputs are stored
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from refprior.data import Answered, FewLabels, fingerprint
+from refprior.data import Answered, FewLabels
 from refprior.training import Recipe
 from tests.training.recipes import perceptron
 
@@ -31,7 +31,7 @@ def test_answers_to_answers_read_back() -> None:
     recipe = perceptron(task=twice)
     again = Recipe.from_json(recipe.to_json())
     assert again.task == twice
-    assert fingerprint(again.read_task()) == fingerprint(twice())
+    assert again.read_task().fingerprint() == twice().fingerprint()
 
 
 def test_answers_about_a_task_of_ones_own_are_written_down_as_such() -> None:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from refprior.data import Examples, Task, fingerprint, task_from_arrays
-from refprior.data._fingerprint import check_same_data
+from refprior.data import Examples, Task, task_from_arrays
+from refprior.training.store import check_same_data
 
 RANDOM = np.random.RandomState(0)
 IMAGES = RANDOM.randint(0, 256, (60, 1, 4, 4)).astype(np.uint8)
@@ -39,7 +39,7 @@ def changed(part: Examples | None, *, images: bool = False, labels: bool = False
 
 
 def test_equal_data_have_equal_fingerprints() -> None:
-    first, second = fingerprint(task()), fingerprint(task())
+    first, second = task().fingerprint(), task().fingerprint()
     assert first == second
     assert first.differences(second) == []
     assert (first.classes, first.shape, first.dtype) == (("0", "1", "2"), (1, 4, 4), "uint8")
@@ -53,7 +53,7 @@ def test_how_a_tensor_lies_in_memory_does_not_matter() -> None:
     last = made.unlabeled.contiguous(memory_format=torch.channels_last)
     turned = made.unlabeled.transpose(2, 3).contiguous().transpose(2, 3)
     for other in (last, turned):
-        assert fingerprint(replace(made, unlabeled=other)) == fingerprint(made)
+        assert replace(made, unlabeled=other).fingerprint() == made.fingerprint()
 
 
 @pytest.mark.parametrize("part", ["labeled", "test", "validation"])
@@ -63,25 +63,27 @@ def test_one_pixel_one_label_and_the_order_are_seen(part: str, change: str) -> N
     others: dict[str, Any] = {part: changed(getattr(made, part), **{change: True})}
     other = replace(made, **others)
     count = len(getattr(made, part))
-    assert fingerprint(made).differences(fingerprint(other)) == [f"{part}: {count} inputs of other content"]
-    assert fingerprint(made).parts[part] != fingerprint(other).parts[part]
+    assert made.fingerprint().differences(other.fingerprint()) == [f"{part}: {count} inputs of other content"]
+    assert made.fingerprint().parts[part] != other.fingerprint().parts[part]
 
 
 def test_one_pixel_and_the_order_of_the_pool_are_seen() -> None:
     made = task()
     for pool in (one_pixel(made.unlabeled), made.unlabeled.flip(0)):
         other = replace(made, unlabeled=pool)
-        assert fingerprint(made).differences(fingerprint(other)) == ["unlabeled: 31 inputs of other content"]
+        assert made.fingerprint().differences(other.fingerprint()) == ["unlabeled: 31 inputs of other content"]
 
 
 def test_parts_that_are_gone_added_or_of_another_length_are_seen() -> None:
     made = task()
-    known = fingerprint(made)
-    assert known.differences(fingerprint(replace(made, validation=None))) == ["validation: 10 → 0 inputs"]
-    assert fingerprint(replace(made, validation=None)).differences(known) == ["validation: 0 → 10 inputs"]
-    assert known.differences(fingerprint(replace(made, unlabeled=made.unlabeled[:-1]))) == ["unlabeled: 31 → 30 inputs"]
+    known = made.fingerprint()
+    assert known.differences(replace(made, validation=None).fingerprint()) == ["validation: 10 → 0 inputs"]
+    assert replace(made, validation=None).fingerprint().differences(known) == ["validation: 0 → 10 inputs"]
+    assert known.differences(replace(made, unlabeled=made.unlabeled[:-1]).fingerprint()) == [
+        "unlabeled: 31 → 30 inputs"
+    ]
     source = replace(made, source=made.labeled, source_classes=("a", "b", "c"))
-    assert known.differences(fingerprint(source)) == [
+    assert known.differences(source.fingerprint()) == [
         "source_classes: () → ('a', 'b', 'c')",
         "source: 0 → 9 inputs",
     ]
@@ -90,9 +92,9 @@ def test_parts_that_are_gone_added_or_of_another_length_are_seen() -> None:
 def test_other_classes_and_types_are_named() -> None:
     made = task()
     renamed = replace(made, classes=("a", "b", "c"))
-    assert fingerprint(made).differences(fingerprint(renamed)) == ["classes: ('0', '1', '2') → ('a', 'b', 'c')"]
+    assert made.fingerprint().differences(renamed.fingerprint()) == ["classes: ('0', '1', '2') → ('a', 'b', 'c')"]
     floats = task_from_arrays((IMAGES[:9] / 255, LABELS[:9]), IMAGES[9:40] / 255, (IMAGES[40:50] / 255, LABELS[40:50]))
-    changes = fingerprint(made).differences(fingerprint(floats))
+    changes = made.fingerprint().differences(floats.fingerprint())
     assert changes[0] == "dtype: uint8 → float32"
     assert changes[-1] == "validation: 10 → 0 inputs"
 
@@ -100,13 +102,13 @@ def test_other_classes_and_types_are_named() -> None:
 def test_a_task_without_labels_has_a_fingerprint() -> None:
     made = task()
     none = replace(made, labeled=made.labeled[torch.arange(0)])
-    assert fingerprint(none).parts["labeled"].count == 0
-    assert fingerprint(made).differences(fingerprint(none)) == ["labeled: 9 → 0 inputs"]
+    assert none.fingerprint().parts["labeled"].count == 0
+    assert made.fingerprint().differences(none.fingerprint()) == ["labeled: 9 → 0 inputs"]
 
 
 def test_other_data_are_refused_in_words() -> None:
     made = task()
-    known = fingerprint(made)
+    known = made.fingerprint()
     check_same_data(known, made, "the run in runs/x", "Take a new folder.")
     other = replace(made, labeled=changed(made.labeled, images=True), validation=None)
     message = (

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
-from refprior.data import Standardize, fingerprint
+from refprior.data import Standardize
 from refprior.data._task import Task, task_from_arrays
 
 RANDOM = np.random.RandomState(0)
@@ -97,7 +97,7 @@ def test_vectors_may_be_any_numbers(kind: type, kept: torch.dtype) -> None:
     assert np.array_equal(made.unlabeled.numpy(), VECTORS[6:90].astype(kind).astype(np.float64))
     inputs = Standardize().fit(made.training_inputs)(made.unlabeled)
     assert inputs.dtype == torch.float32
-    assert fingerprint(made) == fingerprint(vectors(kind))
+    assert made.fingerprint() == vectors(kind).fingerprint()
 
 
 NAMES = np.array(["dog", "cat", "owl"])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from refprior._kinds import Kind
-    from refprior.data._task import Task
+    from refprior.data import Task
     from refprior.data.sources import Report, Source
 
 app = App(name="data", help="Get data sets, verify them, list them, and look at their images and views.")

@@ -113,7 +113,6 @@ def _sources(paths: list[Path], predictor: "Predictor", refuse: Refuse | None) -
 
 
 def _source(path: Path, predictor: "Predictor", several: bool) -> Source:
-    from refprior.data._task import like_training
     from refprior.data.files import TABLE_SUFFIXES, in_words, naming, pictures_in, read_table
 
     if path.is_dir():
@@ -130,7 +129,7 @@ def _source(path: Path, predictor: "Predictor", several: bool) -> Source:
         return _pictures(path, [path], predictor)
     with naming(path):
         values = _array(path, predictor) if path.suffix.lower() == ".npz" else _matrix(read_table(path), predictor)
-        inputs = like_training(values, predictor.shape, predictor.dtype)
+        inputs = predictor.like.tensor(values)
     return Source(path, [f"{path}:{row}" if several else str(row) for row in range(len(inputs))], inputs)
 
 

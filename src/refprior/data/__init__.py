@@ -9,4 +9,4 @@ import lazy_loader
 __getattr__, __dir__, _names = lazy_loader.attach_stub(__name__, __file__)
 
 # Types that you receive and never construct have no page of their own.
-__all__ = sorted(set(_names) - {"FoundFolder", "Outline", "Survey"})
+__all__ = sorted(set(_names) - {"FoundFolder", "Outline", "Survey", "TaskRecord"})

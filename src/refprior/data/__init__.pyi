@@ -3,7 +3,7 @@ from ._data_set import DataSet
 from ._duplicates import duplicates
 from ._few_labels import FewLabels, Pair
 from ._few_labels import Outline as Outline
-from ._fingerprint import TaskRecord, fingerprint
+from ._fingerprint import TaskRecord as TaskRecord
 from ._normalize import Identity, Normalizer, PrincipalComponents, Standardize
 from ._patch_components import PatchComponents
 from ._read import examples_from_dataset, image_folder, read, read_npz, read_rows
@@ -26,10 +26,8 @@ __all__ = [
     "PrincipalComponents",
     "Standardize",
     "Task",
-    "TaskRecord",
     "duplicates",
     "examples_from_dataset",
-    "fingerprint",
     "image_folder",
     "read",
     "read_npz",

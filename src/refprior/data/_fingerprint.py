@@ -1,27 +1,18 @@
-"""What identifies the data of a run: names, shapes and a hash of the content of every part.
+"""The record by which a run recognizes its data: names, shapes, and a hash of the content of every part.
 
-A run folder keeps this record. A run goes on, and is evaluated, only with the data it was trained on.
+A run folder keeps this record. A run is resumed and evaluated only with the data it was trained on.
 """
 
 import hashlib
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from refprior.data._task import PARTS, Examples, Task
+from refprior._kinds import InputType
+from refprior._words import counted
 
-ImageType = Literal["uint8", "int64", "float16", "bfloat16", "float32", "float64"]
-DTYPES: dict[ImageType, torch.dtype] = {
-    "uint8": torch.uint8,
-    "int64": torch.int64,
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "float32": torch.float32,
-    "float64": torch.float64,
-}
+PARTS = ("labeled", "unlabeled", "test", "validation", "source")
 
 
 @dataclass(frozen=True)
@@ -29,15 +20,32 @@ class PartRecord:
     """One part of a task."""
 
     count: int
-    sha256: str  # of its images, then of its labels
+    sha256: str  # of its inputs, then of its labels
 
 
 @dataclass(frozen=True)
 class TaskRecord:
-    """All that a run has to know of its data to predict, and to recognize them.
+    """What a run has to know of its data to predict with them and to recognize them.
 
+    Attributes
+    ----------
+    name : str
+        Name of the task.
+    classes, source_classes : tuple of str
+        Names of the classes, and of those of the source task.
+    shape : tuple of int
+        Shape of one input.
+    dtype : str
+        Type of the inputs, such as ``"uint8"``.
+    parts : dict of str to PartRecord
+        The number of inputs and the SHA-256 hash of each part.
+    features : tuple of str
+        Names of the columns of a table.
+
+    Examples
+    --------
     >>> import refprior as rp
-    >>> few, more = (rp.data.fingerprint(rp.data.FewLabels("digits", labels=n)()) for n in (50, 100))
+    >>> few, more = (rp.data.FewLabels("digits", labels=n)().fingerprint() for n in (50, 100))
     >>> few.differences(more)
     ['labeled: 50 → 100 inputs', 'unlabeled: 1147 → 1097 inputs']
     """
@@ -45,63 +53,43 @@ class TaskRecord:
     name: str
     classes: tuple[str, ...]
     source_classes: tuple[str, ...]
-    shape: tuple[int, ...]  # of one input
-    dtype: ImageType
+    shape: tuple[int, ...]
+    dtype: InputType
     parts: dict[str, PartRecord]
-    features: tuple[str, ...] = ()  # names of the columns, where the inputs have such
+    features: tuple[str, ...] = ()
 
     def differences(self, other: "TaskRecord") -> list[str]:
-        """In words, how other data differ from these."""
-        fields = ("classes", "source_classes", "shape", "dtype", "features")
+        """Describe how other data differ from these, one line per difference.
+
+        Parameters
+        ----------
+        other : TaskRecord
+            The record to compare with.
+
+        Returns
+        -------
+        list of str
+            Empty if the data are the same.
+        """
         changes = [
             f"{name}: {getattr(self, name)} → {getattr(other, name)}"
-            for name in fields
+            for name in ("classes", "source_classes", "shape", "dtype", "features")
             if getattr(self, name) != getattr(other, name)
         ]
-        return changes + [line for name in PARTS for line in _part_differences(name, self.parts, other.parts)]
+        for name in PARTS:
+            here, there = self.parts.get(name), other.parts.get(name)
+            counts = [0 if part is None else part.count for part in (here, there)]
+            if counts[0] != counts[1] or (here is None) != (there is None):
+                changes.append(f"{name}: {counts[0]} → {counts[1]} inputs")
+            elif here != there:
+                changes.append(f"{name}: {counted(counts[0], 'input')} of other content")
+        return changes
 
 
-def fingerprint(task: Task) -> TaskRecord:
-    """The record of a task: names, shapes, and a hash of every part. MNIST takes a twentieth of a second.
-
-    >>> import refprior as rp
-    >>> record = rp.data.fingerprint(rp.data.FewLabels("digits", labels=50)())
-    >>> record.parts["labeled"].count, len(record.parts["labeled"].sha256)
-    (50, 64)
-    """
-    parts = {name: part for name in PARTS if (part := getattr(task, name)) is not None}
-    return TaskRecord(
-        name=task.name,
-        classes=task.classes,
-        source_classes=task.source_classes,
-        shape=task.shape,
-        dtype=next(name for name, dtype in DTYPES.items() if dtype == task.labeled.inputs.dtype),
-        parts={name: part_record(part) for name, part in parts.items()},
-        features=task.features,
-    )
-
-
-def check_same_data(known: TaskRecord, task: Task, where: str, remedy: str) -> None:
-    """Refuse a task that is not the one of the record."""
-    changes = known.differences(fingerprint(task))
-    if changes:
-        raise ValueError(f"{where} was trained on other data: {'; '.join(changes)} (there → now). {remedy}")
-
-
-def part_record(part: Examples | Tensor) -> PartRecord:
-    """How many inputs a part has, and a hash of its content."""
+def sha256_of(*tensors: Tensor) -> str:
+    """Hash the content of tensors, one after the other."""
     digest = hashlib.sha256()
-    for tensor in (part,) if isinstance(part, Tensor) else (part.inputs, part.labels):
+    for tensor in tensors:
         if tensor.numel():
             digest.update(np.ascontiguousarray(tensor.cpu().numpy()).data)
-    return PartRecord(len(part), digest.hexdigest())
-
-
-def _part_differences(name: str, old: dict[str, PartRecord], new: dict[str, PartRecord]) -> list[str]:
-    one, other = old.get(name), new.get(name)
-    if one == other:
-        return []
-    if one is None or other is None or one.count != other.count:
-        counts = (part.count if part is not None else 0 for part in (one, other))
-        return ["{}: {} → {} inputs".format(name, *counts)]
-    return [f"{name}: {one.count} input{'' if one.count == 1 else 's'} of other content"]
+    return digest.hexdigest()

@@ -7,23 +7,19 @@ import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from refprior._html import shortened, table
-from refprior._kinds import Kind, noun
+from refprior._kinds import InputType, Kind, noun
 from refprior._process import check_memory
-from refprior._words import in_short
+from refprior.data._fingerprint import PARTS, PartRecord, TaskRecord, sha256_of
 from refprior.data._names import NO_LABEL, named_classes, whole_labels
 
 Array = np.ndarray | Tensor
-Inputs = Array | Sequence[Any]
-_WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32)
-_COMPLEX = (torch.complex32, torch.complex64, torch.complex128)
-PARTS = ("labeled", "unlabeled", "test", "validation", "source")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +44,14 @@ class Examples:
 
     def __getitem__(self, index: Tensor) -> "Examples":
         return Examples(self.inputs[index], self.labels[index])
+
+    def check_labels(self, name: str, classes: int) -> None:
+        """Raise ValueError for the first label outside 0 … classes - 1; `name` is what the error calls the part."""
+        check_labels(name, self.labels, classes)
+
+    def sha256(self) -> str:
+        """Return the SHA-256 hash of the inputs and labels, in hexadecimal."""
+        return sha256_of(self.inputs, self.labels)
 
     def to(self, device: torch.device) -> "Examples":
         return Examples(self.inputs.to(device), self.labels.to(device))
@@ -110,6 +114,22 @@ class Task:
     def training_inputs(self) -> list[Tensor]:
         """All inputs that training may look at: labeled, unlabeled, source."""
         return [self.labeled.inputs, self.unlabeled, *([self.source.inputs] if self.source is not None else [])]
+
+    def fingerprint(self) -> TaskRecord:
+        """Return the names, shapes and a hash of every part, by which a run recognizes its data."""
+        parts = {name: part for name in PARTS if (part := getattr(self, name)) is not None}
+        return TaskRecord(
+            name=self.name,
+            classes=self.classes,
+            source_classes=self.source_classes,
+            shape=self.shape,
+            dtype=cast(InputType, str(self.labeled.inputs.dtype).removeprefix("torch.")),
+            parts={
+                name: PartRecord(len(part), sha256_of(part) if isinstance(part, Tensor) else part.sha256())
+                for name, part in parts.items()
+            },
+            features=self.features,
+        )
 
     def input_name(self, index: int) -> str:
         """Return the name of an unlabeled input, or its noun and index if it has none."""
@@ -204,52 +224,6 @@ def _with_labels(given: Examples, pool: Tensor) -> tuple[Examples, Tensor]:
     if not without.any():
         return given, pool
     return given[~without], torch.cat([pool, given.inputs[without]]) if len(pool) else given.inputs[without]
-
-
-def like_training(inputs: Inputs, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Inputs of the shape and type that a network was trained on; other types of number where that loses nothing."""
-    given = _tensor(inputs)
-    check_shape_like(tuple(given.shape), shape)
-    if given.dtype == dtype and not dtype.is_floating_point:
-        return given
-    if dtype.is_floating_point and given.dtype not in (torch.uint8, *_COMPLEX):
-        return _finite(given, dtype)
-    if not dtype.is_floating_point and given.dtype in _WHOLE:
-        whole = given.long()
-        if dtype == torch.uint8 and len(whole) and not (whole.min() >= 0 and whole.max() <= 255):
-            raise ValueError(f"given inputs are {whole.min()} … {whole.max()}, those of the training 0 … 255")
-        return whole.to(dtype)
-    raise ValueError(f"given inputs are {given.dtype}, those of the training {dtype}: convert them in the same way")
-
-
-def check_shape_like(given: tuple[int, ...], shape: tuple[int, ...]) -> None:
-    """Refuse inputs of another shape than those of the training: (n, *shape) and (*shape)."""
-    if len(given) == 2 and len(shape) == 1 and given[1:] != shape:
-        raise ValueError(f"given inputs have {given[1]} features, those of the training {shape[0]}")
-    if not given or given[1:] != shape:
-        raise ValueError(f"given inputs are {given[1:]}, those of the training {shape}")
-
-
-def _finite(given: Tensor, dtype: torch.dtype) -> Tensor:
-    values = given.to(dtype)
-    if not values.isfinite().all():
-        raise ValueError(f"given inputs are not finite as {dtype}")
-    return values
-
-
-def _tensor(values: Inputs) -> Tensor:
-    """Anything with numbers in it as a tensor; what numpy and torch say of the rest is not for the caller."""
-    if isinstance(values, Tensor):
-        return values.detach()
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind not in "biufc":
-            raise TypeError(f"got {'text' if array.dtype.kind == 'U' else array.dtype}")
-        if not array.flags.writeable or min(array.strides, default=0) < 0:  # torch takes neither
-            array = array.copy()
-        return torch.from_numpy(np.ascontiguousarray(array, array.dtype.newbyteorder("=")))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"given inputs must be an array, a tensor or a list of numbers: {in_short(error)}") from None
 
 
 def _inputs(name: str, inputs: Array) -> Tensor:

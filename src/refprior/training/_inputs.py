@@ -12,8 +12,9 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from refprior._words import in_short
-from refprior.data._task import check_shape_like, like_training
 from refprior.data.files import read_images
+
+_WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32)
 
 
 class Like(NamedTuple):
@@ -32,6 +33,33 @@ class Like(NamedTuple):
         whole = not self.dtype.is_floating_point and bool((values == np.rint(values)).all())
         return values.astype(np.int64) if whole else values
 
+    def tensor(self, inputs: Any) -> Tensor:
+        """Return inputs as a tensor of the training's shape and dtype; convert dtypes only if that loses nothing."""
+        given = _tensor(inputs)
+        self.check_shape(tuple(given.shape))
+        if given.dtype == self.dtype and not self.dtype.is_floating_point:
+            return given
+        if self.dtype.is_floating_point and given.dtype != torch.uint8 and not given.is_complex():
+            values = given.to(self.dtype)
+            if not values.isfinite().all():
+                raise ValueError(f"given inputs are not finite as {self.dtype}")
+            return values
+        if not self.dtype.is_floating_point and given.dtype in _WHOLE:
+            whole = given.long()
+            if self.dtype == torch.uint8 and len(whole) and not (whole.min() >= 0 and whole.max() <= 255):
+                raise ValueError(f"given inputs are {whole.min()} … {whole.max()}, those of the training 0 … 255")
+            return whole.to(self.dtype)
+        raise ValueError(
+            f"given inputs are {given.dtype}, those of the training {self.dtype}: convert them in the same way"
+        )
+
+    def check_shape(self, given: tuple[int, ...]) -> None:
+        """Reject inputs (n, *shape) of another shape than those of the training."""
+        if len(given) == 2 and len(self.shape) == 1 and given[1:] != self.shape:
+            raise ValueError(f"given inputs have {given[1]} features, those of the training {self.shape[0]}")
+        if not given or given[1:] != self.shape:
+            raise ValueError(f"given inputs are {given[1:]}, those of the training {self.shape}")
+
 
 Cut = Callable[[slice], Tensor]
 
@@ -48,20 +76,16 @@ def _reader(inputs: Any, like: Like) -> tuple[int, Cut]:
         raise ValueError("given inputs must be a list, of one file or picture too: predict([file])")
     if isinstance(inputs, list | tuple):
         some = like.pictures and any(_is_picture(item) for item in inputs[:1])
-        return len(inputs), lambda part: _pictures(inputs[part], like) if some else _like(inputs[part], like)
+        return len(inputs), lambda part: _pictures(inputs[part], like) if some else like.tensor(inputs[part])
     if hasattr(inputs, "tocsr"):  # a sparse matrix
-        check_shape_like(inputs.shape, like.shape)
+        like.check_shape(inputs.shape)
         rows = inputs.tocsr()
-        return rows.shape[0], lambda part: _like(rows[part].toarray(), like)
+        return rows.shape[0], lambda part: like.tensor(rows[part].toarray())
     if hasattr(inputs, "columns") and hasattr(inputs, "to_numpy"):
         return len(inputs), _frame(inputs, like)
     given = inputs.detach() if isinstance(inputs, Tensor) else np.asarray(inputs)
-    _like(given[:0] if given.ndim else given, like)
-    return len(given), lambda part: _like(given[part], like)
-
-
-def _like(inputs: Any, like: Like) -> Tensor:
-    return like_training(inputs, like.shape, like.dtype)
+    like.tensor(given[:0] if given.ndim else given)
+    return len(given), lambda part: like.tensor(given[part])
 
 
 def _frame(frame: Any, like: Like) -> Cut:
@@ -72,7 +96,7 @@ def _frame(frame: Any, like: Like) -> Cut:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise ValueError(f"given inputs have no column {missing[0]!r}{more}; they have {in_short(', '.join(columns))}")
     wanted = like.features or tuple(columns)
-    check_shape_like((len(frame), len(wanted)), like.shape)
+    like.check_shape((len(frame), len(wanted)))
     twice = [name for name in wanted if columns.count(name) > 1]
     if twice:
         raise ValueError(f"given inputs have the column {twice[0]!r} twice")
@@ -81,7 +105,7 @@ def _frame(frame: Any, like: Like) -> Cut:
     def cut(part: slice) -> Tensor:
         rows = frame.iloc[part] if hasattr(frame, "iloc") else frame[part]
         values = [_column(rows[names[name]].to_numpy(), name, part.start) for name in wanted]
-        return _like(like.whole(np.stack(values, axis=1)), like)
+        return like.tensor(like.whole(np.stack(values, axis=1)))
 
     return cut
 
@@ -126,3 +150,18 @@ def _pixels(picture: Image.Image, shape: tuple[int, ...]) -> Tensor:
     if plain.size != (width, height):
         plain = plain.resize((width, height), Image.Resampling.BILINEAR)
     return torch.from_numpy(np.array(plain).reshape(height, width, channels).transpose(2, 0, 1).copy())
+
+
+def _tensor(values: Any) -> Tensor:
+    """Make a tensor of anything with numbers in it; errors of numpy and torch are summed up in one line."""
+    if isinstance(values, Tensor):
+        return values.detach()
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "biufc":
+            raise TypeError(f"got {'text' if array.dtype.kind == 'U' else array.dtype}")
+        if not array.flags.writeable or min(array.strides, default=0) < 0:  # torch takes neither
+            array = array.copy()
+        return torch.from_numpy(np.ascontiguousarray(array, array.dtype.newbyteorder("=")))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"given inputs must be an array, a tensor or a list of numbers: {in_short(error)}") from None

@@ -10,9 +10,9 @@ because a file names them.
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -23,12 +23,11 @@ from torch import Tensor, nn
 from refprior._checks import number
 from refprior._files import check_ordinary, read_record, write_folder_atomically, write_record
 from refprior._html import shortened, table
+from refprior._kinds import InputType
 from refprior._mesh import usable_device
 from refprior._process import check_memory
 from refprior._words import in_short
 from refprior.data import Examples, Normalizer
-from refprior.data._fingerprint import DTYPES, ImageType, part_record
-from refprior.data._task import check_labels
 from refprior.particles import Execution, Particles
 from refprior.posterior import Average, Uncertainty, negative_log_likelihood, predictive, uncertainty
 from refprior.training._inputs import Like, in_blocks
@@ -148,7 +147,7 @@ class Predictor:
         """
         if not len(part):
             raise ValueError("calibration needs inputs with labels: the part is empty")
-        check_labels("calibration", part.labels, len(self.classes))
+        part.check_labels("calibration", len(self.classes))
         weights, classes = self.log_posterior.to(self.device), len(self.classes)
         mixed = self._of_each(part.inputs, lambda log_p: predictive(log_p, weights).double().cpu(), classes)
 
@@ -161,7 +160,7 @@ class Predictor:
         temperature = min(math.exp(found.x), self.temperature, key=loss)
         if not 1.01 * _COLDEST < temperature < 0.99 * _HOTTEST:
             log.warning("the temperature is at the limit of %g: %d inputs say too little of it", temperature, len(part))
-        record = asdict(part_record(part))
+        record = {"count": len(part), "sha256": part.sha256()}
         calibration = {
             "part": _name_of(record, self.provenance),
             **record,
@@ -191,7 +190,7 @@ class Predictor:
                 execution=self.particles.execution,
                 classes=self.classes,
                 shape=self.shape,
-                dtype=next(name for name, dtype in DTYPES.items() if dtype == self.dtype),
+                dtype=cast(InputType, str(self.dtype).removeprefix("torch.")),
                 temperature=self.temperature,
                 features=self.features,
                 provenance=dict(self.provenance),
@@ -240,7 +239,7 @@ class _Record:
     execution: Execution
     classes: tuple[str, ...]
     shape: tuple[int, ...]
-    dtype: ImageType
+    dtype: InputType
     temperature: float
     features: tuple[str, ...]
     provenance: dict[str, Any]
@@ -271,7 +270,7 @@ def read_predictor(folder: Path, network: Callable[[], nn.Module] | None, device
             normalizer=Normalizer(**tensors_of(tensors, "normalizer")),
             classes=record.classes,
             shape=record.shape,
-            dtype=DTYPES[record.dtype],
+            dtype=getattr(torch, record.dtype),
             log_posterior=tensors["log_posterior"],
             temperature=record.temperature,
             log_prior_ratio=tensors.get("log_prior_ratio"),

@@ -22,7 +22,6 @@ from refprior._html import table
 from refprior._mesh import usable_device
 from refprior._words import duration, in_short
 from refprior.data import Examples, Normalizer, Task, TaskRecord
-from refprior.data._fingerprint import DTYPES, check_same_data
 from refprior.methods import Loss, Needs, Step
 from refprior.particles import Particles
 from refprior.posterior import (
@@ -49,6 +48,7 @@ from refprior.training.store import (
     RECIPE,
     Checkpoint,
     Header,
+    check_same_data,
     check_same_network,
     latest_checkpoint,
     load_weights,
@@ -226,7 +226,7 @@ class Run:
             normalizer=self.normalizer,
             classes=self.data.classes,
             shape=self.data.shape,
-            dtype=DTYPES[self.data.dtype],
+            dtype=getattr(torch, self.data.dtype),
             log_posterior=self.posterior(weights=weights, weighting=weighting),
             features=self.data.features,
         )

@@ -15,7 +15,7 @@ import torch
 
 from refprior._checks import number
 from refprior._mesh import Mesh, joined, usable_device
-from refprior.data import Task, fingerprint
+from refprior.data import Task
 from refprior.particles import Particles, convolves
 from refprior.training import _snapshot as snapshot
 from refprior.training._run import Run, both
@@ -168,7 +168,7 @@ class Trained:
             weights = partial(both, *(gathered(recipe, part) for part in (raw, ema)))
         return Run(
             recipe=recipe,
-            data=fingerprint(self.task),
+            data=self.task.fingerprint(),
             find_weights=weights,
             normalizer=self.state.normalizer,
             step=self.state.step,
@@ -204,7 +204,7 @@ def _read_task(recipe: Recipe, device: torch.device, mesh: Mesh) -> Task:
         _warn_of_imbalance(recipe, task)
     if mesh.size > 1:
         mesh.check_same("a recipe", recipe.to_dict())
-        mesh.check_same("data", msgspec.to_builtins(fingerprint(task)))
+        mesh.check_same("data", msgspec.to_builtins(task.fingerprint()))
     return task
 
 

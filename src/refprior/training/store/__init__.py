@@ -33,6 +33,7 @@ from refprior.training.store._folder import (
 from refprior.training.store._header import (
     Header,
     Origin,
+    check_same_data,
     check_same_network,
     check_same_parts,
     check_same_run,
@@ -55,6 +56,7 @@ __all__ = [
     "Written",
     "check_no_links",
     "check_no_strangers",
+    "check_same_data",
     "check_same_network",
     "check_same_parts",
     "check_same_run",

@@ -21,7 +21,6 @@ from refprior import __version__
 from refprior._files import read_record, write_record
 from refprior._words import in_short
 from refprior.data import Task, TaskRecord
-from refprior.data._fingerprint import check_same_data, fingerprint
 from refprior.particles import Particles
 from refprior.training.recipe import Recipe
 from refprior.training.store._folder import METRICS, RECIPE, check_no_links
@@ -92,7 +91,7 @@ class Header:
 
 def make_header(recipe: Recipe, task: Task, particles: Particles, origin: Origin | None) -> Header:
     """The header of a run that begins now."""
-    return Header(recipe.to_dict(), fingerprint(task), tensor_shapes(particles), origin)
+    return Header(recipe.to_dict(), task.fingerprint(), tensor_shapes(particles), origin)
 
 
 def tensor_shapes(particles: Particles) -> dict[str, tuple[int, ...]]:
@@ -149,6 +148,13 @@ def check_same_parts(folder: Path, task: Task, particles: Particles) -> None:
     header = read_header(folder)
     check_same_data(header.data, task, str(folder), REMEDY)
     check_same_network(header, particles, str(folder), REMEDY)
+
+
+def check_same_data(known: TaskRecord, task: Task, where: str, remedy: str) -> None:
+    """Reject a task that is not the one of the record."""
+    changes = known.differences(task.fingerprint())
+    if changes:
+        raise ValueError(f"{where} was trained on other data: {'; '.join(changes)} (there → now). {remedy}")
 
 
 def check_same_network(header: Header, particles: Particles, where: str, remedy: str) -> None:
