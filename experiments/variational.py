@@ -27,6 +27,8 @@ from torch import Tensor, nn
 import refprior as rp
 from refprior._style import BLUE, GREEN, INK, PURPLE, SOFT, VERMILION, styled
 from refprior.exact import Channel, Coin, Gaussian, Poisson, Solution, reference_prior
+from refprior.exact.channels import to_coordinates
+from refprior.exact.oracle import divergence, log_marginal
 from refprior.methods import InformationOnly
 from refprior.variational import Implicit, LogitNormal, discretize, fit
 
@@ -104,23 +106,23 @@ class Prior:
 
     @property
     def coordinates(self) -> np.ndarray:
-        return self.channel.to_coordinates(self.w)
+        return to_coordinates(self.channel, self.w)
 
     @property
     def information(self) -> float:
         """I(w; z) = Σ_k π_k KL(p(z | w_k), p(z)), by the exact channel."""
-        marginal = self.channel.log_marginal(self.coordinates, self.weights)
-        return float(self.weights @ self.channel.divergence(self.coordinates, marginal))
+        marginal = log_marginal(self.channel, self.coordinates, self.weights)
+        return float(self.weights @ divergence(self.channel, self.coordinates, marginal))
 
     @property
     def positions(self) -> np.ndarray:
         """In standard deviations of the data (Fisher length) from the lower end: (K,)."""
-        (low, high), (length,) = self.channel.bounds[0], self.channel.axis_lengths()
+        (low, high), (length,) = self.channel.bounds[0], self.channel.axes.lengths
         return np.asarray((self.coordinates[:, 0] - low) * length / (high - low))
 
     def modes(self) -> int:
         """Peaks of the density over Fisher length, smoothed by a Gaussian of standard deviation `NEAR`."""
-        grid = np.arange(-4 * NEAR, self.channel.axis_lengths()[0] + 4 * NEAR, NEAR / 10)
+        grid = np.arange(-4 * NEAR, self.channel.axes.lengths[0] + 4 * NEAR, NEAR / 10)
         density = np.exp(-0.5 * ((grid[:, None] - self.positions) / NEAR) ** 2) @ self.weights
         density = np.round(density / density.max(), 6)  # rounding errors on a plateau would count as peaks
         return len(find_peaks(density, prominence=PROMINENT)[0])

@@ -7,6 +7,7 @@ import pytest
 
 from refprior.exact import Categorical, Channel, Coin, Gaussian, Poisson, certify, reference_prior
 from refprior.exact.certificate import judge
+from refprior.exact.channels import to_coordinates
 from refprior.exact.oracle import Objective
 
 pytestmark = pytest.mark.filterwarnings("ignore:unfinished")
@@ -183,7 +184,7 @@ def test_a_prior_made_wrong_is_never_better_than_its_gap() -> None:
         ]
         right = reference_prior(channel, tolerance=1e-10)
         size, (low, high) = 10 ** rng.uniform(-12, -1), channel.bounds[0]
-        u = channel.to_coordinates(right.atoms)
+        u = to_coordinates(channel, right.atoms)
         u = np.clip(u + size * (high - low) * rng.normal(size=u.shape), low, high)
         weights = right.weights * np.exp(size * rng.normal(size=len(u)))
         objective = Objective((channel,))

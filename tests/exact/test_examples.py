@@ -29,7 +29,6 @@ CHANNEL_METHODS = (
     "parameter",
     "repeat",
     "rows",
-    "to_coordinates",
 )
 SOLUTION_METHODS = (
     "atoms",

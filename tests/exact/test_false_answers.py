@@ -11,6 +11,7 @@ import pytest
 
 from refprior.exact import Channel, Coin, ExponentialDecay, Gaussian, Poisson, Solution, reference_prior
 from refprior.exact.certificate import judge
+from refprior.exact.channels import to_coordinates
 from refprior.exact.oracle import Objective
 
 pytestmark = pytest.mark.filterwarnings("ignore:unfinished")
@@ -108,7 +109,7 @@ def test_a_step_that_rises_and_falls_within_the_grid() -> None:
 def test_the_gap_never_exceeds_the_log_of_the_number_of_outcomes() -> None:
     channel = binary(bump(0.4137, 0.6211), SQUARE)
     objective = Objective((channel,))
-    corners = channel.to_coordinates([[0.0, 0.0], [1.0, 1.0]])
+    corners = to_coordinates(channel, [[0.0, 0.0], [1.0, 1.0]])
     certificate = judge(objective, corners, np.array([0.5, 0.5]))
     assert certificate.information + certificate.gap <= math.log(2) + 1e-14
 
@@ -135,8 +136,8 @@ def test_atoms_are_not_certified_where_fewer_do_as_well() -> None:
     solution = reference_prior(channel)
     assert not solution.atoms_certified
     places = np.array([0.25, 0.5, 0.75, 1.0]) - 1 / (2 * np.pi)
-    four = judge(Objective((channel,)), channel.to_coordinates(places), np.full(4, 0.25))
-    two = judge(Objective((channel,)), channel.to_coordinates(places[::2]), np.full(2, 0.5))
+    four = judge(Objective((channel,)), to_coordinates(channel, places), np.full(4, 0.25))
+    two = judge(Objective((channel,)), to_coordinates(channel, places[::2]), np.full(2, 0.5))
     assert two.information == pytest.approx(four.information, abs=1e-14)
     assert not four.atoms_certified
     assert not two.atoms_certified

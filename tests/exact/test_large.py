@@ -6,7 +6,7 @@ import pytest
 from refprior.exact import Channel, Coin, Gaussian, Poisson, reference_prior
 from refprior.exact.channels import whole_windows
 from refprior.exact.channels._rows import log_mixture
-from refprior.exact.oracle import Objective, evaluate, information_matrix
+from refprior.exact.oracle import Objective, divergence, evaluate, information_matrix, log_marginal
 from refprior.exact.solve._ascent import newton_step
 from refprior.exact.solve._banded import window_table, windowed_information
 
@@ -25,16 +25,16 @@ def test_windows_equal_whole_rows(channel: Channel) -> None:
     weights = np.full(len(u), 1 / len(u))
     log_p = channel.log_likelihood(u)
     p, whole = np.exp(log_p), log_mixture(log_p, weights)
-    assert np.exp(channel.log_marginal(u, weights)) == pytest.approx(np.exp(whole), abs=1e-17, rel=1e-11)
-    divergence = np.sum(p * np.where(p > 0, log_p - whole, 0.0), axis=1)
-    assert channel.divergence(u, whole) == pytest.approx(divergence, abs=2e-14)
+    assert np.exp(log_marginal(channel, u, weights)) == pytest.approx(np.exp(whole), abs=1e-17, rel=1e-11)
+    expected = np.sum(p * np.where(p > 0, log_p - whole, 0.0), axis=1)
+    assert divergence(channel, u, whole) == pytest.approx(expected, abs=2e-14)
 
 
 @pytest.mark.parametrize("channel", LONG, ids=repr)
 def test_windows_leave_out_hardly_any_mass(channel: Channel) -> None:
     u = places(channel)
-    ends = channel.window_ends(u)
-    assert ends is not None
+    assert channel.windows is not None
+    ends = channel.windows.ends(u)
     columns = np.arange(len(channel.outcomes))
     outside = (columns < ends[0][:, None]) | (columns > ends[1][:, None])
     assert np.where(outside, np.exp(channel.log_likelihood(u)), 0.0).sum(axis=1).max() < 1e-17
@@ -44,19 +44,21 @@ def test_windows_leave_out_hardly_any_mass(channel: Channel) -> None:
     "channel", [Coin(3000), Coin(20_000), Coin(1_000_000), Poisson(4000.0), Poisson(1e5)], ids=repr
 )
 def test_thinned_outcomes_still_sum_to_one(channel: Channel) -> None:
-    thin = channel.coarse()
+    thin = channel.at_resolution("coarse")
+    assert thin is not None
+    assert thin.windows is not None
     assert len(thin.outcomes) < len(channel.outcomes)
-    length = channel.axis_lengths()[0]
+    length = channel.axes.lengths[0]
     x = np.array([0.0, 0.3, 3.0, 10.0, 20.0, 27.0, 40.0, length / 2, length - 0.3, length])
     u = channel.bounds[0, 0] + np.ptp(channel.bounds) * x[:, None] / length
-    ends = thin.window_ends(u)
-    assert ends is not None
-    columns = whole_windows(ends, len(thin.outcomes))
-    assert np.exp(thin.log_likelihood_at(u, columns)).sum(axis=1) == pytest.approx(1.0, abs=1e-13)
+    columns = whole_windows(thin.windows.ends(u), len(thin.outcomes))
+    assert np.exp(thin.windows.log_likelihood(u, columns)).sum(axis=1) == pytest.approx(1.0, abs=1e-13)
 
 
 def test_thinned_outcomes_of_a_coin_are_symmetric() -> None:
-    z = Coin(20_000).coarse().outcomes
+    thin = Coin(20_000).at_resolution("coarse")
+    assert thin is not None
+    z = thin.outcomes
     assert z == pytest.approx(20_000 - z[::-1], abs=1e-6)
 
 

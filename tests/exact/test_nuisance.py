@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from refprior.exact import Channel, Coin, NuisancePrior, Product, TwoCoins, reference_prior
+from refprior.exact.channels import to_coordinates
 
 HEADS = np.arange(5.0)
 PAIRS = np.stack(np.meshgrid(HEADS, HEADS, indexing="ij"), axis=-1).reshape(-1, 2)
@@ -71,7 +72,7 @@ def test_the_marginal_channel_is_the_optimal_output_between_the_nodes(ratio: Nui
     marginal = ratio.interest.channel
     for r in (0.2513, 0.6071, 0.93):
         table = np.exp(two_binomials(np.column_stack([np.full(601, r), np.linspace(0.3, 0.9, 601)])))
-        found = np.exp(marginal.log_likelihood(marginal.to_coordinates([r])))[0]
+        found = np.exp(marginal.log_likelihood(to_coordinates(marginal, [r])))[0]
         gain = np.sum(table * np.log(table / found), axis=1)  # at most the capacity at the optimal output
         weights, output = blahut(table, 4000)
         assert gain.max() <= float(weights @ np.sum(table * np.log(table / output), axis=1)) + 1e-5

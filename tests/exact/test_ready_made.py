@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from refprior.exact import Channel, Coin, models, reference_prior, two_stage_prior
+from refprior.exact.channels import to_coordinates
 
 
 def brute_force(rows: Any, iterations: int = 20_000) -> tuple[float, float]:
@@ -67,12 +68,12 @@ def test_a_multinomial_of_three_categories() -> None:
 def test_a_multinomial_takes_probabilities_and_counts() -> None:
     channel = models.multinomial(3, 5)
     w = np.array([[0.2, 0.5], [0.0, 1.0], [1.0, 0.0]])
-    u = channel.to_coordinates(w)
+    u = to_coordinates(channel, w)
     assert channel.parameter(u) == pytest.approx(w, abs=1e-12)
     expected = stats.multinomial.logpmf([1, 3, 1], 5, [0.2, 0.5, 0.3])
     assert channel.log_likelihood_of(u, [1, 3, 1])[0] == pytest.approx(expected)
     with pytest.raises(ValueError, match="out of bounds"):
-        channel.to_coordinates([[0.7, 0.7]])
+        to_coordinates(channel, [[0.7, 0.7]])
     with pytest.raises(ValueError, match="3 counts that sum to 5"):
         channel.log_likelihood_of(u, [1, 3, 2])
     assert models.multinomial(2, 7) == Coin(7)

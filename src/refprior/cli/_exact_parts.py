@@ -67,7 +67,7 @@ def _show_best_so_far(best: Solution, output: Output) -> None:
     """Print the best prior of an interrupted search, with its gap if that takes no time."""
     from refprior.exact import certify
 
-    work = len(best.channel.outcomes) * (200 + (best.channel.axis_lengths() / 0.1).prod())
+    work = len(best.channel.outcomes) * (200 + (best.channel.axes.lengths / 0.1).prod())
     best = certify(best) if work <= QUICK else best
     print(json_module.dumps(best.to_dict(), allow_nan=False) if output.json else best, flush=True)
 

@@ -251,7 +251,8 @@ class _Conditional:
                 self.nuisance_places[key] = to_axis(own, x[:, None])
             return np.exp(own.log_likelihood(self.nuisance_places[key]))
 
-        looks = LOOKS if own.measured else 0  # narrow structure may exist at this place of the other parameter only
+        # narrow structure may exist at this place of the other parameter only
+        looks = LOOKS if own.axes.measured else 0
         return Curve.through(own, rows, SHARE * self.tolerance, looks=looks)
 
     def outputs(self, places: Array) -> Array:
@@ -271,7 +272,8 @@ class _Conditional:
         priors, are the channel's tail.
         """
         interest = Slice(self.channel, self.axes[0], self.channel.bounds.mean(axis=1))
-        exact = _Direct(interest, _Conditional(self.channel.finer() or self.channel, self.axes, self.tolerance / 4))
+        finer = self.channel.at_resolution("fine") or self.channel
+        exact = _Direct(interest, _Conditional(finer, self.axes, self.tolerance / 4))
         curve = Curve.through(
             interest, lambda x: self.outputs(to_axis(interest, x[:, None])), max(COARSE, self.tolerance), exact=exact
         )

@@ -18,7 +18,7 @@ from refprior.exact._arrays import Array, Mask
 from refprior.exact._nuisance import NuisancePrior, nuisance_prior
 from refprior.exact._solution import SearchInterrupted, Solution
 from refprior.exact.certificate import Certificate, prove
-from refprior.exact.channels import Channel, check_channel, check_instance
+from refprior.exact.channels import Channel, check_channel, check_instance, share_coordinates
 from refprior.exact.oracle import Objective, is_share, require_concave, two_stage_signs
 from refprior.exact.solve import check_cost, fisher_grid, recording, solve
 
@@ -93,7 +93,7 @@ def reference_prior(
         return nuisance_prior(channel, interest, nuisance, tolerance or NUISANCE_TOLERANCE)
     if nuisance is not None:
         raise ValueError("nuisance is given without interest: also pass interest, the parameter of interest")
-    tolerance = tolerance or check_channel(channel).usual_tolerance
+    tolerance = tolerance or check_channel(channel).default_tolerance
     if channel.factors:
         return _with_warning(_product(channel, _priors_of_factors(channel, tolerance), tolerance))
     objective = Objective((channel,))
@@ -105,7 +105,7 @@ def reference_prior(
 def prior_to_compare(channel: Channel, tolerance: float | None) -> Solution:
     """Compute a reference prior for comparisons and scans, by default to 1e-9 or what sampled gains allow."""
     if tolerance is None:
-        tolerance = max(COMPARED_TOLERANCE, check_channel(channel).usual_tolerance)
+        tolerance = max(COMPARED_TOLERANCE, check_channel(channel).default_tolerance)
     return reference_prior(channel, tolerance=tolerance)
 
 
@@ -145,11 +145,11 @@ def _interruptible(objective: Objective, tolerance: float) -> Iterator[None]:
 def _priors_of_factors(channel: Channel, tolerance: float) -> tuple[Solution, ...]:
     """Solve the independent parts of a product, identical ones once."""
     solved: dict[int, Solution] = {}
-    share = tolerance / sum(part.usual_tolerance for part in channel.factors)  # of each part's default tolerance
+    share = tolerance / sum(part.default_tolerance for part in channel.factors)  # of each part's default tolerance
     for part in channel.factors:
         if id(part) not in solved:
             with warnings.catch_warnings(action="ignore", category=UserWarning):  # the product warns
-                solved[id(part)] = reference_prior(part, tolerance=share * part.usual_tolerance)
+                solved[id(part)] = reference_prior(part, tolerance=share * part.default_tolerance)
     return tuple(solved[id(part)] for part in channel.factors)
 
 
@@ -201,7 +201,7 @@ def two_stage_prior(
         return reference_prior(channel_of_n(m + n), tolerance=tolerance)
     tolerance = TWO_STAGE_TOLERANCE if tolerance is None else number("tolerance", tolerance, above=0)
     channels = tuple(check_channel(channel_of_n(k), f"channel_of_n({k})") for k in (m + n, m))
-    channels = (channels[0], channels[1].sharing(channels[0]))
+    channels = (channels[0], share_coordinates(channels[1], channels[0]))
     objective = Objective(channels, signs)
     boxes = [channel.bounds for channel in channels]
     if boxes[0].shape != boxes[1].shape or not np.allclose(boxes[0], boxes[1]):

@@ -15,8 +15,8 @@ from refprior._files import read_record, write_record
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._posterior import Posterior, posterior_of
 from refprior.exact.certificate import Certificate, Proof, judge
-from refprior.exact.channels import Channel, SampledMean
-from refprior.exact.oracle import Objective, sampled_gain
+from refprior.exact.channels import Channel, SampledMean, to_coordinates
+from refprior.exact.oracle import Objective, log_marginal, sampled_gain
 from refprior.exact.show import as_arviz, as_code, as_html, atom_lines, decimals_within, gap_in_words, plot_solution
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ class Solution:
         >>> reference_prior(Coin(2)).gain([0.0, 0.25, 0.5]).round(6).tolist()  # 0 and 0.5 are atoms
         [0.753772, 0.668822, 0.753772]
         """
-        u = self.channel.to_coordinates(w)
+        u = to_coordinates(self.channel, w)
         if not self.parts:
             return self._gain_at(u)
         columns = np.split(u, np.cumsum([part.channel.dimension for part in self.parts])[:-1], axis=1)
@@ -263,7 +263,7 @@ class Solution:
         [0.470588, 0.058824, 0.470588]
         """
         weights = self.weights if z is None else self.posterior(z).weights
-        return np.asarray(np.exp(self.channel.log_marginal(self.coordinates, weights)))
+        return np.asarray(np.exp(log_marginal(self.channel, self.coordinates, weights)))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draw parameters from the prior.

@@ -26,6 +26,7 @@ from refprior.exact import (
     reference_prior,
     two_stage_prior,
 )
+from refprior.exact.channels import to_coordinates
 from refprior.exact.oracle import Objective, two_stage_signs
 from refprior.exact.show import gap_in_words
 
@@ -249,7 +250,7 @@ def draft(text: str, near: bytes) -> bytes:
     objective = Objective(channels, two_stage_signs(settings["beta"]) if m else (1.0,))
     low, high = channels[0].parameter(channels[0].bounds.T)
     share = (np.array(known["atoms"]) - known["low"][0]) / (known["high"][0] - known["low"][0])
-    u = channels[0].to_coordinates(np.clip(low + share * (high - low), low, high))
+    u = to_coordinates(channels[0], np.clip(low + share * (high - low), low, high))
     judged = Solution.from_coordinates(objective, u, np.array(known["weights"]), DRAFT_GAP)
     drawn = replace(judged, tolerance=math.inf)  # all its digits are those of what is drawn
     return msgspec.json.encode({**shown(drawn), "axes": model.axes, "code": code_of(query), "draft": True})
@@ -275,7 +276,7 @@ def shown(solution: Solution) -> dict[str, Any]:
 def _line(solution: Solution) -> dict[str, Any]:
     """The gain at points that are even in Fisher length, and at the atoms: (M,) each."""
     channel = solution.channel
-    u = np.union1d(channel.axis_points(0, POINTS), solution.coordinates[:, 0])[:, None]
+    u = np.union1d(channel.axes.points(0, POINTS), solution.coordinates[:, 0])[:, None]
     w = channel.parameter(u)[:, 0]
     return {"w": rounded(w), "gain": rounded(solution.gain(w))}
 
@@ -296,7 +297,7 @@ def jeffreys_of(query: Query) -> dict[str, Any]:
     if query.model == "two-coins":
         return {"information": 2 * jeffreys(Coin(n)).information}
     found = jeffreys(MODELS[query.model].family(settings)(n))
-    w = found.channel.parameter(found.channel.axis_points(0, POINTS)[:, None])[:, 0]
+    w = found.channel.parameter(found.channel.axes.points(0, POINTS)[:, None])[:, 0]
     return {"information": found.information, "w": rounded(w), "density": rounded(found.density(w))}
 
 

@@ -6,7 +6,7 @@ import pytest
 from refprior.exact import Channel, Coin, ExponentialDecay, Gaussian, reference_prior, two_stage_prior
 from refprior.exact.certificate import judge
 from refprior.exact.certificate._bound import _bounds, stays_below
-from refprior.exact.oracle import Objective
+from refprior.exact.oracle import Objective, divergence, log_marginal
 
 CHANNELS: list[Channel] = [Gaussian(3.0), Gaussian(2.0, 0.5), ExponentialDecay((1.0, 2.0), 0.2)]
 CHANNELS += [ExponentialDecay((0.7, 1.9), 0.3)]
@@ -19,25 +19,25 @@ def test_no_point_of_a_cell_exceeds_its_bound(channel: Channel) -> None:
     low_end, high_end = channel.bounds.T
     for _ in range(20):
         atoms = rng.uniform(low_end, high_end, (4, channel.dimension))
-        log_marginal = channel.log_marginal(atoms, rng.dirichlet(np.ones(4)))
+        logs = log_marginal(channel, atoms, rng.dirichlet(np.ones(4)))
         width = (high_end - low_end) * 10.0 ** rng.uniform(-3, 0)
         low = rng.uniform(low_end, np.maximum(high_end - width, low_end))[None]
         high = np.minimum(low + width, high_end)
-        middle, bound, _ = _bounds(channel, log_marginal, low, high)
+        middle, bound, _ = _bounds(channel, logs, low, high)
         inside = rng.uniform(low, high, (300, channel.dimension))
-        assert channel.divergence(np.vstack([inside, low, high]), log_marginal).max() <= bound[0] + 1e-12
-        assert channel.divergence((low + high) / 2, log_marginal)[0] == pytest.approx(middle[0], abs=1e-11)
+        assert divergence(channel, np.vstack([inside, low, high]), logs).max() <= bound[0] + 1e-12
+        assert divergence(channel, (low + high) / 2, logs)[0] == pytest.approx(middle[0], abs=1e-11)
 
 
 @pytest.mark.parametrize("channel", CHANNELS, ids=repr)
 def test_a_level_is_proved_just_above_the_maximum_and_not_below(channel: Channel) -> None:
     prior = reference_prior(channel, tolerance=1e-11)
     weights = prior.weights * np.linspace(0.9, 1.1, len(prior.weights))
-    log_marginal = channel.log_marginal(prior.coordinates, weights / weights.sum())
+    logs = log_marginal(channel, prior.coordinates, weights / weights.sum())
     certificate = judge(Objective((channel,)), prior.coordinates, weights / weights.sum())
     highest = certificate.information + certificate.gap
-    assert stays_below(channel, log_marginal, highest + 1e-9)
-    assert not stays_below(channel, log_marginal, highest - 1e-9)
+    assert stays_below(channel, logs, highest + 1e-9)
+    assert not stays_below(channel, logs, highest - 1e-9)
 
 
 @pytest.mark.parametrize("channel", [*CHANNELS, Gaussian(0.5), Gaussian(10.0), ExponentialDecay(sigma=0.1)], ids=repr)

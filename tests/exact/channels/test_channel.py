@@ -6,6 +6,8 @@ import pytest
 from refprior.exact import Categorical, Channel, Coin, Gaussian, Rows, jeffreys, reference_prior
 from refprior.exact.certificate import _case
 from refprior.exact.certificate._case import Grid
+from refprior.exact.channels import is_long
+from refprior.exact.geometry import ListedAxes
 from refprior.exact.oracle import Objective
 from refprior.exact.solve._long import shorter
 
@@ -41,11 +43,9 @@ class Rowwise(Channel):
         zero = np.zeros((len(u), 1, 2))
         return Rows.from_derivatives(self.log_likelihood(u), zero, zero[:, None])
 
-    def known_lengths(self) -> np.ndarray:
-        return np.array([2.0])
-
-    def axis_points(self, axis: int, count: int) -> np.ndarray:
-        return np.array([-1.0, 0.0, 1.0])
+    @property
+    def axes(self) -> ListedAxes:
+        return ListedAxes(np.array([-1.0, 0.0, 1.0]))
 
 
 def test_a_subclass_with_two_methods_is_solved_and_certified() -> None:
@@ -61,7 +61,7 @@ def test_a_subclass_with_two_methods_is_solved_and_certified() -> None:
 
 def test_a_subclass_is_checked_as_closely_as_a_function() -> None:
     """Lengths are measured, and the certificate adds even points, unless the channel knows its lengths."""
-    assert Geometric().resolved
+    assert Geometric().axes.resolved
     assert len(Grid.of(Geometric()).points) > 4000
     assert len(Grid.of(Gaussian(1.0)).points) == _case.GRIDS[1][1]
 
@@ -77,5 +77,5 @@ def test_a_finite_subclass_is_solved_as_a_table() -> None:
 
 def test_only_long_experiments_are_summed_in_windows() -> None:
     for channel, long in ((Coin(899), False), (Coin(900), True), (Geometric(), False)):
-        assert (channel.window_ends(channel.bounds.T) is not None) is long
+        assert is_long(channel) is long
         assert (shorter(Objective((channel,))) is not None) is long

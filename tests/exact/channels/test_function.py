@@ -141,7 +141,7 @@ def test_sums_are_checked_everywhere_not_only_at_the_bounds() -> None:
 )
 def test_narrow_structure_is_seen(p: Callable[[np.ndarray], np.ndarray]) -> None:
     solution = reference_prior(two_outcomes(p))
-    assert solution.channel.resolved
+    assert solution.channel.axes.resolved
     excess = solution.gain(np.linspace(0, 1, 100_001)).max() - solution.information
     assert excess <= 1.2 * solution.gap + 1e-12
     assert solution.information > 0.1  # what the structure tells was found

@@ -79,7 +79,7 @@ def test_a_censored_outcome_is_only_known_to_be_late() -> None:
     assert channel.outcomes[-1] == 1.0
     for late in (1.0, 7.0):
         assert channel.log_likelihood_of(channel.coordinate(w), late) == pytest.approx(-w[:, 0])
-    finer = channel.finer()
+    finer = channel.at_resolution("fine")
     assert finer is not None
     assert len(finer.outcomes) == 2 * (len(channel.outcomes) - 1) + 1
 

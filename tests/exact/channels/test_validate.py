@@ -25,6 +25,7 @@ from refprior.exact import (
     reference_prior,
     two_stage_prior,
 )
+from refprior.exact.channels import to_coordinates
 
 NAN, INF = math.nan, math.inf
 HEADS = np.arange(3)
@@ -169,7 +170,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "gain out of bounds": (lambda: PRIOR.gain([2.0]), "[2.0] is out of bounds: from [0.0] to [1.0]"),
     "gain of nothing": (lambda: PRIOR.gain([]), "shape (M, 1) with M > 0, got shape (0,)"),
     "gain of text": (lambda: PRIOR.gain("a"), "parameters must be numbers in an array, got 'a'"),
-    "odd parameters": (lambda: TwoCoins(1).to_coordinates([0.1, 0.2, 0.3]), "shape (M, 2) with M > 0, got shape (3,)"),
+    "odd parameters": (lambda: to_coordinates(TwoCoins(1), [0.1, 0.2, 0.3]), "shape (M, 2) with M > 0, got shape (3,)"),
     "density of nothing": (lambda: jeffreys(Coin(2)).density([]), "with M > 0"),
     "jeffreys of nothing": (lambda: jeffreys(None), "channel must be a Channel"),  # type: ignore[arg-type]
     "axes": (lambda: PRIOR.plot(3), "ax must be the axes of a matplotlib figure, got 3"),  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from refprior.exact import Channel, Coin, Gaussian, Poisson, reference_prior, tw
 from refprior.exact.oracle import Objective
 from refprior.exact.solve import Problem, solve
 from refprior.exact.solve._banded import window_table
-from refprior.exact.solve._long import balanced, mirrors_itself, shorter, starting_atoms, unevenness
+from refprior.exact.solve._long import balanced, shorter, starting_atoms, unevenness
 
 solved = cache(reference_prior)  # two tests look at the same one
 
@@ -92,12 +92,11 @@ def test_the_start_is_near_the_answer() -> None:
         assert places[[0, -1], 0].tolist() == [-60.0, 60.0]
 
 
-def test_symmetry_is_seen() -> None:
-    u, weights = np.linspace(0, np.pi, 80)[:, None], np.full(80, 1 / 80)
-    assert mirrors_itself(Objective((Coin(1000),)), u, weights, np.linspace(0, np.pi, 301)[:, None])
-    poisson = Poisson(3000.0)
-    u, grid = (np.linspace(0, poisson.bounds[0, 1], k)[:, None] for k in (80, 301))
-    assert not mirrors_itself(Objective((poisson,)), u, weights, grid)
+@pytest.mark.parametrize("channel", [Coin(7), Coin(1000), Gaussian(2.0), Gaussian(60.0)], ids=repr)
+def test_declared_mirror_images_hold(channel: Channel) -> None:
+    u = np.linspace(channel.bounds[0, 0], channel.bounds[0, 1], 41)[:, None]
+    assert channel.mirror
+    assert channel.log_likelihood(u) == pytest.approx(channel.log_likelihood(u[::-1])[:, ::-1], abs=1e-9)
 
 
 def test_a_first_stage_stays_shorter_than_both() -> None:

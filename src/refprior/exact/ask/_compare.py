@@ -20,7 +20,7 @@ from refprior.exact._priors import prior_to_compare
 from refprior.exact._solution import Evidence, Solution
 from refprior.exact.ask._jeffreys import coordinate_information, quadrature, root_determinant
 from refprior.exact.certificate import judge
-from refprior.exact.channels import Channel, check_channel, check_instance
+from refprior.exact.channels import Channel, check_channel, check_instance, to_coordinates
 from refprior.exact.oracle import Objective
 from refprior.exact.show import gap_in_words, plot_comparison
 
@@ -150,7 +150,7 @@ def compare_priors(
 
 def _judged(objective: Objective, name: str, u: Array, weights: Array) -> Judged:
     channel, certificate = objective.channel, judge(objective, u, weights)
-    places = channel.axis_points(0, CURVE_POINTS)[:, None] if channel.dimension == 1 else channel.bounds[:0].T[:0]
+    places = channel.axes.points(0, CURVE_POINTS)[:, None] if channel.dimension == 1 else channel.bounds[:0].T[:0]
     with_curve = channel.dimension == 1 and channel.listed
     return Judged(
         name=name,
@@ -182,13 +182,13 @@ def _points(channel: Channel, name: str, prior: Prior) -> tuple[Array, Array]:
     if isinstance(prior, str):
         return _density_points(channel, prior)
     if isinstance(prior, tuple) and len(prior) == 2:
-        u, weights = channel.to_coordinates(prior[0]), as_numbers(f"the weights of {name!r}", prior[1])
+        u, weights = to_coordinates(channel, prior[0]), as_numbers(f"the weights of {name!r}", prior[1])
         if weights.shape != (len(u),) or not np.all(weights >= 0) or not 0 < weights.sum() < np.inf:
             raise ValueError(f"{name!r} needs one weight, not negative, for each of its {len(u)} parameters")
         return u[weights > 0], weights[weights > 0] / weights.sum()
     check_instance(repr(name), prior, Solution, "reference_prior")
     assert isinstance(prior, Solution)
-    return channel.to_coordinates(prior.atoms), prior.weights
+    return to_coordinates(channel, prior.atoms), prior.weights
 
 
 def _density_points(channel: Channel, name: str) -> tuple[Array, Array]:
@@ -200,7 +200,7 @@ def _density_points(channel: Channel, name: str) -> tuple[Array, Array]:
     if not channel.continuous:
         if name == "jeffreys":
             raise ValueError("a table has no continuous parameter, so it has no Jeffreys prior")
-        rows = channel.axis_points(0, 0)[:, None]
+        rows = channel.axes.points(0, 0)[:, None]
         return rows, np.full(len(rows), 1 / len(rows))
     u, measure = quadrature(channel) if channel.dimension > 1 else _midpoints(channel)
     if name == "jeffreys":
@@ -213,5 +213,5 @@ def _density_points(channel: Channel, name: str) -> tuple[Array, Array]:
 def _midpoints(channel: Channel) -> tuple[Array, Array]:
     """Points even in Fisher length, and the width that each stands for: (K, 1), (K,)."""
     count = int(min(DENSITY_POINTS, max(200, SLICE_ENTRIES // channel.outcome_count)))
-    edges = channel.axis_points(0, count + 1)
+    edges = channel.axes.points(0, count + 1)
     return ((edges[1:] + edges[:-1]) / 2)[:, None], np.diff(edges)

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 from refprior._process import check_memory
 from refprior.exact._arrays import SLICE_ENTRIES, Array, in_slices
 from refprior.exact._cost import ENTRIES, LOG, say_time
-from refprior.exact.channels import Channel, check_channel
+from refprior.exact.channels import Channel, check_channel, to_coordinates
+from refprior.exact.oracle import divergence, log_marginal
 
 PANEL = 1.0  # standard deviations per Gauss–Legendre panel
 ORDER = 8  # nodes per panel
@@ -30,7 +31,7 @@ def fisher_information(channel: Channel, w: ArrayLike) -> Array:
     >>> fisher_information(Coin(10), [0.5]).round(6).tolist()  # n / (w (1 - w))
     [[[40.0]]]
     """
-    u = check_channel(channel).to_coordinates(w)
+    u = to_coordinates(check_channel(channel), w)
     information = coordinate_information(channel, u)
     size = np.sqrt(np.einsum("kii->ki", information))
     independent = np.abs(information) < 1e-12 * size[:, :, None] * size[:, None, :]  # up to rounding
@@ -72,7 +73,7 @@ class Jeffreys:
         >>> jeffreys(Coin(4)).density([0.5]).round(6).tolist()  # 2/π
         [0.63662]
         """
-        u = self.channel.to_coordinates(w)
+        u = to_coordinates(self.channel, w)
         with np.errstate(divide="ignore"):
             determinant = np.prod(self.channel.jacobian(u), axis=1)
             return np.asarray(root_determinant(coordinate_information(self.channel, u)) / determinant / self.volume)
@@ -100,18 +101,18 @@ def jeffreys(channel: Channel) -> Jeffreys:
     mass = measure * root_determinant(information)
     volume = float(mass.sum())
     weights = mass / volume
-    log_marginal = _log_marginal(channel, u, weights)
-    divergence = in_slices(lambda part: channel.divergence(part, log_marginal), u, outcomes, least=1)
-    return Jeffreys(channel=channel, volume=volume, information=float(weights @ divergence))
+    logs = _log_marginal(channel, u, weights)
+    losses = in_slices(lambda part: divergence(channel, part, logs), u, outcomes, least=1)
+    return Jeffreys(channel=channel, volume=volume, information=float(weights @ losses))
 
 
 def _log_marginal(channel: Channel, u: Array, weights: Array) -> Array:
     """log p(z) of many nodes, a slice of them at a time: (N, d), (N,) -> (Z,)."""
     size = max(1, SLICE_ENTRIES // channel.outcome_count)
-    total = channel.log_marginal(u[:size], weights[:size])
+    total = log_marginal(channel, u[:size], weights[:size])
     for i in range(size, len(u), size):
         LOG.info("%d of %d points", i, len(u))
-        total = np.logaddexp(total, channel.log_marginal(u[i : i + size], weights[i : i + size]))
+        total = np.logaddexp(total, log_marginal(channel, u[i : i + size], weights[i : i + size]))
     return total
 
 
@@ -119,7 +120,7 @@ def quadrature(channel: Channel) -> tuple[Array, Array]:
     """Quadrature nodes (N, d) and measures (N,) over the box of coordinates."""
     x, weight = np.polynomial.legendre.leggauss(ORDER)
     axes = []
-    for (low, high), length in zip(channel.bounds, channel.axis_lengths(), strict=True):
+    for (low, high), length in zip(channel.bounds, channel.axes.lengths, strict=True):
         panels = max(4, math.ceil(length / PANEL))
         edges = np.linspace(low, high, panels + 1)
         half = np.diff(edges) / 2

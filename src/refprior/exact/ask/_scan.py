@@ -217,7 +217,7 @@ class _Continued:
         channel = objective.channel
         (a, b), (c, d) = start.channel.bounds[0], channel.bounds[0]
         u = c + (start.coordinates - a) * (d - c) / (b - a)
-        unit = (channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axis_lengths(), 1.0)
+        unit = (channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axes.lengths, 1.0)
         problem = Problem(objective.table, channel.bounds, 0.5 * unit)
         point = equalize(problem, ascend(problem, evaluate(problem.make_table, u, start.weights)))
         if len(point.u) != len(u) or problem.residual(point) > RESIDUAL:

@@ -10,6 +10,7 @@ from scipy.ndimage import label
 from refprior.exact._arrays import Array
 from refprior.exact.certificate._case import Case, nearest_points, own_points
 from refprior.exact.certificate._summits import ROUNDING, summits
+from refprior.exact.channels import canonical
 from refprior.exact.oracle import Objective, Point, Table, evaluate, sensitivity
 
 CURVATURE_MARGIN = 4.0  # times the error of the gain: how much its second derivative may err, in standard deviations
@@ -35,7 +36,7 @@ def judge_atoms(case: Case, gap: float) -> tuple[bool, float]:
         return _judge_rows(case, residual)
     if len(u) > MOST_ATOMS or not objective.resolved or case.grid.coarse:
         return False, math.sqrt(residual)
-    unit = (channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axis_lengths(), 1e-3)
+    unit = (channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axes.lengths, 1e-3)
     point = evaluate(objective.table, u, weights)
     smallest, factor = sensitivity(point, channel.bounds, unit)
     spread = min((residual + channel.slope_error) * factor**2, math.sqrt(residual))
@@ -54,8 +55,8 @@ def _only_atoms(case: Case, radius: Array, tolerance: float) -> bool:
     """Whether every summit of the gain within the tolerance of J lies within the radius (K, d) of an atom."""
     channel, level = case.objective.channel, case.information - tolerance
     top, height, _, _ = summits(case, level)
-    reached = channel.canonical(top[height >= level])
-    apart = np.abs(reached[:, None] - channel.canonical(case.u)) <= radius
+    reached = canonical(channel, top[height >= level])
+    apart = np.abs(reached[:, None] - canonical(channel, case.u)) <= radius
     return bool(np.all(np.any(np.all(apart, axis=2), axis=1)))
 
 

@@ -16,34 +16,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Protocol
 
 import numpy as np
 
 from refprior.exact._arrays import SLICE_ENTRIES, Array
 from refprior.exact._cost import LOG, PRODUCTS
-from refprior.exact.channels import Cells
+from refprior.exact.channels import Channel
 
 MOST_CELLS = 400_000  # that may be evaluated
 MOST_ENTRIES = {1: 4e8, 2: 4e8, 3: 2e9}  # probabilities that all of them may take, by the number of parameters
 FIRST_CELLS = 2.0  # standard deviations per axis
 
 
-class GaussianMeans(Protocol):
-    """What a channel with Gaussian noise tells of its means; `Channel.means_on` and `Channel.gain_of_means`."""
-
-    @property
-    def bounds(self) -> Array: ...
-    @property
-    def outcome_count(self) -> int: ...
-    @property
-    def outcome_axes(self) -> int: ...
-    def axis_lengths(self) -> Array: ...
-    def means_on(self, low: Array, high: Array) -> Cells | None: ...
-    def gain_of_means(self, mean: Array, log_marginal: Array) -> tuple[Array, Array]: ...
-
-
-def stays_below(channel: GaussianMeans, log_marginal: Array, level: float) -> bool:
+def stays_below(channel: Channel, log_marginal: Array, level: float) -> bool:
     """Whether the gain is proved to be at most `level` on the whole box; False if not within the allowed work."""
     low, high = _first_cells(channel)
     entries = channel.outcome_count / (1 if channel.outcome_axes == 1 else PRODUCTS)
@@ -66,19 +51,19 @@ def stays_below(channel: GaussianMeans, log_marginal: Array, level: float) -> bo
     return True
 
 
-def _first_cells(channel: GaussianMeans) -> tuple[Array, Array]:
+def _first_cells(channel: Channel) -> tuple[Array, Array]:
     """Cells of about FIRST_CELLS standard deviations that cover the box: (N, d), (N, d)."""
-    counts = [max(1, math.ceil(length / FIRST_CELLS)) for length in channel.axis_lengths()]
+    counts = [max(1, math.ceil(length / FIRST_CELLS)) for length in channel.axes.lengths]
     edges = [np.linspace(b[0], b[1], count + 1) for b, count in zip(channel.bounds, counts, strict=True)]
     low = np.array(list(itertools.product(*(edge[:-1] for edge in edges))))
     return low, np.array(list(itertools.product(*(edge[1:] for edge in edges))))
 
 
-def _bounds(channel: GaussianMeans, log_marginal: Array, low: Array, high: Array) -> tuple[Array, Array, Array]:
+def _bounds(channel: Channel, log_marginal: Array, low: Array, high: Array) -> tuple[Array, Array, Array]:
     """G at the centers (their means are the model's), its bound on the cells, and the axis to halve: (N,) each."""
-    cells = channel.means_on(low, high)
-    assert cells is not None
-    gain, gradient = channel.gain_of_means(cells.mean, log_marginal)
+    assert channel.noise is not None
+    cells = channel.noise.cells(low, high)
+    gain, gradient = channel.noise.gain(cells.mean, log_marginal)
     half = cells.half
     linear = np.abs(np.einsum("ntd,nt->nd", cells.slope, gradient)) * half
     reach = np.einsum("ntd,nd->nt", np.abs(cells.slope), half) + cells.remainder

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from refprior.exact._arrays import Array, Index, Mask, scattered
-from refprior.exact.channels import Channel
+from refprior.exact.channels import Channel, canonical
 from refprior.exact.oracle import Objective
 
 GRIDS = {1: (0.11, 201), 2: (0.22, 41), 3: (0.3, 25)}  # standard deviations between grid points, and how many at least
@@ -30,11 +30,11 @@ class Grid(NamedTuple):
         if channel.dimension > 3:
             return cls(scattered(channel.bounds, SEARCHED, seed=1), [], (), coarse=True)
         spacing, least = GRIDS[channel.dimension]
-        counts = [max(least, math.ceil(length / spacing) + 2) for length in channel.axis_lengths()]
+        counts = [max(least, math.ceil(length / spacing) + 2) for length in channel.axes.lengths]
         coarse = channel.dimension == 3 and math.prod(counts) > MOST_POINTS
         if coarse:
             counts = [int(count * (MOST_POINTS / math.prod(counts)) ** (1 / 3)) for count in counts]
-        axes = [channel.certificate_axis(axis, count) for axis, count in enumerate(counts)]
+        axes = [channel.axes.certificate_points(axis, count) for axis, count in enumerate(counts)]
         points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
         return cls(points, axes, tuple(len(axis) for axis in axes), coarse)
 
@@ -58,7 +58,7 @@ class Case(NamedTuple):
         """Evaluate the gain of a prior."""
         logs = objective.log_marginals(u, weights)
         grid = Grid.of(objective.channel)
-        more, widths = objective.channel.certificate_points()
+        more, widths = objective.channel.axes.off_grid()
         return cls(
             objective=objective,
             u=u,
@@ -80,7 +80,7 @@ class Case(NamedTuple):
 
 def _gain_on_grid(objective: Objective, points: Array, logs: list[Array]) -> Array:
     """The gain on a grid; of points that a symmetry exchanges, it is computed once: (G, d) -> (G,)."""
-    own = objective.channel.canonical(points)
+    own = canonical(objective.channel, points)
     if np.array_equal(own, points):
         return objective.gain(points, logs)
     different, place = np.unique(own, axis=0, return_inverse=True)
@@ -89,7 +89,7 @@ def _gain_on_grid(objective: Objective, points: Array, logs: list[Array]) -> Arr
 
 def own_points(channel: Channel, points: Array) -> Mask:
     """Which points stand for all with the same likelihood: (G, d) -> (G,)."""
-    return np.asarray(np.all(points == channel.canonical(points), axis=1))
+    return np.asarray(np.all(points == canonical(channel, points), axis=1))
 
 
 def nearest(line: Array, x: Array) -> Index:

@@ -102,13 +102,10 @@ def _of_samples(sampled: Estimate) -> Certificate:
 def _bounded(case: Case, bound: float) -> bool:
     """Whether the gain stays below J + bound on cells that cover the box: for one channel with Gaussian noise.
 
-    Not tried where what is known of the cells was only measured, and would prove nothing, and not with more than three
-    parameters, where there are too many cells.
+    With more than three parameters there would be too many cells.
     """
     channel = case.objective.channel
-    if channel.dimension > 3:
-        return False
-    if len(case.objective.channels) > 1 or not channel.bounds_are_declared or channel.means_on(case.u, case.u) is None:
+    if channel.dimension > 3 or len(case.objective.channels) > 1 or channel.noise is None:
         return False
     return stays_below(channel, case.logs[0], case.information + bound)
 
@@ -118,7 +115,7 @@ def _error(case: Case, worst: Array) -> float:
     objective = case.objective
     error = FLOOR * (1 + abs(case.information))
     error += sum(abs(b) * c.tail for b, c in zip(objective.signs, objective.channels, strict=True))
-    finer = [channel.finer() for channel in objective.channels]
+    finer = [channel.at_resolution("fine") for channel in objective.channels]
     if all(channel is None for channel in finer):
         return error
     pairs = zip(finer, objective.channels, strict=True)
@@ -131,7 +128,7 @@ def _error(case: Case, worst: Array) -> float:
 def _capped(case: Case, gap: float) -> float:
     """The gap, never above the distance to the log of the number of outcomes, and that if no grid is fine enough."""
     channel = case.objective.channel
-    if channel.finer() is not None:  # continuous outcomes: their number is that of the nodes, and bounds nothing
+    if channel.at_resolution("fine") is not None:  # the number of nodes of a quadrature bounds nothing
         return gap if case.objective.resolved else math.inf
     most = math.log(channel.outcome_count) - case.information + FLOOR
     return max(0.0, min(gap, most)) if case.objective.resolved else most

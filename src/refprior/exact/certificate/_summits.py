@@ -32,7 +32,7 @@ def maxima(case: Case) -> tuple[Array, Array, int]:
     if not case.grid.shape:
         return _searched_maxima(case, *everywhere)
     top, height, width, count = summits(case, float(everywhere[1].max()))
-    if case.objective.channel.measured:
+    if case.objective.channel.axes.measured:
         top, height, more = _zoom(case.objective, top, height, width, case.logs)
         count += more
     return np.vstack([top, everywhere[0]]), np.concatenate([height, everywhere[1]]), count
@@ -71,7 +71,9 @@ def summits(case: Case, level: float) -> tuple[Array, Array, Array, int]:
     chosen = np.flatnonzero(np.concatenate([high, np.ones(len(case.u), dtype=bool)]))
     width = _cells(grid, case.u)[chosen]
     bounds = case.objective.channel.bounds
-    width = np.where(case.objective.channel.idle(center[chosen]), np.ptp(bounds, axis=1), width)  # in all directions
+    symmetry = case.objective.channel.symmetry
+    if symmetry is not None and symmetry.idle is not None:
+        width = np.where(symmetry.idle(center[chosen]), np.ptp(bounds, axis=1), width)  # in all directions
     best = np.argsort(-case.more_values)[:MOST_SUMMITS]
     places, width = np.vstack([center[chosen], case.more[best]]), np.vstack([width, case.more_widths[best]])
     summit, top, count = _best_in_cells(case.objective, places, width, case.logs)

@@ -11,6 +11,7 @@ from refprior._checks import whole_number
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact.channels._channel import Channel
 from refprior.exact.channels._rows import Rows, check_row_sums
+from refprior.exact.geometry import ListedAxes
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,15 +57,11 @@ class Categorical(Channel):
         zero = np.zeros_like(log_p)
         return Rows.from_derivatives(log_p, zero[:, None, :], zero[:, None, None, :])
 
-    def known_lengths(self) -> Array:
-        """Not a Fisher length: from one row to the next counts as one."""
-        return self.bounds[:, 1]
+    @property
+    def axes(self) -> ListedAxes:
+        return ListedAxes(np.arange(float(len(self.log_p))))
 
     def repeat(self, n: int) -> Channel:
         from refprior.exact.channels._repeated import repeated_table
 
         return repeated_table(self, whole_number("the number of samples n", n, at_least=1))
-
-    def axis_points(self, axis: int, count: int) -> Array:
-        """All rows, whatever the count."""
-        return np.arange(float(len(self.log_p)))

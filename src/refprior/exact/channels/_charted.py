@@ -14,7 +14,7 @@ import numpy as np
 
 from refprior.exact._arrays import Array
 from refprior.exact.channels._channel import Channel
-from refprior.exact.geometry import Chart, Scan, measure, scan_box
+from refprior.exact.geometry import Axes, Chart, ChartedAxes, Scan, measure, scan_box
 
 
 class ChartedChannel(Channel):
@@ -27,9 +27,6 @@ class ChartedChannel(Channel):
     def roots(self, w: Array) -> Array:
         """√p(z | w), or anything whose chords are half a Fisher length: (K, d) -> (K, M)."""
 
-    def embedding(self, u: Array) -> Array:
-        return 2 * self.roots(self.parameter(u))
-
     def parameter(self, u: Array) -> Array:
         return self._chart.to_box(u)
 
@@ -39,25 +36,9 @@ class ChartedChannel(Channel):
     def jacobian(self, u: Array) -> Array:
         return self._chart.slopes(u)
 
-    def known_lengths(self) -> Array:
-        return self._chart.lengths
-
     @property
-    def measured(self) -> bool:
-        return True
-
-    def certificate_axis(self, axis: int, count: int) -> Array:
-        points = self.axis_points(axis, count)
-        return points if self.dimension > 1 else np.union1d(points, self._chart.knots[axis])
-
-    def certificate_points(self) -> tuple[Array, Array]:
-        return self._scan.points, self._scan.widths
-
-    def sharing(self, other: Channel) -> Channel:
-        return replace(self, partner=other) if self._shares_box(other) else self  # type: ignore[type-var]
-
-    def _shares_box(self, other: Channel) -> bool:
-        return isinstance(other, type(self)) and np.array_equal(self.box, other.box)
+    def axes(self) -> Axes:
+        return ChartedAxes(self._chart, lambda: self._scan, self._chart.lengths)
 
     def in_u(self, u: Array, first: Array, second: Array) -> tuple[Array, Array]:
         """Derivatives in w as derivatives in u: (K, d, M), (K, d, d, M) -> the same."""
@@ -82,3 +63,14 @@ class ChartedChannel(Channel):
     @cached_property
     def _scan(self) -> Scan:
         return scan_box(lambda u: self.roots(self.parameter(u)), self._chart.lengths, self.width)
+
+
+def share_coordinates(channel: Channel, other: Channel) -> Channel:
+    """Return the channel in the coordinates of another one of the same parameter, for objectives of both."""
+    if (
+        isinstance(channel, ChartedChannel)
+        and isinstance(other, type(channel))
+        and np.array_equal(channel.box, other.box)
+    ):
+        return replace(channel, partner=other)  # type: ignore[type-var]
+    return channel

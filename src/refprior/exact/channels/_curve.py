@@ -21,9 +21,10 @@ from numpy.typing import ArrayLike
 
 from refprior.exact._arrays import Array, Mask
 from refprior.exact._cost import LOG
-from refprior.exact.channels._channel import Channel
+from refprior.exact.channels._channel import Channel, Resolution
 from refprior.exact.channels._rows import Rows
 from refprior.exact.channels._slice import Slice
+from refprior.exact.geometry import Axes
 
 DEGREE = 12
 NODES = -np.cos(np.pi * np.arange(DEGREE + 1) / DEGREE)  # ends included: neighbors share a row
@@ -63,8 +64,8 @@ class Curve(Channel):
 
         `looks` is a number of further places, even in the coordinate, at which all panels are compared with the rows.
         """
-        edges = axis.axis_points(0, 1 + max(1, math.ceil(float(axis.axis_lengths()[0]) / PANEL)))[:, None]
-        edges = (axis.parameter(edges) if axis.measured else edges)[:, 0]
+        edges = axis.axes.points(0, 1 + max(1, math.ceil(float(axis.axes.lengths[0]) / PANEL)))[:, None]
+        edges = (axis.parameter(edges) if axis.axes.measured else edges)[:, 0]
         curve = cls.of(axis, rows, [_Panel.through(rows, a, b) for a, b in itertools.pairwise(edges)], exact)
         places = np.linspace(edges[0], edges[-1], looks)
         seen = rows(places) if looks else np.empty((0, axis.outcome_count))
@@ -126,7 +127,7 @@ class Curve(Channel):
 
     def from_axis(self, u: Array) -> Array:
         """The inverse of `to_axis`: (K, 1) -> (K, 1)."""
-        return self.axis.parameter(u) if self.axis.measured else u
+        return self.axis.parameter(u) if self.axis.axes.measured else u
 
     def _roots(self, u: Array, order: int) -> list[Array]:
         """√p, not yet normalized, and its derivatives up to `order`: (K, 1) -> [(K, Z)]."""
@@ -161,36 +162,42 @@ class Curve(Channel):
         return Rows.from_derivatives(self.log_likelihood(u), first[:, None], second[:, None, None])
 
     def parameter(self, u: Array) -> Array:
-        return u if self.axis.measured else self.axis.parameter(u)
+        return u if self.axis.axes.measured else self.axis.parameter(u)
 
     def coordinate(self, w: Array) -> Array:
-        return w if self.axis.measured else self.axis.coordinate(w)
+        return w if self.axis.axes.measured else self.axis.coordinate(w)
 
     def jacobian(self, u: Array) -> Array:
-        return np.ones_like(u) if self.axis.measured else self.axis.jacobian(u)
-
-    def known_lengths(self) -> Array:
-        return np.array([self.length])
+        return np.ones_like(u) if self.axis.axes.measured else self.axis.jacobian(u)
 
     @property
-    def resolved(self) -> bool:
-        return self.axis.resolved
+    def axes(self) -> _CurveAxes:
+        return _CurveAxes(self)
+
+    def at_resolution(self, resolution: Resolution) -> Channel | None:
+        return self.exact if resolution == "fine" else None
+
+
+class _CurveAxes(Axes):
+    """The axis of a curve; the certificate adds the edges of its panels."""
+
+    def __init__(self, curve: Curve) -> None:
+        super().__init__(curve.bounds, np.array([curve.length]))
+        self.edges, self.whole = curve.edges, curve.axis.axes
+        width = (self.edges[-1] - self.edges[0]) / max(1.0, curve.length)
+        self.measured = bool(np.diff(self.edges).min() < SMOOTH * width)  # rows are not smooth in so narrow panels
 
     @property
-    def measured(self) -> bool:
-        """Whether some panels are so narrow that the rows cannot be smooth there."""
-        return bool(np.diff(self.edges).min() < SMOOTH * (self.edges[-1] - self.edges[0]) / max(1.0, self.length))
+    def resolved(self) -> bool:  # type: ignore[override]
+        return self.whole.resolved
 
-    def certificate_axis(self, axis: int, count: int) -> Array:
-        return np.union1d(self.axis_points(axis, count), self.edges)
-
-    def finer(self) -> Channel | None:
-        return self.exact
+    def certificate_points(self, axis: int, count: int) -> Array:
+        return np.union1d(self.points(axis, count), self.edges)
 
 
 def to_axis(axis: Slice, u: Array) -> Array:
     """From the coordinate of a curve to that of its axis: (K, 1) -> (K, 1)."""
-    return axis.coordinate(u) if axis.measured else u
+    return axis.coordinate(u) if axis.axes.measured else u
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from refprior._checks import whole_number
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact.channels._channel import Channel
+from refprior.exact.channels._channel import Channel, Resolution
 from refprior.exact.channels._charted import ChartedChannel
 from refprior.exact.channels._frameworks import Derivatives, Framework, Function, call, derivatives_by, framework_of
 from refprior.exact.channels._rows import Rows, check_rows, derivatives_of_p
@@ -97,7 +97,7 @@ class FunctionChannel(ChartedChannel):
         return np.asarray(np.exp(0.5 * self.row_values(w)))
 
     @property
-    def slope_error(self) -> float:
+    def slope_error(self) -> float:  # type: ignore[override]
         return DIFFERENCE_ERROR if self.derivatives is None and self._automatic is None else 0.0
 
     @cached_property
@@ -105,8 +105,8 @@ class FunctionChannel(ChartedChannel):
         """Derivatives of p by torch or jax, if the function is theirs."""
         return derivatives_by(self.function, self.framework, self.box.mean(axis=1)[None, :], scalar=self.scalar)
 
-    def finer(self) -> FunctionChannel | None:
-        if self.quadrature is None:
+    def at_resolution(self, resolution: Resolution) -> FunctionChannel | None:
+        if self.quadrature is None or resolution == "coarse":
             return None
         function, nodes = self.quadrature(2 * self.fineness)
         return replace(

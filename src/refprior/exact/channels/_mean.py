@@ -20,23 +20,26 @@ from numpy.typing import ArrayLike
 
 from refprior._checks import whole_number
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact.channels._cells import Cells
+from refprior.exact.channels._channel import Resolution
 from refprior.exact.channels._charted import ChartedChannel
 from refprior.exact.channels._components import COARSE, COARSEST, Components, Precision
 from refprior.exact.channels._frameworks import call, framework_of
-from refprior.exact.channels._function import LONGEST_STEP, box_of, differences, slopes
+from refprior.exact.channels._function import DIFFERENCE_ERROR, LONGEST_STEP, box_of, differences, slopes
 from refprior.exact.channels._one_parameter import log_normal_nodes
-from refprior.exact.channels._rows import Gains, Rows
+from refprior.exact.channels._rows import Rows
+from refprior.exact.channels._traits import Cells, Gains, GaussianNoise, Sums, Symmetry
+from refprior.exact.geometry import Axes, ChartedAxes
 
 SAMPLED = {1: 201, 2: 33, 3: 13}  # places per axis at which the mean is sampled; with more parameters, at random
 SAMPLES = 4000
 MOST_OUTCOMES = 1_000_000  # of a grid; beyond, the noise is a sample
-SAFETY = 2.0  # times the largest curvature found is taken for a bound
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyMean(ChartedChannel):
     """A user's mean with Gaussian noise; `Channel.from_mean` says what it takes."""
+
+    slope_error = DIFFERENCE_ERROR
 
     function: Callable[[Array], Array]
     box: Array  # (d, 2)
@@ -99,8 +102,24 @@ class NoisyMean(ChartedChannel):
         return math.prod(len(z) for z, _ in self.nodes)
 
     @property
-    def bounds_are_declared(self) -> bool:  # type: ignore[override]
-        return self.curvature is not None and self.components.left_out == 0
+    def axes(self) -> Axes:
+        """Fisher lengths under this channel's noise, in the other channel's coordinates if it shares them."""
+        scale = 1.0 if self.partner is None else float(np.mean(self.partner.sigma / self.sigma))
+        return ChartedAxes(self._chart, lambda: self._scan, np.asarray(scale * self._chart.lengths))
+
+    @property
+    def sums(self) -> Sums:  # type: ignore[override]
+        return Sums(self._log_marginal, self._divergence, self._gains)
+
+    @property
+    def symmetry(self) -> Symmetry | None:  # type: ignore[override]
+        return Symmetry(lambda u: np.sort(u, axis=1)) if self.exchangeable else None
+
+    @property
+    def noise(self) -> GaussianNoise | None:  # type: ignore[override]
+        """Given only if the curvature is declared and no direction is omitted: measured bounds would prove nothing."""
+        declared = self.curvature is not None and self.components.left_out == 0
+        return GaussianNoise(self._cells, self._gain_of_means) if declared else None
 
     def _observed(self, w: Array) -> Array:
         """Means of the observations in units of the noise: (K, d) -> (K, T)."""
@@ -119,11 +138,8 @@ class NoisyMean(ChartedChannel):
         return len(self.nodes)
 
     @property
-    def outcome_axes(self) -> int:
+    def outcome_axes(self) -> int:  # type: ignore[override]
         return len(self.nodes)
-
-    def canonical(self, u: Array) -> Array:
-        return np.sort(u, axis=1) if self.exchangeable else u
 
     def _factors(self, mean: Array) -> list[Array]:
         """Log-probabilities of each component's nodes: (K, R) -> [(K, Y_r)]."""
@@ -150,7 +166,7 @@ class NoisyMean(ChartedChannel):
             sums = {(*n, k): np.einsum("ky...,ky->k...", sums[n], further[k]) for n, k in pairs}
         return sums
 
-    def log_marginal(self, u: Array, weights: Array) -> Array:
+    def _log_marginal(self, u: Array, weights: Array) -> Array:
         """As one product of matrices; what underflows there is far from all atoms."""
         p = [np.exp(log) for log in self._factors(self.means(self.parameter(u)))]
         rest = np.ones((len(u), 1))
@@ -183,7 +199,7 @@ class NoisyMean(ChartedChannel):
         bent = np.einsum("kit,kjs,kts->kij", first, first, pairs) + np.einsum("kijt,kt->kij", second, by_score)
         return np.einsum("kit,kt->ki", first, by_score), np.asarray(bent)
 
-    def gains(self, u: Array, log_marginal: Array) -> Gains:
+    def _gains(self, u: Array, log_marginal: Array) -> Gains:
         w = self.parameter(u)
         gain, sums = self._gain(self.means(w), log_marginal, 2)
         gradient, hessian = self._chained(*self._in_coordinates(u, w), sums)
@@ -199,7 +215,7 @@ class NoisyMean(ChartedChannel):
     def _mean_derivatives(self, w: Array) -> tuple[Array, Array]:
         return differences(self.means, w, self.box, self._steps(w))
 
-    def divergence(self, u: Array, log_marginal: Array) -> Array:
+    def _divergence(self, u: Array, log_marginal: Array) -> Array:
         return self._gain(self.means(self.parameter(u)), log_marginal, 0)[0]
 
     def _gain(self, mean: Array, log_marginal: Array, order: int) -> tuple[Array, dict[tuple[int, ...], Array]]:
@@ -213,34 +229,19 @@ class NoisyMean(ChartedChannel):
         entropy = len(weights) * 0.5 * math.log(2 * math.pi * math.e)
         return -entropy - sums[(0,) * len(weights)], sums
 
-    def gain_of_means(self, mean: Array, log_marginal: Array) -> tuple[Array, Array]:
+    def _gain_of_means(self, mean: Array, log_marginal: Array) -> tuple[Array, Array]:
         gain, sums = self._gain(mean, log_marginal, 1)
         unit = np.eye(len(self.nodes), dtype=int)
         return gain, np.asarray(-np.stack([sums[tuple(e)] for e in unit], axis=1))
 
-    def means_on(self, low: Array, high: Array) -> Cells:
+    def _cells(self, low: Array, high: Array) -> Cells:
         below, above = self.parameter(low), self.parameter(high)
         center, half = (below + above) / 2, (above - below) / 2
         first = slopes(self.means, center, self.box, self._steps(center))
-        remainder = 0.5 * np.einsum("tij,ki,kj->kt", self._bend, half, half)
+        assert self.curvature is not None
+        bend = np.asarray(np.einsum("tr,tij->rij", np.abs(self.components.rotation), self.curvature))
+        remainder = 0.5 * np.einsum("tij,ki,kj->kt", bend, half, half)
         return Cells(self.means(center), np.swapaxes(first, 1, 2), half, remainder)
-
-    @cached_property
-    def _bend(self) -> Array:
-        """Bounds of the second derivatives of the means' components, declared or measured: (R, d, d)."""
-        if self.curvature is not None:
-            return np.asarray(np.einsum("tr,tij->rij", np.abs(self.components.rotation), self.curvature))
-        _, second = self._mean_derivatives(_places(self.box))
-        return np.asarray(SAFETY * np.moveaxis(np.abs(second).max(axis=0), 2, 0))
-
-    def known_lengths(self) -> Array:
-        """Those of its own: a partner's coordinates are as even, but its noise may be another."""
-        scale = 1.0 if self.partner is None else float(np.mean(self.partner.sigma / self.sigma))
-        return np.asarray(scale * self._chart.lengths)
-
-    @property
-    def slope_error(self) -> float:
-        return 1e-9
 
     def repeat(self, n: int) -> NoisyMean:
         """The mean of n samples, which is all that they tell."""
@@ -258,15 +259,13 @@ class NoisyMean(ChartedChannel):
             self.partner,
         )
 
-    def finer(self) -> NoisyMean:
+    def at_resolution(self, resolution: Resolution) -> NoisyMean | None:
         assert self.precision is not None
-        return replace(self, precision=self.precision.finer(), partner=self.partner or self)
-
-    def coarse(self) -> NoisyMean:
+        if resolution == "fine":
+            return replace(self, precision=self.precision.finer(), partner=self.partner or self)
         rough = COARSE if len(self.nodes) < 3 else COARSEST
-        assert self.precision is not None
         if self.precision.nodes <= rough.nodes:
-            return self
+            return None
         return replace(self, precision=rough, partner=self.partner or self)
 
     def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:

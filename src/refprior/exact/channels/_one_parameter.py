@@ -14,11 +14,12 @@ from refprior._process import check_memory
 from refprior.exact._arrays import Array, Index, as_numbers
 from refprior.exact._cost import say_time
 from refprior.exact.channels._binomial import deviance, log_binomial, normalizer, score, stirling_error
-from refprior.exact.channels._cells import Cells
-from refprior.exact.channels._channel import Channel
+from refprior.exact.channels._channel import Channel, Resolution
 from refprior.exact.channels._nodes import THIN_FROM, coin_nodes, count_nodes
 from refprior.exact.channels._rows import Rows
-from refprior.exact.channels._windows import LONG_FROM, NARROW, columns_between, reach
+from refprior.exact.channels._traits import Cells, GaussianNoise
+from refprior.exact.channels._windows import LONG_FROM, NARROW, Windows, columns_between, reach
+from refprior.exact.geometry import Axes
 
 TAIL = 9.0  # outcomes reach this many standard deviations beyond the extreme means: mass 1e-19 is left out
 NODES = 8  # quadrature nodes per standard deviation; twice as many change the gain by less than 2e-14
@@ -42,6 +43,8 @@ class Coin(Channel):
     ([0.0, 0.5, 1.0], [0.441176, 0.117647, 0.441176])
     """
 
+    mirror = True
+
     n: int
     outcomes: Array = field(init=False, repr=False, compare=False)
     bounds: Array = field(init=False, repr=False, compare=False)
@@ -54,25 +57,31 @@ class Coin(Channel):
         outcomes = np.arange(n + 1.0)
         self._derive(outcomes=outcomes, bounds=np.array([[0.0, np.pi]]), constant=normalizer(n, outcomes))
 
-    def window_ends(self, u: Array) -> tuple[Index, Index] | None:
-        if self.n < LONG_TOSSES:
-            return None
+    @property
+    def axes(self) -> Axes:
+        return Axes(self.bounds, np.array([np.pi * math.sqrt(self.n)]))
+
+    @property
+    def windows(self) -> Windows:  # type: ignore[override]
+        return Windows(self.n >= LONG_TOSSES, self._ends, self._log_likelihood_at, self._score_at, self._shortened)
+
+    def _ends(self, u: Array) -> tuple[Index, Index]:
         far = reach(self.n * np.sin(u[:, 0]) ** 2 / 4) / math.sqrt(self.n)
         low, high = (self.n * np.sin(np.clip(u[:, 0] + side, 0, np.pi) / 2) ** 2 for side in (-far, far))
         return columns_between(self.outcomes, low, high)
 
-    def log_likelihood_at(self, u: Array, columns: Index) -> Array:
+    def _log_likelihood_at(self, u: Array, columns: Index) -> Array:
         return log_binomial(self.n, self.outcomes[columns], u, self.constant[columns])
 
-    def score_at(self, u: Array, columns: Index) -> tuple[Array, Array]:
+    def _score_at(self, u: Array, columns: Index) -> tuple[Array, Array]:
         return score(self.n, self.outcomes[columns], np.clip(u, EDGE, np.pi - EDGE))
 
-    def shortened(self, share: float) -> Coin:
+    def _shortened(self, share: float) -> Coin:
         return Coin(max(1, math.floor(self.n * share**2)))  # rounded down: a first stage stays shorter than both
 
-    def coarse(self) -> Coin:
-        if self.n < THIN_FROM:
-            return self
+    def at_resolution(self, resolution: Resolution) -> Coin | None:
+        if resolution == "fine" or self.n < THIN_FROM:
+            return None
         z, log_weight = coin_nodes(self.n)
         thin = copy(self)
         thin._derive(outcomes=z, constant=normalizer(self.n, z) + log_weight)
@@ -101,9 +110,6 @@ class Coin(Channel):
     def jacobian(self, u: Array) -> Array:
         return np.sin(np.where(u > np.pi / 2, np.pi - u, u)) / 2  # exactly 0 at both ends
 
-    def known_lengths(self) -> Array:
-        return np.array([np.pi * math.sqrt(self.n)])
-
     def repeat(self, n: int) -> Coin:
         return Coin(self.n * whole_number("the number of samples n", n, at_least=1))
 
@@ -121,6 +127,7 @@ class Gaussian(Channel):
     ([-1.0, 1.0], 0.336831)
     """
 
+    mirror = True
     tail = TAIL_GAIN
 
     amplitude: float
@@ -145,12 +152,20 @@ class Gaussian(Channel):
     def log_likelihood(self, u: Array) -> Array:
         return log_normal_nodes((self.outcomes - u) / self.sigma, self.nodes)
 
-    def means_on(self, low: Array, high: Array) -> Cells:
+    @property
+    def axes(self) -> Axes:
+        return Axes(self.bounds, np.array([2 * self.amplitude / self.sigma]))
+
+    @property
+    def noise(self) -> GaussianNoise:  # type: ignore[override]
+        return GaussianNoise(self._cells, self._gain_of_means)
+
+    def _cells(self, low: Array, high: Array) -> Cells:
         mean = (low + high) / 2 / self.sigma
         return Cells(mean, np.full((len(low), 1, 1), 1 / self.sigma), (high - low) / 2, np.zeros_like(mean))
 
-    def gain_of_means(self, mean: Array, log_marginal: Array) -> tuple[Array, Array]:
-        """Of the outcomes within TAIL of each mean; what is beyond is as little as beyond the extreme outcomes."""
+    def _gain_of_means(self, mean: Array, log_marginal: Array) -> tuple[Array, Array]:
+        """Sum over the outcomes within TAIL of each mean, as far as outcomes reach beyond the extreme means."""
         half, middle = math.ceil(TAIL * self.nodes), len(self.outcomes) // 2
         first = np.clip(middle + np.rint(mean * self.nodes).astype(int) - half, 0, 2 * (middle - half))
         columns = first + np.arange(2 * half + 1)
@@ -159,28 +174,31 @@ class Gaussian(Channel):
         entropy = 0.5 * math.log(2 * math.pi * math.e) + math.log(self.nodes)
         return -entropy - p.sum(axis=1), -(p * x).sum(axis=1, keepdims=True)
 
-    def window_ends(self, u: Array) -> tuple[Index, Index] | None:
-        if self.known_lengths()[0] < LONG_FROM:
-            return None
+    @property
+    def windows(self) -> Windows:  # type: ignore[override]
+        long = 2 * self.amplitude / self.sigma >= LONG_FROM
+        return Windows(long, self._ends, self._log_likelihood_at, self._score_at, self._shortened)
+
+    def _ends(self, u: Array) -> tuple[Index, Index]:
         low, high = (u[:, 0] + side * NARROW * self.sigma for side in (-1, 1))
         return columns_between(self.outcomes, low, high)
 
-    def log_likelihood_at(self, u: Array, columns: Index) -> Array:
+    def _log_likelihood_at(self, u: Array, columns: Index) -> Array:
         return log_normal_nodes((self.outcomes[columns] - u) / self.sigma, self.nodes)
 
-    def score_at(self, u: Array, columns: Index) -> tuple[Array, Array]:
+    def _score_at(self, u: Array, columns: Index) -> tuple[Array, Array]:
         first = (self.outcomes[columns] - u) / self.sigma**2
         return first, np.full_like(first, -(self.sigma**-2))
 
-    def shortened(self, share: float) -> Gaussian:
+    def _shortened(self, share: float) -> Gaussian:
         return replace(self, amplitude=share * self.amplitude)
 
     def repeat(self, n: int) -> Gaussian:
         """The mean of n samples, which is all that they tell."""
         return replace(self, sigma=self.sigma / math.sqrt(whole_number("the number of samples n", n, at_least=1)))
 
-    def finer(self) -> Gaussian:
-        return replace(self, nodes=2 * self.nodes)
+    def at_resolution(self, resolution: Resolution) -> Gaussian | None:
+        return replace(self, nodes=2 * self.nodes) if resolution == "fine" else None
 
     def rows(self, u: Array) -> Rows:
         first = (self.outcomes - u) / self.sigma**2
@@ -189,9 +207,6 @@ class Gaussian(Channel):
 
     def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:
         return log_normal_nodes((number("an outcome", z) - u[:, 0]) / self.sigma, 1)
-
-    def known_lengths(self) -> Array:
-        return np.array([2 * self.amplitude / self.sigma])
 
 
 def log_normal_nodes(x: Array, nodes: int) -> Array:
@@ -209,6 +224,7 @@ class Poisson(Channel):
     ([0.0, 2.0], 0.489968)
     """
 
+    mirror = False
     tail = TAIL_GAIN
 
     amplitude: float
@@ -240,27 +256,34 @@ class Poisson(Channel):
         second = -2 * (self.outcomes / root**2 + self.samples)
         return Rows.from_log_derivatives(self.log_likelihood(u), first[:, None], second[:, None, None])
 
-    def window_ends(self, u: Array) -> tuple[Index, Index] | None:
-        if self.known_lengths()[0] < LONG_FROM:
-            return None
+    @property
+    def axes(self) -> Axes:
+        return Axes(self.bounds, np.asarray(2 * math.sqrt(self.samples) * (self.bounds[:, 1] - self.bounds[:, 0])))
+
+    @property
+    def windows(self) -> Windows:  # type: ignore[override]
+        long = bool(self.axes.lengths[0] >= LONG_FROM)
+        return Windows(long, self._ends, self._log_likelihood_at, self._score_at, self._shortened)
+
+    def _ends(self, u: Array) -> tuple[Index, Index]:
         far = reach(self.samples * u[:, 0] ** 2) / (2 * math.sqrt(self.samples))
         low, high = (self.samples * np.maximum(u[:, 0] + side, 0) ** 2 for side in (-far, far))
         return columns_between(self.outcomes, low, high)
 
-    def log_likelihood_at(self, u: Array, columns: Index) -> Array:
+    def _log_likelihood_at(self, u: Array, columns: Index) -> Array:
         return self.constant[columns] - deviance(self.outcomes[columns], self.samples * u * u)
 
-    def score_at(self, u: Array, columns: Index) -> tuple[Array, Array]:
+    def _score_at(self, u: Array, columns: Index) -> tuple[Array, Array]:
         root, z = np.maximum(u, EDGE), self.outcomes[columns]
         return 2 * (z / root - self.samples * root), -2 * (z / root**2 + self.samples)
 
-    def shortened(self, share: float) -> Poisson:
+    def _shortened(self, share: float) -> Poisson:
         low, high = self.bounds[0]
         return replace(self, amplitude=(low + share * (high - low)) ** 2 - self.dark)
 
-    def coarse(self) -> Poisson:
-        if self.outcomes[-1] < THIN_FROM:
-            return self
+    def at_resolution(self, resolution: Resolution) -> Poisson | None:
+        if resolution == "fine" or self.outcomes[-1] < THIN_FROM:
+            return None
         z, log_weight = count_nodes(self.outcomes[-1])
         thin = copy(self)
         thin._derive(outcomes=z, constant=log_poisson_constant(z) + log_weight)
@@ -278,9 +301,6 @@ class Poisson(Channel):
 
     def jacobian(self, u: Array) -> Array:
         return 2 * u
-
-    def known_lengths(self) -> Array:
-        return np.asarray(2 * math.sqrt(self.samples) * (self.bounds[:, 1] - self.bounds[:, 0]))
 
 
 def log_poisson_constant(z: Array) -> Array:

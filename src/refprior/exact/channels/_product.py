@@ -13,6 +13,7 @@ from refprior._process import check_memory
 from refprior.exact._arrays import Array
 from refprior.exact.channels._channel import Channel
 from refprior.exact.channels._rows import Rows
+from refprior.exact.geometry import Axes
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -61,11 +62,11 @@ class Product(Channel):
         return math.prod(part.outcome_count for part in self.parts)
 
     @property
-    def usual_tolerance(self) -> float:
-        return sum(part.usual_tolerance for part in self.parts)
+    def default_tolerance(self) -> float:  # type: ignore[override]
+        return sum(part.default_tolerance for part in self.parts)
 
     @property
-    def factors(self) -> tuple[Channel, ...]:
+    def factors(self) -> tuple[Channel, ...]:  # type: ignore[override]
         return self.parts
 
     def split(self, u: Array) -> list[Array]:
@@ -114,8 +115,9 @@ class Product(Channel):
     def jacobian(self, u: Array) -> Array:
         return np.hstack([part.jacobian(own) for part, own in zip(self.parts, self.split(u), strict=True)])
 
-    def known_lengths(self) -> Array:
-        return np.concatenate([part.axis_lengths() for part in self.parts])
+    @property
+    def axes(self) -> Axes:
+        return Axes(self.bounds, np.concatenate([part.axes.lengths for part in self.parts]))
 
     def repeat(self, n: int) -> Channel:
         return Product(*(part.repeat(n) for part in self.parts))

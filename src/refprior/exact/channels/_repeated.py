@@ -20,7 +20,8 @@ from refprior.exact._arrays import Array, as_numbers
 from refprior.exact.channels._categorical import Categorical
 from refprior.exact.channels._channel import Channel
 from refprior.exact.channels._rows import Rows
-from refprior.exact.geometry import Chart
+from refprior.exact.channels._traits import Symmetry
+from refprior.exact.geometry import ScaledAxes
 
 SMALLEST = 1e-150  # probability instead of zero: its derivatives stay finite, and a type that contains it has none
 
@@ -80,36 +81,21 @@ class Repeated(Channel):
     def jacobian(self, u: Array) -> Array:
         return self.one.jacobian(u)
 
-    def canonical(self, u: Array) -> Array:
-        return self.one.canonical(u)
-
-    def known_lengths(self) -> Array:
-        return np.asarray(self.one.axis_lengths() * math.sqrt(self.n))
-
-    def axis_points(self, axis: int, count: int) -> Array:
-        return self.one.axis_points(axis, count)
-
-    def certificate_axis(self, axis: int, count: int) -> Array:
-        return self.one.certificate_axis(axis, count)
-
-    def certificate_points(self) -> tuple[Array, Array]:
-        return self.one.certificate_points()
+    @property
+    def axes(self) -> ScaledAxes:
+        return ScaledAxes(self.one.axes, math.sqrt(self.n))
 
     @property
-    def measured(self) -> bool:
-        return self.one.measured
+    def mirror(self) -> bool | None:  # type: ignore[override]
+        return self.one.mirror
 
     @property
-    def slope_error(self) -> float:
+    def symmetry(self) -> Symmetry | None:  # type: ignore[override]
+        return self.one.symmetry
+
+    @property
+    def slope_error(self) -> float:  # type: ignore[override]
         return self.one.slope_error * math.sqrt(self.n)
-
-    @property
-    def resolved(self) -> bool:
-        return self.one.resolved
-
-    @property
-    def _chart(self) -> Chart:
-        return self.one._chart
 
     def repeat(self, n: int) -> Channel:
         return Repeated(self.one, self.n * whole_number("the number of samples n", n, at_least=1))

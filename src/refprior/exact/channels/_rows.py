@@ -62,14 +62,6 @@ def derivatives_of_p(log_p: Array, first: Array, second: Array) -> tuple[Array, 
     return p * first, p[:, None] * (second + outer)
 
 
-class Gains(NamedTuple):
-    """KL(p(z | w_k), p(z)) with its gradient and Hessian in the coordinates u: (K,), (K, d), (K, d, d)."""
-
-    value: Array
-    gradient: Array
-    hessian: Array
-
-
 def log_mixture(log_p: Array, weights: Array) -> Array:
     """log Σ_k π_k p(z | w_k), safe where every p underflows: (K, Z), (K,) -> (Z,)."""
     mixture = weights @ np.exp(log_p)

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from refprior.exact._arrays import Array
+from refprior.exact.channels._channel import Resolution
 from refprior.exact.channels._function import slopes
 from refprior.exact.channels._mean import NoisyMean
+from refprior.exact.geometry import Axes
 
 FARTHEST = 50.0  # standard deviations from the middle that means may have, so that no exponential overflows
 
@@ -22,8 +24,10 @@ NOT_LISTED = "outcomes of this model are too many to be listed: it has priors, t
 class SampledMean(NoisyMean):
     """A mean with Gaussian noise whose outcomes are too many to be summed."""
 
-    seed: int = 0
+    default_tolerance = 1e-3
     listed = False
+
+    seed: int = 0
 
     def __post_init__(self) -> None:
         components = self._components()
@@ -36,10 +40,6 @@ class SampledMean(NoisyMean):
         self._derive(components=components, tail=components.left_out)
 
     @property
-    def usual_tolerance(self) -> float:
-        return 1e-3
-
-    @property
     def outcomes(self) -> Array:  # type: ignore[override]
         raise ValueError(NOT_LISTED)
 
@@ -47,12 +47,10 @@ class SampledMean(NoisyMean):
     def nodes(self) -> list[tuple[Array, Array]]:
         raise ValueError(NOT_LISTED)
 
-    def finer(self) -> NoisyMean:
+    def at_resolution(self, resolution: Resolution) -> NoisyMean | None:
         raise ValueError(NOT_LISTED)
 
-    @property
-    def bounds_are_declared(self) -> bool:  # type: ignore[override]
-        return False
+    noise = None
 
     @property
     def width(self) -> int:
@@ -60,12 +58,10 @@ class SampledMean(NoisyMean):
         return len(self.components.ranges)
 
     @property
-    def measured(self) -> bool:
-        return False
-
-    @property
-    def resolved(self) -> bool:
-        return self._chart.resolved
+    def axes(self) -> Axes:
+        axes = Axes(self.bounds, super().axes.lengths)
+        axes.resolved = self._chart.resolved
+        return axes
 
     def at(self, u: Array) -> Array:
         """Components of the means at coordinates: (n, d) -> (n, R)."""

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior.exact._arrays import Array
-from refprior.exact.channels._channel import Channel
+from refprior.exact.channels._channel import Channel, Resolution
 from refprior.exact.channels._rows import Rows
+from refprior.exact.geometry import SlicedAxes
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,25 +70,14 @@ class Slice(Channel):
     def jacobian(self, u: Array) -> Array:
         return self.whole.jacobian(self.full(u))[:, list(self.free)]
 
-    def known_lengths(self) -> Array:
-        """Those of the whole channel, the longest over the fixed parameters: a grid may be finer than needed."""
-        return self.whole.axis_lengths()[list(self.free)]
-
-    def axis_points(self, axis: int, count: int) -> Array:
-        return self.whole.axis_points(self.free[axis], count)
+    @property
+    def axes(self) -> SlicedAxes:
+        return SlicedAxes(self.whole.axes, self.free)
 
     @property
-    def measured(self) -> bool:
-        return self.whole.measured
-
-    @property
-    def slope_error(self) -> float:
+    def slope_error(self) -> float:  # type: ignore[override]
         return self.whole.slope_error
 
-    @property
-    def resolved(self) -> bool:
-        return self.whole.resolved
-
-    def finer(self) -> Channel | None:
-        whole = self.whole.finer()
+    def at_resolution(self, resolution: Resolution) -> Channel | None:
+        whole = self.whole.at_resolution("fine") if resolution == "fine" else None
         return None if whole is None else replace(self, whole=whole)

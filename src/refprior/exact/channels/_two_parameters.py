@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from refprior._checks import number, whole_number
 from refprior._process import check_memory
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact.channels._cells import Cells
-from refprior.exact.channels._channel import Channel
+from refprior.exact.channels._channel import Channel, Resolution
 from refprior.exact.channels._one_parameter import EDGE, TAIL, TAIL_GAIN, Coin, log_normal_nodes
 from refprior.exact.channels._rows import Rows
+from refprior.exact.channels._traits import Cells, GaussianNoise, Sums, Symmetry
+from refprior.exact.geometry import Axes
 
 NODES = 4  # quadrature nodes per standard deviation; twice as many change the gain by less than 5e-13
 COARSE_NODES = 2  # good to about 1e-7: enough to find where the atoms are
@@ -98,7 +99,15 @@ class TwoCoins(Channel):
         return Rows(self.log_likelihood(u), first, second, hessian)
 
     @property
-    def factors(self) -> tuple[Channel, ...]:
+    def axes(self) -> Axes:
+        return Axes(self.bounds, np.repeat(self.coin.axes.lengths, 2))
+
+    @property
+    def sums(self) -> Sums:  # type: ignore[override]
+        return Sums(divergence=self._divergence)
+
+    @property
+    def factors(self) -> tuple[Channel, ...]:  # type: ignore[override]
         return self.coin, self.coin
 
     def repeat(self, n: int) -> TwoCoins:
@@ -113,14 +122,11 @@ class TwoCoins(Channel):
     def jacobian(self, u: Array) -> Array:
         return self.coin.jacobian(u)
 
-    def divergence(self, u: Array, log_marginal: Array) -> Array:
+    def _divergence(self, u: Array, log_marginal: Array) -> Array:
         logs = [self.coin.log_likelihood(u[:, [i]]) for i in (0, 1)]
         factors = [np.exp(log) for log in logs]
         value = sum(np.sum(f * np.maximum(log, -1e4), axis=1) for f, log in zip(factors, logs, strict=True))
         return np.asarray(value - _product_expectation(factors[0], factors[1], log_marginal))
-
-    def known_lengths(self) -> Array:
-        return np.repeat(self.coin.known_lengths(), 2)
 
 
 @dataclass(frozen=True)
@@ -137,6 +143,7 @@ class ExponentialDecay(Channel):
     """
 
     tail = TAIL_GAIN
+    outcome_axes = 2
 
     times: tuple[float, float] = (1.0, 2.0)
     sigma: float = 0.1
@@ -160,7 +167,25 @@ class ExponentialDecay(Channel):
         outcomes = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
         self._derive(times=times, axis=axis, outcomes=outcomes, bounds=np.array([[0.0, 1.0], [0.0, 1.0]]))
 
-    def means_on(self, low: Array, high: Array) -> Cells:
+    @property
+    def axes(self) -> Axes:
+        """Fisher lengths where the signal changes fastest; elsewhere the coordinates are finer."""
+        steepest = math.hypot(*(power / 2 for power in self.powers)) / self.sigma
+        return Axes(self.bounds, np.array([steepest, steepest]))
+
+    @property
+    def sums(self) -> Sums:  # type: ignore[override]
+        return Sums(divergence=self._divergence)
+
+    @property
+    def symmetry(self) -> Symmetry:  # type: ignore[override]
+        return Symmetry(lambda u: np.sort(u, axis=1))
+
+    @property
+    def noise(self) -> GaussianNoise:  # type: ignore[override]
+        return GaussianNoise(self._cells, self._gain_of_means)
+
+    def _cells(self, low: Array, high: Array) -> Cells:
         center = (low + high) / 2
         mean, slope, remainder = [], [], []
         for power in self.powers:
@@ -173,7 +198,7 @@ class ExponentialDecay(Channel):
         slopes = np.stack(slope, 1) / scale
         return Cells(np.stack(mean, 1) / scale, slopes, (high - low) / 2, np.stack(remainder, 1) / scale)
 
-    def gain_of_means(self, mean: Array, log_marginal: Array) -> tuple[Array, Array]:
+    def _gain_of_means(self, mean: Array, log_marginal: Array) -> tuple[Array, Array]:
         table = log_marginal.reshape(len(self.axis), -1)
         x = [self.axis / self.sigma - mean[:, [t]] for t in (0, 1)]
         p = [np.exp(log_normal_nodes(part, self.nodes)) for part in x]
@@ -187,15 +212,10 @@ class ExponentialDecay(Channel):
         """The mean of n samples, which is all that they tell."""
         return replace(self, sigma=self.sigma / math.sqrt(whole_number("the number of samples n", n, at_least=1)))
 
-    def finer(self) -> ExponentialDecay:
-        return replace(self, nodes=2 * self.nodes)
-
-    def coarse(self) -> ExponentialDecay:
-        return self if self.nodes <= COARSE_NODES else replace(self, nodes=COARSE_NODES)
-
-    @property
-    def outcome_axes(self) -> int:
-        return 2
+    def at_resolution(self, resolution: Resolution) -> ExponentialDecay | None:
+        if resolution == "fine":
+            return replace(self, nodes=2 * self.nodes)
+        return None if self.nodes <= COARSE_NODES else replace(self, nodes=COARSE_NODES)
 
     @property
     def powers(self) -> tuple[float, float]:
@@ -247,10 +267,7 @@ class ExponentialDecay(Channel):
     def jacobian(self, u: Array) -> Array:
         return u ** (1 / min(self.times) - 1) / min(self.times)
 
-    def canonical(self, u: Array) -> Array:
-        return np.sort(u, axis=1)
-
-    def divergence(self, u: Array, log_marginal: Array) -> Array:
+    def _divergence(self, u: Array, log_marginal: Array) -> Array:
         first, second = (np.exp(log) for log in self._log_factors(u))
         entropy = math.log(2 * math.pi * math.e) + 2 * math.log(self.nodes)  # of every row, on these nodes
         return -entropy - _product_expectation(first, second, log_marginal)
@@ -262,8 +279,3 @@ class ExponentialDecay(Channel):
         return np.asarray(
             sum(log_normal_nodes((seen[i] - mean) / self.sigma, 1) for i, mean in enumerate(self.means(u)))
         )
-
-    def known_lengths(self) -> Array:
-        """Those where the signal changes fastest, in coordinates evenly spread elsewhere or finer."""
-        steepest = math.hypot(*(power / 2 for power in self.powers)) / self.sigma
-        return np.array([steepest, steepest])

@@ -26,7 +26,7 @@ def check_channel(channel: Any, name: str = "channel") -> Channel:
     outcomes = _outcome_count(channel)
     points = PROBES ** min(channel.dimension, 3)
     if points * outcomes <= SLICE_ENTRIES:  # longer ones are checked as they are evaluated
-        axes = [channel.axis_points(0, 0)] if not channel.continuous else _probes(channel.bounds)
+        axes = [channel.axes.points(0, 0)] if not channel.continuous else _probes(channel.bounds)
         u = np.array(list(itertools.product(*axes))) if channel.dimension <= 3 else np.column_stack(axes)
         check_rows(channel.log_likelihood(u), channel.parameter(u), outcomes, f"{kind}.log_likelihood")
     return channel

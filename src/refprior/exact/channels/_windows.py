@@ -7,7 +7,7 @@ nearly exp(−y²/2) away from the ends of the range and for Gaussian noise: win
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -43,8 +43,31 @@ def whole_windows(ends: tuple[Index, Index], size: int) -> Index:
     return np.asarray(np.minimum(ends[0], size - width)[:, None] + np.arange(width))
 
 
-def slices(channel: Channel, u: Array, ends: tuple[Index, Index]) -> Iterator[tuple[slice, Index, Array]]:
-    """Slices of the points with the columns of their windows and log p(z | w) there, each (k, width)."""
+@dataclass(frozen=True)
+class Windows:
+    """The outcomes that a parameter can show in a long experiment of one parameter; all others are impossible.
+
+    `ends` returns the first and the last outcome of each window: (K, 1) -> (K,), (K,). `log_likelihood` returns
+    log p(z | w) at some outcomes of each w: (K, 1), (K, W) -> (K, W). `score` returns the first and second derivatives
+    of log p in u there. `shortened` returns a shorter experiment, of about a share of the Fisher length, that looks
+    the same near both ends. Windows are used if the experiment is `long`.
+    """
+
+    long: bool
+    ends: Callable[[Array], tuple[Index, Index]]
+    log_likelihood: Callable[[Array, Index], Array]
+    score: Callable[[Array, Index], tuple[Array, Array]]
+    shortened: Callable[[float], Channel]
+
+
+def is_long(channel: Channel) -> bool:
+    """Return whether sums over the outcomes of a channel are taken over windows."""
+    return channel.windows is not None and channel.windows.long
+
+
+def slices(channel: Channel, windows: Windows, u: Array) -> Iterator[tuple[slice, Index, Array]]:
+    """Yield slices of the points with the columns of their windows and log p(z | w) there, each (k, width)."""
+    ends = windows.ends(u)
     widths, start = ends[1] - ends[0] + 1, 0
     while start < len(u):
         stop, width = start + 1, int(widths[start])
@@ -54,23 +77,23 @@ def slices(channel: Channel, u: Array, ends: tuple[Index, Index]) -> Iterator[tu
             LOG.info("%d of %d points", start, len(u))
         part = slice(start, stop)
         columns = whole_windows((ends[0][part], ends[1][part]), channel.outcome_count)
-        yield part, columns, channel.log_likelihood_at(u[part], columns)
+        yield part, columns, windows.log_likelihood(u[part], columns)
         start = stop
 
 
-def windowed_log_marginal(channel: Channel, u: Array, weights: Array, ends: tuple[Index, Index]) -> Array:
-    """log Σ_k π_k p(z | w_k) over all outcomes: (K, 1), (K,) -> (Z,)."""
+def windowed_log_marginal(channel: Channel, windows: Windows, u: Array, weights: Array) -> Array:
+    """Return log Σ_k π_k p(z | w_k) over all outcomes: (K, 1), (K,) -> (Z,)."""
     mixture = np.zeros(channel.outcome_count)
-    for part, columns, log_p in slices(channel, u, ends):
+    for part, columns, log_p in slices(channel, windows, u):
         mixture += np.bincount(columns.ravel(), (weights[part, None] * np.exp(log_p)).ravel(), len(mixture))
     with np.errstate(divide="ignore"):
         return np.log(mixture)
 
 
-def windowed_divergence(channel: Channel, u: Array, log_marginal: Array, ends: tuple[Index, Index]) -> Array:
-    """KL(p(z | w), p(z)): (K, 1), (Z,) -> (K,)."""
+def windowed_divergence(channel: Channel, windows: Windows, u: Array, log_marginal: Array) -> Array:
+    """Return KL(p(z | w), p(z)): (K, 1), (Z,) -> (K,)."""
     divergence = np.empty(len(u))
-    for part, columns, log_p in slices(channel, u, ends):
+    for part, columns, log_p in slices(channel, windows, u):
         p = np.exp(log_p)
         with np.errstate(invalid="ignore"):
             terms = p * (log_p - log_marginal[columns])
@@ -79,7 +102,7 @@ def windowed_divergence(channel: Channel, u: Array, log_marginal: Array, ends: t
 
 
 @dataclass(frozen=True)
-class Windows:
+class WindowMatrix:
     """A matrix (K, Z) of which only windows are not zero: their columns and values, (K, W) each."""
 
     columns: Index

@@ -14,7 +14,8 @@ from scipy.special import gammaln
 
 from refprior._checks import whole_number
 from refprior.exact._arrays import Array, Mask, as_numbers
-from refprior.exact.channels import EDGE, Channel, Coin, Rows, types
+from refprior.exact.channels import EDGE, Channel, Coin, Rows, Symmetry, types
+from refprior.exact.geometry import Axes
 
 POLE = 1e-7  # where a share is this close to all that is left, further angles do nothing
 
@@ -120,16 +121,18 @@ class Multinomial(Channel):
     def jacobian(self, u: Array) -> Array:
         raise ValueError("Fisher information of a multinomial is not supported: each probability has several angles")
 
-    def canonical(self, u: Array) -> Array:
-        """After a category that takes all that is left, further angles do nothing: π for each."""
-        return np.where(self.idle(u), np.pi, u)
+    @property
+    def axes(self) -> Axes:
+        return Axes(self.bounds, np.full(self.dimension, np.pi * math.sqrt(self.n)))
 
-    def idle(self, u: Array) -> Mask:
+    @property
+    def symmetry(self) -> Symmetry:  # type: ignore[override]
+        """After a category that takes all that is left, further angles have no effect: π for each."""
+        return Symmetry(lambda u: np.where(self._idle(u), np.pi, u), self._idle)
+
+    def _idle(self, u: Array) -> Mask:
         pole = u < POLE
         return np.asarray((np.cumsum(pole, axis=1) > 0) & ~(pole & (np.cumsum(pole, axis=1) == 1)))
-
-    def known_lengths(self) -> Array:
-        return np.full(self.dimension, np.pi * math.sqrt(self.n))
 
     def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:
         seen = as_numbers("an outcome", z)

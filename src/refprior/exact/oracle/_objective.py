@@ -14,7 +14,48 @@ from typing import Any
 import numpy as np
 
 from refprior.exact._arrays import SLICE_ENTRIES, Array, in_slices
-from refprior.exact.channels import SMALLEST_LOG, Channel, Gains
+from refprior.exact.channels import (
+    SMALLEST_LOG,
+    Channel,
+    Gains,
+    check_row_sums,
+    is_long,
+    log_mixture,
+    windowed_divergence,
+    windowed_log_marginal,
+)
+
+
+def log_marginal(channel: Channel, u: Array, weights: Array) -> Array:
+    """Return log p(z) = log Σ_k π_k p(z | w_k): (K, d), (K,) -> (Z,)."""
+    if channel.sums.log_marginal is not None:
+        return channel.sums.log_marginal(u, weights)
+    if channel.windows is not None and channel.windows.long:
+        return windowed_log_marginal(channel, channel.windows, u, weights)
+    return log_mixture(channel.log_likelihood(u), weights)
+
+
+def divergence(channel: Channel, u: Array, log_marginal: Array) -> Array:
+    """Return KL(p(z | w), p(z)), infinite where w allows what the marginal excludes: (K, d), (Z,) -> (K,)."""
+    if channel.sums.divergence is not None:
+        return channel.sums.divergence(u, log_marginal)
+    if channel.windows is not None and channel.windows.long:
+        return windowed_divergence(channel, channel.windows, u, log_marginal)
+    log_p = channel.log_likelihood(u)
+    p = np.exp(log_p)
+    check_row_sums(p.sum(axis=1), lambda row: f"at w = {channel.parameter(u[row : row + 1])[0].tolist()} it")
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.sum(np.where(p > 0, p * (log_p - log_marginal), 0.0), axis=1))
+
+
+def gains(channel: Channel, u: Array, log_marginal: Array) -> Gains:
+    """Return KL(p(z | w), p(z)) with its derivatives in u, for a search: (K, d), finite (Z,) -> Gains."""
+    if channel.sums.gains is not None:
+        return channel.sums.gains(u, log_marginal)
+    log_p, first, second, negentropy_hessian = channel.rows(u)
+    ratio = np.maximum(log_p, SMALLEST_LOG) - log_marginal
+    gradient = np.einsum("kiz,kz->ki", first, ratio)
+    return Gains(np.sum(np.exp(log_p) * ratio, axis=1), gradient, negentropy_hessian - second(log_marginal))
 
 
 @dataclass(frozen=True)
@@ -32,17 +73,28 @@ class Objective:
     @property
     def resolved(self) -> bool:
         """Whether a grid can be trusted to see all that the channels do."""
-        return all(channel.resolved for channel in self.channels)
+        return all(channel.axes.resolved for channel in self.channels)
 
     def with_fewer_outcomes(self) -> Objective:
         """The same on fewer outcomes where the experiment is long: to all digits that a search needs."""
-        if self.channel.window_ends(self.channel.bounds.T) is None:
+        return self.coarse() if is_long(self.channel) else self
+
+    def coarse(self) -> Objective:
+        """Return the objective on fewer outcomes; the same object if no channel has fewer."""
+        fewer = tuple(channel.at_resolution("coarse") for channel in self.channels)
+        if all(channel is None for channel in fewer):
             return self
-        return Objective(tuple(channel.coarse() for channel in self.channels), self.signs)
+        return Objective(tuple(c or d for c, d in zip(fewer, self.channels, strict=True)), self.signs)
+
+    @property
+    def mirror(self) -> bool | None:
+        """Whether the model is declared to be its own mirror image; None if that is not known of all channels."""
+        declared = {channel.mirror for channel in self.channels}
+        return declared.pop() if len(declared) == 1 else False if False in declared else None
 
     def log_marginals(self, u: Array, weights: Array) -> list[Array]:
         """log p_c(z) = log Σ_k π_k p_c(z | w_k), one array per channel: (K, d), (K,) -> [(Z_c,)]."""
-        return [channel.log_marginal(u, weights) for channel in self.channels]
+        return [log_marginal(channel, u, weights) for channel in self.channels]
 
     def gain(self, u: Array, log_marginals: list[Array]) -> Array:
         """G(w) = Σ_c b_c KL(p_c(z | w), p_c(z)), the gray line of the figures, in slices: (K, d) -> (K,)."""
@@ -51,7 +103,7 @@ class Objective:
     def _gain(self, u: Array, log_marginals: list[Array]) -> Array:
         gain = np.zeros(len(u))
         for sign, channel, log_marginal in zip(self.signs, self.channels, log_marginals, strict=True):
-            gain += sign * channel.divergence(u, log_marginal)
+            gain += sign * divergence(channel, u, log_marginal)
         return gain
 
     def gains(self, u: Array, log_marginals: list[Array]) -> Gains:
@@ -63,7 +115,7 @@ class Objective:
     def _gains(self, u: Array, log_marginals: list[Array]) -> Gains:
         total: list[Array | float] = [0.0, 0.0, 0.0]
         for sign, channel, log_marginal in zip(self.signs, self.channels, log_marginals, strict=True):
-            total = [a + sign * b for a, b in zip(total, channel.gains(u, log_marginal), strict=True)]
+            total = [a + sign * b for a, b in zip(total, gains(channel, u, log_marginal), strict=True)]
         return Gains(*(np.asarray(part) for part in total))
 
     def table(self, u: Array) -> Table:

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
 from refprior.exact._arrays import Array, scattered
-from refprior.exact.channels import SampledMean
+from refprior.exact.channels import SampledMean, canonical
 from refprior.exact.oracle._mixture import Mixture, normals
 
 STEPS = 150  # of one ascent
@@ -56,7 +56,7 @@ def candidates(channel: SampledMean, u: Array, seed: int) -> Array:
     kind, same = rng.integers(0, 3, points.shape), rng.uniform(size=(len(points), 1))
     edges = np.where(kind == 2, same, kind)
     near = np.clip(np.repeat(u, 3, axis=0) + 0.1 * rng.normal(size=(3 * len(u), u.shape[1])), 0, 1)
-    return channel.canonical(np.vstack([points, edges, near]))
+    return canonical(channel, np.vstack([points, edges, near]))
 
 
 def spread_out(mean: Array, gain: Array, count: int, apart: float = APART) -> list[int]:
@@ -72,7 +72,7 @@ def spread_out(mean: Array, gain: Array, count: int, apart: float = APART) -> li
 
 def climbed(channel: SampledMean, mixture: Mixture, u: Array) -> Array:
     """Every point moved uphill to a local maximum of the gain, all at once: (n, d) -> (n, d)."""
-    scale = 1 / np.maximum(channel.axis_lengths(), 1.0)
+    scale = 1 / np.maximum(channel.axes.lengths, 1.0)
 
     def loss(x: Array) -> tuple[float, Array]:
         places = into_box(x.reshape(u.shape) * scale)
@@ -82,7 +82,7 @@ def climbed(channel: SampledMean, mixture: Mixture, u: Array) -> Array:
 
     limits = [(0.0, float(end)) for end in np.tile(1 / scale, len(u))]
     found = minimize(loss, (u / scale).ravel(), jac=True, method="L-BFGS-B", bounds=limits, options={"maxiter": STEPS})
-    return channel.canonical(into_box(found.x.reshape(u.shape) * scale))
+    return canonical(channel, into_box(found.x.reshape(u.shape) * scale))
 
 
 def into_box(u: Array) -> Array:

@@ -50,7 +50,7 @@ def plot_solution(solution: Solution, ax: Axes | None = None) -> Axes:
 
 def _plot_line(solution: Solution, ax: Axes) -> Axes:
     channel = solution.channel
-    w = channel.parameter(channel.axis_points(0, CURVE_POINTS)[:, None])[:, 0]
+    w = channel.parameter(channel.axes.points(0, CURVE_POINTS)[:, None])[:, 0]
     right = ax.twinx()
     right.plot(w, solution.gain(w), color=SOFT, linewidth=1.0, label="gain")
     right.axhline(solution.information, color=SOFT, linewidth=0.9, linestyle=":", label="information")

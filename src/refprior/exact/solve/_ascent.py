@@ -15,7 +15,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from refprior.exact._arrays import Array, Index
 from refprior.exact._cost import LOG
-from refprior.exact.channels import Windows
+from refprior.exact.channels import WindowMatrix
 from refprior.exact.oracle import Point, Table, evaluate, information_matrix
 from refprior.exact.solve._banded import Band, windowed_information
 from refprior.exact.solve._best import note
@@ -271,7 +271,7 @@ class _Banded(NamedTuple):
 
 
 def _system(point: Point, kept: Index, ones: Array) -> _Dense | _Banded:
-    if not isinstance(point.table.p[0], Windows):
+    if not isinstance(point.table.p[0], WindowMatrix):
         information = information_matrix(point.table, point.weights, point.u.shape[1])
         return _Dense(information[np.ix_(kept, kept)], kept, ones)
     band = windowed_information(point.table, point.weights)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve_banded, cholesky_banded
 
 from refprior.exact._arrays import Array, Index
-from refprior.exact.channels import SMALLEST_LOG, Windows, whole_windows
+from refprior.exact.channels import SMALLEST_LOG, WindowMatrix, whole_windows
 from refprior.exact.oracle import Objective, Table
 
 CHUNK = 128  # outcomes whose part of the system is computed at once
@@ -22,15 +22,16 @@ def window_table(objective: Objective, u: Array) -> Table:
     """The table of an objective of one parameter whose rows are windows: sorted (K, 1) -> Table."""
     table = Table.empty(objective.signs, *u.shape)
     for sign, channel in zip(objective.signs, objective.channels, strict=True):
-        size, ends = channel.outcome_count, channel.window_ends(u)
-        nowhere = np.zeros(len(u), dtype=np.intp)
-        columns = whole_windows((nowhere, nowhere + size - 1) if ends is None else ends, size)
-        log_p, (first, second) = channel.log_likelihood_at(u, columns), channel.score_at(u, columns)
+        size, windows = channel.outcome_count, channel.windows
+        assert windows is not None
+        start = np.zeros(len(u), dtype=np.intp)
+        columns = whole_windows(windows.ends(u) if windows.long else (start, start + size - 1), size)
+        log_p, (first, second) = windows.log_likelihood(u, columns), windows.score(u, columns)
         p, finite = np.exp(log_p), np.maximum(log_p, SMALLEST_LOG)
         first_of_p, second_of_p = p * first, p * (second + first * first)
-        table.p.append(Windows(columns, p, size))
-        table.first.append([Windows(columns, first_of_p, size)])
-        table.second.append(_summed(Windows(columns, second_of_p, size)))
+        table.p.append(WindowMatrix(columns, p, size))
+        table.first.append([WindowMatrix(columns, first_of_p, size)])
+        table.second.append(_summed(WindowMatrix(columns, second_of_p, size)))
         table.value += sign * np.einsum("kw,kw->k", p, finite)
         table.gradient[:, 0] += sign * np.einsum("kw,kw->k", first_of_p, finite)
         hessian = np.einsum("kw,kw->k", second_of_p, finite) + np.einsum("kw,kw->k", first_of_p, first)
@@ -38,7 +39,7 @@ def window_table(objective: Objective, u: Array) -> Table:
     return table
 
 
-def _summed(second: Windows) -> Callable[[Array], Array]:
+def _summed(second: WindowMatrix) -> Callable[[Array], Array]:
     return lambda values: (second @ values)[:, None, None]
 
 

@@ -15,7 +15,7 @@ from refprior._checks import number, whole_number
 from refprior._process import check_memory
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._cost import LOG, MULTIPLICATIONS, say_time
-from refprior.exact.channels import Channel, check_channel
+from refprior.exact.channels import Channel, check_channel, to_coordinates
 
 FEWER = "take a coarser grid or fewer samples"
 
@@ -56,7 +56,7 @@ def blahut_arimoto(
     check_memory(48.0 * entries, f"a table of {len(w):,} parameters and {channel.outcome_count:,} outcomes", FEWER)
     if tolerance == 0:
         say_time(iterations * (entries / MULTIPLICATIONS + 2e-5))
-    log_p = channel.log_likelihood(channel.to_coordinates(w))
+    log_p = channel.log_likelihood(to_coordinates(channel, w))
     p = np.exp(log_p)
     negentropy = np.sum(p * np.where(p > 0, log_p, 0.0), axis=1)  # Σ_z p log p
     weights = np.full(len(w), 1 / len(w))

@@ -8,7 +8,7 @@ import numpy as np
 
 from refprior.exact._arrays import Array
 from refprior.exact._cost import LOG
-from refprior.exact.channels import Channel
+from refprior.exact.channels import Channel, canonical
 from refprior.exact.oracle import Objective, Point, Table, evaluate
 from refprior.exact.solve._missing import SEARCH_SPACING, search_spacing
 from refprior.exact.solve._search import approach, fisher_grid, search_logs
@@ -27,7 +27,7 @@ def exchanged(objective: Objective, point: Point, unit: Array, tolerance: float)
     derivatives and join the atoms; weights decide which of them stay.
     """
     channel = objective.channel
-    more, widths = channel.certificate_points()
+    more, widths = channel.axes.off_grid()
     grid = _exchange_grid(channel)
     points = np.vstack([grid, more])
     widths = np.vstack([np.tile(SEARCH_SPACING * unit, (len(grid), 1)), widths])
@@ -44,7 +44,7 @@ def exchanged(objective: Objective, point: Point, unit: Array, tolerance: float)
         if excess <= tolerance / 3 or number == EXCHANGES - 1:
             break
         LOG.info("exchange %d: excess %.0e nats", number, excess)
-        u = channel.canonical(np.vstack([point.u, top[height > level]]))
+        u = canonical(channel, np.vstack([point.u, top[height > level]]))
         weights = optimal_weights(Table.of_values(objective, u), 1e-13)
         used = weights > LEAST_WEIGHT
         point = evaluate(objective.table, u[used], weights[used] / weights[used].sum())
@@ -55,8 +55,8 @@ def _exchange_grid(channel: Channel) -> Array:
     """Points on which a sampled likelihood is looked at: (G, d)."""
     if channel.dimension > 2:
         return fisher_grid(channel, search_spacing(channel)).points
-    counts = [math.ceil(length / search_spacing(channel)) + 9 for length in channel.axis_lengths()]
-    axes = [channel.certificate_axis(i, count) for i, count in enumerate(counts)]
+    counts = [math.ceil(length / search_spacing(channel)) + 9 for length in channel.axes.lengths]
+    axes = [channel.axes.certificate_points(i, count) for i, count in enumerate(counts)]
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from refprior.exact._arrays import Array, Index
-from refprior.exact.channels import Channel
+from refprior.exact.channels import Channel, NoisyMean, canonical
 from refprior.exact.oracle import Objective, Point, evaluate
 from refprior.exact.solve._ascent import Problem, ascend, equalize
 
@@ -19,7 +19,7 @@ MERGE_AFTER_ASCENT = 0.02  # standard deviations between atoms that have become 
 def unit_of(objective: Objective) -> Array:
     """One standard deviation in coordinates, at most the whole axis: (d,)."""
     channel = objective.channel
-    return np.asarray((channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axis_lengths(), 1.0))
+    return np.asarray((channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axes.lengths, 1.0))
 
 
 def merge_to_centers(u: Array, weights: Array, centers: Array) -> tuple[Array, Array]:
@@ -36,12 +36,19 @@ def merge_close(channel: Channel, u: Array, weights: Array, distance: float) -> 
     Coordinates that are far apart may be one likelihood, as where a parameter does nothing: the heaviest one is kept if
     the mean place is another.
     """
-    points = channel.embedding(u)
+    points = embedding(channel, u)
     chosen, nearest = _representatives(points, weights, distance)
     total = np.bincount(nearest, weights)
     moved = np.stack([np.bincount(nearest, weights * column) / total for column in u.T], axis=1)
-    astray = np.linalg.norm(channel.embedding(moved) - points[chosen], axis=1) > distance
+    astray = np.linalg.norm(embedding(channel, moved) - points[chosen], axis=1) > distance
     return np.where(astray[:, None], u[chosen], moved), total / total.sum()
+
+
+def embedding(channel: Channel, u: Array) -> Array:
+    """Return points whose distance, where it is short, is the Fisher length between parameters: (K, d) -> (K, M)."""
+    if isinstance(channel, NoisyMean):
+        return channel.means(channel.parameter(u))
+    return np.asarray(2 * np.exp(0.5 * channel.log_likelihood(u)))
 
 
 def _representatives(points: Array, weights: Array, distance: float) -> tuple[Index, Index]:
@@ -67,11 +74,11 @@ def ascend_merged(
     many = objective.channel.dimension > 2
     enough = ENOUGH * tolerance if many else 0.0
     problem = Problem(objective.table, objective.channel.bounds, 0.5 * unit, enough, own_units=many)
-    patience = SAMPLED_PATIENCE if objective.channel.measured else 150
+    patience = SAMPLED_PATIENCE if objective.channel.axes.measured else 150
     patience = patience if objective.channel.dimension <= 2 else PATIENCE
     for _ in range(3):
         point = equalize(problem, ascend(problem, evaluate(problem.make_table, u, weights), patience=patience))
-        u, weights = merge_close(objective.channel, objective.channel.canonical(point.u), point.weights, distance)
+        u, weights = merge_close(objective.channel, canonical(objective.channel, point.u), point.weights, distance)
         if len(u) == len(point.u):
             break
     return point

@@ -1,6 +1,6 @@
 """Long experiments of one parameter: rows are windows, Newton's system is banded, a shorter experiment gives the start.
 
-The search sums over the outcomes of `Channel.coarse`, which for counts are fewer than all; the certificate uses all.
+The search sums over the outcomes of the coarse channel, which for counts are fewer than all; the certificate uses all.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import numpy as np
 
 from refprior.exact._arrays import Array
 from refprior.exact._cost import LOG
-from refprior.exact.channels import Channel
+from refprior.exact.channels import Channel, is_long
 from refprior.exact.oracle import Objective, Point, Table
 from refprior.exact.solve._ascent import Problem, newton_step
 from refprior.exact.solve._banded import window_table
 from refprior.exact.solve._best import note
-from refprior.exact.solve._search import fisher_grid, is_mirrored
+from refprior.exact.solve._search import fisher_grid
 from refprior.exact.solve._weights import optimal_weights
 
 SHORT_LENGTH = math.pi * math.sqrt(390) * (1 + 1e-9)  # of what gives the first atoms near both ends: 390 tosses
@@ -37,22 +37,22 @@ UNBALANCED = 1e-7  # nats between gains from which Newton has not found the weig
 def shorter(objective: Objective) -> Objective | None:
     """A shorter experiment that looks the same near both ends, if this one is long."""
     channel = objective.channel
-    if channel.dimension > 1 or channel.window_ends(channel.bounds.T) is None:
+    windows = [c.windows for c in objective.channels if c.windows is not None]
+    if channel.dimension > 1 or not is_long(channel) or len(windows) < len(objective.channels):
         return None
-    share = SHORT_LENGTH / float(channel.axis_lengths()[0])
-    short = [c.shortened(share) for c in objective.channels]
-    return None if None in short else Objective(tuple(c for c in short if c is not None), objective.signs)
+    share = SHORT_LENGTH / float(channel.axes.lengths[0])
+    return Objective(tuple(own.shortened(share) for own in windows), objective.signs)
 
 
 def solve_long(
     objective: Objective, short: Objective, tolerance: float, prior: tuple[Array, Array]
 ) -> tuple[Array, Array]:
     """Atoms (K, 1) and weights (K,) of a long experiment, from the prior of a short one with the same ends."""
-    channel, length = objective.channel, float(objective.channel.axis_lengths()[0])
+    channel, length = objective.channel, float(objective.channel.axes.lengths[0])
     cheap = objective.with_fewer_outcomes()
     unit, grid = (channel.bounds[:, 1] - channel.bounds[:, 0]) / length, fisher_grid(channel, GRID_SPACING).points
-    symmetric = mirrors_itself(cheap, *starting_atoms(short.channel, prior, length, channel.bounds), grid)
-    problem = Problem(lambda u: window_table(cheap, u), channel.bounds, TRUST * unit, symmetric=symmetric)
+    mirror = bool(objective.mirror)
+    problem = Problem(lambda u: window_table(cheap, u), channel.bounds, TRUST * unit, symmetric=mirror)
 
     def excess(point: Point) -> float:
         """How far the gain exceeds J on the grid."""
@@ -72,13 +72,6 @@ def solve_long(
             break
     best = min(attempts, key=lambda pair: pair[0])[1]
     return best.u, best.weights
-
-
-def mirrors_itself(objective: Objective, u: Array, weights: Array, grid: Array) -> bool:
-    """Whether the gain of a prior averaged with its mirror image is its own mirror image: (K, 1), (K,), (G, 1)."""
-    u, weights = (u + objective.channel.bounds.sum(axis=1) - u[::-1]) / 2, (weights + weights[::-1]) / 2
-    gain = objective.gain(grid, objective.log_marginals(u, weights))
-    return is_mirrored(gain)
 
 
 def climbed(problem: Problem, point: Point, tolerance: float) -> Point:
@@ -131,7 +124,7 @@ def starting_atoms(
     """
     order = np.argsort(prior[0][:, 0])
     low, high = short.bounds[0]
-    whole = float(short.axis_lengths()[0])
+    whole = float(short.axes.lengths[0])
     places, weights = (prior[0][order, 0] - low) / (high - low) * whole, prior[1][order]
     half = length / 2
     left, left_numbers = _numbers(places, half)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from refprior.exact._arrays import Array
-from refprior.exact.channels import Channel
+from refprior.exact.channels import Channel, canonical
 from refprior.exact.oracle import Objective, Point
 from refprior.exact.solve._search import Grid, climb, peaks, search_logs
 
@@ -36,7 +36,7 @@ def find_missing(objective: Objective, point: Point, grid: Grid, unit: Array, to
     values = objective.gain(grid.points, logs)
     level = float(point.weights @ objective.gain(point.u, logs))
     start = peaks(values, grid.shape)
-    start = start[np.all(grid.points[start] == objective.channel.canonical(grid.points[start]), axis=1)]
+    start = start[np.all(grid.points[start] == canonical(objective.channel, grid.points[start]), axis=1)]
     distance = cKDTree(point.u / unit).query(grid.points[start] / unit)[0]
     start = start[(distance > SEARCH_SPACING) | (values[start] > level)]  # leave out the peaks of the atoms themselves
     for places in (grid.points[start], _split_starts(point, objective.channel.bounds, unit)):

@@ -16,7 +16,7 @@ from scipy.special import softmax
 
 from refprior.exact._arrays import Array
 from refprior.exact._cost import LOG
-from refprior.exact.channels import SampledMean
+from refprior.exact.channels import SampledMean, canonical
 from refprior.exact.oracle import Mixture, candidates, into_box, normals, sampled_maxima, spread_out
 from refprior.exact.solve._best import note
 
@@ -69,7 +69,7 @@ def completed(channel: SampledMean, u: Array, weights: Array, noise: Array, abov
 def ascended(channel: SampledMean, u: Array, weights: Array, noise: Array) -> tuple[Array, Array]:
     """Atoms and weights that maximize the sampled information, by L-BFGS in units in which its curvature is even."""
     log_scale, count = 1 / np.sqrt(weights), len(u)
-    scale = log_scale[:, None] / np.maximum(channel.axis_lengths(), 1.0)
+    scale = log_scale[:, None] / np.maximum(channel.axes.lengths, 1.0)
 
     def unpacked(x: Array) -> tuple[Array, Array]:
         places = into_box(x[count:].reshape(u.shape) * scale)
@@ -87,7 +87,7 @@ def ascended(channel: SampledMean, u: Array, weights: Array, noise: Array) -> tu
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=limits, options={"maxiter": STEPS, "maxcor": 20})
     places, share = unpacked(found.x)
     used = share > LEAST
-    return channel.canonical(places[used]), share[used] / share[used].sum()
+    return canonical(channel, places[used]), share[used] / share[used].sum()
 
 
 def merged(channel: SampledMean, u: Array, weights: Array) -> tuple[Array, Array]:

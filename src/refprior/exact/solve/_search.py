@@ -30,11 +30,11 @@ def fisher_grid(channel: Channel, spacing: float, least: int = 9, most: int = MO
     """Points `spacing` standard deviations apart on each axis, or scattered if there are more than three axes."""
     if channel.dimension > 3:
         return Grid(scattered(channel.bounds, min(most, SCATTERED)), ())
-    counts = [max(least, int(np.ceil(length / spacing)) + 1) for length in channel.axis_lengths()]
+    counts = [max(least, int(np.ceil(length / spacing)) + 1) for length in channel.axes.lengths]
     if channel.dimension == 3 and math.prod(counts) > most:
         share = (most / math.prod(counts)) ** (1 / 3)
         counts = [max(3, int(share * count)) for count in counts]
-    axes = [channel.axis_points(axis, count) for axis, count in enumerate(counts)]
+    axes = [channel.axes.points(axis, count) for axis, count in enumerate(counts)]
     points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
     return Grid(points, tuple(len(axis) for axis in axes))
 

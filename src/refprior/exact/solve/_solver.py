@@ -13,7 +13,7 @@ import numpy as np
 
 from refprior.exact._arrays import Array, Mask
 from refprior.exact._cost import LOG, check_tables
-from refprior.exact.channels import SampledMean
+from refprior.exact.channels import SampledMean, canonical
 from refprior.exact.oracle import Objective, Point, Table
 from refprior.exact.solve._ascent import MIRRORINGS, Problem, average_with_mirror_image, equalize
 from refprior.exact.solve._exchange import exchanged
@@ -49,17 +49,17 @@ def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
         return solve_finite(objective, tolerance)
     unit = unit_of(objective)
     point = _add_missing_atoms(objective, _first_atoms(objective, unit, tolerance), unit, tolerance)
-    if objective.channel.measured:
+    if objective.channel.axes.measured:
         point = exchanged(objective, point, unit, tolerance)
     if objective.channel.dimension == 1:
         point = _symmetric(objective, point, unit, tolerance)
-    return objective.channel.canonical(point.u), point.weights
+    return canonical(objective.channel, point.u), point.weights
 
 
 def continued(objective: Objective, u: Array, weights: Array, tolerance: float) -> tuple[Array, Array]:
     """The optimum near a prior of a similar problem: a joint ascent only, with as many atoms or fewer."""
     point = ascend_merged(objective, u, weights, unit_of(objective), tolerance)
-    return objective.channel.canonical(point.u), point.weights
+    return canonical(objective.channel, point.u), point.weights
 
 
 def _symmetric(objective: Objective, point: Point, unit: Array, tolerance: float) -> Point:
@@ -69,6 +69,8 @@ def _symmetric(objective: Objective, point: Point, unit: Array, tolerance: float
     costs the square of that, so evening out and averaging again converges. Where it does not, the mixture of the
     prior and its mirror image is symmetric, and by concavity no worse, with twice the atoms.
     """
+    if objective.mirror is False:
+        return point
     grid = fisher_grid(objective.channel, SEARCH_SPACING, least=SYMMETRY_POINTS)
     problem = Problem(objective.table, objective.channel.bounds, 0.5 * unit)
     before = find_missing(objective, point, grid, unit, tolerance).excess
@@ -76,7 +78,7 @@ def _symmetric(objective: Objective, point: Point, unit: Array, tolerance: float
     for _ in range(MIRRORINGS):
         mirrored = average_with_mirror_image(problem, trial)
         found = find_missing(objective, mirrored, grid, unit, tolerance)
-        if not is_mirrored(found.surplus):
+        if not (objective.mirror or is_mirrored(found.surplus)):
             return point
         attempts.append((found.excess, mirrored))
         if found.excess <= before:
@@ -95,13 +97,13 @@ def _mixed_with_mirror_image(problem: Problem, point: Point) -> Point:
 
 def _first_atoms(objective: Objective, unit: Array, tolerance: float) -> Point:
     """From a search on a coarser quadrature if the model has one, else from a grid of candidates."""
-    cheaper = Objective(tuple(c.coarse() for c in objective.channels), objective.signs)
-    if all(c is d for c, d in zip(cheaper.channels, objective.channels, strict=True)):
+    cheaper = objective.coarse()
+    if cheaper is objective:
         return start_from_grid(objective, unit, tolerance)
     rough = max(tolerance, COARSE_TOLERANCE[min(objective.channel.dimension, 3)])
     point = _add_missing_atoms(cheaper, _first_atoms(cheaper, unit, rough), unit, rough)
     check_tables(len(point.u), objective.channel.dimension, sum(c.outcome_count for c in objective.channels))
-    return ascend_merged(objective, objective.channel.canonical(point.u), point.weights, unit, tolerance)
+    return ascend_merged(objective, canonical(objective.channel, point.u), point.weights, unit, tolerance)
 
 
 def _add_missing_atoms(objective: Objective, point: Point, unit: Array, tolerance: float) -> Point:
@@ -162,7 +164,7 @@ def _between(u: Array, added: Array, unit: Array) -> Mask:
 def _insert(objective: Objective, point: Point, added: Array, unit: Array, tolerance: float, distance: float) -> Point:
     """Old and new atoms together: weights, then the joint ascent of those that have weight, close ones merged."""
     old = point.u if distance < MERGE_BEFORE_ASCENT[0] else point.u[~_between(point.u, added, unit)]
-    u = objective.channel.canonical(np.vstack([old, added]))
+    u = canonical(objective.channel, np.vstack([old, added]))
     weights = optimal_weights(Table.of_values(objective, u), 1e-12)
     used = weights > 1e-9
     u, weights = u[used], weights[used] / weights[used].sum()

@@ -11,7 +11,7 @@ from refprior._process import check_memory
 from refprior.exact._arrays import Array, Index, Mask
 from refprior.exact._cost import LOG, Work, check_search
 from refprior.exact.certificate import GRIDS, MOST_CELLS, MOST_POINTS, SEARCHED
-from refprior.exact.channels import Channel
+from refprior.exact.channels import Channel, canonical, is_long
 from refprior.exact.oracle import Objective, Point, Table
 from refprior.exact.solve._joint import ascend_merged, merge_close, merge_to_centers
 from refprior.exact.solve._missing import SEARCH_SPACING
@@ -33,18 +33,18 @@ CONTRACTIONS, CONTRACTED = 12, 1.0  # of the first atoms of three parameters and
 
 def check_cost(objective: Objective) -> None:
     """Refuse a search that does not fit into memory, and say if it will take minutes."""
-    if objective.channel.window_ends(objective.channel.bounds.T) is not None:
+    if is_long(objective.channel):
         return _check_long(objective)
     channel = objective.channel
     outcomes = sum(c.outcome_count for c in objective.channels)
     if not channel.continuous:
-        rows = len(channel.axis_points(0, 0))
+        rows = len(channel.axes.points(0, 0))
         return check_search(Work(rows, [0.0], outcomes, outcomes, 1, rows))
-    lengths = [float(length) for length in channel.axis_lengths()]
+    lengths = [float(length) for length in channel.axes.lengths]
     work = Work(
         candidates=_number_of_candidates(channel, lengths),
         lengths=lengths,
-        outcomes=sum(c.coarse().outcome_count for c in objective.channels),
+        outcomes=sum(c.outcome_count for c in objective.coarse().channels),
         all_outcomes=outcomes,
         axes=channel.outcome_axes,
         looked_at=_looked_at(channel, lengths),
@@ -68,15 +68,14 @@ def _looked_at(channel: Channel, lengths: list[float]) -> float:
         return 3.0 * SEARCHED
     spacing, least = GRIDS[channel.dimension]
     grid = min(MOST_POINTS, math.prod(max(least, length / spacing + 2) for length in lengths))
-    proved = channel.bounds_are_declared and channel.means_on(channel.bounds[None, :, 0], channel.bounds[None, :, 1])
-    return 2.0 * grid + (0.1 * MOST_CELLS if proved else 0.0)
+    return 2.0 * grid + (0.1 * MOST_CELLS if channel.noise is not None else 0.0)
 
 
 def _check_long(objective: Objective) -> None:
     """A long experiment takes seconds; only the tables of two stages are large."""
     if len(objective.channels) > 1:
-        points = 1.2 * float(objective.channel.axis_lengths()[0])  # about as many as atoms
-        outcomes = sum(channel.coarse().outcome_count for channel in objective.channels)
+        points = 1.2 * float(objective.channel.axes.lengths[0])  # about as many as atoms
+        outcomes = sum(channel.outcome_count for channel in objective.coarse().channels)
         check_memory(
             24.0 * points * outcomes + 48.0 * points**2,
             f"the search over {round(points):,} atoms and {outcomes:,} outcomes",
@@ -95,7 +94,7 @@ def start_from_grid(objective: Objective, unit: Array, tolerance: float) -> Poin
         u, weights = _weighed(objective, unit)
         top = np.flatnonzero(weights > USED * weights.max())
     else:
-        narrowest = float(channel.axis_lengths().max()) / _most_candidates(channel)
+        narrowest = float(channel.axes.lengths.max()) / _most_candidates(channel)
         u, shape = fisher_grid(channel, max(CANDIDATE_SPACING, narrowest))
         weights = optimal_weights(Table.of_values(objective, u), 1e-7)
         top = _heavy_peaks(weights, shape)
@@ -130,7 +129,7 @@ def _contracted(objective: Objective, u: Array, weights: Array, unit: Array) -> 
         before = len(u)
         LOG.info("contraction %d: %d atoms", number, before)
         top, _ = climb(objective, u, search_logs(objective, u, weights), 2 * SEARCH_SPACING * unit)
-        both = objective.channel.canonical(np.vstack([u, top]))
+        both = canonical(objective.channel, np.vstack([u, top]))
         u, _ = merge_close(objective.channel, both, np.concatenate([0.1 * weights, weights]), CONTRACTED)
         weights = optimal_weights(Table.of_values(objective, u), 1e-7)
         used = weights > 1e-3 * weights.max()
@@ -146,7 +145,7 @@ def _candidates(channel: Channel, times: float = 1.0) -> Array:
         u = fisher_grid(channel, times * CANDIDATE_SPACING_2D).points
     else:
         u = fisher_grid(channel, CANDIDATE_SPACING_3D, least=5, most=MOST_CANDIDATES_3D).points
-    return np.asarray(u[np.all(u == channel.canonical(u), axis=1)])
+    return np.asarray(u[np.all(u == canonical(channel, u), axis=1)])
 
 
 def _uncovered(objective: Objective, u: Array, weights: Array) -> bool:
