@@ -1,7 +1,7 @@
 """Several processes that train one run: a grid of ranks, with particles along one axis and inputs along the other.
 
-Only the networks are shared out. Every rank draws the same batch and computes the whole loss from the outputs of all
-ranks, and its own block of them, (K / P, B / D, C), carries its gradient. For one process everything here does nothing.
+Only the networks are divided. Every rank draws the same batch and computes the whole loss from the outputs of all
+ranks. Its own block of them, (K / P, B / D, C), carries its gradient. In one process everything here does nothing.
 """
 
 # K particles on P ranks, B inputs on D ranks, C classes
@@ -16,33 +16,44 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from refprior import _process
 from refprior._checks import whole_number
 from refprior._process import LostRankError
 from refprior._words import in_short
 
-__all__ = ["ALONE", "LostRankError", "Mesh", "joined", "plain", "replicating", "usable_device"]
+__all__ = [
+    "ALONE",
+    "LostRankError",
+    "Mesh",
+    "joined",
+    "plain",
+    "replicating",
+    "synchronize_batch_norm",
+    "usable_device",
+]
 
-TIMEOUT = "REFPRIOR_TIMEOUT"  # seconds after which a rank that does not answer is given up
-_PATIENCE = 300.0
-_BLOCK = 32 << 20  # bytes that go from one rank to another at once
-_APART = 7919  # between the seeds of two ranks
+TIMEOUT = "REFPRIOR_TIMEOUT"  # seconds to wait for the answer of another rank
+_PATIENCE = 300.0  # the default of it
+_BLOCK = 32 << 20  # bytes per message between two ranks
+_APART = 7919  # difference between the seeds of two ranks
+_KNOWN = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 T = TypeVar("T")
 
 
 @dataclass
 class Traffic:
-    """What was exchanged: calls, bytes that this rank received, and seconds that it spent, waiting included."""
+    """The exchanged data: calls, bytes that this rank received, and seconds that it spent, waiting included."""
 
     calls: int = 0
     received: float = 0.0
@@ -51,7 +62,7 @@ class Traffic:
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """P × D ranks; neighbors share particles and divide the inputs, which is where most bytes go."""
+    """A grid of P × D ranks. Neighbors hold the same particles and divide the inputs, which causes most traffic."""
 
     particle: int = 1  # P
     data: int = 1  # D
@@ -68,23 +79,23 @@ class Mesh:
 
     @property
     def main(self) -> bool:
-        """Whether this rank writes files and talks to people."""
+        """Whether this rank writes files and logs."""
         return self.rank == 0
 
     @property
     def device(self) -> torch.device:
-        """Where tensors are that ranks exchange."""
+        """The device of tensors that ranks exchange."""
         cuda = self.axes is not None and self.axes.device_type == "cuda"
         return torch.device("cuda", torch.cuda.current_device()) if cuda else torch.device("cpu")
 
     def block(self, count: int) -> slice:
-        """The particles of this rank."""
+        """Return the particles of this rank."""
         size = count // self.particle
         first = self.rank // self.data * size
         return slice(first, first + size)
 
     def rows(self, count: int) -> slice:
-        """The inputs of this rank. Fewer inputs than ranks are not divided: all compute all of them."""
+        """Return the inputs of this rank. Fewer inputs than ranks are not divided: every rank computes all of them."""
         if count < self.data:
             return slice(0, count)
         size, more = divmod(count, self.data)
@@ -93,14 +104,15 @@ class Mesh:
         return slice(first, first + size + (place < more))
 
     def whole(self, own: Tensor, rows: int, last: bool = False) -> Tensor:
-        """The outputs of all ranks, of which this rank's carry its gradient: (K / P, b, ...) -> (K, B, ...).
+        """Gather the outputs of all ranks; those of this rank carry their gradient: (K / P, b, ...) -> (K, B, ...).
 
-        last: the inputs are the last dimension in memory, as one process has them: sums are then rounded alike.
+        With `last`, the inputs are the last dimension in memory as in one process, so that sums are rounded the same
+        way.
         """
         return own if self.size == 1 else _Whole.apply(own, self, rows, last)  # type: ignore[no-untyped-call]
 
     def gather(self, own: Tensor, rows: int, last: bool = False) -> Tensor:
-        """The same without gradient."""
+        """Gather the outputs of all ranks without gradient, as `whole`."""
         if own.dtype == torch.bool:  # which gloo does not know
             return self.gather(own.view(torch.uint8), rows, last).view(torch.bool)
         block = (own.detach().mT if last else own.detach()).contiguous()
@@ -122,8 +134,10 @@ class Mesh:
         return found.mT if last else found
 
     def sharded(self, own: Tensor) -> Tensor:
-        """Return the particles of all ranks as one DTensor of which each rank holds its own: ranks exchange sums over
-        particles, and nothing else. (K / P, ...) -> (K, ...)."""
+        """Return the particles of all ranks as one DTensor of which each rank holds its own: (K / P, ...) -> (K, ...).
+
+        Ranks then exchange only sums over particles.
+        """
         from torch.distributed.tensor import DTensor, Shard  # here: it takes long to import, and few runs need it
 
         return DTensor.from_local(own, self._particle_axis, [Shard(0)], run_check=False)
@@ -140,8 +154,8 @@ class Mesh:
         assert self.axes is not None
         return self.axes["particle"]
 
-    def of_first(self, value: Tensor) -> Tensor:
-        """What the first rank has in the place of this."""
+    def broadcast_tensor(self, value: Tensor) -> Tensor:
+        """Return the first rank's tensor of the same shape."""
         if self.size == 1:
             return value
         value = value.detach().clone().contiguous()
@@ -149,7 +163,7 @@ class Mesh:
         return value
 
     def sum_over_data(self, *tensors: Tensor) -> None:
-        """Add up what the ranks with the same particles have, in place."""
+        """Sum tensors over the ranks with the same particles, in place."""
         if self.data == 1:
             return
         group, whole = self.data_group, [tensor.contiguous() for tensor in tensors]
@@ -166,7 +180,7 @@ class Mesh:
                 tensor.copy_(total)
 
     def largest(self, *numbers: float) -> list[float]:
-        """The largest of each number over all ranks: how they agree."""
+        """Return the maximum of each number over all ranks."""
         if self.size == 1:
             return list(numbers)
         values = torch.tensor(numbers, dtype=torch.float64, device=self.device)
@@ -174,15 +188,15 @@ class Mesh:
         return values.tolist()
 
     def any(self, happened: bool) -> bool:
-        """Whether it happened on any rank."""
+        """Return whether a condition holds on any rank."""
         return self.largest(happened)[0] > 0
 
-    def told(self, value: T) -> T:
-        """What the first rank says, plain numbers and words."""
-        return self.everyone(value if self.main else None)[0] if self.size > 1 else value
+    def broadcast(self, value: T) -> T:
+        """Return the first rank's value, plain numbers and text."""
+        return self.gather_objects(value if self.main else None)[0] if self.size > 1 else value
 
-    def everyone(self, value: Any) -> list[Any]:
-        """What each rank says, plain numbers and words."""
+    def gather_objects(self, value: Any) -> list[Any]:
+        """Return the values of all ranks, plain numbers and text."""
         if self.size == 1:
             return [value]
         text = msgspec.json.encode(value)
@@ -195,7 +209,7 @@ class Mesh:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """What goes wrong on one rank inside, where ranks do not exchange anything, ends all of them with one error."""
+        """Raise an error of any rank on all ranks. Ranks must not exchange anything inside."""
         if self.size == 1:
             yield
             return
@@ -206,7 +220,7 @@ class Mesh:
             error = caught
         kinds = {"ValueError": ValueError, "OSError": OSError}
         said = next(kind for kind in (*kinds, "") if not kind or isinstance(error, kinds[kind]))
-        found = self.everyone(None if error is None else [said, in_short(error)])
+        found = self.gather_objects(None if error is None else [said, in_short(error)])
         first = next((rank for rank, answer in enumerate(found) if answer is not None), None)
         if error is not None and (first == self.rank or found[first or 0] == found[self.rank]):
             raise error
@@ -214,16 +228,16 @@ class Mesh:
             raise kinds.get(found[first][0], RuntimeError)(f"rank {first}: {found[first][1]}")
 
     def check_same(self, what: str, value: Any) -> None:
-        """Refuse ranks that do not agree on something."""
-        said = self.everyone(hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest())
+        """Raise a ValueError if ranks have different values."""
+        said = self.gather_objects(hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest())
         other = next((rank for rank, answer in enumerate(said) if answer != said[0]), None)
         if other is not None:
             raise ValueError(f"rank {other} has {what} other than rank 0: all ranks must train the same run")
 
     def blocks(self, own: Tensor) -> Iterator[Tensor]:
-        """The whole of a stack of all particles, on the first rank, in order and in blocks of a few megabytes.
+        """Yield a stack of all particles on the first rank, in order and in blocks of a few megabytes.
 
-        All ranks go through it: those that have a part give it. (K / P, ...) -> flat pieces of (K, ...).
+        All ranks must iterate; those that hold a part send it. (K / P, ...) -> flat pieces of (K, ...).
         """
         flat = own.detach().reshape(-1)
         step = max(1, _BLOCK // own.element_size())
@@ -240,7 +254,7 @@ class Mesh:
 
     @contextmanager
     def own_draws(self) -> Iterator[None]:
-        """What networks draw inside, for dropout, differs between ranks; what is drawn around them is the same."""
+        """Give the random draws of networks inside (dropout) a different seed per rank; draws outside stay the same."""
         if self.size == 1:
             yield
             return
@@ -258,8 +272,8 @@ class Mesh:
             generator.set_state(after if drew else before)
 
     @contextmanager
-    def one_voice(self) -> Iterator[None]:
-        """Warnings are those of the first rank."""
+    def first_rank_logs(self) -> Iterator[None]:
+        """Suppress log messages on all ranks but the first."""
         log = logging.getLogger("refprior")
         if self.main:
             yield
@@ -276,14 +290,14 @@ class Mesh:
         return None if self.axes is None else self.axes.get_group("data")
 
     def _timed(self, received: float, exchange: Callable[..., object], *arguments: Any) -> None:
-        """Exchange something, note what that took, and say in words if another rank is gone."""
+        """Exchange something and record its cost; raise LostRankError if another rank is gone."""
         started = time.perf_counter()
         try:
             exchange(*arguments)
         except RuntimeError as error:
             raise LostRankError(
                 f"rank {self.rank} lost another rank, which ended or did not answer in time ({in_short(error)}): the "
-                "same command goes on from the last checkpoint"
+                "same command resumes from the last checkpoint"
             ) from error
         self.traffic.calls += 1
         self.traffic.received += received
@@ -294,7 +308,7 @@ ALONE = Mesh()
 
 
 def replicating(sharded: bool) -> AbstractContextManager[None]:
-    """Let ordinary tensors, which all ranks hold alike, meet sharded ones inside. Do nothing unless there are any."""
+    """Let replicated ordinary tensors mix with sharded ones inside; do nothing unless there are sharded ones."""
     if not sharded:
         return nullcontext()
     from torch.distributed.tensor.experimental import implicit_replication
@@ -308,7 +322,7 @@ def plain(value: Tensor) -> Tensor:
 
 
 class _Whole(torch.autograd.Function):
-    """Outputs of all ranks; back comes the gradient of this rank's own, and of nobody else's."""
+    """Outputs of all ranks; the gradient is that of this rank's own."""
 
     @staticmethod
     def forward(ctx: Any, own: Tensor, mesh: Mesh, rows: int, last: bool) -> Tensor:
@@ -336,7 +350,7 @@ def usable_device(name: torch.device | str) -> torch.device:
 
 
 def joined(particles: int, device: torch.device, particle_ranks: int | None = None) -> Mesh:
-    """The mesh of a run, if this process is one of several: those of torchrun, or of a group that is already there."""
+    """Return the mesh of a run: the ranks of torchrun or of an existing process group, or `ALONE` in one process."""
     if not dist.is_available() or not (dist.is_initialized() or _process.world() > 1):
         if particle_ranks not in (None, 1):
             raise ValueError(f"particle_ranks={particle_ranks}, but this is one process: start it with torchrun")
@@ -394,3 +408,88 @@ def _leave() -> None:
 
 def _nothing(record: logging.LogRecord) -> bool:
     return False
+
+
+def synchronize_batch_norm(network: nn.Module, mesh: Mesh) -> None:
+    """Make all batch norms of a network use the statistics of all ranks of the data axis, in place."""
+    for name, module in network.named_children():
+        if isinstance(module, _BatchNorm):
+            if type(module) not in _KNOWN:
+                raise ValueError(
+                    f"the custom batch norm {type(module).__name__} cannot share its statistics among ranks: start as "
+                    "many ranks as particles, or a divisor of them"
+                )
+            setattr(network, name, _synchronized(module, mesh))
+        else:
+            synchronize_batch_norm(module, mesh)
+
+
+def _synchronized(module: _BatchNorm, mesh: Mesh) -> _BatchNorm:
+    if mesh.device.type == "cuda":
+        group = mesh.data_group
+        return cast(_BatchNorm, nn.SyncBatchNorm.convert_sync_batchnorm(module, group))
+    found = SharedBatchNorm(mesh)
+    found.__dict__.update(module.__dict__)  # weights, statistics and settings are the same objects
+    found.mesh = mesh
+    return found
+
+
+class SharedBatchNorm(_BatchNorm):
+    """Batch norm over all ranks where `nn.SyncBatchNorm` has none: on CPUs and for second derivatives.
+
+    n inputs of this rank, F features: (n, F, ...) -> (n, F, ...).
+    """
+
+    def __init__(self, mesh: Mesh) -> None:
+        super().__init__(1)
+        self.mesh = mesh
+
+    def _check_input_dim(self, input: Tensor) -> None:  # noqa: A002 (torch's name)
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2 dimensions, got {input.dim()}")
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+        self._check_input_dim(input)
+        if not self.training and self.running_mean is not None:
+            return super().forward(input)
+        over, shape = [0, *range(2, input.dim())], [1, -1, *[1] * (input.dim() - 2)]
+        own = torch.full((1,), input.numel() / input.shape[1], dtype=input.dtype, device=input.device)
+        sums = _total(torch.cat([input.sum(over), own]), self.mesh)
+        count = sums[-1].detach()
+        if count < 2:
+            raise ValueError("batch norm needs more than one value per feature in training: use larger batches")
+        mean = sums[:-1] / count
+        centered = input - mean.reshape(shape)
+        variance = _total(centered.square().sum(over), self.mesh) / count
+        if self.training and self.running_mean is not None:
+            self._remember(mean.detach(), variance.detach() * count / (count - 1))
+        output = centered * (variance + self.eps).rsqrt().reshape(shape)
+        return output * self.weight.reshape(shape) + self.bias.reshape(shape) if self.affine else output
+
+    @torch.no_grad()
+    def _remember(self, mean: Tensor, variance: Tensor) -> None:
+        """Update the statistics in place: they are views of the stack of all particles."""
+        batches = cast(Tensor, self.num_batches_tracked)
+        share = 1 / (int(batches) + 1) if self.momentum is None else self.momentum
+        for name, value in {"running_mean": mean, "running_var": variance}.items():
+            cast(Tensor, getattr(self, name)).lerp_(value, share)
+        batches.add_(1)
+
+
+class _Total(torch.autograd.Function):
+    """The sum over the data axis; its gradient is summed too, because all ranks use the sum."""
+
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, mesh: Mesh) -> Tensor:
+        ctx.mesh = mesh
+        total = own.clone()
+        mesh.sum_over_data(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None]:
+        return _total(slopes[0], ctx.mesh), None
+
+
+def _total(own: Tensor, mesh: Mesh) -> Tensor:
+    return _Total.apply(own, mesh)  # type: ignore[no-any-return,no-untyped-call]

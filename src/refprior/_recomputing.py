@@ -1,4 +1,4 @@
-"""Passes that the backward pass takes again instead of keeping what they computed, and what it keeps all the same."""
+"""Activation checkpointing: passes that the backward pass computes again, and activations that it keeps anyway."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -10,13 +10,13 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
-__all__ = ["kept", "recomputed"]
+__all__ = ["keep_activations", "recomputed"]
 
 _within = ContextVar("a pass that is recomputed", default=False)
 
 
 def recomputed(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
-    """What the function returns; its backward pass computes again all that is not `kept`."""
+    """Call a function; its backward pass computes everything again outside `keep_activations`."""
 
     def run(*arguments: Any) -> Tensor:
         token = _within.set(True)
@@ -29,18 +29,14 @@ def recomputed(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
     return found
 
 
-def kept() -> AbstractContextManager[object]:
-    """Within a recomputed pass: what is computed inside stays, and the backward pass takes the pass again up to here.
+def keep_activations() -> AbstractContextManager[object]:
+    """Keep the activations computed inside, within a recomputed pass; the backward pass repeats only what comes before.
 
-    For the late layers of a network, which have more multiplications per number: keeping them takes less memory for the
-    time that it saves. In other passes it does nothing.
+    Use it for the late layers of a network, which have more multiplications per stored number: they save the most time
+    for their memory. It does nothing in other passes.
     """
     if torch.compiler.is_compiling() or not _within.get():  # compilers cannot follow context variables
         return nullcontext()
-    # Of several pairs of hooks the innermost counts: these shield what is saved from those of the recomputed pass. An
-    # output that is saved as it is would hold its own graph.
-    return saved_tensors_hooks(Tensor.detach, _itself)
-
-
-def _itself(x: Tensor) -> Tensor:
-    return x
+    # The innermost pair of hooks applies, so these shield what is saved from those of the recomputed pass. An output
+    # that is saved without detaching would hold its own graph.
+    return saved_tensors_hooks(Tensor.detach, lambda x: x)

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from refprior._checks import number, one_of, whole_number
-from refprior._recomputing import kept
+from refprior._recomputing import keep_activations
 
 __all__ = ["MLP", "Linear", "Pretrained", "SmallCNN", "WideResNet"]
 
@@ -149,7 +149,7 @@ class WideResNet(nn.Module):
         # All that follows keeps this layout: CPUs convolve faster with the channels last (benchmarks/step.py).
         x = x.contiguous(memory_format=torch.channels_last)
         x = self.stages[: self.blocks](self.stem(x))
-        with kept():
+        with keep_activations():
             x = self.norm(self.stages[self.blocks :](x))
             x = F.leaky_relu(x, self.final_slope, inplace=True).mean((2, 3))
             return self.head(x)  # type: ignore[no-any-return]

@@ -1,46 +1,51 @@
 """K networks as one module: the particles that carry the prior of rem:ba_particles.
 
 The weights of all particles are stacked along a first dimension of size K, so that one optimizer, one EMA and one
-file hold them all. Two ways of execution give the same numbers to rounding; `benchmarks/particles.py` measures
-them, and `execution="auto"` is what it found: a loop for convolutional networks (a vectorized convolution is a
-grouped one, which CPUs do slowly), one vectorized call for everything else that `torch.vmap` can run.
+file hold them all. A loop over particles and one vectorized call give the same numbers up to rounding.
+`execution="auto"` chooses the faster one as measured by `benchmarks/particles.py`: a loop for convolutional networks (a
+vectorized convolution is a grouped one, which is slow on CPUs), one vectorized call for every other network that
+`torch.vmap` can run.
 
 Linear layers and elementwise activations at the start of a sequence, which is all of an MLP, keep the examples as the
 last dimension in memory: the first layer of all particles is one matrix product (K·H, D) × (D, B), and no later layer
-copies or transposes. That is what makes thousands of particles affordable.
+copies or transposes. This makes thousands of particles affordable.
 """
 
 # K particles, B examples, C classes, H hidden units, D inputs
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy, deepcopy
-from typing import Any, Literal, get_args
+from itertools import pairwise
+from typing import Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn import functional as F
 
-from refprior._batch_last import batch_last, leading_layers
-from refprior._batch_norm import synchronize
 from refprior._checks import one_of
-from refprior._mesh import ALONE, Mesh
+from refprior._mesh import ALONE, Mesh, synchronize_batch_norm
 from refprior._recomputing import recomputed
 from refprior._words import in_short
 
-__all__ = ["Execution", "NotLogitsError", "Particles", "convolves", "output_layer"]
+__all__ = ["Execution", "NotLogitsError", "Particles"]
 
 log = logging.getLogger("refprior")
 
-LARGE = 3000  # particles from which on predictions are sharded
+LARGE = 3000  # smallest number of particles whose predictions are sharded
 Execution = Literal["auto", "vectorized", "loop", "recomputed"]
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_ELEMENTWISE = (nn.Hardtanh, nn.Tanh, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Identity)
 
 
 class NotLogitsError(ValueError):
-    """A network returned something else than a tensor.
+    """A network returned something other than a tensor of logits.
 
+    Examples
+    --------
     >>> from refprior.particles import NotLogitsError
     >>> issubclass(NotLogitsError, ValueError)
     True
@@ -48,16 +53,30 @@ class NotLogitsError(ValueError):
 
 
 class Particles(nn.Module):
-    """K independently initialized copies of a network that maps inputs (B, ...) to logits (B, C): rem:ba_particles.
+    """K independently initialized copies of a network, as one module.
 
-    make: a function that returns a new network each time it is called; `seed` makes its initializations repeatable
-    without touching the global generator's state. execution: "loop" runs one network after another, "vectorized" all at
-    once by `torch.vmap`, "auto" what is faster, and the loop for networks that vmap cannot run. "recomputed" is the
-    loop in less memory, 1/K of it for most networks: the backward pass computes each network again instead of keeping
-    what all of them have. A `WideResNet` keeps its two late stages, two thirds of the time and half of the memory.
-    mesh: the ranks that share the particles out; `network` then holds those of this rank, and all ranks must be asked
-    the same.
+    The particles carry the prior of rem:ba_particles. Calling the module maps inputs (B, ...) to log-probabilities
+    (K, B, C).
 
+    Parameters
+    ----------
+    make : callable
+        Function that returns a new network at each call. A network maps inputs (B, ...) to logits (B, C).
+    count : int
+        K, the number of particles.
+    seed : int, default: 0
+        Seed of the initial weights. The global generator keeps its state.
+    execution : {"auto", "loop", "vectorized", "recomputed"}, default: "auto"
+        "loop" runs one network after another, "vectorized" all at once by `torch.vmap`. "auto" chooses the faster one,
+        and the loop for networks that vmap cannot run. "recomputed" is the loop with about 1/K of the memory: the
+        backward pass computes each network again instead of storing the activations of all. A `WideResNet` stores its
+        two late stages, for two thirds of the time and half of the memory.
+    mesh : Mesh, default: one process
+        The ranks among which the particles are divided. `network` then holds the particles of this rank, and all ranks
+        must make the same calls.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> particles = rp.Particles(lambda: rp.networks.MLP((1, 8, 8), classes=10), count=4)
@@ -83,7 +102,7 @@ class Particles(nn.Module):
         self.mesh = mesh
         self.network = _stacked(networks)
         if mesh.data > 1 and normalizes_batches(self.network):
-            synchronize(self.network, mesh)
+            synchronize_batch_norm(self.network, mesh)
             execution = execution if execution == "recomputed" else "loop"  # vmap cannot exchange statistics
         self.prior_logits = nn.Parameter(torch.zeros(count))
         self.execution = _fastest(self.network) if execution == "auto" else execution
@@ -91,42 +110,113 @@ class Particles(nn.Module):
 
     @property
     def log_prior(self) -> Tensor:
-        """log π(w_k): (K,)."""
+        """log π(w_k), (K,)."""
         return self.prior_logits.log_softmax(0)
 
     def log_prior_of(self, log_p: Tensor) -> Tensor:
-        """log π(w_k) without gradient, sharded if the predictions are: (K,)."""
+        """Return log π(w_k) without gradient, sharded if the predictions are.
+
+        Parameters
+        ----------
+        log_p : Tensor
+            Predictions of `forward`.
+
+        Returns
+        -------
+        Tensor
+            log π(w_k), (K,).
+        """
         log_prior = self.log_prior.detach()
         return self.mesh.shard(log_prior) if hasattr(log_p, "full_tensor") else log_prior
 
     def forward(self, x: Tensor, *, sharded: bool = False) -> Tensor:
-        """log p(y | x, w_k) of every particle: (B, ...) -> (K, B, C).
+        """Predict with every particle.
 
-        sharded: the result is one DTensor of which each rank holds its own particles (`worth_sharding`), instead of an
-        ordinary tensor that every rank holds whole.
+        Parameters
+        ----------
+        x : Tensor
+            Inputs, (B, ...).
+        sharded : bool, default: False
+            Return one DTensor of which each rank holds its own particles (see `worth_sharding`), instead of an ordinary
+            tensor that every rank holds whole.
+
+        Returns
+        -------
+        Tensor
+            log p(y | x, w_k), (K, B, C).
         """
         return self._combined(self._call(self.network, x), x.shape[0], sharded)
 
     def aside(self, x: Tensor, *, as_in: "Particles | None" = None, sharded: bool = False) -> Tensor:
-        """The same in a pass that leaves no trace: batch norm's statistics stay as they are.
+        """Predict with every particle without updating batch norm statistics.
 
-        as_in: particles of the same kind, whose layers say whether they are in training; None: these particles.
+        Parameters
+        ----------
+        x : Tensor
+            Inputs, (B, ...).
+        as_in : Particles, optional
+            Particles of the same kind from which each layer takes its mode, training or evaluation. By default these
+            particles.
+        sharded : bool, default: False
+            Return one DTensor of which each rank holds its own particles (see `worth_sharding`), instead of an ordinary
+            tensor that every rank holds whole.
+
+        Returns
+        -------
+        Tensor
+            log p(y | x, w_k), (K, B, C).
         """
         with _modes_of(self.network, (as_in or self).network):
             return self._combined(self._call(self.network, x, trace=False), x.shape[0], sharded)
 
     def each(self, x: Tensor, *, sharded: bool = False) -> Tensor:
-        """log p(y | x_k, w_k) of inputs that every particle has for itself, no trace left: (K, B, ...) -> (K, B, C)."""
+        """Predict separate inputs for every particle, without updating batch norm statistics.
+
+        Parameters
+        ----------
+        x : Tensor
+            Inputs x_k of every particle, (K, B, ...).
+        sharded : bool, default: False
+            Return one DTensor of which each rank holds its own particles (see `worth_sharding`), instead of an ordinary
+            tensor that every rank holds whole.
+
+        Returns
+        -------
+        Tensor
+            log p(y | x_k, w_k), (K, B, C).
+        """
         own = x[self.mesh.block(self.count)]
         return self._combined(self._call(self.network, own, own=True, trace=False), x.shape[1], sharded)
 
     def features(self, x: Tensor) -> Tensor:
-        """What the output layer of every particle sees: (B, ...) -> (K, B, F)."""
+        """Compute the inputs of every particle's output layer.
+
+        Parameters
+        ----------
+        x : Tensor
+            Inputs, (B, ...).
+
+        Returns
+        -------
+        Tensor
+            Features, (K, B, F).
+        """
         below = _without_layer(self.network, output_layer(self.network).split("."))
         return self.mesh.whole(self._call(below, x).contiguous(), x.shape[0])
 
     def particle(self, k: int) -> nn.Module:
-        """Particle k (of this rank's) as an ordinary module with its own weights: (B, ...) -> (B, C) logits."""
+        """Return one particle of this rank as an ordinary module with its own weights.
+
+        Parameters
+        ----------
+        k : int
+            Its index.
+
+        Returns
+        -------
+        nn.Module
+            A network that maps inputs (B, ...) to logits (B, C).
+        """
         alone = deepcopy(self.network)
         _replace_tensors(alone, lambda name: self._state()[name][k].clone())
         return alone
@@ -139,17 +229,17 @@ class Particles(nn.Module):
         return self.mesh.sharded(log_p) if sharded else self.mesh.whole(log_p, rows, last=True)
 
     def _call(self, network: nn.Module, x: Tensor, own: bool = False, trace: bool = True) -> Tensor:
-        """All particles of a stacked network, of this rank, on its share of the inputs: (B, ...) -> (K, B, outputs).
+        """Run all particles of this rank on its share of the inputs: (B, ...) -> (K, B, outputs).
 
-        own: each particle has its own inputs, (K, B, ...). trace: what the pass writes into buffers stays there.
+        With `own`, each particle has its own inputs, (K, B, ...). With `trace`, updates of buffers stay.
         """
         if self.mesh.size == 1:
             return self._run(network, x, own, trace)
         count = x.shape[1] if own else x.shape[0]
         if count < self.mesh.data and network.training and normalizes_batches(network):
             raise ValueError(
-                f"a batch of {count} inputs cannot be divided between {self.mesh.data} ranks, and batch norm would "
-                "count each of them several times: take larger batches, or more particle_ranks"
+                f"batch norm cannot divide a batch of {count} inputs among {self.mesh.data} ranks: use larger "
+                "batches or more particle_ranks"
             )
         rows = self.mesh.rows(count)
         with self.mesh.own_draws():
@@ -167,7 +257,7 @@ class Particles(nn.Module):
         return run(network, x, own, trace)
 
     def _try_vectorized(self, network: nn.Module, x: Tensor, own: bool, trace: bool) -> Tensor:
-        """The first vectorized call, or the loop from then on if vmap cannot run the network: an LSTM, an `if`."""
+        """Make the first vectorized call; switch to the loop if vmap cannot run the network (an LSTM, an `if`)."""
         drawn = torch.get_rng_state()
         try:
             outputs = _vectorized(network, x, own, trace)
@@ -178,7 +268,7 @@ class Particles(nn.Module):
             self.execution = "loop"
             log.warning(
                 "particles run one after another, because torch.vmap cannot run their network (%s); "
-                "execution='loop' says that it is meant",
+                "set execution='loop' to silence this warning",
                 in_short(error),
             )
         self._untried.discard(network.training)
@@ -186,11 +276,22 @@ class Particles(nn.Module):
 
     @property
     def worth_sharding(self) -> bool:
-        """Whether ranks should exchange sums over particles instead of predictions, which are far larger."""
+        """Whether ranks should exchange sums over particles instead of predictions, which are much larger."""
         return self.count >= LARGE and self.mesh.particle > 1 and self.mesh.data == 1
 
-    def shared_out(self, mesh: Mesh) -> "Particles":
-        """Those of this rank, of particles that are all here."""
+    def shard(self, mesh: Mesh) -> "Particles":
+        """Return the particles of this rank, from particles that are all present.
+
+        Parameters
+        ----------
+        mesh : Mesh
+            The ranks among which the particles are divided.
+
+        Returns
+        -------
+        Particles
+            A copy of this rank's particles; these particles themselves if there is one rank.
+        """
         if mesh.size == 1:
             return self
         part = deepcopy(self)
@@ -198,18 +299,27 @@ class Particles(nn.Module):
         _replace_tensors(part.network, lambda name: self._state()[name][mesh.block(self.count)].clone())
         return part
 
-    def parameters_of_all(self) -> Mapping[str, Tensor]:
-        """The weights of all particles by name, (K, ...) each, of which this rank's carry their gradient."""
+    def all_parameters(self) -> Mapping[str, Tensor]:
+        """Return the weights of all particles by name.
+
+        Returns
+        -------
+        mapping of str to Tensor
+            Weights, (K, ...) each. Those of this rank carry their gradient; others are fetched on access.
+        """
         own = dict(self.network.named_parameters())
         return own if self.mesh.size == 1 else _OfAll(own, self.mesh)
 
     def sum_gradients(self) -> None:
-        """Add up the gradients of ranks that divide the inputs. The prior's is whole: all compute the whole loss."""
+        """Sum the gradients of ranks that divide the inputs.
+
+        The gradient of the prior is complete on every rank, because each computes the whole loss.
+        """
         if self.mesh.data > 1:
             self.mesh.sum_over_data(*(p.grad for p in self.network.parameters() if p.grad is not None))
 
     def _inputs(self, x: Tensor, own: bool) -> Sequence[Tensor]:
-        """One for each particle of this rank."""
+        """Return the inputs of each particle of this rank."""
         return x.unbind() if own else [x] * (self.count // self.mesh.particle)
 
     def _state(self) -> dict[str, Tensor]:
@@ -217,7 +327,7 @@ class Particles(nn.Module):
 
 
 class _OfAll(Mapping[str, Tensor]):
-    """Weights of all ranks, fetched when they are looked at; ranks that divide the inputs count them once."""
+    """The weights of all ranks, fetched on access; ranks that divide the inputs count once."""
 
     def __init__(self, own: Mapping[str, Tensor], mesh: Mesh) -> None:
         self.own = own
@@ -236,27 +346,15 @@ class _OfAll(Mapping[str, Tensor]):
 
 
 def output_layer(network: nn.Module) -> str:
-    """The name of the last linear layer, in the order in which the network's parts were made.
-
-    >>> import refprior as rp
-    >>> from refprior.particles import output_layer
-    >>> output_layer(rp.networks.MLP((4,), classes=2))
-    '3'
-    """
+    """Return the name of the last linear layer, in the order in which the network's modules were registered."""
     linear = [name for name, module in network.named_modules() if isinstance(module, nn.Linear) and name]
     if not linear:
-        raise ValueError("the network has no linear layer above others: there is no output layer to replace")
+        raise ValueError("the network has no output layer to replace: it needs a linear layer inside")
     return str(linear[-1])
 
 
 def convolves(network: nn.Module) -> bool:
-    """Whether a network has convolutions, which decides how its particles are best computed.
-
-    >>> import refprior as rp
-    >>> from refprior.particles import convolves
-    >>> convolves(rp.networks.SmallCNN((1, 8, 8), classes=10))
-    True
-    """
+    """Return whether a network has convolutions."""
     return any(isinstance(module, _CONVOLUTIONS) for module in network.modules())
 
 
@@ -266,10 +364,10 @@ def normalizes_batches(network: nn.Module) -> bool:
 
 
 def _loop(network: nn.Module, inputs: Sequence[Tensor], trace: bool) -> Tensor:
-    """One network after another, each on its own inputs: K of (B, ...) -> (K, B, outputs)."""
+    """Run one network after another, each on its own inputs: K of (B, ...) -> (K, B, outputs)."""
     # One unbind has one gradient, where K slices would have K of the size of all particles. What it gives are
     # views: batch norm's in-place updates of its statistics reach the stacked buffers.
-    places = [(slots, name, stack, _kept(stack, trace).unbind()) for slots, name, stack in _places_of(network)]
+    places = [(*place, _buffer_or_copy(place[-1], trace).unbind()) for place in _places_of(network)]
     outputs = []
     try:
         # As `functional_call` does, which takes a tenth of a small network's step to find the places again.
@@ -284,9 +382,11 @@ def _loop(network: nn.Module, inputs: Sequence[Tensor], trace: bool) -> Tensor:
 
 
 def _recomputed(network: nn.Module, inputs: Sequence[Tensor], trace: bool) -> Tensor:
-    """The same, keeping for the backward pass what the last network computes, and of the others what they say is worth
-    keeping: it computes the rest again, one network at a time. What a pass writes into buffers is written by the first
-    one alone."""
+    """Run the loop, and store for the backward pass only what the last network computes.
+
+    Of the other networks it stores what they mark as worth it (`keep_activations`), and computes the rest again, one
+    network at a time. Only the first pass writes into buffers.
+    """
     state = {name: tensor.unbind() for name, tensor in _passed(network, trace).items()}
     *others, last = ({n: t[k] for n, t in state.items()} for k in range(len(inputs)))
     outputs = [recomputed(_first_with_trace(network), own, x) for own, x in zip(others, inputs, strict=False)]
@@ -294,7 +394,7 @@ def _recomputed(network: nn.Module, inputs: Sequence[Tensor], trace: bool) -> Te
 
 
 def _first_with_trace(network: nn.Module) -> Callable[[dict[str, Tensor], Tensor], Tensor]:
-    """A call of a network whose first time may write into its buffers; later ones write into copies."""
+    """Return a call of a network that writes into its buffers the first time, and into copies later."""
     again = False
 
     def call(state: dict[str, Tensor], x: Tensor) -> Tensor:
@@ -307,9 +407,9 @@ def _first_with_trace(network: nn.Module) -> Callable[[dict[str, Tensor], Tensor
 
 
 def _vectorized(network: nn.Module, x: Tensor, own: bool, trace: bool) -> Tensor:
-    layers, rest = ([], network) if own else leading_layers(network, x)
+    layers, rest = ([], network) if own else _leading_layers(network, x)
     if layers:
-        x = batch_last(layers, x)
+        x = _batch_last(layers, x)
     if rest is None:
         return x
     dims = (0, 0 if layers or own else None)
@@ -318,17 +418,17 @@ def _vectorized(network: nn.Module, x: Tensor, own: bool, trace: bool) -> Tensor
 
 
 def _passed(network: nn.Module, trace: bool) -> dict[str, Tensor]:
-    """What a pass is given, by place; without a trace it writes into copies of the buffers."""
-    return {name: _kept(tensor, trace) for name, tensor in _tensors_of(network)}
+    """Return the tensors of a pass by name; without a trace, buffers are copied."""
+    return {name: _buffer_or_copy(tensor, trace) for name, tensor in _tensors_of(network)}
 
 
-def _kept(tensor: Tensor, trace: bool) -> Tensor:
+def _buffer_or_copy(tensor: Tensor, trace: bool) -> Tensor:
     return tensor if trace or isinstance(tensor, nn.Parameter) else tensor.clone()
 
 
 @contextmanager
 def _modes_of(network: nn.Module, other: nn.Module) -> Iterator[None]:
-    """Every layer in training or in evaluation as that of another network of the same kind, for a while."""
+    """Set every layer to the mode, training or evaluation, of that of another network, temporarily."""
     before = [(module, module.training) for module in network.modules()]
     try:
         for (module, _), like in zip(before, other.modules(), strict=True):
@@ -346,55 +446,56 @@ def _call(network: nn.Module, state: dict[str, Tensor], x: Tensor) -> Tensor:
 
 def _checked(outputs: object) -> Tensor:
     if not isinstance(outputs, Tensor):
-        raise NotLogitsError(f"the network returns a {type(outputs).__name__}: return logits, a tensor (n, classes)")
+        kind = type(outputs).__name__
+        raise NotLogitsError(f"the network must return logits, a tensor (n, classes), it returned a {kind}")
     return outputs
 
 
 def _fastest(network: nn.Module) -> Execution:
-    """The faster execution by kind of network, as benchmarks/particles.py measured it."""
+    """Return the faster execution by kind of network, as benchmarks/particles.py measured it."""
     if convolves(network):
         return "loop"
     cumulative = (m for m in network.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.momentum is None)
     return "loop" if any(cumulative) else "vectorized"  # vmap cannot read the number of batches
 
 
-def _make_networks(make: Callable[[], nn.Module], count: int, kept: slice) -> list[nn.Module]:
-    """Some of `count` new networks of one kind. All are drawn, so that each is the same on any number of ranks."""
+def _make_networks(make: Callable[[], nn.Module], count: int, block: slice) -> list[nn.Module]:
+    """Make the networks of this rank; all `count` are drawn, so that each is the same on any number of ranks."""
     if count < 1:
-        raise ValueError(f"need at least one particle, got {count}")
+        raise ValueError(f"count must be at least 1 particle, got {count}")
     if isinstance(make, nn.Module):
-        raise ValueError("give a function that makes a new network each time, not a network")
+        raise ValueError("make must be a function that returns a new network at each call, got a network")
     try:
         made = (make() for _ in range(count))
-        networks = [network for k, network in enumerate(made) if kept.start <= k < kept.stop]
+        networks = [network for k, network in enumerate(made) if block.start <= k < block.stop]
     except (TypeError, RuntimeError) as error:
         raise ValueError(f"the network cannot be made: {error}") from error
     if not all(isinstance(network, nn.Module) for network in networks):
-        raise ValueError(f"the function must make a network, an nn.Module; it made a {type(networks[0]).__name__}")
+        raise ValueError(f"make must return an nn.Module, it returned a {type(networks[0]).__name__}")
     if len({id(network) for network in networks}) < len(networks):
-        raise ValueError("the function must make a new network each time; it returned the same one again")
+        raise ValueError("make must return a new network at each call, it returned the same one again")
     shapes = [{name: tensor.shape for name, tensor in _tensors_of(network)} for network in networks]
     if any(other != shapes[0] for other in shapes):
-        raise ValueError("the function made networks of different shapes")
+        raise ValueError("make must return networks of equal shapes, it returned different ones")
     return networks
 
 
 def _tensors_of(network: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Parameters and buffers by their places: a shared module once, a tied weight in all its places."""
+    """Yield parameters and buffers by name: a shared module once, a tied weight under all its names."""
     for path, module in network.named_modules():
         for name, tensor in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
             yield f"{path}.{name}".lstrip("."), tensor
 
 
 def _places_of(network: nn.Module) -> Iterator[tuple[dict[str, Any], str, Tensor]]:
-    """The same, as what a layer keeps its tensors in, and their names there."""
+    """Yield the dictionaries in which layers store their tensors, with the names there."""
     for module in network.modules():
         for slots in (module._parameters, module._buffers):
             yield from ((slots, name, tensor) for name, tensor in slots.items() if tensor is not None)
 
 
 def _replace_tensors(network: nn.Module, new: Callable[[str], Tensor]) -> None:
-    """Put other values in all places; what was tied stays tied."""
+    """Replace all parameters and buffers; tied tensors stay tied."""
     known: dict[int, Tensor] = {}
     for path, old in list(_tensors_of(network)):
         if id(old) not in known:
@@ -405,7 +506,7 @@ def _replace_tensors(network: nn.Module, new: Callable[[str], Tensor]) -> None:
 
 
 def _stacked(networks: list[nn.Module]) -> nn.Module:
-    """One module whose parameters and buffers have a first dimension over the networks."""
+    """Stack networks to one module whose parameters and buffers have a first dimension over them."""
     states = [dict(_tensors_of(network)) for network in networks]
     all_of_them = deepcopy(networks[0])
     _replace_tensors(all_of_them, lambda name: torch.stack([state[name].detach() for state in states]))
@@ -413,9 +514,72 @@ def _stacked(networks: list[nn.Module]) -> nn.Module:
 
 
 def _without_layer(network: nn.Module, path: Sequence[str]) -> nn.Module:
-    """The same network, its other layers shared, that hands the input of one layer through."""
+    """Return the network without one layer, whose input passes through; the other layers are shared."""
     if not path:
         return nn.Identity()
     copied = copy(network)
     copied._modules = {**network._modules, path[0]: _without_layer(network.get_submodule(path[0]), path[1:])}
     return copied
+
+
+def _leading_layers(network: nn.Module, x: Tensor) -> tuple[list[nn.Module], nn.Module | None]:
+    """Split a sequence into its leading linear layers and activations on flat inputs, and the rest (None if empty)."""
+    if type(network) is nn.Linear and x.dim() == 2 and not _has_hooks(network):
+        return [network], None
+    if type(network).forward is not nn.Sequential.forward or _has_hooks(network):
+        return [], network
+    layers = list(network._modules.items())
+    flattens = bool(layers) and _flattens_all(layers[0][1])
+    named = layers[flattens:]
+    count = next((i for i, (_, layer) in enumerate(named) if not _is_plain(layer)), len(named))
+    if not (flattens or x.dim() == 2) or not count or type(named[0][1]) is not nn.Linear:
+        return [], network
+    rest = OrderedDict((name, layer) for name, layer in named[count:] if layer is not None)
+    return [layer for _, layer in named[:count] if layer is not None], nn.Sequential(rest) if rest else None
+
+
+def _is_plain(layer: nn.Module | None) -> bool:
+    # The exact type: a subclass may do anything, and a parametrized layer is one.
+    return type(layer) in (nn.Linear, *_ELEMENTWISE) and layer is not None and not _has_hooks(layer)
+
+
+def _has_hooks(layer: nn.Module) -> bool:
+    return bool(layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks)
+
+
+def _flattens_all(layer: nn.Module | None) -> bool:
+    return isinstance(layer, nn.Flatten) and (layer.start_dim, layer.end_dim) == (1, -1)
+
+
+def _batch_last(layers: list[nn.Module], x: Tensor) -> Tensor:
+    """Run layers of all particles on shared inputs: (B, ...) -> (K, B, H), in memory (K, H, B).
+
+    With the examples last in memory, the first layer is one matrix product and nothing is transposed.
+    """
+    shape = (len(cast(Tensor, layers[0].weight)), -1, len(x))  # (K, H, B)
+    hidden = _shared_linear(cast(nn.Linear, layers[0]), x)
+    for before, layer in pairwise(layers):
+        if isinstance(layer, nn.Linear):
+            hidden = _own_linear(layer, hidden.reshape(shape))
+        elif type(layer) is nn.Hardtanh and isinstance(before, nn.Linear):
+            # In place: nothing else needs what a linear layer gives, and memory that is new is slower than arithmetic.
+            hidden = F.hardtanh_(hidden, layer.min_val, layer.max_val)
+        else:
+            hidden = layer(hidden)
+    return hidden.reshape(shape).transpose(1, 2)
+
+
+def _shared_linear(linear: nn.Linear, x: Tensor) -> Tensor:
+    """Return W_k x + b_k of one x for all particles, as one matrix product: (B, ...) -> (K·H, B)."""
+    weight = linear.weight.flatten(0, 1)
+    columns = x.flatten(1).T  # (D, B)
+    bias = cast(Tensor | None, linear.bias)
+    return weight @ columns if bias is None else torch.addmm(bias.reshape(-1, 1), weight, columns)
+
+
+def _own_linear(linear: nn.Linear, hidden: Tensor) -> Tensor:
+    """Return W_k h_k + b_k of every particle on its own h_k: (K, H, B) -> (K, J, B)."""
+    bias = cast(Tensor | None, linear.bias)
+    if bias is None:
+        return torch.bmm(linear.weight, hidden)
+    return torch.baddbmm(bias.unsqueeze(-1), linear.weight, hidden)

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import nn
 from torch._C._distributed_c10d import HashStore
 
-from refprior import _batch_norm, _mesh
+from refprior import _mesh
 from refprior._mesh import ALONE, Mesh, joined, usable_device
 from refprior.particles import Particles
 
@@ -57,10 +57,10 @@ def test_alone_everything_is_what_it_was() -> None:
     own = torch.randn(2, 3)
     assert ALONE.whole(own, 3) is own
     assert ALONE.largest(3, 1) == [3, 1]
-    assert ALONE.told({"a": 1}) == {"a": 1}
+    assert ALONE.broadcast({"a": 1}) == {"a": 1}
     assert next(iter(ALONE.blocks(own))).equal(own.flatten())
     state = torch.get_rng_state()
-    with ALONE.own_draws(), ALONE.one_voice(), ALONE.together():
+    with ALONE.own_draws(), ALONE.first_rank_logs(), ALONE.together():
         pass
     assert torch.get_rng_state().equal(state)
     assert ALONE.traffic.calls == 0
@@ -106,7 +106,7 @@ class _OnGpu(Mesh):
 def test_on_a_gpu_batch_norm_is_torchs_own_synchronized_one() -> None:
     network = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4, momentum=0.2), nn.ReLU())
     particles = Particles(lambda: deepcopy(network), 2).to("meta")
-    _batch_norm.synchronize(particles.network, _OnGpu(1, 2))
+    _mesh.synchronize_batch_norm(particles.network, _OnGpu(1, 2))
     norm = particles.network[1]  # type: ignore[index]
     assert type(norm) is nn.SyncBatchNorm
     assert norm.process_group == _OnGpu.data_group
@@ -119,11 +119,11 @@ class OwnNorm(nn.BatchNorm1d):
 
 
 def test_a_batch_norm_of_your_own_is_refused_where_inputs_are_divided() -> None:
-    with pytest.raises(ValueError, match="OwnNorm is a batch norm of your own, whose statistics cannot be"):
+    with pytest.raises(ValueError, match="the custom batch norm OwnNorm cannot share its statistics"):
         Particles(lambda: nn.Sequential(nn.Linear(3, 2), OwnNorm(2)), 2, mesh=Mesh(1, 2))
 
 
 def test_a_batch_that_is_too_small_to_divide_is_refused_by_batch_norm_alone() -> None:
     particles = Particles(lambda: nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)), 2, mesh=Mesh(1, 4))
-    with pytest.raises(ValueError, match="a batch of 3 inputs cannot be divided between 4 ranks"):
+    with pytest.raises(ValueError, match="cannot divide a batch of 3 inputs among 4 ranks"):
         particles.train()(torch.ones(3, 3))

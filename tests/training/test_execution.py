@@ -95,7 +95,7 @@ def test_who_insists_on_vmap_is_told_that_it_cannot() -> None:
 
 
 def test_a_network_that_returns_a_tuple_is_told_in_one_line() -> None:
-    with pytest.raises(ValueError, match=r"\Athe network returns a tuple: return logits, a tensor \(n, classes\)\Z"):
+    with pytest.raises(ValueError, match=r"must return logits, a tensor \(n, classes\), it returned a tuple\Z"):
         train(recipe(network=Pair))
 
 

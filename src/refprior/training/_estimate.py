@@ -66,7 +66,7 @@ def estimate(
         update(recipe, state)
         times.append(time.perf_counter() - started)
     seconds = (mesh.traffic.seconds - before.seconds) / steps
-    received = sum(mesh.everyone(mesh.traffic.received - before.received)) / steps
+    received = sum(mesh.gather_objects(mesh.traffic.received - before.received)) / steps
     started = time.perf_counter()
     evaluate_all(recipe, task, state.normalizer, raw=state.particles, ema=state.teacher)
     return Estimate(

@@ -111,13 +111,13 @@ def train(
     if save_every is not None:
         number("save_every", save_every, at_least=0)
     mesh = joined(recipe.particles, device, particle_ranks)
-    with mesh.one_voice():
+    with mesh.first_rank_logs():
         with mesh.together():
             check_training_fits(recipe, mesh)
             if start is not None:
                 _check_first_stage(recipe, start)
             _prefer_large_pages(recipe)
-        first = None if start is None else start.particles.shared_out(mesh)
+        first = None if start is None else start.particles.shard(mesh)
         if out is None:
             return _train_in_memory(recipe, device, watch, first, mesh).run(recipe)
         path = Path(out).absolute() if fresh else Path(out)
@@ -239,7 +239,7 @@ def _read_history(path: Path, mesh: Mesh) -> list[Record]:
             found = read_history(path)
     if mesh.size == 1:
         return found
-    return [Record.from_dict(record) for record in mesh.told([msgspec.to_builtins(record) for record in found])]
+    return [Record.from_dict(record) for record in mesh.broadcast([msgspec.to_builtins(record) for record in found])]
 
 
 def _warn_of_imbalance(recipe: Recipe, task: Task) -> None:
@@ -300,7 +300,7 @@ def _metrics(path: Path, state: State, known: Written) -> Metrics | None:
                 metrics = Metrics(path, known)
             except ValueError as error:
                 damaged, metrics = True, _new_metrics(path, state, error)
-    if mesh.told(damaged):
+    if mesh.broadcast(damaged):
         Saver(path, metrics, None).save(state)
     return metrics
 

@@ -249,7 +249,7 @@ def test_networks_that_differ_in_more_than_the_head_are_refused() -> None:
     small, large = (Particles(partial(SmallCNN, (1, 8, 8), 3, width=w), 1) for w in (4, 8))
     with pytest.raises(ValueError, match=r"different networks: network\.0\.weight"):
         transplant(small, large)
-    with pytest.raises(ValueError, match="no linear layer"):
+    with pytest.raises(ValueError, match="no output layer to replace"):
         output_layer(nn.Conv2d(1, 1, 1))
 
 
@@ -314,7 +314,7 @@ def test_a_head_that_cannot_be_found_is_refused() -> None:
     first = first_stage(network=partial(HeadFirst, 3))
     with pytest.raises(ValueError, match="outputs are not those of the network's last linear layer, body"):
         train(second_stage(network=partial(HeadFirst, 3), task=first.task, start=first))
-    with pytest.raises(ValueError, match="no linear layer above others"):
+    with pytest.raises(ValueError, match="no output layer to replace"):
         output_layer(nn.Linear(2, 2))
 
 

@@ -229,7 +229,7 @@ def check_distinct(particles: Particles) -> None:
     weights = [p.detach() for p in particles.network.parameters()]
     if particles.count == 1 or not weights:
         return
-    first = [particles.mesh.of_first(w[:1]) for w in weights]
+    first = [particles.mesh.broadcast_tensor(w[:1]) for w in weights]
     same = torch.stack([(w == f).flatten(1).all(1) for w, f in zip(weights, first, strict=True)]).all(0)
     count = int(particles.mesh.whole(same.reshape(-1, 1), 1).sum())  # as the first, which is one of them
     if count > 1:

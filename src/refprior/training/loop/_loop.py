@@ -117,7 +117,7 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
         teacher=partial(state.teacher, sharded=sharded),
         log_prior=state.particles.mesh.shard(log_prior) if sharded else log_prior,
         features=state.particles.features,
-        parameters=state.particles.parameters_of_all(),
+        parameters=state.particles.all_parameters(),
         number=state.step,
         progress=state.step / recipe.steps,
         generator=state.sampler.generator,
@@ -249,7 +249,7 @@ def check_result(method: Method, loss: Loss, memory: dict[str, Tensor]) -> None:
 
 def faster_precision(particles: Particles, x: Tensor) -> Precision:
     """What the particles compute a pass forward and backward faster with; all ranks agree. Nothing changes by it."""
-    if not particles.mesh.told(has_bf16(x.device)):
+    if not particles.mesh.broadcast(has_bf16(x.device)):
         return "float32"
     restore = remember_randomness(x.device)
     try:
@@ -257,7 +257,7 @@ def faster_precision(particles: Particles, x: Tensor) -> Precision:
     finally:
         restore()
     single, half = (min(times) for times in zip(*seconds, strict=True))
-    return particles.mesh.told("bfloat16" if half < WORTH * single else "float32")
+    return particles.mesh.broadcast("bfloat16" if half < WORTH * single else "float32")
 
 
 def has_bf16(device: torch.device) -> bool:
