@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from refprior.cli import main
-from refprior.cli._recipes import recipe_lines
+from refprior.cli import main, recipe_lines
 from refprior.recipes import RECIPES
 from tests.cli.running import COMMAND, SHORT, environment, refprior, start
 
@@ -115,7 +114,7 @@ def test_recipes_are_listed_one_per_line_and_fast() -> None:
         (["report", ".", "--out", "a_file/report.html"], "a_file cannot be a folder: a_file is a file"),
         (["report", ".", "--out", "."], ". is a folder: give the name of a file in it"),
         (["evaluate", ".", "--uncertain", "a_file/q.png"], "a_file cannot be a folder"),
-        (["evaluate", ".", "--uncertain", "q.txt"], "a picture is written as .png, .pdf or .svg, got q.txt"),
+        (["evaluate", ".", "--uncertain", "q.txt"], "a picture must be .png, .pdf or .svg, got q.txt"),
         (["suggest", ".", "--out", "a_file/q.png"], "a_file cannot be a folder"),
         (["answer", ".", "1", "--out", "a_file/a.csv"], "a_file cannot be a folder"),
         (["embed", ".", "--picture", "a_file/p.png"], "a_file cannot be a folder"),
@@ -152,7 +151,7 @@ def test_recipes_are_listed_one_per_line_and_fast() -> None:
         (["evaluate", "missing"], "missing is not a run folder"),
         (["report", "missing"], "missing is not a folder"),
         (["demo", "--seeds", "0"], "seeds must be at least 1, got 0"),
-        (["demo", "--set", "method=FixMatch"], "the demo compares two methods"),
+        (["demo", "--set", "method=FixMatch"], "the demo compares two fixed methods"),
         (["train", "digits_ssl", "--set", "lables=50"], "did you mean 'labels' or"),
         (["train", "digits_ssl", "--set", "alpha=1"], "did you mean 'method.alpha'?"),
         (["train", "digits_ssl", "--set", "optimizer.warmup=600"], "600 steps of warm-up do not fit a run of 600"),
@@ -217,7 +216,7 @@ def test_train_evaluate_report(tmp_path: Path) -> None:
     assert (tmp_path / "most.png").read_bytes().startswith(b"\x89PNG")
     assert re.search(r"^test part, 600 images$", evaluated.stdout, re.MULTILINE)
     assert re.search(r"^validation part, 300 images$", evaluated.stdout, re.MULTILINE)
-    each = evaluated.stdout.partition("Each class")[2]
+    each = evaluated.stdout.partition("Per class")[2]
     assert len(re.findall(r"^[0-9] +(?:\d+\.\d|–) +\d+\.\d +\d+\.\d +60 ", each, re.MULTILINE)) == 10
     assert len(re.findall(r"(?:ema|raw)\s+(?:prior|likelihood)\s+\w+\s+\d+\.\d", evaluated.stdout)) == 10
     reported = refprior("report", "runs", "--format", "markdown", cwd=tmp_path)
@@ -284,7 +283,7 @@ def test_a_cell_that_fails_leaves_the_report_of_the_others(tmp_path: Path) -> No
     assert done.returncode == 1
     assert "a step takes 100000 unlabeled inputs" in done.stderr
     assert "failed: steps=3,unlabeled_batch=100000/seed-0 a step takes 100000" in done.stderr.splitlines()[-2]
-    assert done.stderr.strip().splitlines()[-1] == "refprior: 1 of 2 cells failed; the same command tries them again"
+    assert done.stderr.strip().splitlines()[-1] == "refprior: 1 of 2 cells failed; the same command retries them"
     assert (tmp_path / "sweep" / "report.html").exists()
     (recipe,) = tmp_path.rglob("recipe.json")
     assert json.loads(recipe.read_text())["environments"][0]["threads"] == 1  # all that OMP_NUM_THREADS allows
@@ -304,7 +303,7 @@ def terminate_after(records: int, command: list[str], folder: Path) -> None:
             assert process.poll() is None
             time.sleep(0.1)
         process.terminate()
-        assert "stopped after 0 of 2 cells; the same command goes on" in process.communicate(timeout=60)[1]
+        assert "stopped after 0 of 2 cells; the same command resumes" in process.communicate(timeout=60)[1]
         assert process.returncode == 143
         for _ in range(100):  # helpers of the pool need a moment
             try:
@@ -338,14 +337,14 @@ def test_labels_are_suggested_and_answered(tmp_path: Path) -> None:
     assert refprior("train", "label_free_transfer", *short, "--out", "run", cwd=tmp_path).returncode == 0
     wrong = refprior("answer", "run", "5", cwd=tmp_path)
     assert wrong.returncode == 2
-    assert "run has no open question: refprior suggest run asks some" in wrong.stderr
+    assert "run has no open question: run refprior suggest run first" in wrong.stderr
     asked = refprior("suggest", "run", "--budget", "5", cwd=tmp_path)
     assert asked.returncode == 0, asked.stderr
     assert len(re.findall(r"image \d+ of the unlabeled pool", asked.stdout)) == 5
     assert (tmp_path / "run" / "questions.png").read_bytes().startswith(b"\x89PNG")
     unknown = refprior("answer", "run", "3", cwd=tmp_path)
     assert unknown.returncode == 2
-    assert "no class is called '3'; there are 5, 6, 7, 8, 9" in unknown.stderr
+    assert "no class '3'; the classes are 5, 6, 7, 8, 9" in unknown.stderr
     before = (tmp_path / "run" / "questions.json").read_bytes()
     for wrong_place in ("run/recipe.json/q.png", "run"):
         refused = refprior("suggest", "run", "--out", wrong_place, cwd=tmp_path)

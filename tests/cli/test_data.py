@@ -26,7 +26,7 @@ def test_list_says_what_is_present(tmp_path: Path, capsys: pytest.CaptureFixture
     run("list", "--data", tmp_path)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"data folder {tmp_path}"
-    assert lines[1].split() == ["digits", "present", "(nothing", "to", "get)"]
+    assert lines[1].split() == ["digits", "present", "(installed", "with", "refprior)"]
     assert lines[2].startswith("mnist          incomplete: no train-images-idx3-ubyte, ")
     assert lines[4].split() == ["cifar10", "absent"]
 
@@ -49,7 +49,7 @@ def test_show_describes_rows_and_draws_nothing(tmp_path: Path, capsys: pytest.Ca
     assert lines[0] == "rows: inputs (12,), classes 0, 1"
     assert lines[2].startswith(f"mean {rows[:, 0].mean():.2f} ")
     assert lines[2].endswith("… per feature")
-    assert lines[3] == "inputs of (12,) are no images: nothing is drawn"
+    assert lines[3] == "inputs of (12,) are not images: nothing is drawn"
     assert not (tmp_path / "sheet.png").exists()
 
 
@@ -74,14 +74,14 @@ def test_only_files_compared_with_a_checksum_are_called_verified(
     verdict = "verified" if known else "sizes and counts only"
     assert f"300 training and 50 test images of 10 classes, {verdict}\n" in printed
     assert printed.count("(no checksum to compare with)") == (0 if known else 4)
-    assert ("move them away and run refprior data get mnist" in printed) == (not known)
+    assert ("delete them and run refprior data get mnist" in printed) == (not known)
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["get", "imagenet"], "no data set 'imagenet'; there are mnist, fashion-mnist, cifar10, cifar100"),
-        (["get", "digits"], "digits comes with what is installed"),
+        (["get", "imagenet"], "no data set 'imagenet'; available are mnist, fashion-mnist, cifar10, cifar100"),
+        (["get", "digits"], "digits is installed with refprior"),
         (["verify", "mnist", "--data", "nowhere"], "train-images-idx3-ubyte is missing"),
         (["show", "mnist-3-6"], "no data set 'mnist-3-6': give digits, mnist, "),
         (["show", "digits", "--classes", "fish"], "digits has no superclass 'fish'"),

@@ -49,9 +49,9 @@ def wrong(kind: str, **more: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("kind", "line"),
     [
-        ("memory", "refprior: not enough memory: lower particles or the sizes of batches"),
+        ("memory", "refprior: not enough memory: lower particles or the batch sizes"),
         ("torch", "refprior: not enough memory ([enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"),
-        ("deep", "refprior: something is nested too deeply (too deep): please report"),
+        ("deep", "refprior: the recursion is too deep (too deep): please report"),
         ("bug", r"refprior: KeyError: 'a\nb': please report; REFPRIOR_DEBUG=1 shows where it happened"),
         ("silent", "refprior: TypeError: please report; REFPRIOR_DEBUG=1 shows where it happened"),
     ],

@@ -72,7 +72,7 @@ def test_scans_find_the_forks_and_draw_them(capsys: pytest.CaptureFixture[str], 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("scan", "gaussian", "--amplitude", "3"), "written as LOW:HIGH"),
+        (("scan", "gaussian", "--amplitude", "3"), "a range must be LOW:HIGH"),
         (("scan", "gaussian", "--amplitude", "3:1"), "LOW < HIGH"),
         (("scan", "coin", "-n", "1.5:4"), "must be whole"),
         (("curve", "-n", "0:4"), "at least 1"),

@@ -42,7 +42,7 @@ def test_a_table_becomes_a_model_that_finds_columns_by_name(table: Path) -> None
     done = refprior("fit", "animals.csv", "--target", "kind", "--test", "6", "--out", "run", *FEW, cwd=table)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert lines[2:6] == [["cat", "8"], ["dog", "8"], ["owl", "8"], ["without", "a", "label", "270"]]
+    assert lines[2:6] == [["cat", "8"], ["dog", "8"], ["owl", "8"], ["unlabeled", "270"]]
     assert "Model: run/model" in done.stdout
     for model in ("run/model", "run"):
         predicted = refprior("predict", model, "new.csv", "--out", "out.csv", cwd=table)
@@ -73,7 +73,7 @@ def test_a_folder_of_images(tmp_path: Path) -> None:
     (tmp_path / "photos/Unlabeled/notes.txt").touch()
     done = refprior("fit", "photos", "--size", "8", "--set", "steps=20", "particles=2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split()[2:9] == ["─" * 27, "blue", "6", "red", "6", "without", "a"]
+    assert done.stdout.split()[2:8] == ["─" * 27, "blue", "6", "red", "6", "unlabeled"]
     assert "size of an image  3 × 8 × 8" in done.stdout
     assert "Unlabeled  6       1 not an image that is read (.txt)" in done.stderr  # what was skipped is said
     predicted = refprior("predict", "runs/photos-0/model", "photos/red", cwd=tmp_path)
@@ -99,7 +99,7 @@ def test_arrays(tmp_path: Path) -> None:
     np.savez(tmp_path / "mine.npz", inputs=random.randn(90, 5) + 3 * np.eye(3, 5)[truth], labels=labels)
     done = refprior("fit", "mine.npz", *FEW, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "without a label        78" in done.stdout
+    assert "unlabeled              78" in done.stdout
 
 
 @pytest.mark.parametrize(

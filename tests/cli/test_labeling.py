@@ -123,7 +123,7 @@ def test_answers_join_the_labels_and_training_goes_on(tmp_path: Path) -> None:
 def test_mistakes_are_named(run: Path, tmp_path: Path) -> None:
     for arguments, said in (
         (["answer", str(run)], "give the labels of the suggested inputs"),
-        (["answer", str(run), "3", "--set", "steps=3"], "--set changes settings of the training that --train FOLDER"),
+        (["answer", str(run), "3", "--set", "steps=3"], "--set needs --train FOLDER"),
         (["answer", str(run), "--train", str(run / "recipe.json")], "cannot be a folder"),
     ):
         done = refprior(*arguments, cwd=tmp_path)
@@ -143,5 +143,5 @@ def test_training_that_was_stopped_says_how_it_goes_on(tmp_path: Path) -> None:
         process.terminate()
         _, said = process.communicate(timeout=60)
         assert process.returncode == 143
-    assert "refprior answer run --train run2 --set steps=100000 goes on" in said
+    assert "refprior answer run --train run2 --set steps=100000 resumes" in said
     assert len(labeling.read_questions(tmp_path / "run").answers) == 1

@@ -75,8 +75,8 @@ def refprior_main(*words: str, more: tuple[str, ...] = ()) -> None:
     ("words", "message"),
     [
         (["train", "digits_ssl", "--data", "gone"], "no data set"),
-        (["train", "digits_ssl", "--kind", "photos"], "--kind is for your own data: give --data too"),
-        (["train", "digits_ssl", "--source-data", "photos"], "--source-data is for your own data: give --data too"),
+        (["train", "digits_ssl", "--kind", "photos"], "--kind needs --data"),
+        (["train", "digits_ssl", "--source-data", "photos"], "--source-data needs --data"),
         (["train", "digits_ssl", "--data", "photos", "--kind", "cats"], 'Choose from: "digits", "photos"'),
         (["train", "digits_ssl", "--data", "photos", "--source-data", "drawings"], "has no source to transfer from"),
         (["train", "digits_transfer", "--data", "photos"], "this recipe transfers: give a source"),
@@ -100,7 +100,7 @@ def test_mistakes_end_in_one_line_and_exit_code_two(
     [
         (["train", "digits_ssl", "--data", "photos", "--set", "strong.cutout=9"], "a cutout of 9 pixels does not fit"),
         (["train", "digits_ssl", "--data", "photos", "--set", "labels=7"], "labels must be a multiple of the 2"),
-        (["data", "show", "photos", "--views"], "say what the images show, --kind digits, photos or objects"),
+        (["data", "show", "photos", "--views"], "--views needs --kind digits, photos or objects"),
     ],
 )
 def test_mistakes_that_the_data_reveal_end_so_too(

@@ -104,7 +104,7 @@ def test_arrays(model: Path, here: Path, name: str, layout: str) -> None:
 
 def test_an_array_that_is_not_named_is_asked_for(model: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.savez("a.npz", x=np.zeros(3), y=np.zeros(3))
-    assert "a.npz: it has the arrays x, y: call one of them images or inputs" in refused(
+    assert "a.npz: the file has the arrays x, y: call one of them images or inputs" in refused(
         capsys, "predict", str(model), "a.npz"
     )
 
@@ -143,13 +143,13 @@ def test_a_bad_file_is_named_or_skipped(model: Path, here: Path, capsys: pytest.
     images = photos(here, "p/a.png", "p/c.png")
     (here / "p" / "b.png").write_bytes(b"torn")
     arguments = ["predict", str(model), "p", "nowhere.png", "--out", "found.csv"]
-    assert "nowhere.png: there is no such file" in refused(capsys, *arguments)
+    assert "nowhere.png: no such file" in refused(capsys, *arguments)
     assert "p/b.png: not a readable image" in refused(capsys, *arguments[:3])
     assert not (here / "found.csv").exists()
     succeed(*arguments, "--keep-going")
     said = capsys.readouterr().out
     assert "2 predictions: found.csv" in said
-    assert "Skipped 2 files: nowhere.png: there is no such file or folder; p/b.png: not a readable image" in said
+    assert "Skipped 2 files: nowhere.png: no such file or folder; p/b.png: not a readable image" in said
     assert_rows(read(here / "found.csv"), load_predictor(model), images, ["p/a.png", "p/c.png"])
 
 
@@ -159,7 +159,7 @@ def test_a_folder_as_it_comes_from_a_phone(model: Path, here: Path, capsys: pyte
     (here / "p" / "._a.jfif").write_bytes(b"what a Mac leaves behind")
     (here / "p" / "c.heic").write_bytes(b"\0\0\0\x18ftypheic")
     succeed("predict", str(model), "p", "--out", "found.csv")
-    assert "p: left out 1 hidden, 1 not an image that is read (.heic)" in capsys.readouterr().err
+    assert "p: skipped 1 hidden, 1 not an image that is read (.heic)" in capsys.readouterr().err
     assert [row["name"] for row in read(here / "found.csv")] == ["p/a.jfif", "p/b.png"]
 
 
@@ -169,7 +169,7 @@ def test_the_first_rows_are_shown(model: Path, here: Path, capsys: pytest.Captur
     succeed("predict", str(model), "p")
     said = capsys.readouterr().out
     assert [name for name in names if name in said] == names[:20]
-    assert "The first 20 of 25 inputs; --out predictions.csv writes all." in said
+    assert "Showing the first 20 of 25 inputs; --out predictions.csv writes all." in said
     succeed("predict", str(model), "p/24.png")
     said = capsys.readouterr().out
     assert "p/24.png" in said

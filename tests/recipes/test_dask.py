@@ -71,7 +71,7 @@ def test_a_cell_that_dask_gives_up_does_not_stop_the_others_and_a_stopped_sweep_
         assert holder(other) is not None
         sweep.terminate()
         code, said = ended(sweep)
-        last = "refprior: stopped after 1 of 2 cells; the same command goes on"
+        last = "refprior: stopped after 1 of 2 cells; the same command resumes"
         assert (code, said.splitlines()) == (143, [line, last])
         wait_until(lambda: holder(other) is None, 30)
         assert has_records(other)

@@ -55,7 +55,7 @@ def test_a_cell_that_is_killed_too_often_is_given_up_and_the_others_go_on(tmp_pa
         assert lines[-2].startswith(
             f"failed: {name} its process died of SIGKILL 2 times: if memory ran out, lower --jobs"
         )
-        assert lines[-1] == "refprior: 1 of 2 cells failed; the same command tries them again"
+        assert lines[-1] == "refprior: 1 of 2 cells failed; the same command retries them"
         states = {state.name[-1]: state for state in status(tmp_path / "sweep")}
         assert (states["0"].kind, states["1"].kind) == ("failed", "done")
         assert states["0"].said.startswith("its process died of SIGKILL 2 times")
@@ -70,7 +70,7 @@ def test_ctrl_c_in_a_terminal_saves_the_cells_and_says_one_line(tmp_path: Path) 
         os.killpg(sweep.pid, signal.SIGINT)  # as a terminal does: all processes hear it
         code, said = ended(sweep)
         assert code == 130
-        assert said == "refprior: stopped after 0 of 2 cells; the same command goes on\n"
+        assert said == "refprior: stopped after 0 of 2 cells; the same command resumes\n"
         assert not left_of(sweep.pid)
         assert all(load(one).step > 0 for one in cells)  # saved: no checkpoint was due yet
         assert [state.kind for state in status(tmp_path / "sweep")] == ["stopped", "stopped"]

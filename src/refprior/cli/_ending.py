@@ -1,4 +1,4 @@
-"""How a command ends that does not end well: stopped by a signal, by a mistake of the user's, or by one of ours."""
+"""How a command ends if it fails: stopped by a signal, by an invalid request, or by a bug."""
 
 import logging
 import os
@@ -14,13 +14,12 @@ from cyclopts import CycloptsError
 
 from refprior._process import LostRankError, handling, local_rank, rank
 from refprior._words import printable
-from refprior.cli._words import one_line
 
-GRACE = 0.7  # seconds that a command has to clean up after a signal
+GRACE = 0.7  # seconds to clean up after a signal
 
 
 class Ended(KeyboardInterrupt):
-    """A signal came."""
+    """A signal stopped the command."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__("stopped")
@@ -28,12 +27,12 @@ class Ended(KeyboardInterrupt):
 
 
 class FailedError(Exception):
-    """What was asked for was done in part; what is missing was said."""
+    """Part of the work failed, and was reported."""
 
 
 class _Listener:
-    """Raises where the program is. A thread of its own ends the process if that does not help: long calls of
-    libraries do not look for signals, and some drop the exception."""
+    """A signal handler that raises, with a thread that ends the process if raising does not help: long library calls
+    do not check for signals, and some swallow the exception."""
 
     def __init__(self) -> None:
         self.signal_number: int | None = None
@@ -46,7 +45,7 @@ class _Listener:
         raise Ended(number)
 
     def watch(self) -> None:
-        """Wait for signals that are ours: `train` listens to them in its own way, and is left in peace."""
+        """Wait for signals that this handler owns; `train` replaces it while it runs."""
         while number := os.read(self.heard, 1):
             ours = signal.getsignal(number[0]) is self
             if ours and not self.over.wait(GRACE) and signal.getsignal(number[0]) is self:
@@ -58,7 +57,7 @@ class _Listener:
 
 @contextmanager
 def listening() -> Iterator[None]:
-    """Ctrl-C and SIGTERM end what is inside within a second; outside the main thread Python hears neither."""
+    """End the block within a second of Ctrl-C or SIGTERM; outside the main thread Python receives neither."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -69,7 +68,7 @@ def listening() -> Iterator[None]:
         with handling(listener, signal.SIGINT, signal.SIGTERM):
             yield
     except Exception as error:
-        if listener.signal_number is not None:  # a library made an error of its own of it
+        if listener.signal_number is not None:  # a library turned the signal into an error
             raise Ended(listener.signal_number) from error
         raise
     finally:
@@ -80,16 +79,16 @@ def listening() -> Iterator[None]:
 
 @contextmanager
 def in_one_line() -> Iterator[None]:
-    """Whatever goes wrong inside is said in one line, with an exit code; REFPRIOR_DEBUG=1 shows where it happened."""
+    """Report any error of the block in one line with an exit code; REFPRIOR_DEBUG=1 adds the traceback."""
     try:
         yield
-    except BrokenPipeError:  # the reader of our output has seen enough
+    except BrokenPipeError:  # the reader closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except KeyboardInterrupt as stop:
         code = 128 + getattr(stop, "signal_number", signal.SIGINT)
         _end(stop, one_line(stop) or "stopped", code, said=rank() == 0)
-    except (CycloptsError, ValueError, OSError) as error:  # which all ranks meet; one on each machine says it
+    except (CycloptsError, ValueError, OSError) as error:  # raised on all ranks; one per machine reports it
         _end(error, one_line(error), 2, said=local_rank() == 0)
     except (ArithmeticError, FailedError) as error:  # a loss that is not finite; cells that failed
         _end(error, one_line(error), 1, said=rank() == 0)
@@ -101,7 +100,7 @@ def in_one_line() -> Iterator[None]:
 
 @contextmanager
 def warning_in_one_line() -> Iterator[None]:
-    """Warnings of the library are printed as they are; names in them cannot move the cursor."""
+    """Print warnings of the library without control characters."""
     log, handler = logging.getLogger("refprior"), logging.StreamHandler()
     handler.format = lambda record: printable(record.getMessage())  # type: ignore[method-assign]
     log.addHandler(handler)
@@ -112,25 +111,31 @@ def warning_in_one_line() -> Iterator[None]:
 
 
 def _unexpected(error: Exception) -> str:
-    """What nobody foresaw: lack of memory in words, anything else as it is called."""
+    """Describe an unexpected error."""
     what = one_line(error)
     if isinstance(error, MemoryError) or "allocate memory" in what or "out of memory" in what:
-        return f"not enough memory{f' ({what})' if what else ''}: lower particles or the sizes of batches"
+        return f"not enough memory{f' ({what})' if what else ''}: lower particles or the batch sizes"
     if isinstance(error, RecursionError):
-        return f"something is nested too deeply ({what}): please report"
+        return f"the recursion is too deep ({what}): please report"
     return (
         f"{type(error).__name__}{f': {what}' if what else ''}: please report; REFPRIOR_DEBUG=1 shows where it happened"
     )
 
 
+def one_line(error: BaseException) -> str:
+    """Return the message of an error without line breaks, cut after 1,000 characters."""
+    line = printable(" ".join(str(error).split()))
+    return line if len(line) <= 1000 else f"{line[:1000]}…"
+
+
 def show_cursor() -> None:
-    """A progress bar may have hidden it."""
+    """Show the cursor, which a progress bar may have hidden."""
     if sys.stderr.isatty():
         print("\x1b[?25h", end="", file=sys.stderr)
 
 
 def _end(error: BaseException, message: str, code: int, said: bool = True) -> None:
-    """said: whether this process says it, of several that do."""
+    """Exit with a code; of several processes, only those with `said` print the message."""
     if os.environ.get("REFPRIOR_DEBUG"):
         traceback.print_exception(error)
     if said:

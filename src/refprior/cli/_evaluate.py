@@ -1,4 +1,4 @@
-"""`refprior evaluate`: the scores of a run, with the particles weighted in several ways."""
+"""`refprior evaluate`: scores of a run under several weightings of the particles."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from refprior._words import counted
-from refprior.cli._parameters import Custom, Device, custom_parts
-from refprior.cli._paths import check_picture
+from refprior.cli._options import Custom, Device, RunFolder, check_picture, custom_parts
 from refprior.cli._tables import print_table
 
 if TYPE_CHECKING:
@@ -17,21 +16,21 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    folder: Annotated[Path, Parameter(help="Folder of a finished run.")],
+    folder: RunFolder,
     /,
     *,
     device: Device = "cpu",
     custom: Custom = None,
     uncertain: Annotated[
-        Path | None, Parameter(help="Draw the inputs that the particles disagree about most, with their votes.")
+        Path | None, Parameter(help="Picture of the inputs on which the particles disagree most, with their votes.")
     ] = None,
     per_class: Annotated[
-        bool, Parameter(help="Print precision, recall and F1 of each class, and what it is taken for.", negative=())
+        bool, Parameter(help="Print precision, recall, F1 and confusions of each class.", negative=())
     ] = False,
 ) -> None:
-    """Score the weights of a run folder again, with the particles weighted in several ways.
+    """Evaluate a run on its test and validation parts, with several weightings of the particles.
 
-    By likelihood: the labels that trained the particles weigh them, and so count twice.
+    Weighting by likelihood uses the training labels a second time.
     """
     from refprior._progress import working
     from refprior.training import load
@@ -43,12 +42,12 @@ def evaluate(
         classes = _class_table(run) if per_class else None
     print(f"{folder}: step {run.step} of {run.recipe.steps}")
     if not tables:
-        print("The task has neither a test nor a validation part: there is nothing to score.")
+        print("The task has neither a test nor a validation part: nothing to evaluate.")
     for title, rows in tables.items():
         print(f"\n{title}")
         print_table(rows, keys=1 if run.recipe.readout == "consensus" else 3)
     if classes is not None:
-        print("\nEach class: the moving average of the weights, particles by prior.")
+        print("\nPer class: EMA weights, particles weighted by the prior.")
         print_table(classes)
     if uncertain is not None:
         from refprior._files import write_figure
@@ -60,7 +59,7 @@ def evaluate(
 
 
 def _score_tables(run: "Run", tell: "Tell") -> dict[str, list[list[str]]]:
-    """Scores of each part of the data, with the particles weighted in several ways."""
+    """Score each part of the data under every readout."""
     from refprior._kinds import noun
 
     head = ["weights", "particles by", "mean of", "accuracy %", "NLL", "Brier", "ECE", "I(w; y) nats"]
@@ -79,7 +78,7 @@ def _score_tables(run: "Run", tell: "Tell") -> dict[str, list[list[str]]]:
 
 
 def _class_table(run: "Run") -> list[list[str]] | None:
-    """Scores of each class on the test part, or else on the validation part; None without either."""
+    """Score each class on the test part, or on the validation part without one."""
     from refprior.report import class_rows
     from refprior.training.loop import evaluate_consensus, output_confusion
 
@@ -98,11 +97,11 @@ def _consensus_table(run: "Run") -> dict[str, list[list[str]]]:
         found, _ = evaluate_consensus(particles, run.normalizer, run.task)
         shown = (None,) * 3 if found is None else (found.test, found.validation, found.stability)
         lines.append([name, *("–" if value is None else f"{100 * value:.1f}" for value in shown)])
-    return {"The outputs have no names: clusters of all particles' predictions, matched to the classes.": lines}
+    return {"Consensus of the particles: clusters of their predictions, matched to the classes.": lines}
 
 
 def _readouts() -> list[tuple["Weights", "Weighting", "Average"]]:
-    """Which weights, how the particles count, what is averaged."""
+    """List which weights, which weighting of the particles, and what is averaged."""
     return [
         ("ema", "prior", "probabilities"),
         ("ema", "likelihood", "probabilities"),

@@ -1,4 +1,4 @@
-"""`refprior exact`: exact reference priors from the command line. Thin: parse, call, print."""
+"""`refprior exact`: exact reference priors from the command line."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ from refprior.cli._exact_parts import (
     solving,
 )
 from refprior.cli._exact_questions import compare_priors, curve, scan
-from refprior.cli._parameters import whole
-from refprior.cli._paths import check_folder
+from refprior.cli._options import check_folder, whole
 
 if TYPE_CHECKING:
     from refprior.exact import Channel, Solution
 
 app = App(
     name="exact",
-    help="Exact reference priors of small models, each with a bound on its distance from the optimum.",
+    help="Exact reference priors of small models, with a bound on the gap to the optimum.",
     help_format="plaintext",
 )
 app.command(scan)
@@ -37,7 +36,7 @@ app.command(curve)
 
 Amplitude = Annotated[float, Parameter(help="Largest value of the parameter.")]
 Noise = Annotated[float, Parameter(help="Standard deviation of the noise.")]
-Proof = Annotated[bool, Parameter(negative=(), help="Prove the capacity to 1e-12 by ball arithmetic (extra `proof`).")]
+Proof = Annotated[bool, Parameter(negative=(), help="Prove the capacity to 1e-12 in ball arithmetic (extra `proof`).")]
 
 
 @app.command
@@ -61,7 +60,7 @@ def two_coins(*, tosses: Tosses, tolerance: Tolerance = 1e-11, output: Output = 
 
 @app.command
 def gaussian(*, amplitude: Amplitude, sigma: Noise = 1.0, tolerance: Tolerance = 1e-12, output: Output = TABLE) -> None:
-    """Reference prior for a mean in [-amplitude, amplitude], seen with Gaussian noise."""
+    """Reference prior for a mean in [-amplitude, amplitude], observed with Gaussian noise."""
     from refprior.exact import Gaussian
 
     show_prior(
@@ -78,7 +77,7 @@ def poisson(
     proof: Proof = False,
     output: Output = TABLE,
 ) -> None:
-    """Reference prior for a rate in [0, amplitude], seen as a Poisson count."""
+    """Reference prior for a rate in [0, amplitude], observed as a Poisson count."""
     from refprior.exact import Poisson
 
     def solve() -> Solution:
@@ -90,12 +89,12 @@ def poisson(
 @app.command
 def decay(
     *,
-    times: Annotated[tuple[float, float], Parameter(help="The two times of observation.")] = (1.0, 2.0),
+    times: Annotated[tuple[float, float], Parameter(help="The two observation times.")] = (1.0, 2.0),
     sigma: Noise = 0.1,
     tolerance: Tolerance = 1e-11,
     output: Output = TABLE,
 ) -> None:
-    """Reference prior for two decay rates, w = exp(-rate), seen as their mean signal at two times."""
+    """Reference prior for two decay rates, w = exp(-rate), observed as their mean signal at two times."""
     from refprior.exact import ExponentialDecay
 
     show_prior(
@@ -129,7 +128,7 @@ def two_stage(
 
 @app.command
 def jeffreys(*, tosses: Tosses, json: Json = False) -> None:
-    """Information of the coin's Jeffreys prior next to that of its reference prior."""
+    """Compare the information of a coin's Jeffreys prior and reference prior."""
     from refprior.exact import Coin, reference_prior
     from refprior.exact import jeffreys as jeffreys_prior
     from refprior.exact.show import decimals_within, gap_in_words
@@ -157,12 +156,12 @@ def jeffreys(*, tosses: Tosses, json: Json = False) -> None:
 def blahut_arimoto(
     *,
     tosses: Tosses,
-    points: Annotated[int, Parameter(converter=whole, help="Number of evenly spaced parameters of the grid.")] = 1001,
-    iterations: Annotated[int, Parameter(converter=whole, help="Largest number of iterations.")] = 10_000,
-    tolerance: Annotated[float, Parameter(help="Stop at this gap over the grid, in nats.")] = 0.0,
+    points: Annotated[int, Parameter(converter=whole, help="Number of evenly spaced grid points.")] = 1001,
+    iterations: Annotated[int, Parameter(converter=whole, help="Maximum number of iterations.")] = 10_000,
+    tolerance: Annotated[float, Parameter(help="Gap over the grid at which to stop, in nats.")] = 0.0,
     json: Json = False,
 ) -> None:
-    """The plain Blahut-Arimoto algorithm on a grid, for comparison: how slowly its gap falls."""
+    """Run the Blahut-Arimoto algorithm on a grid, for comparison; its gap falls slowly."""
     from refprior.exact import Coin
     from refprior.exact import blahut_arimoto as run
     from refprior.exact.show import decimals_within
@@ -170,7 +169,7 @@ def blahut_arimoto(
     with solving(f"Blahut-Arimoto, at most {iterations} iterations"):
         result = run(Coin(tosses), points, iterations=iterations, tolerance=tolerance)
     reason = None
-    if result.gap[-1] > tolerance > 0:  # without a tolerance nothing was asked for
+    if result.gap[-1] > tolerance > 0:  # without a tolerance there is no target
         after = f"after {len(result.gap)} iterations"
         reason = f"the gap over the grid is {result.gap[-1]:.2g} nats {after}, above the tolerance {tolerance:.2g}"
     digits = [decimals_within(gap) for gap in result.gap]
@@ -191,8 +190,10 @@ def blahut_arimoto(
 
 @app.command
 def figures(*, out: Annotated[Path, Parameter(help="Folder for the figures.")], json: Json = False) -> None:
-    """Draw the paper's figures: coins that converge to Jeffreys (fig:coin_convergence_jeffreys), two-stage coins
-    (fig:app:coin_two_stage1, fig:app:coin_two_stage2), and atoms of three parameters against their models.
+    """Draw the paper's figures of exact priors.
+
+    Convergence of coins to Jeffreys (fig:coin_convergence_jeffreys), two-stage coins (fig:app:coin_two_stage1,
+    fig:app:coin_two_stage2), and atoms of three parameters against their models.
     """
     from refprior.exact.figures import save_figures
 
@@ -214,12 +215,12 @@ def _reference_prior(channel: Channel, tolerance: float) -> Solution:
 
 
 def _proved(solution: Solution, proof: bool) -> Solution:
-    """The prior, with a proof if one is asked for."""
+    """Return the prior, with a proof if requested."""
     from refprior.exact import certify
 
     if not proof:
         return solution
     try:
         return certify(solution, proof=True)
-    except ArithmeticError as error:  # the proof does not go through
+    except ArithmeticError as error:  # the proof fails
         end_unfinished(str(error), to_stderr=True)

@@ -1,4 +1,4 @@
-"""What the commands of `refprior exact` share: options, progress, and how an answer is printed."""
+"""Shared by the commands of `refprior exact`: options, progress and printing."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 from cyclopts import Parameter
 
 from refprior._files import write_figure
-from refprior.cli._parameters import whole
-from refprior.cli._paths import check_picture
+from refprior.cli._options import check_picture, whole
 
 if TYPE_CHECKING:
     from refprior.exact import Solution
 
-Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON for machines instead of a table.")]
-Plot = Annotated[Path | None, Parameter(name="--plot", help="Also draw the answer into this file (.png, .pdf, .svg).")]
-Tolerance = Annotated[float, Parameter(help="Gap to reach, in nats.")]
+Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON instead of a table.")]
+Plot = Annotated[Path | None, Parameter(name="--plot", help="Also draw the result into this file (.png, .pdf, .svg).")]
+Tolerance = Annotated[float, Parameter(help="Largest acceptable gap to the optimum, in nats.")]
 Tosses = Annotated[int, Parameter(name=["-n", "--tosses"], converter=whole, help="Number of tosses.")]
 
-QUICK = 4e6  # probabilities that may be evaluated between a signal and the end: a fraction of a second
+QUICK = 4e6  # probabilities that take a fraction of a second to evaluate
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Output:
-    """How an answer is shown."""
+    """How the result is shown."""
 
     json: Json = False
     plot: Plot = None
@@ -42,7 +41,7 @@ TABLE = Output()
 
 
 def show_prior(what: str, solve: Callable[[], Solution], output: Output) -> None:
-    """Solve, then draw and print: the body of every command that gives a prior. Exit code 3: it is unfinished."""
+    """Solve, draw and print a prior; exit with code 3 if it is unfinished."""
     check_picture(output.plot)
     with solving(what):
         from refprior.exact import SearchInterrupted
@@ -58,7 +57,7 @@ def show_prior(what: str, solve: Callable[[], Solution], output: Output) -> None
         print_json(solution.to_dict())
     else:
         print(solution)
-        number = "certified" if solution.atoms_certified else "not certified: other numbers may do as well"
+        number = "certified" if solution.atoms_certified else "not certified: another number may be optimal"
         print(f"number of atoms {number}")
     refuse(solution.shortfall, output.json)
 
@@ -83,27 +82,27 @@ def solving(what: str) -> Iterator[None]:
         try:
             yield
         except MemoryError:
-            raise ValueError(f"{what}: out of memory; take fewer samples, points or outcomes") from None
+            raise ValueError(f"{what}: out of memory; use fewer samples, points or outcomes") from None
         except SearchInterrupted as stopped:
             raise stopped.__cause__ or stopped from None  # the signal, which has the exit code
     for warning in caught:
-        if not str(warning.message).startswith("unfinished"):  # the result says so itself
+        if not str(warning.message).startswith("unfinished"):  # the result reports it
             print(f"warning: {warning.message}", file=sys.stderr)
 
 
 def refuse(reason: str | None, to_stderr: bool) -> None:
-    """End with exit code 3 if there is a reason; where stdout is JSON, stderr says it too."""
+    """Exit with code 3 if there is a reason; with JSON on stdout, print the reason on stderr."""
     if reason is not None:
         end_unfinished(reason, to_stderr)
 
 
 def end_unfinished(reason: str, to_stderr: bool) -> NoReturn:
-    """Exit code 3, and a line on stderr if asked for."""
+    """Exit with code 3, with a line on stderr if requested."""
     if to_stderr:
         print(f"refprior: unfinished: {reason}", file=sys.stderr)
     sys.exit(3)
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """One line of JSON without NaN."""
+    """Print one line of JSON without NaN."""
     print(json_module.dumps(value, allow_nan=False))

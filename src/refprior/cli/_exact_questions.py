@@ -1,4 +1,4 @@
-"""`refprior exact scan`, `compare-priors` and `curve`: questions about a model rather than one prior."""
+"""`refprior exact scan`, `compare-priors` and `curve`: properties of a model beyond one prior."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ from cyclopts import App, Parameter
 
 from refprior._files import write_figure
 from refprior.cli._exact_parts import TABLE, Output, Tosses, print_json, refuse, solving
-from refprior.cli._parameters import whole
-from refprior.cli._paths import check_picture
+from refprior.cli._options import check_picture, whole
 
 if TYPE_CHECKING:
     from refprior.exact import Channel, Solution
 
 scan = App(
     name="scan",
-    help="Atoms against a setting of the experiment, with the forks at which their number changes.",
+    help="Scan a setting of the experiment: atoms, and the forks at which their number changes.",
     help_format="plaintext",
 )
 
 
 def _range(type_: Any, tokens: Sequence[Any]) -> tuple[float, float]:
-    """A range such as 0.5:12."""
+    """Parse a range such as 0.5:12."""
     text = tokens[0].value
     parts = text.split(":")
     try:
         low, high = (float(part) for part in parts)
     except ValueError:
-        raise ValueError(f"a range is written as LOW:HIGH, for example 0.5:12, got {text!r}") from None
+        raise ValueError(f"a range must be LOW:HIGH, for example 0.5:12, got {text!r}") from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"a range needs LOW < HIGH, got {text!r}")
     return low, high
@@ -49,7 +48,7 @@ Points = Annotated[int, Parameter(converter=whole, help="Values within the range
 
 @scan.command
 def gaussian(*, amplitude: Amplitudes, points: Points = 80, output: Output = TABLE) -> None:
-    """Atoms of a mean in [-amplitude, amplitude] with unit Gaussian noise: the classic picture."""
+    """Atoms of a mean in [-amplitude, amplitude] with unit Gaussian noise."""
     from refprior.exact import Gaussian
 
     _scan("Gaussian", Gaussian, _even(amplitude, points), "amplitude", output)
@@ -63,7 +62,7 @@ def poisson(
     points: Points = 80,
     output: Output = TABLE,
 ) -> None:
-    """Atoms of a rate in [0, amplitude], seen as a Poisson count."""
+    """Atoms of a rate in [0, amplitude], observed as a Poisson count."""
     from refprior.exact import Poisson
 
     _scan("Poisson", lambda a: Poisson(a, dark), _even(amplitude, points), "amplitude", output)
@@ -109,7 +108,7 @@ def _even(ends: tuple[float, float], points: int) -> list[float]:
 
 
 def _whole_numbers(ends: tuple[float, float], points: int) -> list[float]:
-    """Whole numbers of a range: all of them if they are at most `points`, else even ones."""
+    """Return all whole numbers of a range, or `points` evenly spaced ones if there are more."""
     if any(end != round(end) for end in ends):
         raise ValueError(f"a number of tosses must be whole, got {ends[0]:g}:{ends[1]:g}")
     low, high = (round(end) for end in ends)
@@ -119,7 +118,7 @@ def _whole_numbers(ends: tuple[float, float], points: int) -> list[float]:
 def _scan(
     what: str, model: Callable[[Any], Channel | Solution], values: list[float], setting: str, output: Output
 ) -> None:
-    """Scan, draw and print: the body of every command here."""
+    """Scan, draw and print."""
     from refprior.exact import scan as run
 
     check_picture(output.plot)
@@ -135,7 +134,7 @@ def _scan(
 
 
 def compare_priors(*, tosses: Tosses, output: Output = TABLE) -> None:
-    """Information, worst regret and coverage of the coin's reference, Jeffreys and uniform priors."""
+    """Compare information, worst regret and coverage of a coin's reference, Jeffreys and uniform priors."""
     from refprior.exact import Coin
     from refprior.exact import compare_priors as run
 
@@ -153,7 +152,7 @@ def compare_priors(*, tosses: Tosses, output: Output = TABLE) -> None:
 
 
 def curve(*, tosses: TossRange, points: Points = 10, output: Output = TABLE) -> None:
-    """What n tosses can tell, against n, next to the law 1/2 log n that it approaches."""
+    """Capacity of n tosses against n, next to its asymptotic law 1/2 log n."""
     import numpy as np
 
     from refprior.exact import Coin, capacity_curve

@@ -1,4 +1,4 @@
-"""`refprior suggest` and `refprior answer`: few labels, asked for where they tell most. Thin: parse, call, print."""
+"""`refprior suggest` and `refprior answer`: active learning, with questions and answers in the run folder."""
 
 import shlex
 from collections.abc import Sequence
@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from refprior._words import counted, printable
-from refprior.cli._parameters import Custom, custom_parts, settings_of, whole
-from refprior.cli._paths import check_file, check_folder, check_picture
+from refprior.cli._options import (
+    Custom,
+    RunFolder,
+    Set,
+    check_file,
+    check_folder,
+    check_picture,
+    custom_parts,
+    whole,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,18 +26,16 @@ if TYPE_CHECKING:
     from refprior.labeling import Questions
     from refprior.training import Origin, Run
 
-Folder = Annotated[Path, Parameter(help="Folder of a finished run.")]
-
 
 def suggest(
-    folder: Folder,
+    folder: RunFolder,
     /,
     *,
-    budget: Annotated[int, Parameter(converter=whole, help="How many labels you can give.")] = 5,
-    out: Annotated[Path | None, Parameter(help="The picture to draw. Default: questions.png in the run.")] = None,
+    budget: Annotated[int, Parameter(converter=whole, help="Number of labels that you can give.")] = 5,
+    out: Annotated[Path | None, Parameter(help="Picture to draw. Default: questions.png in the run folder.")] = None,
     custom: Custom = None,
 ) -> None:
-    """Choose the unlabeled inputs whose labels tell most, and draw them; `refprior answer` takes their labels."""
+    """Choose the most informative unlabeled inputs to label and draw them; `refprior answer` takes the labels."""
     from refprior import labeling
     from refprior._files import write_figure
     from refprior._progress import working
@@ -38,12 +44,12 @@ def suggest(
     from refprior.training.store import locked
 
     check_picture(out)
-    with locked(folder), working(f"looking for inputs to ask about in {folder}"):
+    with locked(folder), working(f"choosing inputs of {folder} to label"):
         run = load(folder, **custom_parts(folder, custom))
         questions = labeling.suggest(run, budget, labeling.read_questions(folder))
         out = out or folder / "questions.png"
         write_figure(out, questions_figure(run, questions))
-        labeling.write_questions(folder, questions)  # last: who reads the questions has their picture
+        labeling.write_questions(folder, questions)  # last, so that the picture of written questions always exists
     print(printable(f"Classes: {', '.join(run.data.classes)}"))
     for number, index in enumerate(questions.open, start=1):
         print(
@@ -53,50 +59,43 @@ def suggest(
 
 
 def answer(
-    folder: Folder,
+    folder: RunFolder,
     labels: Annotated[
-        list[str] | None, Parameter(help="The classes of the suggested inputs, in their order.", negative=())
+        list[str] | None, Parameter(help="Classes of the suggested inputs, in their order.", negative=())
     ] = None,
     /,
     *,
     out: Annotated[
-        Path | None, Parameter(help="Table of the class of every unlabeled input. Default: answers.csv in the run.")
+        Path | None,
+        Parameter(help="Table of the class of every unlabeled input. Default: answers.csv in the run."),
     ] = None,
     train: Annotated[
         Path | None,
-        Parameter(help="New run folder: go on from the weights of the run, with its labels and all answers joined."),
+        Parameter(help="New run folder in which to continue training, with all answers added to the labels."),
     ] = None,
-    set_: Annotated[
-        list[str] | None,
-        Parameter(
-            name="--set",
-            consume_multiple=True,
-            negative=(),
-            help="With --train: settings to change, NAME=VALUE …, for example steps=300.",
-        ),
-    ] = None,
+    set_: Set = None,
     custom: Custom = None,
 ) -> None:
-    """Take the labels of suggested inputs, and classify everything by them.
+    """Take the labels of the suggested inputs and classify the whole pool.
 
-    With --train, training goes on with them in a new folder. After an interruption, give --train again, without labels.
+    With --train, continue training with these labels in a new folder. After an interruption, repeat the command with
+    --train but without labels. --set applies to --train.
     """
     check_file(out)
     if train is not None:
         check_folder(train)
     elif set_ is not None:
-        raise ValueError("--set changes settings of the training that --train FOLDER begins: give that too")
+        raise ValueError("--set needs --train FOLDER: it changes the settings of that training")
     elif not labels:
         raise ValueError(f"give the labels of the suggested inputs: refprior answer {folder} LABEL LABEL …")
-    settings = settings_of(set_)
     if labels:
         _take(folder, labels, None if train is not None else out, custom)
     if train is not None:
-        _go_on(folder, train, out, settings, custom)
+        _continue(folder, train, out, set_ or {}, custom)
 
 
 def _take(folder: Path, labels: Sequence[str], out: Path | None, custom: Path | None) -> None:
-    """Keep the answers, and what they say about everything."""
+    """Write the answers and the resulting class of every unlabeled input."""
     from refprior import labeling
     from refprior._progress import working
     from refprior.training import load
@@ -105,7 +104,7 @@ def _take(folder: Path, labels: Sequence[str], out: Path | None, custom: Path | 
     with locked(folder), working(f"classifying the inputs of {folder}"):
         questions = labeling.read_questions(folder)
         if not questions.open:
-            raise ValueError(f"{folder} has no open question: refprior suggest {folder} asks some")
+            raise ValueError(f"{folder} has no open question: run refprior suggest {folder} first")
         run = load(folder, **custom_parts(folder, custom))
         questions = labeling.answer(questions, [_class(label, run.data.classes) for label in labels])
         named = labeling.classifier(run, questions)
@@ -114,14 +113,14 @@ def _take(folder: Path, labels: Sequence[str], out: Path | None, custom: Path | 
         right = "" if test is None else _right(run, labeling.classify(run, named, test.inputs))
         out = out or folder / "answers.csv"
         labeling._write_classes(out, run, found)
-        labeling.write_questions(folder, questions)  # last: answers that count have been acted on
+        labeling.write_questions(folder, questions)  # last, once everything else has succeeded
     before = f" and {counted(len(run.task.labeled), 'label')} before" if len(run.task.labeled) else ""
     print(f"{counted(len(questions.answers), 'answer')}{before}{right}")
     print(f"The class of every unlabeled input: {out}")
 
 
-def _go_on(folder: Path, train: Path, out: Path | None, settings: dict[str, str], custom: Path | None) -> None:
-    """Train on with all answers in a new run folder."""
+def _continue(folder: Path, train: Path, out: Path | None, settings: dict[str, str], custom: Path | None) -> None:
+    """Continue training with all answers in a new run folder."""
     from refprior import labeling
     from refprior._progress import watching, working
     from refprior.recipes import override
@@ -138,7 +137,7 @@ def _go_on(folder: Path, train: Path, out: Path | None, settings: dict[str, str]
         changed = f" --set {shlex.join(f'{name}={value}' for name, value in settings.items())}" if settings else ""
         given = f" --custom {shlex.quote(str(custom))}" if custom is not None else ""
         again = f"refprior answer {shlex.quote(str(folder))} --train {shlex.quote(str(train))}{changed}{given}"
-        raise Stopped(f"{str(stopped).partition(';')[0]}; {again} goes on", stopped.signal_number) from None
+        raise Stopped(f"{str(stopped).partition(';')[0]}; {again} resumes", stopped.signal_number) from None
     with working("writing the report"):
         write_report([train], train / "report.html")
         named, test = labeling.classifier(after), after.task.test
@@ -153,18 +152,18 @@ def _go_on(folder: Path, train: Path, out: Path | None, settings: dict[str, str]
 
 
 def _origin(folder: Path, questions: "Questions", settings: dict[str, str]) -> "Origin":
-    """Where the new run comes from: the recipe of the old one, its folder, and what was changed."""
+    """Return the origin of the new run: the old recipe, its folder, and the changed settings."""
     from refprior.training import Origin
     from refprior.training.store import read_header
 
     header = read_header(folder)
     before = header.origin or Origin(str(header.recipe["method"].get("type", "own")).rpartition(".")[2] + "()")
-    answered = {"answers": f"<{len(questions.answers)} more, after {folder}>"}  # no command makes them again
+    answered = {"answers": f"<{len(questions.answers)} more, after {folder}>"}  # no command reproduces them
     return replace(before, settings={**before.settings, **answered, **settings})
 
 
 def _right(run: "Run", found: "Tensor") -> str:
-    """How many inputs of the test part are right."""
+    """Format the accuracy on the test part."""
     from refprior._kinds import noun
 
     part = run.task.held_out
@@ -174,5 +173,5 @@ def _right(run: "Run", found: "Tensor") -> str:
 
 def _class(label: str, classes: tuple[str, ...]) -> int:
     if label not in classes:
-        raise ValueError(f"no class is called {label!r}; there are {', '.join(classes)}")
+        raise ValueError(f"no class {label!r}; the classes are {', '.join(classes)}")
     return classes.index(label)

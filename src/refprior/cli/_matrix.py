@@ -1,4 +1,4 @@
-"""`refprior transfer-matrix`: transfer between all pairs of tasks. Thin: parse, call, print."""
+"""`refprior transfer-matrix`: transfer between all pairs of tasks."""
 
 import csv
 import io
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from refprior.cli._cells import Where, print_commands, refuse_failed, train_cells, whole_numbers
-from refprior.cli._parameters import settings_of
+from refprior.cli._options import Set, whole_numbers
+from refprior.cli._sweep import Where, print_commands, report_failed, train_cells
 from refprior.cli._tables import print_table
 
 if TYPE_CHECKING:
@@ -20,27 +20,24 @@ FIVE = "vehicles_1,vehicles_2,fish,people,aquatic_mammals"
 
 def transfer_matrix(
     *,
-    out: Annotated[Path, Parameter(help="Folder of the matrix: one run folder per cell.")],
-    tasks: Annotated[str, Parameter(help="Superclasses of CIFAR-100, separated by commas; `all`: all twenty.")] = FIVE,
-    recipe: Annotated[str, Parameter(help="Recipe of a cell.")] = "cifar100_transfer_small",
-    seeds: Annotated[str, Parameter(help="Seeds, separated by commas.")] = "0",
-    set_: Annotated[
-        list[str] | None,
-        Parameter(name="--set", consume_multiple=True, negative=(), help="Change settings of all cells: NAME=VALUE …"),
-    ] = None,
+    out: Annotated[Path, Parameter(help="Folder of the matrix, with one run folder per cell.")],
+    tasks: Annotated[str, Parameter(help="Comma-separated superclasses of CIFAR-100, or all for all twenty.")] = FIVE,
+    recipe: Annotated[str, Parameter(help="Recipe of each cell.")] = "cifar100_transfer_small",
+    seeds: Annotated[str, Parameter(help="Comma-separated seeds.")] = "0",
+    set_: Set = None,
     where: Where = Where(),  # noqa: B008
 ) -> None:
-    """Train transfer and fine-tuning for every ordered pair of tasks, and each task alone; draw the paper's fig:matrix.
+    """Train transfer and fine-tuning for all ordered pairs of tasks, and each task alone; draw the paper's fig:matrix.
 
-    Cells that are done are not trained again: the same command goes on after an interruption. A cell that fails is
-    left out of the figure.
+    The same command resumes after an interruption; finished cells are not trained again. The figure leaves out failed
+    cells.
     """
     from refprior.data.sources import SUPERCLASSES
     from refprior.recipes.sweeps import matrix_cells
     from refprior.report.matrix import read_matrix
 
     chosen = SUPERCLASSES if tasks == "all" else tuple(name.strip() for name in tasks.split(","))
-    cells = matrix_cells(recipe, chosen, settings_of(set_), whole_numbers(seeds))
+    cells = matrix_cells(recipe, chosen, set_ or {}, whole_numbers(seeds))
     if where.commands:
         return print_commands(cells, out, where)
     failed = train_cells(cells, out, where)
@@ -49,7 +46,7 @@ def transfer_matrix(
         matrix = read_matrix([out], chosen)
         _show(matrix, out)
         _show_before(matrix, [cell for cell in cells if cell.name not in missing], out)
-    return refuse_failed(failed, cells)
+    return report_failed(failed, cells)
 
 
 def _show(matrix: "Matrix", out: Path) -> None:
@@ -62,7 +59,7 @@ def _show(matrix: "Matrix", out: Path) -> None:
     better, cells = matrix.wins(matrix.alone["semi_supervised"][:, None])
     print(f"and itself without the source in {better} of {cells}.")
     ranks = [[task, f"{mean:+.1f}", str(best)] for task, mean, best in ranking(matrix)]
-    print_table([["source", "points from the median of the row", "best source of so many targets"], *ranks])
+    print_table([["source", "points from the row median", "targets it is best for"], *ranks])
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(matrix_rows(matrix))
     write_text(out / "matrix.csv", text.getvalue())
@@ -71,7 +68,7 @@ def _show(matrix: "Matrix", out: Path) -> None:
 
 
 def _show_before(matrix: "Matrix", cells: "list[Cell]", out: Path) -> None:
-    """What 100 labels of a target tell of its sources before anything is trained on it, and whether that came true."""
+    """Rank the sources by 100 labels of each target before training, and compare with the accuracies after it."""
     import numpy as np
 
     from refprior._progress import working
@@ -89,7 +86,7 @@ def _show_before(matrix: "Matrix", cells: "list[Cell]", out: Path) -> None:
     for at, values in scores.items():
         before[at] = np.mean(values)
     lines = [[task, *(f"{v:.3f}" if not np.isnan(v) else "–" for v in before[:, i])] for task, i in place.items()]
-    print_table([["before: log-probability of labels, from (target →)", *matrix.tasks], *lines])
+    print_table([["before training: log-probability of labels, from (target →)", *matrix.tasks], *lines])
     for method, name in (("transfer", "the reference prior"), ("fine_tuning", "fine-tuning")):
         rank = agreement(before, matrix.pairs[method])
         said = f"{rank:.2f}" if not np.isnan(rank) else "needs four tasks"

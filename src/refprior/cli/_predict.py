@@ -1,4 +1,4 @@
-"""`refprior predict`: the class of every file or row, with its uncertainty. Thin: parse, call, print."""
+"""`refprior predict` and `refprior export`: use a trained model."""
 
 import csv
 import io
@@ -7,15 +7,14 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from cyclopts import Parameter
 
 from refprior._words import counted, in_short, printable
-from refprior.cli._parameters import Custom, custom_parts
-from refprior.cli._paths import check_file
+from refprior.cli._ending import one_line
+from refprior.cli._options import Custom, Device, Model, check_file, custom_parts
 from refprior.cli._tables import print_table
-from refprior.cli._words import one_line
 
 if TYPE_CHECKING:
     from refprior._progress import Tell
@@ -23,12 +22,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("refprior")
 _SHOWN = 20  # rows of the table in a terminal
-_ROWS = 256  # inputs at a time: that often the progress is told
+_ROWS = 256  # inputs per progress update
 _HEAD = ("name", "class", "probability", "uncertainty_total", "uncertainty_between")
 
 
 class Row(NamedTuple):
-    """What is said of one input; uncertainty in nats."""
+    """The prediction for one input; uncertainties in nats."""
 
     name: str
     label: str
@@ -38,7 +37,7 @@ class Row(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Inputs of one kind with their names."""
+    """The inputs of one path with their names."""
 
     path: Path
     names: Sequence[str]
@@ -49,33 +48,32 @@ class Source(NamedTuple):
 
 
 def predict(
-    model: Annotated[Path, Parameter(help="Folder of a finished run, or of a saved predictor.")],
+    model: Model,
     inputs: Annotated[
         list[Path],
-        Parameter(help="Images, folders of images (searched to their depth), .npz files of arrays, .csv or .parquet."),
+        Parameter(help="Images, folders of images (searched recursively), .npz files, or .csv or .parquet tables."),
     ],
     /,
     *,
     out: Annotated[
-        Path | None, Parameter(help="The table to write, .csv or .json. Default: the first 20 rows are printed.")
+        Path | None, Parameter(help="Table to write, .csv or .json. Default: print the first 20 rows.")
     ] = None,
-    keep_going: Annotated[
-        bool, Parameter(help="Skip files that cannot be read, and list them at the end.", negative=())
-    ] = False,
-    device: Annotated[str, Parameter(help="Where to compute: cpu, cuda, cuda:1, mps, …")] = "cpu",
+    keep_going: Annotated[bool, Parameter(help="Skip unreadable files and list them at the end.", negative=())] = False,
+    device: Device = "cpu",
     custom: Custom = None,
 ) -> None:
-    """Predict the class of every input: its name, class, probability, and uncertainty in nats, total and between.
+    """Predict the class, probability and uncertainty of every input.
 
-    The rows of a table or array are called by their number, from 0; those of several files, FILE:NUMBER. Columns are
-    found by their names if the model knows names; else all columns are taken in their order.
+    Uncertainty is in nats: in total, and the part on which the particles disagree (between). Rows of a table or array
+    are named by their number from 0, or FILE:NUMBER with several files. If the model has feature names, columns are
+    found by name; otherwise all columns are used in order.
     """
     from refprior._progress import working
     from refprior.training import load_predictor
 
     check_file(out)
     if out is not None and out.suffix.lower() not in (".csv", ".json"):
-        raise ValueError(f"predictions are written as .csv or .json, got {out.name}")
+        raise ValueError(f"predictions must be .csv or .json, got {out.name}")
     skipped: list[str] = []
     with working(f"predicting with {model}") as tell:
         predictor = load_predictor(model, custom_parts(model, custom).get("network"), device)
@@ -101,7 +99,7 @@ def _skipping(skipped: list[str]) -> Refuse:
 
 
 def _sources(paths: list[Path], predictor: "Predictor", refuse: Refuse | None) -> Iterator[Source]:
-    """What the paths hold, in their order."""
+    """Yield the inputs of each path, in order."""
     several = len(paths) > 1
     for path in paths:
         try:
@@ -121,10 +119,10 @@ def _source(path: Path, predictor: "Predictor", several: bool) -> Source:
             there = f": {in_words(others)}" if others else ", which is empty"
             raise ValueError(f"{path}: no images in this folder{there}")
         if others:
-            log.warning("%s: left out %s", path, in_words(others))
+            log.warning("%s: skipped %s", path, in_words(others))
         return _pictures(path, files, predictor)
     if not path.is_file():
-        raise ValueError(f"{path}: there is no such file or folder")
+        raise ValueError(f"{path}: no such file or folder")
     if path.suffix.lower() not in (".npz", *TABLE_SUFFIXES):
         return _pictures(path, [path], predictor)
     with naming(path):
@@ -142,19 +140,19 @@ def _pictures(path: Path, files: list[Path], predictor: "Predictor") -> Source:
 
 
 def _array(path: Path, predictor: "Predictor") -> Any:
-    """The array of inputs in a .npz file; images may be without channels, or have them last."""
+    """Read the inputs in a .npz file; images may have no channels, or channels last."""
     from refprior.data.files import array_names, channels_first, load_arrays
 
     names = array_names(path)
     name = next((n for n in ("images", "inputs") if n in names), names[0] if len(names) == 1 else None)
     if name is None:
-        raise ValueError(f"it has the arrays {in_short(', '.join(names))}: call one of them images or inputs")
+        raise ValueError(f"the file has the arrays {in_short(', '.join(names))}: call one of them images or inputs")
     values = load_arrays(path, (name,))[name]
     return channels_first(values) if predictor.like.pictures and values.shape[1:] != predictor.shape else values
 
 
 def _matrix(table: Any, predictor: "Predictor") -> Any:
-    """The columns of a table that the model knows by name, or all."""
+    """Return the columns of a table that the model names, or all."""
     import numpy as np
 
     names = predictor.features or table.columns
@@ -177,7 +175,7 @@ def _rows(predictor: "Predictor", sources: list[Source], refuse: Refuse | None, 
 
 
 def _block(predictor: "Predictor", source: Source, refuse: Refuse | None) -> Iterator[Row]:
-    """The rows of some inputs. If one file is bad, all are read one by one, to leave out only that."""
+    """Predict some inputs. If a file is unreadable, try them one by one to skip only that file."""
     try:
         yield from _predicted(predictor, source)
     except ValueError as error:
@@ -221,4 +219,29 @@ def _conclude(rows: list[Row], total: int, out: Path | None) -> None:
         return
     print_table([_HEAD, *((*row[:2], *(f"{value:.3f}" for value in row[2:])) for row in rows)], keys=2)
     if total > len(rows) == _SHOWN:
-        print(f"The first {len(rows)} of {counted(total, 'input')}; --out predictions.csv writes all.")
+        print(f"Showing the first {len(rows)} of {counted(total, 'input')}; --out predictions.csv writes all.")
+
+
+def export(
+    model: Model,
+    /,
+    *,
+    out: Annotated[Path, Parameter(help="File to write, for example model.onnx or model.pt2.")],
+    kind: Annotated[
+        Literal["onnx", "torch"],
+        Parameter(name="--format", help="onnx for ONNX runtimes, torch for torch.export.load."),
+    ] = "onnx",
+    custom: Custom = None,
+) -> None:
+    """Export a trained model as one graph, from raw inputs to class probabilities, for use without refprior."""
+    from refprior._progress import working
+    from refprior.training import export as write
+    from refprior.training import load_predictor
+
+    check_file(out)
+    with working(f"writing {model} as a graph"):
+        predictor = load_predictor(model, custom_parts(model, custom).get("network"))
+        write(predictor, out, kind)
+    print(f"Written: {out} ({out.stat().st_size / 2**20:.1f} MB)")
+    kinds = f"{str(predictor.dtype).removeprefix('torch.')} {('n', *predictor.shape)}"
+    print(f"inputs {kinds} → probabilities of {len(predictor.classes)} classes".replace("'", ""))

@@ -1,13 +1,16 @@
-"""`refprior report`: runs as a page, and as a table on the terminal."""
+"""`refprior report` and `refprior embed`: HTML pages about runs."""
 
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from refprior.cli._paths import check_file, check_folder
+from refprior._words import printable
+from refprior.cli._options import Custom, check_file, check_folder, custom_parts
 from refprior.cli._tables import print_table
 
 
@@ -15,19 +18,20 @@ def report(
     folders: Annotated[list[Path], Parameter(help="Run folders, or folders of run folders.")],
     /,
     *,
-    out: Annotated[Path, Parameter(help="The page to write.")] = Path("report.html"),
-    figures: Annotated[Path | None, Parameter(help="Folder for the figures as PNG files too.")] = None,
+    out: Annotated[Path, Parameter(help="HTML file to write.")] = Path("report.html"),
+    figures: Annotated[Path | None, Parameter(help="Folder for the figures as PNG files.")] = None,
     columns: Annotated[
-        str | None, Parameter(help="A setting, for example labels: one row per method, one column per value of it.")
+        str | None,
+        Parameter(help="Setting whose values become columns, for example labels; rows are methods."),
     ] = None,
     style: Annotated[
-        Literal["text", "markdown", "latex"], Parameter(name="--format", help="How to print the table.")
+        Literal["text", "markdown", "latex"], Parameter(name="--format", help="Format of the printed table.")
     ] = "text",
 ) -> None:
-    """Write one self-contained HTML page about runs, and print their table.
+    """Write a self-contained HTML report on runs and print its table.
 
-    It draws the accuracies and entropies of the paper's fig:particle_accuracy_entropy. Runs of cifar10_ssl stand beside
-    what the paper printed (tab:cifar10_ssl, tab:app:ema, tab:app:order, tab:app:particles, tab:app:ablation2).
+    The report draws the accuracies and entropies of fig:particle_accuracy_entropy. Runs of cifar10_ssl are shown
+    next to the paper's numbers (tab:cifar10_ssl, tab:app:ema, tab:app:order, tab:app:particles, tab:app:ablation2).
     """
     from refprior._progress import working
     from refprior.report import as_latex, as_markdown, pivot, rows, write_report
@@ -46,5 +50,35 @@ def report(
 
 
 def few_side_by_side(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
-    """A few recipes side by side, so that the table fits a terminal; many below each other."""
+    """Transpose a table of at most four recipes so that it fits a terminal."""
     return list(zip(*rows, strict=True)) if len(rows) <= 5 else rows
+
+
+def embed(
+    folders: Annotated[list[Path], Parameter(help="Run folders; several share the same axes.")],
+    /,
+    *,
+    out: Annotated[Path | None, Parameter(help="HTML file to write. Default: embedding.html in the first run.")] = None,
+    picture: Annotated[
+        Path | None, Parameter(help="Also draw the start, middle and end of the first run into this .png file.")
+    ] = None,
+    animation: Annotated[Path | None, Parameter(help="Also animate the first run in this .gif file.")] = None,
+    custom: Custom = None,
+) -> None:
+    """Write an interactive page of the particles in prediction space; it works offline."""
+    from refprior._progress import working
+    from refprior.report import summary, write_embedding
+    from refprior.training import film
+
+    if not folders:
+        raise ValueError("give at least one run folder")
+    out = out or folders[0] / "embedding.html"
+    if folders[0].is_dir():  # otherwise reading it reports the problem
+        check_file(out, picture, animation)
+    with working("reading snapshots") as tell:
+        films = [film(path, **custom_parts(path, custom)) for path in folders]
+        seen = write_embedding(films, out, picture, animation, tell)
+    text = printable(summary(seen))
+    print(textwrap.fill(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
+    for path in filter(None, (out, picture, animation)):
+        print(f"Written: {path} ({path.stat().st_size / 2**20:.1f} MB)")

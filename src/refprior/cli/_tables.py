@@ -1,23 +1,20 @@
-"""Tables that fit the terminal: headings are wrapped, and columns that do not fit side by side go below each other."""
+"""Tables that fit the terminal: headings wrap, and columns that do not fit continue below as a further block."""
 
 import sys
 from collections.abc import Iterator, Sequence
 
 from refprior._words import printable
 
-_PIPE = 160  # columns where the reader is no terminal
+_PIPE = 160  # columns if stdout is not a terminal
 _GAP = 2
-_LABEL = 18  # columns that a label has at least before it is wrapped within a word
-_HEADING = 28  # columns of a heading before it is wrapped, if its numbers are narrower
+_LABEL = 18  # columns of a label before it is folded within a word
+_HEADING = 28  # columns of a heading before it wraps, if its numbers are narrower
 
 Rows = Sequence[Sequence[str]]
 
 
 def print_table(rows: Rows, keys: int = 1, width: int | None = None) -> None:
-    """A table, the header first. keys: how many columns say what a line is about, and are never parted from it.
-
-    width: by default that of the terminal.
-    """
+    """Print a table, header first. The first `keys` columns name each line and are repeated in every block."""
     from rich.console import Console
 
     if width is None and not sys.stdout.isatty():
@@ -31,7 +28,7 @@ def print_table(rows: Rows, keys: int = 1, width: int | None = None) -> None:
 
 
 def _blocks(rows: Rows, width: int, keys: int) -> Iterator[tuple[list[int], list[int]]]:
-    """Which columns stand side by side, and how wide: as many as fit at a time, each time after the keys."""
+    """Yield blocks of columns that fit side by side after the keys, with their widths."""
     head = list(range(keys))
     least = [_least(rows, column, label=column < keys) for column in range(len(rows[0]))]
     rest = list(range(keys, len(rows[0])))
@@ -51,7 +48,7 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _least(rows: Rows, column: int, label: bool) -> int:
-    """The width that a column needs: for its numbers and the longest word of its heading; for a label, for a word."""
+    """Return the width a column needs: its widest number or longest heading word; of a label, one word."""
     from rich.cells import cell_len
 
     head, *cells = [row[column] for row in rows]
@@ -63,7 +60,7 @@ def _least(rows: Rows, column: int, label: bool) -> int:
 
 
 def _widened(rows: Rows, columns: list[int], widths: list[int], width: int, keys: int) -> list[int]:
-    """Widths with what is left of the line given to columns that are wrapped, the first ones first."""
+    """Give the rest of the line to columns that wrap, first ones first."""
     from rich.cells import cell_len
 
     left = width - _total(widths)

@@ -1,16 +1,14 @@
-"""`refprior train`, and what a run will take (`--dry-run`)."""
+"""`refprior train`, and the cost of a run (`--dry-run`)."""
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from refprior._process import rank
-from refprior._words import counted, duration, in_bytes
-from refprior.cli._own_data import own_data, show_own_data
-from refprior.cli._parameters import (
+from refprior._words import counted, duration, in_bytes, printable
+from refprior.cli._options import (
     Data,
     Device,
     KindOfData,
@@ -19,16 +17,16 @@ from refprior.cli._parameters import (
     Seed,
     Set,
     SourceData,
-    settings_of,
+    check_folder,
+    own_data,
     whole,
 )
-from refprior.cli._paths import check_folder
 from refprior.cli._report import few_side_by_side
 from refprior.cli._tables import print_table
 
 if TYPE_CHECKING:
-    from refprior.recipes import Named
-    from refprior.training import Record
+    from refprior.recipes import Named, OwnData
+    from refprior.training import Recipe, Record
 
 
 def train(
@@ -40,35 +38,37 @@ def train(
     kind: KindOfData = None,
     set_: Set = None,
     seed: Seed = 0,
-    out: Annotated[Path | None, Parameter(help="Folder of the run. Default: runs/RECIPE,SETTINGS-SEED.")] = None,
+    out: Annotated[Path | None, Parameter(help="Run folder. Default: runs/RECIPE,SETTINGS-SEED.")] = None,
     device: Device = "cpu",
     dry_run: Annotated[
-        bool, Parameter(help="Measure a few steps, say what the run will take, and stop.", negative=())
+        bool, Parameter(help="Time a few steps, print the estimated cost of the run, and stop.", negative=())
     ] = False,
-    fresh: Annotated[bool, Parameter(help="Move a run that is there aside and start over.", negative=())] = False,
+    fresh: Annotated[bool, Parameter(help="Move an existing run aside and start over.", negative=())] = False,
     save_every: Annotated[
-        float | None, Parameter(help="Seconds between checkpoints. Default: 30, or more where saving takes over 1 %.")
+        float | None, Parameter(help="Seconds between checkpoints. Default: 30, or more if saving takes over 1 %.")
     ] = None,
     log: Log = None,
     particle_ranks: Annotated[
         int | None,
         Parameter(
             converter=whole,
-            help="Of several processes (torchrun -m refprior train …): how many share the particles out; the rest "
+            help="Number of processes (torchrun -m refprior train …) over which the particles are divided; the others "
             "divide the inputs. Default: the greatest common divisor of processes and particles.",
         ),
     ] = None,
 ) -> None:
-    """Train a recipe and write its run folder; go on with it where it was interrupted.
+    """Train a recipe and write its run folder; the same command resumes an interrupted run.
 
-    Several processes train one run together: torchrun --nproc-per-node=4 -m refprior train …
+    To train one run with several processes: torchrun --nproc-per-node=4 -m refprior train …
     """
-    from refprior._progress import working
+    from refprior._progress import watching, working
     from refprior.recipes import named
-    from refprior.recipes.sweeps import folder_name
+    from refprior.recipes.sweeps import folder_name, noting_failure
     from refprior.report import rows, write_report
+    from refprior.training import log_to
+    from refprior.training import train as train_recipe
 
-    settings = settings_of(set_)
+    settings = set_ or {}
     own = own_data(data, source_data, kind)
     chosen = named(recipe, settings, own, seed=seed)
     if own is not None and rank() == 0:
@@ -79,31 +79,8 @@ def train(
     name = folder_name(dict(sorted(settings.items())), *(word.replace(":", "-") for word in before))
     folder = out or Path("runs") / f"{name}-{seed}"
     check_folder(folder)
-    _train(chosen, folder, f"{recipe} seed {seed}", device, fresh, save_every, log or (), particle_ranks)
-    if rank() > 0:
-        return None
-    with working("writing the report"):
-        groups = write_report([folder], folder / "report.html")
-    print_table(few_side_by_side(rows(groups)))
-    return print(f"Run folder: {folder}")
-
-
-def _train(
-    chosen: "Named",
-    folder: Path,
-    title: str,
-    device: str,
-    fresh: bool = False,
-    save_every: float | None = None,
-    log: Sequence[str] = (),
-    particle_ranks: int | None = None,
-) -> None:
-    from refprior._progress import watching
-    from refprior.recipes.sweeps import noting_failure
-    from refprior.training import log_to
-    from refprior.training import train as train_recipe
-
-    with noting_failure(folder), log_to(folder, *log) as write, watching(title, chosen.recipe.steps) as show:
+    title, steps = f"{recipe} seed {seed}", chosen.recipe.steps
+    with noting_failure(folder), log_to(folder, *(log or ())) as write, watching(title, steps) as show:
 
         def watch(record: "Record") -> None:
             show(record)
@@ -119,10 +96,16 @@ def _train(
             save_every=save_every,
             particle_ranks=particle_ranks,
         )
+    if rank() > 0:
+        return None
+    with working("writing the report"):
+        groups = write_report([folder], folder / "report.html")
+    print_table(few_side_by_side(rows(groups)))
+    return print(f"Run folder: {folder}")
 
 
 def _estimate(chosen: "Named", device: str, particle_ranks: int | None) -> None:
-    """Print what a recipe will take on this machine, or on all ranks, stage by stage."""
+    """Print the estimated cost of a recipe, stage by stage."""
     from refprior._progress import working
     from refprior.training import estimate
 
@@ -142,9 +125,9 @@ def _estimate(chosen: "Named", device: str, particle_ranks: int | None) -> None:
         print(f"memory       {_peak_memory()} so far")
         print(f"a step       {duration(cost.step_seconds)}, an evaluation {duration(cost.evaluation_seconds)}")
         if cost.particle_ranks * cost.data_ranks > 1:
-            print(f"ranks        {cost.particle_ranks} share the particles out × {cost.data_ranks} divide the inputs")
+            print(f"ranks        {cost.particle_ranks} divide the particles × {cost.data_ranks} divide the inputs")
             print(f"  computing  {duration(cost.step_seconds - cost.exchange_seconds)} of a step")
-            exchange = f"{duration(cost.exchange_seconds)} of a step, waiting included"
+            exchange = f"{duration(cost.exchange_seconds)} of a step, including waits"
             print(f"  exchanging {exchange}; {in_bytes(cost.exchange_bytes)} received by all ranks together")
             if cost.divides:
                 print("             besides the sums of the loss, which is divided too and counted as computing")
@@ -158,3 +141,26 @@ def _peak_memory() -> str:
 
     unit = 1 if sys.platform == "darwin" else 1024
     return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30:.2f} GiB"
+
+
+def show_own_data(own: "OwnData", recipe: "Recipe") -> None:
+    """Print what the data hold and how the recipe was adapted, before anything long begins."""
+    from refprior.recipes import described
+
+    for place in filter(None, (own.data, own.source)):
+        show_folder(place)
+    _say(*described(recipe))
+
+
+def show_folder(place: str) -> None:
+    """Print the contents of a folder of images; nothing for other data."""
+    from refprior.data import survey
+    from refprior.data.sources import is_folder
+
+    if is_folder(place):
+        _say(f"{place}:", *str(survey(place)).splitlines())
+
+
+def _say(*lines: str) -> None:
+    for line in lines:
+        print(printable(line), file=sys.stderr, flush=True)
