@@ -85,8 +85,10 @@ def _set(part: Part, path: str, value: Any, whole: str, tree: Part, room: str | 
 
 
 def _names_a_part(hint: Any, current: Any, room: str | None) -> bool:
-    """Whether a text names a part: where one is, and where the type is neither plain nor may be a text."""
-    return room is not None and (isinstance(current, Part) or not (is_plain(hint) or str in alternatives(hint)))
+    """Return whether a text names a part: where one is, and where the type is neither plain nor may be a text."""
+    if room is None or any(get_origin(choice) is Literal for choice in alternatives(hint)):
+        return False
+    return isinstance(current, Part) or not (is_plain(hint) or str in alternatives(hint))
 
 
 def _chosen(text: str, current: Any, room: str, name: str) -> Part:

@@ -136,7 +136,7 @@ def test_a_particle_without_weight_keeps_a_finite_gradient() -> None:
     particles(torch.randn(5, 3)).square().sum().backward()
     equalize(particles, torch.tensor([1.0, 0.0, 1e-40, 0.5]))
     assert all(p.grad is not None and p.grad.isfinite().all() for p in particles.network.parameters())
-    with pytest.raises(ValueError, match=r"weights of \(3,\) in the loss: 4 particles have one each"):
+    with pytest.raises(ValueError, match=r"expected one weight for each of 4 particles, got \(3,\)"):
         equalize(particles, torch.ones(3))
 
 

@@ -1,6 +1,6 @@
 """A recipe: everything that determines a run."""
 
-from refprior.training.recipe._optimizer import Optimizer, equalize, update_average
+from refprior.training.recipe._optimizer import Optimizer, equalize, is_custom_optimizer, update_average
 from refprior.training.recipe._parts import (
     PART_PACKAGES,
     SETTING_PACKAGES,
@@ -35,6 +35,7 @@ __all__ = [
     "equalize",
     "expected",
     "fitting",
+    "is_custom_optimizer",
     "is_plain",
     "published",
     "put_together",

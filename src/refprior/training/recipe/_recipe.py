@@ -29,7 +29,7 @@ from refprior.training.recipe._parts import (
 from refprior.views import Unchanged, View
 
 Head = Literal["same", "new", "probe"]
-HANDED_IN = {"network", "task", "method", "weak", "strong", "inputs"}
+HANDED_IN = {"network", "task", "method", "weak", "strong", "inputs", "optimizer"}
 EPOCH = 1024  # weight updates, as the paper counts (appendix Setup)
 
 
@@ -121,8 +121,10 @@ trainable_prior=False, samples=None, class_prior=None, balance=0.0)
             raise ValueError(
                 f"inputs must be a part of refprior.data with a `fit`, such as Standardize(), got {self.inputs!r}"
             )
+        if callable(self.optimizer):
+            object.__setattr__(self, "optimizer", Optimizer(kind=self.optimizer, schedule="constant"))
         if type(self.optimizer) is not Optimizer:
-            raise ValueError(f"optimizer must be an Optimizer, got {self.optimizer!r}")
+            raise ValueError(f"optimizer must be an Optimizer or a function of parameters, got {self.optimizer!r}")
         for f in fields(self):
             if f.name != "start":
                 check_writable(take_apart(getattr(self, f.name)), f.name)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import torch
@@ -22,6 +22,7 @@ from refprior._words import in_short
 from refprior.data import Normalizer
 from refprior.particles import Particles
 from refprior.training.loop import Precision, Record, State, load_randomness, randomness_state
+from refprior.training.recipe import is_custom_optimizer
 from refprior.training.store._folder import (
     METRICS,
     Entry,
@@ -39,6 +40,7 @@ FOLDER = "checkpoints"
 KEPT = 2
 Tensors = dict[str, Tensor]
 T = TypeVar("T")
+_NUMBERS = {"bool": torch.bool, "int": torch.int64, "float": torch.float64, "none": torch.bool}
 log = logging.getLogger("refprior")
 
 
@@ -114,16 +116,21 @@ def is_shared(state: State, name: str, dimensions: int) -> bool:
     part, _, rest = name.partition(".")
     if part != "optimizer":
         return part in ("particles", "teacher") and rest.startswith("network.")
+    number = rest.partition(".")[0]
     parameters = [p for group in state.optimizer.param_groups for p in group["params"]]
-    return dimensions > 0 and parameters[int(rest.partition(".")[0])] is not state.particles.prior_logits
+    return dimensions > 0 and number != "group" and parameters[int(number)] is not state.particles.prior_logits
 
 
 def entries(state: State, tensors: Tensors) -> dict[str, Entry]:
-    """What a file holds, in which all particles are."""
-    found = {}
+    """Return types and shapes of the tensors in a file, which holds all particles."""
+    found, ranks = {}, state.particles.mesh.particle
     for name, tensor in tensors.items():
-        whole = is_shared(state, name, tensor.dim())
-        found[name] = Entry(tensor.dtype, (state.particles.count, *tensor.shape[1:]) if whole else tuple(tensor.shape))
+        shape = tuple(tensor.shape)
+        if ranks > 1 and is_shared(state, name, tensor.dim()):
+            if shape[0] * ranks != state.particles.count:
+                raise ValueError(f"{name} is {shape}, not one row per particle: train with particle_ranks=1")
+            shape = (state.particles.count, *shape[1:])
+        found[name] = Entry(tensor.dtype, shape)
     return found
 
 
@@ -284,19 +291,53 @@ def _check_fit(checkpoint: Checkpoint, expected: Tensors) -> None:
 
 
 def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> Tensors:
-    """The optimizer's memory of each parameter; its settings come from the recipe."""
-    state: dict[int, Tensors] = optimizer.state_dict()["state"]
-    return {f"{number}.{key}": value for number, values in state.items() for key, value in values.items()}
+    """Return what the optimizer remembers of each parameter; its settings come from the recipe.
+
+    A custom optimizer may also keep numbers, and change those of its parameter groups: `group.0.d:float`.
+    """
+    state: dict[int, dict[str, object]] = optimizer.state_dict()["state"]
+    found = {f"{number}.{key}": value for number, values in state.items() for key, value in values.items()}
+    if is_custom_optimizer(optimizer):
+        for number, group in enumerate(optimizer.param_groups):
+            numbers = {key: value for key, value in group.items() if isinstance(value, float | int | Tensor)}
+            found |= {f"group.{number}.{key}": value for key, value in numbers.items() if "lr" not in key}
+    tensors: Tensors = {}
+    for name, value in found.items():
+        if isinstance(value, Tensor):
+            tensors[name] = value
+        elif isinstance(value, bool | int | float | None):
+            kind = "none" if value is None else type(value).__name__
+            tensors[f"{name}:{kind}"] = torch.tensor(value or 0, dtype=_NUMBERS[kind])
+        else:
+            raise ValueError(
+                f"the optimizer keeps a {type(value).__name__}, {name}: only tensors and numbers are saved"
+            )
+    return tensors
 
 
 def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors, stepped: bool) -> None:
-    if stepped and not tensors and optimizer.defaults.get("momentum", 1):
+    custom = is_custom_optimizer(optimizer)
+    if stepped and not tensors and not custom and optimizer.defaults.get("momentum", 1):
         raise ValueError("the optimizer's memory is missing")
-    state: dict[int, Tensors] = {}
-    for name, tensor in tensors.items():
-        number, _, key = name.partition(".")
-        state.setdefault(int(number), {})[key] = tensor
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    state: dict[int, dict[str, Any]] = {}
+    for name, tensor in tensors.items():
+        place, _, kind = name.partition(":")
+        value = tensor if not kind else None if kind == "none" else tensor.item()
+        number, _, key = place.partition(".")
+        if number == "group":
+            number, _, key = key.partition(".")
+            optimizer.param_groups[int(number)][key] = value
+        else:
+            state.setdefault(int(number), {})[key] = value
+    if custom:  # torch would convert its tensors to the type of the parameter
+        for index, values in state.items():
+            device = parameters[index].device
+            optimizer.state[parameters[index]] = {
+                key: value.to(device) if isinstance(value, Tensor) and value.dim() else value
+                for key, value in values.items()
+            }
+        return
     for index, values in state.items():
         if index >= len(parameters) or any(v.dim() and v.shape != parameters[index].shape for v in values.values()):
             raise ValueError(f"optimizer memory of parameter {index} has the wrong shape")
