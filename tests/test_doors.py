@@ -58,7 +58,7 @@ def test_the_door_opens_fast() -> None:
     assert min(float(run_python(code)) for _ in range(5)) < 0.1
 
 
-def test_the_exact_half_needs_numpy_and_scipy_only() -> None:
+def test_the_exact_half_needs_no_torch() -> None:
     code = "import sys, refprior as rp; rp.exact.Coin(3); print([m for m in ('torch', 'sklearn') if m in sys.modules])"
     assert run_python(code) == "[]"
 

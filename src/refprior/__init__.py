@@ -2,7 +2,7 @@
 
     import refprior as rp
 
-Small models: with a certificate (numpy and scipy only), or by a bound
+Small models: with a certificate (without torch), or by a bound
     rp.exact            reference_prior(Coin(10)), two_stage_prior, your own likelihood
     rp.variational      a sampler that learns the prior of one parameter from a bound, for comparison (torch)
 

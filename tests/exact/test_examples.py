@@ -8,15 +8,8 @@ from typing import Any
 import pytest
 
 import refprior.exact
-from refprior.exact import (
-    BestDesign,
-    CapacityCurve,
-    Channel,
-    Jeffreys,
-    Posterior,
-    PriorComparison,
-    Solution,
-)
+from refprior.exact import Channel, DesignSearch, Posterior, PriorComparison, PriorScan, Solution
+from refprior.exact.ask import CapacityCurve, JeffreysPrior
 
 # methods of Channel that a user calls; the others are hooks for subclasses, which the class docstring explains
 CHANNEL_METHODS = (
@@ -52,10 +45,10 @@ def public() -> Iterator[tuple[str, Any]]:
     methods: list[tuple[type, tuple[str, ...]]] = [
         (Channel, CHANNEL_METHODS),
         (Solution, SOLUTION_METHODS),
-        (Jeffreys, ("density",)),
+        (JeffreysPrior, ("density",)),
     ]
     methods += [(Posterior, ("quantiles", "credible_set", "sample", "plot")), (PriorComparison, ("plot",))]
-    methods += [(BestDesign, ("plot",)), (CapacityCurve, ("plot",))]
+    methods += [(DesignSearch, ("plot",)), (CapacityCurve, ("plot",)), (PriorScan, ("plot", "to_dict"))]
     for owner, names in methods:
         for name in names:
             yield f"{owner.__name__}.{name}", inspect.getattr_static(owner, name)

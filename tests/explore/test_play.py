@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from refprior.exact import Coin, Solution, jeffreys, reference_prior, two_stage_prior
+from refprior.exact import Coin, Solution, jeffreys_prior, reference_prior, two_stage_prior
 from refprior.explore._play import MODELS, Query, answer, check_size, distance, draft, models, neighbors, sliders_of
 
 QUESTIONS = [
@@ -55,7 +55,7 @@ def test_one_stage_is_asked_in_one_way_only() -> None:
 
 def test_jeffreys_is_that_of_the_exact_half() -> None:
     shown = json.loads(answer("model=coin&n=10&jeffreys=1"))
-    assert shown["information"] == jeffreys(Coin(10)).information
+    assert shown["information"] == jeffreys_prior(Coin(10)).information
     assert shown["information"] < reference_prior(Coin(10)).information
     assert shown["density"][0] is None  # infinite at the ends, which JSON cannot say
     two = json.loads(answer("model=two-coins&n=10&jeffreys=1"))

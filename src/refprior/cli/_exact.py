@@ -129,8 +129,7 @@ def two_stage(
 @app.command
 def jeffreys(*, tosses: Tosses, json: Json = False) -> None:
     """Compare the information of a coin's Jeffreys prior and reference prior."""
-    from refprior.exact import Coin, reference_prior
-    from refprior.exact import jeffreys as jeffreys_prior
+    from refprior.exact import Coin, jeffreys_prior, reference_prior
     from refprior.exact.show import decimals_within, gap_in_words
 
     with solving(f"coin of {tosses} tosses"):

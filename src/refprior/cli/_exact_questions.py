@@ -119,11 +119,11 @@ def _scan(
     what: str, model: Callable[[Any], Channel | Solution], values: list[float], setting: str, output: Output
 ) -> None:
     """Scan, draw and print."""
-    from refprior.exact import scan as run
+    from refprior.exact import scan_priors
 
     check_picture(output.plot)
     with solving(f"scan of {what}"):
-        found = run(model, values, setting=setting)
+        found = scan_priors(model, values, setting=setting)
     _draw(output.plot, lambda: found.plot().figure)
     if output.json:
         print_json(found.to_dict())

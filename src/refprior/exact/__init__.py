@@ -1,9 +1,9 @@
-"""Exact reference priors of small models, each with a certificate of how far it can be from the optimum.
+"""Exact reference priors of small models, each with a certificate of its distance from the optimum.
 
     from refprior.exact import Coin, reference_prior
     print(reference_prior(Coin(10)))
 
-It imports numpy and scipy only.
+It imports numpy and scipy, msgspec and filelock for files, and never torch. matplotlib is imported to draw.
 """
 
 from refprior.exact import models
@@ -12,19 +12,17 @@ from refprior.exact._posterior import Posterior
 from refprior.exact._priors import certify, known_first_stage, reference_prior, two_stage_prior
 from refprior.exact._solution import SearchInterrupted, Solution
 from refprior.exact.ask import (
-    BestDesign,
-    CapacityCurve,
     Design,
-    Jeffreys,
+    DesignSearch,
     PriorComparison,
-    Scan,
+    PriorScan,
     best_design,
     capacity_curve,
     compare_designs,
     compare_priors,
     fisher_information,
-    jeffreys,
-    scan,
+    jeffreys_prior,
+    scan_priors,
 )
 from refprior.exact.channels import (
     Categorical,
@@ -37,26 +35,23 @@ from refprior.exact.channels import (
     Rows,
     TwoCoins,
 )
-from refprior.exact.solve import BlahutArimoto, blahut_arimoto
+from refprior.exact.solve import blahut_arimoto
 
 __all__ = [
-    "BestDesign",
-    "BlahutArimoto",
-    "CapacityCurve",
     "Categorical",
     "Channel",
     "Coin",
     "Design",
+    "DesignSearch",
     "ExponentialDecay",
     "Gaussian",
-    "Jeffreys",
     "NuisancePrior",
     "Poisson",
     "Posterior",
     "PriorComparison",
+    "PriorScan",
     "Product",
     "Rows",
-    "Scan",
     "SearchInterrupted",
     "Solution",
     "TwoCoins",
@@ -67,10 +62,10 @@ __all__ = [
     "compare_designs",
     "compare_priors",
     "fisher_information",
-    "jeffreys",
+    "jeffreys_prior",
     "known_first_stage",
     "models",
     "reference_prior",
-    "scan",
+    "scan_priors",
     "two_stage_prior",
 ]

@@ -21,7 +21,7 @@ from refprior.exact._arrays import Array
 from refprior.exact._cost import LOG
 from refprior.exact._priors import reference_prior, two_stage_prior
 from refprior.exact._solution import Solution
-from refprior.exact.ask import best_design, capacity_curve, compare_priors, jeffreys, scan
+from refprior.exact.ask import best_design, capacity_curve, compare_priors, jeffreys_prior, scan_priors
 from refprior.exact.channels import Channel, Coin, Gaussian, NoisyMean, Poisson
 from refprior.exact.show import plot_solution
 
@@ -80,7 +80,7 @@ def convergence_figure() -> Figure:
     tosses = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
     limit = [0.5 * math.log(n * math.pi / (2 * math.e)) for n in tosses]  # ½ log(n/2πe) + log π
     best = [reference_prior(Coin(n)).information for n in tosses]
-    smooth = [jeffreys(Coin(n)).information for n in tosses]
+    smooth = [jeffreys_prior(Coin(n)).information for n in tosses]
     right.loglog(tosses, np.subtract(best, limit), "o-", color=ATOM, markersize=3, label="reference prior")
     right.loglog(tosses, np.abs(np.subtract(smooth, limit)), "s-", color=JEFFREYS, markersize=3, label="Jeffreys prior")
     right.set_xlabel("n")
@@ -139,8 +139,8 @@ def scan_figure() -> Figure:
     """Draw atoms against the amplitude, for Gaussian noise and for Poisson counts."""
     figure = _figure(10.0, 3.8)
     left, right = figure.subplots(1, 2)
-    scan(Gaussian, [float(a) for a in np.linspace(0.5, 12, 80)], setting="amplitude, Gaussian noise").plot(left)
-    scan(Poisson, [float(a) for a in np.linspace(1, 40, 80)], setting="amplitude, Poisson counts").plot(right)
+    scan_priors(Gaussian, [float(a) for a in np.linspace(0.5, 12, 80)], setting="amplitude, Gaussian noise").plot(left)
+    scan_priors(Poisson, [float(a) for a in np.linspace(1, 40, 80)], setting="amplitude, Poisson counts").plot(right)
     return figure
 
 

@@ -22,7 +22,7 @@ from refprior.exact import (
     Poisson,
     Solution,
     TwoCoins,
-    jeffreys,
+    jeffreys_prior,
     reference_prior,
     two_stage_prior,
 )
@@ -291,12 +291,12 @@ def _map(solution: Solution, low: np.ndarray, high: np.ndarray) -> dict[str, Any
 def jeffreys_of(query: Query) -> dict[str, Any]:
     """Density and information of the Jeffreys prior of n samples. Independent parts have independent priors."""
     if query.model == "decay":
-        raise ValueError("the Jeffreys prior of the decay takes minutes: copy the code and use jeffreys there")
+        raise ValueError("the Jeffreys prior of the decay takes minutes: copy the code and use jeffreys_prior there")
     settings = query.values()
     n = int(settings["n"])
     if query.model == "two-coins":
-        return {"information": 2 * jeffreys(Coin(n)).information}
-    found = jeffreys(MODELS[query.model].family(settings)(n))
+        return {"information": 2 * jeffreys_prior(Coin(n)).information}
+    found = jeffreys_prior(MODELS[query.model].family(settings)(n))
     w = found.channel.parameter(found.channel.axes.points(0, POINTS)[:, None])[:, 0]
     return {"information": found.information, "w": rounded(w), "density": rounded(found.density(w))}
 

@@ -19,7 +19,7 @@ from refprior.exact import (
     capacity_curve,
     compare_designs,
     compare_priors,
-    jeffreys,
+    jeffreys_prior,
     reference_prior,
 )
 
@@ -34,7 +34,7 @@ def test_the_reference_prior_is_minimax() -> None:
     assert judged["reference"].worst_regret == pytest.approx(capacity, abs=1e-12)
     assert judged["uniform"].worst_regret == pytest.approx(np.log(11), abs=1e-3)  # p(z) is even: at w = 0, log(n + 1)
     assert capacity < judged["jeffreys"].worst_regret < judged["uniform"].worst_regret
-    assert judged["jeffreys"].information == pytest.approx(jeffreys(Coin(10)).information, abs=1e-4)
+    assert judged["jeffreys"].information == pytest.approx(jeffreys_prior(Coin(10)).information, abs=1e-4)
     assert judged["uniform"].worst_parameter[0] in (0.0, 1.0)
 
 
@@ -45,7 +45,7 @@ def test_priors_by_name_are_those_densities() -> None:
         assert by_name[name].worst_regret == pytest.approx(by_points[name].worst_regret, abs=2e-3)
     assert [prior.name for prior in compare_priors(Coin(3), ["reference"])] == ["reference"]
     square = compare_priors(TwoCoins(2), ["jeffreys"])
-    assert square["jeffreys"].information == pytest.approx(2 * jeffreys(Coin(2)).information, abs=1e-6)
+    assert square["jeffreys"].information == pytest.approx(2 * jeffreys_prior(Coin(2)).information, abs=1e-6)
     assert np.isnan(square["jeffreys"].mean_coverage)
 
 
@@ -87,18 +87,18 @@ def test_more_samples_tell_more_by_half_a_log() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: compare_designs({}), "no design"),
+        (lambda: compare_designs({}), "designs is empty"),
         (lambda: compare_designs({"a": Coin(1)}, costs={}), "costs has no entry for 'a'"),
         (lambda: compare_designs({"a": 3}), "'a' must be a Channel"),  # type: ignore[dict-item]
-        (lambda: compare_priors(Coin(1), {"a": ([0.5], [1, 2])}), "one weight, not negative, for each of its 1"),
+        (lambda: compare_priors(Coin(1), {"a": ([0.5], [1, 2])}), "one nonnegative weight for each of its 1"),
         (lambda: compare_priors(Coin(1), {"a": ([2.0], [1])}), "out of bounds"),
         (lambda: compare_priors(Coin(1), {"a": 3}), "'a' must be a Solution"),
-        (lambda: compare_priors(Coin(1), ["jeffrey"]), "no prior is called 'jeffrey'"),
+        (lambda: compare_priors(Coin(1), ["jeffrey"]), "unknown prior 'jeffrey'"),
         (lambda: compare_priors(Categorical(np.eye(2)), ["jeffreys"]), "no Jeffreys prior"),
-        (lambda: best_design(Coin, (1, 5), budget=3), "a budget needs a cost"),
+        (lambda: best_design(Coin, (1, 5), budget=3), "budget is given without cost"),
         (lambda: best_design(Coin, (5, 1)), "bounds must be"),
         (lambda: best_design(Coin, (3, 5), cost=float, budget=2), "no design of the first grid costs at most 2"),
-        (lambda: capacity_curve(Coin, ()), "no number of samples"),
+        (lambda: capacity_curve(Coin, ()), "samples is empty"),
     ],
 )
 def test_mistakes_are_named(call: Any, message: str) -> None:

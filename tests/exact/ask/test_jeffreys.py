@@ -15,7 +15,7 @@ from refprior.exact import (
     Poisson,
     TwoCoins,
     fisher_information,
-    jeffreys,
+    jeffreys_prior,
     reference_prior,
 )
 
@@ -38,7 +38,7 @@ def test_fisher_information_of_the_decays_is_that_of_its_means() -> None:
 
 
 def test_the_coins_exponent_is_minus_one_half() -> None:
-    prior = jeffreys(Coin(5))
+    prior = jeffreys_prior(Coin(5))
     w = np.array([0.01, 0.3, 0.9])
     assert prior.density(w) == pytest.approx(1 / (np.pi * np.sqrt(w * (1 - w))), rel=1e-9)
     assert prior.volume == pytest.approx(np.pi * math.sqrt(5), rel=1e-12)
@@ -53,13 +53,13 @@ def test_the_coins_information_in_closed_form() -> None:
     entropy = np.sum(n * (w * np.log(w) + (1 - w) * np.log(1 - w))) / 200_000
     choose = gammaln(n + 1) - gammaln(z + 1) - gammaln(n - z + 1)
     expected = entropy + marginal @ (choose - np.log(marginal))
-    assert jeffreys(Coin(n)).information == pytest.approx(expected, abs=1e-7)
+    assert jeffreys_prior(Coin(n)).information == pytest.approx(expected, abs=1e-7)
     assert betaln(0.5, 0.5) == pytest.approx(math.log(math.pi))
 
 
 @pytest.mark.parametrize("channel", [Coin(3), Coin(60), Gaussian(3.0), Poisson(9.0), TwoCoins(3)], ids=repr)
 def test_jeffreys_never_beats_the_reference_prior(channel: Coin) -> None:
-    assert jeffreys(channel).information < reference_prior(channel, tolerance=1e-11).information
+    assert jeffreys_prior(channel).information < reference_prior(channel, tolerance=1e-11).information
 
 
 def test_the_reference_prior_converges_to_jeffreys() -> None:
@@ -75,11 +75,11 @@ def test_the_reference_prior_converges_to_jeffreys() -> None:
 
 def test_tables_have_none() -> None:
     with pytest.raises(ValueError, match="no Jeffreys prior"):
-        jeffreys(Categorical(np.eye(2)))
+        jeffreys_prior(Categorical(np.eye(2)))
 
 
 def test_the_ends_are_alike_and_outside_is_refused() -> None:
-    coin = jeffreys(Coin(10))
+    coin = jeffreys_prior(Coin(10))
     assert coin.density([0.0, 1.0]).tolist() == [math.inf, math.inf]
     assert fisher_information(Coin(10), [0.0, 1.0]).ravel().tolist() == [math.inf, math.inf]
     corner = fisher_information(TwoCoins(3), [[1.0, 0.0]])[0]

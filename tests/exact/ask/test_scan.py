@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from refprior.exact import Categorical, Coin, Gaussian, Poisson, TwoCoins, scan, two_stage_prior
+from refprior.exact import Categorical, Coin, Gaussian, Poisson, TwoCoins, scan_priors, two_stage_prior
 
-FORKS = scan(Gaussian, [1.0, 2.5, 3.2], setting="amplitude")
+FORKS = scan_priors(Gaussian, [1.0, 2.5, 3.2], setting="amplitude")
 
 
 def test_the_forks_of_the_gaussian_channel() -> None:
@@ -22,23 +22,23 @@ def test_the_forks_of_the_gaussian_channel() -> None:
 def test_priors_on_both_sides_of_a_fork_have_its_numbers_of_atoms(fork: object) -> None:
     """A little below and above, where the number is certain again."""
     assert isinstance(fork, type(FORKS.forks[0]))
-    both = scan(Gaussian, [fork.value - 0.02, fork.value + 0.02])
+    both = scan_priors(Gaussian, [fork.value - 0.02, fork.value + 0.02])
     assert both.counts == (fork.before, fork.after)
     assert all(prior.atoms_certified for prior in both.priors)
 
 
 def test_the_third_atom_of_poisson_counts() -> None:
-    (fork,) = scan(Poisson, [2.0, 5.0]).forks
+    (fork,) = scan_priors(Poisson, [2.0, 5.0]).forks
     assert fork.value == pytest.approx(3.36794, abs=1e-5)
     assert fork.high - fork.low < 1e-7
 
 
 def test_several_forks_between_two_values_are_all_found() -> None:
-    assert [fork.before for fork in scan(Gaussian, [1.0, 4.5]).forks] == [2, 3, 4]
+    assert [fork.before for fork in scan_priors(Gaussian, [1.0, 4.5]).forks] == [2, 3, 4]
 
 
 def test_numbers_of_tosses_are_not_split() -> None:
-    found = scan(lambda n: two_stage_prior(Coin, m=1, n=n), [1, 2, 3, 4, 5], setting="n")
+    found = scan_priors(lambda n: two_stage_prior(Coin, m=1, n=n), [1, 2, 3, 4, 5], setting="n")
     assert found.counts == (3, 3, 3, 4, 4)
     assert [str(fork) for fork in found.forks] == ["between 3 and 4: 3 to 4 atoms"]
     assert found.to_dict()["forks"][0]["place"] is None
@@ -63,4 +63,4 @@ def test_the_figure_shows_every_atom_and_fork() -> None:
 )
 def test_what_cannot_be_scanned_is_refused(model: object, values: list[float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        scan(model, values)  # type: ignore[arg-type]
+        scan_priors(model, values)  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refprior.exact import Categorical, Channel, Coin, Gaussian, Rows, jeffreys, reference_prior
+from refprior.exact import Categorical, Channel, Coin, Gaussian, Rows, jeffreys_prior, reference_prior
 from refprior.exact.certificate import _case
 from refprior.exact.certificate._case import Grid
 from refprior.exact.channels import is_long
@@ -55,7 +55,7 @@ def test_a_subclass_with_two_methods_is_solved_and_certified() -> None:
         lambda w: Geometric().log_likelihood(w[:, None]), bounds=(0.05, 0.9), outcomes=np.arange(7.0)
     )
     assert solution.information == pytest.approx(reference_prior(same).information, abs=1e-12)
-    assert jeffreys(Geometric()).information < solution.information
+    assert jeffreys_prior(Geometric()).information < solution.information
     assert solution.posterior(3).weights.sum() == pytest.approx(1.0)
 
 
@@ -72,7 +72,7 @@ def test_a_finite_subclass_is_solved_as_a_table() -> None:
     assert (ours.atoms + 1).tolist() == table.atoms.tolist()
     assert ours.atoms_certified == table.atoms_certified
     with pytest.raises(ValueError, match="no Jeffreys prior"):
-        jeffreys(Rowwise())
+        jeffreys_prior(Rowwise())
 
 
 def test_only_long_experiments_are_summed_in_windows() -> None:

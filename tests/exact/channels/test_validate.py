@@ -20,7 +20,7 @@ from refprior.exact import (
     blahut_arimoto,
     certify,
     fisher_information,
-    jeffreys,
+    jeffreys_prior,
     known_first_stage,
     reference_prior,
     two_stage_prior,
@@ -136,7 +136,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "infinite tolerance": (lambda: reference_prior(Coin(2), tolerance=INF), "tolerance must be above 0, got inf"),
     "rows that do not sum to one": (lambda: reference_prior(Unnormalized()), "at w = [1.0] it sums to 1.5"),
     "rows wrong in places": (lambda: reference_prior(WrongInPlaces()), "it sums to 1.1"),
-    "rows in jeffreys": (lambda: jeffreys(Unnormalized()), "at w = [1.0] it sums to 1.5"),
+    "rows in jeffreys": (lambda: jeffreys_prior(Unnormalized()), "at w = [1.0] it sums to 1.5"),
     "rows in blahut_arimoto": (lambda: blahut_arimoto(Unnormalized(), 11), "at w = [1.0] it sums to 1.5"),
     "rows in fisher_information": (lambda: fisher_information(Unnormalized(), [0.5]), "it sums to 1.5"),
     "columns": (
@@ -171,8 +171,8 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "gain of nothing": (lambda: PRIOR.gain([]), "shape (M, 1) with M > 0, got shape (0,)"),
     "gain of text": (lambda: PRIOR.gain("a"), "parameters must be numbers in an array, got 'a'"),
     "odd parameters": (lambda: to_coordinates(TwoCoins(1), [0.1, 0.2, 0.3]), "shape (M, 2) with M > 0, got shape (3,)"),
-    "density of nothing": (lambda: jeffreys(Coin(2)).density([]), "with M > 0"),
-    "jeffreys of nothing": (lambda: jeffreys(None), "channel must be a Channel"),  # type: ignore[arg-type]
+    "density of nothing": (lambda: jeffreys_prior(Coin(2)).density([]), "with M > 0"),
+    "jeffreys of nothing": (lambda: jeffreys_prior(None), "channel must be a Channel"),  # type: ignore[arg-type]
     "axes": (lambda: PRIOR.plot(3), "ax must be the axes of a matplotlib figure, got 3"),  # type: ignore[arg-type]
     "empty grid": (lambda: blahut_arimoto(Coin(2), []), "the grid must have shape (G, 1) with G > 0"),
     "text grid": (lambda: blahut_arimoto(Coin(2), "a"), "the grid must be numbers in an array, got 'a'"),

@@ -17,7 +17,7 @@ from refprior.exact import (
     compare_priors,
     models,
     reference_prior,
-    scan,
+    scan_priors,
     two_stage_prior,
 )
 from refprior.exact.channels import NoisyMean, SampledMean
@@ -234,12 +234,12 @@ def test_priors_of_a_sampled_model_are_compared_without_coverage() -> None:
     assert [prior.name for prior in found] == ["reference", "middle"]
     assert found["reference"].worst_regret == pytest.approx(0.336831, abs=1e-3)
     assert math.isnan(found["middle"].mean_coverage)
-    with pytest.raises(ValueError, match="a model whose outcomes are sampled has no prior 'uniform'"):
+    with pytest.raises(ValueError, match="the prior 'uniform' needs outcomes that are not sampled"):
         compare_priors(one_mean(), ["uniform"])
 
 
 def test_questions_that_samples_do_not_answer_are_refused_first() -> None:
-    with pytest.raises(ValueError, match="does not tell how many atoms there are"):
-        scan(lambda b: one_mean(), [1.0, 2.0])
+    with pytest.raises(ValueError, match="its atoms cannot be counted"):
+        scan_priors(lambda b: one_mean(), [1.0, 2.0])
     with pytest.raises(ValueError, match="compare the priors of its parts"):
         compare_priors(Product(Coin(2), one_mean()), [])

@@ -1,22 +1,29 @@
 """Questions about channels and priors, one module each."""
 
 from refprior.exact.ask._compare import PriorComparison, compare_priors
-from refprior.exact.ask._designs import BestDesign, CapacityCurve, Design, best_design, capacity_curve, compare_designs
-from refprior.exact.ask._jeffreys import Jeffreys, fisher_information, jeffreys
-from refprior.exact.ask._scan import Scan, scan
+from refprior.exact.ask._designs import (
+    CapacityCurve,
+    Design,
+    DesignSearch,
+    best_design,
+    capacity_curve,
+    compare_designs,
+)
+from refprior.exact.ask._jeffreys import JeffreysPrior, fisher_information, jeffreys_prior
+from refprior.exact.ask._scan import PriorScan, scan_priors
 
 __all__ = [
-    "BestDesign",
     "CapacityCurve",
     "Design",
-    "Jeffreys",
+    "DesignSearch",
+    "JeffreysPrior",
     "PriorComparison",
-    "Scan",
+    "PriorScan",
     "best_design",
     "capacity_curve",
     "compare_designs",
     "compare_priors",
     "fisher_information",
-    "jeffreys",
-    "scan",
+    "jeffreys_prior",
+    "scan_priors",
 ]

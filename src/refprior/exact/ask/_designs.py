@@ -1,7 +1,7 @@
-"""Which experiment: what each can tell, the best of a family, and how information grows with the number of samples.
+"""Compare experiments: their capacity, the best of a family, and the growth of capacity with the number of samples.
 
-For n samples of a smooth model of d parameters the capacity approaches d/2 log(n / 2πe) + log V, with V the volume
-∫ √det g of one sample: the law behind "four times the data, half the error".
+For n samples of a smooth model of d parameters the capacity approaches d/2 log(n / 2πe) + log V, where V = ∫ √det g is
+the Fisher volume of one sample.
 """
 
 from __future__ import annotations
@@ -20,21 +20,39 @@ from refprior.exact._arrays import as_numbers
 from refprior.exact._cost import LOG
 from refprior.exact._priors import prior_to_compare
 from refprior.exact._solution import Evidence, Solution, weakest
-from refprior.exact.ask._jeffreys import jeffreys
+from refprior.exact.ask._jeffreys import jeffreys_prior
 from refprior.exact.channels import Channel, check_channel
 from refprior.exact.show import plot_capacity, plot_designs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FINEST = 1e-3  # of an axis: the last step of the search for a design
-MOST_DESIGNS = 400  # that a search may try
+FINEST = 1e-3  # share of an axis: the last step of the search for a design
+MOST_DESIGNS = 400  # tried by one search
+SHOWN = 12  # designs that are printed if there are no costs
 
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """An experiment: what it can tell at most, its cost, and how that is known.
+    """An experiment with its capacity and cost.
 
+    Parameters
+    ----------
+    name : str
+        The name of the design.
+    evidence : str
+        How the gap is known.
+    information : float
+        The largest information that the experiment can give about its parameter, in nats.
+    gap : float
+        How far the information can be below the capacity, in nats.
+    atoms : int
+        Number of atoms of the reference prior.
+    cost : float, optional
+        The cost of the experiment.
+
+    Examples
+    --------
     >>> from refprior.exact import Coin, compare_designs
     >>> compare_designs({"once": Coin(1), "twice": Coin(2)})[0].name
     'twice'
@@ -54,36 +72,52 @@ class Design:
         )
 
 
+def _design(name: str, prior: Solution, cost: float | None) -> Design:
+    return Design(
+        name=name,
+        evidence=prior.evidence,
+        information=prior.information,
+        gap=prior.gap,
+        atoms=len(prior.weights),
+        cost=cost,
+    )
+
+
 def compare_designs(
     designs: Mapping[str, Channel], *, costs: Mapping[str, float] | None = None, tolerance: float | None = None
 ) -> list[Design]:
-    """What each experiment can tell about its parameter, to a gap of `tolerance` nats, the most informative first.
+    """Compute the capacity of several experiments.
 
-    The tolerance is 1e-9, or 1e-3 where gains are sampled.
+    Parameters
+    ----------
+    designs : mapping of str to Channel
+        The experiments by name.
+    costs : mapping of str to float, optional
+        The cost of each experiment.
+    tolerance : float, optional
+        Largest acceptable gap, in nats. Default: 1e-9, or 1e-3 for channels whose gain is sampled.
 
+    Returns
+    -------
+    list of Design
+        The experiments, the most informative first.
+
+    Examples
+    --------
     >>> from refprior.exact import Gaussian, compare_designs
     >>> designs = {f"{n} samples": Gaussian(1.0).repeat(n) for n in (1, 4, 16)}
     >>> [(d.name, round(d.information, 4)) for d in compare_designs(designs)]
     [('16 samples', 1.0645), ('4 samples', 0.6529), ('1 samples', 0.3368)]
     """
     if not designs:
-        raise ValueError("there is no design to compare")
+        raise ValueError("designs is empty: pass at least one experiment")
     missing = [] if costs is None else [name for name in designs if name not in costs]
     if missing:
         raise ValueError(f"costs has no entry for {missing[0]!r}")
     found = []
     for name, channel in designs.items():
         prior = prior_to_compare(check_channel(channel, repr(name)), tolerance)
-        found.append(
-            Design(
-                name=name,
-                evidence=prior.evidence,
-                information=prior.information,
-                gap=prior.gap,
-                atoms=len(prior.weights),
-                cost=None if costs is None else float(costs[name]),
-            )
-        )
+        found.append(_design(name, prior, None if costs is None else float(costs[name])))
     return sorted(found, key=lambda design: -design.information)
 
 
@@ -91,33 +125,56 @@ Place = tuple[float, ...]  # the settings of a design
 
 
 @dataclass(frozen=True, kw_only=True)
-class BestDesign:
-    """The best design that was found, its prior, and all that were tried.
+class DesignSearch:
+    """The best design of a search, its prior, and all designs that were tried.
 
+    `best_design` returns it. Printing shows the front if there are costs, else the best designs.
+
+    Parameters
+    ----------
+    place : tuple of float
+        The settings of the best design.
+    prior : Solution
+        The reference prior of the best design.
+    cost : float or None
+        The cost of the best design.
+    tried : tuple of Design
+        All designs that were tried, the most informative first.
+    places : tuple of tuple of float
+        Their settings, in the same order.
+
+    Examples
+    --------
     >>> from refprior.exact import ExponentialDecay, best_design
     >>> found = best_design(lambda t: ExponentialDecay((1.0, t), 0.3), (1.5, 3.5), points=3, tolerance=1e-4)
     >>> found.evidence, len(found.tried) > 3
     ('searched', True)
     """
 
-    place: Place  # the settings of the best design
+    place: Place
     prior: Solution
     cost: float | None
-    tried: tuple[Design, ...]  # the most informative first
-    places: tuple[Place, ...] = field(repr=False)  # of all that were tried, in the same order
+    tried: tuple[Design, ...]
+    places: tuple[Place, ...] = field(repr=False)
 
     @property
     def information(self) -> float:
-        """What the best design tells, in nats."""
+        """The information of the best design, in nats."""
         return self.prior.information
 
     @property
     def evidence(self) -> Evidence:
-        """At most "searched": each information is certified, that no other design tells more is not."""
+        """At most "searched": each information is certified, but another design may give more."""
         return weakest("searched", self.prior.evidence)
 
     def front(self) -> list[Design]:
-        """The designs that tell more than every cheaper one, the cheapest first; needs costs."""
+        """Select the designs that give more information than every cheaper one.
+
+        Returns
+        -------
+        list of Design
+            The Pareto front, the cheapest first. Meaningful only with costs.
+        """
         chosen: list[Design] = []
         for design in sorted(self.tried, key=lambda d: (d.cost or 0.0, -d.information)):
             if not chosen or design.information > chosen[-1].information:
@@ -126,12 +183,24 @@ class BestDesign:
 
     def __str__(self) -> str:
         first = f"{self.evidence}: best of {len(self.tried)} designs: {_named(self.place)}, {self.information:.6f} nats"
-        shown = self.front() if self.cost is not None else list(self.tried[:12])
+        shown = self.front() if self.cost is not None else list(self.tried[:SHOWN])
         return "\n".join([first, *map(str, shown)])
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Information against the cost, with the front; without costs, against the first setting.
+        """Draw information against cost with the front, or, without costs, against the first setting.
 
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw. By default, on a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes with the plot.
+
+        Examples
+        --------
         >>> from refprior.exact import Coin, best_design
         >>> best_design(Coin, (1, 4), cost=lambda n: 2.0 + n, budget=5.0).plot().get_xlabel()
         'cost'
@@ -147,14 +216,34 @@ def best_design(
     budget: float | None = None,
     points: int = 7,
     tolerance: float | None = None,
-) -> BestDesign:
-    """The design whose experiment tells most, among settings within `bounds` that cost at most `budget`.
+) -> DesignSearch:
+    """Search for the most informative experiment within bounds and a budget.
 
-    `bounds` is a pair, or one pair for each setting: times, doses, or, if both ends are whole numbers, a number of
-    samples. `channel_of_design` and `cost` take one argument per setting. A grid of `points` per setting is tried, then
-    steps around the best are halved. Every information is certified; that none is larger elsewhere is not. The
-    tolerance is that of `compare_designs`.
+    The search tries a grid of settings, then steps around the best one, which are halved until they are small. Every
+    information is certified; that no other design gives more is not.
 
+    Parameters
+    ----------
+    channel_of_design : callable
+        Returns the channel of a design. Takes one argument per setting.
+    bounds : pair or sequence of pairs
+        The lowest and highest value of each setting. If both are integers, the setting takes integers only.
+    cost : callable, optional
+        Returns the cost of a design. Takes the same arguments.
+    budget : float, optional
+        The highest cost. Needs `cost`.
+    points : int, default: 7
+        Grid points per setting.
+    tolerance : float, optional
+        Largest acceptable gap of each design, in nats. Default: 1e-9, or 1e-3 for channels whose gain is sampled.
+
+    Returns
+    -------
+    DesignSearch
+        The best design, its prior, and all designs that were tried.
+
+    Examples
+    --------
     >>> from refprior.exact import Coin, best_design
     >>> found = best_design(Coin, (1, 50), cost=lambda n: 2.0 + n, budget=12.5)
     >>> found.place, round(found.information, 6)
@@ -163,21 +252,23 @@ def best_design(
     box, whole = _box(bounds)
     whole_number("points", points, at_least=2)
     if budget is not None and cost is None:
-        raise ValueError("a budget needs a cost")
+        raise ValueError("budget is given without cost: also pass cost, a function of the settings")
     search = _Search(channel_of_design, cost, budget, tolerance)
-    axes = [_settings(low, high, points, isint) for (low, high), isint in zip(box, whole, strict=True)]
+    axes: list[list[float]] = []
+    for (low, high), isint in zip(box, whole, strict=True):
+        values = [float(x) for x in np.linspace(low, high, points)]
+        axes.append(sorted({round(x) for x in values}) if isint else values)
     for place in itertools.product(*axes):
-        search.try_(place)
+        search.attempt(place)
     if not search.known:
         raise ValueError(f"no design of the first grid costs at most {budget:g}: raise the budget or widen the bounds")
     search.refine(box, whole, [np.diff(axis).max() if len(axis) > 1 else 0.0 for axis in axes])
     order = sorted(search.known, key=lambda place: -search.known[place][0].information)
-    tried = [_design(_named(p), *search.known[p]) for p in order]
-    return BestDesign(
+    return DesignSearch(
         place=order[0],
         prior=search.known[order[0]][0],
         cost=search.known[order[0]][1],
-        tried=tuple(tried),
+        tried=tuple(_design(_named(place), *search.known[place]) for place in order),
         places=tuple(order),
     )
 
@@ -190,29 +281,28 @@ class _Search:
     tolerance: float | None
     known: dict[Place, tuple[Solution, float | None]] = field(default_factory=dict)
 
-    def try_(self, place: Place) -> None:
+    def attempt(self, place: Place) -> None:
         """Solve a design unless it is known or too expensive."""
-        arguments = [int(x) if isinstance(x, int) else x for x in place]
-        cost = None if self.cost is None else number("the cost", self.cost(*arguments))
+        cost = None if self.cost is None else number("the cost", self.cost(*place))
         if place in self.known or (self.budget is not None and cost is not None and cost > self.budget):
             return
         LOG.info("design %d: %s", len(self.known) + 1, _named(place))
-        channel = check_channel(self.channel_of_design(*arguments), f"channel_of_design{tuple(arguments)}")
+        channel = check_channel(self.channel_of_design(*place), f"channel_of_design{place}")
         self.known[place] = prior_to_compare(channel, self.tolerance), cost
 
     def best(self) -> Place:
-        """The most informative so far."""
+        """Return the most informative place so far."""
         return max(self.known, key=lambda place: self.known[place][0].information)
 
     def refine(self, box: list[tuple[float, float]], whole: list[bool], steps: list[float]) -> None:
-        """Try both sides of the best along each setting; halve the steps where that does not help."""
+        """Try both sides of the best along each setting, and halve the steps where that does not help."""
         while len(self.known) < MOST_DESIGNS:
             best = self.best()
             for i, (low, high) in enumerate(box):
                 step = max(1, round(steps[i])) if whole[i] else steps[i]
                 for moved in (best[i] - step, best[i] + step):
                     if low <= moved <= high:
-                        self.try_((*best[:i], moved, *best[i + 1 :]))
+                        self.attempt((*best[:i], moved, *best[i + 1 :]))
             if self.best() != best:
                 continue
             small = [
@@ -225,61 +315,33 @@ class _Search:
 
 
 def _box(bounds: ArrayLike) -> tuple[list[tuple[float, float]], list[bool]]:
-    """Pairs, and which of them are of whole numbers."""
+    """Return one pair per setting, and which settings are integers."""
     pairs: Any = bounds if isinstance(bounds, Sequence) and isinstance(bounds[0], Sequence) else [bounds]
     values = as_numbers("bounds", pairs)
-    if (
-        values.ndim != 2
-        or values.shape[1] != 2
-        or not np.all(np.isfinite(values))
-        or np.any(values[:, 0] > values[:, 1])
-    ):
+    shaped = values.ndim == 2 and values.shape[1] == 2
+    if not shaped or not np.all(np.isfinite(values)) or np.any(values[:, 0] > values[:, 1]):
         raise ValueError(f"bounds must be (low, high), or one such pair for each setting, got {bounds!r}")
     whole = [all(isinstance(x, int | np.integer) for x in pair) for pair in pairs]
     return [(pair[0], pair[1]) for pair in pairs], whole
-
-
-def _settings(low: float, high: float, count: int, whole: bool) -> list[float]:
-    """Values of one setting for the first grid."""
-    if not whole:
-        return [float(x) for x in np.linspace(low, high, count)]
-    return sorted({round(float(x)) for x in np.linspace(low, high, count)})
 
 
 def _named(place: Place) -> str:
     return ", ".join(f"{x:.4g}" if not isinstance(x, int) else str(x) for x in place)
 
 
-def _design(name: str, prior: Solution, cost: float | None) -> Design:
-    return Design(
-        name=name,
-        evidence=prior.evidence,
-        information=prior.information,
-        gap=prior.gap,
-        atoms=len(prior.weights),
-        cost=cost,
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class CapacityCurve:
-    """Capacity against the number of samples, next to the law it approaches.
-
-    >>> from refprior.exact import Coin, capacity_curve
-    >>> curve = capacity_curve(Coin, (1, 10, 100))
-    >>> [round(x, 4) for x in curve.above_law]  # falls like 1/√n
-    [0.9674, 0.3554, 0.1228]
-    """
+    """Capacity against the number of samples, next to its asymptotic law."""
 
     samples: tuple[int, ...]
-    information: tuple[float, ...]
-    gap: float  # the largest
-    evidence: Evidence  # the weakest
+    information: tuple[float, ...]  # the capacity of each number of samples, in nats
+    gap: float  # the largest gap
+    evidence: Evidence  # the weakest evidence
     law: tuple[float, ...]  # d/2 log(n / 2πe) + log V
 
     @property
     def above_law(self) -> tuple[float, ...]:
-        """Capacity minus the law, in nats."""
+        """The capacity minus the law, in nats."""
         return tuple(a - b for a, b in zip(self.information, self.law, strict=True))
 
     def __str__(self) -> str:
@@ -289,8 +351,20 @@ class CapacityCurve:
         return "\n".join([*lines, *(f"{n:8d}  {a:10.6f}  {b:10.6f}  {c:8.4f}" for n, a, b, c in rows)])
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Capacity and law against log n.
+        """Draw the capacity and its law against log n.
 
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw. By default, on a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes with the plot.
+
+        Examples
+        --------
         >>> from refprior.exact import Coin, capacity_curve
         >>> capacity_curve(Coin, (1, 10)).plot().get_xscale()
         'log'
@@ -304,19 +378,40 @@ def capacity_curve(
     *,
     tolerance: float | None = None,
 ) -> CapacityCurve:
-    """What n samples can tell, for several n: `channel_of_n` is `Coin`, or `channel.repeat` of your own.
+    """Compute the capacity of several numbers of samples, next to its asymptotic law.
 
-    The tolerance is that of `compare_designs`.
+    The law is d/2 log(n / 2πe) + log V, where V is the Fisher volume of one sample.
 
+    Parameters
+    ----------
+    channel_of_n : callable
+        Returns the channel of n samples: for example `Coin`, or `channel.repeat`.
+    samples : sequence of int, default: (1, 2, 5, ..., 1000)
+        Numbers of samples.
+    tolerance : float, optional
+        Largest acceptable gap of each capacity, in nats. Default: 1e-9, or 1e-3 for channels whose gain is sampled.
+
+    Returns
+    -------
+    CapacityCurve
+        For each of `samples` the `information` and the `law`, their difference `above_law`, the largest `gap`, the
+        weakest `evidence`, and the function `plot`.
+
+    Examples
+    --------
+    >>> from refprior.exact import Coin, capacity_curve
+    >>> curve = capacity_curve(Coin, (1, 10, 100))
+    >>> [round(x, 4) for x in curve.above_law]  # falls like 1/√n
+    [0.9674, 0.3554, 0.1228]
     >>> from refprior.exact import Gaussian, capacity_curve
     >>> [round(x, 4) for x in capacity_curve(Gaussian(1.0).repeat, (1, 4, 16)).information]
     [0.3368, 0.6529, 1.0645]
     """
     numbers = tuple(whole_number("a number of samples", n, at_least=1) for n in samples)
     if not numbers:
-        raise ValueError("there is no number of samples to look at")
+        raise ValueError("samples is empty: pass at least one number of samples")
     one = check_channel(channel_of_n(1), "channel_of_n(1)")
-    constant = math.log(jeffreys(one).volume) - one.dimension / 2 * math.log(2 * math.pi * math.e)
+    constant = math.log(jeffreys_prior(one).volume) - one.dimension / 2 * math.log(2 * math.pi * math.e)
     priors = []
     for n in numbers:
         LOG.info("%d samples", n)

@@ -1,4 +1,4 @@
-"""Fisher information and the Jeffreys prior π_J(w) ∝ √det g(w), the limit for many samples.
+"""Fisher information and the Jeffreys prior π_J(w) ∝ √det g(w), the limit of the reference prior for many samples.
 
 For the coin g = n / (w (1 − w)), so the exponent is −1/2: π_J ∝ (w (1 − w))^(−1/2).
 """
@@ -20,13 +20,29 @@ from refprior.exact.oracle import divergence, log_marginal
 
 PANEL = 1.0  # standard deviations per Gauss–Legendre panel
 ORDER = 8  # nodes per panel
-EDGE = 1e-6  # of an axis: this far from a bound at which p vanishes
-MOST_NODES = 200_000
+EDGE = 1e-6  # share of an axis: distance from a bound at which some p(z | w) vanishes, where the limit is taken
+MOST_NODES = 200_000  # of the quadrature: 20 s with a thousand outcomes
 
 
 def fisher_information(channel: Channel, w: ArrayLike) -> Array:
-    """g(w) of one outcome of the channel, in the parameter w: (M,) or (M, d) -> (M, d, d).
+    """Compute the Fisher information of a channel.
 
+    g_ij(w) = Σ_z ∂_i p(z | w) ∂_j p(z | w) / p(z | w), for one outcome of the channel.
+
+    Parameters
+    ----------
+    channel : Channel
+        The model p(z | w).
+    w : array_like of shape (M,) or (M, d)
+        Parameters.
+
+    Returns
+    -------
+    ndarray of shape (M, d, d)
+        The matrix g at each of them.
+
+    Examples
+    --------
     >>> from refprior.exact import Coin, fisher_information
     >>> fisher_information(Coin(10), [0.5]).round(6).tolist()  # n / (w (1 - w))
     [[[40.0]]]
@@ -43,34 +59,41 @@ def fisher_information(channel: Channel, w: ArrayLike) -> Array:
 
 
 def coordinate_information(channel: Channel, u: Array) -> Array:
-    """Σ_z ∂_i p ∂_j p / p in the coordinates u: (M, d) -> (M, d, d)."""
+    """Compute Σ_z ∂_i p ∂_j p / p in the coordinates u: (M, d) -> (M, d, d)."""
     low, high = channel.bounds.T
     vanishing = np.any(np.isneginf(channel.log_likelihood(u)), axis=1, keepdims=True)
     inside = np.clip(u, low + EDGE * (high - low), high - EDGE * (high - low))
-    log_p, first, _, _ = channel.rows(np.where(vanishing, inside, u))  # at a bound where p vanishes: the limit
+    log_p, first, _, _ = channel.rows(np.where(vanishing, inside, u))  # the limit at a bound where p vanishes
     p = np.exp(log_p)[:, None, :]
     relative = np.divide(first, p, out=np.zeros_like(first), where=p > 0)
     return np.asarray(np.einsum("kiz,kjz->kij", first, relative))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Jeffreys:
-    """The Jeffreys prior of a channel: its density, the integral of √det g (its volume), and its information.
-
-    >>> from refprior.exact import Coin, jeffreys
-    >>> round(jeffreys(Coin(4)).volume, 6)  # 2π
-    6.283185
-    """
+class JeffreysPrior:
+    """The Jeffreys prior of a channel."""
 
     channel: Channel
-    volume: float
-    information: float  # I(w; z) in nats under this prior
+    volume: float  # ∫ √det g
+    information: float  # I(w; z) under this prior, in nats
 
     def density(self, w: ArrayLike) -> Array:
-        """π_J(w), normalized: (M,) or (M, d) -> (M,).
+        """Evaluate the normalized density π_J(w).
 
-        >>> from refprior.exact import Coin, jeffreys
-        >>> jeffreys(Coin(4)).density([0.5]).round(6).tolist()  # 2/π
+        Parameters
+        ----------
+        w : array_like of shape (M,) or (M, d)
+            Parameters.
+
+        Returns
+        -------
+        ndarray of shape (M,)
+            The density at each of them.
+
+        Examples
+        --------
+        >>> from refprior.exact import Coin, jeffreys_prior
+        >>> jeffreys_prior(Coin(4)).density([0.5]).round(6).tolist()  # 2/π
         [0.63662]
         """
         u = to_coordinates(self.channel, w)
@@ -80,19 +103,40 @@ class Jeffreys:
 
 
 def root_determinant(information: Array) -> Array:
-    """√det g: (M, d, d) -> (M,)."""
+    """Compute √det g: (M, d, d) -> (M,)."""
     return np.asarray(np.sqrt(np.maximum(np.linalg.det(information), 0.0)))
 
 
-def jeffreys(channel: Channel) -> Jeffreys:
-    """Density and information of the Jeffreys prior, by Gauss–Legendre panels in the coordinates u.
+def jeffreys_prior(channel: Channel) -> JeffreysPrior:
+    """Compute the Jeffreys prior of a channel.
 
-    >>> from refprior.exact import Coin, jeffreys, reference_prior
-    >>> jeffreys(Coin(10)).information < reference_prior(Coin(10)).information
+    π_J(w) ∝ √det g(w), with g the Fisher information. Integrals are sums over Gauss–Legendre panels.
+
+    Parameters
+    ----------
+    channel : Channel
+        The model p(z | w), with continuous parameters.
+
+    Returns
+    -------
+    JeffreysPrior
+        Its `volume` ∫ √det g, its `information` in nats, and the function `density`.
+
+    Raises
+    ------
+    ValueError
+        If the channel is a table, or the quadrature would need too many nodes.
+
+    Examples
+    --------
+    >>> from refprior.exact import Coin, jeffreys_prior, reference_prior
+    >>> prior = jeffreys_prior(Coin(10))
+    >>> prior.information < reference_prior(Coin(10)).information
     True
+    >>> round(jeffreys_prior(Coin(4)).volume, 6)  # 2π
+    6.283185
     """
-    if not check_channel(channel).continuous:
-        raise ValueError("a table has no continuous parameter, so it has no Jeffreys prior")
+    require_density(check_channel(channel))
     outcomes = channel.outcome_count
     u, measure = quadrature(channel)
     check_memory(8.0 * outcomes * 30, f"the Jeffreys prior over {outcomes:,} outcomes", "take fewer samples")
@@ -101,23 +145,23 @@ def jeffreys(channel: Channel) -> Jeffreys:
     mass = measure * root_determinant(information)
     volume = float(mass.sum())
     weights = mass / volume
-    logs = _log_marginal(channel, u, weights)
-    losses = in_slices(lambda part: divergence(channel, part, logs), u, outcomes, least=1)
-    return Jeffreys(channel=channel, volume=volume, information=float(weights @ losses))
-
-
-def _log_marginal(channel: Channel, u: Array, weights: Array) -> Array:
-    """log p(z) of many nodes, a slice of them at a time: (N, d), (N,) -> (Z,)."""
-    size = max(1, SLICE_ENTRIES // channel.outcome_count)
-    total = log_marginal(channel, u[:size], weights[:size])
-    for i in range(size, len(u), size):
+    size = max(1, SLICE_ENTRIES // outcomes)
+    logs = log_marginal(channel, u[:size], weights[:size])
+    for i in range(size, len(u), size):  # one slice of nodes at a time
         LOG.info("%d of %d points", i, len(u))
-        total = np.logaddexp(total, log_marginal(channel, u[i : i + size], weights[i : i + size]))
-    return total
+        logs = np.logaddexp(logs, log_marginal(channel, u[i : i + size], weights[i : i + size]))
+    gains = in_slices(lambda part: divergence(channel, part, logs), u, outcomes, least=1)
+    return JeffreysPrior(channel=channel, volume=volume, information=float(weights @ gains))
+
+
+def require_density(channel: Channel) -> None:
+    """Raise if a channel has no continuous parameter."""
+    if not channel.continuous:
+        raise ValueError("a table has no continuous parameter, so it has no Jeffreys prior")
 
 
 def quadrature(channel: Channel) -> tuple[Array, Array]:
-    """Quadrature nodes (N, d) and measures (N,) over the box of coordinates."""
+    """Return quadrature nodes (N, d) and measures (N,) over the box of coordinates."""
     x, weight = np.polynomial.legendre.leggauss(ORDER)
     axes = []
     for (low, high), length in zip(channel.bounds, channel.axes.lengths, strict=True):
@@ -127,7 +171,7 @@ def quadrature(channel: Channel) -> tuple[Array, Array]:
         nodes = (edges[:-1] + half)[:, None] + half[:, None] * x
         axes.append((nodes.ravel(), (half[:, None] * weight).ravel()))
     if math.prod(len(nodes) for nodes, _ in axes) > MOST_NODES:
-        raise ValueError(f"the Jeffreys prior of this channel needs more than {MOST_NODES} nodes; take fewer samples")
+        raise ValueError(f"the Jeffreys prior of this channel needs more than {MOST_NODES} nodes: take fewer samples")
     points = np.array(list(itertools.product(*(nodes for nodes, _ in axes))))
     measure = np.array([math.prod(m) for m in itertools.product(*(weights for _, weights in axes))])
     return points, measure

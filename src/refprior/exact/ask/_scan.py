@@ -1,9 +1,9 @@
-"""How the atoms change with a setting of the experiment: the classic picture, with its forks.
+"""Follow the atoms along a setting of the experiment, and locate the forks at which their number changes.
 
 As the amplitude of the noise channel or the number of tosses grows, atoms appear, and atoms split in two. Both show in
-the prior of as few atoms as before, continued past the fork. With K atoms held at their optimum, one *appears* where
-the gain between them first reaches J, and one *splits* where the gain's curvature at it first reaches zero. Each is
-the root of a smooth function of the setting; the smaller of the two is the fork.
+the prior of K atoms, continued past the fork. With K atoms at their optimum, an atom *appears* where the gain between
+them first reaches J, and an atom *splits* where the curvature of the gain at it first reaches zero. Each is the root of
+a smooth function of the setting; the smaller of the two is the fork.
 """
 
 from __future__ import annotations
@@ -30,27 +30,24 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Model = Callable[[Any], Channel | Solution]
-NEAR = 0.25  # standard deviations from an atom within which a peak of the gain is that atom's own
-SPACING = 0.05  # standard deviations between the points on which peaks are looked for
-PRECISION = 1e-9  # of the setting, relative, to which a fork is found
-RESIDUAL = 1e-9  # nats: a continued prior that is further from its conditions is not used
+NEAR = 0.25  # standard deviations: a peak of the gain this close to an atom belongs to the atom
+SPACING = 0.05  # standard deviations between the points of the grid on which peaks are searched
+LEAST_POINTS = 201  # of that grid
+CLOSEST = 1e-4  # relative: values this close that still differ by several atoms are not halved further
+PRECISION = 1e-9  # of a fork, relative to the setting
+RESIDUAL = 1e-9  # nats: a continued prior that is further from the conditions of the optimum is not used
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fork:
-    """Where the number of atoms changes.
-
-    >>> from refprior.exact import Gaussian, scan
-    >>> [str(fork) for fork in scan(Gaussian, [1.5, 2.0]).forks]
-    ['1.665926: an atom appears at 0.0000, 2 to 3 atoms']
-    """
+    """A setting at which the number of atoms changes."""
 
     low: float  # the fork lies between low
     high: float  # and high
-    before: int  # atoms
-    after: int
+    before: int  # number of atoms below the fork
+    after: int  # and above
     kind: Literal["appears", "splits", "unknown"]
-    place: float | None  # the parameter at which it happens
+    place: float | None  # the parameter of the atom that appears or splits
 
     @property
     def value(self) -> float:
@@ -65,18 +62,34 @@ class Fork:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Scan:
+class PriorScan:
     """Priors along a setting, and the forks between them.
 
-    >>> from refprior.exact import Coin, scan
-    >>> found = scan(Coin, [1, 2, 3, 4, 5])
+    `scan_priors` returns it.
+
+    Parameters
+    ----------
+    setting : str
+        The name of the setting.
+    values : tuple of float
+        The values of the setting.
+    priors : tuple of Solution
+        The prior at each value.
+    forks : tuple of Fork
+        Where the number of atoms changes: between `low` and `high`, from `before` to `after` atoms. `kind` is
+        "appears", "splits" or "unknown", and `place` the parameter at which that happens.
+
+    Examples
+    --------
+    >>> from refprior.exact import Coin, scan_priors
+    >>> found = scan_priors(Coin, [1, 2, 3, 4, 5])
     >>> found.counts
     (2, 3, 3, 3, 4)
     >>> [(fork.low, fork.high) for fork in found.forks]
     [(1, 2), (4, 5)]
     """
 
-    setting: str  # its name
+    setting: str
     values: tuple[float, ...]
     priors: tuple[Solution, ...]
     forks: tuple[Fork, ...]
@@ -88,7 +101,7 @@ class Scan:
 
     @property
     def evidence(self) -> Evidence:
-        """The weakest of all priors."""
+        """The weakest evidence of all priors."""
         return weakest(*(prior.evidence for prior in self.priors))
 
     def __str__(self) -> str:
@@ -97,10 +110,17 @@ class Scan:
         return "\n".join([*lines, *map(str, self.forks)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON.
+        """Convert the scan to plain numbers for JSON.
 
-        >>> from refprior.exact import Coin, scan
-        >>> list(scan(Coin, [1, 2]).to_dict())
+        Returns
+        -------
+        dict
+            Evidence, setting, values, priors and forks.
+
+        Examples
+        --------
+        >>> from refprior.exact import Coin, scan_priors
+        >>> list(scan_priors(Coin, [1, 2]).to_dict())
         ['evidence', 'setting', 'values', 'priors', 'forks']
         """
         forks = [{"value": f.value, **{k: getattr(f, k) for k in Fork.__dataclass_fields__}} for f in self.forks]
@@ -109,24 +129,55 @@ class Scan:
         return {"evidence": self.evidence, "setting": self.setting, "values": values, "priors": priors, "forks": forks}
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Atoms against the setting, areas as weights, and dotted lines at the forks.
+        """Draw atoms against the setting, with areas by weight and dotted lines at the forks.
 
-        >>> from refprior.exact import Coin, scan
-        >>> scan(Coin, [1, 2, 3], setting="n").plot().get_xlabel()
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw. By default, on a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes with the plot.
+
+        Examples
+        --------
+        >>> from refprior.exact import Coin, scan_priors
+        >>> scan_priors(Coin, [1, 2, 3], setting="n").plot().get_xlabel()
         'n'
         """
         return plot_scan(self, ax)
 
 
-def scan(model: Model, values: Sequence[float], *, setting: str = "setting", tolerance: float | None = None) -> Scan:
-    """Priors at increasing values of a setting, and where their number of atoms changes, for one parameter.
+def scan_priors(
+    model: Model, values: Sequence[float], *, setting: str = "setting", tolerance: float | None = None
+) -> PriorScan:
+    """Compute priors along a setting, and locate where their number of atoms changes.
 
-    `model` maps a value to a channel, such as `Gaussian` or `Coin`, or to a prior, such as
-    `lambda n: two_stage_prior(Coin, m=1, n=n)`. Between whole numbers forks are not looked for more closely. The
-    tolerance is 1e-9. Models whose outcomes are sampled are refused: their atoms cannot be counted.
+    The model has one continuous parameter, and its outcomes are not sampled.
 
-    >>> from refprior.exact import Poisson, scan
-    >>> print(scan(Poisson, [3.0, 4.0]).forks[0])
+    Parameters
+    ----------
+    model : callable
+        Returns the channel at a value of the setting, such as `Gaussian` or `Coin`, or the prior, such as
+        `lambda n: two_stage_prior(Coin, m=1, n=n)`.
+    values : sequence of float
+        At least two increasing values. Between two integers, forks are not located more closely.
+    setting : str, default: "setting"
+        The name of the setting, for the plot.
+    tolerance : float, default: 1e-9
+        Largest acceptable gap of each prior, in nats.
+
+    Returns
+    -------
+    PriorScan
+        The priors and the forks between them.
+
+    Examples
+    --------
+    >>> from refprior.exact import Poisson, scan_priors
+    >>> print(scan_priors(Poisson, [3.0, 4.0]).forks[0])
     3.367940: an atom appears at 1.2928, 2 to 3 atoms
     """
     numbers = [number("a value", value) for value in values]
@@ -138,26 +189,26 @@ def scan(model: Model, values: Sequence[float], *, setting: str = "setting", tol
         priors.append(_solved(model, value, tolerance))
     for k in range(1, len(priors)):
         forks += _forks(model, (values[k - 1], priors[k - 1]), (values[k], priors[k]), tolerance)
-    return Scan(setting=setting, values=tuple(values), priors=tuple(priors), forks=tuple(forks))
+    return PriorScan(setting=setting, values=tuple(values), priors=tuple(priors), forks=tuple(forks))
 
 
 End = tuple[float, Solution]
 
 
 def _solved(model: Model, value: float, tolerance: float | None) -> Solution:
-    with warnings.catch_warnings(action="ignore", category=UserWarning):  # the scan says what is unfinished
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # `evidence` reports it
         made = model(value)
         channel = made.channel if isinstance(made, Solution) else check_channel(made)
         if not channel.listed:
-            raise ValueError("the outcomes of this model are sampled, which does not tell how many atoms there are")
+            raise ValueError("the outcomes of this model are sampled, so its atoms cannot be counted")
         prior = made if isinstance(made, Solution) else prior_to_compare(channel, tolerance)
     if prior.channel.dimension != 1 or not prior.channel.continuous:
-        raise ValueError("scans are for models of one continuous parameter")
+        raise ValueError("scan_priors needs a model of one continuous parameter")
     return prior
 
 
 def _forks(model: Model, low: End, high: End, tolerance: float | None) -> list[Fork]:
-    """All forks between two values: intervals are halved until each holds a change by one, then that is located."""
+    """Halve the interval until each part holds a change by one atom, and locate that fork."""
     before, after = len(low[1].weights), len(high[1].weights)
     if before == after:
         return []
@@ -165,22 +216,17 @@ def _forks(model: Model, low: End, high: End, tolerance: float | None) -> list[F
     if isinstance(low[0], int) and isinstance(high[0], int):
         return [unknown]
     if after == before + 1:
-        return [_located(model, low, high) or unknown]
-    if high[0] - low[0] < 1e-4 * abs(high[0]):
+        roots = [_root(model, low, high, "appears", _highest_between), _root(model, low, high, "splits", _flattest)]
+        return [min((fork for fork in roots if fork is not None), key=lambda fork: fork.low, default=unknown)]
+    if high[0] - low[0] < CLOSEST * abs(high[0]):
         return [unknown]
     middle = (low[0] + high[0]) / 2
     between = middle, _solved(model, middle, tolerance)
     return [*_forks(model, low, between, tolerance), *_forks(model, between, high, tolerance)]
 
 
-def _located(model: Model, low: End, high: End) -> Fork | None:
-    """The fork between K and K + 1 atoms: K atoms continued until an indicator changes its sign."""
-    found = [_root(model, low, high, "appears", _highest_between), _root(model, low, high, "splits", _flattest)]
-    return min((fork for fork in found if fork is not None), key=lambda fork: fork.low, default=None)
-
-
 def _root(model: Model, low: End, high: End, kind: Literal["appears", "splits"], indicator: Indicator) -> Fork | None:
-    """Where an indicator becomes positive; None if it does not, or the atoms cannot be continued."""
+    """Continue K atoms until an indicator becomes positive; None if it does not, or atoms cannot be continued."""
     start, count = low[1], len(low[1].weights)
 
     def sign(value: float) -> float:
@@ -198,12 +244,12 @@ def _root(model: Model, low: End, high: End, kind: Literal["appears", "splits"],
 
 
 class _LostError(Exception):
-    """The atoms could not be continued to a value."""
+    """The atoms could not be continued to a value of the setting."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Continued:
-    """As many atoms as before, at their optimum for another value."""
+    """The atoms of a prior at their optimum for another value of the setting."""
 
     objective: Objective
     point: Point
@@ -211,7 +257,7 @@ class _Continued:
 
     @classmethod
     def at(cls, model: Model, value: float, start: Solution) -> _Continued:
-        """Move the prior of `start` to a value, its coordinates scaled with the box."""
+        """Move the prior of `start` to a value, with its coordinates scaled to the bounds."""
         made = model(value)
         objective = made.objective if isinstance(made, Solution) else Objective((made,))
         channel = objective.channel
@@ -229,9 +275,9 @@ Indicator = Callable[[_Continued], tuple[float, float]]
 
 
 def _highest_between(state: _Continued) -> tuple[float, float]:
-    """Largest peak of the gain away from the atoms, minus J, and where it is."""
+    """Return the largest peak of the gain away from the atoms, minus J, and its place."""
     objective, point = state.objective, state.point
-    grid = fisher_grid(objective.channel, SPACING, least=201)
+    grid = fisher_grid(objective.channel, SPACING, least=LEAST_POINTS)
     logs = point.table.own_logs(point.weights)
     values = objective.gain(grid.points, logs)
     top = grid.points[peaks(values, grid.shape)]
@@ -244,7 +290,7 @@ def _highest_between(state: _Continued) -> tuple[float, float]:
 
 
 def _flattest(state: _Continued) -> tuple[float, float]:
-    """Largest second derivative of the gain at an atom that can move, in standard deviations, and which it is."""
+    """Return the largest second derivative of the gain at an inner atom, in standard deviations, and its place."""
     free = state.point.free(state.objective.channel.bounds)[:, 0]
     curvature = np.where(free, state.point.hessians[:, 0, 0] * state.unit[0] ** 2, -np.inf)
     best = int(np.argmax(curvature))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from refprior.exact._posterior import Posterior
     from refprior.exact._solution import Solution
-    from refprior.exact.ask import BestDesign, CapacityCurve, PriorComparison, Scan
+    from refprior.exact.ask import CapacityCurve, DesignSearch, PriorComparison, PriorScan
 
 DASHES = ("-", "--", "-.", ":")  # lines differ by more than their color
 CURVE_POINTS = 1201  # of the gain's curve: smooth at the size of a page
@@ -144,7 +144,7 @@ def plot_comparison(comparison: PriorComparison) -> Figure:
 
 
 @styled
-def plot_designs(found: BestDesign, ax: Axes | None = None) -> Axes:
+def plot_designs(found: DesignSearch, ax: Axes | None = None) -> Axes:
     """Draw all designs that were tried, the best one, and the front if there are costs."""
     ax = _axes(ax)
     pairs = zip(found.places, found.tried, strict=True)
@@ -174,7 +174,7 @@ def plot_capacity(curve: CapacityCurve, ax: Axes | None = None) -> Axes:
 
 
 @styled
-def plot_scan(scan: Scan, ax: Axes | None = None) -> Axes:
+def plot_scan(scan: PriorScan, ax: Axes | None = None) -> Axes:
     """Draw atoms against the setting, with areas by weight, and the forks."""
     ax = _axes(ax, 6.4, 4.2)
     for fork in scan.forks:

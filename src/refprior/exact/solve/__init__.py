@@ -2,13 +2,12 @@
 
 from refprior.exact.solve._ascent import Problem, ascend, equalize
 from refprior.exact.solve._best import recording
-from refprior.exact.solve._blahut_arimoto import BlahutArimoto, blahut_arimoto
+from refprior.exact.solve._blahut_arimoto import blahut_arimoto
 from refprior.exact.solve._search import climb, fisher_grid, peaks
 from refprior.exact.solve._solver import continued, solve
 from refprior.exact.solve._start import check_cost
 
 __all__ = [
-    "BlahutArimoto",
     "Problem",
     "ascend",
     "blahut_arimoto",

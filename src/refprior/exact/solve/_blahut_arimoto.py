@@ -1,7 +1,7 @@
-"""The plain Blahut–Arimoto algorithm on a grid, kept as a reference and as a teaching tool.
+"""The plain Blahut–Arimoto algorithm on a grid, for comparison and for teaching.
 
-It is monotone and simple, but its gap falls only like one over the number of iterations, it spreads each atom
-over several grid points, and it cannot do better than its grid.
+It is monotone and simple. But its gap falls only like one over the number of iterations, it spreads each atom over
+several grid points, and its precision is that of the grid.
 """
 
 from __future__ import annotations
@@ -21,30 +21,45 @@ FEWER = "take a coarser grid or fewer samples"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BlahutArimoto:
-    """Weights on the grid, and the information and the gap over the grid after each iteration.
+class BlahutArimotoResult:
+    """Weights on the grid, with the information and the gap after each iteration."""
 
-    >>> from refprior.exact import Coin, blahut_arimoto
-    >>> result = blahut_arimoto(Coin(1), [0.0, 1.0], iterations=1)
-    >>> result.weights.tolist(), result.information.round(6).tolist()
-    ([0.5, 0.5], [0.693147])
-    """
-
-    grid: Array  # (G,) or (G, d)
-    weights: Array  # (G,)
-    information: Array  # (iterations,)
-    gap: Array  # (iterations,)
+    grid: Array  # (G,) or (G, d) parameters
+    weights: Array  # (G,) after the last iteration
+    information: Array  # (iterations,) in nats
+    gap: Array  # (iterations,) over the grid, in nats
 
 
 def blahut_arimoto(
     channel: Channel, grid: int | ArrayLike = 1001, *, iterations: int = 1000, tolerance: float = 0.0
-) -> BlahutArimoto:
-    """π^{t+1}(w) ∝ π^t(w) exp KL(p(z | w), p(z)), section s:blahut_arimoto, from uniform weights.
+) -> BlahutArimotoResult:
+    """Run the plain Blahut–Arimoto algorithm on a grid.
 
-    `grid` is a number of evenly spaced parameters (models of one parameter) or the parameters themselves.
-    Stops after `iterations`, or when the gap over the grid is at most `tolerance`.
+    π^{t+1}(w) ∝ π^t(w) exp KL(p(z | w), p(z)), from uniform weights (section s:blahut_arimoto).
 
+    Parameters
+    ----------
+    channel : Channel
+        The model p(z | w).
+    grid : int or array_like of shape (G,) or (G, d), default: 1001
+        The number of evenly spaced parameters (models of one parameter), or the parameters.
+    iterations : int, default: 1000
+        Largest number of iterations.
+    tolerance : float, default: 0.0
+        Stop when the gap over the grid is at most this, in nats.
+
+    Returns
+    -------
+    BlahutArimotoResult
+        The `grid`, its `weights` after the last iteration, and `information` and `gap` (over the grid, not over all w)
+        after each iteration.
+
+    Examples
+    --------
     >>> from refprior.exact import Coin, blahut_arimoto
+    >>> result = blahut_arimoto(Coin(1), [0.0, 1.0], iterations=1)
+    >>> result.weights.tolist(), result.information.round(6).tolist()
+    ([0.5, 0.5], [0.693147])
     >>> result = blahut_arimoto(Coin(10), 101, iterations=100)
     >>> bool(result.gap[-1] < result.gap[0]), round(float(result.information[-1]), 3)
     (True, 1.231)
@@ -73,7 +88,7 @@ def blahut_arimoto(
         weights = weights * np.exp(divergence - divergence.max())
         weights /= weights.sum()
     points = w[:, 0] if w.shape[1] == 1 else w
-    return BlahutArimoto(grid=points, weights=weights, information=np.array(information), gap=np.array(gap))
+    return BlahutArimotoResult(grid=points, weights=weights, information=np.array(information), gap=np.array(gap))
 
 
 def _grid(channel: Channel, grid: int | ArrayLike) -> Array:
