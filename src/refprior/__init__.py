@@ -25,7 +25,7 @@ Methods (all of them in rp.methods)
     rp.Needs, rp.Step, rp.Loss      the contract of a method of your own
 
 Parts
-    rp.data             FewLabels, task_from_arrays, image_folder, …
+    rp.data             FewLabels, task_from_arrays, read, …
     rp.Task             labeled, unlabeled, validation and test images
     rp.views            weak and strong augmentation, batched
     rp.networks         MLP, SmallCNN, WideResNet; any nn.Module that returns logits

@@ -45,8 +45,8 @@ def test_answers_about_a_task_of_ones_own_are_written_down_as_such() -> None:
 @pytest.mark.parametrize(
     ("asked", "answers", "said"),
     [
-        ((7, 3), (1,), "1 answer for 2 different inputs: each needs one"),
-        ((7, 7), (1, 1), "2 answers for 1 different input: each needs one"),
+        ((7, 3), (1,), "expected one answer for each input, got 1 answer for 2 different inputs"),
+        ((7, 7), (1, 1), "expected one answer for each input, got 2 answers for 1 different input"),
         ((5000,), (1,), "input 5000 is not in the pool of 1177"),
         ((-1,), (1,), "input -1 is not in the pool of 1177"),
         ((0,), (10,), r"answered label 10 at index 0 is outside 0 … 9"),

@@ -4,6 +4,7 @@ import io
 import time
 import tracemalloc
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
-from refprior.data import FewLabels
-from refprior.data._read import examples_from_dataset, read_npz
+from refprior.data import DataSet, FewLabels, examples_from_dataset, task_from_arrays
+from refprior.data._read import read_npz
 from refprior.data.files._error import DataError
 from refprior.data.files._npz import load_arrays
 from tests.data.files import outcome
@@ -198,26 +199,74 @@ def test_torch_data_sets_of_tensors_and_pictures() -> None:
     assert torch.equal(first.labels, second.labels)
 
 
+class Endless(IterableDataset[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        yield torch.zeros(3, 2, 2), 0
+
+
+class Items(Dataset[Any]):
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.items[index]
+
+
+@pytest.mark.parametrize("label", [int, np.int64, torch.tensor])
+@pytest.mark.parametrize(
+    "item",
+    [
+        lambda image: image,
+        lambda image: image.transpose(2, 0, 1),
+        Image.fromarray,
+        lambda image: torch.from_numpy(image.transpose(2, 0, 1).copy()),
+    ],
+)
+def test_images_of_a_torch_data_set_are_read_alike(item: Any, label: Any) -> None:
+    found = examples_from_dataset(Items([(item(image), label(n)) for image, n in zip(IMAGES, LABELS, strict=True)]))
+    assert torch.equal(found.inputs, torch.from_numpy(IMAGES.transpose(0, 3, 1, 2).copy()))
+    assert (found.labels.dtype, found.labels.tolist()) == (torch.int64, LABELS.tolist())
+
+
+def test_vectors_gray_images_and_palettes_of_a_torch_data_set() -> None:
+    assert examples_from_dataset(Items([(np.ones(4), 0), (np.zeros(4), 1)])).inputs.tolist() == [[1.0] * 4, [0.0] * 4]
+    gray = IMAGES[0, :, :, 0]
+    for image in (gray, Image.fromarray(gray)):
+        assert examples_from_dataset(Items([(image, 0)])).inputs.tolist() == [[gray.tolist()]]
+    palette = Image.fromarray(np.full((2, 2, 3), 200, np.uint8)).convert("P", palette=Image.Palette.ADAPTIVE)
+    assert examples_from_dataset(Items([(palette, 0)])).inputs.unique().tolist() == [200]
+
+
+def test_a_torch_data_set_is_any_part_of_a_task() -> None:
+    labeled, rest = Items([(image, n) for image, n in zip(IMAGES, LABELS, strict=True)]), Items(list(IMAGES))
+    task = task_from_arrays(labeled, rest, test=labeled, validation=examples_from_dataset(labeled))
+    arrays = IMAGES.transpose(0, 3, 1, 2)
+    same = task_from_arrays((arrays, LABELS), arrays, (arrays, LABELS), validation=(arrays, LABELS))
+    assert task.fingerprint() == same.fingerprint()
+    assert torch.equal(task_from_arrays(labeled, labeled).unlabeled, task.unlabeled)
+    known = DataSet("mine", ("a", "b", "c"), examples_from_dataset(labeled))
+    assert len(FewLabels(known, labels=6)().unlabeled) == 6
+
+
 def test_items_that_do_not_fit_are_named() -> None:
-    class Odd(Dataset[Any]):
-        def __init__(self, items: list[Any]) -> None:
-            self.items = items
-
-        def __len__(self) -> int:
-            return len(self.items)
-
-        def __getitem__(self, index: int) -> Any:
-            return self.items[index]
-
     good, gray, broken = torch.zeros(3, 2, 2), torch.zeros(1, 2, 2), torch.full((3, 2, 2), torch.nan)
     with pytest.raises(DataError, match=r"item 1 is \(1, 2, 2\)"):
-        examples_from_dataset(Odd([(good, 0), (gray, 1)]))
+        examples_from_dataset(Items([(good, 0), (gray, 1)]))
     with pytest.raises(DataError, match="item 1 is not finite"):
-        examples_from_dataset(Odd([(good, 0), (broken, 1)]))
-    with pytest.raises(DataError, match=r"item 0 is not \(image, label\) but a Tensor"):
-        examples_from_dataset(Odd([good]))
+        examples_from_dataset(Items([(good, 0), (broken, 1)]))
+    with pytest.raises(DataError, match=r"item 0 is not \(input, label\) but a Tensor"):
+        examples_from_dataset(Items([good]))
     with pytest.raises(DataError, match="is empty"):
-        examples_from_dataset(Odd([]))
+        examples_from_dataset(Items([]))
+    with pytest.raises(DataError, match=r"item 1 has label 0\.5, expected a whole number"):
+        examples_from_dataset(Items([(good, 0), (good, 0.5)]))
+    with pytest.raises(DataError, match="item 0 is a str, expected a tensor, an array or a Pillow image"):
+        examples_from_dataset(Items([("cat.png", 0)]))
+    with pytest.raises(DataError, match=r"Endless has no len\(\): give a map-style data set"):
+        examples_from_dataset(Endless())
 
 
 def test_whole_numbers_name_classes(tmp_path: Path) -> None:

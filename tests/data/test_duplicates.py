@@ -2,7 +2,7 @@
 
 import torch
 
-from refprior.data._duplicates import duplicates
+from refprior.data import duplicates
 
 
 def test_all_equal_pairs_are_found() -> None:

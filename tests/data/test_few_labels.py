@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from refprior.data import DataSet, FewLabels, Pair, Task, transfer_task
+from refprior.data import DataSet, FewLabels, Pair, Task
 from refprior.data._data_set import data_set, foreign_inputs
 from refprior.data.sources._catalog import data_folder
 from refprior.data.sources._sets import FIVE_SUPERCLASSES
@@ -276,7 +276,7 @@ def test_a_superclass_that_is_not_there_is_named() -> None:
 def test_a_pair_is_the_transfer_task_of_both() -> None:
     low = FewLabels("digits", labels=None, classes=(0, 1))
     high = FewLabels("digits", labels=20, validation=10, classes=(2, 3), seed=4)
-    pair, joined = Pair(source=low, target=high)(), transfer_task(low(), high())
+    pair, joined = Pair(source=low, target=high)(), high().with_source(low())
     assert (pair.name, pair.classes, pair.source_classes) == ("digits-0-1-to-digits-2-3", ("2", "3"), ("0", "1"))
     for part in ("labeled", "validation", "test", "source"):
         assert torch.equal(examples(pair, part), examples(joined, part))
@@ -327,7 +327,7 @@ def test_settings_of_a_folder_are_checked(settings: dict[str, Any], message: str
 
 
 def test_data_in_memory_are_as_they_are(data: DataSet) -> None:
-    with pytest.raises(ValueError, match="size is for data that are read, and 'toy' is in memory: leave it out"):
+    with pytest.raises(ValueError, match="size applies to files and folders, and 'toy' is in memory: leave it out"):
         FewLabels(data, labels=4, size=3)()
 
 

@@ -10,7 +10,7 @@ from safetensors.torch import load, save
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from refprior.data import Identity, Normalizer, PrincipalComponents, Standardize, Task, task_from_arrays, transfer_task
+from refprior.data import Identity, Normalizer, PrincipalComponents, Standardize, Task, task_from_arrays
 from refprior.data._normalize import principal_axes
 
 RANDOM = np.random.RandomState(0)
@@ -52,7 +52,7 @@ def test_images_of_a_source_count_as_all_that_are_trained_with() -> None:
         images, labels = np.full((6, 1, 4, 4), value, np.uint8), np.arange(6) % 2
         return task_from_arrays((images, labels), images, (images, labels))
 
-    both = transfer_task(level(10), level(40))
+    both = level(40).with_source(level(10))
     mean = Standardize().fit(both.training_inputs).mean.item()
     assert mean == pytest.approx((6 * 10 + 12 * 40) / 18)  # six source, six labeled, six unlabeled images
 

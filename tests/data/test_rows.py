@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from refprior.data import FewLabels, read, read_rows
+from refprior.data import FewLabels, read
+from refprior.data._read import read_rows
 from refprior.data.files._error import DataError
 
 TEXT = "a,b,label\n1,2,x\n3,4,y\n5,6,\n7,8,x\n"

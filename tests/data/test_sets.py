@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from refprior.data import read
-from refprior.data._duplicates import duplicates
+from refprior.data import duplicates, read
 from refprior.data.files._error import DataError
 from refprior.data.sources._catalog import INSTALLED, SOURCES
 from refprior.data.sources._sets import (

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from refprior.data import FewLabels, image_folder, survey
+from refprior.data import FewLabels, survey
+from refprior.data._read import image_folder
 from refprior.data.files._error import DataError
 
 

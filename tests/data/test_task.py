@@ -5,8 +5,7 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
-from refprior.data import Standardize
-from refprior.data._task import Task, task_from_arrays
+from refprior.data import Standardize, Task, task_from_arrays
 
 RANDOM = np.random.RandomState(0)
 IMAGES = RANDOM.randint(0, 256, (3000, 3, 5, 4)).astype(np.uint8)
@@ -55,7 +54,7 @@ BAD: dict[str, dict[str, object]] = {
     "test label 3 at index 1 is outside 0 … 2": {"test": (IMAGES[:2], np.array([0, 3]))},
     "test label -1 at index 0": {"test": (IMAGES[:2], np.array([-1, 0]))},
     r"missing \[1\] of 3": {"labeled": (IMAGES[:3], np.array([0, 2, 2]))},
-    "as many labels as inputs are needed: 5 for 6": {"labeled": (IMAGES[:6], LABELS[:5])},
+    "expected one label per input, got 5 for 6": {"labeled": (IMAGES[:6], LABELS[:5])},
     r"unlabeled inputs are \(1, 5, 4\), labeled \(3, 5, 4\)": {"unlabeled": IMAGES[6:20, :1]},
     "labeled labels must be whole numbers or names, got float64": {"labeled": (IMAGES[:6], LABELS[:6] / 2)},
     "labeled label 1099511627776 at index 2 needs 1099511627777 classes, of 3 examples": {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from refprior.data import FewLabels, Task, task_from_arrays, transfer_task
+from refprior.data import FewLabels, Task, task_from_arrays
 
 
 def toy(name: str, names: list[str], level: int, side: int = 4) -> Task:
@@ -16,7 +16,7 @@ def toy(name: str, names: list[str], level: int, side: int = 4) -> Task:
 
 def test_the_target_gains_the_sources_labels_and_nothing_else_changes() -> None:
     source, target = toy("a", ["cat", "dog"], 10), toy("b", ["car", "bus", "tram"], 30)
-    both = transfer_task(source, target)
+    both = target.with_source(source)
     assert both.name == "a-to-b"
     assert both.classes == ("car", "bus", "tram")
     assert both.source_classes == ("cat", "dog")
@@ -26,40 +26,39 @@ def test_the_target_gains_the_sources_labels_and_nothing_else_changes() -> None:
 
 
 def test_the_sources_images_are_trained_with() -> None:
-    both = transfer_task(toy("a", ["cat", "dog"], 10), toy("b", ["car", "bus"], 40))
+    both = toy("b", ["car", "bus"], 40).with_source(toy("a", ["cat", "dog"], 10))
     assert [int(part[0, 0, 0, 0]) for part in both.training_inputs] == [40, 40, 10]
     assert [len(part) for part in both.training_inputs] == [6, 6, 6]
 
 
 def test_a_task_moves_with_its_source() -> None:
-    both = transfer_task(toy("a", ["cat", "dog"], 10), toy("b", ["car", "bus"], 40)).to(torch.device("meta"))
+    both = toy("b", ["car", "bus"], 40).with_source(toy("a", ["cat", "dog"], 10)).to(torch.device("meta"))
     assert both.source is not None
     assert both.source.inputs.device.type == "meta"
 
 
 def test_tasks_that_overlap_are_refused() -> None:
     with pytest.raises(ValueError, match="overlap: 6 of 6 source inputs are in both"):
-        transfer_task(toy("a", ["cat", "dog"], 10), toy("b", ["dog", "cow"], 10))
+        toy("b", ["dog", "cow"], 10).with_source(toy("a", ["cat", "dog"], 10))
     with pytest.raises(ValueError, match=r"overlap: \d+ of 40 source inputs are in both"):
-        transfer_task(
-            FewLabels("digits", labels=40, validation=60, classes=(1, 2))(),
-            FewLabels("digits", labels=10, validation=60, classes=(2, 3))(),
+        FewLabels("digits", labels=10, validation=60, classes=(2, 3))().with_source(
+            FewLabels("digits", labels=40, validation=60, classes=(1, 2))()
         )
 
 
 def test_tasks_of_numbered_classes_may_have_the_same_numbers() -> None:
     first, second = toy("arrays", ["0", "1"], 10), toy("arrays", ["0", "1"], 20)
-    assert transfer_task(first, second).source_classes == ("0", "1")
+    assert second.with_source(first).source_classes == ("0", "1")
 
 
 def test_a_source_needs_labels() -> None:
     with pytest.raises(ValueError, match="the source task 'digits-1-2' has no labeled inputs"):
-        transfer_task(FewLabels("digits", labels=0, classes=(1, 2))(), FewLabels("digits", labels=10, classes=(3, 4))())
+        FewLabels("digits", labels=10, classes=(3, 4))().with_source(FewLabels("digits", labels=0, classes=(1, 2))())
 
 
 def test_images_of_another_shape_are_refused() -> None:
     with pytest.raises(ValueError, match=r"source inputs are \(1, 5, 5\), labeled \(1, 4, 4\)"):
-        transfer_task(toy("a", ["cat", "dog"], 10, side=5), toy("b", ["car", "bus"], 30))
+        toy("b", ["car", "bus"], 30).with_source(toy("a", ["cat", "dog"], 10, side=5))
 
 
 def test_a_source_in_the_targets_test_part_is_refused() -> None:
@@ -69,4 +68,4 @@ def test_a_source_in_the_targets_test_part_is_refused() -> None:
     known = target.labeled.inputs, target.labeled.labels
     hidden = task_from_arrays(known, target.unlabeled, (images, labels))
     with pytest.raises(ValueError, match="overlap: 4 of 4"):
-        transfer_task(source, hidden)
+        hidden.with_source(source)

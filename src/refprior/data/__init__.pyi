@@ -1,14 +1,13 @@
 from ._answered import Answered
+from ._arrays import examples_from_dataset, task_from_arrays
 from ._data_set import DataSet
-from ._duplicates import duplicates
 from ._few_labels import FewLabels, Pair
 from ._few_labels import Outline as Outline
 from ._fingerprint import TaskRecord as TaskRecord
 from ._normalize import Identity, Normalizer, PrincipalComponents, Standardize
 from ._patch_components import PatchComponents
-from ._read import examples_from_dataset, image_folder, read, read_npz, read_rows
-from ._task import Examples, Task, task_from_arrays
-from ._transfer import transfer_task
+from ._read import read
+from ._task import Examples, Task, duplicates
 from .files import DataError, survey
 from .files import FoundFolder as FoundFolder
 from .files import Survey as Survey
@@ -28,11 +27,7 @@ __all__ = [
     "Task",
     "duplicates",
     "examples_from_dataset",
-    "image_folder",
     "read",
-    "read_npz",
-    "read_rows",
     "survey",
     "task_from_arrays",
-    "transfer_task",
 ]

@@ -1,4 +1,4 @@
-"""A data set whose inputs are all labeled, and its subsets."""
+"""A labeled data set and its subsets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,8 +9,9 @@ from torch import Tensor
 
 from refprior._kinds import Kind
 from refprior._words import in_short
+from refprior.data._arrays import Array, examples
 from refprior.data._split import per_class, without
-from refprior.data._task import Array, Examples, check_labels, examples
+from refprior.data._task import Examples
 from refprior.data.files import DataError
 
 _TEST_SEED = 0  # one test part for all runs
@@ -18,8 +19,38 @@ _TEST_SEED = 0  # one test part for all runs
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """A data set as its makers divided it. `FewLabels` makes tasks of it that hide most labels.
+    """A labeled data set with the parts its makers defined.
 
+    `FewLabels` makes tasks of it that hide most of the labels.
+
+    Parameters
+    ----------
+    name : str
+        Name of the data set.
+    classes : tuple of str
+        Names of the classes.
+    train : Examples
+        The training part, with inputs of every class.
+    test, validation : Examples, optional
+        Held-out parts.
+    unlabeled : Tensor, (n, *shape), optional
+        Further inputs without labels.
+    groups : mapping of str to tuple of int
+        Named sets of classes, such as the superclasses of CIFAR-100.
+    names : tuple of str
+        Names of the training inputs and then of the unlabeled inputs, such as files.
+    features : tuple of str
+        Names of the columns of a table.
+    kind : {"digits", "photos", "objects", "vectors", "tokens"}, optional
+        What the inputs show, by which `refprior.views.default_views` chooses.
+
+    Raises
+    ------
+    DataError
+        If a class has no inputs, a label is not a class, or a name is not printable.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> digits = rp.data.read("digits")
     >>> len(digits.train), len(digits.test)
@@ -30,12 +61,12 @@ class DataSet:
     classes: tuple[str, ...]
     train: Examples
     test: Examples | None = None
-    unlabeled: Tensor | None = None  # further inputs without labels
-    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # named sets of classes: superclasses
-    names: tuple[str, ...] = ()  # of the inputs to train with, then of those without labels: files
-    validation: Examples | None = None  # where the makers have kept one apart
-    features: tuple[str, ...] = ()  # of the values of a vector, where they have names: columns
-    kind: Kind | None = None  # what the inputs show, by which `rp.views.default_views` chooses; None: unknown
+    unlabeled: Tensor | None = None
+    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    validation: Examples | None = None
+    features: tuple[str, ...] = ()
+    kind: Kind | None = None
 
     def __post_init__(self) -> None:
         for name in self.classes:
@@ -44,7 +75,7 @@ class DataSet:
         for part, them in (("train", self.train), ("test", self.test), ("validation", self.validation)):
             if them is None:
                 continue
-            check_labels(f"{self.name} {part}", them.labels, len(self.classes))
+            them.check_labels(f"{self.name} {part}", len(self.classes))
             counts = torch.bincount(them.labels, minlength=len(self.classes))
             if not counts.all() and part != "validation":
                 empty = int(counts.argmin())
@@ -62,9 +93,9 @@ def data_set(
     *,
     kind: Kind | None = None,
 ) -> DataSet:
-    """From arrays of inputs, images (n, channels, height, width) or vectors (n, features), and integer labels."""
-    kept = examples(f"{name} test", *test) if test is not None else None
-    return DataSet(name, tuple(classes), examples(f"{name} train", *train), kept, kind=kind)
+    """Make a data set of arrays: images (n, channels, height, width) or vectors (n, features), and integer labels."""
+    held = examples(f"{name} test", *test) if test is not None else None
+    return DataSet(name, tuple(classes), examples(f"{name} train", *train), held, kind=kind)
 
 
 def held_out(
@@ -76,23 +107,22 @@ def held_out(
     *,
     kind: Kind | None = None,
 ) -> DataSet:
-    """A data set without a division of its own: `test` inputs in all, equally many per class and the same for every
-    seed, are its test part."""
+    """Make a data set and hold out `test` inputs, equally many per class and the same for every seed."""
     inputs, labels = everything
     rest, chosen = divided(labels, test)
-    kept = (inputs[chosen], labels[chosen]) if test else None
-    data = data_set(name, classes, (inputs[rest], labels[rest]), kept, kind=kind)
+    held = (inputs[chosen], labels[chosen]) if test else None
+    data = data_set(name, classes, (inputs[rest], labels[rest]), held, kind=kind)
     return replace(data, names=tuple(names[i] for i in rest)) if names else data
 
 
 def divided(labels: np.ndarray, test: int) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of those to train and of the `test` ones to test with, equally many per class and always the same."""
+    """Return the indices to train and the `test` ones to test with, equally many per class and always the same."""
     chosen = per_class(labels, test, _TEST_SEED, "test")
     return without(len(labels), chosen), chosen
 
 
 def subset(data: DataSet, members: Sequence[int], name: str | None = None) -> DataSet:
-    """The classes `members`, numbered 0, 1, … in the order given."""
+    """Keep the classes `members`, numbered 0, 1, … in the order given."""
     check_members(members, len(data.classes))
     classes = tuple(data.classes[m] for m in members)
     train = _subset(data.train, members)
@@ -106,13 +136,13 @@ def subset(data: DataSet, members: Sequence[int], name: str | None = None) -> Da
 
 
 def check_members(members: Sequence[int], count: int) -> None:
-    """Refuse what are not different numbers of classes."""
+    """Reject what are not different numbers of classes."""
     if len(set(members)) < len(members) or not set(members) <= set(range(count)):
         raise ValueError(f"classes {list(members)} must be different numbers of 0 … {count - 1}")
 
 
 def foreign_inputs(data: DataSet, members: Sequence[int], count: int, seed: int) -> Tensor:
-    """`count` training inputs of the classes that are not `members`, chosen by seed."""
+    """Draw `count` training inputs of the classes that are not `members`."""
     foreign = np.flatnonzero(~np.isin(data.train.labels.numpy(), list(members)))
     if not 0 <= count <= len(foreign):
         raise ValueError(f"foreign must be at most {len(foreign)}, the inputs of the other classes, got {count}")

@@ -1,11 +1,10 @@
-"""The tasks of a recipe: a data set that hides most of its labels, and a pair of them to transfer between."""
+"""Tasks of a recipe: a data set with most of its labels hidden, and a pair of them to transfer between."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
@@ -16,7 +15,6 @@ from refprior.data._data_set import DataSet, check_members, foreign_inputs, subs
 from refprior.data._read import drawn_to_test, read
 from refprior.data._split import check_multiple, long_tail, mistaken, per_class, without
 from refprior.data._task import Examples, Task
-from refprior.data._transfer import transfer_task
 from refprior.data.files import look, survey
 from refprior.data.sources import KNOWN, is_folder
 
@@ -34,32 +32,72 @@ class Outline(NamedTuple):
 
 @dataclass(frozen=True)
 class FewLabels:
-    """A data set with few labels: the recipe's way to say which images a run may learn from.
+    """A data set with most of its labels hidden: which inputs a run may learn from.
 
-    All counts are in all, equally many per class: `labels=50` of ten classes are 5 labels per class. Calling it reads
-    the data and gives the `Task`.
+    Calling it reads the data and returns the `Task`. All counts are totals with equally many per class: ``labels=50``
+    of ten classes are 5 labels per class.
 
+    Parameters
+    ----------
+    data : str or DataSet, default: "digits"
+        A name such as "mnist", the path of a file or image folder, or a data set in memory.
+    labels : int or None, default: 50
+        Number of labeled inputs. None: all, 0: none.
+    seed : int, default: 0
+        Chooses the inputs of every part; the same seed gives the same parts on every machine.
+    validation : int, default: 0
+        Number of inputs held out to choose settings.
+    classes : tuple of int or str, optional
+        Some classes by number, renumbered in this order; or the name of a superclass. Defaults to all classes.
+    labeled_in_pool : bool, default: False
+        Whether the labeled inputs are in the unlabeled pool too, as in FixMatch. They are not in the paper.
+    imbalance : float, default: 1.0
+        How many times more often the first class is in the pool than the last; geometric in between.
+    foreign : int, default: 0
+        Number of out-of-distribution inputs in the pool, drawn from the other classes.
+    mistakes : float, default: 0.0
+        Share of wrong labels, to measure the effect of label noise.
+    shrink : int, default: 1
+        Squares of this many pixels on a side become one pixel.
+    folder : str, optional
+        Folder of the files of a named data set. Defaults to where ``refprior data get`` puts them.
+    test : int, optional
+        Of your data, the number of inputs held out for testing; 0: none. Defaults to what `read` does.
+    size : int or (int, int), optional
+        Height and width, or one side, to which the images of a folder are resized. Defaults to the first image's.
+    target : str, optional
+        The column of labels in a table. Defaults to "label".
+    color : bool, optional
+        Convert the images of a folder to color (True) or gray (False). Defaults to leaving them as they are.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of its range, or a count is not a multiple of the number of classes.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> task = rp.data.FewLabels("digits", labels=50, validation=300)()
     >>> len(task.labeled), len(task.unlabeled), len(task.validation), len(task.test)
     (50, 847, 300, 600)
     """
 
-    data: str | DataSet = "digits"  # a name such as "mnist", the path of a file or image folder, or a data set
-    labels: int | None = 50  # labeled images; None: all, 0: none
-    seed: int = 0  # chooses the images of every part
-    validation: int = 0  # images kept apart to choose settings by
-    classes: tuple[int, ...] | str | None = None  # some classes by number, or a superclass; None: all
-    labeled_in_pool: bool = False  # labeled images are in the unlabeled pool too, as in FixMatch; not in the paper
-    imbalance: float = 1.0  # how many times more often the first class is in the pool than the last
-    foreign: int = 0  # images of the other classes that are mixed into the pool
-    mistakes: float = 0.0  # share of the labels that are wrong, to see what mistakes cost
-    shrink: int = 1  # squares of this many pixels on a side become one pixel
-    folder: str | None = None  # where the files are; None: where `refprior data get` puts them
-    test: int | None = None  # of your own data, inputs kept apart to test with; 0: none, None: what `read` does
-    size: int | tuple[int, ...] | None = None  # of a folder's images, (height, width) or one side; None: as the first
-    target: str | None = None  # of a table, the column of labels; None: "label"
-    color: bool | None = None  # turn a folder's images to color or to gray; None: as they are
+    data: str | DataSet = "digits"
+    labels: int | None = 50
+    seed: int = 0
+    validation: int = 0
+    classes: tuple[int, ...] | str | None = None
+    labeled_in_pool: bool = False
+    imbalance: float = 1.0
+    foreign: int = 0
+    mistakes: float = 0.0
+    shrink: int = 1
+    folder: str | None = None
+    test: int | None = None
+    size: int | tuple[int, ...] | None = None
+    target: str | None = None
+    color: bool | None = None
 
     def __post_init__(self) -> None:
         for name in ("data", "folder"):
@@ -81,42 +119,90 @@ class FewLabels:
                 raise ValueError(f"classes must be numbers of classes, or a superclass, got {self.classes!r}")
             object.__setattr__(self, "classes", tuple(self.classes))
         for name in ("labels", "validation"):
-            if getattr(self, name) and (known := self.class_count()):
+            if getattr(self, name) and (known := self.class_count):
                 check_multiple(name, getattr(self, name), known)
 
     def __call__(self) -> Task:
-        """Read the data, and divide them."""
+        """Read the data and divide them."""
         data = self.read()
-        members = self.members(len(data.classes), data.groups, data.name)
-        pool = [data.unlabeled] if data.unlabeled is not None else []
+        members = self._members(len(data.classes), data.groups, data.name)
+        extra = [data.unlabeled] if data.unlabeled is not None else []
         if self.foreign:
-            pool.append(foreign_inputs(data, members, self.foreign, self.seed))
+            extra.append(foreign_inputs(data, members, self.foreign, self.seed))
         if members != tuple(range(len(data.classes))):
             data = subset(data, members, f"{data.name}-{self.classes}" if isinstance(self.classes, str) else None)
-        return self._divided(data, pool)
+        if self.validation and data.validation is not None:
+            given = self.validation
+            raise ValueError(f"{data.name} has a validation part of its own: leave validation out, got {given}")
+        # Seeds: seed for the labels, + 1 for validation, + 2 for the imbalance, + 3 for mistakes and foreign inputs.
+        truth = data.train.labels.numpy()
+        held = per_class(truth, self.validation, self.seed + 1, "validation")
+        train = without(len(truth), held)
+        labeled = train if self.labels is None else train[per_class(truth[train], self.labels, self.seed, "labels")]
+        pool = train if self.labeled_in_pool else without(len(truth), held, labeled)
+        if self.imbalance != 1 and len(pool):
+            pool = pool[long_tail(truth[pool], self.imbalance, self.seed + 2)]
+        known, unlabeled = data.train[torch.from_numpy(labeled)], data.train.inputs[torch.from_numpy(pool)]
+        if self.mistakes:
+            wrong = mistaken(known.labels.numpy(), self.mistakes, len(data.classes), self.seed + 3)
+            known = Examples(known.inputs, torch.from_numpy(wrong))
+        for inputs in extra:
+            if inputs.shape[1:] != unlabeled.shape[1:] or inputs.dtype != unlabeled.dtype:
+                raise ValueError(
+                    f"inputs for the pool are {tuple(inputs.shape[1:])} {inputs.dtype}, "
+                    f"the others {tuple(unlabeled.shape[1:])} {unlabeled.dtype}"
+                )
+        validation = data.train[torch.from_numpy(held)] if self.validation else data.validation
+        named = data.names and not self.foreign
+        return Task(
+            name=data.name,
+            classes=data.classes,
+            labeled=_shrunk(known, self.shrink),
+            unlabeled=_pooled(torch.cat([unlabeled, *extra]), self.shrink),
+            test=None if data.test is None else _shrunk(data.test, self.shrink),
+            validation=None if validation is None else _shrunk(validation, self.shrink),
+            kind=data.kind,
+            features=data.features,
+            names=(*(data.names[i] for i in pool), *data.names[len(data.train) :]) if named else (),
+        )
 
     @property
     def sides(self) -> tuple[int, int] | None:
-        """The height and width that images are resized to."""
+        """Height and width to which images are resized, or None."""
         return None if self.size is None else _two_sides(self.size)
 
     def read(self) -> DataSet:
-        """The data set with all its labels."""
+        """Read the data set with all its labels.
+
+        Returns
+        -------
+        DataSet
+            The data before any label is hidden.
+        """
         if isinstance(self.data, str):
             return read(self.data, self.folder, test=self.test, size=self.sides, color=self.color, target=self.target)
         for name in ("test", "size", "color", "target"):
             if getattr(self, name) is not None:
-                raise ValueError(f"{name} is for data that are read, and {self.data.name!r} is in memory: leave it out")
+                raise ValueError(
+                    f"{name} applies to files and folders, and {self.data.name!r} is in memory: leave it out"
+                )
         return self.data
 
     def outline(self) -> Outline:
-        """Return the shape and the sizes of the task, without decoding the images of a folder."""
+        """Find the shape and the sizes of the task without decoding the images of a folder.
+
+        Returns
+        -------
+        Outline
+            Number of classes, shape and kind of the inputs, numbers of labeled and unlabeled inputs, and whether there
+            is a test or validation part.
+        """
         if is_folder(self.data):
             found = survey(str(self.data))
             counts = [len(folder.files) for folder in found.part("train")]
             first = look(found.part("train")[0].files[0], self.color)
             drawn = drawn_to_test(found, self.test)
-            members = self.members(len(counts), {}, found.root.name)
+            members = self._members(len(counts), {}, found.root.name)
             counts = [count - drawn // len(counts) for count in counts]
             shape: tuple[int, ...] = (1 if first.gray else 3, *(self.sides or (first.height, first.width)))
             pool = sum(len(folder.files) for folder in found.part("unlabeled"))
@@ -124,7 +210,7 @@ class FewLabels:
         else:
             data = self.read()
             counts = torch.bincount(data.train.labels, minlength=len(data.classes)).tolist()
-            members = self.members(len(counts), data.groups, data.name)
+            members = self._members(len(counts), data.groups, data.name)
             shape = tuple(data.train.inputs.shape[1:])
             pool = len(data.unlabeled) if data.unlabeled is not None else 0
             measured, kind = data.test is not None or data.validation is not None, data.kind
@@ -139,14 +225,15 @@ class FewLabels:
             measured=measured or self.validation > 0,
         )
 
+    @property
     def class_count(self) -> int | None:
-        """Where it is known without reading the data."""
+        """Number of classes, if it is known without reading the data."""
         if isinstance(self.classes, tuple):
             return len(self.classes)
         return KNOWN[self.data].classes if self.data in KNOWN and self.classes is None else None
 
-    def members(self, count: int, groups: Mapping[str, tuple[int, ...]], name: str) -> tuple[int, ...]:
-        """The chosen ones of `count` classes."""
+    def _members(self, count: int, groups: Mapping[str, tuple[int, ...]], name: str) -> tuple[int, ...]:
+        """Return the chosen ones of `count` classes."""
         if self.classes is None:
             return tuple(range(count))
         if not isinstance(self.classes, str):
@@ -157,52 +244,26 @@ class FewLabels:
             raise ValueError(f"{name} has no superclass {self.classes!r}; there are: {known}")
         return groups[self.classes]
 
-    def _divided(self, data: DataSet, extra: list[Tensor]) -> Task:
-        labeled, kept, pool = self._indices(data.train.labels.numpy())
-        parts = [data.train.inputs[torch.from_numpy(pool)], *extra]
-        for images in extra:
-            _check_alike(images, parts[0])
-        named = data.names and not self.foreign
-        if self.validation and data.validation is not None:
-            given = self.validation
-            raise ValueError(f"{data.name} has a validation part of its own: leave validation out, got {given}")
-        validation = data.train[torch.from_numpy(kept)] if self.validation else data.validation
-        return Task(
-            name=data.name,
-            classes=data.classes,
-            labeled=self._mistaken(self._shrunk(data.train[torch.from_numpy(labeled)]), len(data.classes)),
-            unlabeled=_pooled(torch.cat(parts), self.shrink),
-            test=self._shrunk(data.test) if data.test is not None else None,
-            validation=self._shrunk(validation) if validation is not None else None,
-            kind=data.kind,
-            features=data.features,
-            names=(*(data.names[i] for i in pool), *data.names[len(data.train) :]) if named else (),
-        )
-
-    def _indices(self, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of the labeled, kept and unlabeled images."""
-        kept = per_class(truth, self.validation, self.seed + 1, "validation")
-        train = without(len(truth), kept)
-        labeled = train if self.labels is None else train[per_class(truth[train], self.labels, self.seed, "labels")]
-        pool = train if self.labeled_in_pool else without(len(truth), kept, labeled)
-        if self.imbalance != 1 and len(pool):
-            pool = pool[long_tail(truth[pool], self.imbalance, self.seed + 2)]
-        return labeled, kept, pool
-
-    def _shrunk(self, part: Examples) -> Examples:
-        return Examples(_pooled(part.inputs, self.shrink), part.labels)
-
-    def _mistaken(self, part: Examples, classes: int) -> Examples:
-        if not self.mistakes:
-            return part
-        wrong = mistaken(part.labels.numpy(), self.mistakes, classes, self.seed + 3)
-        return Examples(part.inputs, torch.from_numpy(wrong))
-
 
 @dataclass(frozen=True)
 class Pair:
-    """Two tasks to transfer between: the target, and the labeled images of the source.
+    """A transfer task: a target, and the labeled inputs of a source.
 
+    Calling it reads both and returns the `Task`.
+
+    Parameters
+    ----------
+    source : FewLabels
+        The data whose labels are transferred.
+    target : FewLabels
+        The data to classify.
+
+    See Also
+    --------
+    Task.with_source : The same for tasks in memory.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> low = rp.data.FewLabels("digits", labels=None, classes=(0, 1, 2, 3, 4))
     >>> high = rp.data.FewLabels("digits", labels=0, classes=(5, 6, 7, 8, 9))
@@ -215,12 +276,12 @@ class Pair:
     target: FewLabels
 
     def __call__(self) -> Task:
-        """Read both, and join them."""
-        return transfer_task(self.source(), self.target())
+        """Read both and join them."""
+        return self.target().with_source(self.source())
 
 
 def _two_sides(size: int | tuple[int, ...]) -> tuple[int, int]:
-    """(height, width), of one side or of two."""
+    """Return (height, width) of one side or two."""
     sides = tuple(size) if isinstance(size, Iterable) else (size, size)
     if len(sides) != 2:
         raise ValueError(f"size must be one side or (height, width), got {size!r}")
@@ -228,19 +289,15 @@ def _two_sides(size: int | tuple[int, ...]) -> tuple[int, int]:
     return height, width
 
 
+def _shrunk(part: Examples, side: int) -> Examples:
+    return Examples(_pooled(part.inputs, side), part.labels)
+
+
 def _pooled(images: Tensor, side: int) -> Tensor:
-    """The mean of every square of pixels: (n, c, h, w) -> (n, c, h / side, w / side)."""
+    """Return the mean of every square of pixels: (n, c, h, w) -> (n, c, h / side, w / side)."""
     if side == 1:
         return images
     if images.shape[-1] % side or images.shape[-2] % side:
         raise ValueError(f"shrink must divide images of {images.shape[-2]}×{images.shape[-1]} pixels, got {side}")
     small = avg_pool2d(images.float(), side)
     return small if images.is_floating_point() else small.round().to(images.dtype)
-
-
-def _check_alike(images: Tensor, others: Tensor) -> None:
-    if images.shape[1:] != others.shape[1:] or images.dtype != others.dtype:
-        raise ValueError(
-            f"inputs for the pool are {tuple(images.shape[1:])} {images.dtype}, "
-            f"the others {tuple(others.shape[1:])} {others.dtype}"
-        )

@@ -202,7 +202,7 @@ def _outputs(before: Recipe, found: Outline, taught: Outline | None) -> int:
     """As many as classes, shared with a source of as many; or of both together, if the recipe keeps them apart."""
     if taught is None:
         return found.classes
-    outputs, classes = _settings(take_apart(before.network)).get("classes"), _target(before).class_count()
+    outputs, classes = _settings(take_apart(before.network)).get("classes"), _target(before).class_count
     separate = outputs is not None and classes is not None and outputs > classes
     return found.classes if taught.classes == found.classes and not separate else found.classes + taught.classes
 

@@ -53,7 +53,7 @@ def label_free_transfer(
     (5, 6, 7, 8, 9)
     """
     task = _of_classes(label_free_pair(data, target, seed), source_classes, target_classes)
-    teachers, classes = (few.class_count() or 0 for few in (task.source, task.target))
+    teachers, classes = (few.class_count or 0 for few in (task.source, task.target))
     outputs = classes if teachers == classes and not separate_heads else classes + teachers
     if faithful:
         return _as_in_the_paper(task, KNOWN[data].shape, outputs, seed)

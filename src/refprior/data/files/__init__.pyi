@@ -1,7 +1,7 @@
 from ._error import DataError, naming
 from ._npz import array_names, channels_first, check_column, class_names, load_arrays, split_parts
 from ._packed import LARGEST_FILE, blocks_of, content_of, members, unpacked
-from ._pictures import decoded, look, read_images
+from ._pictures import decoded, look, picture_pixels, read_images
 from ._survey import FoundFolder, Survey, in_words, pictures_in, survey
 from ._tables import TABLE_SUFFIXES, Table, read_table
 
@@ -24,6 +24,7 @@ __all__ = [
     "look",
     "members",
     "naming",
+    "picture_pixels",
     "pictures_in",
     "read_images",
     "read_table",

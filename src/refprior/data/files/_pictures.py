@@ -90,6 +90,13 @@ def decoded(content: bytes, color: bool | None) -> Image.Image:
         return _loaded(picture, _is_gray(picture, color))
 
 
+def picture_pixels(picture: Image.Image) -> np.ndarray:
+    """Return the pixels of a Pillow image: (1 or 3, height, width) uint8."""
+    with _quiet():
+        loaded = np.array(_loaded(picture, _is_gray(picture, None)))
+    return np.ascontiguousarray(loaded[None] if loaded.ndim == 2 else loaded.transpose(2, 0, 1))
+
+
 class _Room:
     """Memory that several threads share: each waits until its part is free, or nobody else has any."""
 
