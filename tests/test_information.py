@@ -251,7 +251,7 @@ def test_what_cannot_be_enumerated_is_refused_in_words() -> None:
     huge = torch.zeros(2, 1, 400, 10).log_softmax(-1)
     with pytest.raises(ValueError, match=r"1\.0e400 labelings"):
         marginal_entropy(huge, uniform(2, huge))
-    with pytest.raises(ValueError, match="does not fit 100 bytes: raise the budget"):
+    with pytest.raises(ValueError, match="exceeds memory=100 bytes: increase memory"):
         marginal_entropy(log_p[:, :, :2], uniform(4, log_p), memory=100)
 
 
@@ -274,7 +274,7 @@ def test_sampling_in_chunks_changes_nothing() -> None:
         values = sampled_marginal_entropy(leaf, log_prior, 4, torch.Generator().manual_seed(0), memory)
         results.append((values, torch.autograd.grad(values.square().sum(), leaf)[0]))
     torch.testing.assert_close(results[0], results[1])
-    with pytest.raises(ValueError, match=r"4 particles take .* bytes per tuple, the budget is 10"):
+    with pytest.raises(ValueError, match=r"4 particles need .* bytes per tuple, memory is 10"):
         sampled_marginal_entropy(log_p, log_prior, 4, memory=10)
 
 
@@ -332,7 +332,7 @@ def test_sampled_entropy_is_unbiased_in_value_and_gradient() -> None:
 
 def test_sampling_needs_two_samples() -> None:
     log_p, log_prior = predictions(2, 1, 1, 2)
-    with pytest.raises(ValueError, match="at least 2 samples"):
+    with pytest.raises(ValueError, match="samples must be at least 2"):
         sampled_marginal_entropy(log_p, log_prior, 1)
 
 

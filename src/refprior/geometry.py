@@ -1,12 +1,11 @@
-"""The space of predictions: where particles lie, how far apart they are, and the axes to see them along.
+"""The space of predictions: positions of particles, distances between them, and principal components.
 
-A particle is the point f(w) of its predictions on n images (rem:visua_prior). Distances between these points are
-Hellinger distances between predictions, so a picture of the points is a picture of the models. Everything here is a
-pure function of log-probabilities or of points, and distances are squared: they are means over images, from 0 (equal)
-to 1 (certain of different classes everywhere).
+A particle is the point f(w) of its predictions on n inputs (rem:visua_prior). Distances between these points are
+Hellinger distances between predictions. The functions take log-probabilities or points. Distances are squared: they are
+means over inputs, from 0 (equal) to 1 (certain of different classes everywhere).
 """
 
-# K particles, n images, C classes, D = n·C coordinates of a point, d components
+# K particles, n inputs, C classes, D = n·C coordinates of a point, d components
 
 import math
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ from torch.nn.functional import one_hot
 from refprior.information import average, finite, log_likelihood, mutual_information, uniform
 
 __all__ = [
-    "Assignment",
     "Components",
     "assign",
     "cover",
@@ -30,20 +28,28 @@ __all__ = [
     "effective_number",
     "embedding",
     "hellinger",
-    "information_of_tuples",
-    "is_constant",
     "principal_components",
-    "squared_distances",
-    "truth",
 ]
 
 
 def embedding(log_p: Tensor) -> Tensor:
-    """f(w) = √p / √(2n), rem:visua_prior and appendix s:app:visualizing: (..., n, C) -> (..., n·C).
+    """Embed predictions as points whose squared distances are Hellinger distances.
 
-    The paper's text has no factor 1/√(2n), but its distance has: with the factor, squared distances are mean squared
-    Hellinger distances.
+    f(w) = √p / √(2n), rem:visua_prior and appendix s:app:visualizing. The paper's text has no factor 1/√(2n), but its
+    distance has: with the factor, squared distances are mean squared Hellinger distances.
 
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities, (..., n, C).
+
+    Returns
+    -------
+    Tensor
+        Points, (..., n·C).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.eye(2).log().unsqueeze(1)  # two particles, one image, certain of different classes
@@ -53,13 +59,27 @@ def embedding(log_p: Tensor) -> Tensor:
     """
     images, classes = log_p.shape[-2:]
     if classes < 2:
-        raise ValueError(f"predictions over {classes} class are all the same point: need at least 2 classes")
+        raise ValueError(f"predictions need at least 2 classes, got {classes}")
     return (finite(log_p) / 2).exp().flatten(-2) / math.sqrt(2 * images)
 
 
 def hellinger(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """(1/n) Σ_i d_H²(p(·|x_i), q(·|x_i)) with d_H² = 1 - Σ_y √(p q), s:app:visualizing: (..., n, C) twice -> (...).
+    """Compute the mean squared Hellinger distance of predictions.
 
+    (1/n) Σ_i d_H²(p(·|x_i), q(·|x_i)) with d_H² = 1 - Σ_y √(p q), s:app:visualizing.
+
+    Parameters
+    ----------
+    log_p, log_q : Tensor
+        Log-probabilities, (..., n, C) each.
+
+    Returns
+    -------
+    Tensor
+        Squared distances from 0 to 1, (...).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> certain, unsure = torch.tensor([[1.0, 0.0]]).log(), torch.tensor([[0.5, 0.5]]).log()
@@ -70,33 +90,36 @@ def hellinger(log_p: Tensor, log_q: Tensor) -> Tensor:
 
 
 def squared_distances(points: Tensor, others: Tensor) -> Tensor:
-    """‖f - g‖² of every pair: (K, D), (M, D) -> (K, M).
-
-    >>> import torch
-    >>> import refprior as rp
-    >>> rp.geometry.squared_distances(torch.tensor([[0.0, 0.0], [3.0, 0.0]]), torch.tensor([[0.0, 4.0]]))
-    tensor([[16.],
-            [25.]])
-    """
+    """Return ‖f - g‖² of every pair: (K, D), (M, D) -> (K, M)."""
     product = points @ others.T
     squares = points.square().sum(-1).unsqueeze(-1) + others.square().sum(-1)
     return (squares - 2 * product).clamp_min(0)
 
 
 def truth(y: Tensor, classes: int) -> Tensor:
-    """f of the model that is right and certain on every image: (n,) -> (n·C,).
-
-    >>> import torch
-    >>> import refprior as rp
-    >>> rp.geometry.truth(torch.tensor([0, 1]), classes=2)
-    tensor([0.5000, 0.0000, 0.0000, 0.5000])
-    """
+    """Return f of the model that is right and certain on every input: (n,) -> (n·C,)."""
     return embedding(one_hot(y, classes).float().log())
 
 
 def distance_to_truth(log_p: Tensor, y: Tensor) -> Tensor:
-    """d² to the model that is right and certain everywhere, 1 - mean √p(y_i): (K, n, C), (n,) -> (K,).
+    """Compute the squared distance of particles to the model that is right and certain everywhere.
 
+    1 - mean √p(y_i).
+
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities of every particle, (K, n, C).
+    y : Tensor
+        True classes, (n,).
+
+    Returns
+    -------
+    Tensor
+        Squared Hellinger distances, (K,).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.tensor([[[1.0, 0.0]], [[0.25, 0.75]]]).log()  # two particles, one image
@@ -107,8 +130,20 @@ def distance_to_truth(log_p: Tensor, y: Tensor) -> Tensor:
 
 
 def distance_to_constants(log_p: Tensor) -> Tensor:
-    """d² to each of the C models that are certain of one class everywhere: (K, n, C) -> (K, C).
+    """Compute the squared distance of particles to the C models that are certain of one class everywhere.
 
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities of every particle, (K, n, C).
+
+    Returns
+    -------
+    Tensor
+        Squared Hellinger distances, (K, C).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.eye(2).log().unsqueeze(0)  # one particle, two images, certain of different classes
@@ -119,8 +154,20 @@ def distance_to_constants(log_p: Tensor) -> Tensor:
 
 
 def distance_to_corner(log_p: Tensor) -> Tensor:
-    """d² to the nearest of the C^n models that are certain everywhere: (K, n, C) -> (K,).
+    """Compute the squared distance of particles to the nearest of the C^n models that are certain everywhere.
 
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities of every particle, (K, n, C).
+
+    Returns
+    -------
+    Tensor
+        Squared Hellinger distances, (K,).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.tensor([[[1.0, 0.0]], [[0.5, 0.5]]]).log()  # two particles, one image
@@ -131,28 +178,15 @@ def distance_to_corner(log_p: Tensor) -> Tensor:
 
 
 def is_constant(log_p: Tensor, share: float = 0.99) -> Tensor:
-    """Whether a particle gives one class to at least this share of the images: (K, n, C) -> (K,).
-
-    >>> import torch
-    >>> import refprior as rp
-    >>> log_p = torch.tensor([[[0.9, 0.1], [0.6, 0.4]], [[0.9, 0.1], [0.2, 0.8]]]).log()  # two particles, two images
-    >>> rp.geometry.is_constant(log_p)
-    tensor([ True, False])
-    """
+    """Return whether a particle predicts one class for at least this share of the inputs: (K, n, C) -> (K,)."""
     votes = one_hot(log_p.argmax(-1), log_p.shape[-1]).double().mean(-2)  # (K, C)
     return votes.amax(-1) >= share
 
 
 def information_of_tuples(log_p: Tensor, log_prior: Tensor, order: int) -> Tensor:
-    """I_π(w; y^N | x^N), eq:ref_ssl, of tuples of consecutive images: (K, n, C), (K,) -> (n // N,).
+    """Return I_π(w; y^N | x^N), eq:ref_ssl, of tuples of consecutive inputs: (K, n, C), (K,) -> (n // N,).
 
-    Images that are left over after the last whole tuple do not count.
-
-    >>> import torch
-    >>> import refprior as rp
-    >>> log_p = torch.eye(2).log().unsqueeze(1).expand(2, 5, 2)  # two particles, each certain of its own class
-    >>> rp.geometry.information_of_tuples(log_p, rp.information.uniform(2, log_p), order=2)
-    tensor([0.6931, 0.6931])
+    Inputs left over after the last whole tuple do not count.
     """
     tuples = log_p.shape[1] // order
     if not tuples:
@@ -161,8 +195,26 @@ def information_of_tuples(log_p: Tensor, log_prior: Tensor, order: int) -> Tenso
 
 
 def effective_number(log_p: Tensor, log_prior: Tensor, order: int) -> Tensor:
-    """exp of the mean mutual information: how many particles N labels can tell apart, at most min(K, C^N): ().
+    """Compute how many particles N labels can distinguish.
 
+    exp of the mean mutual information, eq:ref_ssl, of tuples of consecutive inputs; at most min(K, C^N).
+
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities of every particle, (K, n, C).
+    log_prior : Tensor
+        log π(w_k), (K,).
+    order : int
+        N, items in a tuple.
+
+    Returns
+    -------
+    Tensor
+        A scalar from 1 to min(K, C^N).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.eye(2).log().unsqueeze(1).expand(2, 4, 2)  # two particles, each certain of its own class
@@ -173,11 +225,26 @@ def effective_number(log_p: Tensor, log_prior: Tensor, order: int) -> Tensor:
 
 
 def cover(points: Tensor, resolution: float) -> Tensor:
-    """Particles at pairwise distance above `resolution` that leave none farther than it from them: (K, D) -> (m,).
+    """Choose particles that cover all others at a resolution.
 
-    Always the particle farthest from those chosen; the first is the one farthest from the mean. Their number is the
-    number of clusters at that resolution, a distance (not squared) in units of the Hellinger distance.
+    The chosen particles are farther apart than `resolution`, and every particle is within it of one of them. Each
+    choice is the particle farthest from those chosen; the first is the one farthest from the mean. Their number is the
+    number of clusters at that resolution.
 
+    Parameters
+    ----------
+    points : Tensor
+        Points of `embedding`, (K, D).
+    resolution : float
+        A Hellinger distance (not squared) above 0.
+
+    Returns
+    -------
+    Tensor
+        Indices of the chosen particles, (m,).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> rp.geometry.cover(torch.tensor([[0.0], [0.1], [0.9], [1.0]]), resolution=0.3)
@@ -198,6 +265,21 @@ def cover(points: Tensor, resolution: float) -> Tensor:
 class Components:
     """Axes through the mean of some points along which they spread most.
 
+    Made by `principal_components`.
+
+    Parameters
+    ----------
+    mean : Tensor
+        Mean of the points, (D,).
+    directions : Tensor
+        Orthonormal axes, (d, D). An axis along which nothing spreads is 0.
+    variances : Tensor
+        Variance along each axis, (d,).
+    total : float
+        Variance along all directions.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> line = torch.tensor([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]])
@@ -206,36 +288,79 @@ class Components:
     ([1.0], (3, 1))
     """
 
-    mean: Tensor  # (D,)
-    directions: Tensor  # (d, D), orthonormal; a direction along which nothing spreads is 0
-    variances: Tensor  # (d,)
-    total: float  # variance along all directions
+    mean: Tensor
+    directions: Tensor
+    variances: Tensor
+    total: float
 
     @property
     def explained(self) -> Tensor:
-        """The share of the variance along each axis: (d,)."""
+        """Share of the variance along each axis, (d,)."""
         return self.variances / self.total if self.total else torch.zeros_like(self.variances)
 
     def project(self, points: Tensor) -> Tensor:
-        """Coordinates along the axes, also of points that the axes were not fitted to: (M, D) -> (M, d)."""
+        """Project points onto the axes, including points to which the axes were not fitted.
+
+        Parameters
+        ----------
+        points : Tensor
+            Points, (M, D).
+
+        Returns
+        -------
+        Tensor
+            Coordinates along the axes, (M, d).
+        """
         if points.shape[-1] != len(self.mean):
             raise ValueError(
-                f"points of {points.shape[-1]} coordinates cannot be seen along axes of {len(self.mean)}: "
-                "they are predictions on other images or classes"
+                f"expected points of {len(self.mean)} coordinates, got {points.shape[-1]}: use predictions on the same "
+                "inputs and classes"
             )
         return (points.to(self.mean) - self.mean) @ self.directions.T
 
     def distance(self, points: Tensor) -> Tensor:
-        """How far points lie from the space of the axes, which a picture along them does not show: (M, D) -> (M,)."""
+        """Compute the distance of points to the space of the axes, which a projection does not show.
+
+        Parameters
+        ----------
+        points : Tensor
+            Points, (M, D).
+
+        Returns
+        -------
+        Tensor
+            Distances, (M,).
+        """
         whole = (points.to(self.mean) - self.mean).square().sum(-1)
         return (whole - self.project(points).square().sum(-1)).clamp_min(0).sqrt()
 
 
 def principal_components(points: Tensor, log_prior: Tensor | None = None, count: int = 3) -> Components:
-    """The `count` principal components of points weighted by the prior, rem:visua_prior: (K, D), (K,).
+    """Compute the principal components of points weighted by the prior.
 
-    From the eigenvectors of the smaller of the two matrices (K, K) and (D, D), in double precision.
+    rem:visua_prior. They are computed in double precision from the smaller of the two matrices (K, K) and (D, D).
 
+    Parameters
+    ----------
+    points : Tensor
+        Points of `embedding`, (K, D).
+    log_prior : Tensor, optional
+        log π(w_k), (K,). Equal weights by default.
+    count : int, default: 3
+        d, the number of components.
+
+    Returns
+    -------
+    Components
+        The axes, their variances and the mean.
+
+    Raises
+    ------
+    ValueError
+        If there are too few points or coordinates.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> points = rp.geometry.embedding(torch.randn(20, 50, 10).log_softmax(-1))  # 20 particles, 50 images
@@ -258,11 +383,11 @@ def principal_components(points: Tensor, log_prior: Tensor | None = None, count:
 
 
 def _leading(spread: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The largest eigenvalues of spreadᵀ spread and their unit eigenvectors: (K, D) -> (d,), (d, D)."""
+    """Return the largest eigenvalues of spreadᵀ spread and their unit eigenvectors: (K, D) -> (d,), (d, D)."""
     wide = spread.shape[0] < spread.shape[1]
     matrix = (spread @ spread.T if wide else spread.T @ spread).cpu().numpy()
     size = len(matrix)
-    # In the column order of LAPACK the symmetric matrix is taken as it is, and no copy of it is made.
+    # In the column order of LAPACK the symmetric matrix is not copied.
     values, vectors = eigh(matrix.T, subset_by_index=(size - count, size - 1), overwrite_a=True)
     variances = torch.from_numpy(np.maximum(values[::-1], 0).copy()).to(spread)
     rows = torch.from_numpy(vectors[:, ::-1].T.copy()).to(spread)
@@ -271,21 +396,14 @@ def _leading(spread: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _signs(directions: Tensor) -> Tensor:
-    """±1 that make the largest coefficient of each direction positive, so that a figure is not mirrored by chance."""
+    """Return ±1 that make the largest coefficient of each direction positive, so that figures are not mirrored."""
     largest = directions.gather(-1, directions.abs().argmax(-1, keepdim=True))
     return torch.where(largest < 0, -torch.ones_like(largest), torch.ones_like(largest))
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """Particles at the atoms of an exact prior.
-
-    >>> import torch
-    >>> import refprior as rp
-    >>> points, atoms = torch.tensor([[0.1], [0.9], [1.0]]), torch.tensor([[0.0], [1.0]])
-    >>> rp.geometry.assign(points, atoms, torch.tensor([0.5, 0.3, 0.2]).log()).weights
-    tensor([0.5000, 0.5000])
-    """
+    """Particles at the atoms of an exact prior."""
 
     atom: Tensor  # (K,) the nearest atom of every particle
     distance: Tensor  # (K,) squared distance to it
@@ -293,8 +411,24 @@ class Assignment:
 
 
 def assign(points: Tensor, atoms: Tensor, log_prior: Tensor) -> Assignment:
-    """Each particle to its nearest atom: (K, D), (M, D), (K,).
+    """Assign each particle to its nearest atom of an exact prior.
 
+    Parameters
+    ----------
+    points : Tensor
+        Points of the particles, (K, D).
+    atoms : Tensor
+        Points of the atoms, (M, D).
+    log_prior : Tensor
+        log π(w_k), (K,).
+
+    Returns
+    -------
+    Assignment
+        `atom` (K,), squared `distance` (K,), and prior `weights` of the particles at each atom (M,).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> points, atoms = torch.tensor([[0.1], [0.9], [1.0]]), torch.tensor([[0.0], [1.0]])

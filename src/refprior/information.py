@@ -1,11 +1,11 @@
 """Entropy and mutual information of a mixture of particles, as pure functions of log-probabilities.
 
 A prior on K particles with weights exp(log_prior) turns a tuple of N inputs into a distribution over its C^N
-labelings. Everything here is exact, takes log-probabilities, and returns one value per tuple: the caller reduces.
+labelings. The functions are exact, take log-probabilities, and return one value per tuple: the caller reduces.
 
 Half-precision inputs are computed in float32. Predictions may be saturated: a probability of 0 (log-probability
--inf, or a logit gap of 1600) contributes exactly 0 to every value and to every gradient. So does one that is too small
-for the dtype: it is then below 1e-37 in float32 and 1e-307 in float64.
+-inf, or a logit gap of 1600) contributes exactly 0 to every value and to every gradient. The same holds for
+probabilities too small for the dtype, below 1e-37 in float32 and 1e-307 in float64.
 """
 
 # K particles, B tuples, N order, C classes
@@ -22,11 +22,9 @@ from refprior._recomputing import recomputed
 
 __all__ = [
     "average",
-    "class_surprise",
     "conditional_entropy",
     "divergence",
     "entropy",
-    "joint",
     "log_likelihood",
     "marginal_entropy",
     "mixture",
@@ -37,13 +35,27 @@ __all__ = [
 ]
 
 MEMORY_BUDGET = 2**28  # bytes that the enumeration of C^N labelings may hold at once
-MOST_LABELINGS = 10**8  # more are not enumerated, however small the chunks: it would take hours
-_COPIES = 10  # of a chunk's probabilities, alive at the peak of its backward pass; a test measures that it holds
+MOST_LABELINGS = 10**8  # largest enumeration, whatever the chunks: more would take hours
+_COPIES = 10  # of a chunk's probabilities, alive at the peak of its backward pass, as a test measures
 
 
 def entropy(log_p: Tensor) -> Tensor:
-    """H(p) = -Σ p log p in nats: (..., C) -> (...).
+    """Compute the entropy of distributions.
 
+    H(p) = -Σ p log p in nats.
+
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities, (..., C).
+
+    Returns
+    -------
+    Tensor
+        Entropies, (...).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> rp.information.entropy(torch.tensor([0.5, 0.5]).log())
@@ -54,8 +66,24 @@ def entropy(log_p: Tensor) -> Tensor:
 
 
 def divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """KL(p ‖ q) = Σ p (log p - log q) in nats, for q without zeros: (..., C), (C,) -> (...).
+    """Compute the Kullback–Leibler divergence of distributions from another.
 
+    KL(p ‖ q) = Σ p (log p - log q) in nats.
+
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities, (..., C).
+    log_q : Tensor
+        Log-probabilities without zeros, (C,).
+
+    Returns
+    -------
+    Tensor
+        Divergences, (...).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> rp.information.divergence(torch.tensor([1.0, 0.0]).log(), torch.tensor([0.5, 0.5]).log())
@@ -66,8 +94,24 @@ def divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
 
 
 def mixture(log_p: Tensor, log_prior: Tensor) -> Tensor:
-    """log p_π = log Σ_k π_k p_k, the marginal of eq:ref_ssl: (K, ...), (K,) -> (...).
+    """Mix the particles' distributions by their prior weights.
 
+    log p_π = log Σ_k π_k p_k, the marginal of eq:ref_ssl.
+
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities of every particle, (K, ...).
+    log_prior : Tensor
+        log π(w_k), (K,).
+
+    Returns
+    -------
+    Tensor
+        Log-probabilities of the mixture, (...).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.tensor([[0.9, 0.1], [0.3, 0.7]]).log()  # two particles
@@ -76,28 +120,41 @@ def mixture(log_p: Tensor, log_prior: Tensor) -> Tensor:
     """
     log_p = finite(log_p)
     terms = log_p + _each(finite(log_prior), log_p)
-    # Spelled out: of particles that ranks share out, the largest and the sum are all that needs to be exchanged.
+    # Spelled out: ranks that divide the particles then exchange only the largest and the sum.
     largest = terms.detach().amax(0)
     return probabilities(terms - largest).sum(0).log() + largest
 
 
 def joint(log_p: Tensor) -> Tensor:
-    """log p(y^n | x^n, w) = Σ_j log p(y_j | x_j, w) for all labelings: (..., N, C) -> (..., C^N).
+    """Return log p(y^n | x^n, w) = Σ_j log p(y_j | x_j, w) of all labelings: (..., N, C) -> (..., C^N).
 
     The labeling y_1 … y_N has the index with these digits in base C.
-
-    >>> import torch
-    >>> import refprior as rp
-    >>> log_p = torch.tensor([[0.9, 0.1], [0.5, 0.5]]).log()  # two items
-    >>> rp.information.joint(log_p).exp()
-    tensor([0.4500, 0.4500, 0.0500, 0.0500])
     """
     return _labelings(finite(log_p), torch.add)
 
 
 def tuples(log_p: Tensor, order: int) -> Tensor:
-    """Consecutive items as tuples of `order`: (K, n, C) -> (K, n / N, N, C).
+    """Group consecutive items into tuples.
 
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities, (K, n, C).
+    order : int
+        N, items in a tuple.
+
+    Returns
+    -------
+    Tensor
+        Log-probabilities, (K, n / N, N, C).
+
+    Raises
+    ------
+    ValueError
+        If n is not a multiple of N.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> tuple(rp.information.tuples(torch.zeros(4, 6, 10), order=2).shape)
@@ -109,11 +166,32 @@ def tuples(log_p: Tensor, order: int) -> Tensor:
 
 
 def marginal_entropy(log_p: Tensor, log_prior: Tensor, memory: int = MEMORY_BUDGET) -> Tensor:
-    """H(y^n | x^n) of the mixture, the first term of eq:ref_ssl: (K, B, N, C), (K,) -> (B,).
+    """Compute the entropy of the mixture's labels of every tuple.
 
-    The C^N labelings are enumerated in chunks that hold at most `memory` bytes, in the backward pass too (it computes
-    each chunk again). A chunk is some tuples, or the labelings of one tuple that begin with the same labels.
+    H(y^n | x^n) of p_π, the first term of eq:ref_ssl. The C^N labelings are enumerated in chunks, and the backward pass
+    computes each chunk again. A chunk is several tuples, or the labelings of one tuple that begin with the same labels.
 
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities of the items of B tuples, (K, B, N, C).
+    log_prior : Tensor
+        log π(w_k), (K,).
+    memory : int, default: 2**28
+        Largest number of bytes that the enumeration may hold at once.
+
+    Returns
+    -------
+    Tensor
+        Nats per tuple, (B,).
+
+    Raises
+    ------
+    ValueError
+        If C^N is too large to enumerate: use `sampled_marginal_entropy`.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.full((3, 1, 2, 2), 0.5).log()  # three particles, one pair of items, two classes
@@ -128,8 +206,22 @@ def marginal_entropy(log_p: Tensor, log_prior: Tensor, memory: int = MEMORY_BUDG
 
 
 def log_likelihood(log_p: Tensor, y: Tensor) -> Tensor:
-    """log p(y) of labels that the leading dimensions share, or have each: (..., n, C), (..., n) -> (..., n).
+    """Look up the log-probability of labels.
 
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities, (..., n, C).
+    y : Tensor
+        Labels that the leading dimensions share, (n,), or have each, (..., n).
+
+    Returns
+    -------
+    Tensor
+        log p(y), (..., n).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.tensor([[[0.9, 0.1], [0.2, 0.8]]]).log()  # one particle, two images
@@ -140,10 +232,25 @@ def log_likelihood(log_p: Tensor, y: Tensor) -> Tensor:
 
 
 def conditional_entropy(log_p: Tensor, log_prior: Tensor) -> Tensor:
-    """Σ_k π_k H(y^n | x^n, w_k), the second term of eq:ref_ssl: (K, B, N, C), (K,) -> (B,).
+    """Compute the mean entropy of the particles' labels of every tuple.
 
-    Given the weights, the items of a tuple are independent: their entropies add up.
+    Σ_k π_k H(y^n | x^n, w_k), the second term of eq:ref_ssl. Given the weights the items of a tuple are independent, so
+    their entropies add up.
 
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities of the items of B tuples, (K, B, N, C).
+    log_prior : Tensor
+        log π(w_k), (K,).
+
+    Returns
+    -------
+    Tensor
+        Nats per tuple, (B,).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.full((3, 1, 2, 2), 0.5).log()  # three particles, one pair of items, two classes
@@ -154,22 +261,34 @@ def conditional_entropy(log_p: Tensor, log_prior: Tensor) -> Tensor:
 
 
 def class_surprise(log_p: Tensor, log_prior: Tensor, log_q: Tensor) -> Tensor:
-    """-E log q(y^n) of labels from the mixture, for q without zeros: (K, B, N, C), (K,), (C,) -> (B,).
+    """Return -E log q(y^n) of labels from the mixture, for q without zeros: (K, B, N, C), (K,), (C,) -> (B,).
 
-    Less `marginal_entropy` it is KL(p_π(y^n | x^n) ‖ q^n), how far the mixture is from items of shares q.
-
-    >>> import torch
-    >>> import refprior as rp
-    >>> log_p = torch.full((3, 1, 2, 2), 0.5).log()  # three particles, one pair of items, two classes
-    >>> rp.information.class_surprise(log_p, rp.information.uniform(3, log_p), torch.tensor([0.5, 0.5]).log())  # log 4
-    tensor([1.3863])
+    Minus `marginal_entropy` it is KL(p_π(y^n | x^n) ‖ q^n), the divergence of the mixture from class shares q.
     """
     return average(-(probabilities(log_p) * log_q).sum((-2, -1)), log_prior)
 
 
 def mutual_information(log_p: Tensor, log_prior: Tensor, memory: int = MEMORY_BUDGET) -> Tensor:
-    """I_π(w; y^n | x^n), eq:ref_ssl, which is H(w) - H(w | y^n), eq:ref_defn: (K, B, N, C), (K,) -> (B,).
+    """Compute the mutual information of weights and labels of every tuple.
 
+    I_π(w; y^n | x^n), eq:ref_ssl, which equals H(w) - H(w | y^n), eq:ref_defn.
+
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities of the items of B tuples, (K, B, N, C).
+    log_prior : Tensor
+        log π(w_k), (K,).
+    memory : int, default: 2**28
+        Largest number of bytes that the enumeration may hold at once.
+
+    Returns
+    -------
+    Tensor
+        Nats per tuple, (B,).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.eye(2).log().reshape(2, 1, 1, 2)  # two particles, each certain of its own class
@@ -180,14 +299,30 @@ def mutual_information(log_p: Tensor, log_prior: Tensor, memory: int = MEMORY_BU
 
 
 def average(values: Tensor, log_prior: Tensor) -> Tensor:
-    """E_{w ~ π} of one value per particle: (K, ...), (K,) -> (...). What has weight 0 counts 0, even if it is infinite.
+    """Average one value per particle over the prior.
 
+    E_{w ~ π}. A value with weight 0 counts 0, even if it is infinite.
+
+    Parameters
+    ----------
+    values : Tensor
+        One value per particle, (K, ...).
+    log_prior : Tensor
+        log π(w_k), (K,).
+
+    Returns
+    -------
+    Tensor
+        Averages, (...).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> rp.information.average(torch.tensor([1.0, 2.0]), torch.tensor([0.25, 0.75]).log())
     tensor(1.7500)
     """
-    # A product and a sum, not an einsum: autocast would compute that in half precision.
+    # A product and a sum: autocast would compute an einsum in half precision.
     weights = _each(log_prior.exp(), values)
     return (weights * values.where(weights > 0, 0.0)).sum(0)
 
@@ -199,13 +334,33 @@ def sampled_marginal_entropy(
     generator: torch.Generator | None = None,
     memory: int = MEMORY_BUDGET,
 ) -> Tensor:
-    """Unbiased Monte Carlo estimate of `marginal_entropy`, in value and gradient: (K, B, N, C), (K,) -> (B,).
+    """Estimate the entropy of the mixture's labels by sampling.
 
-    For orders at which C^N cannot be enumerated. Each of K·samples labelings is drawn from its own particle (so the
-    draw is stratified over the prior) and scored by the mixture. The gradient is
-    Σ ∇log p_π(y) (-log p_π(y) - b), where b, the estimate from the other samples, only lowers the variance. It is
-    right for log-probabilities that stay normalized, such as those of a log-softmax.
+    Unbiased in value and gradient, for orders at which C^N cannot be enumerated. Each of K·samples labelings is drawn
+    from its own particle (stratified over the prior) and scored by the mixture. The gradient is Σ ∇log p_π(y) (-log
+    p_π(y) - b); the baseline b, the estimate from the other samples, only lowers the variance. It is correct for
+    log-probabilities that stay normalized, such as those of a log-softmax.
 
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities of the items of B tuples, (K, B, N, C).
+    log_prior : Tensor
+        log π(w_k), (K,).
+    samples : int
+        Labelings per particle, at least 2.
+    generator : torch.Generator, optional
+        Source of randomness.
+    memory : int, default: 2**28
+        Largest number of bytes that the enumeration may hold at once.
+
+    Returns
+    -------
+    Tensor
+        Nats per tuple, (B,).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> log_p = torch.full((3, 1, 30, 2), 0.5).log()  # 2^30 labelings, all equally probable
@@ -213,7 +368,7 @@ def sampled_marginal_entropy(
     tensor([20.7944])
     """
     if samples < 2:
-        raise ValueError(f"need at least 2 samples for the variance-reducing baseline, got {samples}")
+        raise ValueError(f"samples must be at least 2 for the variance-reducing baseline, got {samples}")
     log_p = finite(log_p)
     labels = _draw(log_p.detach(), samples, generator)  # (K, S, B, N)
     surprise = torch.stack(
@@ -226,14 +381,14 @@ def sampled_marginal_entropy(
 
 
 def _in_full(device: str) -> AbstractContextManager[object]:
-    """Without autocast, on devices that have it."""
+    """Disable autocast, on devices that have it."""
     return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
 
 
 def _entropy_of_labelings(log_p: Tensor, before: Tensor, log_prior: Tensor) -> Tensor:
-    """-Σ p_π log p_π over labelings whose first items have log-probability `before`: (K, b, N, C), (K, b) -> (b,).
+    """Sum -p_π log p_π over labelings whose first items have log-probability `before`: (K, b, N, C), (K, b) -> (b,).
 
-    Σ_k π_k p_k(first half of the items) p_k(second half) is a product of matrices, and K times smaller than its terms.
+    Σ_k π_k p_k(first half of the items) p_k(second half) is a matrix product, and K times smaller than its terms.
     """
     if log_p.shape[2] == 1:
         return entropy(mixture(joint(log_p) + before.unsqueeze(-1), log_prior))
@@ -250,7 +405,7 @@ def _entropy_of_labelings(log_p: Tensor, before: Tensor, log_prior: Tensor) -> T
 
 
 def _labelings(items: Tensor, combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """Sums or products of one value per item for all labelings, in the order of `joint`: (..., N, C) -> (..., C^N)."""
+    """Combine one value per item for all labelings, in the order of `joint`: (..., N, C) -> (..., C^N)."""
     first, *rest = items.unbind(-2)
     for item in rest:
         first = combine(first.unsqueeze(-1), item.unsqueeze(-2)).flatten(-2)
@@ -258,13 +413,13 @@ def _labelings(items: Tensor, combine: Callable[[Tensor, Tensor], Tensor]) -> Te
 
 
 def _enumerate(log_p: Tensor, before: Tensor, log_prior: Tensor, memory: int) -> Tensor:
-    """`_entropy_of_labelings` in chunks: of tuples, or if one tuple is too large, of labels of its first item."""
+    """Compute `_entropy_of_labelings` in chunks of tuples, or of labels of the first item if one tuple is too large."""
     size = _tuples_at_once(log_p, memory)
     if size >= 1:
         chunks = zip(log_p.split(size, dim=1), before.split(size, dim=1), strict=True)
         return torch.cat([recomputed(_entropy_of_labelings, p, b, log_prior) for p, b in chunks])
     if log_p.shape[2] == 1:
-        raise ValueError(f"one label of {log_p.shape[0]} particles does not fit {memory} bytes: raise the budget")
+        raise ValueError(f"one label of {log_p.shape[0]} particles exceeds memory={memory} bytes: increase memory")
     first = finite(log_p[:, :, 0])
     rest = log_p[:, :, 1:]
     return torch.stack(
@@ -273,62 +428,62 @@ def _enumerate(log_p: Tensor, before: Tensor, log_prior: Tensor, memory: int) ->
 
 
 def check_labelings(order: int, classes: int) -> None:
-    """Refuse orders at which the labelings of a tuple are too many to enumerate."""
+    """Raise a ValueError for orders at which a tuple has too many labelings to enumerate."""
     if order * math.log(classes) > math.log(MOST_LABELINGS) + 1e-9:
         raise ValueError(
             f"order {order} of {classes} classes has {_large(order * math.log10(classes))} labelings, at most "
-            f"{_large(math.log10(MOST_LABELINGS))} are enumerated: lower the order, or estimate, with "
-            "sampled_marginal_entropy (of a method: samples)"
+            f"{_large(math.log10(MOST_LABELINGS))} are enumerated: lower the order, or estimate with "
+            "sampled_marginal_entropy (in a method: samples)"
         )
 
 
 def _large(power: float) -> str:
-    """10^power as 3.5e9: it may be larger than any float."""
+    """Format 10^power as 3.5e9; it may exceed the largest float."""
     whole = math.floor(power + 1e-9)
     return f"{10 ** (power - whole):.1f}e{whole}"
 
 
 def _tuples_at_once(log_p: Tensor, memory: int) -> int:
-    """How many tuples of (K, B, N, C) can be enumerated within `memory` bytes."""
+    """Return how many tuples of (K, B, N, C) can be enumerated within `memory` bytes."""
     particles, _, order, classes = log_p.shape
     halves = classes ** (order // 2) + classes ** (order - order // 2)
     return int(memory // (_COPIES * (classes**order + particles * halves) * max(log_p.element_size(), 4)))
 
 
 def _draw(log_p: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:
-    """Labels of every item by every particle: (K, B, N, C) -> (K, S, B, N)."""
+    """Draw labels of every item by every particle: (K, B, N, C) -> (K, S, B, N)."""
     flat = log_p.exp().flatten(0, 2)
     drawn = torch.multinomial(flat, samples, replacement=True, generator=generator)  # (K·B·N, S)
     return drawn.reshape(*log_p.shape[:3], samples).movedim(-1, 1)
 
 
 def _score(labels: Tensor, log_p: Tensor, log_prior: Tensor, memory: int) -> Tensor:
-    """`_mixture_of` in chunks of tuples within `memory` bytes: (K, B, N), (K, B, N, C), (K,) -> (K, B)."""
+    """Compute `_mixture_of` in chunks of tuples within `memory` bytes: (K, B, N), (K, B, N, C), (K,) -> (K, B)."""
     particles, _, order, _ = log_p.shape
     needed = _COPIES * particles**2 * order * log_p.element_size()
     if needed > memory:
-        raise ValueError(f"{particles} particles take {needed} bytes per tuple, the budget is {memory}: raise it")
+        raise ValueError(f"{particles} particles need {needed} bytes per tuple, memory is {memory}: increase memory")
     size = memory // needed
     chunks = zip(labels.split(size, dim=1), log_p.split(size, dim=1), strict=True)
     return torch.cat([recomputed(_mixture_of, y, p, log_prior) for y, p in chunks], dim=1)
 
 
 def _mixture_of(labels: Tensor, log_p: Tensor, log_prior: Tensor) -> Tensor:
-    """log p_π of K labelings per tuple: (K, B, N), (K, B, N, C), (K,) -> (K, B)."""
+    """Return log p_π of K labelings per tuple: (K, B, N), (K, B, N, C), (K,) -> (K, B)."""
     every = labels.movedim(0, -1).expand(len(log_p), *labels.shape[1:], len(labels))  # (K, B, N, labelings)
     return mixture(log_p.gather(-1, every).sum(-2), log_prior).movedim(-1, 0)
 
 
 def finite(log_p: Tensor) -> Tensor:
-    """At least float32, and -inf replaced by a number whose exponential is 0 and whose sums do not overflow."""
+    """Convert to at least float32, and -inf to a number whose exponential is 0 and whose sums do not overflow."""
     log_p = _at_least_single(log_p)
     return log_p.clamp_min(torch.finfo(log_p.dtype).min / 2**20)
 
 
 def probabilities(log_p: Tensor) -> Tensor:
-    """p from log p, in at least float32; what is too small for the dtype is 0, and so is its gradient.
+    """Return p from log p in at least float32; results too small for the dtype are 0, and so is their gradient.
 
-    Elsewhere it is `exp`, which takes CPUs up to ten times as long where results are almost too small.
+    Elsewhere it equals `exp`, which takes CPUs up to ten times as long for subnormal results.
     """
     log_p = _at_least_single(log_p)
     smallest = torch.finfo(log_p.dtype).tiny
@@ -340,13 +495,27 @@ def _at_least_single(values: Tensor) -> Tensor:
 
 
 def _each(weights: Tensor, values: Tensor) -> Tensor:
-    """One weight per particle, shaped to multiply or add to values: (K,), (K, ...) -> (K, 1, …)."""
+    """Shape one weight per particle to multiply or add to values: (K,), (K, ...) -> (K, 1, …)."""
     return weights.to(values).reshape(-1, *[1] * (values.dim() - 1))
 
 
 def uniform(particles: int, like: Tensor) -> Tensor:
-    """log π of equal weights, in the dtype and on the device of `like`: (K,).
+    """Return equal log-weights of particles.
 
+    Parameters
+    ----------
+    particles : int
+        K, the number of particles.
+    like : Tensor
+        Tensor whose dtype and device the result takes.
+
+    Returns
+    -------
+    Tensor
+        -log K, (K,).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> rp.information.uniform(4, torch.zeros(1)).exp()

@@ -7,8 +7,8 @@ Here the parameter is one number in an interval, and the expectation over z is a
 The direction of the bound. Over the whole prior L_α(z) ≥ log p(z) for α < 0, with equality at α = 0, so the objective
 is a lower bound of the information. The maximum (α = -∞, the choice of the source) is the loosest: its bound is never
 above 0, and a prior on a single parameter attains that. From S draws, L is biased downwards: with S = 1 the objective
-is an upper bound for every α, it falls as S grows, and at a finite S it can lie on either side. So it is not a
-measure of the information: `discretize` the prior and compute that.
+is an upper bound for every α, it falls as S grows, and at a finite S it can lie on either side. It does not measure the
+information: `discretize` the prior and compute that instead.
 """
 
 # B draws w whose information is maximized, S further draws for the marginal, Z outcomes
@@ -22,22 +22,16 @@ from torch import Tensor, nn
 from refprior._checks import number, whole_number
 from refprior.information import divergence, finite
 
-__all__ = ["Implicit", "LogitNormal", "bound", "discretize", "fit", "log_marginal"]
+__all__ = ["Implicit", "LogitNormal", "discretize", "fit"]
 
-STEEPEST = 20.0  # logits stay within ±20, so w keeps a share of 2e-9 of the interval away from its ends
+STEEPEST = 20.0  # largest logit: w stays 2e-9 of the interval away from its ends
 VR_MAX = -math.inf
 
 
 def log_marginal(log_p: Tensor, alpha: float = VR_MAX) -> Tensor:
-    """L_α(z) = log(1/S Σ_s p(z|w_s)^(1-α)) / (1-α), the Rényi bound with the prior as proposal: (S, Z) -> (Z,).
+    """Return L_α(z) = log(1/S Σ_s p(z|w_s)^(1-α)) / (1-α), the Rényi bound with the prior as proposal: (S, Z) -> (Z,).
 
     α = 0 is the plain estimate of log p(z), α = -∞ the maximum over the draws (VR-max; Li and Turner, 2016).
-
-    >>> import torch
-    >>> import refprior as rp
-    >>> log_p = torch.tensor([[0.9, 0.1], [0.3, 0.7]]).log()  # two draws, two outcomes
-    >>> rp.variational.log_marginal(log_p).exp(), rp.variational.log_marginal(log_p, alpha=0).exp()
-    (tensor([0.9000, 0.7000]), tensor([0.6000, 0.4000]))
     """
     if math.isnan(alpha) or alpha > 0:
         raise ValueError(f"alpha must be at most 0, where the marginal is bounded from above, got {alpha!r}")
@@ -48,26 +42,27 @@ def log_marginal(log_p: Tensor, alpha: float = VR_MAX) -> Tensor:
 
 
 def bound(log_p: Tensor, others: Tensor, alpha: float = VR_MAX, coupled: bool = False) -> Tensor:
-    """E_{z|w} [log p(z|w) - L_α(z)], with L_α of other draws: (B, Z), (S, Z) -> (B,).
+    """Return E_{z|w} [log p(z|w) - L_α(z)], with L_α of other draws: (B, Z), (S, Z) -> (B,).
 
     Its mean over w estimates the bound of the information. Unless `coupled`, the other draws have no gradient. At the
-    exact marginal nothing is lost by that, because E_z ∇log p(z) = 0. At the maximum it matters: with the gradient,
-    the other draws come to where w is, and the prior can shrink to a point; without, w leaves them.
-
-    >>> import torch
-    >>> import refprior as rp
-    >>> log_p = torch.tensor([[0.9, 0.1], [0.3, 0.7]]).log()
-    >>> rp.variational.bound(log_p, log_p, alpha=0).mean()  # these two are the whole prior: its information
-    tensor(0.2050)
-    >>> rp.variational.bound(log_p, log_p).mean()  # never above 0
-    tensor(-0.2621)
+    exact marginal this loses nothing, because E_z ∇log p(z) = 0. At the maximum it matters: with the gradient, the
+    other draws move to w, and the prior can shrink to a point; without it, w moves away from them.
     """
     return divergence(log_p, log_marginal(others if coupled else others.detach(), alpha))
 
 
 class LogitNormal(nn.Module):
-    """An explicit family: low + (high - low) · sigmoid(mean + scale · noise), for standard normal noise.
+    """An explicit family of priors of one parameter: a logit-normal distribution.
 
+    w = low + (high - low) · sigmoid(mean + scale · noise), for standard normal noise.
+
+    Parameters
+    ----------
+    low, high : float
+        Ends of the interval of w.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> family = rp.variational.LogitNormal(0.0, 1.0)
@@ -82,15 +77,37 @@ class LogitNormal(nn.Module):
         self.log_scale = nn.Parameter(torch.zeros((), dtype=torch.float64))
 
     def forward(self, noise: Tensor) -> Tensor:
-        """Draws of w: (n,) -> (n,)."""
+        """Map noise to draws of w.
+
+        Parameters
+        ----------
+        noise : Tensor
+            Standard normal draws, (n,).
+
+        Returns
+        -------
+        Tensor
+            Draws of w, (n,).
+        """
         return _inside(self.mean + self.log_scale.exp() * noise, self.low, self.high)
 
 
 class Implicit(nn.Module):
-    """An implicit family: a network of two hidden layers turns the noise into w, and nobody knows its density.
+    """An implicit family of priors of one parameter: a network maps noise to w, and its density is unknown.
 
-    The noise is one number, which suffices for every distribution on an interval.
+    The network has two hidden layers. One noise variable suffices for every distribution on an interval.
 
+    Parameters
+    ----------
+    low, high : float
+        Ends of the interval of w.
+    hidden : int, default: 64
+        Units of each hidden layer.
+    seed : int, default: 0
+        Seed of the initial weights.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> rp.variational.Implicit(-5.0, 5.0)(torch.randn(3, dtype=torch.float64)).shape
@@ -107,7 +124,18 @@ class Implicit(nn.Module):
         self.network = nn.Sequential(*layers).double()
 
     def forward(self, noise: Tensor) -> Tensor:
-        """Draws of w: (n,) -> (n,)."""
+        """Map noise to draws of w.
+
+        Parameters
+        ----------
+        noise : Tensor
+            Standard normal draws, (n,).
+
+        Returns
+        -------
+        Tensor
+            Draws of w, (n,).
+        """
         return _inside(self.network(noise.unsqueeze(-1)).squeeze(-1), self.low, self.high)
 
 
@@ -116,15 +144,29 @@ def _interval(low: float, high: float) -> tuple[float, float]:
 
 
 def _inside(logit: Tensor, low: float, high: float) -> Tensor:
-    """From the real line into the interval; in double precision no end is reached."""
+    """Map the real line into the interval; in double precision no end is reached."""
     return low + (high - low) * (STEEPEST * (logit / STEEPEST).tanh()).sigmoid()
 
 
 def discretize(family: nn.Module, count: int = 4000) -> Tensor:
-    """Equally probable draws at the midpoints of `count` quantiles of the noise: -> (count,).
+    """Return equally probable draws of a prior, at the midpoints of quantiles of the noise.
 
-    Their information is that of a prior, so it never exceeds the capacity, and converges to the family's.
+    Their information is that of a prior, so it never exceeds the capacity, and it converges to that of the family.
 
+    Parameters
+    ----------
+    family : nn.Module
+        A `LogitNormal`, an `Implicit`, or any module that maps noise (n,) to w (n,).
+    count : int, default: 4000
+        Number of draws.
+
+    Returns
+    -------
+    Tensor
+        Draws of w, (count,).
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> rp.variational.discretize(rp.variational.LogitNormal(0.0, 1.0), count=3).round(decimals=3)
     tensor([0.2760, 0.5000, 0.7240], dtype=torch.float64)
@@ -147,11 +189,39 @@ def fit(
     coupled: bool = False,
     seed: int = 0,
 ) -> Tensor:
-    """Train the family in place to maximize `bound`, by reparametrized gradients; the bound of each step: -> (steps,).
+    """Train a family in place to maximize the variational bound of the information.
 
-    `log_likelihood` maps parameters to the log-probabilities of all outcomes, (n,) -> (n, Z), as for
-    `exact.Channel.from_function`. `samples` is S. The optimizer is Adam, its rate falls linearly to 0.
+    The mean of E_{z|w} [log p(z|w) - L_α(z)] by reparametrized gradients, with Adam and a learning rate that falls
+    linearly to 0.
 
+    Parameters
+    ----------
+    log_likelihood : callable
+        Maps parameters (n,) to the log-probabilities of all outcomes, (n, Z), as for `exact.Channel.from_function`.
+    family : nn.Module
+        A `LogitNormal`, an `Implicit`, or any module that maps noise (n,) to w (n,).
+    alpha : float, default: -inf
+        α of the Rényi bound, at most 0. 0 is the plain estimate of log p(z), -inf the maximum over the draws.
+    samples : int, default: 10
+        S, further draws for the marginal.
+    batch : int, default: 64
+        B, draws of w per step.
+    steps : int, default: 2000
+        Number of optimizer steps.
+    learning_rate : float, default: 0.01
+        Initial learning rate.
+    coupled : bool, default: False
+        Let the gradient pass through the draws for the marginal.
+    seed : int, default: 0
+        Seed of all random draws.
+
+    Returns
+    -------
+    Tensor
+        The bound at each step, (steps,).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> toss = lambda w: torch.stack([1 - w, w], -1).log()  # one toss of a coin: the best prior is at 0 and 1
