@@ -4,8 +4,8 @@
     channel = rp.exact.models.rasch([-1.0, 0.0, 1.0])  # three test items
     prior = rp.exact.reference_prior(channel)
 
-A model is a formula on top of `Channel.from_function`, `from_scipy` or `from_mean`, and reads as one.
-`channel.repeat(n)` is n independent samples of it.
+Most models are a formula on top of `Channel.from_function`, `from_scipy` or `from_mean`. `channel.repeat(n)` is the
+channel of n independent samples.
 
 >>> from refprior.exact import models, reference_prior
 >>> prior = reference_prior(models.rasch([-1.0, 0.0, 1.0]))
@@ -13,8 +13,7 @@ A model is a formula on top of `Channel.from_function`, `from_scipy` or `from_me
 ('certified', 3)
 """
 
-from refprior.exact.models._categories import hardy_weinberg, multinomial
-from refprior.exact.models._counts import geometric, negative_binomial
+from refprior.exact.models._counts import geometric, hardy_weinberg, multinomial, negative_binomial
 from refprior.exact.models._curves import exponentials, michaelis_menten
 from refprior.exact.models._lifetimes import exponential_lifetime, inspected_lifetime, weibull_lifetime
 from refprior.exact.models._normal import normal

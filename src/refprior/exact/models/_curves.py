@@ -1,4 +1,4 @@
-"""Curves seen with Gaussian noise at given places."""
+"""Curves observed with Gaussian noise."""
 
 from __future__ import annotations
 
@@ -13,8 +13,26 @@ from refprior.exact.channels import Channel, NoisyMean
 def michaelis_menten(
     concentrations: ArrayLike, *, sigma: ArrayLike, bounds: ArrayLike = ((0.0, 1.0), (0.2, 5.0))
 ) -> Channel:
-    """The speed V c / (K + c) of an enzyme at concentrations c, with noise; w = (V, K).
+    """Create the Michaelis–Menten model of an enzyme.
 
+    The reaction rate V c / (K + c) is observed at concentrations c with Gaussian noise; w = (V, K).
+
+    Parameters
+    ----------
+    concentrations : array_like of shape (P,)
+        Concentrations, at least 0.
+    sigma : float or array_like of shape (P,)
+        Standard deviation of the noise.
+    bounds : two pairs of float, default: ((0.0, 1.0), (0.2, 5.0))
+        The lowest and highest V and K, with K above 0.
+
+    Returns
+    -------
+    Channel
+        The model of one observation at each concentration.
+
+    Examples
+    --------
     >>> from refprior.exact import models, reference_prior
     >>> prior = reference_prior(models.michaelis_menten([0.5, 5.0], sigma=0.2), tolerance=1e-6)
     >>> prior.evidence, len(prior.atoms), round(prior.information, 6)
@@ -28,11 +46,28 @@ def michaelis_menten(
 
 
 def exponentials(times: ArrayLike, *, terms: int = 2, sigma: ArrayLike) -> Channel:
-    """The mean of d decays at given times, Σ_i w_i^t / d with w_i = e^(−rate_i) in [0, 1]: the sloppy model.
+    """Create the sloppy model: the mean of several exponential decays.
 
-    Most of its parameters can hardly be told apart, so that the prior lies on edges and corners of the model (Mattingly
-    et al., 2018). Terms may be exchanged: atoms are given with w₁ ≤ w₂ ≤ …
+    The mean Σ_i w_i^t / d with w_i = e^(−rate_i) in [0, 1] is observed at given times with Gaussian noise. Most
+    combinations of its parameters can hardly be distinguished, so that the prior lies on edges and corners of the model
+    (Mattingly et al., 2018). Terms may be exchanged: atoms have w₁ ≤ w₂ ≤ …
 
+    Parameters
+    ----------
+    times : array_like of shape (P,)
+        Times of the observations, above 0.
+    terms : int, default: 2
+        The number d of decays.
+    sigma : float or array_like of shape (P,)
+        Standard deviation of the noise.
+
+    Returns
+    -------
+    Channel
+        The model of one observation at each time.
+
+    Examples
+    --------
     >>> from refprior.exact import ExponentialDecay, models, reference_prior
     >>> ours = reference_prior(models.exponentials([1.0, 2.0], sigma=0.3), tolerance=1e-10)
     >>> theirs = reference_prior(ExponentialDecay((1.0, 2.0), sigma=0.3), tolerance=1e-10)
@@ -44,9 +79,7 @@ def exponentials(times: ArrayLike, *, terms: int = 2, sigma: ArrayLike) -> Chann
     if not t.min() > 0:
         raise ValueError(f"times must be above 0, got {t.tolist()}")
     power = t / t.min()  # in the coordinate w^(earliest time), so that no slope is infinite
-    steep = (
-        power * (power - 1) / d
-    )  # the largest second derivative, at 1, unless a power between 1 and 2 is steeper at 0
+    steep = power * (power - 1) / d  # the largest second derivative, at 1; a power between 1 and 2 is steeper at 0
     curvature = None if np.any((power > 1) & (power < 2)) else steep[:, None, None] * np.eye(d)
 
     def mean(w: Array) -> Array:

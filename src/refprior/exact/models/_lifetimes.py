@@ -1,7 +1,7 @@
-"""Lifetimes of one unit, watched until an end or inspected now and then; `channel.repeat(n)` for n inspected units.
+"""Lifetimes of one unit, observed until an end or inspected at some times.
 
-A lifetime that is watched is put on Gauss–Legendre panels in its log, y: with x = k (y − log s), for shape k and
-scale s, the density of y is k exp(x − e^x), and the unit lives on with probability exp(−e^x).
+An observed lifetime uses Gauss–Legendre panels in its log, y: with x = k (y − log s), for shape k and scale s, the
+density of y is k exp(x − e^x), and the unit survives y with probability exp(−e^x).
 """
 
 from __future__ import annotations
@@ -19,16 +19,31 @@ from refprior._checks import number
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact.channels import Channel, FunctionChannel, box_of, from_family
 
-NEGLIGIBLE = 40.0  # nats: a mass of e^−40 is left out
-TAIL = 1e-14  # nats that it can change the gain by: it is multiplied by a log-ratio of a few hundred
+NEGLIGIBLE = 40.0  # nats: a mass of e^−40 = 4e-18 is left out
+TAIL = 1e-14  # nats by which that mass, times a log-ratio of a few hundred, can change the gain
 ORDER = 8  # nodes per panel
 
 
 def exponential_lifetime(*, bounds: ArrayLike = (0.1, 10.0), censored_at: float | None = None) -> Channel:
-    """p(z | w) = w e^(−w z), with rate w; a unit that lives at `censored_at` is seen no longer.
+    """Create an exponential lifetime, possibly right-censored.
 
-    Without censoring, n lifetimes tell as much as their sum, whose distribution is gamma.
+    p(z | w) = w e^(−w z), where w is the rate. Without censoring, `repeat(n)` is the sum of n lifetimes, which is
+    sufficient and has a gamma distribution.
 
+    Parameters
+    ----------
+    bounds : pair of float, default: (0.1, 10.0)
+        The lowest and highest rate, above 0.
+    censored_at : float, optional
+        The time at which observation ends.
+
+    Returns
+    -------
+    Channel
+        The model of one unit.
+
+    Examples
+    --------
     >>> from refprior.exact import models, reference_prior
     >>> prior = reference_prior(models.exponential_lifetime(censored_at=1.0), tolerance=1e-9)
     >>> prior.evidence, prior.atoms.round(3).tolist(), round(prior.information, 6)  # uncensored 0.644196
@@ -42,7 +57,7 @@ def exponential_lifetime(*, bounds: ArrayLike = (0.1, 10.0), censored_at: float 
     def family(w: Array) -> tuple[Array, Array]:
         return np.ones((len(w), 1)), 1 / w[:, None]
 
-    channel = _watched(family, bounds, shape_and_scale, censored_at)
+    channel = _observed(family, bounds, shape_and_scale, censored_at)
     if censored_at is not None:
         return channel
     return replace(channel, samples=lambda n: _sum_of_lifetimes(n, bounds))
@@ -54,8 +69,24 @@ def _sum_of_lifetimes(n: int, bounds: ArrayLike) -> Channel:
 
 
 def weibull_lifetime(*, bounds: ArrayLike = ((0.5, 4.0), (0.5, 2.0)), censored_at: float | None = None) -> Channel:
-    """p(z | k, s) = (k/s) (z/s)^(k−1) e^(−(z/s)^k), with shape k and scale s; seen until `censored_at`.
+    """Create a Weibull lifetime, possibly right-censored.
 
+    p(z | w) = (k/s) (z/s)^(k−1) e^(−(z/s)^k), where w = (k, s) are shape and scale.
+
+    Parameters
+    ----------
+    bounds : two pairs of float, default: ((0.5, 4.0), (0.5, 2.0))
+        The lowest and highest shape and scale, above 0.
+    censored_at : float, optional
+        The time at which observation ends.
+
+    Returns
+    -------
+    Channel
+        The model of one unit.
+
+    Examples
+    --------
     >>> from refprior.exact import models, reference_prior
     >>> prior = reference_prior(models.weibull_lifetime(censored_at=2.0), tolerance=1e-8)
     >>> prior.evidence, len(prior.atoms), round(prior.information, 6)
@@ -64,19 +95,19 @@ def weibull_lifetime(*, bounds: ArrayLike = ((0.5, 4.0), (0.5, 2.0)), censored_a
     box, _ = box_of(bounds, most=2)
     if len(box) != 2 or not np.all(box > 0):
         raise ValueError(f"bounds must be pairs above 0 for shape and scale, got {np.asarray(bounds).tolist()}")
-    return _watched(lambda w: (w[:, :1], w[:, 1:]), bounds, box, censored_at)
+    return _observed(lambda w: (w[:, :1], w[:, 1:]), bounds, box, censored_at)
 
 
 Family = Callable[[Array], tuple[Array, Array]]  # parameters (K,) or (K, d) -> shape (K, 1) and scale (K, 1)
 
 
-def _watched(family: Family, bounds: ArrayLike, box: Array, censored_at: float | None) -> FunctionChannel:
-    """A Weibull lifetime, box (2, 2) the bounds of shape and scale, watched until an end if there is one."""
+def _observed(family: Family, bounds: ArrayLike, box: Array, censored_at: float | None) -> FunctionChannel:
+    """Create a Weibull lifetime observed until an end; box (2, 2) has the bounds of shape and scale."""
     end = math.inf if censored_at is None else math.log(number("censored_at", censored_at, above=0))
     edges = _edges(box, end)
 
     def log_density(w: Array, y: Array) -> Array:
-        """log p of the log y of a lifetime, or, from the end on, of living on: (K, d), (Y,) -> (K, Y)."""
+        """Evaluate log p of the log y of a lifetime, or, from the end on, of survival: (K, d), (Y,) -> (K, Y)."""
         shape, scale = family(w)
         x = shape * (np.minimum(y, end) - np.log(scale))
         return np.asarray(np.where(y < end, np.log(shape) + x - np.exp(x), -np.exp(x)))
@@ -86,7 +117,7 @@ def _watched(family: Family, bounds: ArrayLike, box: Array, censored_at: float |
         x, weight = np.polynomial.legendre.leggauss(ORDER)
         half = np.diff(finer)[:, None] / 2
         nodes, log_weights = (finer[:-1, None] + half * (1 + x)).ravel(), np.log(half * weight).ravel()
-        if math.isfinite(end):  # one more outcome: it lives
+        if math.isfinite(end):  # one more outcome: survival
             nodes, log_weights = np.append(nodes, end), np.append(log_weights, 0.0)
         return lambda w: log_density(w, nodes) + log_weights, np.exp(nodes)
 
@@ -101,22 +132,39 @@ def _watched(family: Family, bounds: ArrayLike, box: Array, censored_at: float |
 
 
 def _edges(box: Array, end: float) -> Array:
-    """Edges of panels in the log of time: narrow where all shapes matter, wider where only flat ones have mass left."""
+    """Return edges of panels in log time: narrow where all shapes have mass, wider where only flat ones do."""
     (flat, steep), (short, long) = box
     low = math.log(short) - NEGLIGIBLE / flat
     edges = [min(end, math.log(long) + math.log(NEGLIGIBLE) / flat)]
     if not edges[0] > low:
-        raise ValueError(f"censored_at = {math.exp(end):g} is before all lifetimes")
+        raise ValueError(f"censored_at = {math.exp(end):g} is before all lifetimes: raise it")
     while edges[-1] > low:
         edges.append(max(low, edges[-1] - max(1 / steep, (math.log(short) - edges[-1]) / NEGLIGIBLE)))
     return np.array(edges[::-1])
 
 
 def inspected_lifetime(family: Callable[..., Any], times: ArrayLike, *, bounds: ArrayLike) -> Channel:
-    """A unit inspected at some times only: z is the number of inspections that it survived.
+    """Create the lifetime of a unit that is inspected at some times only.
 
-    `family` is as for `Channel.from_scipy`. p(z | w) = F(t_{z+1} | w) − F(t_z | w), with t_0 = −∞ and the last t = ∞.
+    An outcome is the number z of inspections that the unit survived: p(z | w) = F(t_{z+1} | w) − F(t_z | w), with
+    t_0 = −∞ and the last t = ∞.
 
+    Parameters
+    ----------
+    family : callable
+        Returns a scipy distribution at the parameters, as for `Channel.from_scipy`.
+    times : array_like of shape (P,)
+        Times of the inspections, increasing.
+    bounds : pair or sequence of pairs of float
+        The lowest and highest value of each parameter.
+
+    Returns
+    -------
+    Channel
+        The model of one unit; `repeat(n)` is that of n units.
+
+    Examples
+    --------
     >>> from scipy import stats
     >>> from refprior.exact import models, reference_prior
     >>> bulb = models.inspected_lifetime(lambda w: stats.expon(scale=1 / w), [1.0, 2.0], bounds=(0.1, 10))
@@ -128,7 +176,7 @@ def inspected_lifetime(family: Callable[..., Any], times: ArrayLike, *, bounds: 
         raise ValueError(f"times must be finite numbers in increasing order, got {np.asarray(times).tolist()}")
 
     def log_likelihood(w: Array) -> Array:
-        """Differences of the distribution function or of survival, whichever is smaller and so more exact."""
+        """Take differences of the distribution function or of survival, whichever is smaller and so more accurate."""
         chosen = family(*w.reshape(len(w), -1).T[:, :, None])
         below, above = np.asarray(chosen.cdf(ends)), np.asarray(chosen.sf(ends))
         edge = np.zeros((len(w), 1))

@@ -1,7 +1,8 @@
-"""Yes or no as a logistic function of weights: regression, doses, test items.
+"""Binary responses with logistic probabilities: regression, doses, test items.
 
-Given w, the answers y_i at inputs x_i are independent, with log-odds η_i = x_i · w + offset_i. Only s = Σ x_i y_i tells
-about w:  log p(s | w) = s · w − A(w) + log h(s),  A = Σ_i n_i log(1 + e^η_i).  Answers with the same s are one outcome.
+Given w, the answers y_i at inputs x_i are independent, with log-odds η_i = x_i · w + offset_i. The sum s = Σ x_i y_i is
+sufficient:  log p(s | w) = s · w − A(w) + log h(s),  A = Σ_i n_i log(1 + e^η_i).  Answers with the same s are one
+outcome.
 
 Shapes: P inputs, d weights, S sums, K points.
 """
@@ -19,14 +20,34 @@ from refprior._process import check_memory
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact.channels import Channel, FunctionChannel
 
-DIGITS = 9  # to which two sums s must agree to be one outcome
+DIGITS = 9  # decimals to which two sums s must agree to be one outcome
+ANSWER_BYTES = 100.0  # to list one combination of answers
 
 
 def logistic_regression(inputs: ArrayLike, *, bounds: ArrayLike, trials: int = 1, offset: ArrayLike = 0.0) -> Channel:
-    """Log-odds x · w + offset at each of the inputs (P, d), each tried `trials` times; one pair of bounds per weight.
+    """Create logistic regression at given inputs.
 
-    An outcome is s = Σ x_i y_i, the sum of the inputs that were answered with yes.
+    The log-odds of a yes at input x are x · w + offset. An outcome is s = Σ x_i y_i, the sum of the inputs that were
+    answered with yes.
 
+    Parameters
+    ----------
+    inputs : array_like of shape (P, d)
+        The inputs.
+    bounds : sequence of d pairs of float
+        The lowest and highest value of each weight.
+    trials : int, default: 1
+        Number of answers at each input.
+    offset : float or array_like of shape (P,), default: 0.0
+        A known part of the log-odds.
+
+    Returns
+    -------
+    Channel
+        The model of all answers.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from refprior.exact import models, reference_prior
     >>> channel = models.logistic_regression([[1, -1], [1, 0], [1, 1]], bounds=[(-2, 2), (-2, 2)])
@@ -47,7 +68,7 @@ def logistic_regression(inputs: ArrayLike, *, bounds: ArrayLike, trials: int = 1
         return np.asarray(w @ sums.T + log_count - n * np.logaddexp(0, odds).sum(axis=1, keepdims=True))
 
     def derivatives(w: Array) -> tuple[Array, Array]:
-        """s − A', and −A'' for every outcome."""
+        """Return s − A', and −A'' for every outcome."""
         yes = expit(w @ x.T + shift)
         first = sums.T - n * (yes @ x)[:, :, None]
         second = -n * np.einsum("kp,pi,pj->kij", yes * (1 - yes), x, x)
@@ -58,9 +79,9 @@ def logistic_regression(inputs: ArrayLike, *, bounds: ArrayLike, trials: int = 1
 
 
 def _sums(x: Array, offset: Array, n: int) -> tuple[Array, Array]:
-    """All values of Σ x_i y_i, and the log of Σ C(n, y) e^(offset · y) over the answers y of each: (S, d), (S,)."""
+    """Return all values of Σ x_i y_i, and the log of Σ C(n, y) e^(offset · y) over the answers: (S, d), (S,)."""
     many = float(n + 1) ** len(x)
-    check_memory(100.0 * many, f"{n} answers at each of {len(x)} inputs", "take fewer inputs or fewer trials")
+    check_memory(ANSWER_BYTES * many, f"{n} answers at each of {len(x)} inputs", "take fewer inputs or fewer trials")
     answers = np.stack(np.meshgrid(*[np.arange(n + 1.0)] * len(x), indexing="ij"), axis=-1).reshape(-1, len(x))
     ways = gammaln(n + 1) - gammaln(answers + 1) - gammaln(n - answers + 1)
     log_count = ways.sum(axis=1) + answers @ offset
@@ -73,10 +94,27 @@ def _sums(x: Array, offset: Array, n: int) -> tuple[Array, Array]:
 
 
 def dose_response(doses: ArrayLike, *, subjects: int = 1, bounds: ArrayLike = ((-2.0, 2.0), (0.5, 4.0))) -> Channel:
-    """Log-odds slope · (dose − midpoint) of a response: w = (midpoint, slope), `subjects` at each dose.
+    """Create a logistic dose–response curve.
 
-    Doses are most often logs of amounts; the midpoint is then log ED50.
+    The log-odds of a response are slope · (dose − midpoint); w = (midpoint, slope). If doses are logs of amounts, the
+    midpoint is log ED50.
 
+    Parameters
+    ----------
+    doses : array_like of shape (P,)
+        The doses.
+    subjects : int, default: 1
+        Number of subjects at each dose.
+    bounds : two pairs of float, default: ((-2.0, 2.0), (0.5, 4.0))
+        The lowest and highest midpoint and slope.
+
+    Returns
+    -------
+    Channel
+        The model of all subjects.
+
+    Examples
+    --------
     >>> from refprior.exact import models, reference_prior
     >>> prior = reference_prior(models.dose_response([-1.0, 0.0, 1.0], subjects=3), tolerance=1e-9)
     >>> prior.evidence, len(prior.atoms), round(prior.information, 6)
@@ -99,8 +137,25 @@ def dose_response(doses: ArrayLike, *, subjects: int = 1, bounds: ArrayLike = ((
 
 
 def rasch(difficulties: ArrayLike, *, bounds: ArrayLike = (-4.0, 4.0)) -> Channel:
-    """Test items with log-odds w − difficulty, w the ability: the number of right answers is all that counts.
+    """Create the Rasch model of test items.
 
+    The log-odds of a right answer are w − difficulty, where w is the ability. An outcome is the number of right
+    answers.
+
+    Parameters
+    ----------
+    difficulties : array_like of shape (P,)
+        The difficulty of each item.
+    bounds : pair of float, default: (-4.0, 4.0)
+        The lowest and highest ability.
+
+    Returns
+    -------
+    Channel
+        The model of one person who answers all items.
+
+    Examples
+    --------
     >>> from refprior.exact import models, reference_prior
     >>> item = models.rasch([0.0], bounds=(-2, 2))  # one item is a coin with bias between 0.119 and 0.881
     >>> prior = reference_prior(item)
@@ -114,8 +169,27 @@ def rasch(difficulties: ArrayLike, *, bounds: ArrayLike = (-4.0, 4.0)) -> Channe
 def two_parameter_logistic(
     difficulties: ArrayLike, discriminations: ArrayLike, *, bounds: ArrayLike = (-4.0, 4.0)
 ) -> Channel:
-    """Test items with log-odds a_i (w − b_i), discriminations a and difficulties b (2PL); an outcome is Σ a_i y_i.
+    """Create the two-parameter logistic model (2PL) of test items.
 
+    The log-odds of a right answer are a_i (w − b_i), with discriminations a, difficulties b and ability w. An outcome
+    is Σ a_i y_i.
+
+    Parameters
+    ----------
+    difficulties : array_like of shape (P,)
+        The difficulty of each item.
+    discriminations : array_like of shape (P,)
+        The discrimination of each item, above 0.
+    bounds : pair of float, default: (-4.0, 4.0)
+        The lowest and highest ability.
+
+    Returns
+    -------
+    Channel
+        The model of one person who answers all items.
+
+    Examples
+    --------
     >>> from refprior.exact import models, reference_prior
     >>> prior = reference_prior(models.two_parameter_logistic([-1.0, 0.0, 1.0], [0.8, 1.0, 1.5]))
     >>> prior.evidence, prior.atoms.round(3).tolist()
