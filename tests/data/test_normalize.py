@@ -143,7 +143,7 @@ def test_standardized_features_have_no_units() -> None:
     known = PCA(5).fit_transform(StandardScaler().fit_transform(vectors.numpy()))
     scaled = np.abs(known / known[:, 0].std())
     assert np.allclose(np.abs(one.numpy()), scaled, atol=1e-3)
-    with pytest.raises(ValueError, match="one of standardize and unit_length"):
+    with pytest.raises(ValueError, match="standardize and unit_length cannot be combined"):
         PrincipalComponents(standardize=True, unit_length=True)
 
 

@@ -132,8 +132,8 @@ def test_double_precision_stays() -> None:
     [
         ({"count": 81}, "20 filters in 2×2 cells are 80 features, which have no count=81 components"),
         ({"ridge": 0.0}, "ridge"),
-        ({"view": Noise()}, "view must change images as they are stored"),
-        ({"view": RandAugment}, "view must be a view or none"),
+        ({"view": Noise()}, "view must act on stored images"),
+        ({"view": RandAugment}, "view must be a view such as FlipCrop"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any], message: str) -> None:

@@ -1,4 +1,4 @@
-"""From inputs as they are stored to those of a network: a recipe says how, and `fit` finds the numbers once.
+"""From stored inputs to the inputs of a network: a recipe names the transform, and `fit` finds its numbers once.
 
 The fitted `Normalizer` is saved with the weights, so that a trained network never depends on data that may change.
 """
@@ -16,16 +16,38 @@ from torch import Tensor
 from refprior._checks import number, one_of, whole_number
 from refprior.data._patches import patch_features
 
-_BLOCK = 1000  # images at a time
-_SHORTEST = 1e-12  # length that an input is divided by at least
+_BLOCK = 1000  # inputs at a time
+_SHORTEST = 1e-12  # the least length that an input is divided by
 _NOTHING = 1e-9  # share of the first component's variance
 
 
 @dataclass(frozen=True, eq=False)
 class Normalizer:
-    """x ↦ (x - mean) / std, or with axes x ↦ (x - mean) · axes; before it x ↦ x / |x| if `shortest` is given, or with
-    filters x ↦ features of the patches of x (`PatchComponents`).
+    """A fitted transform from stored inputs to the inputs of a network.
 
+    It maps x to (x - mean) / std, or to (x - mean) · axes if there are axes. Before that, x is divided by its length if
+    ``shortest`` is given, or replaced by the features of its patches if there are filters. `Standardize`,
+    `PrincipalComponents`, `PatchComponents` and `Identity` fit one.
+
+    Parameters
+    ----------
+    mean : Tensor, (channels, 1, 1), (*shape) or (D,)
+        What is subtracted: the mean of each channel, the mean input, or the mean features of patches.
+    std : Tensor, (channels, 1, 1), optional
+        What is divided by.
+    axes : Tensor, (D, J), optional
+        Axes to project on.
+    shortest : Tensor, (), optional
+        Inputs are divided by their length, or by this if they are shorter.
+    filters : Tensor, (F, channels, size, size), optional
+        Filters of patches.
+    offset : Tensor, (F,), optional
+        Threshold of the response to each filter.
+    contrast : Tensor, (), optional
+        Added to the variance that a patch is divided by.
+
+    Examples
+    --------
     >>> import torch
     >>> from refprior.data import Standardize
     >>> images = torch.tensor([[[[0.0, 4.0]]], [[[8.0, 4.0]]]])  # two images of one row
@@ -33,38 +55,53 @@ class Normalizer:
     [-1.414..., 0.0, 1.414..., 0.0]
     """
 
-    mean: Tensor  # (channels, 1, 1), (*shape) where the mean image is taken away, or (D,) where there are filters
-    std: Tensor | None = None  # (channels, 1, 1)
-    axes: Tensor | None = None  # (D, J)
-    shortest: Tensor | None = None  # (), inputs are divided by their length, or by this if they are shorter
-    filters: Tensor | None = None  # (F, channels, size, size) of patches
-    offset: Tensor | None = None  # (F,) what responses to filters must be above
-    contrast: Tensor | None = None  # (), added to the variance that a patch is divided by
+    mean: Tensor
+    std: Tensor | None = None
+    axes: Tensor | None = None
+    shortest: Tensor | None = None
+    filters: Tensor | None = None
+    offset: Tensor | None = None
+    contrast: Tensor | None = None
 
-    def __call__(self, images: Tensor) -> Tensor:
-        """Floats of the same shape, or components: (n, *shape) -> (n, *shape) or (n, J)."""
-        mean = self.mean.to(images.device)
-        values = images.to(mean.dtype)
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Transform inputs to floats of the same shape, or to components: (n, *shape) -> (n, *shape) or (n, J)."""
+        mean = self.mean.to(inputs.device)
+        values = inputs.to(mean.dtype)
         if self.shortest is not None:
             values = _unit_length(values, float(self.shortest))
         if self.filters is not None and self.offset is not None and self.contrast is not None:
-            filters, offset, contrast = (x.to(images.device) for x in (self.filters, self.offset, self.contrast))
+            filters, offset, contrast = (x.to(inputs.device) for x in (self.filters, self.offset, self.contrast))
             values = patch_features(values, filters, offset, contrast, cells=math.isqrt(len(mean) // len(filters)))
         centered = values - mean
         if self.axes is not None:
-            return centered.flatten(1) @ self.axes.to(images.device)
-        return centered if self.std is None else centered / self.std.to(images.device)
+            return centered.flatten(1) @ self.axes.to(inputs.device)
+        return centered if self.std is None else centered / self.std.to(inputs.device)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The fitted numbers by name."""
+        """Collect the fitted tensors.
+
+        Returns
+        -------
+        dict of str to Tensor
+            The tensors that are not None, by name.
+        """
         numbers = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: tensor for name, tensor in numbers.items() if tensor is not None}
 
 
 @dataclass(frozen=True)
 class Standardize:
-    """Mean 0 and one standard deviation per channel, over all inputs to train with.
+    """Inputs with mean 0 and one standard deviation per channel, over all training inputs.
 
+    Parameters
+    ----------
+    center : {"channel", "pixel"}, default: "channel"
+        Subtract the mean of each channel, or the mean image.
+    scale : float, default: 1.0
+        Standard deviation of the result.
+
+    Examples
+    --------
     >>> import torch
     >>> from refprior.data import Standardize
     >>> images = torch.randint(0, 256, (100, 1, 8, 8), dtype=torch.uint8)
@@ -73,19 +110,30 @@ class Standardize:
     0.5
     """
 
-    center: Literal["channel", "pixel"] = "channel"  # subtract the mean of a channel, or the mean image
-    scale: float = 1.0  # standard deviation of the inputs
+    center: Literal["channel", "pixel"] = "channel"
+    scale: float = 1.0
 
     def __post_init__(self) -> None:
         one_of("center", self.center, ("channel", "pixel"))
         number("scale", self.scale, above=0)
 
     def fit(self, parts: Sequence[Tensor]) -> Normalizer:
-        """The statistics of all parts together: (n, channels, ...) each."""
+        """Fit mean and standard deviation.
+
+        Parameters
+        ----------
+        parts : sequence of Tensor, (n, channels, ...)
+            The inputs of all parts to train with.
+
+        Returns
+        -------
+        Normalizer
+            The fitted transform.
+        """
         mean, std = _statistics(parts)
-        if self.center == "pixel" and parts[0].dim() > 2:  # of a vector, each number is a channel
-            mean = _mean_image(parts).to(mean.dtype)
-            within = std.square() - mean.flatten(1).var(1, correction=0)  # of the total, what is not between pixels
+        if self.center == "pixel" and parts[0].dim() > 2:  # in a vector, each number is a channel
+            mean = _mean_input(parts).to(mean.dtype)
+            within = std.square() - mean.flatten(1).var(1, correction=0)  # the variance that is not between pixels
             std = torch.where(within > 1e-12, within, torch.ones_like(within)).sqrt()
         lead = (-1, *[1] * (parts[0].dim() - 2))
         return Normalizer(mean.reshape(lead) if mean.dim() == 1 else mean, (std / self.scale).reshape(lead))
@@ -93,17 +141,34 @@ class Standardize:
 
 @dataclass(frozen=True)
 class PrincipalComponents:
-    """The first principal components in place of the features, brought a little nearer to each other in size.
+    """The first principal components of the inputs, partially whitened.
 
-    Gradient descent learns along the directions of largest variance first, and its step size is bounded by the
-    largest. In photographs of clothes the first two components hold half of the variance, in digits a sixth: with one
-    learning rate, networks do not learn both equally well. Components with a fixed first standard deviation do.
+    Gradient descent learns along the directions of largest variance first, and the largest variance bounds its step
+    size. In photographs of clothes the first two components hold half of the variance, in digits a sixth: one learning
+    rate does not suit both. It does after the first component is scaled to a fixed standard deviation.
 
-    `PrincipalComponents(64, whitening=0, scaled="all")` is for vectors such as the features of a pretrained network:
-    their mean is taken away, they are projected, and all have one scale, so that a number of theirs has the standard
-    deviation 1 on average. `unit_length=True` compares them by their angles, `standardize=True` is for features of
-    different units, the columns of a table.
+    For vectors such as the features of a pretrained network, use ``PrincipalComponents(64, whitening=0,
+    scaled="all")``: it centers and projects them and applies one scale, so that components have the standard deviation
+    1 on average. Use ``unit_length=True`` to compare vectors by their angles, and ``standardize=True`` for features of
+    different units, such as the columns of a table.
 
+    Parameters
+    ----------
+    count : int, default: 64
+        Number of components.
+    whitening : float, default: 0.25
+        Variances are raised to the power 1 - whitening, between 0 (as they are) and 1 (all equal).
+    scale : float, default: 1.0
+        Standard deviation of what is ``scaled``.
+    unit_length : bool, default: False
+        Divide every input by its length first.
+    scaled : {"first", "all"}, default: "first"
+        Whether ``scale`` holds for the first component, or for all of them on average.
+    standardize : bool, default: False
+        Divide every feature by its standard deviation first.
+
+    Examples
+    --------
     >>> import torch
     >>> from refprior.data import PrincipalComponents
     >>> images = torch.randint(0, 256, (100, 1, 8, 8), dtype=torch.uint8)
@@ -113,11 +178,11 @@ class PrincipalComponents:
     """
 
     count: int = 64
-    whitening: float = 0.25  # 0 … 1: variances are raised to the power 1 - whitening
-    scale: float = 1.0  # standard deviation of what is `scaled`
-    unit_length: bool = False  # every input is divided by its length first
-    scaled: Literal["first", "all"] = "first"  # the first component, or all of them on average
-    standardize: bool = False  # every feature is divided by its standard deviation first
+    whitening: float = 0.25
+    scale: float = 1.0
+    unit_length: bool = False
+    scaled: Literal["first", "all"] = "first"
+    standardize: bool = False
 
     def __post_init__(self) -> None:
         whole_number("count", self.count, at_least=1)
@@ -125,21 +190,34 @@ class PrincipalComponents:
         number("scale", self.scale, above=0)
         one_of("scaled", self.scaled, ("first", "all"))
         if self.standardize and self.unit_length:
-            raise ValueError("choose one of standardize and unit_length: the length of features in units of their own")
+            raise ValueError("standardize and unit_length cannot be combined: choose one of them")
 
     def fit(self, parts: Sequence[Tensor]) -> Normalizer:
-        """The axes of all parts together: (n, *shape) each."""
+        """Fit mean and axes.
+
+        Parameters
+        ----------
+        parts : sequence of Tensor, (n, *shape)
+            The inputs of all parts to train with.
+
+        Returns
+        -------
+        Normalizer
+            The fitted transform.
+        """
         shortest = _SHORTEST if self.unit_length else None
         mean, axes, spread = principal_axes(parts, self.count, self.whitening, shortest, self.standardize)
         size = spread.square().mean().sqrt().item() if self.scaled == "all" else 1.0  # 0 where nothing varies
-        kept = None if shortest is None else torch.tensor(shortest, dtype=mean.dtype)
-        return Normalizer(mean, axes=axes * (self.scale / (size or 1.0)), shortest=kept)
+        least = None if shortest is None else torch.tensor(shortest, dtype=mean.dtype)
+        return Normalizer(mean, axes=axes * (self.scale / (size or 1.0)), shortest=least)
 
 
 @dataclass(frozen=True)
 class Identity:
-    """The inputs as they are, as floats; whole numbers of vectors, which are int64, stay such: token ids.
+    """The inputs as they are, as floats; int64 vectors such as token ids stay integers.
 
+    Examples
+    --------
     >>> import torch
     >>> from refprior.data import Identity
     >>> images = torch.tensor([[3], [5]], dtype=torch.uint8)
@@ -148,7 +226,18 @@ class Identity:
     """
 
     def fit(self, parts: Sequence[Tensor]) -> Normalizer:
-        """Nothing to find out."""
+        """Return a transform that only changes the type.
+
+        Parameters
+        ----------
+        parts : sequence of Tensor, (n, *shape)
+            The inputs of all parts to train with.
+
+        Returns
+        -------
+        Normalizer
+            The transform.
+        """
         whole = parts[0].dtype == torch.int64
         return Normalizer(torch.zeros((), dtype=torch.int64 if whole else float_type(parts)))
 
@@ -160,18 +249,18 @@ def principal_axes(
     shortest: float | None = None,
     standardize: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The mean image, the axes of the first components, and the inputs' spread along them: (n, *shape) -> (*shape),
-    (D, J), (J,).
+    """Return the mean, the axes of the first components, and the standard deviations along them: (n, *shape) each ->
+    (*shape), (D, J), (J,).
 
-    Along axis j the images have the standard deviation (λ_j / λ_1)^((1 - whitening) / 2), λ_j the variance of
-    component j. One D × D matrix is kept, in double precision. shortest: as in `Normalizer`.
+    Along axis j the inputs have the standard deviation (λ_j / λ_1)^((1 - whitening) / 2), λ_j the variance of
+    component j. One D × D matrix is held, in double precision. shortest: as in `Normalizer`.
     """
-    pixels = math.prod(parts[0].shape[1:])
-    if count > pixels:
-        raise ValueError(f"inputs of {pixels} numbers have at most {pixels} components, got count={count}")
+    features = math.prod(parts[0].shape[1:])
+    if count > features:
+        raise ValueError(f"inputs of {features} numbers have at most {features} components, got count={count}")
     total = sum(len(part) for part in parts)
-    mean = _mean_image(parts, shortest).flatten()
-    second = torch.zeros(pixels, pixels, dtype=torch.float64, device=parts[0].device)
+    mean = _mean_input(parts, shortest).flatten()
+    second = torch.zeros(features, features, dtype=torch.float64, device=parts[0].device)
     for block in _blocks(parts, shortest):
         centered = block.flatten(1).double() - mean
         second += centered.T @ centered
@@ -179,21 +268,23 @@ def principal_axes(
     spread = second.diagonal().sqrt()
     unit = torch.where(spread > 0, 1 / spread, 0) if standardize else torch.ones_like(spread)
     variances, axes = (value.flip(-1)[..., :count] for value in torch.linalg.eigh(unit[:, None] * second * unit))
-    axes = axes * axes.gather(0, axes.abs().argmax(0, keepdim=True)).sign()  # the same on every machine: a run may move
+    axes = (
+        axes * axes.gather(0, axes.abs().argmax(0, keepdim=True)).sign()
+    )  # the same on every machine: a run may be resumed on another
     relative = variances / variances[0] if variances[0] > 0 else torch.zeros_like(variances)
-    # To standard deviations of relative^((1 - whitening) / 2). A component that does not vary is rounding, which no
-    # division may blow up.
+    # To standard deviations of relative^((1 - whitening) / 2). A component that does not vary is rounding error, which
+    # must not be amplified.
     factor = torch.where(relative > _NOTHING, relative ** (-whitening / 2) / variances[0].sqrt(), 0)
     kind = float_type(parts)
-    # In the order in which files keep it: a product with the same numbers in another order may round otherwise.
+    # In the memory order that files restore: a product with the same numbers in another order may round differently.
     axes = unit[:, None] * axes * factor
     return mean.reshape(parts[0].shape[1:]).to(kind), axes.to(kind).contiguous(), variances.clamp(min=0).sqrt() * factor
 
 
 def _statistics(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each channel over all parts: (n, channels, ...) -> (channels,), (channels,).
+    """Return mean and standard deviation of each channel over all parts: (n, channels, ...) -> (channels,) each.
 
-    In blocks, and in double precision: CIFAR-10 as floats would take 600 MB, and long sums of floats lose digits.
+    In blocks and in double precision: CIFAR-10 as floats would take 600 MB, and long sums of floats lose digits.
     """
     count, total, square = 0, torch.zeros(()), torch.zeros(())
     for block in _blocks(parts):
@@ -204,8 +295,8 @@ def _statistics(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     return mean.to(float_type(parts)), torch.where(std > 1e-6, std, torch.ones_like(std)).to(float_type(parts))
 
 
-def _mean_image(parts: Sequence[Tensor], shortest: float | None = None) -> Tensor:
-    """The mean over all inputs of all parts, in double precision: (n, *shape) -> (*shape)."""
+def _mean_input(parts: Sequence[Tensor], shortest: float | None = None) -> Tensor:
+    """Return the mean over all inputs of all parts, in double precision: (n, *shape) -> (*shape)."""
     total = torch.zeros(parts[0].shape[1:], dtype=torch.float64, device=parts[0].device)
     for block in _blocks(parts, shortest):
         total += block.double().sum(0)
@@ -218,7 +309,7 @@ def _blocks(parts: Sequence[Tensor], shortest: float | None = None) -> Iterable[
 
 
 def _unit_length(values: Tensor, shortest: float) -> Tensor:
-    """Each input divided by its length: (n, *shape) -> (n, *shape). One of zeros stays as it is."""
+    """Divide each input by its length: (n, *shape) -> (n, *shape). Zeros stay zeros."""
     lengths: Tensor = values.flatten(1).norm(dim=1).clamp(min=shortest)
     return values / lengths.reshape(-1, *[1] * (values.dim() - 1))
 

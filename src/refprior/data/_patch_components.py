@@ -1,4 +1,4 @@
-"""Inputs of a network from patches: of what is counted of them, the directions on which two views of an image agree."""
+"""Inputs of a network from patches: the directions of their counts on which two views of an image agree."""
 
 # n images of c channels, F kinds of patches, g × g cells, D = F g² features, J components
 
@@ -23,14 +23,41 @@ View = Callable[[Tensor, torch.Generator], Tensor]
 
 @dataclass(frozen=True)
 class PatchComponents:
-    """Components of an image's patches on which two views of the image agree: (n, c, h, w) -> (n, count).
+    """Components of the patches of an image on which two views of the image agree.
 
     A network that sees pixels learns its filters first, for which a few hundred labels are too few. These filters need
-    none: `filters` kinds of whitened patches, counted in cells × cells parts of the image. view: what should change
-    the components little, such as the strong view of the recipe; without one they are principal components. They are
-    found from at most `images` of the training images, with a few matrices of (filters · cells²)² numbers. The same
-    `seed` gives the same features, whatever the seed of the run.
+    no labels: they are kinds of whitened patches, counted in cells × cells parts of the image (Coates and Ng, 2012).
+    Fitting takes a few matrices of (filters · cells²)² numbers.
 
+    Parameters
+    ----------
+    count : int, default: 128
+        Number of components.
+    filters : int, default: 400
+        Number of kinds of patches.
+    size : int, default: 8
+        Side of a patch, in pixels.
+    cells : int, default: 3
+        Number of cells along each side of the image.
+    view : callable, optional
+        A view that should change the components little, such as the strong view of the recipe. Without it they are
+        principal components.
+    ridge : float, default: 0.3
+        Added to the variances of features, as a share of their mean.
+    scale : float, default: 1.0
+        Standard deviation of the components, on average.
+    images : int, default: 20,000
+        Largest number of training images to fit with.
+    seed : int, default: 0
+        Seed for all random draws of the fit; it does not depend on the seed of the run.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of its range, or the view acts on normalized inputs.
+
+    Examples
+    --------
     >>> import torch
     >>> from refprior.data import PatchComponents
     >>> images = torch.randint(0, 256, (50, 1, 8, 8), dtype=torch.uint8)
@@ -41,11 +68,11 @@ class PatchComponents:
 
     count: int = 128
     filters: int = 400
-    size: int = 8  # of a patch, pixels
-    cells: int = 3  # along each side of the image
+    size: int = 8
+    cells: int = 3
     view: View | None = None
-    ridge: float = 0.3  # added to the variances of features, as a share of their mean
-    scale: float = 1.0  # standard deviation of the components, on average
+    ridge: float = 0.3
+    scale: float = 1.0
     images: int = 20_000
     seed: int = 0
 
@@ -56,22 +83,44 @@ class PatchComponents:
         number("ridge", self.ridge, above=0)
         number("scale", self.scale, above=0)
         if self.view is not None and (not callable(self.view) or isinstance(self.view, type)):
-            raise ValueError(f"view must be a view or none, got {self.view!r}")
+            raise ValueError(f"view must be a view such as FlipCrop() or None, got {self.view!r}")
         if getattr(self.view, "normalized", False):
-            raise ValueError(f"view must change images as they are stored, and {self.view!r} changes what networks see")
+            raise ValueError(f"view must act on stored images, and {self.view!r} acts on normalized inputs")
         if self.count > self.features:
             raise ValueError(f"{self.filters} filters in {self.cells}×{self.cells} cells are {self.features} features, "
                              f"which have no count={self.count} components")  # fmt: skip
 
     @property
     def features(self) -> int:
-        """D."""
+        """Number D of features before the projection."""
         return self.filters * self.cells**2
 
     @torch.no_grad()
     def fit(self, parts: Sequence[Tensor]) -> Normalizer:
-        """The filters and axes of all parts together: (n, c, h, w) each."""
-        self._check(parts)
+        """Fit filters and axes.
+
+        Parameters
+        ----------
+        parts : sequence of Tensor, (n, c, h, w)
+            The images of all parts to train with.
+
+        Returns
+        -------
+        Normalizer
+            The fitted transform.
+
+        Raises
+        ------
+        ValueError
+            If the inputs are not images, patches do not fit into them, or the matrices do not fit into memory.
+        """
+        shape = tuple(parts[0].shape[1:])
+        if len(shape) != 3:
+            raise ValueError(f"PatchComponents takes images (channels, height, width), got {shape}: take Standardize")
+        if self.size > min(shape[1:]):
+            raise ValueError(f"patches of {self.size}×{self.size} do not fit into images of {shape[1]}×{shape[2]}")
+        needed = _MATRICES * 8 * self.features**2
+        check_memory(needed, f"{self.features} features of patches", "give fewer filters or cells")
         generator = torch.Generator().manual_seed(self.seed)
         images = _some(parts, self.images, generator)
         counted = self._filters(images, float_type(parts), generator)
@@ -82,34 +131,25 @@ class PatchComponents:
         return replace(counted, mean=mean.to(kind), axes=(axes * (self.scale / (size or 1.0))).to(kind).contiguous())
 
     def _filters(self, images: Tensor, kind: torch.dtype, generator: torch.Generator) -> Normalizer:
-        """Filters as `patches.responses` has them, not centered nor projected."""
+        """Return filters as `responses` takes them, neither centered nor projected."""
         patches, contrast = even_contrast(draw_patches(images, self.size, _PATCHES, generator).to(kind))
         mean, white = whitening(patches)
         filters = kinds_of((patches - mean) @ white, self.filters) @ white
         offset = filters @ mean + _THRESHOLD
-        # Kinds of patches without a gray level see none, and by this not even by rounding.
+        # Patches without a gray level give filters that sum to zero; this removes the rounding error of the sum.
         filters = (filters - filters.mean(1, keepdim=True)).reshape(-1, images.shape[1], self.size, self.size)
         return Normalizer(mean.new_zeros(self.features), filters=filters, offset=offset, contrast=contrast)
 
     def _pairs(self, images: Tensor, features: Normalizer) -> Iterator[tuple[Tensor, Tensor]]:
-        """The features of two views of every image: (n, D) each."""
+        """Yield the features of two views of every image: (n, D) each."""
         generator = torch.Generator(images.device).manual_seed(self.seed)
         for block in images.split(_BLOCK):
             first, second = (block if self.view is None else self.view(block, generator) for _ in range(2))
             yield features(first), features(second)
 
-    def _check(self, parts: Sequence[Tensor]) -> None:
-        shape = tuple(parts[0].shape[1:])
-        if len(shape) != 3:
-            raise ValueError(f"PatchComponents takes images (channels, height, width), got {shape}: take Standardize")
-        if self.size > min(shape[1:]):
-            raise ValueError(f"patches of {self.size}×{self.size} do not fit into images of {shape[1]}×{shape[2]}")
-        needed = _MATRICES * 8 * self.features**2
-        check_memory(needed, f"{self.features} features of patches", "give fewer filters or cells")
-
 
 def agreement(pairs: Iterator[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean, covariance T = E[f fᵀ] and covariance between two views B = E[f f'ᵀ] of features, in double precision:
+    """Return the mean of features, their covariance T = E[f fᵀ] and that between two views B = E[f f'ᵀ], in float64:
     pairs of (n, D) -> (D,), (D, D), (D, D).
 
     Of the half sums m and half differences d of two views, T = E[m mᵀ] + E[d dᵀ] and B = E[m mᵀ] - E[d dᵀ].
@@ -125,7 +165,7 @@ def agreement(pairs: Iterator[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, T
 
 
 def agreeing_axes(total: Tensor, shared: Tensor, count: int, ridge: float) -> Tensor:
-    """The first solutions of B a = ρ (T + ε) a with aᵀ (T + ε) a = 1, times ρ; ε: ridge times T's mean variance:
+    """Return the first solutions of B a = ρ (T + ε) a with aᵀ (T + ε) a = 1, times ρ; ε: ridge times T's mean variance:
     (D, D), (D, D) -> (D, J).
 
     Linear features whose inner products are the minimum of the spectral contrastive loss (HaoChen et al. 2021) are the
@@ -137,13 +177,15 @@ def agreeing_axes(total: Tensor, shared: Tensor, count: int, ridge: float) -> Te
     white = torch.linalg.solve_triangular(root, half.T.contiguous(), upper=False)
     agreed, axes = (value.flip(-1)[..., :count] for value in torch.linalg.eigh((white + white.T) / 2))
     solved = torch.linalg.solve_triangular(root.T, axes, upper=True)
-    signs = solved.gather(0, solved.abs().argmax(0, keepdim=True)).sign()  # the same on every machine: a run may move
+    signs = solved.gather(
+        0, solved.abs().argmax(0, keepdim=True)
+    ).sign()  # the same on every machine: a run may be resumed on another
     scaled: Tensor = solved * signs * agreed.clamp(min=0)
     return scaled
 
 
 def _some(parts: Sequence[Tensor], count: int, generator: torch.Generator) -> Tensor:
-    """Some images of all parts, in a random order: (n, ...) each -> (at most count, ...)."""
+    """Draw some images of all parts: (n, ...) each -> (at most count, ...)."""
     chosen = torch.randperm(sum(len(part) for part in parts), generator=generator)[:count]
     starts, taken = 0, []
     for part in parts:

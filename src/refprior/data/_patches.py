@@ -1,4 +1,4 @@
-"""Kinds of small patches, found without labels, and how much of each kind there is in every part of an image.
+"""Kinds of small patches, found without labels, and how often each occurs in every part of an image.
 
 As Coates and Ng do ("Learning Feature Representations with K-means", 2012): patches are brought to one contrast and
 whitened, k-means finds their kinds, and a patch is of a kind as far as it resembles it by more than a threshold.
@@ -19,10 +19,10 @@ _IN_CACHE = 16  # images at a time: the responses of more leave the processor's 
 
 
 def patch_features(images: Tensor, filters: Tensor, offset: Tensor, contrast: Tensor, cells: int) -> Tensor:
-    """√ of the mean response of every filter in every cell of an image: (n, c, h, w) -> (n, F g²).
+    """Return the root of the mean response of every filter in every cell of an image: (n, c, h, w) -> (n, F g²).
 
-    The root brings the numbers of rare and of frequent kinds nearer to each other. A graph that is traced has no
-    blocks: its number of images is not known.
+    The root brings the counts of rare and frequent kinds closer together. An exported graph has no blocks, since its
+    number of images is not known.
     """
     blocks = (images,) if torch.compiler.is_exporting() else images.split(_IN_CACHE)
     rows, columns = ((side - filters.shape[-1]) // STRIDE + 1 for side in images.shape[2:])  # of patches
@@ -32,9 +32,9 @@ def patch_features(images: Tensor, filters: Tensor, offset: Tensor, contrast: Te
 
 
 def responses(images: Tensor, filters: Tensor, offset: Tensor, contrast: Tensor) -> Tensor:
-    """max(0, a_f · x / √(var(x) + contrast) - offset_f) of every patch x: (n, c, h, w) -> (n, F, rows, columns).
+    """Return max(0, a_f · x / √(var(x) + contrast) - offset_f) of every patch x: (n, c, h, w) -> (n, F, rows, columns).
 
-    The filters a_f see no gray level: they hold the taking away of the patch's mean, its whitening and the kind.
+    The filters a_f are invariant to the gray level: they combine centering and whitening of the patch with its kind.
     """
     gray, square = (x.mean(1, keepdim=True) for x in (images, images.square()))
     mean, second = (functional.avg_pool2d(x, filters.shape[-1], STRIDE) for x in (gray, square))
@@ -44,20 +44,20 @@ def responses(images: Tensor, filters: Tensor, offset: Tensor, contrast: Tensor)
 
 
 def cell_shares(rows: int, columns: int, cells: int) -> Tensor:
-    """What every patch adds to the mean over every cell; on a border it is shared: -> (P, g²), columns sum to 1."""
+    """Return the weight of every patch in the mean over every cell: -> (P, g²), columns sum to 1."""
     down, right = (_shares(places, cells) for places in (rows, columns))
     return torch.kron(down, right)
 
 
 def _shares(places: int, cells: int) -> Tensor:
-    """The part of each of g equal intervals that each of some places covers: -> (places, g)."""
+    """Return the part of each of g equal intervals that each of some places covers: -> (places, g)."""
     place, cell = torch.arange(places)[:, None] / places, torch.arange(cells) / cells
     covered = torch.minimum(place + 1 / places, cell + 1 / cells) - torch.maximum(place, cell)
     return covered.clamp(min=0) * cells
 
 
 def draw_patches(images: Tensor, size: int, count: int, generator: torch.Generator) -> Tensor:
-    """Patches from anywhere in the images: (n, c, h, w) -> (count, N)."""
+    """Draw patches from anywhere in the images: (n, c, h, w) -> (count, N)."""
     (n, channels, height, width), side = images.shape, torch.arange(size)
     which = torch.randint(n, (count, 1, 1, 1), generator=generator)
     top = torch.randint(height - size + 1, (count, 1, 1, 1), generator=generator) + side[:, None]
@@ -67,7 +67,7 @@ def draw_patches(images: Tensor, size: int, count: int, generator: torch.Generat
 
 
 def even_contrast(patches: Tensor) -> tuple[Tensor, Tensor]:
-    """(x - mean(x)) / √(var(x) + contrast), and the contrast: (n, N) -> (n, N), ()."""
+    """Return (x - mean(x)) / √(var(x) + contrast), and the contrast: (n, N) -> (n, N), ()."""
     centered = patches - patches.mean(1, keepdim=True)
     variance = centered.square().mean(1, keepdim=True)
     contrast = (_CONTRAST * variance.mean()).clamp(min=1e-12)
@@ -75,7 +75,7 @@ def even_contrast(patches: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def whitening(patches: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean patch and (Σ + 0.1)^(-1/2), Σ the covariance: (n, N) -> (N,), (N, N)."""
+    """Return the mean patch and (Σ + 0.1)^(-1/2), Σ the covariance: (n, N) -> (N,), (N, N)."""
     mean = patches.double().mean(0)
     centered = patches.double() - mean
     variances, axes = torch.linalg.eigh(centered.T @ centered / len(patches))
@@ -83,7 +83,7 @@ def whitening(patches: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def kinds_of(patches: Tensor, count: int) -> Tensor:
-    """k-means of directions, from the first patches on: (n, N) -> (F, N) of length 1. A kind without patches stays."""
+    """Cluster directions by k-means, starting from the first patches: (n, N) -> (F, N) of length 1."""
     directions = functional.normalize(patches)
     kinds = directions[:count]
     for _ in range(_ROUNDS):
