@@ -1,19 +1,19 @@
-"""A prior for other programs: a finite mixture as text for Stan, PyMC and NumPyro, draws for ArviZ, a table as HTML.
+"""A prior for other programs: code for Stan, PyMC and NumPyro, and draws for ArviZ.
 
-A discrete parameter is summed out in Stan, and a categorical variable in the other two. The likelihood is written out
-for coins, Gaussian noise and Poisson counts; for other models a line says where it goes.
+The prior becomes a finite mixture: Stan sums over the atoms, the other two have a categorical variable. The likelihood
+is included for coins, Gaussian noise and Poisson counts; for other models a TODO marks its place.
 """
 
 from __future__ import annotations
 
 import warnings
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior._checks import whole_number
+from refprior.exact._arrays import Array
 from refprior.exact.channels import Channel, Coin, Gaussian, Poisson
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ LANGUAGES = ("stan", "pymc", "numpyro")
 
 
 def as_code(prior: Solution, language: str) -> str:
-    """The model with this prior, in the language asked for."""
+    """Write the model with this prior in a language."""
     if language not in LANGUAGES:
         raise ValueError(f"language must be one of {', '.join(LANGUAGES)}, got {language!r}")
     return {"stan": _stan, "pymc": _pymc, "numpyro": _numpyro}[language](prior)
@@ -34,7 +34,7 @@ def _heading(prior: Solution, comment: str) -> str:
 
 
 def _likelihood(channel: Channel) -> dict[str, str] | None:
-    """The likelihood of z given w in each language, with what the data are; None if only the user knows it."""
+    """Return the data and the likelihood of z given w in each language; None for other models."""
     if isinstance(channel, Coin):
         return {
             "data": f"int<lower=0, upper={channel.n}> z;",
@@ -60,12 +60,12 @@ def _likelihood(channel: Channel) -> dict[str, str] | None:
     return None
 
 
-def _numbers(values: Any) -> str:
+def _numbers(values: Array) -> str:
     return "[" + ", ".join(repr(float(x)) for x in values) + "]"
 
 
-def _table(values: Any) -> str:
-    """Nested lists, as Python and Stan both write them."""
+def _table(values: Array) -> str:
+    """Write nested lists in the syntax that Python and Stan share."""
     return _numbers(values) if np.ndim(values) == 1 else "[" + ", ".join(map(_numbers, values)) + "]"
 
 
@@ -142,49 +142,25 @@ def model(z=None):
 
 
 def as_arviz(prior: Solution, z: ArrayLike | None, draws: int, rng: np.random.Generator) -> Any:
-    """InferenceData with draws of w and of the data, before and, given z, after them."""
+    """Create InferenceData with draws of w and of the data from the prior and, given z, from the posterior."""
     try:
-        with warnings.catch_warnings(action="ignore", category=FutureWarning):  # of its next version, once a day
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):  # about its next version
             import arviz
     except ImportError as error:
-        raise ValueError("this needs ArviZ: install refprior[arviz]") from error
+        raise ValueError("to_arviz needs ArviZ: install refprior[arviz]") from error
     whole_number("draws", draws, at_least=1)
+    p, outcomes = np.exp(prior.channel.log_likelihood(prior.coordinates)), prior.channel.outcomes
+    weights = {"prior": prior.weights}
     groups: dict[str, Any] = {}
-    for name, weights in (
-        ("prior", prior.weights),
-        *([("posterior", prior.posterior(z).weights)] if z is not None else []),
-    ):
-        number = rng.choice(len(weights), draws, p=weights)
-        groups[name] = {"w": prior.atoms[number][None]}
-        groups[f"{name}_predictive"] = {"z": _drawn_data(prior, number, rng)[None]}
     if z is not None:
+        weights["posterior"] = prior.posterior(z).weights
         groups["observed_data"] = {"z": np.asarray(z, dtype=float)}
+    for name, mass in weights.items():
+        atom = rng.choice(len(mass), draws, p=mass)
+        data = np.empty((draws, *np.shape(outcomes)[1:]))  # one outcome for each drawn atom
+        for k in np.unique(atom):
+            own = atom == k
+            data[own] = outcomes[rng.choice(p.shape[1], int(own.sum()), p=p[k] / p[k].sum())]
+        groups[name] = {"w": prior.atoms[atom][None]}
+        groups[f"{name}_predictive"] = {"z": data[None]}
     return arviz.from_dict(**groups)
-
-
-def _drawn_data(prior: Solution, number: Any, rng: np.random.Generator) -> Any:
-    """One outcome for each drawn atom: (N,) -> (N,) or (N, t)."""
-    p = np.exp(prior.channel.log_likelihood(prior.coordinates))
-    outcomes = np.empty((len(number), *np.shape(prior.channel.outcomes)[1:]))
-    for k in np.unique(number):
-        own = number == k
-        outcomes[own] = prior.channel.outcomes[rng.choice(p.shape[1], int(own.sum()), p=p[k] / p[k].sum())]
-    return outcomes
-
-
-def as_html(prior: Solution) -> str:
-    """The headline, and the atoms with bars for their weights: for notebooks."""
-    head, *rest = str(prior).splitlines()
-    word, _, words = head.partition(": ")
-    found = f"<p><b>{escape(word)}</b>: {escape(words)}</p>"
-    table = [line for line in rest if line[:1] in " -0123456789." and not line.startswith("...")]
-    if not prior.decimals or len(table) != len(prior.weights):
-        return found + "".join(f"<pre>{escape(line)}</pre>" for line in ["\n".join(rest)] if line)
-    columns = [f"w<sub>{i + 1}</sub>" for i in range(prior.channel.dimension)]
-    columns = ["w"] if len(columns) == 1 else columns
-    rows = []
-    for line, weight in zip(table, prior.weights, strict=True):
-        bar = f'<div style="background:#1f5fa8;height:0.7em;width:{8 * weight / prior.weights.max():.2f}em"></div>'
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in [*line.split(), bar]) + "</tr>")
-    heads = "".join(f"<th>{name}</th>" for name in [*columns, "weight", ""])
-    return f"{found}<table><tr>{heads}</tr>{''.join(rows)}</table>"

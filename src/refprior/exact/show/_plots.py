@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refprior._style import ATOM, SERIES, SOFT, VERMILION, styled
-from refprior.exact.show._wording import gap_in_words
+from refprior.exact.show._text import gap_in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
