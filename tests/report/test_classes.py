@@ -8,9 +8,9 @@ import torch
 from matplotlib.figure import Figure
 
 from refprior.report import class_rows, find_runs, group, summarize, write_report
-from refprior.report._classes import confusion_of, confusion_rows, draw_confusion, mistake_rows
-from refprior.report._figures import as_png
-from refprior.report._settings import setting_rows
+from refprior.report._figures import as_png, confusion_of, draw_confusion
+from refprior.report._runs import setting_rows
+from refprior.report._tables import confusion_rows, mistake_rows
 from tests.report.folders import write_run
 
 COUNTS = torch.tensor([[8, 2, 0], [1, 9, 0], [3, 0, 7]])

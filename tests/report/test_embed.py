@@ -123,12 +123,12 @@ def test_several_runs_have_names_that_tell_them_apart(tmp_path: Path) -> None:
 
 def test_paths_that_cannot_be_written_are_refused_first(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    with pytest.raises(ValueError, match=r"is a folder: give the name of a file in it"):
+    with pytest.raises(ValueError, match=r"is a folder: give a file name"):
         write_embedding([], tmp_path)
     for name in ("p.jpg", "p"):
-        with pytest.raises(ValueError, match=f"the picture is written as .png, got {name}"):
+        with pytest.raises(ValueError, match=f"the picture must be a .png file, got {name}"):
             write_embedding([], page, tmp_path / name)
-    with pytest.raises(ValueError, match=r"the animation is written as .gif, got film.mp4"):
+    with pytest.raises(ValueError, match=r"the animation must be a .gif file, got film.mp4"):
         write_embedding([], page, animation=tmp_path / "film.mp4")
     assert not list(tmp_path.iterdir())
 
@@ -142,7 +142,7 @@ def test_without_plotly_nothing_is_computed(tmp_path: Path, monkeypatch: pytest.
 def test_bad_input_is_refused_in_words(tmp_path: Path) -> None:
     one, other = film(tmp_path / "one"), film(tmp_path / "other", seed=1)
     with pytest.raises(
-        ValueError, match=r"one .* and .*other .* are predictions on different inputs: embed them apart"
+        ValueError, match=r"one .* and .*other .* are predictions on different inputs: embed them separately"
     ):
         write_embedding([one, other], tmp_path / "page.html")
     with pytest.raises(ValueError, match="3 components need at least 4 particles, got 3"):

@@ -19,7 +19,7 @@ from refprior.methods import InformationOnly, Supervised
 from refprior.networks import MLP
 from refprior.report import questions_figure, uncertain_figure
 from refprior.report._figures import as_png
-from refprior.report._inputs import draw_input
+from refprior.report._tiles import draw_input
 from refprior.training import Recipe, Run, load, train
 from tests.training.recipes import colors
 from tests.training.test_tokens import recipe as tokens

@@ -166,7 +166,9 @@ def test_a_page_of_many_recipes_draws_the_first_and_says_so(tmp_path: Path) -> N
     for number in range(23):
         write_run(tmp_path / f"r{number:02}", f"recipe{number}", 0, 0.5)
     told: list[tuple[str, int, int]] = []
-    groups = write_report([tmp_path], tmp_path / "report.html", tmp_path / "f", tell=lambda *said: told.append(said))
+    groups = write_report(
+        [tmp_path], tmp_path / "report.html", tmp_path / "f", progress=lambda *said: told.append(said)
+    )
     text = (tmp_path / "report.html").read_text()
     assert len(groups) == 23
     assert "<td>recipe22</td>" in text

@@ -14,7 +14,7 @@ from refprior.data import Standardize, Task
 from refprior.methods import InformationOnly
 from refprior.report import group, rows, summarize, uncertain_figure, write_report
 from refprior.report._embed import write_embedding
-from refprior.report._pivot import pivot
+from refprior.report._tables import pivot
 from refprior.training import Evaluation, Recipe, Run, film, load, train
 from refprior.training.loop._begin import check_views
 from refprior.training.loop._evaluate import evaluate_all

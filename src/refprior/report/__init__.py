@@ -1,31 +1,31 @@
-"""Reports: run folders → tables, figures and pages."""
+"""Reports: run folders → tables, figures and pages.
 
-from refprior.report._classes import class_rows
-from refprior.report._embed import scene_of_runs as scene_of_runs  # for the explorer; not public
-from refprior.report._embed import summary as summary  # for the command line; not public
+Names that are imported here but not in `__all__` are internal: the command line and the explorer use them.
+"""
+
+from refprior.report._embed import scene_of_runs as scene_of_runs
+from refprior.report._embed import summary as summary
 from refprior.report._embed import write_embedding
 from refprior.report._page import write_report
-from refprior.report._pivot import as_latex, as_markdown, pivot
-from refprior.report._published import PUBLISHED, Published
-from refprior.report._questions import questions_figure
-from refprior.report._rows import rows
-from refprior.report._settings import settings_of as settings_of  # for the explorer; not public
-from refprior.report._table import Summary, find_runs, group, summarize
-from refprior.report._table import origin_of as origin_of  # for the explorer; not public
-from refprior.report._uncertain import uncertain_figure
+from refprior.report._published import PUBLISHED as PUBLISHED
+from refprior.report._published import Published as Published
+from refprior.report._runs import Summary as Summary
+from refprior.report._runs import find_runs, summarize
+from refprior.report._runs import group as group
+from refprior.report._runs import origin_of as origin_of
+from refprior.report._runs import settings_of as settings_of
+from refprior.report._tables import as_latex, as_markdown, results_table
+from refprior.report._tables import class_rows as class_rows
+from refprior.report._tables import pivot as pivot
+from refprior.report._tables import rows as rows
+from refprior.report._tiles import questions_figure as questions_figure
+from refprior.report._tiles import uncertain_figure
 
 __all__ = [
-    "PUBLISHED",
-    "Published",
-    "Summary",
     "as_latex",
     "as_markdown",
-    "class_rows",
     "find_runs",
-    "group",
-    "pivot",
-    "questions_figure",
-    "rows",
+    "results_table",
     "summarize",
     "uncertain_figure",
     "write_embedding",

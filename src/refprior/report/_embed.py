@@ -18,8 +18,8 @@ from refprior._files import write_text
 from refprior._kinds import noun
 from refprior._style import CLASSES, PAGE
 from refprior.report._film import write_animation, write_picture
+from refprior.report._runs import Progress, no_progress
 from refprior.report._scene import Cloud, Scene, scene
-from refprior.report._table import Tell, silent
 from refprior.training import Film
 from refprior.training.store import read_header
 
@@ -29,12 +29,32 @@ def write_embedding(
     out: Path,
     picture: Path | None = None,
     animation: Path | None = None,
-    tell: Tell = silent,
+    progress: Progress = no_progress,
 ) -> Scene:
-    """Write the page, and the paper's figure and a film of the spreading where wanted; the scene that they show.
+    """Write an interactive page of the particles in the space of predictions.
 
-    tell: called with what is done, how much of it, and of how much.
+    The page is one file and works offline.
 
+    Parameters
+    ----------
+    films : sequence of Film
+        Snapshots of runs on the same inputs, from `rp.training.film`.
+    out : Path
+        HTML file to write.
+    picture : Path, optional
+        PNG file for the start, middle and end of the first run, as in fig:manifold_boundary.
+    animation : Path, optional
+        GIF file for an animation of the first run.
+    progress : callable, optional
+        Called with the current work, the completed part and the total.
+
+    Returns
+    -------
+    Scene
+        The coordinates and measurements that the page shows.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
     >>> run = rp.train(recipe, "runs/a", origin=origin)
@@ -45,7 +65,7 @@ def write_embedding(
     """
     _check_paths(out, picture, animation)
     script = _plotly()
-    seen = scene_of_runs(films, tell)
+    seen = scene_of_runs(films, progress)
     for path in (out, picture, animation):
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,20 +73,20 @@ def write_embedding(
     if picture is not None:
         write_picture(seen, picture)
     if animation is not None:
-        write_animation(seen, animation, tell)
+        write_animation(seen, animation, progress)
     return seen
 
 
-def scene_of_runs(films: Sequence[Film], tell: Tell = silent) -> Scene:
-    """Place runs along common axes, with names, orders and readout taken from their run folders."""
+def scene_of_runs(films: Sequence[Film], progress: Progress = no_progress) -> Scene:
+    """Place runs along common axes, with names, orders and readout from their run folders."""
     recipes = [read_header(film.path).recipe for film in films]
     orders = [_order(recipe.get("method")) for recipe in recipes]
     named = all(recipe.get("readout") != "consensus" for recipe in recipes)
-    return scene(films, _names([film.path.resolve() for film in films]), orders, named, tell)
+    return scene(films, _names([film.path.resolve() for film in films]), orders, named, progress)
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """The last parts of the paths, as few as tell them apart."""
+    """Return the shortest endings of the paths that are distinct."""
     if len(set(paths)) < len(paths):
         raise ValueError(f"a run is given twice: {', '.join(map(str, paths))}")
     depth = 1
@@ -78,13 +98,13 @@ def _names(paths: Sequence[Path]) -> list[str]:
 def _check_paths(out: Path, picture: Path | None, animation: Path | None) -> None:
     for name, path, suffix in (("page", out, None), ("picture", picture, ".png"), ("animation", animation, ".gif")):
         if path is not None and path.is_dir():
-            raise ValueError(f"{path} is a folder: give the name of a file in it")
+            raise ValueError(f"{path} is a folder: give a file name")
         if path is not None and suffix and path.suffix.lower() != suffix:
-            raise ValueError(f"the {name} is written as {suffix}, got {path.name}")
+            raise ValueError(f"the {name} must be a {suffix} file, got {path.name}")
 
 
 def _order(method: Any) -> int:
-    """The order of a method's tuples: its own, or of the information that it holds, or 1."""
+    """Return the order of a method's tuples: its own, that of its `target`, or 1."""
     if not isinstance(method, dict):
         return 1
     order = method.get("order")
@@ -92,7 +112,7 @@ def _order(method: Any) -> int:
 
 
 def _plotly() -> str:
-    """The library that draws, as the text of a script."""
+    """Return the JavaScript of plotly."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError:
@@ -101,14 +121,14 @@ def _plotly() -> str:
 
 
 def page(seen: Scene, script: str) -> str:
-    """The HTML text, with the script that draws in it."""
+    """Return the HTML text, with the script that draws in it."""
     template = files("refprior.report").joinpath("embed.html").read_text(encoding="utf-8")
     data = json.dumps(_data(seen)).replace("<", "\\u003c")  # no name may end the script or begin another
     return template.replace("/*style*/", PAGE).replace("/*plotly*/", script).replace("/*data*/", data)
 
 
 def summary(seen: Scene) -> str:
-    """What a person should know first, in two sentences; of several runs, about the first."""
+    """Describe a scene in two sentences; of several runs, the first."""
     cloud = seen.clouds[0]
     whose = f"{cloud.name}: " if len(seen.clouds) > 1 else ""
     trained = f" (trained with {cloud.trained_order}: too many labelings)" if cloud.order < cloud.trained_order else ""
@@ -124,7 +144,7 @@ def summary(seen: Scene) -> str:
 
 
 def _largest(cloud: Cloud, seen: Scene) -> float:
-    """min(log K, N log C), what the information cannot exceed."""
+    """Return min(log K, N log C), the largest possible information."""
     return min(math.log(cloud.coordinates.shape[1]), cloud.order * math.log(len(seen.classes)))
 
 
@@ -172,7 +192,7 @@ def _run(cloud: Cloud) -> dict[str, Any]:
 
 
 def _ranges(points: np.ndarray) -> list[list[float]]:
-    """The smallest and the largest of each coordinate and a margin, of all snapshots: axes stand still. (M, d)."""
+    """Return the range of each coordinate over all snapshots, with a margin, so that axes do not move. (M, d)."""
     low, high = points.min(0), points.max(0)
     margin = 0.05 * max(float((high - low).max()), 1e-6)
     ranges: list[list[float]] = np.stack([low - margin, high + margin], axis=1).tolist()
@@ -180,12 +200,12 @@ def _ranges(points: np.ndarray) -> list[list[float]]:
 
 
 def _packed(values: np.ndarray, dtype: type[np.generic]) -> str:
-    """Numbers as base64 text, a third of the size of digits."""
+    """Encode numbers as base64 text, a third of the size of digits."""
     return base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode()
 
 
 def _picture(image: Tensor) -> str:
-    """(channels, height, width), or anything else as one row of gray, as a PNG that stands in the page."""
+    """Encode an image, or any other input as one row of gray, as a PNG data URL."""
     values = image.double().numpy()
     values = values if values.ndim == 3 and len(values) in (1, 3) else values.reshape(1, 1, -1)
     if image.dtype != torch.uint8:

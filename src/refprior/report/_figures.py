@@ -10,21 +10,28 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
+import numpy as np
+import torch
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from torch import Tensor
 
-from refprior._style import CONDITIONAL, ENSEMBLE, MARGINAL, PARTICLE, SOFT, as_variables, styled
-from refprior.report._classes import confusion_of, draw_confusion
-from refprior.report._table import Group
+from refprior._style import BLUE, CONDITIONAL, ENSEMBLE, INK, MARGINAL, PARTICLE, SOFT, as_variables, styled
+from refprior.report._runs import Group
 
 _WIDTH = 4.6  # of a panel, in inches
 _COLUMNS = 4  # of panels on a sheet
+_WRITTEN = 12  # classes up to which the counts stand in the figure
+_NAMED = 20  # classes up to which each has its name at the axes
+_LETTERS = 14  # of a name at an axis
+_ON_DARK = "#fefefe"  # on dark blue, whatever the color of the page
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of figure: its title, what a reader should know, and how a group is drawn; which groups have it."""
+    """A kind of figure: title, explanation, how a group is drawn, and which groups have it."""
 
     title: str
     note: str
@@ -37,13 +44,13 @@ class Kind:
 
 @styled
 def figures(groups: Sequence[Group]) -> dict[Kind, list[Figure]]:
-    """One small figure per group, of every kind that these runs have, so that a page can arrange them."""
+    """Draw one small figure per group of every kind that these runs have, for a page to arrange."""
     return {kind: _small(kind, shown) for kind, shown in _shown(groups).items()}
 
 
 @styled
 def sheets(groups: Sequence[Group]) -> dict[str, Figure]:
-    """All groups of a kind on one figure, by title."""
+    """Draw all groups of a kind on one figure, by title."""
     return {kind.title: _sheet(kind, shown) for kind, shown in _shown(groups).items()}
 
 
@@ -55,7 +62,7 @@ def as_png(figure: Figure, dpi: int = 140) -> bytes:
 
 @styled
 def as_image(figure: Figure, alt: str) -> str:
-    """An <img> element that carries its own drawing, sharp at any size, in the colors of a white or a dark page."""
+    """Return an <img> element with an embedded SVG, in the colors of a light or a dark page."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     content = base64.b64encode(as_variables(buffer.getvalue()).encode()).decode()
@@ -63,12 +70,12 @@ def as_image(figure: Figure, alt: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Text as it is, where a figure would read a formula between dollars."""
+    """Escape dollars, between which matplotlib would read a formula."""
     return text.replace("$", r"\$")
 
 
 def _shown(groups: Sequence[Group]) -> dict[Kind, list[Group]]:
-    """The groups that each kind is drawn for; kinds without any are left out."""
+    """Return the groups that each kind is drawn for; kinds without groups are left out."""
     found = {kind: [g for g in groups if kind.has(g)] for kind in KINDS}
     return {kind: shown for kind, shown in found.items() if shown}
 
@@ -96,7 +103,7 @@ def _sheet(kind: Kind, groups: Sequence[Group]) -> Figure:
 
 
 def _axes(figure: Figure, kind: Kind, lines: int, columns: int, place: int) -> Axes:
-    """The axes of a panel, with fixed margins: to measure all labels of many panels takes minutes."""
+    """Add the axes of a panel with fixed margins: measuring all labels of many panels takes minutes."""
     aside, below = kind.margins
     left, bottom = (place - 1) % columns * _WIDTH + aside, (lines - 1 - (place - 1) // columns) * kind.height + below
     width, height = _WIDTH - aside - 0.15, kind.height - below - 0.6
@@ -105,12 +112,12 @@ def _axes(figure: Figure, kind: Kind, lines: int, columns: int, place: int) -> A
 
 
 def _title(axes: Axes, text: str) -> None:
-    """A title of at most three lines."""
+    """Set a title of at most three lines."""
     axes.set_title(plain(textwrap.fill(text, 48, max_lines=3, placeholder=" …")), fontsize=9)
 
 
 def _marker(steps: Sequence[int]) -> str:
-    """How a curve is drawn: a single value would be no line."""
+    """Return the style of a curve; a single value would be no line."""
     return "-" if len(steps) > 1 else "o"
 
 
@@ -181,14 +188,39 @@ def _same_range(every: Sequence[Axes]) -> None:
 
 
 def _part(runs: Group) -> Literal["test", "validation"]:
-    """What is drawn: the test part, or the validation part of runs without one."""
+    """Return the part to draw: the test part, or the validation part of runs without one."""
     return "validation" if any(run.evaluation.test is None for run in runs) else "test"
 
 
 def _named(runs: Group) -> bool:
-    """Where clusters are the classes, outputs alone have no accuracy; nor where there is no part to measure with."""
+    """Return whether outputs have an accuracy: not if clusters are the classes, nor without a part to measure it."""
     found = [run.evaluation for run in runs]
     return found[0].consensus is None and all(getattr(e, _part(runs)) is not None for e in found)
+
+
+def confusion_of(runs: Group) -> Tensor | None:
+    """Return the confusion matrix of all seeds together; None if a run has none."""
+    found = [run.evaluation.confusion for run in runs]
+    return None if None in found else torch.tensor(found).sum(0)
+
+
+def draw_confusion(axes: Axes, counts: Tensor, classes: Sequence[str]) -> None:
+    """Draw shares of each class as shades of blue; few classes also have their counts and names."""
+    shares = (counts / counts.sum(1, keepdim=True).clamp_min(1)).numpy()
+    shades = np.concatenate([np.broadcast_to(to_rgb(BLUE), (*shares.shape, 3)), shares[..., None]], axis=-1)
+    axes.imshow(shades, interpolation="nearest")
+    axes.grid(visible=False)
+    axes.set(xlabel="taken for", ylabel="truth")
+    if len(classes) <= _WRITTEN:
+        size = 8 if int(counts.max()) < 1000 else 6
+        for row, column in counts.nonzero().tolist():
+            color = _ON_DARK if shares[row, column] > 0.7 else INK
+            axes.text(column, row, f"{counts[row, column]}", ha="center", va="center", fontsize=size, color=color)
+    if len(classes) <= _NAMED:
+        names = [name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…" for name in classes]
+        upright = 0 if max(map(len, names)) <= 2 else 90
+        axes.set_xticks(range(len(classes)), [n.replace("$", r"\$") for n in names], rotation=upright, fontsize=8)
+        axes.set_yticks(range(len(classes)), [n.replace("$", r"\$") for n in names], fontsize=8)
 
 
 KINDS = (

@@ -12,15 +12,15 @@ from PIL import Image
 from refprior._files import write_atomically
 from refprior._style import END, MIDDLE, MOMENTS, START, styled
 from refprior.report._figures import as_png
+from refprior.report._runs import Progress, no_progress
 from refprior.report._scene import Cloud, Scene
-from refprior.report._table import Tell, silent
 
 _FRAME_MILLISECONDS, _LAST_MILLISECONDS = 180, 2500
 
 
 @styled
 def film_figure(seen: Scene) -> Figure:
-    """Start, middle and end of the first run side by side along the same three axes."""
+    """Draw the start, middle and end of the first run side by side along the same three axes."""
     cloud = seen.clouds[0]
     moments = {0: START, cloud.middle: MIDDLE, len(cloud.steps) - 1: END}
     shown = [(number, color) for number, color in moments.items() if number is not None]
@@ -35,17 +35,17 @@ def film_figure(seen: Scene) -> Figure:
 
 
 def write_picture(seen: Scene, path: Path) -> None:
-    """The figure as a small PNG: thousands of marks in full color would take twice the room."""
+    """Write the figure as a small PNG: thousands of marks in full color would double its size."""
     with Image.open(io.BytesIO(as_png(film_figure(seen)))) as drawn:
         small = drawn.convert("RGB").quantize(128, Image.Quantize.FASTOCTREE)  # few marks keep their color
     write_atomically(path, lambda side: small.save(side, "png", optimize=True))
 
 
-def write_animation(seen: Scene, path: Path, tell: Tell = silent) -> None:
-    """A GIF: a frame a snapshot, slowly turning, and a rest at the end."""
+def write_animation(seen: Scene, path: Path, progress: Progress = no_progress) -> None:
+    """Write a GIF: one frame per snapshot, slowly turning, with a rest at the end."""
     cloud, images = seen.clouds[0], []
     for number in range(len(cloud.steps)):
-        tell("drawing frames", number, len(cloud.steps))
+        progress("drawing frames", number, len(cloud.steps))
         images.append(_frame(seen, cloud, number).quantize(64))
     durations = [_FRAME_MILLISECONDS] * (len(images) - 1) + [_LAST_MILLISECONDS]
     first, *others = images
@@ -57,7 +57,7 @@ def write_animation(seen: Scene, path: Path, tell: Tell = silent) -> None:
 @styled
 def _frame(seen: Scene, cloud: Cloud, number: int) -> Image.Image:
     figure = Figure(figsize=(3.4, 3.0))
-    axes = _axes(figure, seen, (1, 1, 1), zoom=0.82)  # room for the labels, which are as large as in a large figure
+    axes = _axes(figure, seen, (1, 1, 1), zoom=0.82)  # room for the labels
     figure.subplots_adjust(left=0.04, right=1, bottom=0.1, top=0.92)
     _scatter(axes, cloud, number, _color(number / max(1, len(cloud.steps) - 1)))
     axes.set_title(_title(cloud, number))
@@ -77,7 +77,7 @@ def _axes(figure: Figure, seen: Scene, place: tuple[int, int, int], zoom: float)
     margin = 0.03 * max(float((high - low).max()), 1e-6)
     low, high = low - margin, high + margin
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
-    axes.set_box_aspect(tuple(high - low), zoom=zoom)  # distances are what the picture is about
+    axes.set_box_aspect(tuple(high - low), zoom=zoom)  # equal scales, so that distances are right
     for number, set_label in enumerate((axes.set_xlabel, axes.set_ylabel, axes.set_zlabel)):
         set_label(f"$p_{number + 1}$ ({100 * seen.explained[number]:.1f} %)", fontsize=8)
     axes.tick_params(labelsize=6, pad=0)
@@ -91,12 +91,12 @@ def _scatter(axes: Axes3D, cloud: Cloud, number: int, color: object) -> None:
 
 
 def _area(cloud: Cloud) -> float:
-    """Of a particle's mark: the more there are, the smaller."""
+    """Return the area of a particle's mark, smaller for many particles."""
     particles = cloud.coordinates.shape[1]
     return 2.5 if particles > 500 else 12 if particles > 20 else 40
 
 
 def _color(progress: float) -> tuple[float, ...]:
-    """Those of start, middle and end, and between them."""
+    """Interpolate the colors of start, middle and end."""
     stops = np.array([[int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)] for c in MOMENTS])
     return tuple(float(np.interp(progress, [0, 0.5, 1], stops[:, channel])) for channel in range(3))

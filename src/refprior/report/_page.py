@@ -1,5 +1,6 @@
-"""One self-contained HTML page: the table, the figures, and where they come from."""
+"""The report: one self-contained HTML page with tables, figures, examples and settings."""
 
+import logging
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -7,16 +8,16 @@ from typing import get_args
 
 from refprior._files import write_figure, write_text
 from refprior._style import PAGE
-from refprior.report._classes import class_rows, confusion_of, confusion_rows, mistake_rows
-from refprior.report._examples import GROUPS, examples
-from refprior.report._figures import as_image, figures, sheets
-from refprior.report._pivot import pivot
+from refprior.report._figures import as_image, confusion_of, figures, sheets
 from refprior.report._published import Source, find_published
-from refprior.report._rows import rows
-from refprior.report._settings import setting_rows
-from refprior.report._table import Group, Tell, find_runs, group, silent, summarize_finished
+from refprior.report._runs import Group, Progress, find_runs, group, no_progress, setting_rows, summarize_finished
+from refprior.report._tables import class_rows, confusion_rows, mistake_rows, pivot, rows
+from refprior.report._tiles import uncertain_figure
+from refprior.training import load
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # nothing may come from elsewhere
+log = logging.getLogger("refprior")
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # the page loads nothing from elsewhere
 _STYLE = f"""{PAGE}
 body {{ max-width: 72rem; margin: 1.5rem auto; padding: 0 1rem }}
 .wide {{ overflow-x: auto; margin: 1rem 0 }} table {{ border-collapse: collapse; font-size: .85rem }}
@@ -35,7 +36,9 @@ details {{ margin: .5rem 0 }} summary {{ cursor: pointer; overflow-wrap: anywher
 """
 _WHOLE = 20  # classes up to which the whole confusion matrix is a table
 _HIGH = 25  # lines of a table, above which it scrolls
-_DRAWN = 20  # groups; the figures of hundreds would take minutes, and nobody would look at them
+_EXAMPLES = 4  # groups with examples: each is a network to load and data to read
+_AMONG = 1000  # inputs of a part among which examples are searched
+_DRAWN = 20  # groups with figures; those of hundreds would take minutes
 _TEST = "Test accuracy at the last step, which no choice of the program depends on. "
 _VALIDATION = "There is no test part: accuracy at the last step on the validation part, by which settings are chosen. "
 _MEANINGS = (
@@ -61,12 +64,30 @@ def write_report(
     out: Path,
     pictures: Path | None = None,
     column: str | None = None,
-    tell: Tell = silent,
+    progress: Progress = no_progress,
 ) -> list[Group]:
-    """Write the page for all runs among and below `paths`, and its figures as files too; the groups it shows.
+    """Write a self-contained HTML report on runs.
 
-    tell: called with what is done, how much of it, and of how much.
+    Parameters
+    ----------
+    paths : sequence of Path
+        Folders that are or contain run folders.
+    out : Path
+        HTML file to write.
+    pictures : Path, optional
+        Folder in which the figures are also written as PNG files.
+    column : str, optional
+        Name of a setting; the report then has a table with one column per value of it.
+    progress : callable, optional
+        Called with the current work, the completed part and the total.
 
+    Returns
+    -------
+    list of list of Summary
+        The runs in the report, grouped by recipe.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
     >>> run = rp.train(recipe, "runs/a", origin=origin)
@@ -76,8 +97,8 @@ def write_report(
     True
     """
     found = find_runs(paths)
-    groups = group(summarize_finished(found, tell))
-    text = page(groups, found, column, tell)
+    groups = group(summarize_finished(found, progress))
+    text = page(groups, found, column, progress)
     drawings = sheets(groups[:_DRAWN]) if pictures is not None else {}
     if pictures is not None:
         for title, figure in drawings.items():
@@ -90,14 +111,14 @@ def page(
     groups: Sequence[Group],
     sources: Sequence[Path],
     column: str | None = None,
-    tell: Tell = silent,
+    progress: Progress = no_progress,
 ) -> str:
-    """The HTML text."""
+    """Return the HTML text."""
     sections = {
         **({f"Accuracy by {column}": _table(pivot(groups, column))} if column else {}),
         "Results": f"{_table(rows(groups))}{_note(_meaning(groups) + (_PRINTED if _has_printed(groups) else ''))}",
-        **_drawings(groups, tell),
-        **_examples(groups, tell),
+        **_drawings(groups, progress),
+        **_examples(groups, progress),
         **_classes(groups[:_DRAWN]),
         "Settings": _folded([(g, _table(setting_rows(g), " words")) for g in groups[:_DRAWN]]),
         "Runs": "<ul>" + "".join(f"<li><code>{escape(str(s))}</code></li>" for s in sources) + "</ul>",
@@ -111,8 +132,8 @@ def page(
     )
 
 
-def _drawings(groups: Sequence[Group], tell: Tell) -> dict[str, str]:
-    """A section per kind of figure, by title."""
+def _drawings(groups: Sequence[Group], progress: Progress) -> dict[str, str]:
+    """Return a section per kind of figure, by title."""
     limit = f" The first {_DRAWN} of {len(groups)} groups are drawn; the table has all."
     found = figures(groups[:_DRAWN])
     done, total = 0, sum(map(len, found.values()))
@@ -120,7 +141,7 @@ def _drawings(groups: Sequence[Group], tell: Tell) -> dict[str, str]:
     for kind, drawn in found.items():
         images = []
         for figure in drawn:
-            tell("drawing figures", done, total)
+            progress("drawing figures", done, total)
             images.append(as_image(figure, kind.title))
             done += 1
         note = _note(kind.note + (limit if len(groups) > _DRAWN else ""))
@@ -128,18 +149,27 @@ def _drawings(groups: Sequence[Group], tell: Tell) -> dict[str, str]:
     return sections
 
 
-def _examples(groups: Sequence[Group], tell: Tell) -> dict[str, str]:
-    """The section of examples, if a run has them."""
-    found = examples(groups, tell)
+def _examples(groups: Sequence[Group], progress: Progress) -> dict[str, str]:
+    """Return the section of examples, if a run has them; runs that cannot be loaded here have none."""
+    found = []
+    for done, runs in enumerate(groups[:_EXAMPLES]):
+        progress("looking for examples", done, min(_EXAMPLES, len(groups)))
+        try:
+            figure = uncertain_figure(load(runs[0].path), 8, 4, _AMONG)
+        except (OSError, ValueError) as error:  # the data or a custom part may not be here
+            log.info("no examples of %s: %s", runs[0].path, error)
+            continue
+        label = f"{runs[0].label}, seed {runs[0].seed}"
+        image = as_image(figure, f"inputs that the particles of {label} disagree about most")
+        found.append((runs, image.replace("<img ", "<img class='sheet' ")))
     if not found:
         return {}
     note = (
         "The inputs that the particles of the first seed disagree about most, among at most 1,000 evenly taken from "
         "the test part, or from what there is instead: with these the prior asks for a label first."
-        + (f" Of the first {GROUPS} groups." if len(groups) > GROUPS else "")
+        + (f" Of the first {_EXAMPLES} groups." if len(groups) > _EXAMPLES else "")
     )
-    shown = [(runs, image.replace("<img ", "<img class='sheet' ")) for runs, image in found]
-    return {"Examples": _note(note) + _folded(shown, opened=True)}
+    return {"Examples": _note(note) + _folded(found, opened=True)}
 
 
 def _has_printed(groups: Sequence[Group]) -> bool:
@@ -147,7 +177,7 @@ def _has_printed(groups: Sequence[Group]) -> bool:
 
 
 def _meaning(groups: Sequence[Group]) -> str:
-    """What the numbers of the table are, and of which part."""
+    """Explain the numbers of the table, and from which part they are."""
     found = [run.evaluation for runs in groups for run in runs]
     if any(e.test is not None for e in found):
         return _TEST + _MEANINGS
@@ -157,7 +187,7 @@ def _meaning(groups: Sequence[Group]) -> str:
 
 
 def _classes(groups: Sequence[Group]) -> dict[str, str]:
-    """The section of scores of each class, if a run has them."""
+    """Return the section of scores of each class, if a run has them."""
     tables = []
     for runs in groups:
         counts, names = confusion_of(runs), runs[0].classes
@@ -175,7 +205,7 @@ def _classes(groups: Sequence[Group]) -> dict[str, str]:
 
 
 def _folded(tables: Sequence[tuple[Group, str]], opened: bool = False) -> str:
-    """Tables under the names of their groups, to be opened one by one; a single one is open."""
+    """Return tables under the names of their groups, folded; a single one is open."""
     state = " open" if opened or len(tables) == 1 else ""
     return "".join(
         f"<details{state}><summary>{escape(runs[0].label)}</summary>{table}</details>" for runs, table in tables

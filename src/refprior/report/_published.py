@@ -1,6 +1,6 @@
-"""Accuracies that others published for what a recipe of refprior trains: printed beside ours, never mixed with them.
+"""Accuracies that others published for the recipes of refprior: shown next to ours, never mixed with them.
 
-`PUBLISHED` has them by the name of the recipe. To add one, say who printed it and which runs it is comparable with.
+`PUBLISHED` has them by the name of the recipe. To add one, state its source and the runs that it can be compared with.
 """
 
 from collections.abc import Mapping
@@ -8,22 +8,17 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from refprior.report._table import Summary
+from refprior.report._runs import Summary
 
 Source = Literal["paper", "authors' log"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """An accuracy in per cent that was published, and the runs that it can be compared with.
+    """A published accuracy in percent, and the runs that it can be compared with.
 
-    A run fits if it has these `settings`, a part by the name of its class, no other change of the method or of the
+    A run fits if it has these `settings` (a part by the name of its class), no other change of the method or of the
     number of particles, and no first stage but that of `start.method`.
-
-    >>> import refprior as rp
-    >>> rows = [row for row in rp.report.PUBLISHED["cifar10_ssl"] if row.name == "FixMatch (CTA)"]
-    >>> [(row.labels, row.ensemble, dict(row.settings)) for row in rows][1]
-    (250, '94.93 ± 0.33', {'method': 'FixMatch', 'strong': 'CTAugment'})
     """
 
     source: Source = "paper"
@@ -41,7 +36,7 @@ class Published:
         return bool(_changes(self.settings))
 
     def fits(self, run: Summary) -> bool:
-        """Whether a run is one that this number is for."""
+        """Return whether the number can be compared with a run."""
         labels = run.setting("labels") or run.setting("task.labels")
         wanted = {"start.method": "none", **self.settings}
         same = all((run.setting(name) or "none").lower() == value.lower() for name, value in wanted.items())
@@ -53,7 +48,7 @@ def _changes(settings: Mapping[str, str]) -> set[str]:
 
 
 def find_published(run: Summary, source: Source) -> Published | None:
-    """What a source printed for runs like this one."""
+    """Return what a source printed for runs like this one."""
     return next((row for row in PUBLISHED.get(run.recipe, ()) if row.source == source and row.fits(run)), None)
 
 
@@ -62,7 +57,7 @@ _PRIOR = {"method": "ReferencePrior", "strong": "RandAugment"}
 
 
 def _row(name: str, settings: Mapping[str, str], *accuracies: str, raw: tuple[str, ...] = ()) -> list[Published]:
-    """A row of tab:cifar10_ssl: a text for each number of labels, empty where there is none."""
+    """Make a row of tab:cifar10_ssl: one text per number of labels, empty where there is none."""
     without = raw or ("",) * len(_LABELS)
     return [
         Published(table="tab:cifar10_ssl", name=name, labels=n, ensemble=ema, raw=no_ema, settings=settings)
@@ -72,7 +67,7 @@ def _row(name: str, settings: Mapping[str, str], *accuracies: str, raw: tuple[st
 
 
 def _ablation(table: str, name: str, labels: int, accuracy: str, **settings: str) -> Published:
-    """One change of the method's settings; the tables of orders and particles look like numbers without EMA."""
+    """Make an entry with one change of settings; the tables of orders and particles look like numbers without EMA."""
     changed = _PRIOR | {setting.replace("__", "."): value for setting, value in settings.items()}
     ema, raw = (accuracy, "") if table == "tab:app:ablation2" else ("", accuracy)
     return Published(table=table, name=name, labels=labels, ensemble=ema, raw=raw, settings=changed)
@@ -130,7 +125,7 @@ _CIFAR10 = (
     ),
 )
 
-# The small recipe has another network and other steps: there the numbers only say how far it is from the paper's.
+# The small recipe has another network and other steps: the numbers only show its distance from the paper.
 PUBLISHED: Mapping[str, tuple[Published, ...]] = MappingProxyType(
     {"cifar10_ssl": _CIFAR10, "cifar10_ssl_small": _CIFAR10}
 )

@@ -1,4 +1,4 @@
-"""Runs in the space of predictions: snapshots → coordinates and what is known of every particle, as plain arrays."""
+"""Runs in the space of predictions: snapshots → coordinates and properties of every particle, as plain arrays."""
 
 # S snapshots, K particles, n probe inputs, m shown inputs, C classes
 
@@ -14,17 +14,17 @@ from torch import Tensor
 from refprior.geometry import Components, embedding, information_of_tuples, is_constant, principal_components, truth
 from refprior.information import average, entropy, mixture, uniform
 from refprior.posterior import accuracy, cluster, match, output_code
-from refprior.report._table import Tell, silent
+from refprior.report._runs import Progress, no_progress
 from refprior.training import Film, Snapshot
 
 SHOWN = 8  # inputs whose predictions are shown for a single particle
-MOST_PROBABILITIES = 10**8  # of labelings per snapshot; more would take minutes for a number next to the picture
+MOST_PROBABILITIES = 10**8  # of labelings per snapshot; more would take minutes
 Array = np.ndarray
 
 
 @dataclass(frozen=True)
 class Particle:
-    """What a color can show of each particle at each snapshot: (S, K) each."""
+    """Properties of each particle at each snapshot, (S, K) each, that a color can show."""
 
     accuracy: Array  # NaN where the inputs have no labels
     entropy: Array  # mean over inputs, as a share of log C
@@ -33,7 +33,7 @@ class Particle:
 
 @dataclass(frozen=True)
 class ImageMap:
-    """The inputs as all particles together see them, and their clusters."""
+    """The inputs by the predictions of all particles together, and their clusters."""
 
     coordinates: Array  # (S, n, 2) along the axes of the last snapshot
     clusters: Array  # (n,) of the last snapshot, named by the class that they match best, if the labels are known
@@ -42,7 +42,7 @@ class ImageMap:
 
 @dataclass(frozen=True)
 class Cloud:
-    """One run."""
+    """The particles of one run at every snapshot."""
 
     name: str
     trained_order: int  # of the method's tuples
@@ -63,14 +63,14 @@ class Cloud:
 
     @property
     def middle(self) -> int | None:
-        """The snapshot nearest to a tenth of the steps, as in the paper, between the first and the last, if any is."""
+        """The snapshot nearest to a tenth of the steps, as in the paper; None without one between first and last."""
         between = range(1, len(self.steps) - 1)
         return min(between, key=lambda i: abs(self.steps[i] - self.steps[-1] / 10), default=None)
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Some runs along the same three axes: those of their last snapshots."""
+    """Runs along the same three axes, those of their last snapshots."""
 
     clouds: list[Cloud]
     explained: list[float]  # share of the variance of the last snapshots along each axis
@@ -90,9 +90,13 @@ class Scene:
 
 
 def scene(
-    films: Sequence[Film], names: Sequence[str], orders: Sequence[int], named: bool = True, tell: Tell = silent
+    films: Sequence[Film],
+    names: Sequence[str],
+    orders: Sequence[int],
+    named: bool = True,
+    progress: Progress = no_progress,
 ) -> Scene:
-    """Films of the same inputs along common axes. named: the particles' outputs are the classes."""
+    """Place films of the same inputs along common axes. With `named`, the particles' outputs are the classes."""
     for one, other in pairwise(films):
         _check_same_inputs(one, other)
     axes = _common_axes([film.snapshots[-1] for film in films])
@@ -102,7 +106,9 @@ def scene(
     outputs = classes if named else tuple(f"output {c + 1}" for c in range(len(classes)))
     certain = ({"truth": probe.labels} if named and films[0].known else {}) | _constant(probe.labels, outputs)
     points = torch.stack([truth(y, len(classes)) for y in certain.values()])
-    clouds = [_cloud(f, name, order, axes, shown, tell) for f, name, order in zip(films, names, orders, strict=True)]
+    clouds = [
+        _cloud(f, name, order, axes, shown, progress) for f, name, order in zip(films, names, orders, strict=True)
+    ]
     return Scene(
         clouds,
         axes.explained.tolist(),
@@ -118,7 +124,7 @@ def scene(
 
 
 def _constant(labels: Tensor, outputs: tuple[str, ...]) -> dict[str, Tensor]:
-    """One output for all inputs: (n,) each."""
+    """Return one output for all inputs: (n,) each."""
     return {f"always {name}": torch.full_like(labels, c) for c, name in enumerate(outputs)}
 
 
@@ -127,7 +133,7 @@ def _check_same_inputs(one: Film, other: Film) -> None:
         raise ValueError(
             f"{one.path} ({len(one.probe)} inputs, classes {', '.join(one.classes)}) and {other.path} "
             f"({len(other.probe)} inputs, classes {', '.join(other.classes)}) are predictions on different inputs: "
-            "embed them apart"
+            "embed them separately"
         )
 
 
@@ -138,16 +144,16 @@ def _common_axes(snapshots: Sequence[Snapshot]) -> Components:
 
 
 def _shown(labels: Tensor) -> Tensor:
-    """A few inputs, of all classes in turn."""
+    """Choose a few inputs, of all classes in turn."""
     order = sorted(range(len(labels)), key=lambda i: (int((labels[:i] == labels[i]).sum()), int(labels[i])))
     return torch.tensor(order[:SHOWN])
 
 
-def _cloud(film: Film, name: str, order: int, axes: Components, shown: Tensor, tell: Tell) -> Cloud:
+def _cloud(film: Film, name: str, order: int, axes: Components, shown: Tensor, progress: Progress) -> Cloud:
     shots, entropies = film.snapshots, []
     trained, order = order, affordable_order(order, *shots[0].log_p.shape)
     for number, shot in enumerate(shots):
-        tell(f"measuring snapshots of {name}", number, len(shots))
+        progress(f"measuring snapshots of {name}", number, len(shots))
         entropies.append(_entropies(shot, order))
     return Cloud(
         name,
@@ -179,14 +185,14 @@ def _particle(shots: Sequence[Snapshot], labels: Tensor, known: bool) -> Particl
 
 
 def affordable_order(order: int, particles: int, images: int, classes: int) -> int:
-    """The order, or the largest below it whose labelings are few enough to enumerate."""
+    """Return the order, or the largest below it whose labelings can be enumerated."""
     while order > 1 and (order > images or particles * (images // order) * classes**order > MOST_PROBABILITIES):
         order -= 1
     return order
 
 
 def _entropies(shot: Snapshot, order: int) -> tuple[float, float]:
-    """The information of eq:ref_ssl and its second term, on tuples of probe inputs."""
+    """Return the information of eq:ref_ssl and its second term, on tuples of probe inputs."""
     information = information_of_tuples(shot.log_p, shot.log_prior, order).mean().item()
     images = shot.log_p.shape[1] // order * order
     conditional = order * average(entropy(shot.log_p[:, :images]).mean(-1), shot.log_prior).item()
@@ -194,7 +200,7 @@ def _entropies(shot: Snapshot, order: int) -> tuple[float, float]:
 
 
 def _consensus(shots: Sequence[Snapshot], labels: Tensor, known: bool) -> ImageMap:
-    """Images by the predictions of all particles together, an output code, in C clusters."""
+    """Map the inputs by the predictions of all particles, an output code, and cluster them into C clusters."""
     points = [output_code(s.log_p, s.log_prior) for s in shots]  # (n, K·C) each
     axes = principal_components(points[-1], count=2)
     last, classes = shots[-1].log_p, shots[-1].log_p.shape[-1]

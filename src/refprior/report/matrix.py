@@ -1,4 +1,4 @@
-"""Transfer between all pairs of tasks: the paper's fig:matrix from run folders, and which source to pretrain on."""
+"""Transfer between all pairs of tasks: the paper's fig:matrix from run folders, and a ranking of sources."""
 
 # T tasks; matrices (T, T): one row per target, one column per source
 
@@ -17,7 +17,7 @@ from scipy.stats import spearmanr
 from refprior._style import AROUND, INK, styled
 from refprior.posterior import transferability
 from refprior.report._figures import plain
-from refprior.report._table import EMPTY, Group, accuracies, find_runs, group, summarize_finished
+from refprior.report._runs import EMPTY, Group, accuracies, find_runs, group, summarize_finished
 from refprior.training import load
 
 PAIRS = {"transfer": "reference prior", "fine_tuning": "fine-tuning"}
@@ -26,21 +26,21 @@ ALONE = {"supervised": "supervised", "semi_supervised": "reference prior, no sou
 
 @dataclass(frozen=True)
 class Matrix:
-    """Accuracies in per cent, means over seeds; NaN where there is no run."""
+    """Accuracies in percent, means over seeds; NaN where there is no run."""
 
     tasks: tuple[str, ...]
     pairs: dict[str, np.ndarray]  # method -> (T, T), row target, column source
     alone: dict[str, np.ndarray]  # method -> (T,)
 
     def wins(self, other: np.ndarray, method: str = "transfer") -> tuple[int, int]:
-        """In how many of the cells that both have `method` is better: against (T, T), or (T, 1) of the targets."""
+        """Count the cells in which `method` beats (T, T) or (T, 1) values, and the cells that both have."""
         mine = self.pairs[method]
         both = ~np.isnan(mine) & ~np.isnan(np.broadcast_to(other, mine.shape))
         return int((both & (mine > other)).sum()), int(both.sum())
 
 
 def read_matrix(folders: Sequence[Path], tasks: Sequence[str]) -> Matrix:
-    """The finished cells among run folders."""
+    """Read the finished cells from run folders."""
     groups = group(summarize_finished(find_runs(folders)))
     place = {task: i for i, task in enumerate(tasks)}
     pairs = {method: np.full((len(tasks), len(tasks)), math.nan) for method in PAIRS}
@@ -54,7 +54,7 @@ def read_matrix(folders: Sequence[Path], tasks: Sequence[str]) -> Matrix:
 
 
 def _by_cell(groups: Sequence[Group]) -> dict[tuple[str, str, str], list[float]]:
-    """The accuracies of all seeds of a method, source and target; refuses runs that differ in more than their seed."""
+    """Return the accuracies of all seeds by method, source and target; raise if runs differ in more than their seed."""
     cells: dict[tuple[str, str, str], Group] = {}
     for runs in groups:
         said = runs[0].settings
@@ -68,15 +68,18 @@ def _by_cell(groups: Sequence[Group]) -> dict[tuple[str, str, str], list[float]]
 
 
 def from_median(values: np.ndarray) -> np.ndarray:
-    """The distance of each cell from the median of those in its row that are there: (T, T) -> (T, T)."""
+    """Return the distance of each cell from the median of its row: (T, T) -> (T, T)."""
     medians = [[np.median(row[~np.isnan(row)]) if not np.isnan(row).all() else math.nan] for row in values]
     distance: np.ndarray = values - np.array(medians)
     return distance
 
 
 def ranking(matrix: Matrix, method: str = "transfer") -> list[tuple[str, float, int]]:
-    """Sources, the best first: the mean distance of their cells from the median of the cell's row, in points, and of
-    how many targets they are the best source."""
+    """Rank the sources, best first.
+
+    Each has the mean distance of its cells from the median of the row, in points, and the number of targets for which
+    it is the best source.
+    """
     values, distance = matrix.pairs[method], from_median(matrix.pairs[method])
     filled = ~np.isnan(values)
     best = [int(np.nanargmax(row)) for row, some in zip(values, filled.any(1), strict=True) if some]
@@ -89,7 +92,7 @@ def ranking(matrix: Matrix, method: str = "transfer") -> list[tuple[str, float, 
 
 
 def before_training(path: Path) -> float:
-    """`transferability` of the first stage of a fine-tuning run for the labeled images of its second."""
+    """Compute `transferability` of the first stage of a fine-tuning run for the labeled inputs of its second."""
     if not (path / "start").is_dir():
         raise ValueError(f"{path} has no first stage: there is no source to judge")
     source, labeled = load(path / "start"), load(path).task.labeled
@@ -99,9 +102,9 @@ def before_training(path: Path) -> float:
 
 
 def agreement(before: np.ndarray, after: np.ndarray) -> float:
-    """Mean over targets of the rank correlation of two scores of their sources: (T, T), (T, T).
+    """Average over targets the rank correlation of two scores of their sources: (T, T), (T, T).
 
-    Targets with fewer than three sources, or with sources that are all alike, are left out; NaN if there is no other.
+    Targets with fewer than three sources, or with equal sources, are left out; NaN if none is left.
     """
     both = ~np.isnan(before) & ~np.isnan(after)
     rows = [(b[some], a[some]) for b, a, some in zip(before, after, both, strict=True) if some.sum() > 2]
@@ -110,7 +113,7 @@ def agreement(before: np.ndarray, after: np.ndarray) -> float:
 
 
 def matrix_rows(matrix: Matrix) -> list[list[str]]:
-    """All numbers as a table: one row per method and source, one column per target; the header first."""
+    """Return all numbers as a table: one row per method and source, one column per target; the header first."""
     lines = [["accuracy, % (target →)", *matrix.tasks]]
     for method, name in PAIRS.items():
         for i, source in enumerate(matrix.tasks):
@@ -119,7 +122,7 @@ def matrix_rows(matrix: Matrix) -> list[list[str]]:
 
 
 def rows_matrix(rows: Sequence[Sequence[str]]) -> Matrix:
-    """What `matrix_rows` wrote, to draw it again."""
+    """Read the matrix from the table of `matrix_rows`."""
     (_, *tasks), *lines = rows
     found = {name: np.array([math.nan if cell == EMPTY else float(cell) for cell in cells]) for name, *cells in lines}
     pairs = {m: np.stack([found[f"{name}, from {task}"] for task in tasks], axis=1) for m, name in PAIRS.items()}
@@ -128,7 +131,7 @@ def rows_matrix(rows: Sequence[Sequence[str]]) -> Matrix:
 
 @styled
 def matrix_figure(matrix: Matrix) -> Figure:
-    """Heat maps of accuracies by target and source, and the accuracies without a source beside them.
+    """Draw heat maps of accuracies by target and source, next to the accuracies without a source.
 
     The color is the distance from the median of the target's row, on one scale for all.
     """
@@ -150,7 +153,7 @@ def matrix_figure(matrix: Matrix) -> Figure:
 
 
 def _cells(axes: Axes, values: np.ndarray, distance: np.ndarray, limit: float, columns: Sequence[str]) -> AxesImage:
-    """Numbers on their shades; names of columns stand upright, so that none meets its neighbor."""
+    """Draw numbers on their shades; names of columns are upright to avoid overlaps."""
     scale = LinearSegmentedColormap.from_list("around", AROUND)
     drawn = axes.imshow(np.ma.masked_invalid(distance), cmap=scale, vmin=-limit, vmax=limit, aspect="auto")
     for row, column in np.ndindex(*values.shape):

@@ -1,48 +1,42 @@
-"""Runs → a table: one row per recipe, mean ± standard deviation over its seeds, always at the last step."""
+"""Run folders → summaries: what a run was, its settings and its records, grouped by recipe."""
 
 import json
 import logging
 import re
-import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from refprior.posterior import Scores
-from refprior.training import Evaluation, PartScores, Record, Weights
+from refprior.training import Evaluation, Record
 from refprior.training.store import RECIPE, Header, read_header, read_history
 
 log = logging.getLogger("refprior")
-Tell = Callable[[str, int, int], None]  # what is done, how much of it, of how much
+Progress = Callable[[str, int, int], None]  # receives the current work, the completed part and the total
 
 
-def silent(what: str, done: int, total: int) -> None:
-    """Tells nobody."""
+def no_progress(what: str, done: int, total: int) -> None:
+    """Report no progress."""
+
+
+EMPTY = "–"  # a cell without a value
 
 
 class UnfinishedError(ValueError):
-    """A run that has not come to its last step."""
+    """A run has not reached its last step."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run folder says: its name, its seed and its records.
-
-    >>> import refprior as rp
-    >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
-    >>> run = rp.train(recipe, "runs/a", origin=origin)
-    >>> rp.report.summarize("runs/a").label
-    'digits_ssl steps=5'
-    """
+    """The name, settings and records of a run folder."""
 
     path: Path
     recipe: str  # its name
-    settings: dict[str, str]  # what was set by hand, without the seed
-    defaults: dict[str, str]  # of the recipe's function, what was not
+    settings: dict[str, str]  # set by the user, without the seed
+    defaults: dict[str, str]  # the other settings of the recipe's function
     description: dict[str, Any]  # the whole recipe
-    key: str  # the same for runs that differ only in their seed
+    key: str  # equal for runs that differ only in their seed
     seed: int
     records: list[Record]
     classes: tuple[str, ...] = ()
@@ -52,7 +46,7 @@ class Summary:
         return " ".join([self.recipe, *(f"{name}={value}" for name, value in sorted(self.settings.items()))])
 
     def setting(self, name: str) -> str | None:
-        """The value of a setting, set by hand or not; None if there is no such setting."""
+        """Return the value of a setting, set by the user or default; None if there is no such setting."""
         known = self.settings.get(name, self.defaults.get(name))
         return _looked_up(self.description, name) if known is None else known
 
@@ -62,12 +56,12 @@ class Summary:
 
     @property
     def evaluation(self) -> Evaluation:
-        """Of the last step."""
+        """The evaluation at the last step."""
         return list(self.evaluations.values())[-1]
 
     @property
     def evaluations(self) -> dict[int, Evaluation]:
-        """By step."""
+        """The evaluations by step."""
         return {r.step: r.evaluation for r in self.records if r.evaluation is not None}
 
 
@@ -75,8 +69,25 @@ Group = list[Summary]
 
 
 def summarize(path: Path | str) -> Summary:
-    """Read one finished run folder.
+    """Read a finished run folder.
 
+    Parameters
+    ----------
+    path : path
+        The run folder.
+
+    Returns
+    -------
+    Summary
+        The recipe's name (`recipe`), `label`, `settings`, `seed`, `records`, and the last `evaluation`.
+
+    Raises
+    ------
+    ValueError
+        If the run is not finished.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
     >>> run = rp.train(recipe, "runs/a", origin=origin)
@@ -98,11 +109,11 @@ def summarize(path: Path | str) -> Summary:
     return found
 
 
-def summarize_finished(paths: Sequence[Path], tell: Tell = silent) -> list[Summary]:
-    """All finished runs; the others are named and left out."""
+def summarize_finished(paths: Sequence[Path], progress: Progress = no_progress) -> list[Summary]:
+    """Summarize all finished runs; log a warning for the others."""
     summaries = []
     for done, path in enumerate(paths):
-        tell("reading runs", done, len(paths))
+        progress("reading runs", done, len(paths))
         try:
             summaries.append(summarize(path))
         except UnfinishedError as error:
@@ -113,8 +124,25 @@ def summarize_finished(paths: Sequence[Path], tell: Tell = silent) -> list[Summa
 
 
 def find_runs(paths: Sequence[Path]) -> list[Path]:
-    """The run folders among `paths` and below them, in order of their names.
+    """Find run folders among and below some folders.
 
+    Parameters
+    ----------
+    paths : sequence of path
+        Folders to search.
+
+    Returns
+    -------
+    list of Path
+        Run folders in order of their names, without earlier stages and runs moved aside.
+
+    Raises
+    ------
+    ValueError
+        If a folder holds no run.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
     >>> run = rp.train(recipe, "runs/a", origin=origin)
@@ -135,14 +163,7 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
 
 
 def group(runs: Sequence[Summary]) -> list[Group]:
-    """Runs that differ only in their seed, together.
-
-    >>> import refprior as rp
-    >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
-    >>> run = rp.train(recipe, "runs/a", origin=origin)
-    >>> [len(runs) for runs in rp.report.group([rp.report.summarize("runs/a")])]
-    [1]
-    """
+    """Group runs that differ only in their seed."""
     by_key: dict[str, Group] = {}
     for run in runs:
         by_key.setdefault(run.key, []).append(run)
@@ -153,42 +174,13 @@ def group(runs: Sequence[Summary]) -> list[Group]:
     return groups
 
 
-COLUMNS: dict[str, Callable[[Summary], float | None]] = {
-    "consensus, EMA %": lambda run: _consensus(run, "test"),
-    "stability %": lambda run: _consensus(run, "stability"),
-    "ensemble, EMA %": lambda run: _outputs(run, "ema", lambda s: 100 * s.accuracy),
-    "ensemble, raw %": lambda run: _outputs(run, "raw", lambda s: 100 * s.accuracy),
-    "particle, EMA %": lambda run: _outputs(run, "ema", lambda s: 100 * statistics.mean(s.particle_accuracies)),
-    "validation, EMA %": lambda run: _outputs(run, "ema", lambda s: 100 * s.accuracy, part="validation"),
-    "particle, raw %": lambda run: _outputs(run, "raw", lambda s: 100 * statistics.mean(s.particle_accuracies)),
-    "NLL": lambda run: _outputs(run, "ema", lambda s: s.negative_log_likelihood),
-    "ECE": lambda run: _outputs(run, "ema", lambda s: s.calibration_error),
-    "seconds": lambda run: run.result.seconds,
-}
-EMPTY = "–"
-
-
-def _consensus(run: Summary, name: Literal["test", "stability"]) -> float | None:
-    found = run.evaluation.consensus
-    value = None if found is None else getattr(found, name)
-    return None if value is None else 100 * value
-
-
-def _outputs(
-    run: Summary, weights: Weights, score: Callable[[Scores], float], *, part: Literal["test", "validation"] = "test"
-) -> float | None:
-    """A score of the outputs as classes; none if clusters are the classes."""
-    found: PartScores | None = getattr(run.evaluation, part)
-    return None if found is None or run.evaluation.consensus is not None else score(getattr(found, weights))
-
-
 def accuracies(runs: Group) -> list[float]:
-    """Test accuracies in per cent, of the runs that have a test part."""
+    """Return test accuracies in percent, of the runs that have a test part."""
     return [100 * found for run in runs if (found := run.evaluation.accuracy) is not None]
 
 
 def _looked_up(description: Any, path: str) -> str | None:
-    """The setting of a dotted name in a recipe; a part is called by its class."""
+    """Look up a dotted name in a recipe; a part is named by its class."""
     for name in path.split("."):
         if not isinstance(description, dict) or name not in description:
             return None
@@ -201,7 +193,7 @@ def _class_of(part: dict[str, Any]) -> str:
 
 
 def origin_of(header: Header) -> tuple[str, dict[str, str], dict[str, str]]:
-    """The recipe's name, whatever was set by hand, and its function's defaults, without the seed."""
+    """Return the recipe's name, the settings set by the user, and the defaults of its function, without the seed."""
     if header.origin is None:
         method = header.recipe.get("method")
         return _class_of(method if isinstance(method, dict) else {}), {}, {}
@@ -216,5 +208,30 @@ def _without_seeds(description: Any) -> Any:
 
 
 def _is_stage(path: Path) -> bool:
-    """Whether a run folder is an earlier stage of the run that it lies in."""
+    """Return whether a run folder is an earlier stage of the run that contains it."""
     return path.name == "start" and (path.parent / RECIPE).exists()
+
+
+def setting_rows(runs: Group) -> list[list[str]]:
+    """Return all settings of runs that differ only in their seed, by dotted name; the header first."""
+    seeds = ["seed", ", ".join(str(run.seed) for run in runs)]
+    return [["setting", "value"], seeds, *([name, value] for name, value in settings_of(runs[0].description))]
+
+
+def settings_of(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield dotted names and values; a part is named by its class or function."""
+    if not isinstance(value, dict):
+        yield name, _words(value)
+        return
+    if made_by := value.get("type", value.get("own")):
+        short = str(made_by).removeprefix("refprior.")
+        yield name, f"{short.rpartition('.')[2]} (your own)" if "own" in value else short
+    for key, item in value.items():
+        if key not in ("type", "own", "seed"):
+            yield from settings_of(item, f"{name}.{key}".lstrip("."))
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_words, value)) or "none"
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,159 @@
+"""Figures of inputs, one tile each: those to label next, and those that the particles disagree about most."""
+
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from refprior._kinds import noun
+from refprior._style import SOFT, styled
+from refprior.labeling import Questions
+from refprior.report._figures import plain
+from refprior.training import Run
+
+_LINES, _WIDTH = 13, 28  # of text in a tile, and characters of a line
+_NAME = 19  # characters of a name above its tile
+_CLASSES = 300  # characters of the names of all classes
+
+
+@styled
+def uncertain_figure(run: Run, count: int = 12, columns: int = 4, among: int | None = None) -> Figure:
+    """Draw the inputs that the particles disagree about most, with the particles' votes.
+
+    These have the largest mutual information between label and particle. They come from the test part; if the task has
+    none, from the validation part, the unlabeled pool, or the labeled inputs. Images are drawn; other inputs are
+    written as values.
+
+    Parameters
+    ----------
+    run : Run
+        The run whose particles vote.
+    count : int, default: 12
+        Number of inputs.
+    columns : int, default: 4
+        Tiles in a row.
+    among : int, optional
+        Search at most this many inputs, evenly taken from the part. By default all.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One tile per input, titled with its true class if known.
+
+    Examples
+    --------
+    >>> import refprior as rp
+    >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
+    >>> run = rp.train(recipe, "runs/a", origin=origin)
+    >>> len(rp.report.uncertain_figure(run, count=4).axes)
+    4
+    """
+    task = run.task
+    part = task.validation if task.test is None else task.test
+    if part is None and not len(task.unlabeled):
+        part = task.labeled
+    images = task.unlabeled if part is None else part.inputs
+    looked_at = torch.arange(0, len(images), max(1, -(-len(images) // (among or len(images)))))
+    images = images[looked_at]
+    log_p = run.log_probabilities(images)  # (K, n, C)
+    between = run.uncertainty(images).between
+    chosen = between.topk(min(count, len(images))).indices
+    lines = -(-len(chosen) // columns)
+    figure = Figure(figsize=(2.3 * columns, 2.6 * lines + 0.5), layout="constrained")
+    figure.suptitle(plain("\n".join(textwrap.wrap(_key(part is not None), 28 * columns))), fontsize=9, color=SOFT)
+    for place, index in enumerate(chosen.tolist(), start=1):
+        axes = figure.add_subplot(lines, columns, place)
+        draw_input(axes, images[index], task.features)
+        votes = [_output(run, vote) for vote in log_p[:, index].argmax(-1).tolist()]
+        truth = "" if part is None else f"truth: {task.classes[int(part.labels[looked_at[index]])]}, "
+        axes.set_title(plain(textwrap.fill(f"{truth}{between[index]:.2f} nats", 30)), fontsize=9)
+        axes.set_xlabel(plain(textwrap.fill(f"votes: {_counted(votes)}", 34)), fontsize=8)
+    return figure
+
+
+def _key(known: bool) -> str:
+    """Explain the text above and below a tile."""
+    above = "the true class, and how much" if known else "how much"
+    return f"Above: {above} the particles disagree (nats). Below: their votes, and how many particles say so."
+
+
+def _output(run: Run, vote: int) -> str:
+    """Return the name of an output; where clusters are the classes, it is a number."""
+    return f"output {vote}" if run.recipe.readout == "consensus" else run.task.classes[vote]
+
+
+def _counted(votes: list[str]) -> str:
+    """Count the votes of the particles, at most three classes, most frequent first: `cat (3), dog (1)`."""
+    return ", ".join(f"{name} ({number})" for name, number in Counter(votes).most_common(3))
+
+
+@styled
+def questions_figure(run: Run, questions: Questions, columns: int = 5) -> Figure:
+    """Draw a numbered tile for each open question, in the order of the answers."""
+    chosen = questions.open
+    if not chosen:
+        raise ValueError("there is no open question to draw")
+    columns = min(columns, len(chosen))
+    lines = -(-len(chosen) // columns)
+    wide = max(2, columns)
+    asked = f"What are these? Classes: {textwrap.shorten(', '.join(run.task.classes), _CLASSES, placeholder=' …')}"
+    title = textwrap.wrap(asked, 22 * wide)
+    top, height = 0.35 + 0.17 * len(title), 2.0 * lines
+    figure = Figure(figsize=(max(4.0, 1.8 * columns), height + top))
+    figure.subplots_adjust(0.02, 0.1 / (height + top), 0.98, 1 - (top + 0.1) / (height + top), wspace=0.05, hspace=0.25)
+    figure.suptitle(plain("\n".join(title)), fontsize=10)
+    for place, index in enumerate(chosen, start=1):
+        axes = figure.add_subplot(lines, columns, place)
+        draw_input(axes, run.task.unlabeled[index], run.task.features)
+        name = run.task.input_name(index)
+        axes.set_title(plain(f"{place}. {name if len(name) <= _NAME else f'…{name[1 - _NAME :]}'}"), fontsize=8)
+    return figure
+
+
+def draw_input(axes: Axes, given: Tensor, features: Sequence[str] = ()) -> None:
+    """Draw an image, or write the first values of a vector with its feature names, or token ids."""
+    values = np.asarray(given.detach().cpu().double() if given.is_floating_point() else given.cpu())
+    axes.set(xticks=[], yticks=[])
+    axes.spines[["top", "right"]].set_visible(True)  # a frame
+    if noun(values.shape) == "image":
+        axes.imshow(picture(values), cmap="gray", interpolation="nearest")
+        return
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    text = "\n".join(_lines(values, features))
+    axes.text(0.04, 0.96, plain(text), va="top", family="monospace", fontsize=6, linespacing=1.3)
+
+
+def picture(image: np.ndarray) -> np.ndarray:
+    """Convert (1 or 3, height, width) to matplotlib's layout: gray as a matrix; colors last, floats from 0 to 1."""
+    if len(image) == 1:
+        return np.squeeze(image, 0)
+    if image.dtype.kind == "f":
+        image = (image - image.min()) / max(float(np.ptp(image)), 1e-12)
+    return np.moveaxis(image, 0, 2)
+
+
+def _lines(values: np.ndarray, features: Sequence[str]) -> list[str]:
+    """Return at most as many lines as a tile has; the last one states the total if some are left out."""
+    flat = values.reshape(-1)
+    if values.ndim == 1 and values.dtype.kind in "iu" and not features:  # token ids, in order
+        lines = textwrap.wrap(" ".join(map(str, flat[: _LINES * _WIDTH])), _WIDTH)
+        total, most = f"{len(flat)} ids", _LINES
+        return lines if len(lines) <= most else [*lines[: most - 1], f"… {total} in all"]
+    lines = [f"{_name(i, features)} {_number(value)}" for i, value in enumerate(flat[:_LINES].tolist())]
+    shape = "×".join(map(str, values.shape))
+    return lines if len(flat) <= _LINES else [*lines[: _LINES - 1], f"… {shape} values in all"]
+
+
+def _name(index: int, features: Sequence[str]) -> str:
+    """Pad or cut a name to a fixed width, so that the numbers are aligned."""
+    name, width = (features[index], 14) if features else (f"[{index}]", 4)
+    return name.ljust(width) if len(name) <= width else f"{name[: width - 1]}…"
+
+
+def _number(value: float) -> str:
+    return f"{value:>9.4g}" if isinstance(value, float) else f"{value:>9}"
