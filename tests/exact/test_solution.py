@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -121,3 +122,26 @@ def test_digits_are_those_that_the_gap_supports() -> None:
     plain = moved.to_dict()
     assert plain["information"] == round(plain["information"], 4)
     assert plain["weights"] == [round(weight, 3) for weight in plain["weights"]]
+
+
+def test_samples_follow_the_weights() -> None:
+    prior = reference_prior(Coin(2))
+    drawn = prior.sample(20_000, np.random.default_rng(0))
+    assert np.mean(drawn == prior.atoms[1]) == pytest.approx(prior.weights[1], abs=0.01)
+
+
+def test_a_saved_prior_is_judged_again(tmp_path: Path) -> None:
+    prior, file = reference_prior(Gaussian(2.0)), tmp_path / "prior.json"
+    prior.save(file)
+    again = Solution.load(file, Gaussian(2.0))
+    assert again.coordinates.tolist() == prior.coordinates.tolist()
+    assert (again.evidence, again.gap) == (prior.evidence, prior.gap)
+    assert Solution.load(file, Gaussian(2.5)).evidence == "unfinished"  # another channel: the gap shows it
+    with pytest.raises(ValueError, match="not a prior of this channel"):
+        Solution.load(file, Gaussian(1.0))
+    file.write_text(file.read_text().replace("weights", "heights"))
+    with pytest.raises(ValueError, match="damaged"):
+        Solution.load(file, Gaussian(2.0))
+    file.write_text("{}")
+    with pytest.raises(ValueError, match=r"has an earlier format, .* make it again"):
+        Solution.load(file, Gaussian(2.0))
