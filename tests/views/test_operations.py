@@ -1,4 +1,4 @@
-"""Every operation against Pillow's of the same name, on noise, on smooth and on degenerate images, gray and color."""
+"""Operations and motions against Pillow's, on noise, on smooth and on degenerate images, gray and color."""
 
 from collections.abc import Callable
 
@@ -8,6 +8,7 @@ from PIL import Image, ImageChops, ImageEnhance, ImageFilter, ImageOps
 from torch import Tensor
 
 from refprior.views import _operations as operations
+from refprior.views._operations import rotate, shear_x, shear_y, translate_x, translate_y, warp
 from tests.views.oracle import Oracle, Picture, by_pillow, difference, pictures
 
 FACTORS = [0.05, 0.14, 0.5, 0.77, 0.95, 1.0, 1.3, 2.0]
@@ -84,3 +85,40 @@ def test_erase_paints_a_square_and_nothing_else() -> None:
     expected[0, :, 2:6, 2:6] = 127
     expected[1, :, 0:2, 5:8] = 127  # cut at the border
     assert torch.equal(erased, expected)
+
+
+def affine(images: Tensor, motion: Tensor) -> Tensor:
+    def move(picture: Image.Image, index: float) -> Image.Image:
+        return picture.transform(picture.size, Image.Transform.AFFINE, motion[int(index)].tolist())
+
+    return by_pillow(images, move, torch.arange(len(images)))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("make", [shear_x, shear_y])
+def test_shears_equal_pillow(make: Callable[[Tensor], Tensor], channels: int) -> None:
+    images = pictures(channels)
+    motion = make(torch.linspace(-0.3, 0.3, len(images), dtype=torch.float64))
+    assert difference(warp(images, motion), affine(images, motion)) == 0
+
+
+@pytest.mark.parametrize("make", [translate_x, translate_y])
+def test_translations_equal_pillow(make: Callable[[Tensor], Tensor]) -> None:
+    images = pictures(3)
+    motion = make(torch.arange(-12, 12).double())
+    assert difference(warp(images, motion), affine(images, motion)) == 0
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_rotations_equal_pillow(channels: int) -> None:
+    images = pictures(channels)
+    height, width = images.shape[2:]
+    for start in (-45, -30, -7, 3, 21, 35):
+        degrees = (start + torch.arange(len(images)) % 10).double()
+        expected = by_pillow(images, lambda p, m: p.rotate(m), degrees)
+        assert difference(warp(images, rotate(degrees, height, width)), expected) == 0
+
+
+def test_no_motion_changes_nothing() -> None:
+    images = pictures(3)
+    assert torch.equal(warp(images, shear_x(torch.zeros(len(images), dtype=torch.float64))), images)

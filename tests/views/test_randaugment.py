@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from refprior.views import FlipCrop, RandAugment, cutout
-from refprior.views._apply import apply
+from refprior.views import FlipCrop, RandAugment
+from refprior.views._images import cutout
 from refprior.views._operations import rectangle
-from refprior.views._randaugment import RANDAUGMENT
+from refprior.views._randaugment import RANDAUGMENT, apply
 from tests.views.oracle import difference, from_picture, pictures, to_picture
 from tests.views.pillow_randaugment import OPERATIONS
 
@@ -36,7 +36,7 @@ def test_every_operation_and_level_equals_pillow(name: str, channels: int) -> No
 
 def test_a_mixed_batch_equals_its_images_one_by_one() -> None:
     images = pictures(3)
-    chosen, draws = RandAugment(probability=1.0).draw(len(images), generator())
+    chosen, draws = RandAugment(probability=1.0)._draw(len(images), generator())
     together = apply(images, RANDAUGMENT, chosen, draws)
     for i in range(len(images)):
         alone = apply(images[i : i + 1], RANDAUGMENT, chosen[i : i + 1], draws[i : i + 1])
@@ -49,7 +49,7 @@ def chi_square(counts: Tensor, expected: Tensor) -> float:
 
 def test_operations_levels_and_signs_are_drawn_as_they_should() -> None:
     n = 28_000
-    chosen, draws = RandAugment().draw(n, generator())
+    chosen, draws = RandAugment()._draw(n, generator())
     counts = torch.bincount(chosen, minlength=14).double()
     expected = torch.full((14,), n / 28.0, dtype=torch.float64)  # half of them are not applied
     expected[RANDAUGMENT.names.index("identity")] += n / 2

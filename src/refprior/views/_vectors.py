@@ -1,7 +1,7 @@
 """Views of vectors: rows of a table, features of another network, sequences; they take inputs of any shape.
 
-Some act on what the network sees, after the normalizer: they declare `normalized`. There zero is the mean and one the
-standard deviation (with `Standardize()`), whatever the units of the data are.
+Some act on the inputs of the network, after the normalizer: they declare ``normalized = True``. There zero is the mean
+and one the standard deviation (with `Standardize()`), whatever the units of the data are.
 """
 
 # n inputs
@@ -12,14 +12,20 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from refprior._checks import whole_number
-from refprior.views._checks import check_within
+from refprior._checks import number, whole_number
 
 
 @dataclass(frozen=True)
 class Dropout:
-    """Each number of the normalized inputs set to zero, their mean, with probability `rate`.
+    """Set each number of the normalized inputs to zero, their mean, at random.
 
+    Parameters
+    ----------
+    rate : float, default: 0.1
+        Probability of zero for each number.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> inputs, generator = torch.ones(1000, 8), torch.Generator().manual_seed(0)
@@ -31,16 +37,23 @@ class Dropout:
     normalized: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_within(0, 1, rate=self.rate)
+        number("rate", self.rate, at_least=0, at_most=1)
 
-    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        return torch.where(_chosen(images, self.rate, generator), torch.zeros_like(images), images)
+    def __call__(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
+        return torch.where(_chosen(inputs, self.rate, generator), torch.zeros_like(inputs), inputs)
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Normal noise on the normalized inputs; `scale` is its standard deviation, in units of theirs.
+    """Add normal noise to the normalized inputs.
 
+    Parameters
+    ----------
+    scale : float, default: 0.1
+        Standard deviation of the noise, in units of the inputs' standard deviation.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> inputs, generator = torch.zeros(1000, 8), torch.Generator().manual_seed(0)
@@ -52,17 +65,26 @@ class Noise:
     normalized: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_within(0, scale=self.scale)
+        number("scale", self.scale, at_least=0)
 
-    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        drawn = torch.randn(images.shape, generator=generator, device=images.device)
-        return images + self.scale * drawn.to(images.dtype)
+    def __call__(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
+        drawn = torch.randn(inputs.shape, generator=generator, device=inputs.device)
+        return inputs + self.scale * drawn.to(inputs.dtype)
 
 
 @dataclass(frozen=True)
 class Corrupt:
-    """`Dropout`, then `Noise`: the strong view of vectors.
+    """Strong view of vectors: `Dropout`, then `Noise`.
 
+    Parameters
+    ----------
+    dropout : float, default: 0.3
+        Probability that a number is set to zero.
+    noise : float, default: 0.75
+        Standard deviation of the noise.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> inputs, generator = torch.full((1000, 8), 10.0), torch.Generator().manual_seed(0)
@@ -70,24 +92,32 @@ class Corrupt:
     0.25
     """
 
-    dropout: float = 0.3  # probability that a number is set to zero
-    noise: float = 0.75  # standard deviation
+    dropout: float = 0.3
+    noise: float = 0.75
     normalized: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_within(0, 1, dropout=self.dropout)
-        check_within(0, noise=self.noise)
+        number("dropout", self.dropout, at_least=0, at_most=1)
+        number("noise", self.noise, at_least=0)
 
-    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        return Noise(self.noise)(Dropout(self.dropout)(images, generator), generator)
+    def __call__(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
+        return Noise(self.noise)(Dropout(self.dropout)(inputs, generator), generator)
 
 
 @dataclass(frozen=True)
 class MixFeatures:
-    """Each input mixed with another of the batch: (1 - λ) x + λ x', λ drawn evenly from 0 … `share` for each.
+    """Mix each input with another one of the batch.
 
-    The other one stands for noise that looks like the data; a share below 1/2 leaves the input the larger part.
+    The view of x is (1 - λ) x + λ x', with λ drawn uniformly from 0 … share for each input. The other input x' acts as
+    noise that looks like the data; a share below 1/2 leaves x the larger part.
 
+    Parameters
+    ----------
+    share : float, default: 0.4
+        Largest share λ of the other input.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> inputs, generator = torch.tensor([[0.0], [1.0]]), torch.Generator().manual_seed(0)
@@ -100,24 +130,32 @@ class MixFeatures:
     normalized: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_within(0, 1, share=self.share)
+        number("share", self.share, at_least=0, at_most=1)
 
-    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        n = len(images)
+    def __call__(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
+        n = len(inputs)
         if n < 2:
-            return images
-        further = torch.randint(1, n, (n,), generator=generator, device=images.device)
-        other = images[(torch.arange(n, device=images.device) + further) % n]
-        drawn = torch.rand((n, *[1] * (images.dim() - 1)), generator=generator, device=images.device)
-        return images.lerp(other, (self.share * drawn).to(images.dtype))
+            return inputs
+        further = torch.randint(1, n, (n,), generator=generator, device=inputs.device)
+        other = inputs[(torch.arange(n, device=inputs.device) + further) % n]
+        drawn = torch.rand((n, *[1] * (inputs.dim() - 1)), generator=generator, device=inputs.device)
+        return inputs.lerp(other, (self.share * drawn).to(inputs.dtype))
 
 
 @dataclass(frozen=True)
 class SwapNoise:
-    """Each number replaced, with probability `rate`, by the same feature of another row of the batch: for tables.
+    """Replace numbers by the same feature of another row of the batch, for tables.
 
-    What a feature becomes is always a value that it has in the data, so that categories and whole numbers stay such.
+    The new value of a feature always occurs in the data, so that categories stay categories and whole numbers stay
+    whole.
 
+    Parameters
+    ----------
+    rate : float, default: 0.15
+        Probability that a number is replaced.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> rows, generator = torch.tensor([[0, 10], [1, 11], [2, 12]]), torch.Generator().manual_seed(0)
@@ -129,22 +167,31 @@ class SwapNoise:
     rate: float = 0.15
 
     def __post_init__(self) -> None:
-        check_within(0, 1, rate=self.rate)
+        number("rate", self.rate, at_least=0, at_most=1)
 
-    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        n = len(images)
+    def __call__(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
+        n = len(inputs)
         if n < 2:
-            return images
-        flat = images.flatten(1)
-        further = torch.randint(1, n, flat.shape, generator=generator, device=images.device)
-        other = (torch.arange(n, device=images.device)[:, None] + further) % n
-        return torch.where(_chosen(flat, self.rate, generator), flat.gather(0, other), flat).reshape(images.shape)
+            return inputs
+        flat = inputs.flatten(1)
+        further = torch.randint(1, n, flat.shape, generator=generator, device=inputs.device)
+        other = (torch.arange(n, device=inputs.device)[:, None] + further) % n
+        return torch.where(_chosen(flat, self.rate, generator), flat.gather(0, other), flat).reshape(inputs.shape)
 
 
 @dataclass(frozen=True)
 class DropTokens:
-    """Each token id replaced by `token`, the id of a mask or of padding, with probability `rate`.
+    """Replace token ids at random by the id of a mask or of padding.
 
+    Parameters
+    ----------
+    rate : float, default: 0.1
+        Probability that an id is replaced.
+    token : int, default: 0
+        The id that replaces it.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> ids, generator = torch.full((1000, 8), 7), torch.Generator().manual_seed(0)
@@ -156,15 +203,15 @@ class DropTokens:
     token: int = 0
 
     def __post_init__(self) -> None:
-        check_within(0, 1, rate=self.rate)
+        number("rate", self.rate, at_least=0, at_most=1)
         whole_number("token", self.token, at_least=0)
 
-    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        if images.dtype != torch.int64:
-            raise ValueError(f"this view takes token ids, whole numbers (n, length) of int64, got {images.dtype}")
-        return torch.where(_chosen(images, self.rate, generator), self.token, images)
+    def __call__(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
+        if inputs.dtype != torch.int64:
+            raise ValueError(f"this view takes token ids, whole numbers (n, length) of int64, got {inputs.dtype}")
+        return torch.where(_chosen(inputs, self.rate, generator), self.token, inputs)
 
 
 def _chosen(inputs: Tensor, rate: float, generator: torch.Generator) -> Tensor:
-    """Places that are drawn with this probability: (n, *shape) -> (n, *shape)."""
+    """Choose each place with this probability: (n, *shape) -> (n, *shape)."""
     return torch.rand(inputs.shape, generator=generator, device=inputs.device) < rate

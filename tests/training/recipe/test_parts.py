@@ -55,7 +55,7 @@ CRAFTED: dict[str, tuple[dict[str, Any], str]] = {
         "names 'refprior._files.write_text'",
     ),
     "a private name": (with_part("task", {"type": "refprior.data._few_labels.FewLabels"}), "not part of refprior.data"),
-    "a function of the package": (with_part("weak", {"type": "refprior.views.shift"}), "not part of refprior.views"),
+    "a function": (with_part("weak", {"type": "refprior.views.default_views"}), "not part of refprior.views"),
     "a module": (with_part("method", {"type": CANARY}), "names 'this'"),
     "a dunder": (with_part("method", {"type": "refprior.methods.__class__"}), "names 'refprior.methods.__class__'"),
     "a loader": (with_part("task", {"type": "refprior.data.__loader__.exec_module"}), "not part of refprior.data"),

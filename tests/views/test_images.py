@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from refprior.views import FlipCrop, Unchanged, cutout, noise
+from refprior.views import FlipCrop, Unchanged
+from refprior.views._images import add_noise, cutout
 
 
 def images(n: int, height: int = 9, width: int = 11) -> torch.Tensor:
@@ -67,7 +68,7 @@ def test_a_pad_as_wide_as_the_image_is_refused() -> None:
         FlipCrop(pad=9)(images(1), torch.Generator())
 
 
-@pytest.mark.parametrize("view", [noise, cutout])
+@pytest.mark.parametrize("view", [add_noise, cutout])
 def test_noise_and_cutout_of_nothing_draw_nothing(view: Callable[..., torch.Tensor]) -> None:
     """Millions of normal numbers that nobody sees would take a tenth of a small network's training."""
     zero, fresh = torch.Generator().manual_seed(0), torch.Generator().manual_seed(0)
