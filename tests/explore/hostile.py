@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from refprior.recipes import OwnData, named
+from refprior.recipes import CustomData, named
 from refprior.training import train
 
 MARKUP = "<img src=x onerror=\"document.title='obeyed'\">"
@@ -19,6 +19,6 @@ def hostile_run(folder: Path) -> Path:
         lines.writerow(["kind", MARKUP, "plain"])
         lines.writerows([f"{MARKUP}{i % 2}", *random.normal(i % 2, 1, 2).round(3)] for i in range(60))
     settings = {"steps": "3", "particles": "2", "labels": "4", "task.target": "kind", "task.test": "10"}
-    recipe, origin = named("digits_ssl", settings, OwnData(str(table)), seed=0)
+    recipe, origin = named("digits_ssl", settings, CustomData(str(table)), seed=0)
     train(recipe, folder / f"{MARKUP[:9]}<b>run", origin=origin)
     return folder

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from refprior.recipes import Cell, OwnData, digits_ssl, status, sweep
+from refprior.recipes import Cell, CustomData, digits_ssl, status, sweep
 from refprior.recipes.sweeps._cell import Plan, command
 from tests.cli.running import refprior
 from tests.cli.workers import STARTS, forked
@@ -39,7 +39,7 @@ def test_the_printed_commands_make_the_same_folders_as_the_sweep(
 
 
 def test_a_command_says_everything_and_is_quoted() -> None:
-    cell = Cell("my file.py:recipe", {"a": "x y", "b": "(1,2)"}, 3, OwnData("my data", None, "photos"))
+    cell = Cell("my file.py:recipe", {"a": "x y", "b": "(1,2)"}, 3, CustomData("my data", None, "photos"))
     words = shlex.split(command(cell, Plan(Path("out"), "cuda", ("csv", "wandb"))))
     assert words == [
         *("refprior", "train", "my file.py:recipe", "--seed", "3", "--data", "my data", "--kind", "photos"),

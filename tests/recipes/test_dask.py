@@ -80,11 +80,11 @@ def test_a_cell_that_dask_gives_up_does_not_stop_the_others_and_a_stopped_sweep_
 
 @pytest.mark.parametrize("address", ["dask://node7", "tcp://node7:8786", "dask://node7:port"])
 def test_an_address_is_a_host_and_a_port(address: str) -> None:
-    with pytest.raises(ValueError, match="a Dask scheduler is given as dask://HOST:PORT, got"):
+    with pytest.raises(ValueError, match="the address must be dask://HOST:PORT, got"):
         Dask(address)
 
 
 def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("refprior.recipes.sweeps._dask._PATIENCE", 1)
-    with pytest.raises(ValueError, match=r"no Dask scheduler answers at dask://127\.0\.0\.1:9 within 1 s"):
+    with pytest.raises(ValueError, match=r"no Dask scheduler responds at dask://127\.0\.0\.1:9 within 1 s"):
         Dask("dask://127.0.0.1:9")._client()

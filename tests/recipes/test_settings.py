@@ -169,7 +169,7 @@ def test_values_are_read_by_type(text: str, hint: Any, expected: object) -> None
         ("method.jensen", "maybe", "jensen must be true or false, got 'maybe'"),
         ("method.marginal_views", "both", "must be one of 'mixture', 'weak', got 'both'"),
         ("method.class_prior", "a,b", "class_prior must be numbers separated by commas or none, got 'a,b'"),
-        ("steps.more", "1", "'steps' has no settings of its own"),
+        ("steps.more", "1", "'steps' has no settings, so"),
         ("network.size", "1", "SmallCNN has no setting 'size'"),
         ("weak", "1", "weak cannot be '1'; known are: CTAugment"),
         ("method", "fixmatch", "method cannot be 'fixmatch'; did you mean 'FixMatch'"),

@@ -82,10 +82,10 @@ def test_gpus_are_asked_for_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert {"--partition=gpu", "--gres=gpu:2", "--cpus-per-task=4", "--array=0-0%3", "--requeue"} <= set(words)
     assert " -m torch.distributed.run --standalone --nproc-per-node=2 -m refprior train digits_ssl " in script
     assert f" --device cuda --out {tmp_path / cell.name} ;;" in script
-    assert outcome.problem == f"its SLURM task ended early 1 time: {tmp_path / 'slurm'} may say why"
+    assert outcome.problem == f"its SLURM task ended early 1 time: see {tmp_path / 'slurm'}"
 
 
 def test_without_slurm_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="squeue is not here: --engine slurm needs a machine of a SLURM"):
+    with pytest.raises(FileNotFoundError, match="squeue not found: --engine slurm needs a machine of a SLURM"):
         next(iter(Slurm()([Cell("digits_ssl", {}, 0)], Plan(tmp_path))))

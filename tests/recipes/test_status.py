@@ -10,7 +10,7 @@ import pytest
 
 from refprior.recipes import Cell, digits_ssl, status, sweep
 from refprior.recipes.sweeps._cell import Plan, train_cell
-from refprior.recipes.sweeps._record import noting_failure, read_cells, write_cells, write_failure
+from refprior.recipes.sweeps._status import noting_failure, read_cells, write_cells, write_failure
 from refprior.training import train
 from tests.cli.running import refprior
 from tests.cli.workers import STARTS, forked

@@ -44,7 +44,7 @@ def test_a_sweep_that_a_launcher_started_is_refused(monkeypatch: pytest.MonkeyPa
     """Its cells would take themselves for ranks of one run, and wait for each other."""
     for name, value in {"RANK": "1", "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
-    said = "cells share no ranks, and this is one of 2 processes of a launcher: start it without torchrun"
+    said = "a sweep needs a single process, and this is one of 2 processes: start it without torchrun"
     with pytest.raises(ValueError, match=said):
         sweep("digits_ssl", tmp_path / "sweep", settings={"steps": "2"}, seeds=[0])
     with pytest.raises(ValueError, match=said):

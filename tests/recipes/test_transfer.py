@@ -50,7 +50,7 @@ def test_ten_classes_are_taught_by_ten_of_another_data_set() -> None:
 
 
 def test_all_digits_have_no_teacher() -> None:
-    with pytest.raises(ValueError, match="no data set teaches all classes of digits; take one of mnist"):
+    with pytest.raises(ValueError, match="target 'all' has no source for digits; use one of mnist"):
         named("label_free_transfer", {"data": "digits", "target": "all"}, seed=0)
 
 
@@ -168,9 +168,9 @@ def test_settings_reach_all_stages_so_that_they_still_fit() -> None:
 
 
 def test_a_matrix_refuses_its_own_axes_and_repeated_seeds() -> None:
-    with pytest.raises(ValueError, match="approach is what a matrix runs over"):
+    with pytest.raises(ValueError, match="approach varies over the matrix"):
         matrix_cells("cifar100_transfer_small", ["fish", "people"], {"approach": "supervised"}, [0])
-    with pytest.raises(ValueError, match="seed-0 is asked for twice"):
+    with pytest.raises(ValueError, match="seed-0 is repeated"):
         matrix_cells("cifar100_transfer_small", ["fish", "people"], {}, [0, 0])
 
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter, Token
 
 if TYPE_CHECKING:
     from refprior._kinds import Kind
-    from refprior.recipes import OwnData
+    from refprior.recipes import CustomData
 
 
 def whole(_: Any, tokens: Sequence[Token]) -> int:
@@ -102,13 +102,13 @@ def custom_parts(folder: Path, file: Path | None) -> dict[str, Any]:
     return read(folder, definitions(file))
 
 
-def own_data(data: str | None, source: str | None, kind: "Kind | None") -> "OwnData | None":
+def custom_data(data: str | None, source: str | None, kind: "Kind | None") -> "CustomData | None":
     """Return what --data, --source-data and --kind give; None without --data."""
-    from refprior.recipes import OwnData
+    from refprior.recipes import CustomData
 
     if data is None and (source or kind):
         raise ValueError(f"--{'source-data' if source else 'kind'} needs --data")
-    return None if data is None else OwnData(data, source, kind)
+    return None if data is None else CustomData(data, source, kind)
 
 
 def whole_numbers(text: str) -> list[int]:

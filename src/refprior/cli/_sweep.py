@@ -22,13 +22,13 @@ from refprior.cli._options import (
     SourceData,
     check_folder,
     check_sweep_folder,
-    own_data,
+    custom_data,
     whole,
     whole_numbers,
 )
 from refprior.cli._report import report
 from refprior.cli._tables import print_table
-from refprior.cli._train import show_own_data
+from refprior.cli._train import show_custom_data
 
 if TYPE_CHECKING:
     from refprior.recipes import Cell, Outcome
@@ -163,10 +163,10 @@ def sweep(
     """
     from refprior.recipes.sweeps import cells
 
-    own = own_data(data, source_data, kind)
-    chosen = cells(recipe, set_ or {}, whole_numbers(seeds), own)
-    if own is not None:
-        show_own_data(own, chosen[0].named().recipe)
+    custom = custom_data(data, source_data, kind)
+    chosen = cells(recipe, set_ or {}, whole_numbers(seeds), custom)
+    if custom is not None:
+        show_custom_data(custom, chosen[0].named().recipe)
     if where.commands:
         return print_commands(chosen, out, where)
     return _train_and_report(chosen, out, where)

@@ -18,14 +18,14 @@ from refprior.cli._options import (
     Set,
     SourceData,
     check_folder,
-    own_data,
+    custom_data,
     whole,
 )
 from refprior.cli._report import few_side_by_side
 from refprior.cli._tables import print_table
 
 if TYPE_CHECKING:
-    from refprior.recipes import Named, OwnData
+    from refprior.recipes import CustomData, Named
     from refprior.training import Recipe, Record
 
 
@@ -69,10 +69,10 @@ def train(
     from refprior.training import train as train_recipe
 
     settings = set_ or {}
-    own = own_data(data, source_data, kind)
-    chosen = named(recipe, settings, own, seed=seed)
-    if own is not None and rank() == 0:
-        show_own_data(own, chosen.recipe)
+    custom = custom_data(data, source_data, kind)
+    chosen = named(recipe, settings, custom, seed=seed)
+    if custom is not None and rank() == 0:
+        show_custom_data(custom, chosen.recipe)
     if dry_run:
         return _estimate(chosen, device, particle_ranks)
     before = [Path(name).name for name in (recipe, data, source_data) if name]
@@ -143,11 +143,11 @@ def _peak_memory() -> str:
     return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30:.2f} GiB"
 
 
-def show_own_data(own: "OwnData", recipe: "Recipe") -> None:
+def show_custom_data(custom: "CustomData", recipe: "Recipe") -> None:
     """Print what the data hold and how the recipe was adapted, before anything long begins."""
     from refprior.recipes import described
 
-    for place in filter(None, (own.data, own.source)):
+    for place in filter(None, (custom.data, custom.source)):
         show_folder(place)
     _say(*described(recipe))
 

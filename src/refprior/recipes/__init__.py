@@ -1,9 +1,11 @@
-"""Recipes: functions that return a `Recipe`; the docstring of each is its record of results.
+"""Recipes: functions that return a `Recipe`, each with its measured results in the docstring.
 
-`override` changes settings of a recipe by their dotted names, `sweep` trains all combinations of some.
+`override` changes settings of a recipe by dotted name, and `sweep` trains all combinations of several values.
 """
 
 from refprior.recipes._cifar10 import cifar10_ssl
+from refprior.recipes._custom_data import CustomData, with_data
+from refprior.recipes._custom_data import described as described  # for the command line; not public
 from refprior.recipes._images import (
     cifar10_ssl_patches,
     cifar10_ssl_small,
@@ -13,11 +15,9 @@ from refprior.recipes._images import (
     pretrained,
 )
 from refprior.recipes._manifold import mnist_manifold
-from refprior.recipes._named import RECIPES, Named, named
-from refprior.recipes._named import definitions as definitions  # for the command line; not public
-from refprior.recipes._own_data import OwnData, with_data
-from refprior.recipes._own_data import described as described  # for the command line; not public
-from refprior.recipes._settings import override
+from refprior.recipes._settings import RECIPES, named, override
+from refprior.recipes._settings import Named as Named  # a result; not public
+from refprior.recipes._settings import definitions as definitions  # for the command line; not public
 from refprior.recipes._transfer import (
     cifar100_transfer,
     cifar100_transfer_small,
@@ -25,17 +25,16 @@ from refprior.recipes._transfer import (
     fine_tuning,
     label_free_transfer,
 )
-from refprior.recipes.sweeps import Cell, CellState, Dask, Local, Outcome, Slurm, status, sweep
+from refprior.recipes.sweeps import Cell as Cell  # results of `sweep` and `status`; not public
+from refprior.recipes.sweeps import CellState as CellState
+from refprior.recipes.sweeps import Dask, Local, Slurm, status, sweep
+from refprior.recipes.sweeps import Outcome as Outcome
 
 __all__ = [
     "RECIPES",
-    "Cell",
-    "CellState",
+    "CustomData",
     "Dask",
     "Local",
-    "Named",
-    "Outcome",
-    "OwnData",
     "Slurm",
     "cifar10_ssl",
     "cifar10_ssl_patches",

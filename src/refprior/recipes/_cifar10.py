@@ -45,7 +45,7 @@ Baseline = Literal[
 ]
 Preset = Literal["paper", "authors_code"] | Baseline
 
-# Of the four methods whose rows come from the code of MixMatch; the other rows have FixMatch's.
+# Optimizer of the four methods whose rows come from the code of MixMatch; the other rows use that of FixMatch.
 ADAM = Optimizer(kind="adamw", learning_rate=0.002, decay=0.02, schedule="constant", decay_biases=False)
 _FIXMATCH = Optimizer(schedule="seven_sixteenths", decay_biases=False)
 _WITH_ADAM: dict[Baseline, Method] = {
@@ -72,22 +72,42 @@ ADAM_METHODS = tuple(type(method).__name__ for method in _WITH_ADAM.values())
 def cifar10_ssl(
     labels: int = 250, seed: int = 0, preset: Preset = "paper", pretraining: Pretraining = "none"
 ) -> Recipe:
-    """The paper's main experiment, tab:cifar10_ssl: WRN-28-2, K = 4, order 2, batches of 64 + 448.
+    """Main experiment of the paper on CIFAR-10 at full size, and every other row of its table.
 
-    preset: `paper`, its text: 200 epochs, 448 tuples, all three tricks of tab:app:ablation2, cosine with warm-up (its
-    length, an epoch, is our choice), LeakyReLU. `authors_code`: 250 epochs, 448 images in tuples, 7/16 of a cosine,
-    ReLU in the blocks. Where the text is silent (initial head, cutout, draws of labeled images) both are as the code.
-    Any other preset is another row of the table, as its method was published: K = 1, 2²⁰ steps, labeled images in the
-    pool, decay of kernels only. Mixup, VAT, Mean Teacher and MixMatch have Adam and 64 unlabeled images per step, all
-    others SGD and 448. `_cta`: with CTAugment. All rows have this network.
+    WRN-28-2, K = 4, order 2, batches of 64 + 448 (tab:cifar10_ssl). The preset ``paper`` follows the text: 200 epochs,
+    448 tuples, all three tricks of tab:app:ablation2, a cosine schedule with warm-up (its length of one epoch is our
+    choice), LeakyReLU. ``authors_code`` follows the released code: 250 epochs, 448 images in tuples, 7/16 of a cosine,
+    ReLU in the blocks. For details that the text does not give (initial head, cutout, draws of labeled images) both
+    follow the code. Every other preset is another row of the table, with the settings of its publication: K = 1, 2²⁰
+    steps, labeled images in the pool, weight decay of kernels only. Mixup, VAT, Mean Teacher and MixMatch use Adam and
+    64 unlabeled images per step, all others SGD and 448. The suffix ``_cta`` means CTAugment. The network is the same.
 
     The paper, EMA: 85.45 ± 2.12 (50 labels), 88.53 ± 0.67 (100), 92.13 ± 0.39 (250), 92.94 ± 0.22 (500), 93.48 ± 0.24
-    (1000). The authors' released log, their configuration with 250 labels, seed 0, 250 epochs, by the mean of logits:
-    EMA 93.36, raw 92.58, raw particles 85.65, 86.82, 84.60, 69.47: the target for `authors_code`. `refprior report`
-    prints these beside runs of this recipe, from `rp.report.PUBLISHED`, and its other tables for the settings that make
-    them: without EMA (tab:app:ema), method.order (tab:app:order), particles (tab:app:particles), method.jensen and
-    others (tab:app:ablation2). Not run to the end here: it takes days on a CPU (`--dry-run`).
+    (1000). The authors' released log for 250 labels, seed 0, 250 epochs, mean of logits: EMA 93.36, raw 92.58, raw
+    particles 85.65, 86.82, 84.60, 69.47; these are the target of ``authors_code``. `refprior report` prints these
+    numbers next to runs of this recipe, from `rp.report.PUBLISHED`, and those of the other tables next to runs with
+    their settings: without EMA (tab:app:ema), method.order (tab:app:order), particles (tab:app:particles),
+    method.jensen and others (tab:app:ablation2). A full run takes days on a CPU (`--dry-run`); we have not completed
+    one.
 
+    Parameters
+    ----------
+    labels : int, default: 250
+        Number of labels, equally many per class.
+    seed : int, default: 0
+        Seed for the choice of labels, the initial weights, the batches and the views.
+    preset : str, default: "paper"
+        ``paper``, ``authors_code``, or another row of the table, such as ``fixmatch``, ``mixmatch`` or ``supervised``.
+    pretraining : {"none", "contrastive"}, default: "none"
+        Whether a contrastive stage without labels comes first.
+
+    Returns
+    -------
+    Recipe
+        The recipe, ready for `rp.train`.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> rp.recipes.cifar10_ssl(preset="authors_code").steps == 250 * 1024
     True

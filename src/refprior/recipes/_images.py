@@ -15,11 +15,26 @@ Pretraining = Literal["none", "contrastive"]
 
 
 def pretrained(recipe: Recipe, method: Method | None = None, steps: int | None = None) -> Recipe:
-    """The recipe after a first stage without labels, on the same data, whose output layer is dropped.
+    """Put a pretraining stage without labels before a recipe.
 
-    method: of the first stage; None: `Contrastive()`, which with `FixMatch` as second stage is SelfMatch. steps: of the
-    first stage; None: as many as the second has.
+    The first stage uses the same data, and its output layer is dropped.
 
+    Parameters
+    ----------
+    recipe : Recipe
+        The second stage.
+    method : Method, optional
+        Method of the first stage. Defaults to `Contrastive()`, which is SelfMatch if the second stage is `FixMatch`.
+    steps : int, optional
+        Steps of the first stage. Defaults to those of the second.
+
+    Returns
+    -------
+    Recipe
+        A recipe with two stages.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> recipe = rp.recipes.pretrained(rp.recipes.digits_ssl(labels=50))
     >>> recipe.start.method, recipe.head
@@ -34,17 +49,34 @@ def pretrained(recipe: Recipe, method: Method | None = None, steps: int | None =
 
 
 def after(pretraining: Pretraining, recipe: Recipe) -> Recipe:
-    """The recipe alone, or after contrastive pretraining."""
+    """Return the recipe, with contrastive pretraining before it if requested."""
     one_of("pretraining", pretraining, ("none", "contrastive"))
     return recipe if pretraining == "none" else pretrained(recipe)
 
 
 def digits_ssl(labels: int = 50, seed: int = 0, pretraining: Pretraining = "none") -> Recipe:
-    """Semi-supervised learning on 8×8 digits with few labels, K = 4, order 2.
+    """Semi-supervised learning on 8×8 digits with few labels.
 
-    No table of the paper has this data set. Measured: EMA ensemble 96.4 ± 0.5 % on the test part, seeds 0, 1, 2, 600
-    steps (supervised 85.6 ± 1.3, with strong views 91.6 ± 1.9, FixMatch 95.7 ± 1.1): docs/results.md.
+    K = 4 particles, order 2. The paper does not use this data set. Measured on the test part with seeds 0, 1, 2 and 600
+    steps: EMA ensemble 96.4 ± 0.5 % (supervised 85.6 ± 1.3, with strong views 91.6 ± 1.9, FixMatch 95.7 ± 1.1):
+    docs/results.md.
 
+    Parameters
+    ----------
+    labels : int, default: 50
+        Number of labels, equally many per class.
+    seed : int, default: 0
+        Seed for the choice of labels, the initial weights, the batches and the views.
+    pretraining : {"none", "contrastive"}, default: "none"
+        Whether a contrastive stage without labels comes first.
+
+    Returns
+    -------
+    Recipe
+        The recipe, ready for `rp.train`.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> rp.recipes.digits_ssl(labels=100).task.labels
     100
@@ -68,12 +100,29 @@ def digits_ssl(labels: int = 50, seed: int = 0, pretraining: Pretraining = "none
 
 
 def mnist_ssl(labels: int = 50, seed: int = 0, pretraining: Pretraining = "none") -> Recipe:
-    """Semi-supervised learning on MNIST with a small CNN, K = 4, order 2.
+    """Semi-supervised learning on MNIST with a small CNN.
 
-    The paper has no semi-supervised result on MNIST. Measured with 50, 100 and 250 labels, 1,000 steps, seeds 0, 1, 2,
-    test part: EMA ensemble 96.9 ± 0.4, 97.5 ± 0.4 and 97.8 ± 0.2 % (FixMatch 96.7 ± 0.4, 97.2 ± 0.4, 97.6 ± 0.2;
-    supervised 88.6 ± 1.8, 92.8 ± 1.3, 95.9 ± 0.7), a minute or two per run: docs/results.md.
+    K = 4 particles, order 2. The paper has no semi-supervised result on MNIST. Measured on the test part with 50, 100
+    and 250 labels, 1,000 steps and seeds 0, 1, 2: EMA ensemble 96.9 ± 0.4, 97.5 ± 0.4 and 97.8 ± 0.2 % (FixMatch
+    96.7 ± 0.4, 97.2 ± 0.4, 97.6 ± 0.2; supervised 88.6 ± 1.8, 92.8 ± 1.3, 95.9 ± 0.7), one to two minutes per run:
+    docs/results.md.
 
+    Parameters
+    ----------
+    labels : int, default: 50
+        Number of labels, equally many per class.
+    seed : int, default: 0
+        Seed for the choice of labels, the initial weights, the batches and the views.
+    pretraining : {"none", "contrastive"}, default: "none"
+        Whether a contrastive stage without labels comes first.
+
+    Returns
+    -------
+    Recipe
+        The recipe, ready for `rp.train`.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> rp.recipes.mnist_ssl(labels=50).steps
     1000
@@ -97,12 +146,28 @@ def mnist_ssl(labels: int = 50, seed: int = 0, pretraining: Pretraining = "none"
 
 
 def fashion_ssl(labels: int = 50, seed: int = 0, pretraining: Pretraining = "none") -> Recipe:
-    """Semi-supervised learning on Fashion-MNIST with a small CNN, K = 4, order 2.
+    """Semi-supervised learning on Fashion-MNIST with a small CNN.
 
-    No table of the paper has this data set. Measured with 50 and 250 labels, 1,000 steps, seeds 0, 1, 2, test part: EMA
-    ensemble 69.4 ± 3.1 and 78.0 ± 1.5 % (FixMatch 69.4 ± 4.3 and 77.8 ± 0.8, supervised 65.8 ± 2.1 and 76.0 ± 0.3):
-    docs/results.md.
+    K = 4 particles, order 2. The paper does not use this data set. Measured on the test part with 50 and 250 labels,
+    1,000 steps and seeds 0, 1, 2: EMA ensemble 69.4 ± 3.1 and 78.0 ± 1.5 % (FixMatch 69.4 ± 4.3 and 77.8 ± 0.8,
+    supervised 65.8 ± 2.1 and 76.0 ± 0.3): docs/results.md.
 
+    Parameters
+    ----------
+    labels : int, default: 50
+        Number of labels, equally many per class.
+    seed : int, default: 0
+        Seed for the choice of labels, the initial weights, the batches and the views.
+    pretraining : {"none", "contrastive"}, default: "none"
+        Whether a contrastive stage without labels comes first.
+
+    Returns
+    -------
+    Recipe
+        The recipe, ready for `rp.train`.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> rp.recipes.fashion_ssl(labels=50).weak
     FlipCrop(pad=2, flip=True)
@@ -118,12 +183,28 @@ def fashion_ssl(labels: int = 50, seed: int = 0, pretraining: Pretraining = "non
 
 
 def cifar10_ssl_small(labels: int = 250, seed: int = 0, pretraining: Pretraining = "none") -> Recipe:
-    """Semi-supervised learning on CIFAR-10 with a small CNN, for 2 CPU cores, K = 4, order 2.
+    """Semi-supervised learning on CIFAR-10 with a small CNN, for 2 CPU cores.
 
-    The paper (WRN-28-2, 200 epochs): 92.13 ± 0.39 % with 250 labels, tab:cifar10_ssl. Measured with 250 labels, 1,500
-    steps, seeds 0, 1, 2, test part: EMA ensemble 36.6 ± 0.7 % (FixMatch 37.5 ± 0.4, supervised 35.6 ± 0.8), eight
-    minutes of processor time per run: docs/results.md.
+    K = 4 particles, order 2. The paper (WRN-28-2, 200 epochs): 92.13 ± 0.39 % with 250 labels, tab:cifar10_ssl.
+    Measured on the test part with 250 labels, 1,500 steps and seeds 0, 1, 2: EMA ensemble 36.6 ± 0.7 % (FixMatch
+    37.5 ± 0.4, supervised 35.6 ± 0.8), eight minutes of processor time per run: docs/results.md.
 
+    Parameters
+    ----------
+    labels : int, default: 250
+        Number of labels, equally many per class.
+    seed : int, default: 0
+        Seed for the choice of labels, the initial weights, the batches and the views.
+    pretraining : {"none", "contrastive"}, default: "none"
+        Whether a contrastive stage without labels comes first.
+
+    Returns
+    -------
+    Recipe
+        The recipe, ready for `rp.train`.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> rp.recipes.cifar10_ssl_small().method.threshold
     0.95
@@ -147,13 +228,27 @@ def cifar10_ssl_small(labels: int = 250, seed: int = 0, pretraining: Pretraining
 
 
 def cifar10_ssl_patches(labels: int = 250, seed: int = 0) -> Recipe:
-    """Semi-supervised learning on CIFAR-10 from features of patches, for 2 CPU cores, K = 4, order 2.
+    """Semi-supervised learning on CIFAR-10 from patch features, for 2 CPU cores.
 
-    Before the first step, `PatchComponents` finds 128 components of every image without a label. The particles are
-    small networks on them; views change the images. Measured with 250 labels, 400 steps, seeds 0, 1, 2, test part: EMA
-    ensemble 52.7 ± 1.0 % (FixMatch 51.8 ± 0.8, supervised 52.0 ± 1.0), three minutes of processor time and 1.7 GiB
-    per run: docs/results.md.
+    K = 4 particles, order 2. Before the first step, `PatchComponents` computes 128 components of every image without
+    using labels. The particles are small networks on them; views change the images. Measured on the test part with 250
+    labels, 400 steps and seeds 0, 1, 2: EMA ensemble 52.7 ± 1.0 % (FixMatch 51.8 ± 0.8, supervised 52.0 ± 1.0), three
+    minutes of processor time and 1.7 GiB per run: docs/results.md.
 
+    Parameters
+    ----------
+    labels : int, default: 250
+        Number of labels, equally many per class.
+    seed : int, default: 0
+        Seed for the choice of labels, the initial weights, the batches and the views.
+
+    Returns
+    -------
+    Recipe
+        The recipe, ready for `rp.train`.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> rp.recipes.cifar10_ssl_patches().inputs.count
     128

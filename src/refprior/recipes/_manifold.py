@@ -1,4 +1,4 @@
-"""The figure fig:manifold_boundary: thousands of small networks spread in the space of predictions, no labels used."""
+"""The experiment of fig:manifold_boundary: thousands of small networks spread in prediction space without labels."""
 
 from functools import partial
 
@@ -11,13 +11,32 @@ PAPER_STEPS = 50_000
 
 
 def mnist_manifold(seed: int = 0, order: int = 2, paper_length: bool = False, shrink: int | None = None) -> Recipe:
-    """3 against 5 on MNIST, K = 3000 particles, MLP of 32 hardtanh units, order 2: fig:manifold_boundary.
+    """Spread 3,000 particles in prediction space on 3 against 5 of MNIST, without labels.
 
-    The paper has 50,000 iterations of SGD and shows iterations 0, 5,000 and 50,000. Ours has 300 of Adam, which
-    reach more than 90 % of the largest information 2 log 2; paper_length: the paper's iterations, and its SGD with a
-    constant rate of 0.001 (times K, as all rates of SGD) and decay 1e-5, or none with `optimizer.decay=0`: the paper
-    says both. On images of 14×14 (shrink = 2), so that they take hours and not a day: docs/geometry.md.
+    This is fig:manifold_boundary: K = 3000 MLPs of 32 hardtanh units, order 2. The paper trains 50,000 iterations of
+    SGD and shows iterations 0, 5,000 and 50,000. The default of 300 iterations of Adam reaches more than 90 % of the
+    largest information 2 log 2. See docs/geometry.md.
 
+    Parameters
+    ----------
+    seed : int, default: 0
+        Seed for the initial weights and the batches.
+    order : int, default: 2
+        Order of the reference prior.
+    paper_length : bool, default: False
+        Train the paper's 50,000 iterations with its SGD: a constant rate of 0.001 (times K, like all rates of SGD) and
+        decay 1e-5. The paper also states that there was no decay: set ``optimizer.decay=0``.
+    shrink : int, optional
+        Factor by which images are reduced. Defaults to 1, or to 2 with ``paper_length``, which then takes hours instead
+        of a day.
+
+    Returns
+    -------
+    Recipe
+        The recipe, ready for `rp.train`.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> rp.recipes.mnist_manifold().particles
     3000

@@ -1,15 +1,14 @@
-"""Transfer: one half of the classes teaches the other (tab:mnist_transfer1), and superclasses of CIFAR-100 each other
-(fig:matrix)."""
+"""Transfer between halves of the classes (tab:mnist_transfer1) and between superclasses of CIFAR-100 (fig:matrix)."""
 
 from dataclasses import replace
 from functools import partial
 from typing import Literal
 
+from refprior._words import check_name
 from refprior.data import FewLabels, Pair, PrincipalComponents, Standardize
 from refprior.data.sources import KNOWN, SUPERCLASSES
 from refprior.methods import ReferencePrior, Supervised, Transfer, UnsupervisedTransfer
 from refprior.networks import MLP, SmallCNN, WideResNet
-from refprior.recipes._settings import check_name
 from refprior.training import EPOCH, Optimizer, Recipe
 from refprior.views import Distort, FlipCrop, RandAugment, default_views
 
@@ -34,20 +33,39 @@ def label_free_transfer(
     source_classes: Classes = None,
     target_classes: Classes = None,
 ) -> Recipe:
-    """Five classes teach the other five without any target label, K = 100, order 2: tab:mnist_transfer1.
+    """Transfer from five labeled classes to the other five without any target label.
 
-    target: the classes 5–9 (high) or 0–4 (low), the other half is the source, with all its labels; or all ten classes,
-    with those of Fashion-MNIST as source of MNIST, and the other way round. source_classes, target_classes: others by
-    number, in place of the halves. faithful: exactly the paper's settings, below.
-    Accuracy is that of the consensus of all particles, matched to the classes. The paper: 87.4 % (0–4 to 5–9) and
-    95.2 % (5–9 to 0–4). Measured, seeds 0–4: MNIST 95.8 ± 1.2 and 99.3 ± 0.1, Fashion-MNIST 86.0 ± 0.4 and
-    64.7 ± 2.0 %, about half a minute of processor time per run: docs/results.md.
+    K = 100 particles, order 2 (tab:mnist_transfer1). Accuracy is that of the consensus of all particles, matched to the
+    classes. The paper: 87.4 % (0–4 to 5–9) and 95.2 % (5–9 to 0–4). Measured with seeds 0–4: MNIST 95.8 ± 1.2 and
+    99.3 ± 0.1, Fashion-MNIST 86.0 ± 0.4 and 64.7 ± 2.0 %, about half a minute of processor time per run:
+    docs/results.md.
 
-    faithful (appendix Setup, and Unsupervised transfer): K = 50, MLP of 32 hidden units on pixels, no views, no EMA,
-    1024 epochs of 1024 steps, SGD at a constant 0.001 (times K, as all rates of SGD), decay 1e-5; the paper also says
-    that there was none: `optimizer.decay=0`. It gives no α, γ and β for this experiment: they are those of its main
-    text, 0.1, 1/2 and 1/2. Not run to the end here.
+    Parameters
+    ----------
+    data : {"mnist", "fashion-mnist", "digits"}, default: "mnist"
+        The data set.
+    target : {"high", "low", "all"}, default: "high"
+        The classes 5–9 (high) or 0–4 (low); the other half is the source with all its labels. ``all``: all ten classes,
+        with Fashion-MNIST as the source of MNIST and vice versa.
+    faithful : bool, default: False
+        Use the paper's settings (appendix Setup, and Unsupervised transfer): K = 50, MLP of 32 hidden units on pixels,
+        no views, no EMA, 1024 epochs of 1024 steps, SGD at a constant 0.001 (times K, like all rates of SGD), decay
+        1e-5. The paper also states that there was no decay: set ``optimizer.decay=0``. It gives no α, γ and β for this
+        experiment; they are those of its main text, 0.1, 1/2 and 1/2. We have not completed such a run.
+    separate_heads : bool, default: False
+        Give source and target classes separate outputs even if they are equally many.
+    seed : int, default: 0
+        Seed for the split, the initial weights, the batches and the views.
+    source_classes, target_classes : tuple of int, optional
+        Class numbers in place of the halves.
 
+    Returns
+    -------
+    Recipe
+        The recipe, ready for `rp.train`.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> rp.recipes.label_free_transfer(data="digits").task.target.classes
     (5, 6, 7, 8, 9)
@@ -79,7 +97,7 @@ def label_free_transfer(
 
 
 def _as_in_the_paper(task: Pair, shape: tuple[int, ...], outputs: int, seed: int) -> Recipe:
-    """The settings of tab:mnist_transfer1. Without views the mixture of views is the prediction: τ = 0."""
+    """Return the settings of tab:mnist_transfer1. Without views the mixture of views is the prediction: τ = 0."""
     return Recipe(
         task=task,
         network=partial(MLP, shape=shape, classes=outputs, hidden=32),
@@ -96,17 +114,17 @@ def _as_in_the_paper(task: Pair, shape: tuple[int, ...], outputs: int, seed: int
 
 
 def label_free_pair(data: DataName, target: Target, seed: int) -> Pair:
-    """Half of the classes with labels as source, the others without as target; or all ten of two data sets."""
+    """Return one half of the classes with labels and the other without, or all ten classes of two data sets."""
     if target != "all":
         return Pair(source=half(data, _OTHER[target], None, seed), target=half(data, target, 0, seed))
     if data not in _TEACHERS:
-        raise ValueError(f"no data set teaches all classes of {data}; take one of {', '.join(_TEACHERS)}")
+        raise ValueError(f"target 'all' has no source for {data}; use one of {', '.join(_TEACHERS)}")
     source = FewLabels(_TEACHERS[data], labels=None, seed=seed)
     return Pair(source=source, target=FewLabels(data, labels=0, seed=seed))
 
 
 def _of_classes(pair: Pair, source: Classes, target: Classes) -> Pair:
-    """The pair with other classes; those of the target that are not given are all that the source does not have."""
+    """Select classes of a pair; the default target classes are those that the source does not have."""
     if source is None and target is None:
         return pair
     if pair.source.data == pair.target.data:
@@ -114,7 +132,7 @@ def _of_classes(pair: Pair, source: Classes, target: Classes) -> Pair:
         source = tuple(c for c in everything if c not in (target or ())) if source is None else source
         target = tuple(c for c in everything if c not in source) if target is None else target
         if set(source) & set(target):
-            raise ValueError(f"source_classes {source} and target_classes {target} share some: choose different ones")
+            raise ValueError(f"source_classes {source} and target_classes {target} overlap: they must be disjoint")
     return Pair(
         source=pair.source if source is None else replace(pair.source, classes=source),
         target=pair.target if target is None else replace(pair.target, classes=target),
@@ -122,16 +140,33 @@ def _of_classes(pair: Pair, source: Classes, target: Classes) -> Pair:
 
 
 def half(data: DataName, which: Half, labels: int | None, seed: int) -> FewLabels:
-    """The classes 0–4 or 5–9 of a data set."""
+    """Return the classes 0–4 or 5–9 of a data set."""
     return FewLabels(data, labels=labels, seed=seed, classes=_HALVES[which])
 
 
 def digits_transfer(target: Half = "high", labels: int = 10, seed: int = 0) -> Recipe:
-    """Five digits of 8×8 teach the other five with few labels: eq:transfer_expt_obj in half a minute, K = 4, order 2.
+    """Transfer between halves of the 8×8 digits with few target labels, in half a minute.
 
-    No table of the paper has this data set. Measured with 10 labels, 600 steps, seeds 0, 1, 2, test part: EMA ensemble
-    92.8 ± 9.3 %, without the source (β = 1) 88.3 ± 10.0: docs/results.md.
+    The objective is eq:transfer_expt_obj with K = 4 particles and order 2. The paper does not use this data set.
+    Measured on the test part with 10 labels, 600 steps and seeds 0, 1, 2: EMA ensemble 92.8 ± 9.3 %, without the source
+    (β = 1) 88.3 ± 10.0: docs/results.md.
 
+    Parameters
+    ----------
+    target : {"high", "low"}, default: "high"
+        The classes 5–9 (high) or 0–4 (low); the other half is the source with all its labels.
+    labels : int, default: 10
+        Number of target labels.
+    seed : int, default: 0
+        Seed for the choice of labels, the initial weights, the batches and the views.
+
+    Returns
+    -------
+    Recipe
+        The recipe, ready for `rp.train`.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> rp.recipes.digits_transfer(labels=10).task.source.labels is None  # all
     True
@@ -157,12 +192,32 @@ def digits_transfer(target: Half = "high", labels: int = 10, seed: int = 0) -> R
 def fine_tuning(
     data: DataName = "mnist", target: Half = "high", labels: int = 50, baseline: Baseline = "new", seed: int = 0
 ) -> Recipe:
-    """The baselines of tab:mnist_transfer1: an MLP of the source's five classes, trained on with target labels.
+    """Fine-tune an MLP from the source's five classes on target labels.
 
-    baseline: a `new` head, the `same` head, a `probe` of frozen features, or from `scratch`. The paper, 50, 100, 250
-    and 500 labels: 71.1, 78.8, 86.6, 93.0 % (0–4 to 5–9) and 90.2, 92.4, 94.7, 96.2 % (5–9 to 0–4). Measured, ten
-    draws, new head: 80.8, 84.9, 89.0, 90.9 % and 88.8, 90.9, 93.2, 94.9 %; scratch does as well: docs/results.md.
+    These are the baselines of tab:mnist_transfer1. The paper with 50, 100, 250 and 500 labels: 71.1, 78.8, 86.6, 93.0 %
+    (0–4 to 5–9) and 90.2, 92.4, 94.7, 96.2 % (5–9 to 0–4). Measured with ten draws and a new head: 80.8, 84.9, 89.0,
+    90.9 % and 88.8, 90.9, 93.2, 94.9 %; training from scratch is equally accurate: docs/results.md.
 
+    Parameters
+    ----------
+    data : {"mnist", "fashion-mnist", "digits"}, default: "mnist"
+        The data set.
+    target : {"high", "low"}, default: "high"
+        The classes 5–9 (high) or 0–4 (low); the other half is the source with all its labels.
+    labels : int, default: 50
+        Number of target labels.
+    baseline : {"new", "same", "probe", "scratch"}, default: "new"
+        A new head, the same head, a linear probe on frozen features, or training from scratch.
+    seed : int, default: 0
+        Seed for the choice of labels, the initial weights and the batches.
+
+    Returns
+    -------
+    Recipe
+        The recipe, ready for `rp.train`.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> rp.recipes.fine_tuning(baseline="new").start.steps
     1000
@@ -188,15 +243,30 @@ def fine_tuning(
 def cifar100_transfer(
     source: str = "vehicles_1", target: str = "vehicles_2", approach: Approach = "transfer", seed: int = 0
 ) -> Recipe:
-    """One cell of fig:matrix at full size: WRN-28-2, K = 4, 200 epochs, 1000 source and 100 target labels.
+    """Transfer between two superclasses of CIFAR-100 at full size.
 
-    approach: `transfer` (γ = β = 1/2), `fine_tuning` (new head), `source_only` (the target does not enter the loss; by
-    consensus), or without a source `supervised` and `semi_supervised`. As in `cifar10_ssl`, a step has 448 tuples, all
-    three tricks are used, and the warm-up of an epoch is our choice.
+    This is one cell of fig:matrix: WRN-28-2, K = 4, 200 epochs, 1000 source and 100 target labels. As in `cifar10_ssl`,
+    a step has 448 tuples, all three tricks are used, and the warm-up of one epoch is our choice. The paper: Vehicles-1
+    to Vehicles-2 86 %, fine-tuning 66 %; supervised learning of the five tasks 42.2, 63.2, 56.8, 31.0, 42.6 %,
+    semi-supervised 63.6, 75.2, 54.6, 34.0, 47.4 %. A full run takes days on a CPU; we have not completed one.
 
-    The paper: Vehicles-1 to Vehicles-2 86 %, fine-tuning 66 %; supervised learning of the five tasks 42.2, 63.2, 56.8,
-    31.0, 42.6 %, semi-supervised 63.6, 75.2, 54.6, 34.0, 47.4 %. Not run to the end here: it takes days on a CPU.
+    Parameters
+    ----------
+    source, target : str
+        Superclasses of CIFAR-100.
+    approach : str, default: "transfer"
+        ``transfer`` (γ = β = 1/2), ``fine_tuning`` (new head), ``source_only`` (the target does not enter the loss;
+        read out by consensus), or without a source ``supervised`` and ``semi_supervised``.
+    seed : int, default: 0
+        Seed for the choice of labels, the initial weights, the batches and the views.
 
+    Returns
+    -------
+    Recipe
+        The recipe, ready for `rp.train`.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> rp.recipes.cifar100_transfer("fish", "people").task.target.labels
     100
@@ -215,11 +285,27 @@ def cifar100_transfer(
 def cifar100_transfer_small(
     source: str = "vehicles_1", target: str = "vehicles_2", approach: Approach = "transfer", seed: int = 0
 ) -> Recipe:
-    """One cell of fig:matrix with a small CNN, for 2 CPU cores: K = 4, order 2, 1000 source and 100 target labels.
+    """Transfer between two superclasses of CIFAR-100 with a small CNN, for 2 CPU cores.
 
-    γ = 1/(1 - τ²), and no mask. Measured, seed 0: better than fine-tuning in 6 of 20 cells, and than no source in 7 of
-    20: docs/results.md.
+    This is one cell of fig:matrix with K = 4, order 2, 1000 source and 100 target labels, γ = 1/(1 - τ²), and no mask.
+    Measured with seed 0: better than fine-tuning in 6 of 20 cells, and than no source in 7 of 20: docs/results.md.
 
+    Parameters
+    ----------
+    source, target : str
+        Superclasses of CIFAR-100.
+    approach : str, default: "transfer"
+        ``transfer``, ``fine_tuning``, ``source_only``, ``supervised`` or ``semi_supervised``: see `cifar100_transfer`.
+    seed : int, default: 0
+        Seed for the choice of labels, the initial weights, the batches and the views.
+
+    Returns
+    -------
+    Recipe
+        The recipe, ready for `rp.train`.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> rp.recipes.cifar100_transfer_small(approach="fine_tuning").head
     'new'
@@ -240,13 +326,13 @@ def cifar100_transfer_small(
 
 
 def superclass(name: str, labels: int, seed: int) -> FewLabels:
-    """The five classes of a CIFAR-100 superclass."""
+    """Return the five classes of a CIFAR-100 superclass."""
     check_name(name, SUPERCLASSES, "there is no superclass")
     return FewLabels("cifar100", labels=labels, seed=seed, classes=name)
 
 
 def _base(source: str, target: str, seed: int) -> Recipe:
-    """What cells of all sizes share, with the paper's steps and batches."""
+    """Return the settings that cells of all sizes share, with the paper's steps and batches."""
     weak, strong = default_views("photos", (3, 32, 32))
     return Recipe(
         task=Pair(source=superclass(source, 1000, seed), target=superclass(target, 100, seed)),
@@ -263,7 +349,7 @@ def _base(source: str, target: str, seed: int) -> Recipe:
 
 
 def _pair(base: Recipe, prior: ReferencePrior, source: str, target: str, approach: Approach) -> Recipe:
-    """The recipe for a pair of superclasses, with the method or baseline of that name. prior: of the target."""
+    """Return the recipe of an approach for a pair of superclasses; `prior` is that of the target."""
     alone = replace(base, task=superclass(target, 100, base.seed))
     if approach == "supervised":
         return replace(alone, method=Supervised())

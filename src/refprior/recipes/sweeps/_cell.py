@@ -1,4 +1,4 @@
-"""One run of a sweep: what it is, how it is trained, and the command line that does the same."""
+"""A cell of a sweep: how it is trained, and the command that does the same."""
 
 import hashlib
 import re
@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from refprior._words import in_short
-from refprior.recipes._named import Named, named, python_name
-from refprior.recipes._own_data import OwnData
+from refprior.recipes._custom_data import CustomData
+from refprior.recipes._settings import Named, named, python_name
 from refprior.training import Recipe, Record, log_to, train
 from refprior.training.store import check_same_run, checkpoint_steps, read_header
 
@@ -20,44 +20,34 @@ _LONGEST_NAME = 100  # bytes; a file system allows 255
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a sweep.
-
-    >>> from refprior.recipes import Cell
-    >>> Cell("digits_ssl", {"method": "FixMatch"}, seed=2).name
-    'method=FixMatch/seed-2'
-    """
+    """One run of a sweep."""
 
     recipe: Function
     settings: dict[str, str]
     seed: int
-    own: OwnData | None = None
+    data: CustomData | None = None
 
     @property
     def name(self) -> str:
-        """Where the cell is in the sweep's folder: `labels=50,method=FixMatch/seed-0`."""
+        """The cell's folder within the sweep, such as ``labels=50,method=FixMatch/seed-0``."""
         return f"{folder_name(self.settings) or 'default'}/seed-{self.seed}"
 
     def named(self) -> Named:
-        """Its recipe."""
-        return named(self.recipe, self.settings, self.own, seed=self.seed)
+        """Return its recipe with the origin."""
+        return named(self.recipe, self.settings, self.data, seed=self.seed)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a cell ended.
-
-    >>> from refprior.recipes import Cell, Outcome
-    >>> Outcome(Cell("digits_ssl", {"labels": "50"}, seed=0)).cell.name
-    'labels=50/seed-0'
-    """
+    """The result of training a cell."""
 
     cell: Cell
-    problem: str | None = None
+    problem: str | None = None  # why it failed; None if it is done
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What all cells of a sweep share: the sweep's folder, the device, and where their records go besides."""
+    """The folder, device and logs that all cells of a sweep share."""
 
     out: Path
     device: str = "cpu"
@@ -68,7 +58,7 @@ class Plan:
 
 
 def train_cell(cell: Cell, plan: Plan, look: Callable[[], object] = lambda: None) -> Outcome:
-    """Train a cell in this process, from its last checkpoint if there is one. look: called with every record."""
+    """Train a cell in this process, from its last checkpoint if there is one; call `look` with every record."""
     recipe, origin = cell.named()
     try:
         with log_to(plan.folder(cell), *plan.log) as log:
@@ -78,31 +68,31 @@ def train_cell(cell: Cell, plan: Plan, look: Callable[[], object] = lambda: None
                 log(record)
 
             train(recipe, plan.folder(cell), device=plan.device, watch=watch, origin=origin)
-    except Exception as error:  # whatever it is, the other cells go on
+    except Exception as error:  # other cells continue whatever it is
         return Outcome(cell, in_short(error))
     return Outcome(cell)
 
 
 def check_cell(cell: Cell, plan: Plan) -> None:
-    """Refuse a cell in whose folder there is another run."""
+    """Reject a cell whose folder holds another run."""
     check_same_run(plan.folder(cell), cell.named().recipe)
 
 
 def is_done(cell: Cell, plan: Plan) -> bool:
-    """Whether all steps are trained, by what the folder says."""
+    """Return whether the folder holds the checkpoint of the last step."""
     last = checkpoint_steps(plan.folder(cell))[:1]
     return bool(last) and last[0] == read_header(plan.folder(cell)).steps
 
 
 def command(cell: Cell, plan: Plan, program: Sequence[str] = ("refprior",)) -> str:
-    """The line for a shell that trains a cell as the sweep would."""
+    """Return the shell command that trains a cell."""
     if not isinstance(cell.recipe, str):
         raise ValueError(
             f"{python_name(cell.recipe)} is a Python object: a command line needs a recipe's name or FILE.py:FUNCTION"
         )
-    own = () if cell.own is None else zip(("--data", "--source-data", "--kind"), cell.own, strict=True)
+    data = () if cell.data is None else zip(("--data", "--source-data", "--kind"), cell.data, strict=True)
     words = [*program, "train", cell.recipe, "--seed", str(cell.seed)]
-    words += [word for option, value in own if value is not None for word in (option, value)]
+    words += [word for option, value in data if value is not None for word in (option, value)]
     words += ["--set", *(f"{name}={value}" for name, value in cell.settings.items())] if cell.settings else []
     words += ["--device", plan.device] if plan.device != "cpu" else []
     words += ["--log", *plan.log] if plan.log else []
@@ -110,9 +100,9 @@ def command(cell: Cell, plan: Plan, program: Sequence[str] = ("refprior",)) -> s
 
 
 def folder_name(settings: Mapping[str, Any], *before: str) -> str:
-    """`labels=50,method=FixMatch`, after other words if wanted: a name for a folder, other settings another name.
+    """Return a folder name such as ``labels=50,method=FixMatch``, distinct for distinct settings.
 
-    What a name should not hold is replaced, and a long one is cut; a hash of the whole then keeps it apart.
+    Characters that a file system may reject are replaced and long names are cut; a hash then keeps them distinct.
     """
     text = ",".join([*before, *(f"{name}={value}" for name, value in settings.items())])
     safe = re.sub(r"[^\w.,=:()+-]", "_", text.replace("/", ":"))

@@ -1,5 +1,5 @@
-"""Cells on a Dask cluster, whose workers have to see the sweep's folder. Dask sends the cells of a dead worker to
-another. Not by joblib's backend: it gives up all cells as soon as Dask has given up one."""
+"""Cells on a Dask cluster whose workers share the sweep's folder. Dask moves the cells of a dead worker to another.
+Joblib's Dask backend is not used: it gives up all cells once Dask has given up one."""
 
 import logging
 import os
@@ -13,17 +13,24 @@ from refprior._words import in_short
 from refprior.recipes.sweeps._cell import Cell, Outcome, Plan, train_cell
 
 log = logging.getLogger("refprior")
-_PATIENCE = 30  # seconds until a scheduler has to answer
-_alone = threading.Lock()  # torch's generators and the working folder belong to the process: one cell at a time in each
+_PATIENCE = 30  # seconds to wait for a scheduler
+_alone = threading.Lock()  # torch's generators and the working folder are global: one cell at a time per process
 
 
 @dataclass(frozen=True)
 class Dask:
-    """The workers of a Dask scheduler at dask://HOST:PORT, one cell at a time in each.
+    """Engine that trains cells on the workers of a Dask scheduler, one cell at a time on each.
 
-    A cell whose worker died goes on with another, from its last checkpoint, as often as Dask's own setting
-    `distributed.scheduler.allowed-failures` says: by default 3 times.
+    If a worker dies, another resumes its cell from the last checkpoint, up to the number of times in Dask's setting
+    `distributed.scheduler.allowed-failures`, by default 3.
 
+    Parameters
+    ----------
+    address : str
+        Address of the scheduler, ``dask://HOST:PORT``.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> rp.recipes.Dask("dask://node7:8786").scheduler
     'tcp://node7:8786'
@@ -34,14 +41,15 @@ class Dask:
     def __post_init__(self) -> None:
         kind, _, place = self.address.partition("://")
         if kind != "dask" or not place.rpartition(":")[2].isdigit():
-            raise ValueError(f"a Dask scheduler is given as dask://HOST:PORT, got {self.address!r}")
+            raise ValueError(f"the address must be dask://HOST:PORT, got {self.address!r}")
 
     @property
     def scheduler(self) -> str:
+        """The address that Dask takes."""
         return f"tcp://{self.address.removeprefix('dask://')}"
 
     def __call__(self, cells: Sequence[Cell], plan: Plan) -> Iterator[Outcome]:
-        """Train the cells; outcomes as they come."""
+        """Train the cells and yield outcomes as they come."""
         from distributed import as_completed
 
         with self._client() as client:
@@ -51,7 +59,7 @@ class Dask:
                 for future in as_completed(list(sent), loop=client.loop):
                     yield _outcome(future, sent[future])
             finally:
-                client.cancel(list(sent))  # what a worker is at stops with its next record
+                client.cancel(list(sent))  # a busy worker stops at its next record
 
     def _client(self) -> Any:
         try:
@@ -61,29 +69,29 @@ class Dask:
         try:
             return Client(self.scheduler, timeout=_PATIENCE, set_as_default=False)
         except OSError:
-            said = f"no Dask scheduler answers at {self.address} within {_PATIENCE} s: start one with `dask scheduler`"
+            said = f"no Dask scheduler responds at {self.address} within {_PATIENCE} s: start one with `dask scheduler`"
             raise ValueError(said) from None
 
 
 def _look_at_workers(client: Any, address: str) -> None:
-    """Say what a person would wonder about."""
+    """Warn about missing workers and about workers with several threads."""
     threads = client.nthreads()
     if not threads:
-        log.warning("%s has no workers yet: cells wait for them; start some with `dask worker --nthreads 1`", address)
+        log.warning("%s has no workers yet: start some with `dask worker --nthreads 1`", address)
     elif max(threads.values()) > 1:
-        log.warning("each worker trains one cell at a time: start them with --nthreads 1, and more of them")
+        log.warning("each worker trains one cell at a time: start more workers, with --nthreads 1")
 
 
 def _outcome(future: Any, cell: Cell) -> Outcome:
     if future.status == "finished":
         outcome: Outcome = future.result()
         return outcome
-    error = future.exception() if future.status == "error" else f"Dask says that it is {future.status}"
+    error = future.exception() if future.status == "error" else f"Dask reports status {future.status}"
     return Outcome(cell, in_short(error))
 
 
 def _work(cell: Cell, plan: Plan, folder: str) -> Outcome:
-    """Train a cell in a worker, in the working folder of the sweep; stop when nobody waits for it any more."""
+    """Train a cell in a worker, in the working folder of the sweep; stop when it is canceled."""
     from distributed import get_worker
 
     worker = get_worker()
@@ -92,7 +100,7 @@ def _work(cell: Cell, plan: Plan, folder: str) -> Outcome:
     def look() -> None:
         task = worker.state.tasks.get(key)
         if task is None or task.state == "cancelled":
-            raise RuntimeError("nobody waits for it any more")
+            raise RuntimeError("canceled")
 
     with _alone, chdir(folder):
         return train_cell(cell, plan, look)

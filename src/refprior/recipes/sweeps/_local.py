@@ -1,4 +1,4 @@
-"""Cells in processes of this machine: one that dies takes nothing with it, and its cell is sent again."""
+"""Cells in processes of this machine: if one dies, the others continue and its cell is retried."""
 
 import logging
 import os
@@ -19,15 +19,25 @@ from refprior._words import in_short
 from refprior.recipes.sweeps._cell import Cell, Outcome, Plan, train_cell
 
 log = logging.getLogger("refprior")
-_TO_SAVE = 10.0  # seconds that a process has for its last checkpoint when it has to end
+_TO_SAVE = 10.0  # seconds for a process to save its last checkpoint when it is terminated
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 @dataclass(frozen=True)
 class Local:
-    """`jobs` processes of this machine, which share its cores. A cell whose process died is sent again, from its last
-    checkpoint, up to `retries` times.
+    """Engine that trains cells in processes of this machine, which share its cores.
 
+    A cell whose process died is retried from its last checkpoint.
+
+    Parameters
+    ----------
+    jobs : int, default: 1
+        Number of processes.
+    retries : int, default: 2
+        Number of retries of a cell whose process died.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> rp.recipes.Local(jobs=4).retries
     2
@@ -41,12 +51,12 @@ class Local:
         whole_number("retries", self.retries, at_least=0)
 
     def __call__(self, cells: Sequence[Cell], plan: Plan) -> Iterator[Outcome]:
-        """Train the cells; outcomes as they come."""
+        """Train the cells and yield outcomes as they come."""
         import torch
 
         threads = max(1, torch.get_num_threads() // self.jobs)
         waiting, deaths = deque(cells), Counter[str]()
-        free: list[Any] = []  # pools of one process each, so that one that dies breaks no other
+        free: list[Any] = []  # pools of one process each, so that a dead process breaks no other
         busy: dict[Future[Outcome], tuple[Any, Cell]] = {}
         try:
             while waiting or busy:
@@ -66,14 +76,14 @@ class Local:
                     if deaths[cell.name] > self.retries:
                         yield Outcome(cell, _died(deaths[cell.name], future))
                     else:
-                        log.warning("%s: %s; it goes on in another", cell.name, _died(1, future))
+                        log.warning("%s: %s; another process resumes it", cell.name, _died(1, future))
                         waiting.append(cell)
         finally:
             _end([*free, *(pool for pool, _ in busy.values())], busy)
 
 
 def _pool(threads: int) -> Any:
-    """A pool of one process. Ctrl-C in a terminal is heard by all: it leaves that to the process that it works for."""
+    """Return a pool of one process, which ignores Ctrl-C: its parent handles it."""
     from joblib.externals.loky import ProcessPoolExecutor
 
     limits = dict.fromkeys(_THREADS, str(threads))
@@ -81,7 +91,7 @@ def _pool(threads: int) -> Any:
 
 
 def _send(free: list[Any], threads: int, *work: Any) -> tuple[Future[Outcome], Any]:
-    """Give a cell to a process that is free, or to a new one; a free one may have died meanwhile."""
+    """Give a cell to a free process, or to a new one if the free ones have died."""
     while free:
         pool = free.pop()
         try:
@@ -93,27 +103,27 @@ def _send(free: list[Any], threads: int, *work: Any) -> tuple[Future[Outcome], A
 
 
 def _outcome(future: Future[Outcome], cell: Cell) -> Outcome | None:
-    """What came of a cell; None if its process died."""
+    """Return the outcome of a cell; None if its process died."""
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     try:
         return future.result()
     except TerminatedWorkerError:
         return None
-    except Exception as error:  # it could not be sent, or not be read
+    except Exception as error:  # it could not be pickled
         return Outcome(cell, in_short(error))
 
 
 def _died(times: int, future: Future[Outcome]) -> str:
-    """That a process died, and of what as far as the system says it."""
+    """Describe the death of a process, with its signal if known."""
     signals = re.search(r"exit codes of the workers are \{(SIG[A-Z]+)", str(future.exception()))
     often = "" if times == 1 else f" {times} times"
     said = f"its process died{f' of {signals[1]}' if signals else ''}{often}"
-    return f"{said}: if memory ran out, lower --jobs, particles or the sizes of batches"
+    return f"{said}: if memory ran out, lower --jobs, particles or the batch sizes"
 
 
 def _end(pools: Sequence[Any], busy: Collection[Future[Outcome]]) -> None:
-    """End all processes; those at work save their cells first."""
+    """End all processes; busy ones save their cells first."""
     for pool in pools if busy else ():
         for process in list(pool._processes or ()):
             with suppress(ProcessLookupError):
@@ -124,7 +134,7 @@ def _end(pools: Sequence[Any], busy: Collection[Future[Outcome]]) -> None:
 
 
 def _work(cell: Cell, plan: Plan, threads: int, parent: int) -> Outcome:
-    """Train a cell in a process of its own, as long as the parent lives."""
+    """Train a cell in a separate process, as long as the parent lives."""
     import torch
 
     _end_with(parent)
@@ -133,13 +143,13 @@ def _work(cell: Cell, plan: Plan, threads: int, parent: int) -> Outcome:
     torch.set_num_threads(threads)
     try:
         return train_cell(cell, plan)
-    except KeyboardInterrupt:  # it was told to end, and has saved
+    except KeyboardInterrupt:  # terminated, after saving
         os._exit(128 + signal.SIGTERM)
 
 
 @cache  # once in each process
 def _end_with(parent: int) -> None:
-    """Have this process end when its parent is gone: its cell is saved, and it takes no further one."""
+    """End this process after saving its cell once its parent is gone."""
 
     def watch() -> None:
         while os.getppid() == parent:

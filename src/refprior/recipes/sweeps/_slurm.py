@@ -1,5 +1,5 @@
-"""Cells as a job array of SLURM: one `refprior train` per task. Only sbatch and squeue are called, so that a SLURM
-without accounting does as well. What came of a cell is read from its folder, which this machine has to see."""
+"""Cells as a SLURM job array with one `refprior train` per task. It calls only sbatch and squeue, so SLURM needs no
+accounting. Outcomes are read from the cells' folders, which this machine must be able to access."""
 
 import hashlib
 import logging
@@ -12,23 +12,42 @@ from dataclasses import dataclass, replace
 from refprior._checks import whole_number
 from refprior._words import counted, in_short
 from refprior.recipes.sweeps._cell import Cell, Outcome, Plan, check_cell, command, is_done
-from refprior.recipes.sweeps._record import forget_failure, read_failure
+from refprior.recipes.sweeps._status import forget_failure, read_failure
 
 log = logging.getLogger("refprior")
-LOGS = "slurm"  # what the tasks print, in the sweep's folder
-_ARRAY = 1000  # tasks; SLURM takes no more by default
-_PAUSES = (1.0, 15.0)  # seconds between looks at the queue: the first, the longest
-_LAG = 3.0  # seconds until a network file system shows what another machine wrote
-_TO_SAVE = 30  # seconds before the time limit at which a cell is told to save
+LOGS = "slurm"  # output of the tasks, in the sweep's folder
+_ARRAY = 1000  # tasks; the default limit of SLURM
+_PAUSES = (1.0, 15.0)  # seconds between checks of the queue: first, longest
+_LAG = 3.0  # seconds until a network file system shows changes of another machine
+_TO_SAVE = 30  # seconds before the time limit at which a cell saves
 
 
 @dataclass(frozen=True)
 class Slurm:
-    """SLURM, with what each cell may use; all other options of sbatch by its variables, such as SBATCH_ACCOUNT.
+    """Engine that trains cells as tasks of SLURM.
 
-    jobs: at most as many cells at a time. A cell whose task ended too early (killed, out of time) is sent again, from
-    its last checkpoint, up to `retries` times.
+    A cell whose task ended early (killed, out of time) is retried from its last checkpoint. Set other options of sbatch
+    with its environment variables, such as SBATCH_ACCOUNT.
 
+    Parameters
+    ----------
+    partition : str, optional
+        Partition of the tasks.
+    time : str, optional
+        Time limit per cell, such as ``"2:00:00"``.
+    memory : str, optional
+        Memory per cell, such as ``"8G"``.
+    gpus : int, optional
+        GPUs per cell, which then trains on cuda.
+    cpus : int, default: 1
+        Cores per cell.
+    jobs : int, optional
+        Largest number of cells at a time. Defaults to all.
+    retries : int, default: 2
+        Number of retries of a cell whose task ended early.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> rp.recipes.Slurm(partition="gpu", time="2:00:00", memory="8G", gpus=1).options
     ['--partition=gpu', '--time=2:00:00', '--mem=8G', '--gres=gpu:1', '--cpus-per-task=1']
@@ -49,17 +68,17 @@ class Slurm:
 
     @property
     def options(self) -> list[str]:
-        """Of sbatch."""
+        """The options of sbatch."""
         gpus = f"gpu:{self.gpus}" if self.gpus else None
         given = {"partition": self.partition, "time": self.time, "mem": self.memory, "gres": gpus}
         return [*(f"--{name}={value}" for name, value in given.items() if value), f"--cpus-per-task={self.cpus}"]
 
     def __call__(self, cells: Sequence[Cell], plan: Plan) -> Iterator[Outcome]:
-        """Train the cells; outcomes as they come."""
+        """Train the cells and yield outcomes as they come."""
         plan = replace(plan, device="cuda") if self.gpus and plan.device == "cpu" else plan
         queue = f"refprior-{hashlib.sha256(str(plan.out.absolute()).encode()).hexdigest()[:8]}"
         try:
-            if _listed(queue):  # a SLURM that does not answer is said at once
+            if _listed(queue):  # an unreachable SLURM is reported at once
                 log.warning("SLURM still has cells of %s: waiting for them", plan.out)
                 _wait(queue)
             left = yield from _those_to_train(cells, plan)
@@ -68,14 +87,14 @@ class Slurm:
                     self._submit(left, plan, queue)
                     left = yield from _watch(left, plan, queue)
         except KeyboardInterrupt:
-            log.warning("SLURM goes on with the rest: scancel --name %s ends it", queue)
+            log.warning("SLURM continues with the rest: scancel --name %s stops it", queue)
             raise
         for cell in left:
             often = counted(self.retries + 1, "time")
-            yield Outcome(cell, f"its SLURM task ended early {often}: {plan.out / LOGS} may say why")
+            yield Outcome(cell, f"its SLURM task ended early {often}: see {plan.out / LOGS}")
 
     def _submit(self, cells: Sequence[Cell], plan: Plan, queue: str) -> None:
-        """As many arrays as it takes; the script goes in by stdin, and SLURM keeps it."""
+        """Submit the cells in as many arrays as needed; sbatch reads the script from stdin and keeps it."""
         (plan.out / LOGS).mkdir(parents=True, exist_ok=True)
         logs = str((plan.out / LOGS).absolute()).replace("%", "%%")
         for cell in cells:
@@ -89,20 +108,20 @@ class Slurm:
             log.warning("SLURM job %s has %s; refprior status %s shows them", job, counted(len(part), "cell"), plan.out)
 
     def _program(self) -> list[str]:
-        """This Python; with several GPUs, one process for each."""
+        """Return the command of this Python, with one process per GPU if there are several."""
         several = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.gpus}"]
         return [sys.executable, *(several if (self.gpus or 0) > 1 else []), "-m", "refprior"]
 
 
 def array_script(commands: Sequence[str]) -> str:
-    """One command per task. `exec`: the command is what SLURM sends its signals to."""
+    """Return a script with one command per task; `exec` lets the command receive the signals of SLURM."""
     cases = [f"{number}) exec {line} ;;" for number, line in enumerate(commands)]
     threads = 'export OMP_NUM_THREADS="${SLURM_CPUS_PER_TASK:-1}"'
     return "\n".join(["#!/bin/sh", threads, 'case "$SLURM_ARRAY_TASK_ID" in', *cases, "esac", ""])
 
 
 def _those_to_train(cells: Sequence[Cell], plan: Plan) -> Generator[Outcome, None, list[Cell]]:
-    """The cells that are not done; those that are, and those that are other runs, are outcomes."""
+    """Return the unfinished cells; yield outcomes for finished cells and for folders that hold another run."""
     left = []
     for cell in cells:
         try:
@@ -118,7 +137,7 @@ def _those_to_train(cells: Sequence[Cell], plan: Plan) -> Generator[Outcome, Non
 
 
 def _watch(cells: Sequence[Cell], plan: Plan, queue: str) -> Generator[Outcome, None, list[Cell]]:
-    """Outcomes as the tasks of a queue end; the cells that came to none."""
+    """Yield outcomes as the tasks of a queue end; return the cells without one."""
     left, busy, pause = list(cells), True, _PAUSES[0]
     while left and busy:
         time.sleep(pause)
@@ -140,12 +159,12 @@ def _wait(queue: str) -> None:
 
 
 def _listed(queue: str) -> bool:
-    """Whether tasks of this name wait or run."""
+    """Return whether tasks of this name wait or run."""
     return bool(_call(["squeue", "--me", f"--name={queue}", "--noheader", "--format=%i"]).strip())
 
 
 def _queued(queue: str) -> bool:
-    """`_listed`; a SLURM that does not answer for a while still has them."""
+    """Return `_listed`, or True while SLURM does not respond."""
     try:
         return _listed(queue)
     except ValueError as error:
@@ -157,6 +176,6 @@ def _call(words: list[str], script: str = "") -> str:
     try:
         return subprocess.run(words, input=script, capture_output=True, text=True, check=True).stdout
     except FileNotFoundError:
-        raise FileNotFoundError(f"{words[0]} is not here: --engine slurm needs a machine of a SLURM cluster") from None
+        raise FileNotFoundError(f"{words[0]} not found: --engine slurm needs a machine of a SLURM cluster") from None
     except subprocess.CalledProcessError as error:
         raise ValueError(f"{words[0]} fails: {in_short(error.stderr)}") from None

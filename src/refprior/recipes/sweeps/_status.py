@@ -1,44 +1,61 @@
-"""How far the cells of a sweep are, by what their folders say: from any machine that sees them, while others train."""
+"""The record of a sweep beside its cells, and the state of each cell as its folder shows it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from refprior._files import holder
-from refprior.recipes.sweeps._record import read_cells, read_failure
+from refprior._files import holder, locked, read_record, write_record
+from refprior._process import rank
+from refprior._words import in_short
 from refprior.training.store import RECIPE, checkpoint_steps, current_stage, last_record, read_header
 
+SWEEP = "sweep.json"
+_FORMAT = 1
 Kind = Literal["waiting", "running", "stopped", "done", "failed"]
 
 
 @dataclass(frozen=True)
 class CellState:
-    """How far a cell is.
-
-    >>> from refprior.recipes import CellState
-    >>> CellState("labels=50/seed-0", "running", 120, 600, "process 7 on node1").where
-    'step 120 of 600'
-    """
+    """The state of a cell."""
 
     name: str
     kind: Kind
     step: int | None = None
     steps: int | None = None
-    said: str = ""  # who trains it, or why it failed
-    stage: str = ""  # `start` if it is still at an earlier stage
+    said: str = ""  # the process that trains it, or why it failed
+    stage: str = ""  # `start` in an earlier stage
 
     @property
     def where(self) -> str:
-        """In words."""
+        """The step as text, such as ``step 120 of 600``."""
         if self.step is None:
             return ""
         return f"step {self.step} of {self.steps}{f' of {self.stage}/' if self.stage else ''}"
 
 
 def status(folder: Path | str) -> list[CellState]:
-    """How far the cells of a sweep are, or a single run: waiting, running, stopped, done or failed.
+    """Read the state of every cell of a sweep, or of a single run.
 
+    Parameters
+    ----------
+    folder : path
+        Folder of a sweep, a transfer matrix or a run. It may be on a file system shared with the machines that train.
+
+    Returns
+    -------
+    list of CellState
+        For each cell its ``name``, ``kind`` (waiting, running, stopped, done or failed), ``step``, ``steps``,
+        ``where`` (the step as text) and ``said`` (the process that trains it, or why it failed).
+
+    Raises
+    ------
+    ValueError
+        If the folder holds neither a sweep nor a run.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> outcomes = rp.recipes.sweep("digits_ssl", "runs/one", settings={"steps": "2"}, seeds=[0])
     >>> [(cell.name, cell.kind, cell.where) for cell in rp.recipes.status("runs/one")]
@@ -54,13 +71,13 @@ def status(folder: Path | str) -> list[CellState]:
 
 
 def running(folder: Path, names: Iterable[str]) -> list[CellState]:
-    """Of these cells of a sweep, those that somebody trains now."""
+    """Return the states of the cells that are being trained now."""
     states = (_state(folder / name, name) for name in names)
     return [state for state in states if state.kind == "running"]
 
 
 def _state(cell: Path, name: str) -> CellState:
-    owner = holder(cell)  # before all else: what is written while we read is newer, not older
+    owner = holder(cell)  # first: what is written while we read is then newer, not older
     at = current_stage(cell)
     stage = at.relative_to(cell).as_posix().removeprefix(".")
     record = last_record(at)
@@ -81,3 +98,74 @@ def _steps(cell: Path) -> int | None:
         return read_header(cell).steps
     except (ValueError, OSError):
         return None
+
+
+def write_cells(out: Path, names: Iterable[str]) -> None:
+    """Add cells to the record of a sweep."""
+    with locked(out, lambda owner: None):  # two sweeps of one folder may start at the same time
+        known = read_cells(out)
+        if new := [name for name in names if name not in set(known)]:
+            write_record(out / SWEEP, _FORMAT, {"cells": [*known, *new]})
+
+
+def read_cells(out: Path) -> list[str]:
+    """Read the names of all cells of a sweep; none if the folder holds no sweep."""
+    if not (out / SWEEP).exists():
+        return []
+    names = read_record(out / SWEEP, _FORMAT).get("cells")
+    if not isinstance(names, list) or not all(isinstance(name, str) and _inside(name) for name in names):
+        raise ValueError(f"{out / SWEEP} is not the record of a sweep: its cells must be names of folders in it")
+    return names
+
+
+def _inside(name: str) -> bool:
+    """Return whether a name is a folder in a folder, without leading elsewhere."""
+    parts = Path(name).parts
+    return len(parts) == 2 and ".." not in parts and not Path(name).is_absolute()
+
+
+def write_failure(cell: Path, problem: str) -> None:
+    """Record beside a cell's folder why it failed; the folder itself may not exist."""
+    with suppress(OSError):  # the disk may be what failed
+        write_record(_failure(cell), _FORMAT, {"problem": problem})
+
+
+def read_failure(cell: Path) -> str | None:
+    """Read why a cell failed; None if it did not."""
+    if not _failure(cell).exists():
+        return None
+    try:
+        return in_short(read_record(_failure(cell), _FORMAT)["problem"])
+    except (ValueError, KeyError, OSError) as error:
+        return in_short(error)
+
+
+def forget_failure(cell: Path) -> None:
+    with suppress(OSError):
+        _failure(cell).unlink()
+
+
+@contextmanager
+def noting_failure(folder: Path) -> Iterator[None]:
+    """Record the failure of a run that is a cell of a sweep: schedulers start cells one by one, as commands."""
+    if rank() > 0 or not _is_cell(folder.absolute()):  # only the first rank writes
+        yield
+        return
+    forget_failure(folder)
+    try:
+        yield
+    except Exception as error:
+        write_failure(folder, in_short(error))
+        raise
+
+
+def _is_cell(folder: Path) -> bool:
+    """Return whether the sweep two folders above lists it; a damaged record does not prevent training."""
+    try:
+        return f"{folder.parent.name}/{folder.name}" in read_cells(folder.parent.parent)
+    except (ValueError, OSError):
+        return False
+
+
+def _failure(cell: Path) -> Path:
+    return cell.with_name(f"{cell.name}.failed.json")

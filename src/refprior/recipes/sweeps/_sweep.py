@@ -1,18 +1,18 @@
-"""Many runs of one recipe: every combination of settings and seeds, one folder per cell, several at once."""
+"""Many runs of one recipe: every combination of settings and seeds, with one folder per cell."""
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
 from refprior import _process, methods
 from refprior.recipes._cifar10 import ADAM, ADAM_METHODS
-from refprior.recipes._named import function_of
-from refprior.recipes._own_data import OwnData
+from refprior.recipes._custom_data import CustomData
+from refprior.recipes._settings import function_of
 from refprior.recipes.sweeps._cell import Cell, Function, Outcome, Plan
 from refprior.recipes.sweeps._local import Local
-from refprior.recipes.sweeps._record import forget_failure, write_cells, write_failure
+from refprior.recipes.sweeps._status import forget_failure, write_cells, write_failure
 
 _ADAM = {f"optimizer.{name}": str(getattr(ADAM, name)) for name in ("kind", "learning_rate", "decay", "schedule")}
 
@@ -26,7 +26,7 @@ def sweep(
     settings: Mapping[str, str] | None = None,
     seeds: Sequence[int] = (0, 1, 2),
     jobs: int = 1,
-    own: OwnData | None = None,
+    data: CustomData | None = None,
     engine: Engine | None = None,
     device: str = "cpu",
     log: Sequence[str] = (),
@@ -52,7 +52,7 @@ def sweep(
         One run per seed and combination.
     jobs : int, default: 1
         Number of cells trained at a time, each in a separate process.
-    own : OwnData, optional
+    data : CustomData, optional
         Your data for all cells.
     engine : Local, Dask or Slurm, optional
         Where to train. Defaults to ``Local(jobs)``.
@@ -74,21 +74,22 @@ def sweep(
     >>> sorted(outcome.cell.name for outcome in outcomes)
     ['steps=2,method=FixMatch/seed-0', 'steps=2,method=Supervised/seed-0']
     """
-    chosen = cells(recipe, settings or {}, seeds, own)
+    chosen = cells(recipe, settings or {}, seeds, data)
     return list(run_cells(chosen, Plan(Path(out), device, tuple(log)), engine or Local(jobs)))
 
 
 def cells(
-    recipe: Function, settings: Mapping[str, str], seeds: Sequence[int], own: OwnData | None = None
+    recipe: Function, settings: Mapping[str, str], seeds: Sequence[int], data: CustomData | None = None
 ) -> list[Cell]:
-    """All combinations of the comma-separated values, each checked before anything is trained."""
+    """Return all combinations of the comma-separated values, each checked before anything is trained."""
     values = [_choices(recipe, name, settings) for name in settings]
-    return _checked([Cell(recipe, _joined(chosen), seed, own) for chosen in product(*values) for seed in seeds])
+    combined = [{n: v for choice in chosen for n, v in choice.items()} for chosen in product(*values)]
+    return _checked([Cell(recipe, combination, seed, data) for combination in combined for seed in seeds])
 
 
 def _choices(recipe: Function, name: str, settings: Mapping[str, str]) -> list[dict[str, str]]:
-    """What one setting is to be, one after another; `method=all` is every method that learns from few labels, with
-    what belongs to it unless that is set as well."""
+    """Return the values of one setting. ``method=all`` stands for every method that learns from few labels, with the
+    settings that belong to it unless they are given."""
     if (name, settings[name]) != ("method", "all"):
         return [{name: value} for value in _values(str(settings[name]))]
     adam = {key: value for key, value in _ADAM.items() if key not in settings}
@@ -99,27 +100,23 @@ def _choices(recipe: Function, name: str, settings: Mapping[str, str]) -> list[d
 
 
 def few_label_methods() -> list[str]:
-    """The names of the methods that need labels of the task and no source."""
+    """Return the names of the methods that need labels of the task and no source."""
     made = {name: getattr(methods, name) for name in methods.__all__ if hasattr(getattr(methods, name), "needs")}
     needs = {name: make().needs for name, make in made.items() if name != "Method"}
     return [name for name, need in needs.items() if need.labels and not need.source]
 
 
-def _joined(chosen: Iterable[dict[str, str]]) -> dict[str, str]:
-    return {name: value for choice in chosen for name, value in choice.items()}
-
-
 def _values(text: str) -> list[str]:
-    """Comma-separated values; commas within brackets do not separate: `(3,5),(1,7)`."""
+    """Split comma-separated values; commas within brackets do not separate: `(3,5),(1,7)`."""
     return re.findall(r"(?:[^,(\[]|\([^)]*\)|\[[^\]]*\])+", text)
 
 
 def matrix_cells(recipe: str, tasks: Sequence[str], settings: dict[str, str], seeds: Sequence[int]) -> list[Cell]:
-    """fig:matrix: transfer and fine-tuning for every ordered pair of tasks, and every task alone, without a source."""
+    """Return the cells of fig:matrix: transfer and fine-tuning for all ordered pairs of tasks, and each task alone."""
     if len(set(tasks)) < len(tasks) or len(tasks) < 2:
         raise ValueError(f"a matrix needs at least two different tasks, got {', '.join(tasks) or 'none'}")
     if taken := sorted({"source", "target", "approach"} & set(settings)):
-        raise ValueError(f"{', '.join(taken)} is what a matrix runs over: it cannot be set")
+        raise ValueError(f"{', '.join(taken)} varies over the matrix and cannot be set")
     pairs = [{"source": source, "target": target} for target in tasks for source in tasks if source != target]
     wanted = [{**pair, "approach": approach} for approach in ("transfer", "fine_tuning") for pair in pairs]
     wanted += [{"target": task, "approach": name} for name in ("supervised", "semi_supervised") for task in tasks]
@@ -127,25 +124,25 @@ def matrix_cells(recipe: str, tasks: Sequence[str], settings: dict[str, str], se
 
 
 def _checked(chosen: list[Cell]) -> list[Cell]:
-    """The cells, if each is a recipe, none is there twice, and one process asks for them."""
+    """Return the cells if each is a valid recipe, none repeats, and this is the only process."""
     if _process.world() > 1:
         raise ValueError(
-            f"cells share no ranks, and this is one of {_process.world()} processes of a launcher: start it without "
-            "torchrun; --jobs and --engine train cells at once"
+            f"a sweep needs a single process, and this is one of {_process.world()} processes: start it without "
+            "torchrun; --jobs and --engine train several cells at a time"
         )
     names = [cell.name for cell in chosen]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice} is asked for twice: repeat no seed and no value")
+        raise ValueError(f"{twice} is repeated: give each seed and each value once")
     for cell in chosen:
         cell.named()
     return chosen
 
 
 def run_cells(chosen: Sequence[Cell], plan: Plan, engine: Engine) -> Iterator[Outcome]:
-    """Train the cells where the engine does; outcomes as they come, also written down for `status`.
+    """Train the cells with an engine, yield outcomes as they come, and record failures for `status`.
 
-    A cell that is done is not trained again, one that was interrupted goes on, one that fails does not stop the others.
+    Finished cells are not trained again, interrupted cells resume, and a failed cell does not stop the others.
     """
     write_cells(plan.out, (cell.name for cell in chosen))
     for outcome in engine(chosen, plan):

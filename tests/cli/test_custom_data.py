@@ -53,7 +53,7 @@ def test_a_pair_of_folders_without_a_test_part(place: Path, capsys: pytest.Captu
     said = capsys.readouterr().err
     assert "photos:" in said
     assert "drawings:" in said
-    assert "nothing to test with: --set task.target.test=N keeps N labeled inputs apart" in said
+    assert "no test part: --set task.target.test=N holds out N labeled inputs" in said
     assert rp.load(place / "run").data.source_classes == ("c", "d")
 
 

@@ -1,4 +1,4 @@
-"""A recipe for the user's own data: what it was made for is replaced, and its network, views and batches follow."""
+"""Recipes for custom data: the tasks are replaced, and network, views and batches are adapted."""
 
 import math
 import os
@@ -16,23 +16,34 @@ from refprior.training.recipe import Part, put_together, take_apart
 from refprior.views import Unchanged, default_views
 
 _PIXELS = ("pixels", "pad", "cutout")  # settings of views that are lengths in an image
-_HIDDEN = 64  # units of the MLP that stands for a convolutional network where inputs are vectors
+_HIDDEN = 64  # units of the MLP that replaces a convolutional network if inputs are vectors
 
 Classes = tuple[int, ...] | None
 
 
-class OwnData(NamedTuple):
-    """The user's own data for a recipe: paths or names, as `rp.data.read` takes them.
+class CustomData(NamedTuple):
+    """Your data for a recipe, as paths or names that `rp.data.read` takes.
 
+    Parameters
+    ----------
+    data : str
+        A folder of images, a ``.npz`` file, a table, or the name of a data set.
+    source : str, optional
+        The data to transfer from, for a recipe that transfers.
+    kind : str, optional
+        Content of the inputs, as in `rp.views.default_views`. Defaults to that of the data set or of the recipe.
+
+    Examples
+    --------
     >>> import refprior as rp
-    >>> own = rp.recipes.OwnData("digits", kind="digits")
-    >>> rp.recipes.named("mnist_ssl", {"labels": "50"}, own).recipe.network.keywords["shape"]
+    >>> data = rp.recipes.CustomData("digits", kind="digits")
+    >>> rp.recipes.named("mnist_ssl", {"labels": "50"}, data).recipe.network.keywords["shape"]
     (1, 8, 8)
     """
 
     data: str
-    source: str | None = None  # to transfer from
-    kind: Kind | None = None  # what they show; None: what the data set says, or else what the recipe was made for
+    source: str | None = None
+    kind: Kind | None = None
 
 
 def with_data(
@@ -45,16 +56,39 @@ def with_data(
     target_classes: Classes = None,
     kind: Kind | None = None,
 ) -> Recipe:
-    """The recipe with other data: a folder of images, a `.npz` file, or a data set of refprior by its name.
+    """Adapt a recipe to your data.
 
-    source: the data to transfer from, for a recipe that transfers; or `source_classes` and `target_classes` are chosen
-    from the same data. labels: how many of the labels are used; None: all that there are. kind: what the inputs show,
-    as in `rp.views.default_views`; None: what the data set says, or else what the recipe was made for.
+    The network gets the shape and classes of the data, and becomes an MLP if they are vectors. Views keep their lengths
+    relative to the image, and batches are no larger than the pool. Images of a folder are resized to the recipe's size.
+    If every image is labeled, the labeled images are also the pool.
 
-    The network gets the shape and the classes of the data (an MLP, if they are vectors), views keep their lengths
-    relative to the image, and batches are no larger than the pool. The images of a folder are resized to the size that
-    the recipe was made for. Where every image is labeled, the labeled ones are the pool too.
+    Parameters
+    ----------
+    recipe : Recipe
+        The recipe to adapt; it stays as it is.
+    data : str
+        A folder of images, a ``.npz`` file, a table, or the name of a data set.
+    source : str, optional
+        The data to transfer from, for a recipe that transfers.
+    labels : int, optional
+        Number of labels to use. Defaults to all.
+    source_classes, target_classes : tuple of int, optional
+        For a recipe that transfers: classes of ``data`` to transfer from and to, instead of ``source``.
+    kind : str, optional
+        Content of the inputs, as in `rp.views.default_views`. Defaults to that of the data set or of the recipe.
 
+    Returns
+    -------
+    Recipe
+        The adapted recipe.
+
+    Raises
+    ------
+    ValueError
+        If the recipe needs a source and none is given, or the data do not fit.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import refprior as rp
     >>> np.savez("mine.npz", images=np.zeros((60, 16, 16, 3), np.uint8), labels=np.arange(60) % 4)
@@ -62,41 +96,41 @@ def with_data(
     >>> recipe.network.keywords["shape"], recipe.network.keywords["classes"], recipe.strong.cutout
     ((3, 16, 16), 4, 5)
     """
-    own = OwnData(data, source, kind)
-    return adapted(replaced(recipe, own, labels, source_classes, target_classes), recipe, kind)
+    custom = CustomData(data, source, kind)
+    return adapted(replaced(recipe, custom, labels, source_classes, target_classes), recipe, kind)
 
 
 def replaced(
     recipe: Recipe,
-    own: OwnData,
+    custom: CustomData,
     labels: int | None = None,
     source_classes: Classes = None,
     target_classes: Classes = None,
 ) -> Recipe:
-    """The recipe with other tasks; all else still fits those before."""
+    """Replace the tasks of a recipe; everything else still fits the old ones."""
     old, start = recipe.task, recipe.start
     teacher = start.task if start is not None else None
     if not isinstance(old, FewLabels | Pair) or not isinstance(teacher, FewLabels | None):
         raise ValueError("the recipe's task is neither FewLabels nor Pair: its data cannot be replaced")
     transfers = isinstance(old, Pair) or teacher is not None
-    if not transfers and (own.source is not None or source_classes is not None):
-        raise ValueError("this recipe has no source to transfer from: leave the source out")
-    if transfers and own.source is None and (source_classes is None or target_classes is None):
+    if not transfers and (custom.source is not None or source_classes is not None):
+        raise ValueError("this recipe has no source to transfer from: omit the source")
+    if transfers and custom.source is None and (source_classes is None or target_classes is None):
         raise ValueError(
             "this recipe transfers: give a source (--source-data, in Python source=), "
-            "or choose source_classes and target_classes of the same data"
+            "or source_classes and target_classes of the same data"
         )
-    source = own.data if own.source is None else own.source
+    source = custom.data if custom.source is None else custom.source
     if isinstance(old, Pair):
         taught = _few(old.source, recipe, source, None, source_classes)
-        return replace(recipe, task=Pair(taught, _few(old.target, recipe, own.data, labels, target_classes)))
+        return replace(recipe, task=Pair(taught, _few(old.target, recipe, custom.data, labels, target_classes)))
     if start is not None and teacher is not None:
         start = replace(start, task=_few(teacher, start, source, None, source_classes))
-    return replace(recipe, task=_few(old, recipe, own.data, labels, target_classes), start=start)
+    return replace(recipe, task=_few(old, recipe, custom.data, labels, target_classes), start=start)
 
 
 def adapted(recipe: Recipe, before: Recipe, kind: Kind | None = None) -> Recipe:
-    """The recipe whose tasks are new, with a network, views and batches for them; `before`: with its former tasks."""
+    """Adapt network, views and batches to the new tasks; `before` is the recipe with its old tasks."""
     start = recipe.start
     if start is not None and before.start is not None:
         start = adapted(start, before.start, kind)
@@ -107,7 +141,7 @@ def adapted(recipe: Recipe, before: Recipe, kind: Kind | None = None) -> Recipe:
         found = few.outline()
     taught = source.outline() if source is not None else None
     if taught is not None and taught.shape != found.shape:
-        raise ValueError(f"inputs of the source are {taught.shape}, those of the target {found.shape}: make them alike")
+        raise ValueError(f"source inputs have shape {taught.shape}, target inputs {found.shape}: they must be equal")
     weak, strong = _views(before, found, kind)
     inputs, shape = recipe.inputs, found.shape
     if isinstance(inputs, PrincipalComponents):
@@ -132,7 +166,7 @@ def adapted(recipe: Recipe, before: Recipe, kind: Kind | None = None) -> Recipe:
 
 
 def described(recipe: Recipe) -> list[str]:
-    """What became of a recipe with the user's own data, for a person to check."""
+    """Describe a recipe with custom data, in lines for the user to check."""
     found = _target(recipe).outline()
     network = take_apart(recipe.network)
     lines = [
@@ -140,10 +174,10 @@ def described(recipe: Recipe) -> list[str]:
         f"network {network.make.__name__}, weak view {recipe.weak}, strong view {recipe.strong}",
     ]
     if _target(recipe).labeled_in_pool:
-        lines.append("the labeled inputs are in the pool too")
+        lines.append("the labeled inputs are also in the pool")
     if not found.measured:
         name = "task.target.test" if isinstance(recipe.task, Pair) else "task.test"
-        lines.append(f"nothing to test with: --set {name}=N keeps N labeled inputs apart")
+        lines.append(f"no test part: --set {name}=N holds out N labeled inputs")
     return lines
 
 
@@ -154,9 +188,9 @@ def _target(recipe: Recipe) -> FewLabels:
 
 
 def _few(old: FewLabels, recipe: Recipe, data: str, labels: int | None, classes: Classes) -> FewLabels:
-    """Other data in the place of some, with nothing kept apart; a recipe without labels of the target stays one."""
+    """Return a task on other data with nothing held out; a task without labels stays one."""
     if old.labels == 0 and labels is not None:
-        raise ValueError(f"this recipe uses no labels of its target: leave labels out, got {labels}")
+        raise ValueError(f"this recipe uses no labels of its target: omit labels, got {labels}")
     place = data if data in DATA_SETS else os.path.abspath(data)
     return FewLabels(
         place,
@@ -171,7 +205,7 @@ def _few(old: FewLabels, recipe: Recipe, data: str, labels: int | None, classes:
 
 
 def _size(few: FewLabels, recipe: Recipe) -> tuple[int, ...] | None:
-    """The height and width of the images that a recipe was made for."""
+    """Return the height and width of the images that a recipe was made for."""
     known, network = KNOWN.get(str(few.data)), take_apart(recipe.network)
     shape = known.shape if known is not None else _settings(network).get("shape", ())
     return tuple(side // few.shrink for side in shape[1:]) if len(shape) == 3 else None
@@ -182,14 +216,14 @@ def _settings(part: Any) -> dict[str, Any]:
 
 
 def _views(before: Recipe, found: Outline, kind: Kind | None) -> tuple[Any, Any]:
-    """Those of the recipe, with lengths for images of another size; default ones for another kind of inputs."""
+    """Resize the views of the recipe, or return the default views of another kind of inputs."""
     few = _target(before)
     known, size = KNOWN.get(str(few.data)), _size(few, before)
     made_for = known.kind if known is not None else None
     wanted = kind or found.kind or ("vectors" if len(found.shape) == 1 else made_for)
     views = before.weak, before.strong
     if wanted == "tokens":
-        raise ValueError("no recipe has a network for tokens: docs/own.md shows one of your own")
+        raise ValueError("no recipe has a network for tokens: docs/own.md shows a custom one")
     if wanted != made_for and wanted is not None:
         chosen = default_views(wanted, found.shape)
         weak, strong = (old if isinstance(old, Unchanged) else new for old, new in zip(views, chosen, strict=True))
@@ -199,7 +233,7 @@ def _views(before: Recipe, found: Outline, kind: Kind | None) -> tuple[Any, Any]
 
 
 def _outputs(before: Recipe, found: Outline, taught: Outline | None) -> int:
-    """As many as classes, shared with a source of as many; or of both together, if the recipe keeps them apart."""
+    """Return the number of outputs: shared with a source of equally many classes, or separate if the recipe does so."""
     if taught is None:
         return found.classes
     outputs, classes = _settings(take_apart(before.network)).get("classes"), _target(before).class_count
@@ -208,7 +242,7 @@ def _outputs(before: Recipe, found: Outline, taught: Outline | None) -> int:
 
 
 def _network(network: Any, shape: tuple[int, ...], classes: int) -> Any:
-    """The same network for other inputs and classes; an MLP where it convolves and the inputs are vectors."""
+    """Return the network for other inputs and classes; an MLP replaces a convolutional one if inputs are vectors."""
     part = take_apart(network)
     if len(shape) == 1 and part.make in (SmallCNN, WideResNet):
         return partial(MLP, shape=shape, classes=classes, hidden=_HIDDEN)
