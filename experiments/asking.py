@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 import refprior as rp
-from refprior.labeling import Questions, continued, suggest
+from refprior.labeling import Questions, continuation, suggest
 
 MORE, STEPS = 30, 300
 
@@ -56,7 +56,7 @@ def measure(folder: Path, seed: int) -> dict[str, tuple[float, float]]:
     for name, choose in CHOICES.items():
         asked = choose(run)
         questions = Questions(asked, tuple(labels[i] for i in asked))
-        after = rp.train(continued(run, questions, replace(recipe, steps=STEPS)), start=run)
+        after = rp.train(continuation(run, questions, replace(recipe, steps=STEPS)), start=run)
         found[name] = _accuracies(after)
         print(f"seed {seed}, {name}: {found[name]}", file=sys.stderr, flush=True)
     return found

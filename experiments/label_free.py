@@ -25,7 +25,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from torch import Tensor
 
 from refprior.data import FewLabels, Pair, Task
-from refprior.labeling import answer, classifier, classify, suggest
+from refprior.labeling import classifier, classify, suggest
 from refprior.posterior import match, output_code
 from refprior.training import Run, load
 from refprior.training.loop import CONSENSUS_IMAGES, evenly_spaced
@@ -82,7 +82,7 @@ def of_pixels(clusters: Callable[[Task], float], target: FewLabels) -> float:
 def few_labels(run: Run, truth: Tensor, budget: int) -> tuple[float, float]:
     """Accuracy on the test part with labels asked for, and with labels drawn at random."""
     questions = suggest(run, budget)
-    asked = classifier(run, answer(questions, truth[list(questions.open)].tolist()))
+    asked = classifier(run, questions.answer(truth[list(questions.open)].tolist()))
     found, generator, drawn = run.consensus(), torch.Generator().manual_seed(run.recipe.seed), []
     for _ in range(DRAWS):
         chosen = torch.randperm(len(truth), generator=generator)[:budget]

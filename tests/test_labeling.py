@@ -13,16 +13,13 @@ import torch
 from refprior.data import Answered, Examples, read
 from refprior.labeling import (
     Questions,
-    answer,
     classifier,
     classify,
     classify_pool,
-    continued,
+    continuation,
     most_informative,
     most_typical,
-    read_questions,
     suggest,
-    write_questions,
 )
 from refprior.methods import ReferencePrior, Supervised, UnsupervisedTransfer
 from refprior.networks import MLP
@@ -73,7 +70,7 @@ def accuracy(run: Run, questions: Questions, part: Examples) -> float:
 def test_a_label_for_each_typical_image_names_everything(run: Run, truth: list[int], budget: int) -> None:
     asked = suggest(run, budget)
     assert len(set(asked.open)) == budget
-    answered = answer(asked, [truth[i] for i in asked.open])
+    answered = asked.answer([truth[i] for i in asked.open])
     assert accuracy(run, answered, run.task.held_out) > 0.9
 
 
@@ -88,7 +85,7 @@ def test_fewer_labels_than_classes_ask_of_the_largest_clusters(run: Run) -> None
 
 def test_a_second_round_keeps_the_answers_and_asks_elsewhere(run: Run, truth: list[int]) -> None:
     first = suggest(run, 3)
-    first = answer(first, [truth[i] for i in first.open[:2]])  # the third stays without an answer
+    first = first.answer([truth[i] for i in first.open[:2]])  # the third stays without an answer
     second = suggest(run, 4, first)
     assert second.asked[:2] == first.asked[:2]
     assert second.answers == first.answers
@@ -99,24 +96,24 @@ def test_a_second_round_keeps_the_answers_and_asks_elsewhere(run: Run, truth: li
 
 
 def test_questions_survive_the_folder(tmp_path: Path) -> None:
-    assert read_questions(tmp_path) == Questions()
+    assert Questions.load(tmp_path) == Questions()
     questions = Questions((5, 7, 9), (1, 0))
-    write_questions(tmp_path, questions)
-    assert read_questions(tmp_path) == questions
+    questions.save(tmp_path)
+    assert Questions.load(tmp_path) == questions
     assert questions.open == (9,)
     (tmp_path / "questions.json").write_text("{")
     with pytest.raises(ValueError, match=r"questions\.json is not valid JSON"):
-        read_questions(tmp_path)
+        Questions.load(tmp_path)
 
 
 def test_questions_of_a_run_with_other_images_are_refused(run: Run, tmp_path: Path) -> None:
     for name, recipe in {"one": run.recipe, "other": replace(run.recipe, task=digits(0, 1, 2, labels=9))}.items():
         train(replace(recipe, steps=1), tmp_path / name)
-    write_questions(tmp_path / "one", Questions((5, 7), (1,)))
-    assert read_questions(tmp_path / "one").open == (7,)
+    Questions((5, 7), (1,)).save(tmp_path / "one")
+    assert Questions.load(tmp_path / "one").open == (7,)
     (tmp_path / "other" / "questions.json").write_bytes((tmp_path / "one" / "questions.json").read_bytes())
-    with pytest.raises(ValueError, match=r"questions\.json asks about other inputs than those of this run"):
-        read_questions(tmp_path / "other")
+    with pytest.raises(ValueError, match=r"questions\.json belongs to a run with other inputs"):
+        Questions.load(tmp_path / "other")
 
 
 def test_what_cannot_be_is_refused_with_numbers(run: Run) -> None:
@@ -125,12 +122,12 @@ def test_what_cannot_be_is_refused_with_numbers(run: Run) -> None:
         suggest(run, images + 1)
     with pytest.raises(ValueError, match="got 0"):
         suggest(run, 0)
-    with pytest.raises(ValueError, match="3 labels for 2 open questions"):
-        answer(Questions((1, 2), ()), [0, 1, 2])
+    with pytest.raises(ValueError, match="expected 1 to 2 labels for the open questions, got 3"):
+        Questions((1, 2), ()).answer([0, 1, 2])
     with pytest.raises(ValueError, match="no input has a label: answer a question first"):
         classifier(run, Questions((1, 2), ()))
     with pytest.raises(ValueError, match="no question has been answered yet"):
-        continued(run, Questions((1, 2), ()))
+        continuation(run, Questions((1, 2), ()))
 
 
 def test_questions_of_another_run_are_refused(run: Run) -> None:
@@ -156,7 +153,7 @@ def test_questions_of_another_run_are_refused(run: Run) -> None:
 def test_questions_that_are_none_are_refused_in_one_line(tmp_path: Path, record: dict[str, Any]) -> None:
     seal(tmp_path / "questions.json", {"format": 1, **record})
     with pytest.raises(ValueError, match=r"\A[^\n]*questions\.json is damaged: [^\n]+\Z"):
-        read_questions(tmp_path)
+        Questions.load(tmp_path)
 
 
 def test_a_run_that_was_loaded_asks_and_answers_as_the_trained_one(run: Run, truth: list[int], tmp_path: Path) -> None:
@@ -164,7 +161,7 @@ def test_a_run_that_was_loaded_asks_and_answers_as_the_trained_one(run: Run, tru
     loaded = load(tmp_path / "run")
     asked = suggest(loaded, 4)
     assert asked == suggest(trained, 4)
-    answered = answer(asked, [truth[i] for i in asked.open])
+    answered = asked.answer([truth[i] for i in asked.open])
     images = run.task.held_out.inputs
     predicted = classify(loaded, classifier(loaded, answered), images)
     assert torch.equal(predicted, classify(trained, classifier(trained, answered), images))
@@ -182,9 +179,9 @@ def test_clusters_with_a_labeled_input_come_last(labeled: Run) -> None:
 
 def test_a_run_with_labels_keeps_what_it_knows(labeled: Run, truth: list[int]) -> None:
     asked = suggest(labeled, 3)
-    answered = answer(asked, [truth[i] for i in asked.open])
+    answered = asked.answer([truth[i] for i in asked.open])
     assert accuracy(labeled, answered, labeled.task.held_out) == pytest.approx(labeled.evaluate().accuracy)
-    wrong = answer(asked, [(truth[i] + 1) % 3 for i in asked.open])
+    wrong = asked.answer([(truth[i] + 1) % 3 for i in asked.open])
     found = classify_pool(labeled, classifier(labeled, wrong), wrong)
     assert found[list(asked.open)].tolist() == list(wrong.answers)
     assert (found.numpy() != classify(labeled, classifier(labeled), labeled.task.unlabeled).numpy()).sum() <= 3
@@ -204,8 +201,8 @@ def test_training_goes_on_from_the_weights_with_the_labels_joined(
 ) -> None:
     before = train(replace(labeled.recipe, steps=20), tmp_path / "first")
     asked = suggest(before, 4)
-    answered = answer(asked, [truth[i] for i in asked.open])
-    recipe = continued(before, answered, replace(before.recipe, steps=1, optimizer=STILL))
+    answered = asked.answer([truth[i] for i in asked.open])
+    recipe = continuation(before, answered, replace(before.recipe, steps=1, optimizer=STILL))
     after = train(recipe, tmp_path / "second", start=before)
     assert not (tmp_path / "second" / "start").exists()
     for mine, theirs in zip(after.particles.parameters(), before.particles.parameters(), strict=True):
@@ -218,7 +215,7 @@ def test_training_goes_on_from_the_weights_with_the_labels_joined(
     assert again.recipe.to_dict() == recipe.to_dict()
     assert isinstance(again.recipe.task, Answered)
     assert torch.equal(again.task.labeled.inputs, after.task.labeled.inputs)
-    third = continued(again, answer(suggest(again, 2), [0, 1]), replace(before.recipe, steps=2))
+    third = continuation(again, suggest(again, 2).answer([0, 1]), replace(before.recipe, steps=2))
     assert len(train(third, tmp_path / "third", start=again).task.labeled) == len(before.task.labeled) + 6
     with pytest.raises(ValueError, match=r"first is of another recipe than recipe\.start"):
         train(third, tmp_path / "fourth", start=load(tmp_path / "first"))
@@ -227,19 +224,19 @@ def test_training_goes_on_from_the_weights_with_the_labels_joined(
 def test_a_batch_as_large_as_the_pool_follows_it(labeled: Run, truth: list[int]) -> None:
     pool = len(labeled.task.unlabeled)
     whole = train(replace(labeled.recipe, steps=1, method=ReferencePrior(), unlabeled_batch=pool))
-    recipe = continued(whole, Questions((0, 1, 2), tuple(truth[:3])))
+    recipe = continuation(whole, Questions((0, 1, 2), tuple(truth[:3])))
     assert recipe.unlabeled_batch == pool - 3
     assert len(train(recipe, start=whole).task.unlabeled) == pool - 3
-    few = continued(whole, Questions((0,), (truth[0],)), replace(whole.recipe, unlabeled_batch=8))
+    few = continuation(whole, Questions((0,), (truth[0],)), replace(whole.recipe, unlabeled_batch=8))
     assert few.unlabeled_batch == 8
 
 
 def test_a_method_without_labels_does_not_go_on_with_them() -> None:
     recipe = transferring(method=UnsupervisedTransfer(ReferencePrior()), readout="consensus", steps=2)
     run = train(recipe)
-    with pytest.raises(ValueError, match="UnsupervisedTransfer does not learn from labels: go on with a method"):
-        continued(run, Questions((0,), (1,)))
-    assert continued(run, Questions((0,), (1,)), transferring()).head == "new"  # no output has a name yet
+    with pytest.raises(ValueError, match="UnsupervisedTransfer does not learn from labels: use a method"):
+        continuation(run, Questions((0,), (1,)))
+    assert continuation(run, Questions((0,), (1,)), transferring()).head == "new"  # no output has a name yet
 
 
 def torn(*pairs: tuple[float, float]) -> torch.Tensor:
@@ -284,7 +281,7 @@ def test_what_cannot_be_chosen_is_refused_with_numbers() -> None:
         most_informative(log_p, "a")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="can choose 1 to 2 inputs, got 3: 3 inputs, 1 labeled"):
         most_informative(log_p, 3, labeled=[1])
-    with pytest.raises(ValueError, match="the predictions are not numbers"):
+    with pytest.raises(ValueError, match="log_p contains NaN"):
         most_informative(log_p * torch.nan, 1)
 
 

@@ -1,7 +1,6 @@
-"""Few labels, asked for where they tell most: which unlabeled inputs to label, a classifier from the answers, and
-training that goes on with them.
+"""Active learning: which unlabeled inputs to label, a classifier from the answers, and continued training.
 
-The questions and answers of a run are kept in its folder, in questions.json.
+The questions and answers of a run are stored in its folder, in questions.json.
 """
 
 # K particles, n inputs of the pool, C classes, M clusters
@@ -31,76 +30,160 @@ from refprior.training.recipe import Head
 from refprior.training.store import RECIPE, read_header
 
 __all__ = [
-    "Ensemble",
     "Questions",
-    "answer",
     "classifier",
     "classify",
     "classify_pool",
-    "continued",
+    "continuation",
     "most_informative",
     "most_typical",
-    "read_questions",
     "suggest",
-    "write_questions",
 ]
 
 FILE = "questions.json"
 FORMAT = 1
 _BLOCK = 4096  # inputs at a time
-_LOOKED_AT = 4000  # inputs that groups are made of
+_CLUSTERED = 4000  # inputs that k-means groups
 
 
 @dataclass(frozen=True)
 class Questions:
-    """Inputs of the unlabeled pool whose labels are asked for, and the answers so far.
+    """Inputs of the unlabeled pool whose labels are requested, and the answers so far.
 
+    Parameters
+    ----------
+    asked : tuple of int
+        Indices in the pool, in the order in which they were asked.
+    answers : tuple of int
+        Classes of the first of them.
+
+    Examples
+    --------
     >>> import refprior as rp
-    >>> questions = rp.labeling.Questions(asked=(7, 3, 9), answers=(0,))
-    >>> questions.open
-    (3, 9)
+    >>> questions = rp.labeling.Questions(asked=(7, 3, 9)).answer([0])
+    >>> questions.answered, questions.open
+    ((7,), (3, 9))
+    >>> questions.save("runs")
+    >>> rp.labeling.Questions.load("runs") == questions
+    True
     """
 
-    asked: tuple[int, ...] = ()  # indices in the pool, in the order they were asked
-    answers: tuple[int, ...] = ()  # classes of the first of them
+    asked: tuple[int, ...] = ()
+    answers: tuple[int, ...] = ()
 
     @property
     def answered(self) -> tuple[int, ...]:
-        """Those with an answer."""
+        """Indices of the inputs with an answer."""
         return self.asked[: len(self.answers)]
 
     @property
     def open(self) -> tuple[int, ...]:
-        """Those without one."""
+        """Indices of the inputs without an answer."""
         return self.asked[len(self.answers) :]
+
+    def answer(self, labels: Sequence[int]) -> "Questions":
+        """Answer the first open questions.
+
+        Parameters
+        ----------
+        labels : sequence of int
+            Classes of the open inputs, in their order; there may be fewer labels than questions.
+
+        Returns
+        -------
+        Questions
+            The questions with these answers.
+        """
+        if not 1 <= len(labels) <= len(self.open):
+            raise ValueError(f"expected 1 to {len(self.open)} labels for the open questions, got {len(labels)}")
+        return replace(self, answers=(*self.answers, *labels))
+
+    def save(self, folder: Path | str) -> None:
+        """Write the questions into a run folder.
+
+        Parameters
+        ----------
+        folder : path
+            The run folder.
+        """
+        record = {"pool": _pool(Path(folder)), "asked": self.asked, "answers": self.answers}
+        write_record(Path(folder) / FILE, FORMAT, record)
+
+    @classmethod
+    def load(cls, folder: Path | str) -> "Questions":
+        """Read the questions of a run folder.
+
+        Parameters
+        ----------
+        folder : path
+            The run folder.
+
+        Returns
+        -------
+        Questions
+            The questions; empty if there are none.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged or belongs to another run.
+        """
+        path = Path(folder) / FILE
+        if not path.exists():
+            return cls()
+        try:
+            record = read_record(path, FORMAT)
+            questions = msgspec.convert(record, cls)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"{path} is damaged: {in_short(error)}") from None
+        if len(questions.answers) > len(questions.asked):
+            raise ValueError(f"{path} is damaged: {len(questions.answers)} answers to {len(questions.asked)} questions")
+        if len(set(questions.asked)) < len(questions.asked):
+            raise ValueError(f"{path} is damaged: it asks about an input twice")
+        if record.get("pool") != _pool(Path(folder)):
+            raise ValueError(f"{path} belongs to a run with other inputs: delete it")
+        return questions
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """The mean of all particles as a classifier.
-
-    >>> import torch
-    >>> import refprior as rp
-    >>> log_p = torch.tensor([[[0.9, 0.1]], [[0.3, 0.7]]]).log()  # two particles, one input
-    >>> rp.labeling.Ensemble(torch.tensor([0.1, 0.9]).log()).predict(log_p)
-    tensor([1])
-    """
+    """The weighted mean of all particles as a classifier."""
 
     log_prior: Tensor  # (K,)
 
     def predict(self, log_p: Tensor) -> Tensor:
-        """The class of each input: (K, n, C) -> (n,)."""
+        """Return the class of each input: (K, n, C) -> (n,)."""
         return predictive(log_p, self.log_prior).argmax(-1)
 
 
 def suggest(run: Run, budget: int, before: Questions | None = None) -> Questions:
-    """The inputs to label next. Questions that were not answered are withdrawn.
+    """Choose the inputs to label next.
 
-    A run that has labels asks where one more tells most, and elsewhere too: `most_informative`. A run whose outputs
-    have no names, since it has no label or is read by its consensus, asks for the most typical input of each cluster,
-    the largest clusters first and those with a labeled input last. There are then at most as many clusters as labels
-    in all, or as classes if these are more.
+    A run with labels chooses by `most_informative`. A run whose outputs are not classes, because it has no labels or is
+    read out by consensus, chooses the most typical input of each cluster: the largest clusters first, and those with a
+    labeled input last. The number of clusters is the number of labels in total, or of classes if that is larger.
 
+    Parameters
+    ----------
+    run : Run
+        A trained run with an unlabeled pool.
+    budget : int
+        Number of inputs to choose.
+    before : Questions, optional
+        Earlier questions of the run. Answers are kept, open questions are withdrawn.
+
+    Returns
+    -------
+    Questions
+        The earlier answers and the new open questions.
+
+    Raises
+    ------
+    ValueError
+        If the pool has fewer inputs than the budget.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
     >>> len(rp.labeling.suggest(run, budget=3).open)
@@ -108,7 +191,7 @@ def suggest(run: Run, budget: int, before: Questions | None = None) -> Questions
     """
     before = before or Questions()
     _check_questions(run, before)
-    by_information, pool = _outputs_are_classes(run), len(run.task.unlabeled)
+    by_information, pool = outputs_are_classes(run), len(run.task.unlabeled)
     most = pool if by_information else min(pool, CONSENSUS_IMAGES)
     free = most - len(before.answers)
     if whole_number("budget", budget, at_least=1) > free:
@@ -133,18 +216,37 @@ def most_informative(
     *,
     seed: int = 0,
 ) -> Tensor:
-    """Inputs whose labels tell most about the particles, as a batch: (K, n, C) -> (budget,) different indices.
+    """Draw a batch of inputs whose labels are informative about the particles.
 
-    They are drawn with probabilities proportional to I + Ī: I = I(w; y | x), what the label tells about the particle,
-    and Ī its mean. So half of the batch is where the particles disagree, spread over all such inputs, since the largest
-    I alone are often alike; and half is anywhere, since what all particles are wrong about has no I. Of a single
-    particle, I is the entropy of its prediction. A larger batch begins with the smaller one.
+    Inputs are drawn with probabilities proportional to I + Ī, where I = I(w; y | x) is the mutual information between
+    particle and label and Ī its mean. Half of the batch is thus spread over the inputs on which the particles disagree,
+    because the inputs of largest I are often similar; the other half is uniform, because I is zero where all particles
+    make the same mistake. For a single particle, I is the entropy of its prediction. A larger batch starts with the
+    smaller one.
 
-    labeled: indices of inputs whose labels are known; they are never drawn.
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities, (K, n, C).
+    budget : int
+        Number of inputs to draw.
+    log_prior : Tensor, optional
+        Log-weights of the particles, (K,). Defaults to uniform.
+    labeled : sequence of int or Tensor, optional
+        Indices of inputs with known labels, which are never drawn.
+    seed : int, default: 0
+        Seed for the draws.
 
+    Returns
+    -------
+    Tensor
+        Distinct indices, (budget,).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
-    >>> torn = torch.tensor([[0.9, 0.1], [0.1, 0.9]]).log()  # what two particles say of an input that they disagree on
+    >>> torn = torch.tensor([[0.9, 0.1], [0.1, 0.9]]).log()  # two particles that disagree
     >>> log_p = torch.full((2, 1000, 2), 0.5).log()
     >>> log_p[:, :9] = torn[:, None]
     >>> int((rp.labeling.most_informative(log_p, budget=12) < 9).sum())
@@ -155,23 +257,40 @@ def most_informative(
     if whole_number("budget", budget, at_least=1) > free:
         raise ValueError(f"can choose 1 to {free} inputs, got {budget}: {log_p.shape[1]} inputs, {len(known)} labeled")
     if log_p.isnan().any():
-        raise ValueError("the predictions are not numbers: nothing can be chosen by them")
+        raise ValueError("log_p contains NaN")
     total, _, between = uncertainty(log_p, uniform(len(log_p), log_p) if log_prior is None else log_prior.detach())
     gain = (total if len(log_p) == 1 else between).double().clamp_min(0).index_fill(0, known, 0)
     weight = (gain + gain.sum() / free).clamp_min(1e-300)
     uniforms = torch.rand(len(gain), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    gumbel = -(-uniforms.log()).log().to(gain.device)  # the largest log-weights with such noise are draws by weight
+    gumbel = -(-uniforms.log()).log().to(gain.device)  # Gumbel noise: the largest sums are draws by weight
     return (weight.log() + gumbel).index_fill(0, known, -torch.inf).topk(budget).indices
 
 
 def most_typical(inputs: Tensor, budget: int, labeled: Tensor, *, seed: int = 0) -> Tensor:
-    """Inputs that stand for many others without a label: (n, D), (m, D) labeled ones -> (budget,) different indices.
+    """Choose inputs that represent many others without a label.
 
-    k-means divides all of them into m + budget groups. The largest groups without a label come first, and of each the
-    input nearest to its center. Among more than 4,000 inputs, 4,000 at equal intervals are looked at.
+    k-means divides m labeled inputs and the others into m + budget groups. The largest groups without a label come
+    first, each represented by the input nearest to its center. Of more than 4,000 inputs, 4,000 at equal intervals are
+    used. With few labels this is better than choosing by disagreement: docs/embeddings.md.
 
-    With few labels this is better than asking where particles disagree: docs/embeddings.md.
+    Parameters
+    ----------
+    inputs : Tensor
+        Inputs to choose from, (n, D).
+    budget : int
+        Number of inputs to choose.
+    labeled : Tensor
+        Inputs with known labels, (m, D).
+    seed : int, default: 0
+        Seed for k-means.
 
+    Returns
+    -------
+    Tensor
+        Distinct indices, (budget,).
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> inputs = torch.tensor([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2], [9.0]])  # three groups
@@ -179,17 +298,17 @@ def most_typical(inputs: Tensor, budget: int, labeled: Tensor, *, seed: int = 0)
     tensor([4])
     """
     count = whole_number("budget", budget, at_least=1)
-    places = torch.linspace(0, len(inputs) - 1, min(len(inputs), max(_LOOKED_AT, count))).round().long()
+    places = torch.linspace(0, len(inputs) - 1, min(len(inputs), max(_CLUSTERED, count))).round().long()
     if count > len(inputs):
         raise ValueError(f"can choose 1 to {len(inputs)} inputs, got {budget}")
-    looked_at = inputs[places].flatten(1).double().cpu().numpy()
+    clustered = inputs[places].flatten(1).double().cpu().numpy()
     known = labeled.flatten(1).double().cpu().numpy()
-    groups = min(len(known) + count, len(np.unique(looked_at, axis=0)))
-    found = KMeans(groups, n_init=1, random_state=seed).fit(np.concatenate([known, looked_at]))
+    groups = min(len(known) + count, len(np.unique(clustered, axis=0)))
+    found = KMeans(groups, n_init=1, random_state=seed).fit(np.concatenate([known, clustered]))
     home = torch.from_numpy(found.labels_[len(known) :]).long()
-    distance = torch.from_numpy(np.linalg.norm(looked_at - found.cluster_centers_[home], axis=1))
+    distance = torch.from_numpy(np.linalg.norm(clustered - found.cluster_centers_[home], axis=1))
     sizes = torch.bincount(home, minlength=groups)
-    sizes[torch.from_numpy(np.unique(found.labels_[: len(known)])).long()] -= len(looked_at)  # last
+    sizes[torch.from_numpy(np.unique(found.labels_[: len(known)])).long()] -= len(clustered)  # last
     rank = sizes.argsort(descending=True, stable=True).argsort()[home]  # of each input's group
     nearest = torch.from_numpy(np.lexsort((distance.numpy(), home.numpy())))  # group by group, the nearest first
     within = torch.empty_like(home)
@@ -199,7 +318,7 @@ def most_typical(inputs: Tensor, budget: int, labeled: Tensor, *, seed: int = 0)
 
 
 def _typical(run: Run, budget: int, answered: Sequence[int]) -> list[int]:
-    """The input nearest to the center of each cluster, then the second nearest, …"""
+    """Return the input nearest to the center of each cluster, then the second nearest, …"""
     known, images = torch.tensor(answered, dtype=torch.int64), run.task.unlabeled
     labeled = run.task.labeled.inputs
     most = min(len(images), CONSENSUS_IMAGES)
@@ -213,43 +332,48 @@ def _typical(run: Run, budget: int, answered: Sequence[int]) -> list[int]:
     distances[known] = torch.inf
     chosen: list[int] = []
     for cluster in islice(cycle(sizes.argsort(descending=True, stable=True).tolist()), budget):
-        own = distances[:, cluster].where(home == cluster, distances[:, cluster] + 2)  # others are after all members
+        own = distances[:, cluster].where(home == cluster, distances[:, cluster] + 2)  # after all members
         chosen.append(int(own.argmin()))
         distances[chosen[-1]] = torch.inf
     return chosen
 
 
-def answer(questions: Questions, labels: Sequence[int]) -> Questions:
-    """The questions with answers to the open ones, in their order; fewer answers than questions are fine.
-
-    >>> import refprior as rp
-    >>> rp.labeling.answer(rp.labeling.Questions(asked=(7, 3)), [1]).open
-    (3,)
-    """
-    if not 1 <= len(labels) <= len(questions.open):
-        asked = len(questions.open)
-        raise ValueError(f"{len(labels)} labels for {asked} open question{'' if asked == 1 else 's'}")
-    return replace(questions, answers=(*questions.answers, *labels))
-
-
 def classifier(run: Run, questions: Questions | None = None) -> Consensus | Ensemble:
-    """What a run says after the answers, without training.
+    """Make a classifier from a run and the answers, without training.
 
-    The outputs of a run that has labels are classes: its ensemble says what it said before, and answers count once
-    training goes on with them (`continued`). Otherwise there are as many clusters as classes, with the names that
-    answers and labels give them: what one label decides is then a whole class and not a part of it, and further labels
-    mend a wrong one.
+    The outputs of a run with labels are classes: the classifier is its ensemble, and answers take effect once training
+    continues with them (`continuation`). Otherwise the classifier clusters the predictions into as many clusters as
+    classes, which the answers and labels name.
 
+    Parameters
+    ----------
+    run : Run
+        A trained run.
+    questions : Questions, optional
+        Questions of the run with answers.
+
+    Returns
+    -------
+    Consensus or Ensemble
+        The classifier; `classify` applies it.
+
+    Raises
+    ------
+    ValueError
+        If no input has a label.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
     >>> asked = rp.labeling.suggest(run, budget=2)
-    >>> named = rp.labeling.classifier(run, rp.labeling.answer(asked, [3, 5]))
+    >>> named = rp.labeling.classifier(run, asked.answer([3, 5]))
     >>> rp.labeling.classify(run, named, run.task.test.inputs).shape
     torch.Size([600])
     """
     questions, known = questions or Questions(), run.task.labeled
     _check_questions(run, questions)
-    if _outputs_are_classes(run):
+    if outputs_are_classes(run):
         return Ensemble(run.posterior(weighting="prior"))
     images = torch.cat([known.inputs, run.task.unlabeled[list(questions.answered)]])
     y = torch.cat([known.labels, known.labels.new_tensor(questions.answers)])
@@ -258,21 +382,53 @@ def classifier(run: Run, questions: Questions | None = None) -> Consensus | Ense
     return run.consensus().named(run.log_probabilities(images), y, len(run.data.classes))
 
 
-def classify(run: Run, named: Consensus | Ensemble, images: Tensor) -> Tensor:
-    """The class of each input by a `classifier`: (n, *shape) -> (n,).
+def classify(run: Run, named: Consensus | Ensemble, inputs: Tensor) -> Tensor:
+    """Classify inputs.
 
+    Parameters
+    ----------
+    run : Run
+        A trained run.
+    named : Consensus or Ensemble
+        Its `classifier`.
+    inputs : Tensor
+        Inputs, (n, *shape).
+
+    Returns
+    -------
+    Tensor
+        Class indices, (n,).
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
     >>> named = rp.labeling.classifier(run, rp.labeling.Questions((0, 1), (3, 5)))
     >>> rp.labeling.classify(run, named, run.task.test.inputs[:3]).shape
     torch.Size([3])
     """
-    return torch.cat([named.predict(run.log_probabilities(part)) for part in images.split(_BLOCK)])
+    return torch.cat([named.predict(run.log_probabilities(part)) for part in inputs.split(_BLOCK)])
 
 
 def classify_pool(run: Run, named: Consensus | Ensemble, questions: Questions) -> Tensor:
-    """The class of each unlabeled input; of those that were asked about, the answer: (n,).
+    """Classify the whole unlabeled pool; answered inputs keep their answer.
 
+    Parameters
+    ----------
+    run : Run
+        A trained run.
+    named : Consensus or Ensemble
+        Its `classifier`.
+    questions : Questions
+        Questions of the run with answers.
+
+    Returns
+    -------
+    Tensor
+        Class indices, (n,).
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
     >>> answered = rp.labeling.Questions((0, 1), (3, 5))
@@ -285,74 +441,55 @@ def classify_pool(run: Run, named: Consensus | Ensemble, questions: Questions) -
     return found
 
 
-def continued(run: Run, questions: Questions, recipe: Recipe | None = None) -> Recipe:
-    """The recipe that goes on from the weights of a run, with its labels and the answers.
+def continuation(run: Run, questions: Questions, recipe: Recipe | None = None) -> Recipe:
+    """Return the recipe that continues a run with the answers as labels.
 
-    Its task is that of the run as `data.Answered`, its first stage the run: `train(recipe, out, start=run)` begins with
-    the run's weights, and the new folder says so. Where the outputs of the run have no names, the output layer is new.
+    `train(recipe, out, start=run)` starts from the weights of the run, and the new folder records it. Its task is that
+    of the run as `data.Answered`. The output layer is new if the outputs of the run are not classes. Answered inputs
+    leave the pool, and batches are no larger than the rest.
 
-    recipe: settings to go on with, by default those of the run. What was answered leaves the pool, and batches are no
-    larger than what is left.
+    Parameters
+    ----------
+    run : Run
+        A trained run.
+    questions : Questions
+        Questions of the run with answers.
+    recipe : Recipe, optional
+        Settings of the continued training. Defaults to those of the run.
 
+    Returns
+    -------
+    Recipe
+        A recipe whose first stage is that of the run.
+
+    Raises
+    ------
+    ValueError
+        If there are no answers, or the method does not learn from labels.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
-    >>> recipe = rp.labeling.continued(run, rp.labeling.Questions((0, 1), (3, 5)))
+    >>> recipe = rp.labeling.continuation(run, rp.labeling.Questions((0, 1), (3, 5)))
     >>> len(rp.train(recipe, start=run).task.labeled)
     52
     """
     if not questions.answers:
-        raise ValueError("no question has been answered yet: there is nothing to go on with")
+        raise ValueError("no question has been answered yet")
     _check_questions(run, questions)
     recipe = run.recipe if recipe is None else recipe
     if not recipe.method.needs.labels:
         method = type(recipe.method).__name__
-        raise ValueError(f"{method} does not learn from labels: go on with a method that does, such as method=Transfer")
-    head: Head = "probe" if recipe.head == "probe" else "same" if _outputs_are_classes(run) else "new"
+        raise ValueError(f"{method} does not learn from labels: use a method that does, such as method=Transfer")
+    head: Head = "probe" if recipe.head == "probe" else "same" if outputs_are_classes(run) else "new"
     task = Answered(run.recipe.task, questions.answered, questions.answers)
     batch = fitting_batch(recipe, len(run.task.unlabeled) - len(questions.answers))
     return replace(recipe, task=task, start=run.recipe, head=head, unlabeled_batch=batch)
 
 
-def read_questions(folder: Path | str) -> Questions:
-    """The questions of a run folder; none if nothing was asked.
-
-    >>> import refprior as rp
-    >>> rp.labeling.read_questions("runs/nothing-asked").asked
-    ()
-    """
-    path = Path(folder) / FILE
-    if not path.exists():
-        return Questions()
-    try:
-        record = read_record(path, FORMAT)
-        questions = msgspec.convert(record, Questions)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"{path} is damaged: {in_short(error)}") from None
-    if len(questions.answers) > len(questions.asked):
-        raise ValueError(f"{path} is damaged: {len(questions.answers)} answers to {len(questions.asked)} questions")
-    if len(set(questions.asked)) < len(questions.asked):
-        raise ValueError(f"{path} is damaged: it asks about an input twice")
-    if record.get("pool") != _pool(Path(folder)):
-        raise ValueError(f"{path} asks about other inputs than those of this run: remove it")
-    return questions
-
-
-def write_questions(folder: Path | str, questions: Questions) -> None:
-    """Keep the questions in a run folder.
-
-    >>> from pathlib import Path
-    >>> import refprior as rp
-    >>> Path("runs/asked").mkdir(parents=True)
-    >>> rp.labeling.write_questions("runs/asked", rp.labeling.Questions((7, 3), (1,)))
-    >>> rp.labeling.read_questions("runs/asked").open
-    (3,)
-    """
-    record = {"pool": _pool(Path(folder)), "asked": questions.asked, "answers": questions.answers}
-    write_record(Path(folder) / FILE, FORMAT, record)
-
-
-def _write_classes(path: Path, run: Run, classes: Tensor) -> None:
-    """A table of the class of every unlabeled input, by its name or else its number."""
+def write_classes(path: Path, run: Run, classes: Tensor) -> None:
+    """Write a table of the class of every unlabeled input, by name or number."""
     names = run.task.names or range(len(classes))
     text = io.StringIO(newline="")
     lines = zip(names, (run.data.classes[y] for y in classes.tolist()), strict=True)
@@ -361,17 +498,17 @@ def _write_classes(path: Path, run: Run, classes: Tensor) -> None:
 
 
 def _pool(folder: Path) -> str | None:
-    """What identifies the inputs that a run asks about; None in a folder without a run."""
+    """Return the hash of the pool of a run; None in a folder without a run."""
     return read_header(folder).data.parts["unlabeled"].sha256 if (folder / RECIPE).exists() else None
 
 
-def _outputs_are_classes(run: Run) -> bool:
-    """Whether labels have given the outputs their names."""
+def outputs_are_classes(run: Run) -> bool:
+    """Return whether the outputs of a run are classes: it has labels and is not read out by consensus."""
     return run.recipe.readout == "outputs" and len(run.task.labeled) > 0
 
 
 def _check_questions(run: Run, questions: Questions) -> None:
-    """Refuse questions of another run."""
+    """Reject questions of another run."""
     inputs, classes = len(run.task.unlabeled), len(run.data.classes)
     wrong = [i for i in questions.asked if not 0 <= i < inputs] + [y for y in questions.answers if not 0 <= y < classes]
     if wrong:
@@ -379,5 +516,5 @@ def _check_questions(run: Run, questions: Questions) -> None:
 
 
 def _pool_log_p(run: Run) -> Tensor:
-    """What the particles say of all inputs of the pool: (K, n, C)."""
+    """Return the log-probabilities of the pool: (K, n, C)."""
     return torch.cat([run.log_probabilities(part) for part in run.task.unlabeled.split(_BLOCK)], dim=1)

@@ -36,7 +36,7 @@ def ask_again_and_again(folder: Path) -> None:
 
 def answer_again_and_again(folder: Path) -> None:
     while True:
-        answer(folder, [str(len(labeling.read_questions(folder).answers) % 10)])
+        answer(folder, [str(len(labeling.Questions.load(folder).answers) % 10)])
 
 
 def kill_at_random(work: Callable[[Path], None], folder: Path, rng: random.Random) -> None:
@@ -56,7 +56,7 @@ def test_new_questions_have_their_picture(run: Path, capfd: pytest.CaptureFixtur
     suggest(run, budget=2)
     for seed in range(6):
         kill_at_random(ask_again_and_again, run, random.Random(seed))
-        asked = len(labeling.read_questions(run).open)
+        asked = len(labeling.Questions.load(run).open)
         assert asked in (1, 2, 7)
         picture = (run / "questions.png").read_bytes()
         assert picture.startswith(b"\x89PNG")
@@ -75,7 +75,7 @@ def test_new_answers_have_their_table(run: Path, capfd: pytest.CaptureFixture[st
     answer(run, ["3"])
     for seed in range(6):
         kill_at_random(answer_again_and_again, run, random.Random(seed))
-        questions = labeling.read_questions(run)
+        questions = labeling.Questions.load(run)
         with (run / "answers.csv").open(newline="") as file:
             lines = list(csv.reader(file))
         assert [number for number, _ in lines] == ["input", *map(str, range(pool))]
@@ -90,7 +90,7 @@ def test_answers_join_the_labels_and_training_goes_on(tmp_path: Path) -> None:
     suggest(tmp_path / "run", budget=3)
     data = read("digits").train
     names = {image.numpy().tobytes(): str(int(y)) for image, y in zip(data.inputs, data.labels, strict=True)}
-    asked = labeling.read_questions(tmp_path / "run").open
+    asked = labeling.Questions.load(tmp_path / "run").open
     labels = [names[before.task.unlabeled[i].numpy().tobytes()] for i in asked]
     kept = refprior("answer", "run", *labels, cwd=tmp_path)
     assert re.search(r"^3 answers and 50 labels before: ([\d.]+) % of the test images are right", kept.stdout), (
@@ -144,4 +144,4 @@ def test_training_that_was_stopped_says_how_it_goes_on(tmp_path: Path) -> None:
         _, said = process.communicate(timeout=60)
         assert process.returncode == 143
     assert "refprior answer run --train run2 --set steps=100000 resumes" in said
-    assert len(labeling.read_questions(tmp_path / "run").answers) == 1
+    assert len(labeling.Questions.load(tmp_path / "run").answers) == 1

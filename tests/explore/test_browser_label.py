@@ -10,7 +10,7 @@ from selenium.webdriver.common.keys import Keys
 from refprior._files import locked
 from refprior.explore import _label
 from refprior.explore.server import Served
-from refprior.labeling import Questions, read_questions, write_questions
+from refprior.labeling import Questions
 from refprior.recipes import named
 from refprior.training import train
 from tests.explore.browser import NARROW, Browser, needs_chromium
@@ -30,7 +30,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.fixture
 def run(served: Served) -> Path:
     path = served.explorer.folder / "run"
-    write_questions(path, Questions((7, 3, 9, 11, 20)))
+    Questions((7, 3, 9, 11, 20)).save(path)
     return path
 
 
@@ -49,7 +49,7 @@ def open_page(browser: Browser, served: Served) -> None:
 
 
 def kept(run: Path) -> dict[int, int]:
-    found = read_questions(run)
+    found = Questions.load(run)
     return dict(zip(found.answered, found.answers, strict=True))
 
 
@@ -136,7 +136,7 @@ def test_two_tabs_see_each_other(browser: Browser, served: Served, run: Path) ->
 def test_what_is_being_typed_stays_while_another_tab_labels(browser: Browser, served: Served, run: Path) -> None:
     open_page(browser, served)
     browser.one("#typed").send_keys("ab")
-    write_questions(run, Questions((3, 7, 9, 11, 20), (5,)))  # as another tab would
+    Questions((3, 7, 9, 11, 20), (5,)).save(run)  # as another tab would
     browser.wait(lambda: "1 of 5" in browser.one(".numbers").text, seconds=30)
     assert asked(browser) == 7
     assert browser.one("#typed").get_attribute("value") == "ab"
@@ -144,7 +144,7 @@ def test_what_is_being_typed_stays_while_another_tab_labels(browser: Browser, se
 
 
 def test_the_next_suggestions_follow(browser: Browser, served: Served, run: Path) -> None:
-    write_questions(run, Questions((7,)))
+    Questions((7,)).save(run)
     open_page(browser, served)
     press(browser, "3")
     browser.wait(lambda: "All questions are answered" in browser.one(".question").text)
@@ -153,7 +153,7 @@ def test_the_next_suggestions_follow(browser: Browser, served: Served, run: Path
     budget.clear()
     budget.send_keys("4", Keys.ENTER)
     browser.wait(lambda: asked(browser) >= 0, "new questions", 60)
-    assert len(read_questions(run).open) == 4
+    assert len(Questions.load(run).open) == 4
     assert kept(run) == {7: 3}
     for dark in (False, True):
         browser.look(NARROW, dark)

@@ -19,7 +19,7 @@ from refprior.explore._errors import BusyError, ConflictError
 from refprior.explore._label import Labels
 from refprior.explore._watch import Runs
 from refprior.explore.server import Served
-from refprior.labeling import Questions, read_questions, write_questions
+from refprior.labeling import Questions
 from refprior.recipes import named
 from refprior.training import load, train
 from tests.cli.running import start
@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(folder: Path) -> Path:
-    write_questions(folder / "run", Questions((7, 3, 9, 11)))
+    Questions((7, 3, 9, 11)).save(folder / "run")
     (folder / "run" / "answers.csv").unlink(missing_ok=True)
     return folder / "run"
 
@@ -49,11 +49,11 @@ def test_questions_are_answered_in_any_order_and_taken_back(run: Path) -> None:
     labels, identity = labels_of(run)
     labels.answer(identity, 9, 4)
     labels.answer(identity, 7, 1)
-    assert read_questions(run) == Questions((9, 7, 3, 11), (4, 1))
+    assert Questions.load(run) == Questions((9, 7, 3, 11), (4, 1))
     labels.undo(identity, 9)
-    assert read_questions(run) == Questions((7, 9, 3, 11), (1,))
+    assert Questions.load(run) == Questions((7, 9, 3, 11), (1,))
     labels.undo(identity, 9)  # twice is once
-    assert read_questions(run).answers == (1,)
+    assert Questions.load(run).answers == (1,)
 
 
 def test_the_same_label_twice_is_one_and_another_is_a_conflict(run: Path) -> None:
@@ -68,7 +68,7 @@ def test_the_same_label_twice_is_one_and_another_is_a_conflict(run: Path) -> Non
         labels.answer(identity, 1000, 6)
     with pytest.raises(ValueError, match="10 classes, got label 10"):
         labels.answer(identity, 7, 10)
-    assert read_questions(run).answers == (5,)
+    assert Questions.load(run).answers == (5,)
 
 
 def test_labels_wait_for_who_works_in_the_folder_and_say_so(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,15 +76,15 @@ def test_labels_wait_for_who_works_in_the_folder_and_say_so(run: Path, monkeypat
     labels, identity = labels_of(run)
     with locked(run, lambda holder: None), pytest.raises(BusyError, match=f"in use: process {os.getpid()}"):
         labels.answer(identity, 7, 1)
-    assert read_questions(run).answers == ()
+    assert Questions.load(run).answers == ()
     monkeypatch.setattr(_label, "PATIENCE", 5)
     with locked(run, lambda holder: None):
         thread = threading.Thread(target=labels.answer, args=(identity, 7, 1))
         thread.start()
         time.sleep(0.2)
-        assert read_questions(run).answers == ()
+        assert Questions.load(run).answers == ()
     thread.join(10)
-    assert read_questions(run).answers == (1,)
+    assert Questions.load(run).answers == (1,)
 
 
 def test_what_the_answers_say_is_that_of_refprior_answer(run: Path) -> None:
@@ -94,7 +94,7 @@ def test_what_the_answers_say_is_that_of_refprior_answer(run: Path) -> None:
     labels.estimate(identity)
     shown = labels.state(identity)
     loaded = load(run)
-    named_ = labeling.classifier(loaded, read_questions(run))
+    named_ = labeling.classifier(loaded, Questions.load(run))
     assert loaded.task.test is not None
     right = labeling.classify(loaded, named_, loaded.task.test.inputs) == loaded.task.test.labels
     assert shown["estimates"]["accuracy"] == right.double().mean().item()
@@ -112,7 +112,7 @@ def test_suggestions_keep_the_answers(run: Path) -> None:
     labels, identity = labels_of(run)
     labels.answer(identity, 11, 2)
     labels.suggest(identity, 6)
-    asked = read_questions(run)
+    asked = Questions.load(run)
     assert (asked.answered, asked.answers, len(asked.open)) == ((11,), (2,), 6)
     assert (run / "questions.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ValueError, match="can ask for"):
@@ -120,7 +120,7 @@ def test_suggestions_keep_the_answers(run: Path) -> None:
 
 
 def test_two_tabs_at_once_lose_nothing(run: Path) -> None:
-    write_questions(run, Questions(tuple(range(40))))
+    Questions(tuple(range(40))).save(run)
     with serving(run.parent) as served:
         identity = answer(served, "api/runs")["runs"][0]["id"]
         codes: list[int] = []
@@ -135,14 +135,14 @@ def test_two_tabs_at_once_lose_nothing(run: Path) -> None:
             thread.start()
         for thread in tabs:
             thread.join()
-    found = read_questions(run)
+    found = Questions.load(run)
     assert codes == [200] * 48  # those that both gave are the same label
     assert dict(zip(found.answered, found.answers, strict=True)) == {index: index % 10 for index in range(40)}
 
 
 def test_what_was_acknowledged_survives_the_death_of_the_server(run: Path) -> None:
     rng = random.Random(0)
-    write_questions(run, Questions(tuple(range(60))))
+    Questions(tuple(range(60))).save(run)
     acknowledged: dict[int, int] = {}
     with start("explore", str(run.parent), "--no-browser", session=True) as process:
         address = process.first_line(process.out).rpartition(" ")[2]
@@ -158,14 +158,14 @@ def test_what_was_acknowledged_survives_the_death_of_the_server(run: Path) -> No
         except OSError:
             pass  # it is dead
         process.wait(timeout=20)
-    found = read_questions(run)
+    found = Questions.load(run)
     kept = dict(zip(found.answered, found.answers, strict=True))
     assert acknowledged
     assert acknowledged.items() <= kept.items()
     assert len(kept) <= len(acknowledged) + 1  # one may have been written and not acknowledged
     labels, name = labels_of(run)
     labels.answer(name, 59, 3)  # the dead one's lock is nobody's
-    assert 59 in read_questions(run).answered
+    assert 59 in Questions.load(run).answered
 
 
 def _address(address: str) -> Served:

@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from refprior import _files
-from refprior.labeling import Questions, read_questions, write_questions
+from refprior.labeling import Questions
 from refprior.networks import MLP
 from refprior.particles import Particles
 from refprior.training import _snapshot as snapshot
@@ -130,7 +130,7 @@ KINDS = {
     "metrics": Kind("metrics.jsonl", lambda path: read_records(path.parent), inside_lines),
     "checkpoint record": Kind(f"checkpoints/{STEP}.json", lambda path: read_summary(path.parents[1], 2), inside_record),
     "weights": Kind(f"checkpoints/{STEP}.safetensors", read_weights, inside_tensors),
-    "questions": Kind("questions.json", lambda path: read_questions(path.parent), inside_record),
+    "questions": Kind("questions.json", lambda path: Questions.load(path.parent), inside_record),
     "snapshot": Kind(
         f"snapshots/{STEP}.safetensors",
         read_snapshots,
@@ -152,7 +152,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     trained = train(perceptron(network=NETWORK, steps=2, particles=2, snapshots=1), folder)
     found = replace(trained.predictor(), log_prior_ratio=torch.zeros(10))
     found.save(folder / "model")
-    write_questions(folder, Questions((7, 3, 9), (1, 0)))
+    Questions((7, 3, 9), (1, 0)).save(folder)
     return folder
 
 

@@ -46,10 +46,10 @@ def suggest(
     check_picture(out)
     with locked(folder), working(f"choosing inputs of {folder} to label"):
         run = load(folder, **custom_parts(folder, custom))
-        questions = labeling.suggest(run, budget, labeling.read_questions(folder))
+        questions = labeling.suggest(run, budget, labeling.Questions.load(folder))
         out = out or folder / "questions.png"
         write_figure(out, questions_figure(run, questions))
-        labeling.write_questions(folder, questions)  # last, so that the picture of written questions always exists
+        questions.save(folder)  # last, so that the picture of written questions always exists
     print(printable(f"Classes: {', '.join(run.data.classes)}"))
     for number, index in enumerate(questions.open, start=1):
         print(
@@ -102,18 +102,18 @@ def _take(folder: Path, labels: Sequence[str], out: Path | None, custom: Path | 
     from refprior.training.store import locked
 
     with locked(folder), working(f"classifying the inputs of {folder}"):
-        questions = labeling.read_questions(folder)
+        questions = labeling.Questions.load(folder)
         if not questions.open:
             raise ValueError(f"{folder} has no open question: run refprior suggest {folder} first")
         run = load(folder, **custom_parts(folder, custom))
-        questions = labeling.answer(questions, [_class(label, run.data.classes) for label in labels])
+        questions = questions.answer([_class(label, run.data.classes) for label in labels])
         named = labeling.classifier(run, questions)
         found = labeling.classify_pool(run, named, questions)
         test = run.task.test
         right = "" if test is None else _right(run, labeling.classify(run, named, test.inputs))
         out = out or folder / "answers.csv"
-        labeling._write_classes(out, run, found)
-        labeling.write_questions(folder, questions)  # last, once everything else has succeeded
+        labeling.write_classes(out, run, found)
+        questions.save(folder)  # last, once everything else has succeeded
     before = f" and {counted(len(run.task.labeled), 'label')} before" if len(run.task.labeled) else ""
     print(f"{counted(len(questions.answers), 'answer')}{before}{right}")
     print(f"The class of every unlabeled input: {out}")
@@ -128,8 +128,8 @@ def _continue(folder: Path, train: Path, out: Path | None, settings: dict[str, s
     from refprior.training import Stopped, load
     from refprior.training import train as train_recipe
 
-    questions, run = labeling.read_questions(folder), load(folder, **custom_parts(folder, custom))
-    recipe = labeling.continued(run, questions, override(run.recipe, settings) if settings else None)
+    questions, run = labeling.Questions.load(folder), load(folder, **custom_parts(folder, custom))
+    recipe = labeling.continuation(run, questions, override(run.recipe, settings) if settings else None)
     try:
         with watching(f"{train}", recipe.steps) as watch:
             after = train_recipe(recipe, train, watch=watch, origin=_origin(folder, questions, settings), start=run)
@@ -145,7 +145,7 @@ def _continue(folder: Path, train: Path, out: Path | None, settings: dict[str, s
         out = out or train / "answers.csv"
         found = labeling.classify(after, named, run.task.unlabeled)
         found[list(questions.answered)] = found.new_tensor(questions.answers)
-        labeling._write_classes(out, run, found)
+        labeling.write_classes(out, run, found)
     print(f"Trained with {counted(len(after.task.labeled), 'label')}{right}")
     print(f"The class of every unlabeled input of {folder}: {out}")
     print(f"Run folder: {train}")

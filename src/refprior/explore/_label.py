@@ -21,7 +21,7 @@ from refprior._kinds import noun
 from refprior.explore._errors import BusyError, ConflictError
 from refprior.explore._inputs import shown_input
 from refprior.explore._watch import Runs, _hash, _stamp
-from refprior.labeling import FILE, Ensemble, Questions, read_questions, write_questions
+from refprior.labeling import FILE, Ensemble, Questions
 from refprior.report import questions_figure
 from refprior.training import Run, load
 from refprior.training.store import check_no_links, read_header
@@ -47,7 +47,7 @@ class Labels:
         version = _hash(_stamp(path / FILE), _stamp(path / "checkpoints"), estimate[0] if estimate else "")
         if version == known:
             return {"version": version}
-        questions, run = read_questions(path), self._run(path)
+        questions, run = Questions.load(path), self._run(path)
         classes, current = run.data.classes, estimate is not None and estimate[0] == _stamp(path / FILE)
 
         def shown(index: int) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class Labels:
             "answered": [{**shown(index), "label": label} for index, label in reversed(given)],
             "counts": {"open": len(questions.open), "answers": len(questions.answers)},
             "estimates": estimate[1] if estimate and current else None,
-            "outputs": labeling._outputs_are_classes(run),
+            "outputs": labeling.outputs_are_classes(run),
             "train": f"refprior answer {shlex.quote(str(path))} --train {shlex.quote(f'{path}-labeled')}",
         }
 
@@ -82,7 +82,7 @@ class Labels:
                 return questions
             if index not in questions.open:
                 raise ConflictError(f"input {index} is no longer asked about")
-            return labeling.answer(_first(questions, index), [label])
+            return _first(questions, index).answer([label])
 
         self._change(identity, change)
 
@@ -103,14 +103,14 @@ class Labels:
         path = self.runs.path(identity)
         run = self._run(path)
         with self._only(path):
-            questions = labeling.suggest(run, budget, read_questions(path))
+            questions = labeling.suggest(run, budget, Questions.load(path))
             write_figure(path / "questions.png", questions_figure(run, questions))
-            write_questions(path, questions)
+            questions.save(path)
 
     def estimate(self, identity: str) -> None:
         """What the answers say about everything, as `refprior answer` does: scores, and the table of all classes."""
         path = self.runs.path(identity)
-        stamp, questions = _stamp(path / FILE), read_questions(path)
+        stamp, questions = _stamp(path / FILE), Questions.load(path)
         before = self.estimates.get(path)
         if not questions.answers or (before is not None and before[0] == stamp):
             return
@@ -118,17 +118,17 @@ class Labels:
         named = labeling.classifier(run, questions)
         found = labeling.classify_pool(run, named, questions)
         with self._only(path):
-            labeling._write_classes(path / TABLE, run, found)
+            labeling.write_classes(path / TABLE, run, found)
         self.estimates[path] = stamp, {"of": len(questions.answers), **_scores(run, named, questions)}
 
     def _change(self, identity: str, change: Callable[[Questions, tuple[str, ...]], Questions]) -> None:
         path = self.runs.path(identity)
         classes = read_header(path).data.classes
         with self._only(path):
-            before = read_questions(path)
+            before = Questions.load(path)
             after = change(before, classes)
             if after != before:
-                write_questions(path, after)
+                after.save(path)
 
     @contextmanager
     def _only(self, path: Path) -> Iterator[None]:

@@ -19,7 +19,7 @@ from refprior._files import LOCK, read_bytes
 from refprior._words import in_short
 from refprior.explore._inputs import shown_input
 from refprior.explore._play import rounded
-from refprior.labeling import FILE, read_questions
+from refprior.labeling import FILE, Questions
 from refprior.report import class_rows, find_runs, origin_of, scene_of_runs, settings_of
 from refprior.training import Evaluation, Record, Run, film, load
 from refprior.training.loop import evaluate_consensus, output_confusion
@@ -125,7 +125,7 @@ def _in_short(path: Path, header: Header, records: Sequence[Record]) -> dict[str
     state = "finished" if step >= header.steps else "training" if holder(path) else "stopped"
     method = header.recipe.get("method")
     kind = str(method.get("type", method.get("own", ""))).rpartition(".")[2] if isinstance(method, dict) else ""
-    questions = read_questions(path)
+    questions = Questions.load(path)
     return {
         "label": " ".join([recipe, *(f"{name}={value}" for name, value in sorted(changed.items()))]),
         "settings": {**defaults, **changed, "recipe": recipe, "method": kind, "seed": str(header.seed)},
