@@ -19,6 +19,8 @@ from refprior.exact.show import plot_posterior
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+ROUNDING = 1e-12  # of cumulative weights
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CredibleSet:
@@ -137,7 +139,7 @@ class Posterior:
         number("level", level, above=0, at_most=1)
         order = np.argsort(-self.weights, kind="stable")
         mass = np.cumsum(self.weights[order])
-        kept = np.sort(order[: int(np.searchsorted(mass, min(level, mass[-1]) - 1e-12)) + 1])
+        kept = np.sort(order[: int(np.searchsorted(mass, min(level, mass[-1]) - ROUNDING)) + 1])
         return CredibleSet(atoms=self.atoms[kept], weights=self.weights[kept], mass=float(self.weights[kept].sum()))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
@@ -222,7 +224,7 @@ def _quantiles(atoms: Array, weights: Array, levels: Array) -> Array:
     order = np.argsort(atoms, kind="stable")
     order = order[weights[order] > 0]
     below = np.cumsum(weights[order])
-    return np.asarray(atoms[order[np.minimum(np.searchsorted(below, levels - 1e-12), len(order) - 1)]])
+    return np.asarray(atoms[order[np.minimum(np.searchsorted(below, levels - ROUNDING), len(order) - 1)]])
 
 
 def _plain(value: Array) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior.exact._arrays import SLICE_ENTRIES, Array, as_numbers
+from refprior.exact._posterior import ROUNDING
 from refprior.exact._priors import prior_to_compare
 from refprior.exact._solution import Evidence, Solution
 from refprior.exact.ask._jeffreys import coordinate_information, quadrature, require_density, root_determinant
@@ -33,7 +34,6 @@ DENSITY_POINTS = 2000  # that represent a density of one parameter
 LEAST_DENSITY_POINTS = 200  # if outcomes are so many that a table of more points would be large
 CURVE_POINTS = 401  # parameters, even in Fisher length, at which regret and coverage are evaluated
 LEVEL = 0.95  # of the posterior intervals
-ROUNDING = 1e-12  # relative, of cumulated weights and of interval ends
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,16 +242,14 @@ def _density_points(channel: Channel, name: str) -> tuple[Array, Array]:
     if not channel.continuous:
         rows = channel.axes.points(0, 0)[:, None]
         return rows, np.full(len(rows), 1 / len(rows))
-    u, measure = quadrature(channel) if channel.dimension > 1 else _midpoints(channel)
+    if channel.dimension > 1:
+        u, measure = quadrature(channel)
+    else:  # midpoints of intervals that are even in Fisher length
+        count = int(min(DENSITY_POINTS, max(LEAST_DENSITY_POINTS, SLICE_ENTRIES // channel.outcome_count)))
+        edges = channel.axes.points(0, count + 1)
+        u, measure = ((edges[1:] + edges[:-1]) / 2)[:, None], np.diff(edges)
     if name == "jeffreys":
         mass = measure * root_determinant(coordinate_information(channel, u))
     else:
         mass = measure * np.prod(channel.jacobian(u), axis=1)
     return u[mass > 0], mass[mass > 0] / mass.sum()
-
-
-def _midpoints(channel: Channel) -> tuple[Array, Array]:
-    """Return points even in Fisher length and the width of each: (K, 1), (K,)."""
-    count = int(min(DENSITY_POINTS, max(LEAST_DENSITY_POINTS, SLICE_ENTRIES // channel.outcome_count)))
-    edges = channel.axes.points(0, count + 1)
-    return ((edges[1:] + edges[:-1]) / 2)[:, None], np.diff(edges)

@@ -19,6 +19,8 @@ from refprior.exact.channels import EDGE, Channel, Coin, Rows, Symmetry, from_fa
 from refprior.exact.geometry import Axes
 
 POLE = 1e-7  # an angle below: the category takes all the probability that is left, and later angles have no effect
+TINY = 1e-15  # a few units in the last place of 1
+ROUNDING = 1e-12  # by which given probabilities may sum to more than 1
 
 
 def negative_binomial(successes: int, *, bounds: ArrayLike = (0.1, 1.0)) -> Channel:
@@ -155,6 +157,11 @@ def multinomial(categories: int, n: int) -> Channel:
     return Multinomial(categories, n)
 
 
+def _share(u: Array) -> Array:
+    """Return cos²(u/2), exactly 0 at π: the share that a category takes of the probability that is left."""
+    return np.where(u > np.pi - TINY, 0.0, np.cos(u / 2) ** 2)
+
+
 @dataclass(frozen=True)
 class Multinomial(Channel):
     """The channel that `multinomial` returns.
@@ -177,10 +184,8 @@ class Multinomial(Channel):
         self._derive(bounds=bounds, outcomes=counts, coefficient=coefficient, left=left)
 
     def log_likelihood(self, u: Array) -> Array:
-        taken, left = np.cos(u / 2) ** 2, np.sin(u / 2) ** 2
-        taken = np.where(u > np.pi - 1e-15, 0.0, taken)
         with np.errstate(divide="ignore"):
-            logs = np.log(taken), np.log(left)
+            logs = np.log(_share(u)), np.log(np.sin(u / 2) ** 2)
         counts = self.outcomes[:, :-1].T, self.left.T
         total = sum(np.where(np.isneginf(log), 0.0, log) @ count for log, count in zip(logs, counts, strict=True))
         never = sum(np.isneginf(log).astype(float) @ count for log, count in zip(logs, counts, strict=True))
@@ -196,13 +201,12 @@ class Multinomial(Channel):
 
     def parameter(self, u: Array) -> Array:
         before = np.cumprod(np.sin(u / 2) ** 2, axis=1)
-        cosine = np.where(u > np.pi - 1e-15, 0.0, np.cos(u / 2) ** 2)
-        return np.hstack([np.ones((len(u), 1)), before[:, :-1]]) * cosine
+        return np.hstack([np.ones((len(u), 1)), before[:, :-1]]) * _share(u)
 
     def coordinate(self, w: Array) -> Array:
         before = 1 - np.hstack([np.zeros((len(w), 1)), np.cumsum(w, axis=1)[:, :-1]])
-        outside = (w < 0) | (w > before + 1e-12)
-        share = np.divide(w, before, out=np.zeros_like(w), where=before > 1e-15)
+        outside = (w < 0) | (w > before + ROUNDING)
+        share = np.divide(w, before, out=np.zeros_like(w), where=before > TINY)
         return np.where(outside, np.nan, 2 * np.arccos(np.sqrt(np.clip(share, 0, 1))))
 
     def jacobian(self, u: Array) -> Array:
