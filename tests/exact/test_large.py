@@ -6,9 +6,16 @@ import pytest
 from refprior.exact import Channel, Coin, Gaussian, Poisson, reference_prior
 from refprior.exact.channels import whole_windows
 from refprior.exact.channels._rows import log_mixture
-from refprior.exact.oracle import Objective, divergence, evaluate, information_matrix, log_marginal
+from refprior.exact.oracle import (
+    Objective,
+    divergence,
+    evaluate,
+    information_matrix,
+    log_marginal,
+    window_table,
+    windowed_information,
+)
 from refprior.exact.solve._ascent import newton_step
-from refprior.exact.solve._banded import window_table, windowed_information
 
 LONG = [Coin(5000), Gaussian(100.0), Poisson(4000.0), Poisson(2000.0, 3.0, samples=2)]
 

@@ -1,22 +1,18 @@
-"""Array types, and evaluation a slice at a time. Shapes in this package: K points, d parameters, Z outcomes."""
+"""Array types, and arrays given by a user. Shapes in this package: K points, d parameters, Z outcomes."""
 
 from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refprior.exact._cost import LOG
-
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 Mask = NDArray[np.bool_]
-
-SLICE_ENTRIES = 4_000_000  # entries of one (points, outcomes) table
 
 
 def as_numbers(name: str, value: Any) -> Array:
@@ -39,12 +35,12 @@ def scattered(bounds: Array, count: int, seed: int = 0) -> Array:
     return np.unique(bounds[:, 0] + np.vstack([corners, x]) * np.ptp(bounds, axis=1), axis=0)
 
 
-def in_slices(function: Callable[[Array], Array], points: Array, outcomes: int, *, least: int = 64) -> Array:
-    """The function's values on many points, a slice of at least `least` at a time, so that memory stays small."""
-    size = max(least, SLICE_ENTRIES // outcomes)
-    parts = []
-    for i in range(0, max(len(points), 1), size):  # of no points, the values have a shape too
-        if i:
-            LOG.info("%d of %d points", i, len(points))
-        parts.append(function(points[i : i + size]))
-    return np.concatenate(parts)
+def separated(points: Array, order: Iterable[int], distance: float, most: int | None = None) -> list[int]:
+    """Return at most `most` indices in order, without points closer than `distance` to an earlier one: (K, M)."""
+    kept: list[int] = []
+    for k in order:
+        if len(kept) == most:
+            break
+        if not kept or np.linalg.norm(points[kept] - points[k], axis=1).min() > distance:
+            kept.append(int(k))
+    return kept

@@ -1,19 +1,25 @@
-"""What a search will take, told from shapes before anything large is allocated; and progress, as log messages.
+"""Memory, time and progress: evaluation a slice at a time, the cost of a search before it starts, and log messages.
 
-Messages go to the logger `refprior.exact`: steps at level INFO, and a time of minutes, before it is spent, at WARNING.
+Messages go to the logger `refprior.exact`: steps at level INFO, and a duration of minutes, before it is spent, at
+WARNING.
 """
 
 from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from typing import NamedTuple
+
+import numpy as np
 
 from refprior._process import check_memory
 from refprior._words import duration
+from refprior.exact._arrays import Array
 
 LOG = logging.getLogger("refprior.exact")
-MINUTES = 120.0  # seconds from which a time is said
+SLICE_ENTRIES = 4_000_000  # entries of one (points, outcomes) table: 32 MB
+MINUTES = 120.0  # seconds from which a duration is logged
 MULTIPLICATIONS = 1.5e10  # per second, in products of matrices
 ENTRIES = 2e7  # probabilities per second that the search or the certificate evaluates
 PRODUCTS = 20  # as many products take the time of one probability
@@ -86,3 +92,14 @@ def say_time(seconds: float) -> None:
     """Log a time of minutes or more before it is spent."""
     if seconds >= MINUTES:
         LOG.warning("this will take about %s", duration(seconds))
+
+
+def in_slices(function: Callable[[Array], Array], points: Array, outcomes: int, *, least: int = 64) -> Array:
+    """Evaluate a function on many points, a slice of at least `least` at a time, so that memory stays small."""
+    size = max(least, SLICE_ENTRIES // outcomes)
+    parts = []
+    for i in range(0, max(len(points), 1), size):  # also for no points, whose values have a shape too
+        if i:
+            LOG.info("%d of %d points", i, len(points))
+        parts.append(function(points[i : i + size]))
+    return np.concatenate(parts)

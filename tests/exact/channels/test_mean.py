@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from refprior.exact import Channel, ExponentialDecay, Gaussian, Solution, blahut_arimoto, reference_prior
-from refprior.exact.certificate import _bound, _case
+from refprior.exact.certificate import _bound, _maxima
 from refprior.exact.channels._components import Components
 from refprior.exact.oracle import Objective
 
@@ -82,7 +82,7 @@ def test_three_parameters() -> None:
 def test_a_grid_too_coarse_for_three_parameters_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work for the proof and for the grid is limited; what remains says so."""
     monkeypatch.setattr(_bound, "MOST_CELLS", 1000)
-    monkeypatch.setattr(_case, "MOST_POINTS", 15_000)
+    monkeypatch.setattr(_maxima, "MOST_POINTS", 15_000)
     channel = Channel.from_mean(three, sigma=0.4, bounds=[(0, 1)] * 3, curvature=1e9)
     prior = reference_prior(channel, tolerance=1e-3)
     assert prior.evidence == "searched"

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from refprior.exact import Channel, Coin, Gaussian, Poisson, reference_prior, two_stage_prior
-from refprior.exact.oracle import Objective
+from refprior.exact.oracle import Objective, window_table
 from refprior.exact.solve import Problem, solve
-from refprior.exact.solve._banded import window_table
 from refprior.exact.solve._long import balanced, shorter, starting_atoms, unevenness
 
 solved = cache(reference_prior)  # two tests look at the same one

@@ -199,7 +199,9 @@ def test_a_mean_of_two_values() -> None:
 
 
 def test_a_mean_that_cannot_be_followed_has_no_gap(prior: Solution, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SampledMean, "resolved", False)
+    axes = prior.channel.axes
+    axes.resolved = False
+    monkeypatch.setattr(SampledMean, "axes", axes)
     found = certify(prior)
     assert (found.evidence, found.gap) == ("unfinished", math.inf)
     assert found.shortfall is not None

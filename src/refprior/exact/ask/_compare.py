@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refprior.exact._arrays import SLICE_ENTRIES, Array, as_numbers
+from refprior.exact._arrays import Array, as_numbers
+from refprior.exact._cost import SLICE_ENTRIES
 from refprior.exact._posterior import ROUNDING
 from refprior.exact._priors import prior_to_compare
 from refprior.exact._solution import Evidence, Solution

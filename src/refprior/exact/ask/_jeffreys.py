@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior._process import check_memory
-from refprior.exact._arrays import SLICE_ENTRIES, Array, in_slices
-from refprior.exact._cost import ENTRIES, LOG, say_time
+from refprior.exact._arrays import Array
+from refprior.exact._cost import ENTRIES, LOG, SLICE_ENTRIES, in_slices, say_time
 from refprior.exact.channels import Channel, check_channel, to_coordinates
 from refprior.exact.oracle import divergence, log_marginal
 

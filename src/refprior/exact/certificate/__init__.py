@@ -1,8 +1,8 @@
 """How far a prior can be from the optimum, judged without knowing how it was found."""
 
 from refprior.exact.certificate._bound import MOST_CELLS
-from refprior.exact.certificate._case import GRIDS, MOST_POINTS, SEARCHED
 from refprior.exact.certificate._certificate import Certificate, judge
+from refprior.exact.certificate._maxima import GRIDS, MOST_POINTS, SEARCHED
 from refprior.exact.certificate._proof import Proof
 from refprior.exact.certificate._prove import prove
 

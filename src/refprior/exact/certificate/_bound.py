@@ -19,8 +19,8 @@ import math
 
 import numpy as np
 
-from refprior.exact._arrays import SLICE_ENTRIES, Array
-from refprior.exact._cost import LOG, PRODUCTS
+from refprior.exact._arrays import Array
+from refprior.exact._cost import LOG, PRODUCTS, SLICE_ENTRIES
 from refprior.exact.channels import Channel
 
 MOST_CELLS = 400_000  # that may be evaluated

@@ -1,7 +1,7 @@
 """Channels: models p(z | w) on a box of parameters."""
 
 from refprior.exact.channels._categorical import Categorical
-from refprior.exact.channels._channel import Channel, to_coordinates
+from refprior.exact.channels._channel import Channel, canonical, check_channel, check_instance, is_long, to_coordinates
 from refprior.exact.channels._charted import share_coordinates
 from refprior.exact.channels._curve import Curve, to_axis
 from refprior.exact.channels._function import FunctionChannel, box_of
@@ -13,12 +13,10 @@ from refprior.exact.channels._rows import SMALLEST_LOG, Rows, check_row_sums, lo
 from refprior.exact.channels._sampled import SampledMean
 from refprior.exact.channels._scipy import from_family
 from refprior.exact.channels._slice import Slice
-from refprior.exact.channels._traits import Cells, Gains, GaussianNoise, Sums, Symmetry, canonical
+from refprior.exact.channels._traits import Cells, Gains, GaussianNoise, Sums, Symmetry
 from refprior.exact.channels._two_parameters import ExponentialDecay, TwoCoins
-from refprior.exact.channels._validate import check_channel, check_instance
 from refprior.exact.channels._windows import (
     WindowMatrix,
-    is_long,
     whole_windows,
     windowed_divergence,
     windowed_log_marginal,

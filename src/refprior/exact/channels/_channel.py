@@ -7,6 +7,7 @@ a monotone function of w, in which Fisher length is evenly spread.
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
@@ -16,10 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact.channels._rows import Rows, outcome_number
+from refprior.exact._cost import SLICE_ENTRIES
+from refprior.exact.channels._rows import Rows, check_rows, outcome_number
 from refprior.exact.channels._traits import GaussianNoise, Sums, Symmetry
 from refprior.exact.channels._windows import Windows
 from refprior.exact.geometry import Axes, MeasuredAxes
+
+PROBES = 5  # parameters per axis, at which a channel is tried before it is used
+
 
 OUTSIDE = 1e-12  # a coordinate may miss the bounds by this much, which is rounding
 
@@ -421,6 +426,16 @@ class Channel(ABC):
             object.__setattr__(self, name, value)
 
 
+def canonical(channel: Channel, u: Array) -> Array:
+    """Return one representative of all coordinates with the same likelihood: (K, d) -> (K, d)."""
+    return u if channel.symmetry is None else channel.symmetry.canonical(u)
+
+
+def is_long(channel: Channel) -> bool:
+    """Return whether sums over the outcomes of a channel are taken over windows."""
+    return channel.windows is not None and channel.windows.long
+
+
 def to_coordinates(channel: Channel, w: ArrayLike) -> Array:
     """Return coordinates of parameters given by a user: (M,) or (M, d) -> (M, d); raise ValueError out of bounds."""
     points = as_numbers("parameters", w)
@@ -436,3 +451,60 @@ def to_coordinates(channel: Channel, w: ArrayLike) -> Array:
         worst = points[np.argmax(np.any(outside, axis=1))].tolist()
         raise ValueError(f"the parameter {worst} is out of bounds: from {ends[0].tolist()} to {ends[1].tolist()}")
     return np.clip(u, low, high)
+
+
+def check_channel(channel: Any, name: str = "channel") -> Channel:
+    """The channel, after its shapes and the sums of some of its rows were checked."""
+    if not isinstance(channel, Channel):
+        hint = f"; did you mean {channel.__name__}(…)?" if isinstance(channel, type) else ""
+        raise ValueError(f"{name} must be a Channel such as Coin(10), got {_short(channel)}{hint}")
+    kind = type(channel).__name__
+    _check_box(kind, getattr(channel, "bounds", None))
+    if not channel.listed:
+        return channel
+    outcomes = _outcome_count(channel)
+    points = PROBES ** min(channel.dimension, 3)
+    if points * outcomes <= SLICE_ENTRIES:  # longer ones are checked as they are evaluated
+        axes = [channel.axes.points(0, 0)] if not channel.continuous else _probes(channel.bounds)
+        u = np.array(list(itertools.product(*axes))) if channel.dimension <= 3 else np.column_stack(axes)
+        check_rows(channel.log_likelihood(u), channel.parameter(u), outcomes, f"{kind}.log_likelihood")
+    return channel
+
+
+def check_instance(name: str, value: Any, kind: type, maker: str) -> None:
+    """Refuse a value that is not of this kind, and say what makes one."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} must be a {kind.__name__} as {maker} returns it, got {_short(value)}")
+
+
+def _check_box(kind: str, bounds: Any) -> None:
+    box = np.asarray(bounds)
+    good = box.ndim == 2 and box.shape[1] == 2 and len(box) >= 1 and box.dtype.kind in "fiu"
+    if not good or not np.all(np.isfinite(box)) or np.any(box[:, 0] > box[:, 1]):
+        raise ValueError(
+            f"{kind}.bounds must be an array of shape (d, 2), low and high of each coordinate, got {_short(bounds)}"
+        )
+
+
+def _outcome_count(channel: Channel) -> int:
+    """How many outcomes there are, at least one; a list of them is not asked for where their number is known."""
+    if type(channel).outcome_count is not Channel.outcome_count:
+        return channel.outcome_count
+    shape = np.asarray(getattr(channel, "outcomes", None)).shape
+    if not shape or 0 in shape:
+        raise ValueError(
+            f"{type(channel).__name__}.outcomes must be an array with one entry per outcome, got shape {shape}"
+        )
+    return int(shape[0])
+
+
+def _probes(bounds: Array) -> list[Array]:
+    """Both ends and uneven places between them."""
+    places = np.linspace(0, 1, PROBES) ** 1.3
+    return [low + (high - low) * places for low, high in bounds]
+
+
+def _short(value: Any) -> str:
+    """repr on one line, cut to a length that a message can bear."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."

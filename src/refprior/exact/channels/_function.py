@@ -17,6 +17,12 @@ from refprior.exact.channels._charted import ChartedChannel
 from refprior.exact.channels._frameworks import Derivatives, Framework, Function, call, derivatives_by, framework_of
 from refprior.exact.channels._rows import Rows, check_rows, derivatives_of_p
 
+MOST_PARAMETERS = 12
+STENCIL = np.arange(-3, 4)  # seven points: sixth order, errors below DIFFERENCE_ERROR with these steps
+DIFFERENCE_ERROR = 1e-9
+STEP, LONGEST_STEP = 0.03, 2e-3  # of a standard deviation, and at most of the box
+
+
 Quadrature = Callable[[int], tuple[Function, Array]]  # log-likelihood and nodes, so many times as fine
 
 
@@ -149,9 +155,6 @@ class FunctionChannel(ChartedChannel):
         return differences(self._probabilities, w, self.box, step)
 
 
-MOST_PARAMETERS = 12
-
-
 def box_of(bounds: ArrayLike, *, most: int = MOST_PARAMETERS) -> tuple[Array, bool]:
     """Bounds that a user gave as (d, 2), and whether they were one pair."""
     box = as_numbers("bounds", bounds)
@@ -175,11 +178,6 @@ def _checked(log_p: Array, first: Array, second: Array, dimension: int) -> tuple
         )
     with np.errstate(invalid="ignore", over="ignore"):
         return derivatives_of_p(log_p, first, second)
-
-
-STENCIL = np.arange(-3, 4)  # seven points: sixth order, errors below DIFFERENCE_ERROR with these steps
-DIFFERENCE_ERROR = 1e-9
-STEP, LONGEST_STEP = 0.03, 2e-3  # of a standard deviation, and at most of the box
 
 
 def slopes(function: Callable[[Array], Array], w: Array, box: Array, step: Array) -> Array:

@@ -8,18 +8,27 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import erf, gammaln, rel_entr
 
 from refprior._checks import number, whole_number
 from refprior._process import check_memory
 from refprior.exact._arrays import Array, Index, as_numbers
 from refprior.exact._cost import say_time
-from refprior.exact.channels._binomial import deviance, log_binomial, normalizer, score, stirling_error
 from refprior.exact.channels._channel import Channel, Resolution
-from refprior.exact.channels._nodes import THIN_FROM, coin_nodes, count_nodes
 from refprior.exact.channels._rows import Rows
 from refprior.exact.channels._traits import Cells, GaussianNoise
 from refprior.exact.channels._windows import LONG_FROM, NARROW, Windows, columns_between, reach
 from refprior.exact.geometry import Axes
+
+THIN_FROM = 3000.0  # tosses or counts from which leaving out outcomes pays
+BLEND_FROM, BLEND_WIDTH = 1.7, 0.22  # where nodes leave the integers, in units of √z / NODES
+BLENDED = 12.0  # z / NODES² from which nodes are even in Fisher length, to all digits
+SERIES_FROM = 16.0  # the Stirling series is exact to rounding from here on
+SERIES_RADIUS = 0.1  # |v| below which the deviance is summed as a series, free of cancellation
+SMALL_COUNT = 32.0  # counts below which cancellation costs less than the rounding of the result
+PRECISE_FROM = 900  # tosses from which the digits that n sin² loses near the upper end matter
+TERMS = 8  # v^16 is below rounding at |v| = SERIES_RADIUS
+
 
 TAIL = 9.0  # outcomes reach this many standard deviations beyond the extreme means: mass 1e-19 is left out
 NODES = 8  # quadrature nodes per standard deviation; twice as many change the gain by less than 2e-14
@@ -306,3 +315,124 @@ class Poisson(Channel):
 def log_poisson_constant(z: Array) -> Array:
     """The part of log p(z | mean) that does not depend on the mean: (Z,) -> (Z,)."""
     return np.where(z > 0, -0.5 * np.log(2 * np.pi * np.where(z > 0, z, 1.0)) - stirling_error(z), 0.0)
+
+
+def coin_nodes(n: int) -> tuple[Array, Array]:
+    """Nodes z and the logs of their weights, symmetric under z → n − z: (Z,), (Z,)."""
+    density = NODES
+    half = _node_number(np.array([n / 2.0]), n, density)[0][0]
+    total = math.ceil(2 * half)
+    for _ in range(30):  # scale the density until the middle is a node or halfway between two
+        miss = total / 2 - _node_number(np.array([n / 2.0]), n, density)[0][0]
+        density *= 1 + miss / (math.sqrt(n) * density * math.pi / 2)
+    target = np.arange(total // 2 + 1.0)
+    z = _invert(target, n / 2 * np.sin(np.linspace(0, np.pi / 2, 20 * len(target))) ** 2, n, density)
+    far = z > BLENDED * density**2
+    z[far] = n / 2 * (1 - np.sin((total / 2 - target[far]) / (density * math.sqrt(n))))  # its exact solution there
+    weight = 1 / _node_number(z, n, density)[1]
+    mirrored = target < total / 2
+    z = np.concatenate([z, (n - z[mirrored])[::-1]])
+    return z, np.log(np.concatenate([weight, weight[mirrored][::-1]]))
+
+
+def count_nodes(most: float) -> tuple[Array, Array]:
+    """Nodes z of counts without an end, from 0 to at least `most`, and the logs of their weights: (Z,), (Z,)."""
+    last = math.ceil(_node_number(np.array([most]), math.inf, NODES)[0][0])
+    table = 1.1 * most * np.linspace(0, 1, 40 * last) ** 2
+    target = np.arange(last + 1.0)
+    z = _invert(target, table, math.inf, NODES)
+    z = np.where(z > BLENDED * NODES**2, ((target / NODES + NODES) / 2) ** 2, z)  # its exact solution there
+    return z, -np.log(_node_number(z, math.inf, NODES)[1])
+
+
+def _node_number(z: Array, n: float, density: float) -> tuple[Array, Array]:
+    """The number t(z) of the node at z, and dt/dz: z itself near the ends, linear in Fisher length further in.
+
+    n is the number of tosses, or infinite for Poisson counts, which are a coin of endless tosses.
+    """
+    touch = density**2  # here a standard deviation holds `density` integers: both formulas have the same slope
+    safe = np.maximum(z, 1e-3)
+    x = np.sqrt(z) / density
+    blend = 0.5 * (1 + erf((x - BLEND_FROM) / BLEND_WIDTH))
+    slope_x = 1 / (2 * density * np.sqrt(safe))
+    slope_blend = np.exp(-(((x - BLEND_FROM) / BLEND_WIDTH) ** 2)) / (BLEND_WIDTH * math.sqrt(math.pi)) * slope_x
+    slope = density / np.sqrt(safe * (1 - np.minimum(z, n - 1e-3) / n))
+    excess = touch + density * (_length(z, n) - _length(np.array(touch), n)) - z
+    return z + blend * excess, 1 + blend * (slope - 1) + slope_blend * excess
+
+
+def _length(z: Array, n: float) -> Array:
+    """Fisher length from 0 to a mean of z, in standard deviations."""
+    if math.isinf(n):
+        return 2 * np.sqrt(z)
+    return 2 * math.sqrt(n) * np.arcsin(np.sqrt(np.minimum(z / n, 1.0)))
+
+
+def _invert(target: Array, table: Array, n: float, density: float) -> Array:
+    """z with t(z) = target, by Newton from a table that covers it."""
+    z = np.interp(target, _node_number(table, n, density)[0], table)
+    for _ in range(8):
+        value, slope = _node_number(z, n, density)
+        z = np.clip(z - (value - target) / slope, 0.0, table[-1])
+    return z
+
+
+def stirling_error(x: Array) -> Array:
+    """log Γ(x+1) − log(√(2πx) (x/e)^x), and 0 at x = 0, where it is not needed: (Z,) -> (Z,)."""
+    large = np.maximum(x, SERIES_FROM)
+    square = 1.0 / (large * large)
+    series = (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square * (1 / 1680 - square / 1188)))) / large
+    few = np.clip(x, 1e-300, SERIES_FROM)
+    direct = gammaln(few + 1) - (few + 0.5) * np.log(few) + few - 0.5 * np.log(2 * np.pi)
+    return np.where(x >= SERIES_FROM, series, np.where(x > 0, direct, 0.0))
+
+
+def deviance(x: Array, mean: Array) -> Array:
+    """x log(x/mean) + mean − x without cancellation near x = mean; shapes broadcast."""
+    if np.max(x, initial=0.0) < SMALL_COUNT:
+        return _direct_deviance(x, mean)
+    x, mean = np.broadcast_arrays(x, mean)
+    total = x + mean
+    v = np.divide(x - mean, total, out=np.zeros_like(total), where=total > 0)
+    square = v * v
+    if square.size and square.max() < SERIES_RADIUS**2:
+        return _series_deviance(x, mean, v, square)
+    return np.where(square < SERIES_RADIUS**2, _series_deviance(x, mean, v, square), _direct_deviance(x, mean))
+
+
+def _direct_deviance(x: Array, mean: Array) -> Array:
+    return np.asarray(rel_entr(x, mean) + mean - x)
+
+
+def _series_deviance(x: Array, mean: Array, v: Array, square: Array) -> Array:
+    tail = np.full_like(square, 1 / (2 * TERMS + 1))
+    for j in range(TERMS - 1, 0, -1):
+        tail *= square
+        tail += 1 / (2 * j + 1)
+    return (x - mean) * v + 2 * x * v * square * tail
+
+
+def normalizer(n: float, z: Array) -> Array:
+    """The part of log p(z | w) that does not depend on w: (Z,) -> (Z,)."""
+    inside = (z > 0) & (z < n)
+    safe = np.where(inside, z, 0.5 * n)
+    root = 0.5 * np.log(n / (2 * np.pi * safe * (n - safe)))
+    stirling = stirling_error(np.array([float(n)])) - stirling_error(z) - stirling_error(n - z)
+    return np.where(inside, stirling + root, 0.0)
+
+
+def log_binomial(n: float, z: Array, angle: Array, constant: Array) -> Array:
+    """log p(z | w) at w = sin²(angle / 2); `constant` is `normalizer(n, z)`; shapes broadcast."""
+    sine, cosine = np.sin(angle / 2), np.sin((np.pi - angle) / 2)  # cos that is exactly 0 at π
+    return constant - deviance(z, n * sine**2) - deviance(n - z, n * cosine**2)
+
+
+def score(n: float, z: Array, angle: Array) -> tuple[Array, Array]:
+    """First and second derivative of log p(z | w) in the angle; the angle is inside (0, π)."""
+    sine, cosine = np.sin(angle / 2), np.sin((np.pi - angle) / 2)
+    if n < PRECISE_FROM:
+        first = (z - n * sine**2) / (sine * cosine)
+    else:  # no large numbers cancel near the upper end
+        first = z * (cosine / sine) - (n - z) * (sine / cosine)
+    second = -0.5 * (z / sine**2 + (n - z) / cosine**2)
+    return first, second

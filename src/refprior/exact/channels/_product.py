@@ -32,7 +32,7 @@ class Product(Channel):
     parts: tuple[Channel, ...]
 
     def __init__(self, *parts: Channel) -> None:
-        from refprior.exact.channels._validate import check_channel  # it knows channels of every kind
+        from refprior.exact.channels._channel import check_channel  # it knows channels of every kind
 
         if not parts:
             raise ValueError("a product needs at least one channel")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from refprior.exact._arrays import Array, Mask
-
-if TYPE_CHECKING:
-    from refprior.exact.channels._channel import Channel
 
 
 class Symmetry(NamedTuple):
@@ -20,11 +17,6 @@ class Symmetry(NamedTuple):
 
     canonical: Callable[[Array], Array]
     idle: Callable[[Array], Mask] | None = None
-
-
-def canonical(channel: Channel, u: Array) -> Array:
-    """Return one representative of all coordinates with the same likelihood: (K, d) -> (K, d)."""
-    return u if channel.symmetry is None else channel.symmetry.canonical(u)
 
 
 class Gains(NamedTuple):

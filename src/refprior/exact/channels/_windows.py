@@ -60,11 +60,6 @@ class Windows:
     shortened: Callable[[float], Channel]
 
 
-def is_long(channel: Channel) -> bool:
-    """Return whether sums over the outcomes of a channel are taken over windows."""
-    return channel.windows is not None and channel.windows.long
-
-
 def slices(channel: Channel, windows: Windows, u: Array) -> Iterator[tuple[slice, Index, Array]]:
     """Yield slices of the points with the columns of their windows and log p(z | w) there, each (k, width)."""
     ends = windows.ends(u)

@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from refprior.exact._arrays import SLICE_ENTRIES, Array, Mask
+from refprior.exact._arrays import Array, Mask
+from refprior.exact._cost import SLICE_ENTRIES
 
 Roots = Callable[
     [Array], Array

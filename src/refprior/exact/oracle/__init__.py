@@ -1,20 +1,34 @@
 """The objective J(π) and the gain G(w) with its derivatives."""
 
-from refprior.exact.oracle._mixture import Mixture, normals
 from refprior.exact.oracle._objective import (
     Objective,
+    Point,
     Table,
     divergence,
+    evaluate,
+    information_matrix,
     is_share,
     log_marginal,
     require_concave,
     safe_log,
+    sensitivity,
     two_stage_signs,
 )
-from refprior.exact.oracle._optimality import Point, evaluate, information_matrix, sensitivity
-from refprior.exact.oracle._sampled import candidates, fresh_noise, into_box, sampled_gain, sampled_maxima, spread_out
+from refprior.exact.oracle._sampled import (
+    APART,
+    Mixture,
+    candidates,
+    fresh_noise,
+    into_box,
+    normals,
+    sampled_gain,
+    sampled_maxima,
+)
+from refprior.exact.oracle._windowed import Band, window_table, windowed_information
 
 __all__ = [
+    "APART",
+    "Band",
     "Mixture",
     "Objective",
     "Point",
@@ -33,6 +47,7 @@ __all__ = [
     "sampled_gain",
     "sampled_maxima",
     "sensitivity",
-    "spread_out",
     "two_stage_signs",
+    "window_table",
+    "windowed_information",
 ]

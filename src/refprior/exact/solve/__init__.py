@@ -1,11 +1,9 @@
 """The search for atoms and weights."""
 
-from refprior.exact.solve._ascent import Problem, ascend, equalize
-from refprior.exact.solve._best import recording
+from refprior.exact.solve._ascent import Problem, ascend, equalize, recording
 from refprior.exact.solve._blahut_arimoto import blahut_arimoto
-from refprior.exact.solve._search import climb, fisher_grid, peaks
+from refprior.exact.solve._candidates import check_cost, climb, fisher_grid, peaks
 from refprior.exact.solve._solver import continued, solve
-from refprior.exact.solve._start import check_cost
 
 __all__ = [
     "Problem",

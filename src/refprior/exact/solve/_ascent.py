@@ -7,18 +7,28 @@ and banded where rows are windows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
 
-from refprior.exact._arrays import Array, Index
+from refprior.exact._arrays import Array, Index, separated
 from refprior.exact._cost import LOG
-from refprior.exact.channels import WindowMatrix
-from refprior.exact.oracle import Point, Table, evaluate, information_matrix
-from refprior.exact.solve._banded import Band, windowed_information
-from refprior.exact.solve._best import note
+from refprior.exact.channels import Channel, NoisyMean, WindowMatrix, canonical
+from refprior.exact.oracle import Band, Objective, Point, Table, evaluate, information_matrix, windowed_information
+
+ENOUGH = 1e-3  # of the tolerance: what an ascent of three parameters and more may leave
+SAMPLED_PATIENCE = 25  # steps without a rise of J, where kinks and plateaus of a sampled likelihood stop Newton
+PATIENCE = 4  # rounds without halving the excess: what is left is rounding
+MERGE_AFTER_ASCENT = 0.02  # standard deviations between atoms that have become one in an ascent
+SLIP = 1e-6  # nats by which a later point may be worse: it may come from a finer quadrature
+
 
 DROP_WEIGHT = 1e-6  # an atom lighter than this whose step takes it below zero is dropped
 SMALLEST_RISE = 1e-17  # predicted increase of J at which the ascent has arrived
@@ -296,3 +306,90 @@ def _solve(system: _Dense | _Banded, blocks: Blocks, right: Array, damping: floa
         except LinAlgError:
             continue
     return None
+
+
+def unit_of(objective: Objective) -> Array:
+    """One standard deviation in coordinates, at most the whole axis: (d,)."""
+    channel = objective.channel
+    return np.asarray((channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axes.lengths, 1.0))
+
+
+def merge_to_centers(u: Array, weights: Array, centers: Array) -> tuple[Array, Array]:
+    """Give each point's weight to its nearest center, at the mean place: (M, d), (M,)."""
+    nearest = cKDTree(centers).query(u)[1]
+    total = np.bincount(nearest, weights, len(centers))
+    moved = [np.bincount(nearest, weights * u[:, i], len(centers)) / total for i in range(u.shape[1])]
+    return np.stack(moved, axis=1), total / total.sum()
+
+
+def merge_close(channel: Channel, u: Array, weights: Array, distance: float) -> tuple[Array, Array]:
+    """One atom for each group closer than `distance` standard deviations, at the mean place: (M, d), (M,).
+
+    Coordinates that are far apart may be one likelihood, as where a parameter does nothing: the heaviest one is kept if
+    the mean place is another.
+    """
+    points = embedding(channel, u)
+    chosen = separated(points, np.argsort(-weights, kind="stable"), distance)
+    nearest = np.argmin(cdist(points, points[chosen]), axis=1)
+    total = np.bincount(nearest, weights)
+    moved = np.stack([np.bincount(nearest, weights * column) / total for column in u.T], axis=1)
+    astray = np.linalg.norm(embedding(channel, moved) - points[chosen], axis=1) > distance
+    return np.where(astray[:, None], u[chosen], moved), total / total.sum()
+
+
+def embedding(channel: Channel, u: Array) -> Array:
+    """Return points whose distance, where it is short, is the Fisher length between parameters: (K, d) -> (K, M)."""
+    if isinstance(channel, NoisyMean):
+        return channel.means(channel.parameter(u))
+    return np.asarray(2 * np.exp(0.5 * channel.log_likelihood(u)))
+
+
+def ascend_merged(
+    objective: Objective,
+    u: Array,
+    weights: Array,
+    unit: Array,
+    tolerance: float,
+    distance: float = MERGE_AFTER_ASCENT,
+) -> Point:
+    """Joint ascent, repeated if atoms came closer than `distance` on the way and were merged."""
+    many = objective.channel.dimension > 2
+    enough = ENOUGH * tolerance if many else 0.0
+    problem = Problem(objective.table, objective.channel.bounds, 0.5 * unit, enough, own_units=many)
+    patience = SAMPLED_PATIENCE if objective.channel.axes.measured else 150
+    patience = patience if objective.channel.dimension <= 2 else PATIENCE
+    for _ in range(3):
+        point = equalize(problem, ascend(problem, evaluate(problem.make_table, u, weights), patience=patience))
+        u, weights = merge_close(objective.channel, canonical(objective.channel, point.u), point.weights, distance)
+        if len(u) == len(point.u):
+            break
+    return point
+
+
+@dataclass
+class Best:
+    """Atoms in coordinates, weights and information of the best point so far; None before the first."""
+
+    u: Array | None = None  # (K, d)
+    weights: Array | None = None  # (K,)
+    information: float = 0.0
+
+
+_recorded: ContextVar[Best | None] = ContextVar("best", default=None)  # of the search that runs in this context
+
+
+@contextmanager
+def recording() -> Iterator[Best]:
+    """Record the best point of the searches inside."""
+    token = _recorded.set(best := Best())
+    try:
+        yield best
+    finally:
+        _recorded.reset(token)
+
+
+def note(u: Array, weights: Array, information: float) -> None:
+    """Record a point, (K, d) and (K,), if it is at least as good as those before."""
+    best = _recorded.get()
+    if best is not None and (best.u is None or information >= best.information - SLIP):
+        best.u, best.weights, best.information = u, weights, information

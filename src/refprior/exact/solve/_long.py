@@ -12,11 +12,9 @@ import numpy as np
 from refprior.exact._arrays import Array
 from refprior.exact._cost import LOG
 from refprior.exact.channels import Channel, is_long
-from refprior.exact.oracle import Objective, Point, Table
-from refprior.exact.solve._ascent import Problem, newton_step
-from refprior.exact.solve._banded import window_table
-from refprior.exact.solve._best import note
-from refprior.exact.solve._search import fisher_grid
+from refprior.exact.oracle import Objective, Point, Table, window_table
+from refprior.exact.solve._ascent import Problem, newton_step, note
+from refprior.exact.solve._candidates import fisher_grid
 from refprior.exact.solve._weights import optimal_weights
 
 SHORT_LENGTH = math.pi * math.sqrt(390) * (1 + 1e-9)  # of what gives the first atoms near both ends: 390 tosses

@@ -12,13 +12,14 @@ import math
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
-from refprior.exact._arrays import Array
+from refprior.exact._arrays import Array, separated
 from refprior.exact._cost import LOG
 from refprior.exact.channels import SampledMean, canonical
-from refprior.exact.oracle import Mixture, candidates, into_box, normals, sampled_maxima, spread_out
-from refprior.exact.solve._best import note
+from refprior.exact.oracle import APART, Mixture, candidates, into_box, normals, sampled_maxima
+from refprior.exact.solve._ascent import note
 
 STAGES = ((512, 2e-3), (2048, 5e-4), (16384, 2e-4))  # samples of the noise, and nats above I that are a missing atom
 SHARE = 0.25  # of the tolerance, if that is more
@@ -35,7 +36,7 @@ def search(channel: SampledMean, tolerance: float = 0.0) -> tuple[Array, Array]:
     """Atoms (K, d) and weights (K,), on ever more samples of the noise."""
     in_order = candidates(channel, channel.bounds.T, channel.seed)
     starts = np.random.default_rng(channel.seed).permutation(in_order)  # else the first would be on one side
-    u = starts[spread_out(channel.at(starts), np.zeros(len(starts)), FIRST_ATOMS, PACKED)]
+    u = starts[separated(channel.at(starts), range(len(starts)), PACKED, FIRST_ATOMS)]
     weights = np.full(len(u), 1 / len(u))
     for stage, (count, above) in enumerate(STAGES):
         noise = normals(count, channel.width, 1000 * channel.seed + stage)
@@ -60,7 +61,8 @@ def completed(channel: SampledMean, u: Array, weights: Array, noise: Array, abov
         if excess < above or stale == PATIENCE or len(u) > MOST_ATOMS:
             break
         places, gain = places[gain > information + above], gain[gain > information + above]
-        missing, share = places[spread_out(channel.at(places), gain, STARTS)], min(FIRST, excess)
+        order = np.argsort(-gain, kind="stable")
+        missing, share = places[separated(channel.at(places), order, APART, STARTS)], min(FIRST, excess)
         weights = np.concatenate([weights, np.full(len(missing), share)])
         u, weights = merged(channel, np.vstack([u, missing]), weights / weights.sum())
     return best
@@ -91,16 +93,10 @@ def ascended(channel: SampledMean, u: Array, weights: Array, noise: Array) -> tu
 
 
 def merged(channel: SampledMean, u: Array, weights: Array) -> tuple[Array, Array]:
-    """Atoms at the same place as a heavier one give their weight to it."""
+    """Give the weight of atoms at the same place to the heaviest of them."""
     order = np.argsort(-weights)
     u, weights = u[order], weights[order]
     mean = channel.at(u)
-    kept: list[int] = []
-    total = weights.copy()
-    for k in range(len(u)):
-        apart = np.linalg.norm(mean[kept] - mean[k], axis=1)
-        if len(kept) and apart.min() < SAME:
-            total[kept[int(np.argmin(apart))]] += weights[k]
-        else:
-            kept.append(k)
-    return u[kept], total[kept]
+    kept = separated(mean, range(len(u)), SAME)
+    nearest = np.argmin(cdist(mean, mean[kept]), axis=1)
+    return u[kept], np.bincount(nearest, weights).astype(float)

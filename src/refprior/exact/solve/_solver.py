@@ -9,23 +9,55 @@ The certificate then judges the result without knowing how it was found.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+
 import numpy as np
 
-from refprior.exact._arrays import Array, Mask
+from refprior.exact._arrays import Array, Mask, separated
 from refprior.exact._cost import LOG, check_tables
-from refprior.exact.channels import SampledMean, canonical
-from refprior.exact.oracle import Objective, Point, Table
-from refprior.exact.solve._ascent import MIRRORINGS, Problem, average_with_mirror_image, equalize
-from refprior.exact.solve._exchange import exchanged
-from refprior.exact.solve._finite import solve_finite
-from refprior.exact.solve._forks import respaced
-from refprior.exact.solve._joint import MERGE_AFTER_ASCENT, PATIENCE, ascend_merged, merge_close, unit_of
+from refprior.exact.channels import Channel, SampledMean, canonical, is_long
+from refprior.exact.oracle import Objective, Point, Table, evaluate
+from refprior.exact.solve._ascent import (
+    MERGE_AFTER_ASCENT,
+    MIRRORINGS,
+    PATIENCE,
+    Problem,
+    ascend_merged,
+    average_with_mirror_image,
+    equalize,
+    merge_close,
+    unit_of,
+)
+from refprior.exact.solve._candidates import (
+    SEARCH_SPACING,
+    Grid,
+    Missing,
+    approach,
+    check_cost,
+    find_missing,
+    fisher_grid,
+    is_mirrored,
+    search_logs,
+    search_spacing,
+    start_from_grid,
+)
 from refprior.exact.solve._long import shorter, solve_long
-from refprior.exact.solve._missing import SEARCH_SPACING, Missing, find_missing, search_spacing
 from refprior.exact.solve._sampled import search
-from refprior.exact.solve._search import Grid, fisher_grid, is_mirrored
-from refprior.exact.solve._start import check_cost, start_from_grid
 from refprior.exact.solve._weights import optimal_weights
+
+FIRST_ROWS, MORE_ROWS = 300, 100  # of a table: in use at first, and those that join in one round
+UNUSED_WEIGHT = 1e-8  # rows of a table with less weight are left out if that costs nothing
+FINITE_ROUNDS = 100
+LEAST_WEIGHT = 1e-8  # of an atom that stays
+EXCHANGES = 30  # rounds in which atoms of a sampled likelihood are exchanged without derivatives,
+EXCHANGED, EXCHANGED_APART = 8, 0.5  # so many at a time, this many standard deviations apart,
+MOST_EXCHANGED = 500  # out of the highest points
+FEWER_ATOMS, MORE_ATOMS = 3, 2  # than where the ascent is stuck: numbers that are tried
+AT_REST = 1e-12  # nats of unevenness
+FIRST_STEPS, FORK_STEPS = 8, 24  # away from a fork: in how many the end would be reached, and how many there are
+
 
 COARSE_TOLERANCE = {1: 1e-6, 2: 1e-6, 3: 1e-3}  # of a search on fewer outcomes, by the number of parameters
 SHORT_TOLERANCE = 1e-11  # of the shorter experiment from which a long one starts
@@ -41,8 +73,7 @@ def solve(objective: Objective, tolerance: float) -> tuple[Array, Array]:
     """Atoms in coordinates (K, d) and weights (K,) whose gap should be below `tolerance`."""
     if len(objective.channels) == 1 and isinstance(objective.channel, SampledMean):
         return search(objective.channel, tolerance)
-    short = shorter(objective)
-    if short is not None:
+    if is_long(objective.channel) and (short := shorter(objective)) is not None:
         return solve_long(objective, short, tolerance, solve(short, SHORT_TOLERANCE))
     check_cost(objective)
     if not objective.channel.continuous:
@@ -170,3 +201,202 @@ def _insert(objective: Objective, point: Point, added: Array, unit: Array, toler
     u, weights = u[used], weights[used] / weights[used].sum()
     u, weights = merge_close(objective.channel, u, weights, distance)
     return ascend_merged(objective, u, weights, unit, tolerance, min(MERGE_AFTER_ASCENT, distance / 2))
+
+
+def solve_finite(objective: Objective, tolerance: float) -> tuple[Array, Array]:
+    """A finite channel: all its parameters are candidates, and none moves. Few rows are in use: the others wait.
+
+    Weights are found on the rows in use; those whose gain exceeds J join them, the highest first, until there is none.
+    """
+    u = fisher_grid(objective.channel, 1.0).points
+    table = Table.of_values(objective, u)
+    uniform = np.full(len(u), 1 / len(u))
+    active = np.argsort(-table.gains(table.own_logs(uniform)), kind="stable")[:FIRST_ROWS]
+    for number in range(FINITE_ROUNDS):
+        own = Table.of_values(objective, u[active])
+        weights = _drop_below(optimal_weights(own, 0.1 * tolerance), 1e-3 * tolerance)
+        gains = table.gains(own.own_logs(weights))
+        excess = gains - float(weights @ gains[active])
+        excess[active] = 0.0
+        missing = np.argsort(-excess, kind="stable")[:MORE_ROWS]
+        missing = missing[excess[missing] > tolerance / 3]
+        LOG.info("rows in use %d, round %d, excess %.0e nats", len(active), number, float(excess.max()))
+        if not len(missing):
+            break
+        active = np.concatenate([active[weights > UNUSED_WEIGHT], missing])
+    return _fewest_rows(objective, u[active], own, weights, tolerance)
+
+
+def _fewest_rows(objective: Objective, u: Array, table: Table, weights: Array, tolerance: float) -> tuple[Array, Array]:
+    """The rows without those that have hardly any weight, if that costs nothing."""
+    kept = weights > UNUSED_WEIGHT
+    again = np.zeros(len(u))
+    again[kept] = optimal_weights(Table.of_values(objective, u[kept]), 0.1 * tolerance)
+    if _table_gap(table, again) <= max(tolerance, _table_gap(table, weights)):
+        weights = _drop_below(again, 1e-3 * tolerance)
+    return u[weights > 0], weights[weights > 0]
+
+
+def _drop_below(weights: Array, least: float) -> Array:
+    """Zero where a weight is not above `least`, the others renormalized."""
+    kept = np.where(weights > least, weights, 0.0)
+    return np.asarray(kept / kept.sum())
+
+
+def _table_gap(table: Table, weights: Array) -> float:
+    """Largest gain minus J on the points of a table."""
+    gains = table.gains(table.own_logs(weights))
+    return float(gains.max() - weights @ gains)
+
+
+def exchanged(objective: Objective, point: Point, unit: Array, tolerance: float) -> Point:
+    """Where a sampled likelihood has kinks, jumps or narrow ridges, Newton steps fail: exchange atoms one by one.
+
+    All points at which the certificate will look are candidates. The highest ones are approached without
+    derivatives and join the atoms; weights decide which of them stay.
+    """
+    channel = objective.channel
+    more, widths = channel.axes.off_grid()
+    grid = _exchange_grid(channel)
+    points = np.vstack([grid, more])
+    widths = np.vstack([np.tile(SEARCH_SPACING * unit, (len(grid), 1)), widths])
+    best, least = point, math.inf
+    for number in range(EXCHANGES):
+        logs = search_logs(objective, point.u, point.weights)
+        values, level = objective.gain(points, logs), float(point.weights @ objective.gain(point.u, logs))
+        order = np.argsort(-values)[:MOST_EXCHANGED]
+        chosen = order[separated(points[order] / unit, range(len(order)), EXCHANGED_APART, EXCHANGED)]
+        top, height = approach(objective, points[chosen], logs, widths[chosen])
+        excess = float(height.max()) - level
+        if excess < least:
+            best, least = point, excess
+        if excess <= tolerance / 3 or number == EXCHANGES - 1:
+            break
+        LOG.info("exchange %d: excess %.0e nats", number, excess)
+        u = canonical(channel, np.vstack([point.u, top[height > level]]))
+        weights = optimal_weights(Table.of_values(objective, u), 1e-13)
+        used = weights > LEAST_WEIGHT
+        point = evaluate(objective.table, u[used], weights[used] / weights[used].sum())
+    return best
+
+
+def _exchange_grid(channel: Channel) -> Array:
+    """Points on which a sampled likelihood is looked at: (G, d)."""
+    if channel.dimension > 2:
+        return fisher_grid(channel, search_spacing(channel)).points
+    counts = [math.ceil(length / search_spacing(channel)) + 9 for length in channel.axes.lengths]
+    axes = [channel.axes.certificate_points(i, count) for i, count in enumerate(counts)]
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+
+
+def respaced(objective: Objective, point: Point, missing: Missing, grid: Grid, unit: Array, tolerance: float) -> Point:
+    """Where the ascent is stuck: from fewer atoms on, one more at a time, spread like the last that came to rest.
+
+    With one atom too many the ascent hardly moves, and what it leaves is a bad start for any other number. With too few
+    it comes to rest in a few steps. Where the next number does not, the atoms are at a fork.
+    """
+    problem = Problem(objective.table, objective.channel.bounds, 0.5 * unit)
+    places, rested = np.sort(point.u[:, 0]), None
+    count = max(2, len(places) - FEWER_ATOMS)
+    for _ in range(FEWER_ATOMS + MORE_ATOMS):
+        u = np.interp(np.linspace(0, len(places) - 1, count), np.arange(len(places)), places)[:, None]
+        trial = ascend_merged(objective, u, optimal_weights(Table.of_values(objective, u), 1e-12), unit, tolerance)
+        found = find_missing(objective, trial, grid, unit, tolerance)
+        LOG.info("%d atoms spread anew: excess %.0e nats", count, found.excess)
+        if found.excess < missing.excess:
+            point, missing = trial, found
+        at_rest = problem.residual(trial) <= AT_REST
+        if not len(missing.places) or (rested is not None and not at_rest):
+            break
+        if at_rest:
+            places, rested = np.sort(trial.u[:, 0]), (trial, found)
+        count = (len(places) if at_rest else count) + 1
+    for trial in forked(objective, *rested, unit) if len(missing.places) and rested is not None else ():
+        found = find_missing(objective, trial, grid, unit, tolerance)
+        if found.excess < missing.excess:
+            point, missing = trial, found
+        if not len(missing.places):
+            break
+    return point
+
+
+def forked(objective: Objective, point: Point, missing: Missing, unit: Array) -> Iterator[Point]:
+    """One atom more just after a fork, in steps away from it, with all others at rest: a new one, or one of two.
+
+    There J is so flat, and the other atoms move so far with the new one, that a joint ascent ends almost anywhere.
+    """
+    problem = Problem(objective.table, objective.channel.bounds, 0.5 * unit)
+    logs = search_logs(objective, point.u, point.weights)
+    highest = missing.places[[np.argmax(objective.gain(missing.places, logs))]]
+    u, weights = _joined(objective, point, highest, unit)
+    if weights[-1] > 0:  # else the new atom can have no weight, however little
+        yield equalize(problem, problem.evaluate(u, weights))
+    free = point.free(objective.channel.bounds)[:, 0]
+    atom = int(np.argmax(np.where(free, point.hessians[:, 0, 0], -np.inf)))
+    if free[atom] and point.hessians[atom, 0, 0] > 0:
+        far = float(np.abs(missing.places - point.u[atom]).min())
+        yield equalize(problem, problem.evaluate(*_split(objective, point, atom, far, unit)))
+
+
+def _split(objective: Objective, point: Point, atom: int, far: float, unit: Array) -> tuple[Array, Array]:
+    """An atom that becomes two, at most `far` to both sides of it: (K + 1, 1), (K + 1,)."""
+    mean = np.eye(len(point.u), len(point.u) + 1)
+    mean[atom, [atom, -1]] = 0.5
+
+    def sides(u: Array, half: float) -> Array:
+        return np.asarray(np.clip(u[atom] + np.array([[-half], [half]]), *objective.channel.bounds.T))
+
+    def table(half: float, u: Array) -> Table:
+        """Both are one atom, with the mean of their likelihoods."""
+        points = np.vstack([u, sides(u, half)[1:]])
+        points[atom] = sides(u, half)[0]
+        return objective.table(points).mixed(mean, mean)
+
+    def outward(point: Point, half: float) -> bool:
+        slopes = objective.gains(sides(point.u, half), point.table.own_logs(point.weights)).gradient[:, 0]
+        return bool(slopes[1] > slopes[0])
+
+    point, half = _followed(objective, point, table, outward, far, unit)
+    u = np.vstack([np.delete(point.u, atom, axis=0), sides(point.u, half)])
+    return u, np.append(np.delete(point.weights, atom), point.weights[[atom, atom]] / 2)
+
+
+def _joined(objective: Objective, point: Point, place: Array, unit: Array) -> tuple[Array, Array]:
+    """A new atom at a place (1, 1), which takes its weight from all others: (K + 1, 1), (K + 1,)."""
+    count = len(point.u)
+
+    def table(share: float, u: Array) -> Table:
+        """Its share is a part of every atom's likelihood."""
+        own = (1 - share) * np.eye(count, count + 1)
+        return objective.table(np.vstack([u, place])).mixed(own + share * np.eye(1, count + 1, count), own)
+
+    def too_light(point: Point, share: float) -> bool:
+        return bool(objective.gain(place, point.table.own_logs(point.weights))[0] > point.information)
+
+    point, share = _followed(objective, point, table, too_light, float(point.weights.max()), unit)
+    return np.vstack([point.u, place]), np.append((1 - share) * point.weights, share)
+
+
+def _followed(
+    objective: Objective,
+    point: Point,
+    table: Callable[[float, Array], Table],
+    too_little: Callable[[Point, float], bool],
+    most: float,
+    unit: Array,
+) -> tuple[Point, float]:
+    """The largest amount that is too little, about, and the atoms at rest there.
+
+    Steps from 0 on, at most `most` altogether: one that goes too far, or after which
+    atoms do not come to rest, is halved.
+    """
+    amount, step = 0.0, most / FIRST_STEPS
+    for _ in range(FORK_STEPS):
+        problem = Problem(partial(table, amount + step), objective.channel.bounds, 0.5 * unit)
+        trial = equalize(problem, problem.evaluate(point.u, point.weights))
+        LOG.info("fork at %.3g: unevenness %.0e nats", amount + step, problem.residual(trial))
+        if problem.residual(trial) <= AT_REST and too_little(trial, amount + step):
+            point, amount = trial, amount + step
+        else:
+            step /= 2
+    return point, amount

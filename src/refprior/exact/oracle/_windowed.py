@@ -1,6 +1,6 @@
-"""Newton's system of a long experiment: rows are windows, and only neighboring atoms share outcomes.
+"""Tables of long experiments: rows are windows, and only neighboring atoms share outcomes.
 
-Variables are those of `_ascent`, a weight and a coordinate per atom, atoms in the order of their coordinates.
+The variables of a banded system are a weight and a coordinate per atom, atoms in the order of their coordinates.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from scipy.linalg import LinAlgError, cho_solve_banded, cholesky_banded
 
 from refprior.exact._arrays import Array, Index
 from refprior.exact.channels import SMALLEST_LOG, WindowMatrix, whole_windows
-from refprior.exact.oracle import Objective, Table
+from refprior.exact.oracle._objective import Objective, Table
 
 CHUNK = 128  # outcomes whose part of the system is computed at once
 

@@ -1,23 +1,27 @@
-"""The first atoms: weights on a grid of candidates, merged around their peaks. And what the search will cost."""
+"""Where atoms may be: grids even in Fisher length, maxima of the gain, and the first atoms of a search."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from typing import NamedTuple
 
 import numpy as np
+from scipy.ndimage import maximum_filter
 from scipy.spatial import cKDTree
 
 from refprior._process import check_memory
-from refprior.exact._arrays import Array, Index, Mask
+from refprior.exact._arrays import Array, Index, Mask, scattered
 from refprior.exact._cost import LOG, Work, check_search
 from refprior.exact.certificate import GRIDS, MOST_CELLS, MOST_POINTS, SEARCHED
 from refprior.exact.channels import Channel, canonical, is_long
-from refprior.exact.oracle import Objective, Point, Table
-from refprior.exact.solve._joint import ascend_merged, merge_close, merge_to_centers
-from refprior.exact.solve._missing import SEARCH_SPACING
-from refprior.exact.solve._search import climb, fisher_grid, peaks, search_logs
+from refprior.exact.oracle import Objective, Point, Table, safe_log
+from refprior.exact.solve._ascent import ascend_merged, merge_close, merge_to_centers
 from refprior.exact.solve._weights import optimal_weights
 
+SEARCH_SPACING = 0.25
+SEARCH_SPACING_3D = 0.6
+SPLIT_OFFSET = 0.02  # standard deviations to either side of an atom that may split, from where to climb
 CANDIDATE_SPACING = 0.25  # standard deviations between candidates, one parameter
 CANDIDATE_SPACING_2D = 0.8  # two parameters: the number of candidates grows with the square
 CANDIDATE_SPACING_3D = 1.0  # three parameters, if that is not too many:
@@ -29,6 +33,127 @@ EVEN_SPACING = 1.75  # standard deviations between the first atoms if the weight
 MOST_CANDIDATES = 2000  # of one parameter: the cost of a step grows with the cube
 CANDIDATES_PER_OUTCOME = 60  # no prior needs more atoms than there are outcomes
 CONTRACTIONS, CONTRACTED = 12, 1.0  # of the first atoms of three parameters and more: rounds, standard deviations
+
+
+MOST_GRID = 300_000  # points of a grid of three parameters; it is coarser where that does not suffice
+SCATTERED = 8192  # points of more than three parameters
+SYMMETRIC = 1e-9  # nats by which the gain of a symmetric prior may differ from its mirror image
+MOST_STARTS = 200  # points of no grid from which maxima are looked for
+
+
+class Grid(NamedTuple):
+    """Points (G, d) and the number of points on each axis; of scattered points, no shape."""
+
+    points: Array
+    shape: tuple[int, ...]
+
+
+def fisher_grid(channel: Channel, spacing: float, least: int = 9, most: int = MOST_GRID) -> Grid:
+    """Points `spacing` standard deviations apart on each axis, or scattered if there are more than three axes."""
+    if channel.dimension > 3:
+        return Grid(scattered(channel.bounds, min(most, SCATTERED)), ())
+    counts = [max(least, int(np.ceil(length / spacing)) + 1) for length in channel.axes.lengths]
+    if channel.dimension == 3 and math.prod(counts) > most:
+        share = (most / math.prod(counts)) ** (1 / 3)
+        counts = [max(3, int(share * count)) for count in counts]
+    axes = [channel.axes.points(axis, count) for axis, count in enumerate(counts)]
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+    return Grid(points, tuple(len(axis) for axis in axes))
+
+
+def peaks(values: Array, shape: tuple[int, ...]) -> Index:
+    """Indices of grid points that no neighbor exceeds, or of the highest scattered points: (G,) -> (M,)."""
+    if not shape:
+        return np.argsort(-values)[:MOST_STARTS]
+    table = values.reshape(shape)
+    return np.flatnonzero((table >= maximum_filter(table, size=3, mode="nearest")).ravel())
+
+
+def is_mirrored(gain: Array) -> bool:
+    """Whether gains on a grid of one axis are their own mirror image, as those of a symmetric prior are: (G,)."""
+    return bool(np.abs(gain - gain[::-1]).max() < SYMMETRIC)
+
+
+def climb(objective: Objective, u: Array, logs: list[Array], reach: Array, steps: int = 5) -> tuple[Array, Array]:
+    """Newton ascent of G from each point, at most `reach` (d,) per step: -> (M, d), (M,)."""
+    bounds = objective.channel.bounds
+    best, value = u, objective.gain(u, logs)
+    for _ in range(steps):
+        gains = objective.gains(best, logs)
+        values, vectors = np.linalg.eigh(-gains.hessian)
+        inverse = 1 / np.maximum(np.abs(values), 1e-12)
+        uphill = np.einsum("kia,ka,kja,kj->ki", vectors, inverse, vectors, gains.gradient)
+        trial = np.clip(best + np.clip(uphill, -reach, reach), bounds[:, 0], bounds[:, 1])
+        trial_value = objective.gain(trial, logs)
+        better = trial_value > value
+        if not np.any(better):
+            break
+        best = np.where(better[:, None], trial, best)
+        value = np.where(better, trial_value, value)
+    return best, value
+
+
+def approach(objective: Objective, u: Array, logs: list[Array], width: Array, rounds: int = 60) -> tuple[Array, Array]:
+    """Maxima of G near each point without derivatives: move to the best neighbor, else halve the width (M, d)."""
+    bounds, dimension = objective.channel.bounds, u.shape[1]
+    steps = np.array([s for s in itertools.product((-1.0, 0.0, 1.0), repeat=dimension) if any(s)])
+    best, value, width = u.copy(), objective.gain(u, logs), width.copy()
+    rows = np.arange(len(u))
+    for _ in range(rounds):
+        points = np.clip(best[:, None] + steps * width[:, None], bounds[:, 0], bounds[:, 1])
+        values = objective.gain(points.reshape(-1, dimension), logs).reshape(len(u), -1)
+        first = values.argmax(axis=1)
+        higher = values[rows, first] > value
+        best = np.where(higher[:, None], points[rows, first], best)
+        value = np.maximum(value, values[rows, first])
+        width = np.where(higher[:, None], width, width / 2)
+    return best, value
+
+
+def search_logs(objective: Objective, u: Array, weights: Array) -> list[Array]:
+    """log p_c(z), finite everywhere, for the solver's searches."""
+    return [safe_log(np.exp(log)) if np.any(np.isinf(log)) else log for log in objective.log_marginals(u, weights)]
+
+
+class Missing(NamedTuple):
+    """Where the gain exceeds J: the places (M, d), the largest excess, and G − J on the grid (G,)."""
+
+    places: Array
+    excess: float
+    surplus: Array
+
+
+def search_spacing(channel: Channel) -> float:
+    """Standard deviations between the points on which missing atoms are looked for."""
+    return SEARCH_SPACING if channel.dimension < 3 else SEARCH_SPACING_3D
+
+
+def find_missing(objective: Objective, point: Point, grid: Grid, unit: Array, tolerance: float) -> Missing:
+    """Maxima of the gain above J by more than a third of the tolerance."""
+    logs = search_logs(objective, point.u, point.weights)
+    values = objective.gain(grid.points, logs)
+    level = float(point.weights @ objective.gain(point.u, logs))
+    start = peaks(values, grid.shape)
+    start = start[np.all(grid.points[start] == canonical(objective.channel, grid.points[start]), axis=1)]
+    distance = cKDTree(point.u / unit).query(grid.points[start] / unit)[0]
+    start = start[(distance > SEARCH_SPACING) | (values[start] > level)]  # leave out the peaks of the atoms themselves
+    for places in (grid.points[start], _split_starts(point, objective.channel.bounds, unit)):
+        if len(places):
+            top, height = climb(objective, places, logs, SEARCH_SPACING * unit)
+            excess = height - level
+            if excess.max() > tolerance / 3:
+                return Missing(top[excess > tolerance / 3], float(excess.max()), values - level)
+    return Missing(grid.points[:0], float(values.max()) - level, values - level)
+
+
+def _split_starts(point: Point, bounds: Array, unit: Array) -> Array:
+    """Both sides of every atom at which the gain is not concave, where one atom may become two: (M, d)."""
+    free = point.free(bounds)
+    hessians = np.where(free[:, :, None] & free[:, None, :], point.hessians * unit * unit[:, None], 0.0)
+    values, vectors = np.linalg.eigh(hessians)
+    split = values[:, -1] > 0
+    offset = SPLIT_OFFSET * vectors[split, :, -1] * unit
+    return np.clip(np.vstack([point.u[split] - offset, point.u[split] + offset]), bounds[:, 0], bounds[:, 1])
 
 
 def check_cost(objective: Objective) -> None:
