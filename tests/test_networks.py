@@ -213,7 +213,7 @@ def test_perturbed_bodies_differ_by_that_share_of_their_spread() -> None:
 
 
 def test_what_is_no_body_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"body must be a network, an nn\.Module, got a function"):
+    with pytest.raises(ValueError, match=r"body must be an nn\.Module, got a function"):
         Pretrained(body, 6, 10)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="perturb must be at least 0, got -1"):
         Pretrained(body(), 6, 10, perturb=-1)

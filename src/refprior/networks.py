@@ -1,4 +1,4 @@
-"""The paper's networks, small ones, and a head on a network of your own: (B, ...) -> logits (B, C)."""
+"""The paper's networks, small networks, and an output layer for your network: (B, ...) -> logits (B, C)."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -20,11 +20,20 @@ HeadInit = Literal["xavier", "torch"]
 
 
 class Linear(nn.Sequential):
-    """One linear layer, multinomial logistic regression: what features of another network need.
+    """One linear layer, multinomial logistic regression, for the features of another network.
 
-    scale: initial logits have about this standard deviation for inputs of standard deviation 1. Small: such a particle
-    begins almost undecided, and labels decide what it becomes.
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of one input.
+    classes : int
+        Number of classes.
+    scale : float, default: 0.1
+        Approximate standard deviation of the initial logits for inputs of standard deviation 1. A particle with small
+        logits starts almost undecided, so that the labels decide.
 
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> tuple(rp.networks.Linear((64,), classes=10)(torch.zeros(2, 64)).shape)
@@ -44,8 +53,19 @@ class Linear(nn.Sequential):
 class MLP(nn.Sequential):
     """The paper's MNIST network (appendix Setup): one hidden layer with hardtanh.
 
-    Hardtanh because maximizing the information drives activations, and a ReLU has no upper bound.
+    Hardtanh, since maximizing the information drives activations up and a ReLU has no upper bound.
 
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of one input.
+    classes : int
+        Number of classes.
+    hidden : int, default: 32
+        Number of hidden units.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> tuple(rp.networks.MLP((1, 8, 8), classes=10)(torch.zeros(2, 1, 8, 8)).shape)
@@ -65,9 +85,27 @@ class MLP(nn.Sequential):
 class SmallCNN(nn.Sequential):
     """Two strided convolutions and a hidden layer, for images of 8×8 to 32×32 on a CPU.
 
-    No global pooling: in digits, position matters. Group norm: no statistics to keep, and no coupling between the
+    It has no global pooling, since position matters in digits. Group norm keeps no statistics and does not couple the
     labeled and unlabeled images of a batch.
 
+    Parameters
+    ----------
+    shape : (int, int, int)
+        Channels, height and width of an image.
+    classes : int
+        Number of classes.
+    width : int, default: 16
+        Channels of the first convolution; the second has twice as many.
+    hidden : int, default: 64
+        Number of hidden units.
+
+    Raises
+    ------
+    ValueError
+        If the inputs are not images.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> tuple(rp.networks.SmallCNN((1, 8, 8), classes=10)(torch.zeros(2, 1, 8, 8)).shape)
@@ -97,15 +135,43 @@ class SmallCNN(nn.Sequential):
 class WideResNet(nn.Module):
     """The paper's WRN-28-2 (appendix Setup): 1,467,610 parameters for 10 classes.
 
-    It differs from the usual one in the places that are options here (docs/differences.md): batch norm statistics
-    move slowly (momentum 0.001), the first blocks of stages 2 and 3 give their raw input to the first convolution,
-    and activations are leaky. The paper names both LeakyReLU 0.1 (`slope`) and ReLU; the authors' code has ReLU in
-    the blocks (slope=0) and LeakyReLU 0.1 before the pooling (`final_slope`).
+    It differs from the standard network in the places that are options here (docs/differences.md): batch norm
+    statistics move slowly, the first blocks of stages 2 and 3 give their raw input to the first convolution, and
+    activations are leaky. The paper names both LeakyReLU 0.1 and ReLU; the authors' code has ReLU in the blocks
+    (``slope=0``) and LeakyReLU 0.1 before the pooling.
 
-    head_init: weights of the head are drawn by Xavier's rule, or by torch's own as in the authors' code, less than half
-    as wide. spare_shortcuts: every block has the weights of a shortcut, as in the authors' code; where the number of
-    channels stays, nothing uses them.
+    Parameters
+    ----------
+    shape : (int, int, int)
+        Channels, height and width of an image.
+    classes : int
+        Number of classes.
+    depth : int, default: 28
+        Number of layers, 6 · blocks + 4.
+    width : int, default: 2
+        Factor of the number of channels.
+    slope : float, default: 0.1
+        Negative slope of the activations in the blocks.
+    final_slope : float, default: 0.1
+        Negative slope of the activation before the pooling.
+    momentum : float, default: 0.001
+        Momentum of the batch norm statistics.
+    raw_transitions : bool, default: True
+        Whether the first blocks of stages 2 and 3 give their raw input to the first convolution.
+    head_init : {"xavier", "torch"}, default: "xavier"
+        Draw the weights of the head by Xavier's rule, or by torch's default as in the authors' code, whose standard
+        deviation is less than half as large.
+    spare_shortcuts : bool, default: False
+        Whether every block has the weights of a shortcut, as in the authors' code. They are unused where the number of
+        channels stays.
 
+    Raises
+    ------
+    ValueError
+        If a size is not positive, or the depth is not 6 · blocks + 4.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> sum(p.numel() for p in rp.networks.WideResNet((3, 32, 32), classes=10).parameters())
     1467610
@@ -146,6 +212,18 @@ class WideResNet(nn.Module):
         _initialize(self.modules(), head_init)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Compute logits: (B, channels, height, width) -> (B, classes).
+
+        Parameters
+        ----------
+        x : Tensor, (B, channels, height, width)
+            Normalized images.
+
+        Returns
+        -------
+        Tensor, (B, classes)
+            Logits.
+        """
         # All that follows keeps this layout: CPUs convolve faster with the channels last (benchmarks/step.py).
         x = x.contiguous(memory_format=torch.channels_last)
         x = self.stages[: self.blocks](self.stem(x))
@@ -156,15 +234,31 @@ class WideResNet(nn.Module):
 
 
 class Pretrained(nn.Module):
-    """A copy of a network that gives features, (B, ...) -> (B, features), under an output layer that is drawn anew.
+    """A copy of a network that computes features, with a new random output layer.
 
-    Particles need different weights to begin with, which copies of one network do not have. freeze: only the output
-    layer learns, and batch norm and dropout of the body are those of evaluation. perturb: normal noise is added to the
-    body's weights, in units of each tensor's standard deviation, so that bodies differ too.
+    Particles need different initial weights, which copies of one network do not have. Every particle has its own body.
+    If it is frozen and not perturbed, it is faster to compute the features once and train `Linear` on them.
 
-    Every particle has its own body. If it is frozen and not perturbed, computing the features once and training an MLP
-    on these vectors is the same, and faster.
+    Parameters
+    ----------
+    body : nn.Module
+        The network, (B, ...) -> (B, features).
+    features : int
+        Number of its features.
+    classes : int
+        Number of classes.
+    freeze : bool, default: True
+        Train only the output layer; batch norm and dropout of the body stay in evaluation mode.
+    perturb : float, default: 0.0
+        Add normal noise to the body's weights, in units of each tensor's standard deviation, so that bodies differ too.
 
+    Raises
+    ------
+    ValueError
+        If the body is not an ``nn.Module``.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> body = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 5), torch.nn.ReLU())
@@ -176,7 +270,7 @@ class Pretrained(nn.Module):
     def __init__(self, body: nn.Module, features: int, classes: int, freeze: bool = True, perturb: float = 0.0) -> None:
         super().__init__()
         if not isinstance(body, nn.Module):
-            raise ValueError(f"body must be a network, an nn.Module, got a {type(body).__name__}")
+            raise ValueError(f"body must be an nn.Module, got a {type(body).__name__}")
         _positive(features=features, classes=classes)
         number("perturb", perturb, at_least=0)
         self.freeze = freeze
@@ -188,9 +282,33 @@ class Pretrained(nn.Module):
         self.train()
 
     def forward(self, x: Tensor) -> Tensor:
+        """Compute logits: (B, ...) -> (B, classes).
+
+        Parameters
+        ----------
+        x : Tensor, (B, ...)
+            Inputs of the body.
+
+        Returns
+        -------
+        Tensor, (B, classes)
+            Logits.
+        """
         return self.head(self.body(x).flatten(1))  # type: ignore[no-any-return]
 
     def train(self, mode: bool = True) -> "Pretrained":
+        """Set training or evaluation mode; a frozen body stays in evaluation mode.
+
+        Parameters
+        ----------
+        mode : bool, default: True
+            Whether to train.
+
+        Returns
+        -------
+        Pretrained
+            This network.
+        """
         super().train(mode)
         if self.freeze:
             self.body.eval()
@@ -201,8 +319,8 @@ class Block(nn.Module):
     """Two 3×3 convolutions around a residual connection, each after batch norm and activation.
 
     Where the number of channels changes, the shortcut is a 1×1 convolution. It sees the normalized, activated input
-    in the first block of the network, and so does the usual WRN everywhere; a `raw` block gives its input as it is to
-    both the shortcut and the first convolution, so that its first batch norm has no effect.
+    in the first block of the network, as everywhere in the standard WRN; a `raw` block gives its raw input to both the
+    shortcut and the first convolution, so that its first batch norm has no effect.
     """
 
     def __init__(self, inputs: int, outputs: int, stride: int, slope: float, momentum: float, raw: bool) -> None:
@@ -223,18 +341,18 @@ class Block(nn.Module):
 
 
 def _activated(x: Tensor, norm: nn.BatchNorm2d, slope: float, convs: Sequence[nn.Conv2d]) -> list[Tensor]:
-    """Convolutions of x after batch norm and leaky activation, (B, F, h, w) each.
+    """Apply convolutions to x after batch norm and leaky activation: (B, F, h, w) each.
 
-    In training on a CPU the backward pass keeps x alone and computes the other two again, to the same bits: half of the
-    memory for a fiftieth of the time, since almost all of it goes into convolutions (benchmarks/step.py).
+    In training on a CPU, only x is saved for the backward pass, which recomputes the other two to the same bits. That
+    halves the memory for 2 % more time, since convolutions take almost all of it (benchmarks/step.py).
     """
-    # What these layers have now; at the time of the backward pass they have that of all particles.
+    # The values of this particle; during the backward pass the layers hold those of all particles.
     weights, mean, variance = [conv.weight for conv in convs], norm.running_mean, norm.running_var
     again = False
 
     def run(x: Tensor, scale: Tensor, shift: Tensor) -> list[Tensor]:
         nonlocal again
-        # Statistics move once. The second time ends where the convolutions would begin: they keep their inputs only.
+        # Statistics move the first time only. Recomputation stops before the convolutions: they save just their inputs.
         if again:
             copies = [statistic if statistic is None else statistic.clone() for statistic in (mean, variance)]
             inside = F.batch_norm(x, copies[0], copies[1], scale, shift, training=True, eps=norm.eps)
@@ -263,14 +381,14 @@ def _stage(
 
 
 def _add_spare_shortcuts(modules: Iterable[nn.Module]) -> None:
-    """Weights of 1×1 convolutions that no block calls."""
+    """Add weights of 1×1 convolutions that no block calls."""
     for block in list(modules):
         if isinstance(block, Block) and block.shortcut is None:
             block.spare = nn.Conv2d(block.conv1.in_channels, block.conv1.out_channels, 1, bias=False)
 
 
 def _initialize(modules: Iterable[nn.Module], head: HeadInit) -> None:
-    """Kaiming normal by fan-out for convolutions; Xavier normal for the head, or as torch left it; biases zero."""
+    """Draw convolutions by Kaiming normal with fan-out, the head by Xavier normal or torch's default; biases are 0."""
     for module in modules:
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -286,5 +404,5 @@ def _positive(**sizes: int) -> None:
 
 
 def _groups(channels: int) -> int:
-    """Groups of about four channels."""
+    """Return a number of groups with about four channels each."""
     return next(g for g in range(max(1, channels // 4), 0, -1) if channels % g == 0)

@@ -31,14 +31,16 @@ class DataSet:
         Names of the classes.
     train : Examples
         The training part, with inputs of every class.
-    test, validation : Examples, optional
-        Held-out parts.
+    test : Examples, optional
+        The test part, with inputs of every class.
     unlabeled : Tensor, (n, *shape), optional
         Further inputs without labels.
     groups : mapping of str to tuple of int
         Named sets of classes, such as the superclasses of CIFAR-100.
     names : tuple of str
         Names of the training inputs and then of the unlabeled inputs, such as files.
+    validation : Examples, optional
+        A part to choose settings.
     features : tuple of str
         Names of the columns of a table.
     kind : {"digits", "photos", "objects", "vectors", "tokens"}, optional

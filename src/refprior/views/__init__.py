@@ -5,7 +5,8 @@ as they are stored; a view with an attribute ``normalized = True`` is given the 
 """
 
 from refprior.views._ctaugment import CTAugment
-from refprior.views._defaults import Learning, View, default_views
+from refprior.views._defaults import Learning as Learning
+from refprior.views._defaults import View, default_views
 from refprior.views._images import Distort, FlipCrop, Shift, Unchanged
 from refprior.views._randaugment import RandAugment
 from refprior.views._vectors import Corrupt, Dropout, DropTokens, MixFeatures, Noise, SwapNoise
@@ -17,7 +18,6 @@ __all__ = [
     "DropTokens",
     "Dropout",
     "FlipCrop",
-    "Learning",
     "MixFeatures",
     "Noise",
     "RandAugment",

@@ -1,4 +1,4 @@
-"""The one error of the readers, and how it gets the name of its file."""
+"""The error of all readers, and how it is given the name of its file."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,8 +8,12 @@ from refprior._words import in_short
 
 
 class DataError(ValueError):
-    """A file, folder or array is not what it should be; the message names it and gives the numbers.
+    """A file, folder or array is damaged or does not hold what it should.
 
+    The message names the file and the place, and gives the numbers.
+
+    Examples
+    --------
     >>> from refprior.data import DataError
     >>> issubclass(DataError, ValueError)
     True
@@ -18,7 +22,7 @@ class DataError(ValueError):
 
 @contextlib.contextmanager
 def naming(where: str | Path) -> Iterator[None]:
-    """Every ValueError from inside names `where`, which it is about."""
+    """Add the name of the file to every ValueError from inside."""
     try:
         yield
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What is in a folder of images, by name only: classes, parts, and files that are skipped. No picture is opened."""
+"""The content of a folder of images by name only: classes, parts, and files that are skipped. No image is opened."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -22,54 +22,59 @@ _BEGINNINGS = (b"\x89PNG", b"\xff\xd8\xff", b"BM", b"GIF8", b"RIFF", b"II*\0", b
 
 @dataclass(frozen=True)
 class FoundFolder:
-    """One class of one part, or images without labels: its pictures in the order in which they are read.
+    """One class of one part, or a folder of unlabeled images.
 
-    >>> from pathlib import Path
-    >>> from PIL import Image
-    >>> import refprior as rp
-    >>> Path("photos/cat").mkdir(parents=True)
-    >>> Image.new("RGB", (8, 8)).save("photos/cat/0.png")
-    >>> [(folder.name, len(folder.files)) for folder in rp.data.survey("photos").part("train")]
-    [('cat', 1)]
+    Attributes
+    ----------
+    part : {"train", "test", "validation", "unlabeled"}
+        The part it belongs to.
+    name : str
+        Name of the folder.
+    files : tuple of Path
+        Its images, in the order in which they are read.
+    skipped : mapping of str to int
+        How many files are skipped, by reason.
     """
 
-    part: str  # "train", "test", "validation" or "unlabeled"
+    part: str
     name: str
     files: tuple[Path, ...]
-    skipped: Mapping[str, int] = field(default_factory=dict)  # why → how many files
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What `survey` found. As text it is a table; `rows` is the same as lists of words.
+    """The content of a folder of images. Printed, it is a table.
 
-    >>> from pathlib import Path
-    >>> from PIL import Image
-    >>> import refprior as rp
-    >>> for name in ("cat", "dog"):
-    ...     Path("photos", name).mkdir(parents=True)
-    ...     Image.new("RGB", (8, 8)).save(f"photos/{name}/0.png")
-    >>> rp.data.survey("photos").classes
-    ('cat', 'dog')
+    Attributes
+    ----------
+    root : Path
+        The folder.
+    folders : tuple of FoundFolder
+        Its classes, part by part, and its folders of unlabeled images.
+    divided : bool
+        Whether the classes are inside ``train/``.
+    skipped : mapping of str to int
+        How many files outside the folders of classes are skipped, by reason.
     """
 
     root: Path
     folders: tuple[FoundFolder, ...]
-    divided: bool = False  # whether the classes are inside train/, and perhaps test/ and val/
-    skipped: Mapping[str, int] = field(default_factory=dict)  # files outside the folders of classes
+    divided: bool = False
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of the classes."""
+        """Names of the classes."""
         return tuple(folder.name for folder in self.folders if folder.part == "train")
 
     def part(self, name: str) -> tuple[FoundFolder, ...]:
-        """The folders of one part."""
+        """Return the folders of one part."""
         return tuple(folder for folder in self.folders if folder.part == name)
 
     @property
     def summary(self) -> str:
-        """One line for a log."""
+        """One line with the counts, for a log."""
         parts = {part: sum(len(folder.files) for folder in self.part(part)) for part in _ORDER}
         counts = ", ".join(f"{count:,} {part}" for part, count in parts.items() if count)
         skipped = sum(sum(folder.skipped.values()) for folder in self.folders) + sum(self.skipped.values())
@@ -77,7 +82,7 @@ class Survey:
 
     @property
     def rows(self) -> list[list[str]]:
-        """A head and a row for each folder: part, class, images, files that are skipped and why."""
+        """The table as words: a head, and for each folder its part, class, images, and skipped files by reason."""
         rows = [[f.part, f.name, f"{len(f.files):,}", in_words(f.skipped)] for f in self.folders]
         rows += [["", "", "", in_words(self.skipped)]] if self.skipped else []
         return [["part", "class", "images", "skipped"], *rows]
@@ -90,8 +95,25 @@ class Survey:
 
 
 def survey(root: str | Path) -> Survey:
-    """What `image_folder` would read: the images of each class, and which files are skipped.
+    """List the images of each class in a folder, and the files that are skipped, without opening an image.
 
+    Parameters
+    ----------
+    root : str or Path
+        A folder as `read` takes it.
+
+    Returns
+    -------
+    Survey
+        Classes and their images; printed, it is a table.
+
+    Raises
+    ------
+    DataError
+        If there are no classes, a class is empty, or parts have different classes.
+
+    Examples
+    --------
     >>> from pathlib import Path
     >>> from PIL import Image
     >>> import refprior as rp
@@ -123,7 +145,7 @@ def survey(root: str | Path) -> Survey:
 
 
 def _places(root: Path) -> dict[str, Path]:
-    """Where the classes of each part are: in train/, test/ and val/ if these hold folders, else all in the root."""
+    """Return where the classes of each part are: in train/, test/ and val/ if these hold folders, else in the root."""
     parts: dict[str, Path] = {}
     for folder in _subfolders(root):
         part = _PARTS.get(folder.name.casefold())
@@ -153,7 +175,7 @@ def _found(part: str, folder: Path, walk: "_Walk") -> FoundFolder:
 
 
 def _same_classes(found: Survey) -> Survey:
-    """Refuse parts of different classes."""
+    """Reject parts of different classes."""
     for part in ("test", "validation"):
         names = tuple(folder.name for folder in found.part(part))
         if names and names != found.classes:
@@ -165,7 +187,7 @@ def _same_classes(found: Survey) -> Survey:
 
 
 class _Walk:
-    """Goes through the folders of a root, through links too, and through none of them twice."""
+    """Walks through the folders of a root, following links, and enters no folder twice."""
 
     def __init__(self, root: Path, folders: list[Path]) -> None:
         self._root = root.resolve()
@@ -174,13 +196,13 @@ class _Walk:
             self._enter(folder)
 
     def pictures(self, folder: Path, skipped: Counter[str], depth: int = 0) -> Iterator[Path]:
-        """The pictures in a folder and below it, by name; the other files are counted in `skipped`."""
+        """Yield the images in a folder and below it, by name; other files are counted in `skipped`."""
         if depth > _DEEPEST:
             raise DataError(f"{folder} is more than {_DEEPEST} folders deep: move its images up")
         skipped.update("hidden" for path in folder.iterdir() if path.name.startswith("."))
         for path in _visible(folder):
-            if _leads_nowhere(path):
-                raise DataError(f"{path} is a link that leads nowhere: remove it")
+            if _is_broken(path):
+                raise DataError(f"{path} is a broken link: remove it")
             if path.is_dir():
                 self._enter(path)
                 yield from self.pictures(path, skipped, depth + 1)
@@ -190,9 +212,9 @@ class _Walk:
                 yield path
 
     def _enter(self, folder: Path) -> None:
-        """Refuse links by which images would be read twice or in circles, and those that lead nowhere."""
-        if _leads_nowhere(folder):
-            raise DataError(f"{folder} is a link that leads nowhere: remove it")
+        """Reject broken links, and links by which images would be read twice or in circles."""
+        if _is_broken(folder):
+            raise DataError(f"{folder} is a broken link: remove it")
         real = folder.resolve()
         other = self._seen.setdefault(real, folder)
         if other is not folder or self._root.is_relative_to(real):
@@ -200,13 +222,13 @@ class _Walk:
 
 
 def pictures_in(folder: Path) -> tuple[list[Path], Counter[str]]:
-    """The pictures in a folder and below it, by name, and how many other files there are and why they are none."""
+    """Return the images in a folder and below it, by name, and the number of other files by reason."""
     others: Counter[str] = Counter()
     return list(_Walk(folder, []).pictures(folder, others)), others
 
 
 def _why_skipped(file: Path) -> str | None:
-    """Why a file is no picture; None for one that is, or says so by its name and is then read or refused."""
+    """Return why a file is not an image; None for one that is by its name or first bytes, and is read or rejected."""
     if not file.is_file():
         return "not a file"
     suffix = file.suffix.lower()
@@ -222,16 +244,16 @@ def _is_pool(folder: Path) -> bool:
     return folder.name.casefold() in UNLABELED
 
 
-def _leads_nowhere(path: Path) -> bool:
+def _is_broken(path: Path) -> bool:
     return path.is_symlink() and not path.exists()
 
 
 def _subfolders(folder: Path) -> list[Path]:
-    return [path for path in _visible(folder) if path.is_dir() or _leads_nowhere(path)]
+    return [path for path in _visible(folder) if path.is_dir() or _is_broken(path)]
 
 
 def _visible(folder: Path) -> list[Path]:
-    """What is in a folder, by name, without hidden files and what programs leave behind."""
+    """List a folder by name, without hidden files and what programs leave behind."""
     found = sorted(path for path in folder.iterdir() if not path.name.startswith(".") and path.name not in _LITTER)
     for path in found:
         if not path.name.isprintable():
@@ -240,5 +262,5 @@ def _visible(folder: Path) -> list[Path]:
 
 
 def in_words(skipped: Mapping[str, int]) -> str:
-    """3 hidden, 1 not an image."""
+    """Write counts by reason: 3 hidden, 1 not an image."""
     return ", ".join(f"{count:,} {why}" for why, count in sorted(skipped.items()))
