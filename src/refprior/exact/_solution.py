@@ -190,8 +190,9 @@ class Solution:
     def gain(self, w: ArrayLike) -> Array:
         """Evaluate the gain, the gray line of the figures.
 
-        G(w) = KL(p(z | w), p(z)) is the information that the data give at the parameter w. It equals `information` at
-        the atoms and nowhere exceeds `information` + `gap`.
+        G(w) = KL(p(z | w), p(z)) is the information that the data give at the parameter w; for two stages, a difference
+        of two such terms. It nowhere exceeds `information` + `gap`, and equals `information` at the atoms of an optimal
+        prior.
 
         Parameters
         ----------
