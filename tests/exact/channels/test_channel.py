@@ -26,7 +26,7 @@ from refprior.exact import (
     two_stage_prior,
 )
 from refprior.exact.certificate import _maxima
-from refprior.exact.certificate._maxima import Grid
+from refprior.exact.certificate._maxima import CertificateGrid
 from refprior.exact.channels import is_long, to_coordinates
 from refprior.exact.geometry import ListedAxes
 from refprior.exact.oracle import Objective
@@ -83,8 +83,8 @@ def test_a_subclass_with_two_methods_is_solved_and_certified() -> None:
 def test_a_subclass_is_checked_as_closely_as_a_function() -> None:
     """Lengths are measured, and the certificate adds even points, unless the channel knows its lengths."""
     assert Geometric().axes.resolved
-    assert len(Grid.of(Geometric()).points) > 4000
-    assert len(Grid.of(Gaussian(1.0)).points) == _maxima.GRIDS[1][1]
+    assert len(CertificateGrid.of(Geometric()).points) > 4000
+    assert len(CertificateGrid.of(Gaussian(1.0)).points) == _maxima.GRIDS[1][1]
 
 
 def test_a_finite_subclass_is_solved_as_a_table() -> None:

@@ -34,7 +34,7 @@ MOST_POINTS = 1_500_000  # of a grid: a coarser one certifies nothing
 SEARCHED = 8192  # points of more than three parameters, which no grid can cover,
 
 
-class Grid(NamedTuple):
+class CertificateGrid(NamedTuple):
     """All points (G, d), the lines of the axes, and the number of points on each."""
 
     points: Array
@@ -43,7 +43,7 @@ class Grid(NamedTuple):
     coarse: bool = False  # too coarse to certify anything
 
     @classmethod
-    def of(cls, channel: Channel) -> Grid:
+    def of(cls, channel: Channel) -> CertificateGrid:
         """The grid of a channel, even in Fisher length; with more than three parameters, scattered points."""
         if channel.dimension > 3:
             return cls(scattered(channel.bounds, SEARCHED, seed=1), [], (), coarse=True)
@@ -65,7 +65,7 @@ class Case(NamedTuple):
     weights: Array  # (K,)
     logs: list[Array]  # log p_c(z), [(Z_c,)]
     at_atoms: Array  # (K,)
-    grid: Grid
+    grid: CertificateGrid
     values: Array  # (G,) on the grid
     more: Array  # (M, d) points off the grid, where the likelihood had to be followed more closely
     more_widths: Array  # (M, d)
@@ -75,7 +75,7 @@ class Case(NamedTuple):
     def of(cls, objective: Objective, u: Array, weights: Array) -> Case:
         """Evaluate the gain of a prior."""
         logs = objective.log_marginals(u, weights)
-        grid = Grid.of(objective.channel)
+        grid = CertificateGrid.of(objective.channel)
         more, widths = objective.channel.axes.off_grid()
         return cls(
             objective=objective,
@@ -118,7 +118,7 @@ def nearest(line: Array, x: Array) -> Index:
     return np.where(x - line[left] < line[right] - x, left, right)
 
 
-def nearest_points(grid: Grid, u: Array) -> tuple[Index, ...]:
+def nearest_points(grid: CertificateGrid, u: Array) -> tuple[Index, ...]:
     """Indices of the grid points nearest to the atoms, one array per axis: [(K,)] * d."""
     return tuple(nearest(line, u[:, axis]) for axis, line in enumerate(grid.axes))
 
@@ -213,7 +213,7 @@ def _zoom(
     return best, height + np.where(np.isfinite(hidden), hidden, 0.0), count
 
 
-def _cells(grid: Grid, u: Array) -> Array:
+def _cells(grid: CertificateGrid, u: Array) -> Array:
     """Distance to the next grid point on each axis, the largest nearby, for grid and atoms: (G + K, d)."""
     places, columns = np.vstack([grid.points, u]), []
     for axis, line in enumerate(grid.axes):

@@ -14,7 +14,7 @@ import numpy as np
 
 from refprior.exact._arrays import Array
 from refprior.exact.channels._channel import Channel
-from refprior.exact.geometry import Axes, Chart, ChartedAxes, Scan, measure, scan_box
+from refprior.exact.geometry import Axes, BoxScan, Chart, ChartedAxes, measure, scan_box
 
 
 class ChartedChannel(Channel):
@@ -61,7 +61,7 @@ class ChartedChannel(Channel):
         return measure(self.roots, self.box, self.width)
 
     @cached_property
-    def _scan(self) -> Scan:
+    def _scan(self) -> BoxScan:
         return scan_box(lambda u: self.roots(self.parameter(u)), self._chart.lengths, self.width)
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from refprior.exact._arrays import Array
-from refprior.exact.geometry._charts import Chart, Roots, Scan, measure, scan_box
+from refprior.exact.geometry._charts import BoxScan, Chart, Roots, measure, scan_box
 
 
 class Axes:
@@ -86,7 +86,7 @@ class MeasuredAxes(Axes):
         return measure(self.roots, self.bounds, self.outcomes)
 
     @cached_property
-    def scan(self) -> Scan:
+    def scan(self) -> BoxScan:
         """Where two or three parameters had to be followed together."""
         return scan_box(lambda x: self.roots(self.chart.to_box(x)), self.chart.lengths, self.outcomes)
 
@@ -118,7 +118,7 @@ class ChartedAxes(Axes):
 
     measured = True
 
-    def __init__(self, chart: Chart, scan: Callable[[], Scan], lengths: Array) -> None:
+    def __init__(self, chart: Chart, scan: Callable[[], BoxScan], lengths: Array) -> None:
         super().__init__(np.tile([0.0, 1.0], (len(lengths), 1)), lengths)
         self.chart, self._scan = chart, scan
 

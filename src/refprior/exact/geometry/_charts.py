@@ -199,7 +199,7 @@ def unclear_between(before: Array, after: Array, smallest: float = SMALLEST_CHOR
     return np.asarray((longest > LARGEST_CHORD) | (turned & (longest > smallest)))
 
 
-class Scan(NamedTuple):
+class BoxScan(NamedTuple):
     """Points (M, d) in [0, 1]^d where two parameters had to be followed, their widths (M, d), and whether it ended."""
 
     points: Array
@@ -207,12 +207,12 @@ class Scan(NamedTuple):
     resolved: bool
 
 
-def scan_box(roots: Roots, lengths: Array, outcomes: int) -> Scan:
+def scan_box(roots: Roots, lengths: Array, outcomes: int) -> BoxScan:
     """Look at a model on [0, 1]² or [0, 1]³ between the lines on which its axes were measured."""
     dimension = len(lengths)
     nothing = np.empty((0, dimension))
     if not 2 <= dimension <= 3:  # one axis is all there is; more cannot be looked at everywhere
-        return Scan(nothing, nothing, True)
+        return BoxScan(nothing, nothing, True)
     least, first = PLANE_NODES[dimension]
     most = max(least, int((PLANE_ENTRIES / outcomes) ** (1 / dimension)))
     counts = [min(most, max(first, math.ceil(length / PLANE_SPACING) + 1)) for length in lengths]
@@ -224,7 +224,7 @@ def scan_box(roots: Roots, lengths: Array, outcomes: int) -> Scan:
     while len(active):
         total += len(steps) * len(active)
         if total > budget or width.max() < 1e-12:
-            return Scan(np.concatenate(found), np.concatenate(widths), False)
+            return BoxScan(np.concatenate(found), np.concatenate(widths), False)
         width = width / 2
         children = np.clip(active[:, None] + steps * width, 0, 1).reshape(-1, dimension)
         children = width * np.unique(np.round(children / width), axis=0)
@@ -232,7 +232,7 @@ def scan_box(roots: Roots, lengths: Array, outcomes: int) -> Scan:
         widths.append(np.tile(width, (len(children), 1)))
         flags = [_unclear_stencil(roots, children[i : i + size], width) for i in range(0, len(children), size)]
         active = children[np.concatenate(flags)]
-    return Scan(np.concatenate(found), np.concatenate(widths), True)
+    return BoxScan(np.concatenate(found), np.concatenate(widths), True)
 
 
 def _unclear_on_grid(roots: Roots, axes: list[Array], outcomes: int) -> Array:

@@ -41,24 +41,24 @@ SYMMETRIC = 1e-9  # nats by which the gain of a symmetric prior may differ from 
 MOST_STARTS = 200  # points of no grid from which maxima are looked for
 
 
-class Grid(NamedTuple):
+class SearchGrid(NamedTuple):
     """Points (G, d) and the number of points on each axis; of scattered points, no shape."""
 
     points: Array
     shape: tuple[int, ...]
 
 
-def fisher_grid(channel: Channel, spacing: float, least: int = 9, most: int = MOST_GRID) -> Grid:
+def fisher_grid(channel: Channel, spacing: float, least: int = 9, most: int = MOST_GRID) -> SearchGrid:
     """Points `spacing` standard deviations apart on each axis, or scattered if there are more than three axes."""
     if channel.dimension > 3:
-        return Grid(scattered(channel.bounds, min(most, SCATTERED)), ())
+        return SearchGrid(scattered(channel.bounds, min(most, SCATTERED)), ())
     counts = [max(least, int(np.ceil(length / spacing)) + 1) for length in channel.axes.lengths]
     if channel.dimension == 3 and math.prod(counts) > most:
         share = (most / math.prod(counts)) ** (1 / 3)
         counts = [max(3, int(share * count)) for count in counts]
     axes = [channel.axes.points(axis, count) for axis, count in enumerate(counts)]
     points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-    return Grid(points, tuple(len(axis) for axis in axes))
+    return SearchGrid(points, tuple(len(axis) for axis in axes))
 
 
 def peaks(values: Array, shape: tuple[int, ...]) -> Index:
@@ -128,7 +128,7 @@ def search_spacing(channel: Channel) -> float:
     return SEARCH_SPACING if channel.dimension < 3 else SEARCH_SPACING_3D
 
 
-def find_missing(objective: Objective, point: Point, grid: Grid, unit: Array, tolerance: float) -> Missing:
+def find_missing(objective: Objective, point: Point, grid: SearchGrid, unit: Array, tolerance: float) -> Missing:
     """Maxima of the gain above J by more than a third of the tolerance."""
     logs = search_logs(objective, point.u, point.weights)
     values = objective.gain(grid.points, logs)

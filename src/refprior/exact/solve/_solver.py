@@ -32,8 +32,8 @@ from refprior.exact.solve._ascent import (
 )
 from refprior.exact.solve._candidates import (
     SEARCH_SPACING,
-    Grid,
     Missing,
+    SearchGrid,
     approach,
     check_cost,
     find_missing,
@@ -157,7 +157,7 @@ def _add_missing_atoms(objective: Objective, point: Point, unit: Array, toleranc
 
 
 def _with_missing(
-    objective: Objective, point: Point, missing: Missing, grid: Grid, unit: Array, tolerance: float, stale: int
+    objective: Objective, point: Point, missing: Missing, grid: SearchGrid, unit: Array, tolerance: float, stale: int
 ) -> Point:
     """One attempt: put the missing atoms in, or, where atoms are dense, fewer of them and shift the neighbors."""
     few = len(missing.places) <= FEW_MISSING or len(point.u) < DENSE_FROM
@@ -289,7 +289,9 @@ def _exchange_grid(channel: Channel) -> Array:
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
 
-def respaced(objective: Objective, point: Point, missing: Missing, grid: Grid, unit: Array, tolerance: float) -> Point:
+def respaced(
+    objective: Objective, point: Point, missing: Missing, grid: SearchGrid, unit: Array, tolerance: float
+) -> Point:
     """Where the ascent is stuck: from fewer atoms on, one more at a time, spread like the last that came to rest.
 
     With one atom too many the ascent hardly moves, and what it leaves is a bad start for any other number. With too few
