@@ -72,7 +72,7 @@ def told(shares: Tensor, **more: float) -> ReferencePrior:
 
 def recalls(trained: Run, part: Examples, corrected: Tensor | None) -> Tensor:
     """Of every class, by the EMA ensemble: (C,)."""
-    log_p = torch.from_numpy(trained.predict_proba(part.inputs)).log()
+    log_p = torch.as_tensor(trained.predict_proba(part.inputs)).log()
     if corrected is not None:
         log_p = change_class_prior(log_p, corrected, torch.ones(10))
     right = (log_p.argmax(-1) == part.labels).double()
@@ -111,7 +111,7 @@ def skewed_pool(seed: int, steps: int) -> Iterator[tuple[str, Row]]:
     yield "class_prior = pool's shares", measure(known, found)
     yield "class_prior = pool's shares, corrected", measure(known, found, found.pool)
     half = run(found, ReferencePrior(), seed, steps // 2)
-    guess = torch.from_numpy(half.predict_proba(found.task.unlabeled)).double().mean(0)
+    guess = torch.as_tensor(half.predict_proba(found.task.unlabeled)).double().mean(0)
     yield "class_prior = shares predicted after half the steps", measure(run(found, told(guess), seed, steps), found)
     yield (
         "class_prior = pool's shares, balance = 1",

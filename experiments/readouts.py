@@ -29,7 +29,7 @@ def consensus(run: Run, images: Tensor, times: int = 1) -> Tensor:
 
 
 def predicted(run: Run, images: Tensor, **how: str) -> Tensor:
-    return torch.from_numpy(run.predict_proba(images, **how)).argmax(-1)  # type: ignore[arg-type]
+    return torch.as_tensor(run.predict_proba(images, **how)).argmax(-1)  # type: ignore[call-overload]
 
 
 READOUTS: dict[str, Callable[[Run, Tensor], Tensor]] = {

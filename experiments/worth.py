@@ -114,7 +114,7 @@ def calibrate(data: Vectors, labels: int, draws: int) -> None:
 
 
 def _calibration(predictor: rp.Predictor, data: Vectors) -> tuple[float, float]:
-    log_p, truth = torch.from_numpy(predictor.predict_proba(data.test)).log(), torch.from_numpy(data.test_labels)
+    log_p, truth = torch.as_tensor(predictor.predict_proba(data.test)).log(), torch.from_numpy(data.test_labels)
     loss = rp.posterior.negative_log_likelihood(log_p, truth).mean().item()
     return loss, rp.posterior.expected_calibration_error(log_p, truth).item()
 
@@ -147,11 +147,11 @@ def _random(model: Any, rows: Any, random: np.random.RandomState) -> np.ndarray:
 
 
 def _entropy(model: Any, rows: Any, random: np.random.RandomState) -> np.ndarray:
-    return np.asarray(model.uncertainty(rows).total.topk(MORE).indices)
+    return np.asarray(model.uncertainty(rows).total.argsort()[::-1][:MORE])
 
 
 def _informative(model: Any, rows: Any, random: np.random.RandomState) -> np.ndarray:
-    return np.asarray(rp.labeling.most_informative(model.predictor_.log_probabilities(rows), MORE))
+    return np.asarray(rp.labeling.most_informative(torch.as_tensor(model.predictor_.log_probabilities(rows)), MORE))
 
 
 def _suggested(model: Any, rows: Any, random: np.random.RandomState) -> np.ndarray:

@@ -19,7 +19,7 @@ y[known] = truth[known]
 clf = rp.ReferencePriorClassifier(random_state=0).fit(X, y)
 
 unsure = clf.uncertainty(X)
-order = unsure.total.numpy().argsort()  # surest first
+order = unsure.total.argsort()  # surest first
 right = (clf.predict(X) == truth)[order]
 for share in (0.5, 0.7, 0.9, 1.0):
     correct = 100 * right[: int(share * len(X))].mean()

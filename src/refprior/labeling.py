@@ -201,7 +201,7 @@ def suggest(run: Run, budget: int, before: Questions | None = None) -> Questions
             f"{limit}"
         )
     if by_information:
-        log_prior = run.posterior(weighting="prior")
+        log_prior = run.ema.log_prior.detach()
         chosen = most_informative(_pool_log_p(run), budget, log_prior, before.answered).tolist()
     else:
         chosen = _typical(run, budget, before.answered)
@@ -374,7 +374,7 @@ def classifier(run: Run, questions: Questions | None = None) -> Consensus | Ense
     questions, known = questions or Questions(), run.task.labeled
     _check_questions(run, questions)
     if outputs_are_classes(run):
-        return Ensemble(run.posterior(weighting="prior"))
+        return Ensemble(run.ema.log_prior.detach())
     images = torch.cat([known.inputs, run.task.unlabeled[list(questions.answered)]])
     y = torch.cat([known.labels, known.labels.new_tensor(questions.answers)])
     if not len(y):

@@ -66,7 +66,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 def assert_rows(found: list[dict[str, Any]], predictor: Predictor, inputs: Any, names: list[str]) -> None:
     assert [row["name"] for row in found] == names
-    assert [row["class"] for row in found] == predictor.predict(inputs).tolist()
+    assert [row["class"] for row in found] == [str(label) for label in predictor.predict(inputs)]
     split, best = predictor.uncertainty(inputs), predictor.predict_proba(inputs).max(1)
     columns = {"probability": best, "uncertainty_total": split.total, "uncertainty_between": split.between}
     for name, expected in columns.items():

@@ -51,7 +51,7 @@ def test_four_lines() -> None:
     p = clf.predict_proba(X)
     assert np.allclose(p.sum(1), 1, atol=1e-6)
     doubt = clf.uncertainty(X)
-    assert torch.allclose(doubt.total, doubt.within + doubt.between, atol=1e-5)
+    assert np.allclose(doubt.total, doubt.within + doubt.between, atol=1e-5)
     asked = clf.suggest(X, budget=7)
     assert len(set(asked.tolist())) == 7
     assert clf.run_.history[-1].step == 60

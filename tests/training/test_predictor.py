@@ -74,9 +74,9 @@ def named(**changes: Any) -> Predictor:
 
 def assert_same(one: Predictor, other: Predictor, inputs: Any) -> None:
     """Bit for bit."""
-    assert torch.equal(one.log_probabilities(inputs), other.log_probabilities(inputs))
+    np.testing.assert_array_equal(one.log_probabilities(inputs), other.log_probabilities(inputs))
     np.testing.assert_array_equal(one.predict_proba(inputs), other.predict_proba(inputs))
-    assert all(map(torch.equal, one.uncertainty(inputs), other.uncertainty(inputs)))
+    assert all(map(np.array_equal, one.uncertainty(inputs), other.uncertainty(inputs)))
 
 
 @pytest.mark.parametrize("weights", ["ema", "raw"])
@@ -244,9 +244,9 @@ def test_temperature_and_class_shares_are_what_they_say() -> None:
     log_p = np.log(plain.predict_proba(inputs)) / 2.5 + ratio.numpy()
     expected = np.exp(log_p) / np.exp(log_p).sum(1, keepdims=True)
     np.testing.assert_allclose(found.predict_proba(inputs), expected, rtol=1e-5)
-    assert all(map(torch.equal, found.uncertainty(inputs), plain.uncertainty(inputs)))
-    assert torch.equal(found.log_probabilities(inputs), plain.log_probabilities(inputs))
-    mixed = predictive(plain.log_probabilities(inputs), plain.log_posterior).exp()
+    assert all(map(np.array_equal, found.uncertainty(inputs), plain.uncertainty(inputs)))
+    np.testing.assert_array_equal(found.log_probabilities(inputs), plain.log_probabilities(inputs))
+    mixed = predictive(torch.from_numpy(plain.log_probabilities(inputs)), plain.log_posterior).exp()
     np.testing.assert_array_equal(plain.predict_proba(inputs), mixed.numpy())
 
 
@@ -254,14 +254,14 @@ def test_temperature_and_class_shares_are_what_they_say() -> None:
 @pytest.mark.parametrize("true", [0.5, 3.0])
 def test_calibration_finds_the_temperature_that_made_the_labels(true: float, ratio: Tensor | None) -> None:
     plain, inputs = vectors(log_prior_ratio=ratio), rows(40_000)
-    p = torch.from_numpy(replace(plain, temperature=true).predict_proba(inputs))
+    p = torch.as_tensor(replace(plain, temperature=true).predict_proba(inputs))
     labels = torch.multinomial(p, 1, generator=torch.Generator().manual_seed(0))[:, 0]
     part = Examples(torch.from_numpy(inputs), labels)
     found = plain.calibrated(part)
     assert found.temperature == pytest.approx(true, rel=0.15)
     said = found.provenance["calibration"]
     losses = {
-        name: negative_log_likelihood(torch.from_numpy(who.predict_proba(inputs)).log(), labels).double().mean().item()
+        name: negative_log_likelihood(torch.as_tensor(who.predict_proba(inputs)).log(), labels).double().mean().item()
         for name, who in {"before": plain, "after": found}.items()
     }
     assert said["negative_log_likelihood"] == pytest.approx(losses, abs=1e-5)
@@ -286,7 +286,7 @@ def test_calibration_names_the_part_and_refuses_an_empty_one(run: Run, predictor
 def test_a_temperature_without_a_limit_is_said(
     predictor: Predictor, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    right = torch.from_numpy(predictor.predict_proba(run.task.held_out.inputs)).argmax(1)
+    right = torch.as_tensor(predictor.predict_proba(run.task.held_out.inputs)).argmax(1)
     predictor.calibrated(Examples(run.task.held_out.inputs, right))
     assert "the temperature is at the limit of 0.01" in caplog.text
 
@@ -382,6 +382,7 @@ def test_many_rows_do_not_hold_all_particles() -> None:
     many = Particles(partial(MLP, (FEATURES,), 3, hidden=2), 40).eval().requires_grad_(False)
     found = vectors(particles=many, log_posterior=torch.zeros(40).log_softmax(0))
     inputs = np.zeros((200_000, FEATURES), np.float32)
+    found.predict_proba(inputs[:1])  # imports that torch puts off
     tracemalloc.start()
     with Sizes() as sizes:
         assert found.predict_proba(inputs).shape == (200_000, 3)
@@ -526,9 +527,9 @@ def test_parts_that_do_not_fit_are_refused(change: dict[str, Any], words: str) -
 
 def test_the_split_of_uncertainty_is_that_of_the_mixture() -> None:
     found, inputs = vectors(), rows(2050)
-    log_p = found.log_probabilities(inputs)
+    log_p = torch.from_numpy(found.log_probabilities(inputs))
     for mine, expected in zip(found.uncertainty(inputs), uncertainty(log_p, found.log_posterior), strict=True):
-        torch.testing.assert_close(mine, expected)
+        np.testing.assert_allclose(mine, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_predictor_holds_no_data(run: Run, predictor: Predictor, tmp_path: Path) -> None:
@@ -556,3 +557,53 @@ def test_bytes_of_vectors_and_identity_are_taken_from_frames() -> None:
     found = vectors(dtype=torch.uint8, normalizer=Identity().fit([torch.from_numpy(inputs)]))
     for same in (pandas.DataFrame(inputs), pandas.DataFrame(inputs.astype(float)), sparse.csr_matrix(inputs)):
         np.testing.assert_array_equal(found.predict_proba(same), found.predict_proba(inputs))
+
+
+def test_labels_come_back_as_they_were_given(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(60, 5)).astype(np.float32), np.arange(60) % 3
+    names = np.array(["low", "mid", "2"])
+    for labels in (y, names[y], y.astype(np.uint8), y.astype(str)):
+        task = task_from_arrays((x[:12], labels[:12]), x[12:], (x[12:], labels[12:]))
+        trained = train(perceptron(task=task, network=partial(MLP, (5,), 3), weak=Unchanged(), strong=Unchanged()))
+        trained.predictor().save(tmp_path / "model")
+        kind = np.int64 if labels.dtype.kind in "iu" else np.str_
+        for found in (
+            trained.predict(x),
+            trained.predictor().predict(x),
+            load_predictor(tmp_path / "model").predict(x),
+        ):
+            assert found.dtype.type is kind
+            assert set(found.tolist()) <= set(labels.tolist())
+
+
+def test_labels_of_files_come_back_as_they_were_given(tmp_path: Path) -> None:
+    rows = "\n".join(f"{i % 7},{i % 3},{7 + i % 2}" for i in range(40))
+    for name, text in {"numbers": rows, "names": rows.replace(",7\n", ",a\n").replace(",8", ",b")}.items():
+        (tmp_path / f"{name}.csv").write_text(f"u,v,label\n{text}\n")
+    expected: dict[str, set[Any]] = {"numbers": {7, 8}, "names": {"a", "b"}}
+    for name, labels in expected.items():
+        task = rp.data.FewLabels(str(tmp_path / f"{name}.csv"), labels=8)
+        trained = train(perceptron(task=task, network=partial(MLP, (2,), 2), weak=Unchanged(), strong=Unchanged()))
+        assert set(trained.predict(trained.task.unlabeled).tolist()) <= labels
+
+
+def test_arrays_give_arrays_and_tensors_tensors(run: Run) -> None:
+    tensors = run.task.held_out.inputs[:4]
+    for who in (run, run.predictor()):
+        for given, kind in ((tensors, torch.Tensor), (tensors.numpy(), np.ndarray), (tensors.tolist(), np.ndarray)):
+            assert isinstance(who.predict_proba(given), kind)
+            assert isinstance(who.log_probabilities(given), kind)
+            assert all(isinstance(part, kind) for part in who.uncertainty(given))
+            assert isinstance(who.predict(given), np.ndarray)
+    assert isinstance(run.posterior(), np.ndarray)
+
+
+def test_a_torch_dataset_is_a_source_of_a_task() -> None:
+    x, y = torch.from_numpy(rows(60)), torch.arange(60) % 3
+    parts = [torch.utils.data.TensorDataset(x[part], y[part]) for part in (slice(12), slice(12, 50), slice(50, 60))]
+    found = task_from_arrays(parts[0], parts[1], parts[2], validation=parts[2])
+    same = task_from_arrays((x[:12], y[:12]), x[12:50], (x[50:], y[50:]), validation=(x[50:], y[50:]))
+    assert found.fingerprint() == same.fingerprint()
+    recipe = perceptron(task=found, network=partial(MLP, (FEATURES,), 3), weak=Unchanged(), strong=Unchanged())
+    assert train(recipe).predict(x).dtype == np.int64

@@ -189,11 +189,13 @@ def _block(predictor: "Predictor", source: Source, refuse: Refuse | None) -> Ite
 
 
 def _predicted(predictor: "Predictor", source: Source) -> list[Row]:
+    import torch
+
     from refprior.data.files import naming
     from refprior.posterior import uncertainty
 
     with naming(source.path):
-        log_p = predictor.log_probabilities(source.inputs)
+        log_p = torch.as_tensor(predictor.log_probabilities(source.inputs))
     probability, best = predictor.mix(log_p).exp().max(-1)
     split = uncertainty(log_p, predictor.log_posterior.to(log_p.device))
     numbers = zip(probability.tolist(), split.total.tolist(), split.between.tolist(), strict=True)

@@ -105,6 +105,7 @@ def task_from_arrays(
         validation=examples("validation", *_pair(validation), known_as) if validation is not None else None,
         names=tuple(names),
         features=tuple(features),
+        integer_labels=found is None,
     )
 
 

@@ -45,6 +45,8 @@ class DataSet:
         Names of the columns of a table.
     kind : {"digits", "photos", "objects", "vectors", "tokens"}, optional
         What the inputs show, by which `refprior.views.default_views` chooses.
+    integer_labels : bool, default: False
+        Whether labels were given as integers: predictions are then integers, not names.
 
     Raises
     ------
@@ -69,6 +71,7 @@ class DataSet:
     validation: Examples | None = None
     features: tuple[str, ...] = ()
     kind: Kind | None = None
+    integer_labels: bool = False
 
     def __post_init__(self) -> None:
         for name in self.classes:

@@ -163,6 +163,7 @@ class FewLabels:
             validation=None if validation is None else _shrunk(validation, self.shrink),
             kind=data.kind,
             features=data.features,
+            integer_labels=data.integer_labels,
             names=(*(data.names[i] for i in pool), *data.names[len(data.train) :]) if named else (),
         )
 

@@ -41,6 +41,8 @@ class TaskRecord:
         The number of inputs and the SHA-256 hash of each part.
     features : tuple of str
         Names of the columns of a table.
+    integer_labels : bool
+        Whether labels were given as integers, not as names.
 
     Examples
     --------
@@ -57,6 +59,7 @@ class TaskRecord:
     dtype: InputType
     parts: dict[str, PartRecord]
     features: tuple[str, ...] = ()
+    integer_labels: bool = False
 
     def differences(self, other: "TaskRecord") -> list[str]:
         """Describe how other data differ from these, one line per difference.

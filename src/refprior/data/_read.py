@@ -156,7 +156,8 @@ def read_npz(path: str | Path, test: int | None = None) -> DataSet:
                 others, given = (f"{array.shape[1:]} {array.dtype}" for array in (pool, more))
                 raise DataError(f"unlabeled inputs are {given}, the others {others}")
             pool = np.concatenate([pool, more])
-        return replace(data, unlabeled=_unlabeled(f"{name} unlabeled", pool))
+        unlabeled = _unlabeled(f"{name} unlabeled", pool)
+        return replace(data, unlabeled=unlabeled, integer_labels="classes" not in arrays)
 
 
 def _channels(array: np.ndarray) -> np.ndarray:
@@ -188,7 +189,9 @@ def read_rows(path: str | Path, test: int | None = None, *, target: str = "label
             raise DataError(f"column {features[column]!r} is empty or not finite in row {row} ({rows} with such cells)")
         known = labels != NO_LABEL
         data = held_out(Path(path).stem, classes, (values[known], labels[known]), test or 0, kind="vectors")
-        return replace(data, unlabeled=_unlabeled("unlabeled", values[~known]), features=tuple(features))
+        integers = table.values[target].dtype != object
+        pool = _unlabeled("unlabeled", values[~known])
+        return replace(data, unlabeled=pool, features=tuple(features), integer_labels=integers)
 
 
 def _labels(column: np.ndarray, name: str) -> tuple[list[str], np.ndarray]:

@@ -129,6 +129,8 @@ class Task:
         Names of the columns of a table.
     kind : {"digits", "photos", "objects", "vectors", "tokens"}, optional
         What the inputs show, by which `refprior.views.default_views` chooses.
+    integer_labels : bool, default: False
+        Whether labels were given as integers: predictions are then integers, not names.
 
     Raises
     ------
@@ -159,6 +161,7 @@ class Task:
     names: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     kind: Kind | None = None
+    integer_labels: bool = False
 
     def __post_init__(self) -> None:
         kind = self.labeled.inputs.dtype
@@ -262,6 +265,7 @@ class Task:
                 for name, part in parts.items()
             },
             features=self.features,
+            integer_labels=self.integer_labels,
         )
 
     def input_name(self, index: int) -> str:

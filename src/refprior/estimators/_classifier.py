@@ -191,7 +191,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def predict_proba(self, X: Any) -> np.ndarray:
         """The posterior predictive, in the order of `classes_`: (n, *shape) -> (n, C)."""
         given = as_trained(self, X)
-        return self._precise().predict_proba(given)
+        return np.asarray(self._precise().predict_proba(given))
 
     def uncertainty(self, X: Any) -> Uncertainty:
         """Total = within particles + between particles, in nats per row: (n, *shape) -> (n,) each."""
@@ -213,7 +213,9 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         if len(predictor.shape) == 1 and len(self._labeled) <= FEW_LABELS:
             chosen = most_typical(predictor.inputs(given), budget, self._labeled)
         else:
-            chosen = most_informative(predictor.log_probabilities(given), budget, predictor.log_posterior)
+            chosen = most_informative(
+                torch.as_tensor(predictor.log_probabilities(given)), budget, predictor.log_posterior
+            )
         return np.asarray(free[chosen.cpu().numpy()])
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:

@@ -227,7 +227,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
 
     def _clusters(self, inputs: Any) -> np.ndarray:
         starts = range(0, inputs.shape[0], _BLOCK)
-        blocks = (self.run_.log_probabilities(inputs[start : start + _BLOCK]) for start in starts)
+        blocks = (torch.as_tensor(self.run_.log_probabilities(inputs[start : start + _BLOCK])) for start in starts)
         return np.concatenate([self._consensus.clusters(log_p).cpu().numpy() for log_p in blocks])
 
 

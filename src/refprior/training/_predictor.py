@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, overload
 
 import msgspec
 import numpy as np
@@ -57,7 +57,7 @@ class Predictor:
     >>> predictor = run.predictor()
     >>> predictor.save("models/digits")
     >>> again = rp.load_predictor("models/digits")
-    >>> images = run.task.test.inputs[:3]
+    >>> images = run.task.test.inputs[:3].numpy()
     >>> again.predict_proba(images).shape, bool((again.predict(images) == predictor.predict(images)).all())
     ((3, 10), True)
     """
@@ -71,6 +71,7 @@ class Predictor:
     temperature: float = 1.0  # what the mixture's log-probabilities are divided by
     log_prior_ratio: Tensor | None = None  # (C,) log of the shares of classes where it is used over those of training
     features: tuple[str, ...] = ()  # names of the columns, where the inputs have such
+    integer_labels: bool = False  # labels were given as integers: `predict` returns integers
     provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)  # what made it, in plain words and numbers
     network: Mapping[str, Any] = field(default_factory=dict, repr=False)  # how a network is made again, as a record
 
@@ -105,11 +106,15 @@ class Predictor:
         """What its inputs are."""
         return Like(self.shape, self.dtype, self.features)
 
-    def log_probabilities(self, inputs: Any) -> Tensor:
+    @overload
+    def log_probabilities(self, inputs: Tensor) -> Tensor: ...
+    @overload
+    def log_probabilities(self, inputs: Any) -> np.ndarray: ...
+    def log_probabilities(self, inputs: Any) -> Tensor | np.ndarray:
         """log p(y | x, w_k) of every particle, raw: n inputs -> (K, n, C)."""
         nothing = torch.empty(self.particles.count, 0, len(self.classes), device=self.device)
         _, blocks = self._blocks(inputs)
-        return torch.cat([*blocks] or [nothing], dim=1)
+        return _like_inputs(torch.cat([*blocks] or [nothing], dim=1), inputs)
 
     def mix(self, log_p: Tensor, average: Average = "probabilities") -> Tensor:
         """The log of the predictive distribution from `log_probabilities`: (K, n, C) -> (n, C)."""
@@ -120,15 +125,20 @@ class Predictor:
         """What the networks see of inputs, on the CPU: (n, *shape) -> (n, ...)."""
         return torch.cat([self.normalizer(block).cpu() for block in in_blocks(inputs, self.like, _ROWS)[1]])
 
-    def predict_proba(self, inputs: Any, *, average: Average = "probabilities") -> np.ndarray:
+    @overload
+    def predict_proba(self, inputs: Tensor, *, average: Average = "probabilities") -> Tensor: ...
+    @overload
+    def predict_proba(self, inputs: Any, *, average: Average = "probabilities") -> np.ndarray: ...
+    def predict_proba(self, inputs: Any, *, average: Average = "probabilities") -> Tensor | np.ndarray:
         """p(y | x, x^n, y^n), eq:bayes_posterior_predictive_distribution: n inputs -> (n, C) probabilities."""
         probabilities = self._of_each(inputs, lambda log_p: self.mix(log_p, average).exp().cpu(), len(self.classes))
-        return np.asarray(probabilities)
+        return _like_inputs(probabilities, inputs)
 
     def predict(self, inputs: Any, *, average: Average = "probabilities") -> np.ndarray:
-        """The name of the most probable class: n inputs -> (n,)."""
+        """The most probable class, as labels were given: n inputs -> (n,) integers or names."""
         best = self._of_each(inputs, lambda log_p: self.mix(log_p, average).argmax(-1, keepdim=True).cpu(), 1)
-        return np.array(self.classes).take(best[:, 0].long().numpy())
+        labels = np.array([int(name) for name in self.classes] if self.integer_labels else self.classes)
+        return labels.take(best[:, 0].long().numpy())
 
     def uncertainty(self, inputs: Any) -> Uncertainty:
         """Total = within particles + between particles, in nats per input: n inputs -> (n,) each.
@@ -136,9 +146,8 @@ class Predictor:
         It is that of the mixture of the particles, before temperature and shares of classes.
         """
         weights = self.log_posterior.to(self.device)
-        return Uncertainty(
-            *self._of_each(inputs, lambda log_p: torch.stack(uncertainty(log_p, weights), 1), 3).unbind(1)
-        )
+        found = self._of_each(inputs, lambda log_p: torch.stack(uncertainty(log_p, weights), 1), 3)
+        return Uncertainty(*cast(Any, (_like_inputs(part, inputs) for part in found.unbind(1))))
 
     def calibrated(self, part: Examples) -> "Predictor":
         """The same particles at the temperature of the least negative log-likelihood on a part with labels.
@@ -193,6 +202,7 @@ class Predictor:
                 dtype=cast(InputType, str(self.dtype).removeprefix("torch.")),
                 temperature=self.temperature,
                 features=self.features,
+                integer_labels=self.integer_labels,
                 provenance=dict(self.provenance),
                 size=(side / MODEL).stat().st_size,
                 sha256=digest(side / MODEL),
@@ -245,6 +255,7 @@ class _Record:
     provenance: dict[str, Any]
     size: int  # of the file of tensors, in bytes
     sha256: str  # of that file
+    integer_labels: bool = False
 
 
 def read_predictor(folder: Path, network: Callable[[], nn.Module] | None, device: torch.device | str) -> Predictor:
@@ -275,6 +286,7 @@ def read_predictor(folder: Path, network: Callable[[], nn.Module] | None, device
             temperature=record.temperature,
             log_prior_ratio=tensors.get("log_prior_ratio"),
             features=record.features,
+            integer_labels=record.integer_labels,
             provenance=record.provenance,
             network=record.network,
         )
@@ -306,6 +318,11 @@ def warn_of_edits(where: str, before: Any, name: str, part: Any) -> None:
     now = to_plain(take_apart(part))
     if isinstance(before, dict) and isinstance(now, dict) and before.get("source") != now.get("source"):
         log.warning("%s: the code of %s has changed since the training", where, name)
+
+
+def _like_inputs(found: Tensor, inputs: Any) -> Tensor | np.ndarray:
+    """Return a tensor on the device of inputs that are tensors, and an array for all others."""
+    return found.to(inputs.device) if isinstance(inputs, Tensor) else np.asarray(found.cpu())
 
 
 def _tempered(log_p: Tensor, temperature: float, log_ratio: Tensor | None) -> Tensor:

@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import msgspec
 import numpy as np
@@ -71,7 +71,8 @@ class Run:
 
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
-    >>> run.predict_proba(run.task.test.inputs[:3]).shape, run.predict(run.task.test.inputs[:3]).shape
+    >>> images = run.task.test.inputs[:3].numpy()
+    >>> run.predict_proba(images).shape, run.predict(images).shape
     ((3, 10), (3,))
     """
 
@@ -138,10 +139,23 @@ class Run:
             network=to_plain(take_apart(self.recipe.network)),
         )
 
-    def log_probabilities(self, images: Any, *, weights: Weights = "ema") -> Tensor:
+    @overload
+    def log_probabilities(self, images: Tensor, *, weights: Weights = "ema") -> Tensor: ...
+    @overload
+    def log_probabilities(self, images: Any, *, weights: Weights = "ema") -> np.ndarray: ...
+    def log_probabilities(self, images: Any, *, weights: Weights = "ema") -> Tensor | np.ndarray:
         """log p(y | x, w_k) of every particle: (n, *shape) -> (K, n, C)."""
-        return self._predictor(weights).log_probabilities(images)
+        found: Tensor | np.ndarray = self._predictor(weights).log_probabilities(images)
+        return found
 
+    @overload
+    def predict_proba(
+        self, images: Tensor, *, weights: Weights = ..., weighting: Weighting = ..., average: Average = ...
+    ) -> Tensor: ...
+    @overload
+    def predict_proba(
+        self, images: Any, *, weights: Weights = ..., weighting: Weighting = ..., average: Average = ...
+    ) -> np.ndarray: ...
     def predict_proba(
         self,
         images: Any,
@@ -149,13 +163,14 @@ class Run:
         weights: Weights = "ema",
         weighting: Weighting = "prior",
         average: Average = "probabilities",
-    ) -> np.ndarray:
+    ) -> Tensor | np.ndarray:
         """p(y | x, x^n, y^n), eq:bayes_posterior_predictive_distribution: (n, *shape) -> (n, C) probabilities.
 
         images: as `Predictor` takes them. weighting="likelihood": by the labels that trained the particles, see
         `evaluate`.
         """
-        return self._predictor(weights, weighting).predict_proba(images, average=average)
+        found: Tensor | np.ndarray = self._predictor(weights, weighting).predict_proba(images, average=average)
+        return found
 
     def predict(
         self,
@@ -165,7 +180,7 @@ class Run:
         weighting: Weighting = "prior",
         average: Average = "probabilities",
     ) -> np.ndarray:
-        """The name of the most probable class: (n, *shape) -> (n,)."""
+        """The most probable class, as labels were given: (n, *shape) -> (n,) integers or names."""
         self._check_named()
         return self._predictor(weights, weighting).predict(images, average=average)
 
@@ -188,14 +203,17 @@ class Run:
         """
         part = self.task.held_out if part is None else part
         log_p = self.log_probabilities(part.inputs, weights=weights)
-        return score(log_p, part.labels, self.posterior(weights=weights, weighting=weighting), average)
+        return score(log_p, part.labels, self._log_posterior(weights, weighting), average)
 
-    def posterior(self, *, weights: Weights = "ema", weighting: Weighting = "likelihood") -> Tensor:
+    def posterior(self, *, weights: Weights = "ema", weighting: Weighting = "likelihood") -> np.ndarray:
         """log p(w_k | x^n, y^n) given the labeled inputs, or the prior, which is uniform unless it was learned: (K,).
 
         The labeled inputs have trained the particles already (eq:ref_mi_ce has their likelihood), so that by Bayes'
         law they should not count again: this posterior is too sure of itself.
         """
+        return self._log_posterior(weights, weighting).cpu().numpy()
+
+    def _log_posterior(self, weights: Weights, weighting: Weighting) -> Tensor:
         one_of("weighting", weighting, ("prior", "likelihood"))
         log_prior = self._particles(weights).log_prior.detach()
         if weighting == "prior":
@@ -227,8 +245,9 @@ class Run:
             classes=self.data.classes,
             shape=self.data.shape,
             dtype=getattr(torch, self.data.dtype),
-            log_posterior=self.posterior(weights=weights, weighting=weighting),
+            log_posterior=self._log_posterior(weights, weighting),
             features=self.data.features,
+            integer_labels=self.data.integer_labels,
         )
 
     def _check_named(self) -> None:
