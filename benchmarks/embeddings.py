@@ -25,7 +25,7 @@ from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 
 import refprior as rp
 from refprior.estimators._classifier import METHOD
-from refprior.estimators._inputs import COMPONENTS
+from refprior.estimators._preprocess import COMPONENTS
 
 Fit = Callable[[np.ndarray, np.ndarray], Any]
 

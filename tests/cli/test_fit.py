@@ -10,7 +10,7 @@ from PIL import Image
 
 import refprior as rp
 from refprior.data import FewLabels
-from refprior.estimators._files import classifier_recipe
+from refprior.estimators._classifier import classifier_recipe
 from tests.cli.running import refprior
 
 COLORS = {"red": (200, 30, 30), "blue": (30, 30, 200)}

@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from torch import nn
 
 import refprior as rp
-from refprior.estimators import _classifier, _inputs
+from refprior.estimators import _classifier, _preprocess
 
 GENERATOR = np.random.default_rng(0)
 X = np.concatenate([GENERATOR.normal(size=(30, 5)) + 3 * number for number in range(3)])
@@ -43,7 +43,7 @@ def test_warm_start_begins_anew_with_other_features_or_classes(
     inputs: np.ndarray, labels: np.ndarray, caplog: pytest.LogCaptureFixture
 ) -> None:
     warm = classifier(warm_start=True).fit(X, FEW).fit(inputs, labels)
-    assert "begins with new particles" in caplog.text
+    assert "starts with new particles" in caplog.text
     assert np.array_equal(warm.predict_proba(inputs), classifier().fit(inputs, labels).predict_proba(inputs))
 
 
@@ -56,7 +56,7 @@ def test_warm_start_sees_rows_that_arrive_later_as_it_learned_to_see(monkeypatch
         probabilities = before.predict_proba(rows[:60])
         after = before.set_params(steps=1, learning_rate=1e-6).fit(rows, labels)
         assert np.allclose(after.predict_proba(rows[:60]), probabilities, atol=1e-2)
-        monkeypatch.setattr(_inputs, "_DENSE", 0)  # sparse rows are projected
+        monkeypatch.setattr(_preprocess, "_DENSE", 0)  # sparse rows are projected
 
 
 def test_the_rows_beside_a_row_do_not_matter() -> None:
@@ -78,14 +78,14 @@ def test_rows_with_labels_are_not_asked_for(few: int, container: Any, monkeypatc
     assert sorted(asked) == list(range(1, 90, 2))
     with pytest.raises(ValueError, match="1 to 45 inputs, got 46"):
         fitted.suggest(X, 46)
-    with pytest.raises(ValueError, match="all 45 rows of X have labels"):
+    with pytest.raises(ValueError, match="all 45 rows of X are labeled"):
         fitted.suggest(X[::2])
 
 
 def test_vectors_are_not_images() -> None:
-    with pytest.raises(ValueError, match=r"X is \(90, 5\), and the training had inputs of \(1, 8, 8\)"):
+    with pytest.raises(ValueError, match=r"X has shape \(90, 5\), the training inputs had shape \(n, 1, 8, 8\)"):
         classifier().fit(IMAGES, np.arange(20) % 2).predict(X)
-    with pytest.raises(ValueError, match=r"X is \(20, 1, 8, 8\), and the training had inputs of \(5,\)"):
+    with pytest.raises(ValueError, match=r"X has shape \(20, 1, 8, 8\), the training inputs had shape \(n, 5\)"):
         classifier().fit(X, FEW).predict(IMAGES)
 
 
@@ -129,7 +129,7 @@ def test_any_kind_of_number_is_fitted_and_predicted(kind: Any, container: Any) -
 def test_images_of_floats_have_views(times: int) -> None:
     labels, images = np.arange(20) % 2, np.tile(IMAGES, (1, 1, times, times)) / 255
     assert classifier().fit(images, labels).predict(images).shape == (20,)
-    with pytest.raises(ValueError, match="convert them in the same way"):
+    with pytest.raises(ValueError, match="convert them"):
         classifier().fit(IMAGES / 255, labels).predict(IMAGES)
 
 
@@ -154,7 +154,7 @@ def test_whole_numbers_are_tokens_only_as_they_are() -> None:
     rows = np.arange(8).reshape(4, 2)
     task = rp.data.task_from_arrays((rows, np.array([0, 1, 0, 1])), unlabeled=rows)
     assert task.unlabeled.dtype == torch.int64
-    recipe = classifier().recipe_of(task, rp.data.Standardize(), seed=0)
+    recipe = classifier()._recipe_for(task, rp.data.Standardize(), seed=0)
     assert isinstance(recipe.weak, rp.views.Noise)
 
 
@@ -184,7 +184,7 @@ def test_a_wrong_setting_is_one_line(settings: dict[str, Any], message: str) -> 
     [
         (X[:, None], r"X is \(90, 1, 5\), expected .*: use X\[:, None\]"),
         (X[:, None, None, None], r"X is \(90, 1, 1, 1, 5\), expected \(n, features\)"),
-        (pd.DataFrame({"a": X[:, 0], "day": pd.Timestamp("2020")}), "X cannot be taken for numbers"),
+        (pd.DataFrame({"a": X[:, 0], "day": pd.Timestamp("2020")}), "X must be numeric"),
         (np.where(X > 1, 1e39, X), "too large for float32: 1e.39"),
     ],
     ids=["sequences", "five dimensions", "dates", "huge"],
@@ -237,13 +237,13 @@ def test_scales_that_do_harm_are_said(rows: np.ndarray, said: str, caplog: pytes
 def test_large_sparse_rows_are_projected_plainly_or_not_at_all(
     changed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_inputs, "_DENSE", 0)
+    monkeypatch.setattr(_preprocess, "_DENSE", 0)
     inputs = rp.data.PrincipalComponents(**{"count": 3, "whitening": 0, **changed})
-    with pytest.raises(ValueError, match=r"take inputs=PrincipalComponents\(…, whitening=0\) only, got"):
+    with pytest.raises(ValueError, match=r"needs inputs=PrincipalComponents\(…, whitening=0\), got"):
         classifier(inputs=inputs).fit(sparse.csr_array(X), FEW)
 
 
 def test_large_sparse_rows_that_are_all_the_same_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_inputs, "_DENSE", 0)
-    with pytest.raises(ValueError, match="are they all the same"):
+    monkeypatch.setattr(_preprocess, "_DENSE", 0)
+    with pytest.raises(ValueError, match="are all rows equal"):
         classifier().fit(sparse.csr_array((90, 5)), FEW)

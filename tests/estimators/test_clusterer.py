@@ -33,7 +33,7 @@ def test_answers_add_up_and_the_last_counts() -> None:
 
 def test_a_new_fit_forgets_the_answers() -> None:
     fitted = clusterer().fit(X).answer([0, 80], ["a", "b"]).fit(X)
-    with pytest.raises(NotFittedError, match="no names yet"):
+    with pytest.raises(NotFittedError, match="no classes yet"):
         fitted.classify(X)
     assert fitted.answer([40], ["c"]).classes_.tolist() == ["c"]
 
@@ -41,14 +41,14 @@ def test_a_new_fit_forgets_the_answers() -> None:
 @pytest.mark.parametrize(
     ("rows", "labels", "message"),
     [
-        ([0, 1, 2, 3], list("abcd"), "4 classes among the labels, 3 clusters"),
+        ([0, 1, 2, 3], list("abcd"), "at most 3 classes, one per cluster, got 4"),
         ([0, 1], ["a"], "1 labels for 2 rows"),
         ([0, 1], ["a", None], "1 labels for 2 rows"),
-        ([90], ["a"], r"0 … 89, rows of X, got \[90\]"),
+        ([90], ["a"], r"0 … 89, got \[90\]"),
         ([-1], ["a"], "0 … 89"),
-        ([0.7], ["a"], "whole numbers"),
-        (0, "a", "list of whole numbers"),
-        ([], [], "list of whole numbers"),
+        ([0.7], ["a"], "list of indices"),
+        (0, "a", "list of indices"),
+        ([], [], "list of indices"),
         ([0, 1], ["a", 2], "all names or all numbers"),
     ],
     ids=str,
@@ -70,9 +70,9 @@ def test_what_needs_a_fit_says_so() -> None:
 
 def test_images_of_other_numbers_are_refused() -> None:
     fitted = clusterer().fit(IMAGES)
-    with pytest.raises(ValueError, match="convert them in the same way"):
+    with pytest.raises(ValueError, match="convert them"):
         fitted.predict(IMAGES / 255)
-    with pytest.raises(ValueError, match="inputs of the source are float64, X is uint8"):
+    with pytest.raises(ValueError, match="the source is float64 and X is uint8"):
         clusterer().fit(IMAGES, source=(IMAGES / 255, np.arange(20) % 2))
 
 

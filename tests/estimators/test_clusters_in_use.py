@@ -66,5 +66,5 @@ def test_mistakes_are_one_line() -> None:
     with pytest.raises(NotFittedError):
         Clusterer().suggest()
     found = Clusterer(steps=2).fit(X)
-    with pytest.raises(ValueError, match="4 classes among the labels, 3 clusters"):
+    with pytest.raises(ValueError, match="at most 3 classes, one per cluster, got 4"):
         found.answer([0, 1, 2, 3], ["a", "b", "c", "d"])

@@ -55,7 +55,7 @@ def test_whole_numbers_of_which_some_are_missing_stay_whole(y: Any) -> None:
         (["a", "-1"], "the text '-1'"),
         (np.array(["a", np.nan]), "the text 'nan'"),
         (pd.Series(["a", ""]), "the text ''"),
-        (np.array(["a", "-1"]), "say None for a row without a label"),
+        (np.array(["a", "-1"]), "use None for unlabeled rows"),
         (np.array(["a", 3, None], dtype=object), "all names or all numbers, got number and str"),
         (np.array([[0, 1], [1, 0]]), r"y should be a 1d array"),
         (None, "y is None"),

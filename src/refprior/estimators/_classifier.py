@@ -1,4 +1,4 @@
-"""A classifier for few labels and many inputs without, in the manner of scikit-learn."""
+"""A scikit-learn compatible classifier for few labels and many unlabeled inputs."""
 
 # n inputs, K particles, C classes
 
@@ -19,20 +19,22 @@ from torch import Tensor
 from refprior._checks import one_of
 from refprior._progress import watching
 from refprior._words import in_short
-from refprior.data import Normalizer, Task, task_from_arrays
-from refprior.estimators._inputs import (
+from refprior.data import FewLabels, Normalizer, Standardize, Task, task_from_arrays
+from refprior.data.sources import is_folder
+from refprior.estimators._labels import encoded, labels_of
+from refprior.estimators._preprocess import (
     AsFitted,
     Inputs,
     as_trained,
     batch_size,
     checked,
+    components,
     digests,
     network_maker,
     prepared,
     seed_of,
     suitable_views,
 )
-from refprior.estimators._labels import encoded, labels_of
 from refprior.labeling import most_informative, most_typical
 from refprior.methods import Method, ReferencePrior
 from refprior.posterior import Uncertainty
@@ -42,8 +44,8 @@ from refprior.views import View
 log = logging.getLogger("refprior")
 
 
-class Usual(NamedTuple):
-    """Settings that are not given."""
+class Defaults(NamedTuple):
+    """Default settings for one kind of inputs."""
 
     method: Method
     particles: int
@@ -53,69 +55,78 @@ class Usual(NamedTuple):
     learning_rate: float
 
 
-# Of vectors, chosen on validation rows of four kinds of data, one setting for all of them: docs/embeddings.md.
+# Chosen on validation rows of four kinds of vectors, one setting for all of them: docs/embeddings.md.
 METHOD = ReferencePrior(alpha=0.4, gamma=1.0, threshold=0.8, balance=1.0)
-FEW_LABELS = 300  # up to which typical rows are suggested
-VECTORS = Usual(METHOD, 32, 300, 64, 256, 0.03)
-IMAGES = Usual(ReferencePrior(), 4, 1000, 32, 128, 0.01)
+FEW_LABELS = 300  # largest number for which typical rows are suggested
+_SIDE = 32  # pixels to which larger images of a folder are resized by default
+VECTORS = Defaults(METHOD, 32, 300, 64, 256, 0.03)
+IMAGES = Defaults(ReferencePrior(), 4, 1000, 32, 128, 0.01)
 
 
 class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Semi-supervised classification with a reference prior of K particles.
 
-    Rows of `y` that are −1 (or None or NaN, for labels that are names) have no label. All rows of `X`, labeled or not,
-    are the unlabeled pool. Vectors (n, features) are projected to principal components and classified by K linear
-    layers; images (n, channels, height, width) by K small convolutional networks. No test part is needed.
+    Rows whose `y` is −1 (or None or NaN, if labels are names) are unlabeled. All rows of `X`, labeled or not, form the
+    unlabeled pool. Vectors (n, features) are projected to principal components and classified by K linear layers;
+    images (n, channels, height, width) by K small convolutional networks. No test part is needed.
 
     Parameters
     ----------
-    method : ReferencePrior, FixMatch, Supervised, or any other of refprior.methods
-        None: ``ReferencePrior`` with the settings of docs/embeddings.md.
-    network : function that makes a network that returns logits
-        If it takes ``shape`` and ``classes``, it is given them. None: ``Linear`` or ``SmallCNN``.
-    views : (weak, strong)
-        Two views of refprior.views or functions of (inputs, generator). None: noise for vectors, small motions for
-        images.
-    inputs : PrincipalComponents, Standardize or Identity of refprior.data
-        How inputs become those of the network. None: 128 principal components for vectors with one scale for all,
-        ``Standardize`` for images. Columns of a table that have different units want a ``StandardScaler`` before.
-    particles : int
-        K, the number of networks. None: 32 for vectors, 4 for images.
-    steps : int
-        Updates of the weights. None: 300 for vectors, 1,000 for images.
-    labeled_batch, unlabeled_batch : int
-        Inputs per step, at most as many as there are. None: 64 and 256 for vectors, 32 and 128 for images.
-    learning_rate : float
-        Of Adam, with a cosine schedule. None: 0.03 for vectors, 0.01 for images.
-    decay : float
+    method : method of refprior.methods, optional
+        For example ``ReferencePrior``, ``FixMatch`` or ``Supervised``. Defaults to ``ReferencePrior`` with the settings
+        of docs/embeddings.md.
+    network : callable, optional
+        Function that returns a new network of logits. It is called with ``shape`` and ``classes`` if it accepts them.
+        Defaults to ``Linear`` for vectors and ``SmallCNN`` for images.
+    views : tuple, optional
+        (weak, strong): two views of refprior.views, or functions of (inputs, generator). Defaults to noise for vectors
+        and small motions for images.
+    inputs : PrincipalComponents, Standardize or Identity, optional
+        Transformation of the inputs, from refprior.data. Defaults to 128 principal components on a common scale for
+        vectors, and to ``Standardize`` for images. Put a ``StandardScaler`` before the estimator if columns have
+        different units.
+    particles : int, optional
+        K, the number of networks. Defaults to 32 for vectors and 4 for images.
+    steps : int, optional
+        Optimizer steps. Defaults to 300 for vectors and 1,000 for images.
+    labeled_batch, unlabeled_batch : int, optional
+        Inputs per step, at most as many as there are. Defaults to 64 and 256 for vectors, 32 and 128 for images.
+    learning_rate : float, optional
+        Learning rate of Adam with a cosine schedule. Defaults to 0.03 for vectors and 0.01 for images.
+    decay : float, default: 0
         Weight decay.
-    ema : float
-        Decay of the moving average of the weights, which predicts.
-    class_prior : None, "uniform", "labels" or one share per class in the order of ``classes_``
-        How often classes are in the pool and where predictions are made. None: as in training, balanced in the
-        objective. "labels": as often as in the labels. "uniform" undoes an imbalance of the labels.
-    warm_start : bool
-        Begin with the particles of the fit before, and with its inputs as they were fitted, where features and classes
-        are the same: labels and rows that arrive later.
-    device : str
-        Of torch.
-    verbose : int
+    ema : float, default: 0.99
+        Decay of the exponential moving average of the weights, which is used for predictions.
+    class_prior : "uniform", "labels" or array-like, optional
+        Class shares in the pool and where predictions are made. "labels" uses the shares of the labels, "uniform" equal
+        shares, which corrects imbalanced labels; an array has one share per class in the order of ``classes_``. By
+        default the objective is balanced and predictions are not corrected.
+    warm_start : bool, default: False
+        Continue from the previous fit if features and classes match. Use it when labels or rows arrive later.
+    device : str, default: "cpu"
+        The torch device.
+    verbose : int, default: 0
         1 shows a progress bar.
-    random_state : int, RandomState or None
-        Decides everything that is drawn: the same number gives the same classifier.
+    random_state : int, RandomState or None, default: None
+        Seed for all random draws; the same seed gives the same classifier.
 
     Attributes
     ----------
     classes_ : array (C,)
+        The classes in order.
     predictor_ : refprior.Predictor
-        What one deploys: ``predictor_.save("model")``.
+        The deployable model: ``predictor_.save("model")``.
     run_ : refprior.Run
-        The training with its history.
-    n_features_in_, feature_names_in_ :
-        As in scikit-learn.
+        The trained run with its history.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : array of str
+        Names of the features, if X has them.
 
-    There is no ``sample_weight``: a row of the pool is drawn at random, so that a weight of two would not be the same
-    as the row twice.
+    Notes
+    -----
+    There is no ``sample_weight``: rows of the pool are drawn at random, so a weight of two would not equal two copies
+    of a row.
 
     Examples
     --------
@@ -123,7 +134,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     >>> import refprior as rp
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
-    >>> few = np.where(np.random.RandomState(0).rand(len(y)) < 0.06, y, -1)  # 108 labels, 1,689 rows without
+    >>> few = np.where(np.random.RandomState(0).rand(len(y)) < 0.06, y, -1)  # 108 labels, 1,689 unlabeled rows
     >>> clf = rp.ReferencePriorClassifier(random_state=0).fit(X, few)
     >>> bool((clf.predict(X) == y).mean() > 0.9)
     True
@@ -167,48 +178,124 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Learn from all rows of X and the labels that y has: (n, *shape), (n,)."""
+        """Fit the classifier to all rows of X and the labels in y.
+
+        Parameters
+        ----------
+        X : array-like (n, features) or (n, channels, height, width)
+            Inputs.
+        y : array-like (n,)
+            Labels; −1, None or NaN for unlabeled rows.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
         plan = self._plan(X, y)
         with watching("classifier", plan.recipe.steps, shown=bool(self.verbose)) as watch:
             run = train(plan.recipe, device=self.device, watch=watch, start=plan.start)
         self.classes_ = plan.classes
         self.run_: Run = run
         self.predictor_: Predictor = plan.deployed(run)
-        self._labeled: Tensor = run.normalizer(run.task.labeled.inputs).cpu()  # as networks see them
+        self._labeled: Tensor = run.normalizer(run.task.labeled.inputs).cpu()  # as the networks see them
         self._known = plan.known
         return self
 
     def recipe(self, X: Any, y: ArrayLike) -> Recipe:
-        """What `fit` trains, as a recipe of your own to change: `rp.train(clf.recipe(X, y), "runs/mine")`."""
+        """Return the recipe that `fit` trains, to modify or to train with `rp.train(clf.recipe(X, y), "runs/mine")`.
+
+        Parameters
+        ----------
+        X : array-like (n, features) or (n, channels, height, width)
+            Inputs.
+        y : array-like (n,)
+            Labels; −1, None or NaN for unlabeled rows.
+
+        Returns
+        -------
+        Recipe
+            The recipe, with the data in it.
+        """
         copy: Self = clone(self)
         return copy._plan(X, y).recipe
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row: (n, *shape) -> (n,)."""
+        """Predict the most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like (n, features) or (n, channels, height, width)
+            Inputs.
+
+        Returns
+        -------
+        ndarray (n,)
+            Predicted classes.
+        """
         chosen = self.predict_proba(X).argmax(1)
         return np.asarray(self.classes_[chosen])
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The posterior predictive, in the order of `classes_`: (n, *shape) -> (n, C)."""
+        """Predict class probabilities, the posterior predictive distribution.
+
+        Parameters
+        ----------
+        X : array-like (n, features) or (n, channels, height, width)
+            Inputs.
+
+        Returns
+        -------
+        ndarray (n, C)
+            Probabilities in the order of `classes_`.
+        """
         given = as_trained(self, X)
         return np.asarray(self._precise().predict_proba(given))
 
     def uncertainty(self, X: Any) -> Uncertainty:
-        """Total = within particles + between particles, in nats per row: (n, *shape) -> (n,) each."""
+        """Decompose the predictive uncertainty of each row.
+
+        Parameters
+        ----------
+        X : array-like (n, features) or (n, channels, height, width)
+            Inputs.
+
+        Returns
+        -------
+        Uncertainty
+            `total` = `within` (aleatoric) + `between` particles (epistemic), in nats, (n,) each.
+        """
         given = as_trained(self, X)
         return self._precise().uncertainty(given)
 
     def suggest(self, X: Any, budget: int = 10) -> np.ndarray:
-        """The rows whose labels would tell most, as indices: (n, *shape) -> (budget,).
+        """Suggest the rows whose labels would be most informative.
 
-        Rows that have a label, and their equals, are left out.
-        Of vectors with few labels, typical rows of groups that have no label yet, `labeling.most_typical`; of images,
-        or with more than 300 labels, rows on which the particles disagree, `labeling.most_informative`.
+        Labeled rows and their duplicates are left out. For vectors with at most 300 labels these are typical rows of
+        groups without a label, `labeling.most_typical`; for images or more labels, rows on which the particles
+        disagree, `labeling.most_informative`.
+
+        Parameters
+        ----------
+        X : array-like (n, features) or (n, channels, height, width)
+            Inputs.
+        budget : int, default: 10
+            Number of rows.
+
+        Returns
+        -------
+        ndarray (budget,)
+            Indices of rows.
+
+        Raises
+        ------
+        ValueError
+            If all rows are labeled.
         """
         given, predictor = as_trained(self, X), self.predictor_
         free = np.flatnonzero([row not in self._known for row in digests(given)])
         if not len(free):
-            raise ValueError(f"all {given.shape[0]} rows of X have labels: there is nothing to ask for")
+            raise ValueError(f"all {given.shape[0]} rows of X are labeled: suggest needs unlabeled rows")
         given = given[free]
         if len(predictor.shape) == 1 and len(self._labeled) <= FEW_LABELS:
             chosen = most_typical(predictor.inputs(given), budget, self._labeled)
@@ -219,12 +306,32 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         return np.asarray(free[chosen.cpu().numpy()])
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """The accuracy on the rows that have a label, so that searches over settings may hold out any rows."""
+        """Compute the accuracy on the labeled rows, so that searches over settings can hold out any rows.
+
+        Parameters
+        ----------
+        X : array-like (n, features) or (n, channels, height, width)
+            Inputs.
+        y : array-like (n,)
+            Labels; −1, None or NaN for unlabeled rows.
+        sample_weight : array-like (n,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            The accuracy.
+
+        Raises
+        ------
+        ValueError
+            If y has no label.
+        """
         predicted = self.predict(X)
         labels, known = labels_of(y, self.classes_)
         check_consistent_length(predicted, known, sample_weight)
         if not len(labels):
-            raise ValueError(f"y has no label in {len(known)} rows: there is nothing to compare predictions with")
+            raise ValueError(f"y has no label in {len(known)} rows: score needs labeled rows")
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(accuracy_score(labels, predicted[known], sample_weight=weight))
 
@@ -235,7 +342,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: without the data of the training, which would make it as large as they are."""
+        """Return the state to pickle, without the training data, which would dominate its size."""
         state = dict(super().__getstate__())
         if "run_" in state:
             state["run_"] = _without_data(state["run_"])
@@ -260,7 +367,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         )
         shares = shares_of(task)
         target = _target(self.class_prior, shares)
-        recipe = self.recipe_of(task, inputs, seed)
+        recipe = self._recipe_for(task, inputs, seed)
         if start is not None:
             recipe = replace(recipe, start=start.recipe)
             recipe = replace(recipe, inputs=AsFitted(fitted)) if projection is None else recipe  # type: ignore[arg-type]
@@ -275,11 +382,11 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             features=names,
         )
 
-    def recipe_of(self, task: Task, inputs: Inputs, seed: int) -> Recipe:
-        """The recipe of a task with these settings. inputs: what networks see."""
-        usual = VECTORS if len(task.shape) == 1 else IMAGES
-        given = {name: getattr(self, name) for name in Usual._fields}
-        chosen = usual._replace(**{name: value for name, value in given.items() if value is not None})
+    def _recipe_for(self, task: Task, inputs: Inputs, seed: int) -> Recipe:
+        """Return the recipe of a task with these settings; `inputs` is what the networks see."""
+        defaults = VECTORS if len(task.shape) == 1 else IMAGES
+        given = {name: getattr(self, name) for name in Defaults._fields}
+        chosen = defaults._replace(**{name: value for name, value in given.items() if value is not None})
         target, method = _target(self.class_prior, shares_of(task)), chosen.method
         if target is not None and isinstance(method, ReferencePrior):
             method = replace(method, class_prior=tuple(target.tolist()))
@@ -302,15 +409,15 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         )
 
     def _before(self, shape: tuple[int, ...], features: tuple[str, ...], classes: np.ndarray) -> Run | None:
-        """The run to begin with, if it was of the same features and classes."""
+        """Return the previous run, if it had the same features and classes."""
         there = (self.predictor_.shape, self.predictor_.features, self.classes_.tolist())
         if there != (shape, features, classes.tolist()):
-            log.warning("features or classes are not those of the fit before: warm_start begins with new particles")
+            log.warning("features or classes differ from the previous fit: warm_start starts with new particles")
             return None
         return _without_data(self.run_)
 
     def _precise(self) -> Predictor:
-        """The predictor; of our own network for vectors in 64 bits, so that the rows beside a row do not matter."""
+        """Return the predictor; in 64 bits for default networks of vectors, so that other rows do not matter."""
         found = self.predictor_
         if self.network is not None or len(found.shape) > 1 or found.dtype != torch.float32:
             return found
@@ -319,19 +426,19 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
 
 class _Plan(NamedTuple):
-    """What `fit` will do, and what it must remember for the predictor."""
+    """What `fit` trains, and what the predictor needs afterwards."""
 
     recipe: Recipe
-    start: Run | None  # the run that it begins with
-    known: frozenset[bytes]  # which rows have labels
+    start: Run | None  # the run to continue from
+    known: frozenset[bytes]  # digests of the labeled rows
     classes: np.ndarray  # (C,)
-    log_ratio: Tensor | None  # (C,) what the log-probabilities of the classes are corrected by
+    log_ratio: Tensor | None  # (C,) correction of the log-probabilities for the class prior
     projection: Normalizer | None  # of large sparse rows, before the recipe
     shape: tuple[int, ...]  # of a row of X
-    features: tuple[str, ...]  # its names
+    features: tuple[str, ...]  # their names
 
     def deployed(self, run: Run) -> Predictor:
-        """The predictor of a run, for rows of X."""
+        """Return the predictor of a run, for rows of X."""
         found = replace(run.predictor(), log_prior_ratio=self.log_ratio)
         if self.projection is not None:
             found = replace(found, normalizer=self.projection, shape=self.shape)
@@ -339,23 +446,21 @@ class _Plan(NamedTuple):
 
 
 def shares_of(task: Task) -> np.ndarray:
-    """Of each class among the labels: (C,)."""
+    """Return the share of each class among the labels: (C,)."""
     counts = np.bincount(task.labeled.labels.cpu().numpy(), minlength=len(task.classes))
     return np.asarray(counts / counts.sum())
 
 
 def _check_classes(classes: np.ndarray, codes: np.ndarray) -> None:
     if not len(classes):
-        raise ValueError(
-            f"y has no label in {len(codes)} rows: for groups without any label there is ReferencePriorClusterer"
-        )
+        raise ValueError(f"y has no label in {len(codes)} rows: use ReferencePriorClusterer to cluster unlabeled rows")
     if len(classes) == 1:
         name = classes.tolist()[0]
         raise ValueError(f"y has only one class, {name!r}: a classifier needs at least two classes")
 
 
 def _target(class_prior: str | ArrayLike | None, shares: np.ndarray) -> np.ndarray | None:
-    """The shares of classes that are asked for, if any are; `shares`: those of the labels: (C,) -> (C,)."""
+    """Return the requested class shares, if any, given those of the labels: (C,) -> (C,)."""
     if class_prior is None:
         return None
     if isinstance(class_prior, str):
@@ -374,9 +479,26 @@ def _target(class_prior: str | ArrayLike | None, shares: np.ndarray) -> np.ndarr
 
 
 def _without_data(run: Run) -> Run:
-    """A run that does not hold the data of its training, nor of those before it."""
-    return replace(run, recipe=replace(run.recipe, task=_not_kept, start=None), find_task=_not_kept)
+    """Return a run without its training data and without those of earlier runs."""
+    return replace(run, recipe=replace(run.recipe, task=_no_data, start=None), find_task=_no_data)
 
 
-def _not_kept() -> Task:
-    raise ValueError("the data of the training are not kept")
+def _no_data() -> Task:
+    raise ValueError("the training data are not stored with the estimator")
+
+
+def classifier_recipe(data: FewLabels, *, seed: int = 0) -> tuple[Recipe, Task]:
+    """Return the recipe of `ReferencePriorClassifier` for a file or folder, and its task.
+
+    All inputs, labeled or not, form the pool. The features of a table are standardized, because they have different
+    units. Large photographs of a folder are resized to 32 pixels unless a size is given: training on all of their
+    pixels would take days.
+    """
+    data = replace(data, labeled_in_pool=True)
+    if is_folder(data.data) and data.size is None and max(data.outline().shape[1:]) > _SIDE:
+        data = replace(data, size=_SIDE)
+    task = data()
+    inputs: Inputs = Standardize()
+    if len(task.shape) == 1:
+        inputs = replace(components(task.shape), standardize=bool(task.features))
+    return replace(ReferencePriorClassifier()._recipe_for(task, inputs, seed), task=data), task

@@ -1,4 +1,4 @@
-"""Clusters that many particles agree on, without any label or with those of a source, in the manner of scikit-learn."""
+"""A scikit-learn compatible clusterer: clusters on which many particles agree, without labels of the target."""
 
 # n inputs, K particles, M clusters
 
@@ -15,7 +15,8 @@ from refprior._checks import whole_number
 from refprior._progress import watching
 from refprior._words import in_short
 from refprior.data import Examples, Task
-from refprior.estimators._inputs import (
+from refprior.estimators._labels import encoded
+from refprior.estimators._preprocess import (
     Inputs,
     as_numbers,
     as_trained,
@@ -27,7 +28,6 @@ from refprior.estimators._inputs import (
     suitable_views,
     too_large,
 )
-from refprior.estimators._labels import encoded
 from refprior.labeling import Questions, suggest
 from refprior.methods import ReferencePrior, UnsupervisedTransfer
 from refprior.networks import MLP
@@ -41,33 +41,54 @@ METHOD = ReferencePrior(alpha=1.0, gamma=1.0)
 
 
 class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
-    """Clusters of inputs without labels: particles that are confident and disagree, and what they agree on.
+    """Consensus clustering of unlabeled inputs by the particles of a reference prior.
 
-    Each particle divides the inputs in its own way. Two inputs belong together if most particles give them like
-    predictions. A source task with labels, `fit(X, source=(X_source, y_source))`, teaches the particles what to look
-    at: transfer without any target label.
+    Each particle divides the inputs in its own way. Two inputs belong to one cluster if most particles predict them
+    similarly. A labeled source task, `fit(X, source=(X_source, y_source))`, teaches the particles which features
+    matter: transfer without labels of the target.
 
     Parameters
     ----------
-    n_clusters : int
-        How many clusters to find; fewer may come out.
-    network, views, inputs, particles, steps, unlabeled_batch, learning_rate, ema, device, verbose, random_state :
-        As in ``ReferencePriorClassifier``. network None: an ``MLP`` for vectors.
-    method : UnsupervisedTransfer
-        None: ``UnsupervisedTransfer`` with α = γ = 1, the plain information.
-    source_batch : int
-        Inputs of the source per step.
+    n_clusters : int, default: 8
+        Largest number of clusters.
+    method : UnsupervisedTransfer, optional
+        Defaults to ``UnsupervisedTransfer`` with α = γ = 1, the plain information; β = 0.5 with a source.
+    network : callable, optional
+        Function that returns a new network of logits, as in ``ReferencePriorClassifier``. Defaults to ``MLP`` for
+        vectors and ``SmallCNN`` for images.
+    views : tuple, optional
+        (weak, strong) views, as in ``ReferencePriorClassifier``.
+    inputs : PrincipalComponents, Standardize or Identity, optional
+        Transformation of the inputs, as in ``ReferencePriorClassifier``.
+    particles : int, default: 32
+        K, the number of networks.
+    steps : int, default: 500
+        Optimizer steps.
+    unlabeled_batch : int, default: 256
+        Inputs per step, at most as many as there are.
+    source_batch : int, default: 64
+        Source inputs per step.
+    learning_rate : float, default: 0.01
+        Learning rate of Adam with a cosine schedule.
+    ema : float, default: 0.99
+        Decay of the exponential moving average of the weights, which is used for predictions.
+    device : str, default: "cpu"
+        The torch device.
+    verbose : int, default: 0
+        1 shows a progress bar.
+    random_state : int, RandomState or None, default: None
+        Seed for all random draws; the same seed gives the same clusters.
 
     Attributes
     ----------
     labels_ : array (n,)
         The cluster of each row of X.
     stability_ : float
-        Share of the rows on which two halves of the particles agree, after matching: no label is needed to know it.
+        Share of the rows on which two halves of the particles agree, after matching. It needs no labels.
     run_ : refprior.Run
-        The training with its history.
+        The trained run with its history.
     classes_ : array
-        After `answer`: the names that clusters have.
+        The classes of the clusters, after `answer`.
 
     Examples
     --------
@@ -115,55 +136,133 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         self.random_state = random_state
 
     def fit(self, X: Any, y: object = None, *, source: tuple[ArrayLike, ArrayLike] | None = None) -> Self:
-        """Find the clusters of all rows of X; y is not looked at. source: inputs and labels of a related task."""
+        """Find the clusters of all rows of X.
+
+        Parameters
+        ----------
+        X : array-like (n, features) or (n, channels, height, width)
+            Inputs.
+        y : object, default: None
+            Ignored.
+        source : tuple of array-like, optional
+            (X_source, y_source): inputs and labels of a related task.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
         recipe = self._recipe(X, source)
         with watching("clusters", recipe.steps, shown=bool(self.verbose)) as watch:
             self.run_: Run = train(recipe, device=self.device, watch=watch)
         self._consensus: Consensus = self.run_.consensus(self.n_clusters)
         self.labels_ = self._clusters(self.run_.task.unlabeled)
         self.stability_ = _stability(self.run_, self.n_clusters)
-        self._answers: dict[int, Any] = {}  # the class of each row that has one
-        self._questions = Questions()  # the same, with the numbers of the classes
+        self._answers: dict[int, Any] = {}  # classes by row
+        self._questions = Questions()  # the same, with class indices
         self.__dict__.pop("classes_", None)
         return self
 
     def recipe(self, X: Any, *, source: tuple[ArrayLike, ArrayLike] | None = None) -> Recipe:
-        """What `fit` trains, as a recipe of your own to change."""
+        """Return the recipe that `fit` trains, to modify or to train with `rp.train`.
+
+        Parameters
+        ----------
+        X : array-like (n, features) or (n, channels, height, width)
+            Inputs.
+        source : tuple of array-like, optional
+            (X_source, y_source): inputs and labels of a related task.
+
+        Returns
+        -------
+        Recipe
+            The recipe, with the data in it.
+        """
         copy: Self = clone(self)
         return copy._recipe(X, source)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The cluster of each row: (n, *shape) -> (n,)."""
+        """Predict the cluster of each row.
+
+        Parameters
+        ----------
+        X : array-like (n, features) or (n, channels, height, width)
+            Inputs.
+
+        Returns
+        -------
+        ndarray (n,)
+            Clusters.
+        """
         return self._clusters(as_trained(self, X))
 
     def suggest(self, budget: int = 10) -> np.ndarray:
-        """Rows of the X of `fit` whose classes would tell most, as indices: (budget,)."""
+        """Suggest the rows of the X of `fit` whose classes would be most informative.
+
+        Parameters
+        ----------
+        budget : int, default: 10
+            Number of rows.
+
+        Returns
+        -------
+        ndarray (budget,)
+            Indices of rows.
+        """
         check_is_fitted(self, "run_")
         return np.array(suggest(self.run_, budget, self._questions).open)
 
     def answer(self, rows: ArrayLike, labels: ArrayLike) -> Self:
         """Name the clusters by the classes of a few rows of the X of `fit`.
 
-        Answers of before count too; a row that is answered again has its last answer.
+        Earlier answers count too; the last answer for a row replaces the others.
+
+        Parameters
+        ----------
+        rows : array-like of int
+            Indices of rows.
+        labels : array-like
+            Their classes.
+
+        Returns
+        -------
+        self
+            The estimator, with `classes_`.
+
+        Raises
+        ------
+        ValueError
+            If labels and rows do not match, or there are more classes than clusters.
         """
         check_is_fitted(self, "run_")
         asked, (names, codes) = _row_numbers(rows, len(self.labels_)), encoded(labels)
         if len(asked) != len(codes) or (codes < 0).any():
-            raise ValueError(f"{(codes >= 0).sum()} labels for {len(asked)} rows: every row needs one")
+            raise ValueError(f"expected one label per row, got {(codes >= 0).sum()} labels for {len(asked)} rows")
         answers = {**self._answers, **dict(zip(asked, names[codes].tolist(), strict=True))}
         classes, y = encoded(list(answers.values()))
         clusters = len(self.run_.data.classes)
         if len(classes) > clusters:
-            raise ValueError(f"{len(classes)} classes among the labels, {clusters} clusters")
+            raise ValueError(f"expected at most {clusters} classes, one per cluster, got {len(classes)}")
         log_p = self.run_.log_probabilities(self.run_.task.unlabeled[list(answers)])
         self._consensus = self._consensus.named(log_p, torch.from_numpy(y).to(log_p.device), len(classes))
         self._answers, self._questions, self.classes_ = answers, Questions(tuple(answers), tuple(y.tolist())), classes
         return self
 
     def classify(self, X: Any) -> np.ndarray:
-        """The class of each row, after `answer`: (n, *shape) -> (n,)."""
+        """Predict the class of each row, after `answer`.
+
+        Parameters
+        ----------
+        X : array-like (n, features) or (n, channels, height, width)
+            Inputs.
+
+        Returns
+        -------
+        ndarray (n,)
+            Classes.
+        """
         check_is_fitted(self, "run_")
-        check_is_fitted(self, "classes_", msg="the clusters have no names yet: label a few rows and call answer")
+        check_is_fitted(self, "classes_", msg="the clusters have no classes yet: label a few rows and call answer")
         of_cluster = torch.as_tensor(self._consensus.classes).cpu().numpy()
         return np.asarray(self.classes_[of_cluster[self.predict(X)]])
 
@@ -178,7 +277,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         if self.n_clusters > rows.shape[0]:
             raise ValueError(f"n_clusters={self.n_clusters} must be at most n_samples={rows.shape[0]}")
         if too_large(rows):
-            raise ValueError(f"sparse X of {rows.shape} is too large: give it to TruncatedSVD first")
+            raise ValueError(f"sparse X of {rows.shape} is too large: reduce it with TruncatedSVD first")
         seed = seed_of(self.random_state)
         values, inputs, _ = prepared(rows, self.inputs, seed)
         pool, given = torch.from_numpy(values), None if source is None else self._source(source, values)
@@ -213,7 +312,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         )
 
     def _source(self, source: tuple[ArrayLike, ArrayLike], like: np.ndarray) -> tuple[Examples, tuple[str, ...]]:
-        """The source task as examples of the same kind as X, and its classes."""
+        """Return the source as examples of the same kind as X, and its classes."""
         if not isinstance(source, tuple | list) or len(source) != 2:
             raise ValueError(f"source must be (X_source, y_source), got {in_short(source)}")
         rows, (classes, codes) = checked(self, source[0], reset=False), encoded(source[1])
@@ -222,7 +321,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
             raise ValueError(f"every row of the source needs a label, {(codes < 0).sum()} have none")
         values = as_numbers(rows, tokens=like.dtype == np.int64)
         if values.dtype != like.dtype:
-            raise ValueError(f"inputs of the source are {rows.dtype}, X is {like.dtype}: convert them in the same way")
+            raise ValueError(f"the source is {rows.dtype} and X is {like.dtype}: convert them to one dtype")
         return Examples(torch.from_numpy(values), torch.from_numpy(codes)), tuple(str(name) for name in classes)
 
     def _clusters(self, inputs: Any) -> np.ndarray:
@@ -239,5 +338,5 @@ def _stability(run: Run, clusters: int) -> float:
 def _row_numbers(rows: ArrayLike, count: int) -> list[int]:
     found = np.asarray(rows)
     if found.ndim != 1 or found.dtype.kind not in "iu" or not ((found >= 0) & (found < count)).all():
-        raise ValueError(f"rows must be a list of whole numbers of 0 … {count - 1}, rows of X, got {in_short(rows)}")
+        raise ValueError(f"rows must be a list of indices of rows of X, 0 … {count - 1}, got {in_short(rows)}")
     return [int(row) for row in found]

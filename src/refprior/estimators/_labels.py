@@ -1,4 +1,4 @@
-"""Labels as users have them: numbers or names, and −1, None or NaN where there is none."""
+"""Labels of users: numbers or names, and −1, None or NaN for unlabeled rows."""
 
 import logging
 from typing import Any
@@ -9,24 +9,24 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 UNLABELED = -1
-_DOUBTFUL = ("-1", "nan", "<NA>", "")  # texts that were something else before they became texts
+_DOUBTFUL = ("-1", "nan", "<NA>", "")  # missing values that were converted to text
 log = logging.getLogger("refprior")
 
 
 def encoded(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """The classes in order, and the number of each row's class, −1 for a row without a label: (n,) -> (C,), (n,)."""
+    """Return the classes in order, and the class index of each row, −1 if unlabeled: (n,) -> (C,), (n,)."""
     values = _array(y)
     known = _labeled(values)
     if _signs(values, known):
         log.warning(
-            "y has no values but -1 and 1: both are taken for classes; "
-            "−1 is a row without a label only where there are other labels"
+            "y contains only -1 and 1: both are treated as classes; "
+            "−1 marks unlabeled rows only if there are other labels"
         )
         known = np.ones(len(values), dtype=bool)
     doubtful = [text for text in _DOUBTFUL if values.dtype.kind in "OU" and (values[known] == text).any()]
     if doubtful:
         raise ValueError(
-            f"y has the text {doubtful[0]!r} among its labels: say None for a row without a label, or rename the class"
+            f"y has the text {doubtful[0]!r} among its labels: use None for unlabeled rows, or rename the class"
         )
     if values.dtype.kind == "f" and np.isinf(values).any():
         raise ValueError("Input y contains infinity.")
@@ -39,7 +39,7 @@ def encoded(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
 
 
 def labels_of(y: ArrayLike, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The labels that y has, and which rows have one; −1 is a label if it is a class: (n,), (C,) -> (m,), (n,) bool."""
+    """Return the labels in y and which rows have one; −1 is a label if it is a class: (n,), (C,) -> (m,), (n,) bool."""
     values = _array(y)
     rows = _labeled(values)
     if values.dtype.kind == "i":
@@ -48,7 +48,7 @@ def labels_of(y: ArrayLike, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def _labeled(values: np.ndarray) -> np.ndarray:
-    """Which rows have a label: (n,) -> (n,) bool."""
+    """Return which rows have a label: (n,) -> (n,) bool."""
     if values.dtype.kind == "O":
         return np.array([not _missing(value) for value in values], dtype=bool)
     if values.dtype.kind == "f":
@@ -59,7 +59,7 @@ def _labeled(values: np.ndarray) -> np.ndarray:
 
 
 def _signs(values: np.ndarray, known: np.ndarray) -> bool:
-    """Whether −1 must be a class: there is nothing but it and 1."""
+    """Return whether −1 must be a class: the only values are −1 and 1."""
     return values.dtype.kind == "i" and not known.all() and set(values[known].tolist()) == {1}
 
 
@@ -72,7 +72,7 @@ def _missing(value: Any) -> bool:
 
 
 def _of_one_kind(values: np.ndarray) -> np.ndarray:
-    """Labels that can be ordered; objects become what they are: names, numbers or truth values."""
+    """Convert labels that are objects to names, numbers or booleans, which can be ordered."""
     if values.dtype.kind != "O":
         return values
     kinds = {_kind(value) for value in values}
@@ -88,12 +88,12 @@ def _kind(value: Any) -> str:
 
 
 def _array(y: ArrayLike) -> np.ndarray:
-    """Labels in a row: mixed lists, and series of pandas and polars, in which what is missing stays so: (n,)."""
+    """Convert labels to an array; missing values of mixed lists, pandas and polars stay missing: (n,)."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     if isinstance(y, list | tuple) and any(isinstance(value, str) for value in y):
         return np.array(y, dtype=object)
     values = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
     if values.dtype.kind == "f" and "int" in str(getattr(y, "dtype", "")).lower():
-        values = np.array(list(y), dtype=object)  # type: ignore[arg-type]  # whole numbers of which some are missing
+        values = np.array(list(y), dtype=object)  # type: ignore[arg-type]  # integers with missing values
     return np.asarray(column_or_1d(values, warn=True))
