@@ -207,7 +207,7 @@ def test_links_pipes_and_files_that_are_too_large_are_not_read(tmp_path: Path) -
 
 def test_a_folder_that_stays_empty_is_removed_and_another_is_kept(tmp_path: Path) -> None:
     with locked(tmp_path / "new", lambda who: None):
-        assert (tmp_path / "new" / ".lock").read_text().startswith(f" process {os.getpid()} on ")
+        assert (tmp_path / "new" / ".lock").read_text().startswith(f"process {os.getpid()} on ")
     assert not list(tmp_path.iterdir())
     with locked(tmp_path / "new", lambda who: None):
         (tmp_path / "new" / "file").touch()

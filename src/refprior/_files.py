@@ -35,8 +35,6 @@ _PAUSE = 0.1  # seconds between looks at a lock that another process has
 _GLANCES, _GLANCE = 20, 0.005  # looks at a lock that may only be looked at by another, and seconds between them
 _DEPTH = 100  # of objects and lists in a JSON file
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # what file systems say that have none
-_NO_LINKS = getattr(os, "O_NOFOLLOW", 0)  # Windows has neither
-_NO_WAITING = getattr(os, "O_NONBLOCK", 0)
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -99,7 +97,7 @@ def locked(folder: Path, busy: Callable[[str], object]) -> Iterator[None]:
         return
     try:
         os.ftruncate(lock, 0)
-        os.write(lock, f" process {os.getpid()} on {platform.node()}".encode())  # Windows hides a byte that is locked
+        os.write(lock, f"process {os.getpid()} on {platform.node()}".encode())
         yield
     finally:
         _leave(folder, lock)
@@ -110,7 +108,7 @@ def holder(folder: Path) -> str | None:
     if (owner := _marked_by(folder)) is not None:
         return owner
     try:
-        lock = os.open(folder / LOCK, (os.O_RDWR if os.access(folder / LOCK, os.W_OK) else os.O_RDONLY) | _NO_LINKS)
+        lock = os.open(folder / LOCK, (os.O_RDWR if os.access(folder / LOCK, os.W_OK) else os.O_RDONLY) | os.O_NOFOLLOW)
     except OSError:
         return None
     try:
@@ -149,7 +147,7 @@ def _opened(folder: Path, tries: int = 100) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         check_ordinary(folder / LOCK)
-        return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | _NO_LINKS, 0o666)
+        return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     except (FileNotFoundError, FileExistsError):
         if not tries:
             raise
@@ -157,22 +155,17 @@ def _opened(folder: Path, tries: int = 100) -> int:
 
 
 def _owner(lock: int) -> str:
-    os.lseek(lock, 1, os.SEEK_SET)
+    os.lseek(lock, 0, os.SEEK_SET)
     return os.read(lock, 200).decode(errors="replace").strip() or "another process"
 
 
 def _leave(folder: Path, lock: int) -> None:
-    """Remove the lock while it is held: who waits will find that it is gone, and make another. Windows removes only
-    what nobody has open."""
-    held = os.fstat(lock)
-    if os.name == "nt":
-        os.close(lock)
+    """Remove the lock while it is held: a waiting process finds that it is gone, and makes another."""
     with suppress(OSError):
-        if os.path.samestat(held, os.stat(folder / LOCK)):  # the folder was not moved away meanwhile
+        if os.path.samestat(os.fstat(lock), os.stat(folder / LOCK)):  # the folder was not moved away meanwhile
             (folder / LOCK).unlink()
         folder.rmdir()  # if nothing came of it
-    if os.name != "nt":
-        os.close(lock)
+    os.close(lock)
 
 
 @contextmanager
@@ -282,7 +275,7 @@ def open_file(path: Path) -> BufferedReader:
     check_ordinary(path)
     if path.is_dir():
         raise ValueError(f"{path} is a folder, not a file")
-    return open(os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | _NO_LINKS | _NO_WAITING), "rb")
+    return open(os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
 
 
 def check_ordinary(*paths: Path) -> None:
@@ -312,9 +305,7 @@ def _depth(text: bytes) -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the names in a folder on disk; Windows sees to that by itself."""
-    if os.name == "nt":
-        return
+    """Write the names in a folder to disk."""
     directory = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(directory)
@@ -353,7 +344,7 @@ def _remove_leftover(folder: Path) -> None:
     elif LOCK not in names:
         shutil.rmtree(folder)
     else:
-        lock = os.open(folder / LOCK, os.O_RDWR | _NO_LINKS)
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
         try:
             if lock_descriptor(lock, blocking=False):
                 shutil.rmtree(folder)
