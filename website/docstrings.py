@@ -4,7 +4,8 @@
     python -m website.docstrings exact data  # those of some packages
 
 Every name in the `__all__` of a public package, and every public method of a public class, has a summary of one line,
-its parameters and its return value. Every class and function also has an example, which the tests run.
+its parameters and its return value. Every class and function also has an example, which the tests run. A method that
+overrides a documented one inherits its docstring.
 """
 
 import inspect
@@ -56,7 +57,9 @@ def public_objects(package: str) -> Iterator[str]:
         yield f"{door.__name__}:{name}"
         if inspect.isclass(thing) and not issubclass(thing, BaseException):
             for member, value in vars(thing).items():
-                if not member.startswith("_") and (inspect.isfunction(value) or isinstance(value, classmethod)):
+                inherited = not value.__doc__ and any(hasattr(base, member) for base in thing.__mro__[1:])
+                method = inspect.isfunction(value) or isinstance(value, classmethod)
+                if not member.startswith("_") and method and not inherited:
                     yield f"{door.__name__}:{name}.{member}"
 
 

@@ -16,8 +16,15 @@ from refprior.exact.geometry import ListedAxes
 
 @dataclass(frozen=True, eq=False)
 class Categorical(Channel):
-    """Any finite channel, a table p(z | w) of shape (inputs, outcomes). The parameter is the row's number.
+    """A finite channel, given by a table of probabilities p(z | w); the parameter w is the row's number.
 
+    Parameters
+    ----------
+    matrix : array_like of shape (inputs, outcomes)
+        Probabilities. Every row sums to one.
+
+    Examples
+    --------
     >>> from refprior.exact import Categorical, reference_prior
     >>> erasure = Categorical([[0.8, 0.2, 0.0], [0.0, 0.2, 0.8]])
     >>> round(reference_prior(erasure).information, 6)  # 0.8 log 2

@@ -42,10 +42,17 @@ EDGE = 1e-9  # derivatives of the coin and of Poisson are taken this far from wh
 
 @dataclass(frozen=True)
 class Coin(Channel):
-    """n tosses of a coin with bias w, example eg:bias; z is the number of heads.
+    """A coin that is tossed n times; w is its bias and z the number of heads (example eg:bias).
 
-    The coordinate is the angle φ with w = sin²(φ/2): the Fisher information is n everywhere.
+    The coordinate is the angle φ with w = sin²(φ/2), in which the Fisher information is n everywhere.
 
+    Parameters
+    ----------
+    n : int
+        The number of tosses.
+
+    Examples
+    --------
     >>> from refprior.exact import Coin, reference_prior
     >>> prior = reference_prior(Coin(2))
     >>> prior.atoms.round(6).tolist(), prior.weights.round(6).tolist()
@@ -125,11 +132,22 @@ class Coin(Channel):
 
 @dataclass(frozen=True)
 class Gaussian(Channel):
-    """z = w + noise of standard deviation sigma, |w| ≤ amplitude (the problem of Smith, 1971).
+    """A bounded number w that is observed with Gaussian noise (the problem of Smith, 1971).
 
-    z is summed by a trapezoid rule with eight nodes per standard deviation. p log p is analytic in a strip around
-    the real line, so the rule converges exponentially: the gap of the continuous channel is this one's.
+    z = w + noise with |w| ≤ amplitude. Sums over z use a trapezoid rule. p log p is analytic in a strip around the
+    real line, so the rule converges exponentially, and the gap is that of the continuous channel.
 
+    Parameters
+    ----------
+    amplitude : float
+        The largest |w|.
+    sigma : float, default: 1
+        Standard deviation of the noise.
+    nodes : int, default: 8
+        Quadrature nodes per standard deviation.
+
+    Examples
+    --------
     >>> from refprior.exact import Gaussian, reference_prior
     >>> prior = reference_prior(Gaussian(1.0))
     >>> prior.atoms.round(6).tolist(), round(prior.information, 6)
@@ -203,7 +221,7 @@ class Gaussian(Channel):
         return replace(self, amplitude=share * self.amplitude)
 
     def repeat(self, n: int) -> Gaussian:
-        """The mean of n samples, which is all that they tell."""
+        # the mean of n samples is a sufficient statistic
         return replace(self, sigma=self.sigma / math.sqrt(whole_number("the number of samples n", n, at_least=1)))
 
     def at_resolution(self, resolution: Resolution) -> Gaussian | None:
@@ -225,8 +243,21 @@ def log_normal_nodes(x: Array, nodes: int) -> Array:
 
 @dataclass(frozen=True)
 class Poisson(Channel):
-    """z counts with mean dark + w, 0 ≤ w ≤ amplitude. Outcomes beyond a tail mass of 1e-21 are left out.
+    """Poisson counts z with mean dark + w and 0 ≤ w ≤ amplitude.
 
+    Outcomes beyond a tail mass of 1e-21 are omitted.
+
+    Parameters
+    ----------
+    amplitude : float
+        The largest w.
+    dark : float, default: 0
+        The mean count without a signal.
+    samples : int, default: 1
+        The number of counts that are added up.
+
+    Examples
+    --------
     >>> from refprior.exact import Poisson, reference_prior
     >>> prior = reference_prior(Poisson(2.0))
     >>> prior.atoms.round(6).tolist(), round(prior.information, 6)
@@ -299,7 +330,7 @@ class Poisson(Channel):
         return thin
 
     def repeat(self, n: int) -> Poisson:
-        """The sum of n counts, which is all that they tell."""
+        # the sum of n counts is a sufficient statistic
         return replace(self, samples=self.samples * whole_number("the number of samples n", n, at_least=1))
 
     def parameter(self, u: Array) -> Array:

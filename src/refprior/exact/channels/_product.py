@@ -18,11 +18,18 @@ from refprior.exact.geometry import Axes
 
 @dataclass(frozen=True, eq=False, init=False)
 class Product(Channel):
-    """Several experiments, each on parameters of its own: w and z are those of all parts, one after the other.
+    """Independent experiments, each on its own parameters; w and z are those of all parts in order.
 
-    The reference prior is the product of those of the parts, and information and gap are their sums, for any number
-    of parts of any size.
+    The reference prior is the product of the priors of the parts, and information and gap are their sums, for any
+    number of parts of any size.
 
+    Parameters
+    ----------
+    *parts : Channel
+        The experiments.
+
+    Examples
+    --------
     >>> from refprior.exact import Coin, Gaussian, Product, reference_prior
     >>> prior = reference_prior(Product(Coin(1), Gaussian(1.0)))
     >>> prior.atoms.round(6).tolist(), round(prior.information, 6)  # log 2 + 0.336831
@@ -69,17 +76,17 @@ class Product(Channel):
     def factors(self) -> tuple[Channel, ...]:  # type: ignore[override]
         return self.parts
 
-    def split(self, u: Array) -> list[Array]:
-        """Coordinates of each part: (K, d) -> [(K, d_i)]."""
+    def _split(self, u: Array) -> list[Array]:
+        """Split coordinates by part: (K, d) -> [(K, d_i)]."""
         return np.split(u, np.cumsum([part.dimension for part in self.parts])[:-1], axis=1)
 
     def log_likelihood(self, u: Array) -> Array:
-        logs = [part.log_likelihood(own) for part, own in zip(self.parts, self.split(u), strict=True)]
+        logs = [part.log_likelihood(own) for part, own in zip(self.parts, self._split(u), strict=True)]
         return reduce(lambda a, b: (a[:, :, None] + b[:, None, :]).reshape(len(u), -1), logs)
 
     def rows(self, u: Array) -> Rows:
-        """Products of the parts' rows and derivatives: for slices; the prior of the product itself needs none."""
-        parts = [part.rows(own) for part, own in zip(self.parts, self.split(u), strict=True)]
+        # for slices only: the prior of the product is computed part by part
+        parts = [part.rows(own) for part, own in zip(self.parts, self._split(u), strict=True)]
         owner = [(i, a) for i, part in enumerate(self.parts) for a in range(part.dimension)]
         second = [np.stack([r.second(e) for e in np.eye(r.log_p.shape[1])], axis=-1) for r in parts]
 
@@ -103,17 +110,17 @@ class Product(Channel):
         seen = list(z)  # type: ignore[arg-type]
         if len(seen) != len(self.parts):
             raise ValueError(f"an outcome must be a list of {len(self.parts)}, one for each part, got {z!r}")
-        pairs = zip(self.parts, self.split(u), seen, strict=True)
+        pairs = zip(self.parts, self._split(u), seen, strict=True)
         return np.asarray(np.sum([part.log_likelihood_of(own, outcome) for part, own, outcome in pairs], axis=0))
 
     def parameter(self, u: Array) -> Array:
-        return np.hstack([part.parameter(own) for part, own in zip(self.parts, self.split(u), strict=True)])
+        return np.hstack([part.parameter(own) for part, own in zip(self.parts, self._split(u), strict=True)])
 
     def coordinate(self, w: Array) -> Array:
-        return np.hstack([part.coordinate(own) for part, own in zip(self.parts, self.split(w), strict=True)])
+        return np.hstack([part.coordinate(own) for part, own in zip(self.parts, self._split(w), strict=True)])
 
     def jacobian(self, u: Array) -> Array:
-        return np.hstack([part.jacobian(own) for part, own in zip(self.parts, self.split(u), strict=True)])
+        return np.hstack([part.jacobian(own) for part, own in zip(self.parts, self._split(u), strict=True)])
 
     @property
     def axes(self) -> Axes:

@@ -16,11 +16,24 @@ ROW_SUM_TOLERANCE = 1e-9  # a likelihood that misses one by more than this is a 
 
 
 class Rows(NamedTuple):
-    """p(z | w_k) with derivatives in the coordinates u, as `Channel.rows` returns them.
+    """Likelihoods p(z | w_k) with derivatives in the coordinates u, as `Channel.rows` returns them.
 
-    Derivatives are those of p, not of log p, so they stay finite where p = 0. The second ones are large and
-    only ever needed summed over z, so they are given as that sum.
+    Derivatives are those of p, not of log p, so they stay finite where p = 0. Second derivatives are large and only
+    needed as sums over z, so they are given as a function that sums them.
 
+    Parameters
+    ----------
+    log_p : ndarray of shape (K, Z)
+        log p(z | w_k).
+    first : ndarray of shape (K, d, Z)
+        First derivatives of p.
+    second : callable
+        Takes values (Z,) and returns Σ_z ∂_i ∂_j p values, (K, d, d).
+    negentropy_hessian : ndarray of shape (K, d, d)
+        Second derivatives of Σ_z p log p.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from refprior.exact import Rows
     >>> w = np.array([[0.25], [0.5]])  # one toss of a coin: p = (1 - w, w)
@@ -30,14 +43,29 @@ class Rows(NamedTuple):
     [5.333333, 4.0]
     """
 
-    log_p: Array  # (K, Z)
-    first: Array  # (K, d, Z)
-    second: Callable[[Array], Array]  # values (Z,) -> Σ_z ∂_i ∂_j p values (K, d, d)
-    negentropy_hessian: Array  # (K, d, d) second derivative of Σ_z p log p
+    log_p: Array
+    first: Array
+    second: Callable[[Array], Array]
+    negentropy_hessian: Array
 
     @classmethod
     def from_derivatives(cls, log_p: Array, first: Array, second: Array) -> Rows:
-        """Rows from first and second derivatives of p: (K, Z), (K, d, Z), (K, d, d, Z)."""
+        """Build rows from first and second derivatives of p.
+
+        Parameters
+        ----------
+        log_p : ndarray of shape (K, Z)
+            log p(z | w_k).
+        first : ndarray of shape (K, d, Z)
+            First derivatives of p.
+        second : ndarray of shape (K, d, d, Z)
+            Second derivatives of p.
+
+        Returns
+        -------
+        Rows
+            The rows.
+        """
         shapes = tuple(np.shape(part) for part in (log_p, first, second))
         dimension = shapes[1][1] if len(shapes[1]) == 3 else 1
         count, outcomes = shapes[0] if len(shapes[0]) == 2 else (0, 0)
@@ -51,7 +79,22 @@ class Rows(NamedTuple):
 
     @classmethod
     def from_log_derivatives(cls, log_p: Array, first: Array, second: Array) -> Rows:
-        """Rows from first and second derivatives of log p: (K, Z), (K, d, Z), (K, d, d, Z)."""
+        """Build rows from first and second derivatives of log p.
+
+        Parameters
+        ----------
+        log_p : ndarray of shape (K, Z)
+            log p(z | w_k).
+        first : ndarray of shape (K, d, Z)
+            First derivatives of log p.
+        second : ndarray of shape (K, d, d, Z)
+            Second derivatives of log p.
+
+        Returns
+        -------
+        Rows
+            The rows.
+        """
         return cls.from_derivatives(log_p, *derivatives_of_p(log_p, first, second))
 
 

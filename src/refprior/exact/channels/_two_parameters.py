@@ -62,8 +62,15 @@ def _product_sums(a: _Factor, b: _Factor, values: Array) -> dict[tuple[int, int]
 
 @dataclass(frozen=True)
 class TwoCoins(Channel):
-    """n tosses of each of two coins; z = (heads of the first, heads of the second), w = (bias, bias).
+    """Two coins, each tossed n times; w holds both biases and z the heads of each.
 
+    Parameters
+    ----------
+    n : int
+        The number of tosses of each coin.
+
+    Examples
+    --------
     >>> from refprior.exact import TwoCoins, reference_prior
     >>> prior = reference_prior(TwoCoins(1), tolerance=1e-11)
     >>> len(prior.atoms), round(prior.information, 6)  # the four corners, 2 log 2
@@ -131,11 +138,22 @@ class TwoCoins(Channel):
 
 @dataclass(frozen=True)
 class ExponentialDecay(Channel):
-    """Two decays seen at two times: z_t = (w₁^t + w₂^t)/2 + noise, w = e^(−rate) in [0, 1].
+    """The mean of two decays that is observed with Gaussian noise at two times.
 
-    The model of Mattingly et al. (2018) and AtomicPriors.jl. Exchanging w₁ and w₂ changes nothing; atoms are
-    given with w₁ ≤ w₂. z lies on a trapezoid grid with four nodes per standard deviation on each axis.
+    z_t = (w₁^t + w₂^t)/2 + noise with w = e^(−rate) in [0, 1], the model of Mattingly et al. (2018) and
+    AtomicPriors.jl. The likelihood does not change if w₁ and w₂ are exchanged; atoms have w₁ ≤ w₂.
 
+    Parameters
+    ----------
+    times : tuple of float, default: (1, 2)
+        The two times, which must differ.
+    sigma : float, default: 0.1
+        Standard deviation of the noise, at least 0.01.
+    nodes : int, default: 4
+        Quadrature nodes per standard deviation on each of the two axes of outcomes.
+
+    Examples
+    --------
     >>> from refprior.exact import ExponentialDecay, reference_prior
     >>> prior = reference_prior(ExponentialDecay((1.0, 2.0), sigma=0.3), tolerance=1e-11)
     >>> len(prior.atoms), round(prior.information, 6)
@@ -170,7 +188,7 @@ class ExponentialDecay(Channel):
     @property
     def axes(self) -> Axes:
         """Fisher lengths where the signal changes fastest; elsewhere the coordinates are finer."""
-        steepest = math.hypot(*(power / 2 for power in self.powers)) / self.sigma
+        steepest = math.hypot(*(power / 2 for power in self._powers)) / self.sigma
         return Axes(self.bounds, np.array([steepest, steepest]))
 
     @property
@@ -188,7 +206,7 @@ class ExponentialDecay(Channel):
     def _cells(self, low: Array, high: Array) -> Cells:
         center = (low + high) / 2
         mean, slope, remainder = [], [], []
-        for power in self.powers:
+        for power in self._powers:
             value, steepness = center**power, power * center ** (power - 1)
             ends = [end**power - value - steepness * (end - center) for end in (low, high)]  # convex: largest there
             mean.append(value.sum(axis=1))
@@ -209,7 +227,7 @@ class ExponentialDecay(Channel):
         return -entropy - np.einsum("ny,ny->n", left, p[1]), gradient
 
     def repeat(self, n: int) -> ExponentialDecay:
-        """The mean of n samples, which is all that they tell."""
+        # the mean of n samples is a sufficient statistic
         return replace(self, sigma=self.sigma / math.sqrt(whole_number("the number of samples n", n, at_least=1)))
 
     def at_resolution(self, resolution: Resolution) -> ExponentialDecay | None:
@@ -218,18 +236,18 @@ class ExponentialDecay(Channel):
         return None if self.nodes <= COARSE_NODES else replace(self, nodes=COARSE_NODES)
 
     @property
-    def powers(self) -> tuple[float, float]:
+    def _powers(self) -> tuple[float, float]:
         """Exponents in the coordinate x = w^(earliest time): none is below 1, so no slope is infinite."""
         return self.times[0] / min(self.times), self.times[1] / min(self.times)
 
-    def means(self, u: Array) -> tuple[Array, Array]:
-        """Noise-free values at the two times: (K, 2) -> (K,), (K,)."""
-        first, second = (np.mean(u**power, axis=1) for power in self.powers)
+    def _means(self, u: Array) -> tuple[Array, Array]:
+        """Return noise-free values at the two times: (K, 2) -> (K,), (K,)."""
+        first, second = (np.mean(u**power, axis=1) for power in self._powers)
         return first, second
 
     def _log_factors(self, u: Array) -> tuple[Array, Array]:
         first, second = (
-            log_normal_nodes((self.axis - mean[:, None]) / self.sigma, self.nodes) for mean in self.means(u)
+            log_normal_nodes((self.axis - mean[:, None]) / self.sigma, self.nodes) for mean in self._means(u)
         )
         return first, second
 
@@ -239,7 +257,7 @@ class ExponentialDecay(Channel):
 
     def rows(self, u: Array) -> Rows:
         factors, gradients, hessians = [], [], []
-        for mean, log_f, power in zip(self.means(u), self._log_factors(u), self.powers, strict=True):
+        for mean, log_f, power in zip(self._means(u), self._log_factors(u), self._powers, strict=True):
             x = (self.axis - mean[:, None]) / self.sigma
             f = np.exp(log_f)
             factors.append(_Factor(f, f * x, f * (x * x - 1), np.zeros(len(u))))
@@ -277,5 +295,5 @@ class ExponentialDecay(Channel):
         if seen.shape != (2,) or not np.all(np.isfinite(seen)):
             raise ValueError(f"an outcome must be two finite numbers, one for each time, got {z!r}")
         return np.asarray(
-            sum(log_normal_nodes((seen[i] - mean) / self.sigma, 1) for i, mean in enumerate(self.means(u)))
+            sum(log_normal_nodes((seen[i] - mean) / self.sigma, 1) for i, mean in enumerate(self._means(u)))
         )
