@@ -91,15 +91,18 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["evaluate", "run"],
         ["suggest", "run", "--budget", "2"],
         ["embed", "run"],
+        ["report", "run"],
     ],
 )
 def test_commands_take_the_file(
     trained: Path, command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(trained)
-    if command[0] != "embed":
+    if command[0] not in ("embed", "report"):  # which need the network for a part of the page only
         assert "or --custom FILE.py" in rejected(capsys, *command)
     succeed(*command, "--custom", "mine.py")
+    if command[0] == "report":
+        assert "<h2>Examples</h2>" in Path("report.html").read_text()
     assert "has changed since the training" not in capsys.readouterr().err
 
 

@@ -15,12 +15,12 @@ import pytest
 from refprior import labeling
 from refprior._files import locked
 from refprior.explore import _label
-from refprior.explore._errors import BusyError, ConflictError
 from refprior.explore._label import Labels
+from refprior.explore._page import BusyError, ConflictError
 from refprior.explore._watch import Runs
 from refprior.explore.server import Served
 from refprior.labeling import Questions
-from refprior.recipes import named
+from refprior.recipes import definitions, named
 from refprior.training import load, train
 from tests.cli.running import start
 from tests.explore.served import answer, request, serving
@@ -62,11 +62,11 @@ def test_the_same_label_twice_is_one_and_another_is_a_conflict(run: Path) -> Non
     before = (run / "questions.json").stat().st_mtime_ns
     labels.answer(identity, 3, 5)  # sent again, since the acknowledgement was lost
     assert (run / "questions.json").stat().st_mtime_ns == before
-    with pytest.raises(ConflictError, match="was called 5 elsewhere"):
+    with pytest.raises(ConflictError, match="was already labeled 5 elsewhere"):
         labels.answer(identity, 3, 6)
-    with pytest.raises(ConflictError, match="no longer asked"):
+    with pytest.raises(ConflictError, match="no longer an open question"):
         labels.answer(identity, 1000, 6)
-    with pytest.raises(ValueError, match="10 classes, got label 10"):
+    with pytest.raises(ValueError, match="label must be 0 to 9, got 10"):
         labels.answer(identity, 7, 10)
     assert Questions.load(run).answers == (5,)
 
@@ -74,7 +74,7 @@ def test_the_same_label_twice_is_one_and_another_is_a_conflict(run: Path) -> Non
 def test_labels_wait_for_who_works_in_the_folder_and_say_so(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_label, "PATIENCE", 0.3)
     labels, identity = labels_of(run)
-    with locked(run, lambda holder: None), pytest.raises(BusyError, match=f"in use: process {os.getpid()}"):
+    with locked(run, lambda holder: None), pytest.raises(BusyError, match=f"in use by process {os.getpid()}"):
         labels.answer(identity, 7, 1)
     assert Questions.load(run).answers == ()
     monkeypatch.setattr(_label, "PATIENCE", 5)
@@ -185,3 +185,22 @@ def _patient(address: str) -> str:
         except OSError:
             assert time.monotonic() < deadline
             time.sleep(0.05)
+
+
+def test_a_custom_network_is_found_in_the_named_file(tmp_path: Path) -> None:
+    source = tmp_path / "mine.py"
+    source.write_text(
+        "from functools import partial\nfrom dataclasses import replace\nimport refprior as rp\n\n\n"
+        "class Network(rp.networks.MLP):\n    pass\n\n\n"
+        "def recipe(seed=0):\n"
+        "    small = rp.recipes.override(rp.recipes.digits_ssl(seed=seed), {'steps': 2, 'unlabeled_batch': 8})\n"
+        "    return replace(small, network=partial(Network, shape=(1, 8, 8), classes=10))\n"
+    )
+    train(named(f"{source}:recipe", {}).recipe, tmp_path / "runs" / "run")
+    Questions((3, 5)).save(tmp_path / "runs" / "run")
+    plain, custom = (Runs(tmp_path / "runs", found) for found in (None, definitions(source)))
+    identity = plain.listed()["runs"][0]["id"]
+    with pytest.raises(ValueError, match=r"or --custom FILE\.py"):
+        Labels(plain).state(identity)
+    custom.listed()
+    assert [one["index"] for one in Labels(custom).state(identity)["open"]] == [3, 5]

@@ -65,7 +65,7 @@ def test_jeffreys_is_that_of_the_exact_half() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"model": "dice"}, "no model is called 'dice'; there are coin"),
+        ({"model": "dice"}, "no model 'dice'; available are coin"),
         ({"model": "coin", "n": "201"}, "n must be from 1 to 200, got 201"),
         ({"model": "coin", "n": "nan"}, "n must be from 1 to 200"),
         ({"model": "coin", "n": "ten"}, "n must be a number"),
@@ -79,7 +79,7 @@ def test_questions_are_checked(given: dict[str, str], words: str) -> None:
 
 
 def test_what_no_slider_could_follow_is_refused_with_the_numbers() -> None:
-    with pytest.raises(ValueError, match=r"141 standard deviations long, and the page follows up to 15"):
+    with pytest.raises(ValueError, match=r"spans 141 standard deviations, and the page allows 15"):
         check_size(Query.parse({"model": "gaussian", "amplitude": "10", "n": "200"}))
 
 

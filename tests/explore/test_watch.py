@@ -118,7 +118,7 @@ def test_the_server_knows_runs_by_its_own_names_only(trained: Path) -> None:
         for wrong in ("run", "../run", str(trained / "run"), "", "%2e%2e"):
             code, _, content = request(served, f"api/run?id={wrong}")
             assert code == 400
-            assert b"no such run" in content
+            assert b"no longer exists" in content
 
 
 def test_links_are_not_followed(trained: Path, tmp_path: Path) -> None:

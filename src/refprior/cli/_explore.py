@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from refprior.cli._options import check_folder, whole
+from refprior.cli._options import Custom, check_folder, whole
 
 
 def explore(
@@ -17,6 +17,7 @@ def explore(
     allow_code: Annotated[
         bool, Parameter(help="Let the page run likelihoods typed in Python, with your permissions.", negative=())
     ] = False,
+    custom: Custom = None,
     static: Annotated[
         Path | None,
         Parameter(help="Write the page with precomputed answers into this new folder and stop."),
@@ -45,7 +46,7 @@ def explore(
 
     from refprior.explore.server import Served
 
-    served = Served(folder, port=port, allow_code=allow_code)
+    served = Served(folder, port=port, allow_code=allow_code, custom=custom)
     private = "Press Ctrl-C to stop. Keep the address private: it contains the access token."
     print(f"Explore {folder}: {served.address}\n{private}", flush=True)
     if browser:

@@ -27,6 +27,7 @@ def report(
     style: Annotated[
         Literal["text", "markdown", "latex"], Parameter(name="--format", help="Format of the printed table.")
     ] = "text",
+    custom: Custom = None,
 ) -> None:
     """Write a self-contained HTML report on runs and print its table.
 
@@ -34,13 +35,14 @@ def report(
     next to the paper's numbers (tab:cifar10_ssl, tab:app:ema, tab:app:order, tab:app:particles, tab:app:ablation2).
     """
     from refprior._progress import working
+    from refprior.recipes import definitions
     from refprior.report import as_latex, as_markdown, pivot, rows, write_report
 
     check_file(out)
     if figures is not None:
         check_folder(figures)
     with working("reading runs") as tell:
-        groups = write_report(folders, out, figures, columns, tell)
+        groups = write_report(folders, out, figures, columns, tell, definitions(custom) if custom else None)
     lines = pivot(groups, columns) if columns else rows(groups)
     if style == "text":
         print_table(lines if columns else few_side_by_side(lines))

@@ -1,9 +1,9 @@
-"""The explorer: a local web page to play with priors, watch trainings and label, and the same page without a server.
+"""The explorer: a local web page to explore priors, watch training runs and label inputs.
 
     refprior explore runs
 
-The page is plain HTML, CSS and JavaScript in `page/`. It asks the server in `server.py`, which only this machine can
-reach; a copy made by `write_static` reads files of answers in its place.
+The page is plain HTML, CSS and JavaScript in `page/`. It queries the server in `server.py`, which only this machine can
+reach. A copy made by `write_static` reads files with precomputed answers instead.
 """
 
 from refprior.explore._static import write_static

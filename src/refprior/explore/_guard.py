@@ -1,7 +1,7 @@
-"""Who may ask: the person who was told the address, from this machine, and nobody else.
+"""Access control: only requests from this machine that contain the token are answered.
 
-A page of a stranger, open in the same browser, can send requests to 127.0.0.1. It does not know the token, which is
-part of every path; names that lead here (DNS rebinding) are refused by the Host header.
+A foreign page in the same browser can send requests to 127.0.0.1, but it does not know the token in every path. Other
+host names that resolve to this machine (DNS rebinding) are rejected by the Host header.
 """
 
 import secrets
@@ -25,7 +25,7 @@ HEADERS = {
 
 
 class Guard:
-    """Passes on what may be answered, without the token; refuses everything else."""
+    """Middleware that removes the token from valid requests and rejects all others."""
 
     def __init__(self, app: ASGIApp, token: str, host: str) -> None:
         self.app, self.token, self.host = app, token, host
@@ -48,7 +48,7 @@ class Guard:
         return await self.app({**scope, "path": path, "raw_path": path.encode()}, receive, with_headers)
 
     def _judge(self, scope: Scope) -> tuple[tuple[str, int] | None, str]:
-        """Words and code of a refusal, or the path without the token."""
+        """Return the message and status of a rejection, or the path without the token."""
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         names = [name for name, _ in scope["headers"] if name.lower() == b"host"]
         if headers.get("host") != self.host or len(names) != 1:

@@ -1,7 +1,7 @@
-"""Label: the questions of a run, answered one by one. An answer is on disk before anybody is told that it is.
+"""Label: the questions of a run, answered one by one. An answer is on disk before it is confirmed.
 
-Several tabs, and `refprior answer` in a terminal, may work on the same run: each change reads the questions, changes
-them and writes them whole, alone in the folder.
+Several tabs and `refprior answer` may work on the same run: each change locks the folder, reads the questions, changes
+them, and writes them as a whole.
 """
 
 # K particles, n inputs of the pool, C classes
@@ -18,16 +18,15 @@ from typing import Any
 from refprior import labeling
 from refprior._files import locked, write_figure
 from refprior._kinds import noun
-from refprior.explore._errors import BusyError, ConflictError
-from refprior.explore._inputs import shown_input
-from refprior.explore._watch import Runs, _hash, _stamp
+from refprior.explore._page import BusyError, ConflictError
+from refprior.explore._watch import Runs, _hash, _stamp, shown_input
 from refprior.labeling import FILE, Ensemble, Questions
 from refprior.report import questions_figure
 from refprior.training import Run, load
 from refprior.training.store import check_no_links, read_header
 
-PATIENCE = 3.0  # seconds to wait for another who works in the folder
-SHOWN = 20  # open questions, and the newest answers, that the page is given
+PATIENCE = 3.0  # seconds to wait for another process in the folder
+SHOWN = 20  # open questions and newest answers sent to the page
 TABLE = "answers.csv"
 
 
@@ -37,11 +36,11 @@ class Labels:
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
         self.alone: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
-        self.loaded: tuple[str, Run] | None = None  # the run in hand, by the stamp of its checkpoints
+        self.loaded: tuple[str, Run] | None = None  # the last run, by the stamp of its checkpoints
         self.estimates: dict[Path, tuple[str, dict[str, Any]]] = {}  # by the stamp of the questions
 
     def state(self, identity: str, known: str = "") -> dict[str, Any]:
-        """All that the page shows; only {"version"} if that has not changed since the version that it knows."""
+        """Return all that the page shows; only {"version"} if nothing has changed since the known version."""
         path = self.runs.path(identity)
         estimate = self.estimates.get(path)
         version = _hash(_stamp(path / FILE), _stamp(path / "checkpoints"), estimate[0] if estimate else "")
@@ -70,24 +69,24 @@ class Labels:
         }
 
     def answer(self, identity: str, index: int, label: int) -> None:
-        """Write an answer; it is on disk when this returns. The same answer again changes nothing."""
+        """Write an answer; it is on disk when this returns. Repeating an answer changes nothing."""
 
         def change(questions: Questions, classes: tuple[str, ...]) -> Questions:
             if not 0 <= label < len(classes):
-                raise ValueError(f"there are {len(classes)} classes, got label {label}")
+                raise ValueError(f"label must be 0 to {len(classes) - 1}, got {label}")
             if index in questions.answered:
                 before = questions.answers[questions.answered.index(index)]
                 if before != label:
-                    raise ConflictError(f"input {index} was called {classes[before]} elsewhere, and keeps that name")
+                    raise ConflictError(f"input {index} was already labeled {classes[before]} elsewhere")
                 return questions
             if index not in questions.open:
-                raise ConflictError(f"input {index} is no longer asked about")
+                raise ConflictError(f"input {index} is no longer an open question")
             return _first(questions, index).answer([label])
 
         self._change(identity, change)
 
     def undo(self, identity: str, index: int) -> None:
-        """Take an answer back; its question is open again, the first."""
+        """Undo an answer; its question becomes the first open one."""
 
         def change(questions: Questions, classes: tuple[str, ...]) -> Questions:
             if index not in questions.answered:
@@ -99,7 +98,7 @@ class Labels:
         self._change(identity, change)
 
     def suggest(self, identity: str, budget: int) -> None:
-        """Ask about other inputs, as `refprior suggest` does; open questions are withdrawn."""
+        """Choose new inputs like `refprior suggest`; open questions are withdrawn."""
         path = self.runs.path(identity)
         run = self._run(path)
         with self._only(path):
@@ -108,7 +107,7 @@ class Labels:
             questions.save(path)
 
     def estimate(self, identity: str) -> None:
-        """What the answers say about everything, as `refprior answer` does: scores, and the table of all classes."""
+        """Classify the pool with the answers like `refprior answer`: scores, and the table of all classes."""
         path = self.runs.path(identity)
         stamp, questions = _stamp(path / FILE), Questions.load(path)
         before = self.estimates.get(path)
@@ -132,33 +131,33 @@ class Labels:
 
     @contextmanager
     def _only(self, path: Path) -> Iterator[None]:
-        """Alone in a run folder, after a short wait for whoever works there."""
+        """Lock a run folder, waiting shortly for another process."""
         deadline = time.monotonic() + PATIENCE
 
         def busy(holder: str) -> None:
             if time.monotonic() > deadline:
-                raise BusyError(f"{path} is in use: {holder} works there")
+                raise BusyError(f"{path} is in use by {holder}")
 
         check_no_links(path)
         with self.alone[path], locked(path, busy):
             yield
 
     def _run(self, path: Path) -> Run:
-        """The run with its data, read again when it has a new checkpoint."""
+        """Return the run with its data, reloaded after a new checkpoint."""
         stamp = f"{path} {_stamp(path / 'checkpoints')} {_stamp(path / 'recipe.json')}"
         if self.loaded is None or self.loaded[0] != stamp:
-            self.loaded = stamp, load(path)
+            self.loaded = stamp, load(path, **self.runs.parts(path))
         return self.loaded[1]
 
 
 def _first(questions: Questions, index: int) -> Questions:
-    """The same questions, an open one before the other open ones."""
+    """Move an open question before the other open ones."""
     others = tuple(other for other in questions.open if other != index)
     return Questions((*questions.answered, index, *others), questions.answers)
 
 
 def _scores(run: Run, named: Any, questions: Questions) -> dict[str, Any]:
-    """How good the classifier is where labels are known; of the answers themselves, what the run said unasked."""
+    """Return the accuracy on labeled inputs, and how many answers the run predicted."""
     part = run.task.validation if run.task.test is None else run.task.test
     kind = None if part is None else "validation" if run.task.test is None else "test"
     right = None

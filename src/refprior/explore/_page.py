@@ -1,4 +1,4 @@
-"""The files of the page, by name."""
+"""The files of the page, and errors that the page handles specially."""
 
 from importlib.resources import files
 
@@ -16,5 +16,17 @@ PAGE = {
 
 
 def page_bytes(name: str) -> bytes:
-    """The content of a file of the page."""
+    """Read a file of the page."""
     return files("refprior.explore").joinpath("page", name).read_bytes()
+
+
+class ConflictError(ValueError):
+    """The request no longer fits the state of the run."""
+
+    status = 409
+
+
+class BusyError(ValueError):
+    """Another process uses the folder; the request can be repeated."""
+
+    status = 423

@@ -1,4 +1,4 @@
-"""Play with a prior: what the page may ask about small models, and the answers as plain numbers."""
+"""Explore priors: queries of the page about small models, and the answers as plain numbers."""
 
 # K atoms, M points of the gain's curve
 
@@ -32,8 +32,8 @@ from refprior.exact.show import gap_in_words
 
 POINTS = 240  # of the gain's curve
 SIDE = 49  # points of the gain's map along each of two parameters
-DIGITS = 6  # significant ones of curves and maps, which are only drawn
-DRAFT_GAP = 1e-3  # nats to which the gap of a draft is bounded, if it is that small
+DIGITS = 6  # significant digits of curves and maps, which are only drawn
+DRAFT_GAP = 1e-3  # nats: largest gap to which that of a draft is bounded
 Settings = Mapping[str, float]
 Family = Callable[[int], Channel]  # the channel of n samples
 
@@ -50,7 +50,7 @@ class Slider:
     value: float
 
     def parse(self, text: str) -> float:
-        """The setting, on the slider's marks."""
+        """Parse a value and round it to the slider's marks."""
         try:
             value = float(text)
         except ValueError:
@@ -62,7 +62,7 @@ class Slider:
 
 @dataclass(frozen=True)
 class Model:
-    """A model of the page. The first slider is the one that is dragged most."""
+    """A model of the page. The first slider is the one that users drag most."""
 
     title: str
     about: str
@@ -140,7 +140,7 @@ MODELS = {
 
 @dataclass(frozen=True)
 class Query:
-    """A question of the page: a model and all its settings. m = 0: one stage."""
+    """A query of the page: a model and all its settings. m = 0: one stage."""
 
     model: str
     settings: tuple[tuple[str, float], ...]
@@ -148,10 +148,10 @@ class Query:
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Query:
-        """From the text of an address; settings that are not given have their defaults."""
+        """Parse the parameters of a URL; missing settings get their defaults."""
         name = given.get("model", "")
         if name not in MODELS:
-            raise ValueError(f"no model is called {name[:40]!r}; there are {', '.join(MODELS)}")
+            raise ValueError(f"no model {name[:40]!r}; available are {', '.join(MODELS)}")
         sliders = sliders_of(name)
         unknown = set(given) - {"model", "jeffreys"} - {slider.name for slider in sliders}
         if unknown:
@@ -162,7 +162,7 @@ class Query:
 
     @property
     def text(self) -> str:
-        """The same for the same question, as the page writes it too."""
+        """The query as text; the page writes it in the same way."""
         words = {name: f"{value:.10g}" for name, value in self.settings}
         return urlencode({"model": self.model, **words, **({"jeffreys": "1"} if self.jeffreys else {})})
 
@@ -171,13 +171,13 @@ class Query:
 
 
 def sliders_of(model: str) -> tuple[Slider, ...]:
-    """All settings of a model: its own, and those of two stages where there is one parameter."""
+    """Return all settings of a model, with those of two stages if it has one parameter."""
     found = MODELS[model]
     return (*found.sliders, *STAGES) if len(found.axes) == 1 else found.sliders
 
 
 def models() -> list[dict[str, Any]]:
-    """What the page needs to draw its controls."""
+    """Return what the page needs to draw its controls."""
     return [
         {
             "name": name,
@@ -192,7 +192,7 @@ def models() -> list[dict[str, Any]]:
 
 
 def neighbors(query: Query) -> list[Query]:
-    """The same question along the first slider, what takes longest first: twenty marks far apart, then all others."""
+    """Return the same query along the first slider, slowest first: twenty spread marks, then all others."""
     model = MODELS[query.model]
     slider = model.sliders[0]
     count = 1 + round((slider.high - slider.low) / slider.step)
@@ -203,7 +203,7 @@ def neighbors(query: Query) -> list[Query]:
 
 
 def answer(text: str) -> bytes:
-    """The answer to a question as JSON text. It is a function of text, so that other processes can be asked."""
+    """Answer a query as JSON. Query and answer are text, so that other processes can compute it."""
     query = _read(text)
     check_size(query)
     found = jeffreys_of(query) if query.jeffreys else prior_of(query)
@@ -215,22 +215,22 @@ def _read(text: str) -> Query:
 
 
 def check_size(query: Query) -> None:
-    """Refuse what would take so long that no slider could follow."""
+    """Reject a query that would take too long for a slider."""
     model, settings = MODELS[query.model], query.values()
     size = model.size(settings)
     if size > model.most:
         raise ValueError(
-            f"this experiment is {size:.0f} standard deviations long, and the page follows up to {model.most:g}: "
+            f"the experiment spans {size:.0f} standard deviations, and the page allows {model.most:g}: "
             "lower n, m or the amplitude, or copy the code"
         )
 
 
 def prior_of(query: Query) -> dict[str, Any]:
-    """The reference prior of one stage, or of two where m > 0."""
+    """Solve for the reference prior of one stage, or of two if m > 0."""
     model, settings = MODELS[query.model], query.values()
     family, n, m = model.family(settings), int(settings["n"]), int(settings["m"])
     tolerance = {} if model.tolerance is None else {"tolerance": model.tolerance}
-    with warnings.catch_warnings(action="ignore"):  # the answer says what is unfinished
+    with warnings.catch_warnings(action="ignore"):  # the answer reports what is unfinished
         if m:
             solution = two_stage_prior(family, m=m, n=n, beta=settings["beta"], **tolerance)
         else:
@@ -239,9 +239,9 @@ def prior_of(query: Query) -> dict[str, Any]:
 
 
 def draft(text: str, near: bytes) -> bytes:
-    """A prior while its own is being solved: the atoms and weights of a near answer, with a certificate made anew.
+    """Return a draft of a prior: the atoms and weights of a near answer with a new certificate.
 
-    Its information and gap are true; only the gap is larger than that of the optimum.
+    Its information and gap are correct; the gap is larger than that of the optimum.
     """
     query, known = _read(text), msgspec.json.decode(near)
     model, settings = MODELS[query.model], query.values()
@@ -252,12 +252,12 @@ def draft(text: str, near: bytes) -> bytes:
     share = (np.array(known["atoms"]) - known["low"][0]) / (known["high"][0] - known["low"][0])
     u = to_coordinates(channels[0], np.clip(low + share * (high - low), low, high))
     judged = Solution.from_coordinates(objective, u, np.array(known["weights"]), DRAFT_GAP)
-    drawn = replace(judged, tolerance=math.inf)  # all its digits are those of what is drawn
+    drawn = replace(judged, tolerance=math.inf)  # every digit is shown
     return msgspec.json.encode({**shown(drawn), "axes": model.axes, "code": code_of(query), "draft": True})
 
 
 def distance(query: Query, other: Query) -> float:
-    """How far two questions are from each other along the first slider; infinite if they differ in anything else."""
+    """Return the distance of two queries along the first slider; infinite if they differ otherwise."""
     name = MODELS[query.model].sliders[0].name
     rest = [tuple((n, v) for n, v in one.settings if n != name) for one in (query, other)]
     if query.model != other.model or query.jeffreys or other.jeffreys or rest[0] != rest[1]:
@@ -266,7 +266,7 @@ def distance(query: Query, other: Query) -> float:
 
 
 def shown(solution: Solution) -> dict[str, Any]:
-    """A prior as the page draws it: atoms, weights, and the gain on a line or a map."""
+    """Return a prior as the page draws it: atoms, weights, and the gain on a line or a map."""
     low, high = solution.channel.parameter(solution.channel.bounds.T)
     drawn = _line(solution) if solution.channel.dimension == 1 else _map(solution, low, high)
     words = {"gap_in_words": gap_in_words(solution.gap), "count": len(solution.weights)}
@@ -274,7 +274,7 @@ def shown(solution: Solution) -> dict[str, Any]:
 
 
 def _line(solution: Solution) -> dict[str, Any]:
-    """The gain at points that are even in Fisher length, and at the atoms: (M,) each."""
+    """Return the gain at points evenly spaced in Fisher length, and at the atoms: (M,) each."""
     channel = solution.channel
     u = np.union1d(channel.axes.points(0, POINTS), solution.coordinates[:, 0])[:, None]
     w = channel.parameter(u)[:, 0]
@@ -282,14 +282,14 @@ def _line(solution: Solution) -> dict[str, Any]:
 
 
 def _map(solution: Solution, low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
-    """The gain on an even grid of both parameters, row by row of the second: (SIDE · SIDE,)."""
+    """Return the gain on an even grid of both parameters, by rows of the second: (SIDE · SIDE,)."""
     x, y = (np.linspace(low[i], high[i], SIDE) for i in (0, 1))
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     return {"side": SIDE, "gain": rounded(solution.gain(points), 4)}
 
 
 def jeffreys_of(query: Query) -> dict[str, Any]:
-    """Density and information of the Jeffreys prior of n samples. Independent parts have independent priors."""
+    """Return density and information of the Jeffreys prior of n samples; independent parts have independent priors."""
     if query.model == "decay":
         raise ValueError("the Jeffreys prior of the decay takes minutes: copy the code and use jeffreys_prior there")
     settings = query.values()
@@ -302,12 +302,12 @@ def jeffreys_of(query: Query) -> dict[str, Any]:
 
 
 def rounded(values: Iterable[float] | np.ndarray, digits: int = DIGITS) -> list[float | None]:
-    """Numbers with few digits; None where one is not finite."""
+    """Round numbers to significant digits; None if not finite."""
     return [float(f"{value:.{digits}g}") if math.isfinite(value) else None for value in map(float, values)]
 
 
 def code_of(query: Query) -> str:
-    """The lines of Python that give the same prior."""
+    """Return Python code that computes the same prior."""
     model, settings = MODELS[query.model], query.values()
     family = model.code.format(**settings)
     tolerance = "" if model.tolerance is None else f", tolerance={model.tolerance!r}"

@@ -1,4 +1,4 @@
-"""The page without its server: the same files, and answers that were computed beforehand."""
+"""The page without a server: the same files with precomputed answers."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ Tell = Callable[[str, int, int], None]
 ANSWERS = "answers"
 LIVE, STATIC = b'name="refprior" content="live"', b'name="refprior" content="static"'
 Marks = Mapping[str, Mapping[str, Sequence[float]]]
-MARKS: Marks = {  # the settings with answers; every combination of them
+MARKS: Marks = {  # settings with precomputed answers, in every combination
     "coin": {"n": (*range(1, 13), 15, 20, 25, 30, 40, 50, 75, 100, 150, 200), "m": (0, 1, 5, 20), "beta": (0.5, 1)},
     "gaussian": {
         "amplitude": (*(round(0.2 * i, 1) for i in range(1, 26)), 6, 8, 10),
@@ -39,12 +39,29 @@ MARKS: Marks = {  # the settings with answers; every combination of them
 def write_static(
     out: Path | str, folder: Path | str | None = None, *, marks: Marks = MARKS, tell: Tell | None = None
 ) -> None:
-    """Write the page into a new folder that any web server can serve; nothing in it asks another machine.
+    """Write the explorer as static files that any web server can serve.
 
-    folder: of runs that can be watched there, as they are now. marks: the settings of each model that have answers.
-    tell: called with what is done, how much of it, and of how much. A folder that was written before is replaced, no
-    other.
+    The page sends no requests to other machines. A folder that this function wrote before is replaced; any other folder
+    is left alone.
 
+    Parameters
+    ----------
+    out : path
+        Folder to write.
+    folder : path, optional
+        Folder of runs to show, in their current state.
+    marks : mapping, optional
+        Values of the settings of each model for which answers are computed, in every combination.
+    tell : callable, optional
+        Called with the current work, the completed part and the total.
+
+    Raises
+    ------
+    ValueError
+        If ``out`` exists and was not written by this function.
+
+    Examples
+    --------
     >>> from pathlib import Path
     >>> from refprior.explore import write_static
     >>> write_static("site/explore", marks={"coin": {"n": (1, 2), "m": (0,), "beta": (1,)}})
@@ -53,24 +70,20 @@ def write_static(
     """
     out = Path(out)
     if out.exists() and not (out / ANSWERS / "about.json").exists():
-        raise ValueError(f"{out} is there and was not written by refprior explore: give a new folder")
+        raise ValueError(f"{out} exists and was not written by refprior explore: give a new folder")
 
     def write(side: Path) -> None:
         for name in PAGE:
             (side / name).write_bytes(page_bytes(name).replace(LIVE, STATIC))
         (side / ANSWERS).mkdir()
-        for name, content in itertools.chain(_answers(marks, tell or _silent), _runs(folder)):
+        for name, content in itertools.chain(_answers(marks, tell or (lambda what, done, total: None)), _runs(folder)):
             (side / ANSWERS / f"{name}.json").write_bytes(content)
 
     write_folder_atomically(out, write)
 
 
-def _silent(what: str, done: int, total: int) -> None:
-    """Tells nobody."""
-
-
 def _answers(marks: Marks, tell: Tell) -> Iterator[tuple[str, bytes]]:
-    """Names and contents of the files of answers."""
+    """Yield names and contents of the files with answers."""
     yield "about", msgspec.json.encode({"live": False, "models": _marked_models(marks), "code": False})
     asked = {name: questions(name, marks[name]) for name in marks}
     done, total = 0, sum(map(len, asked.values()))
@@ -84,7 +97,7 @@ def _answers(marks: Marks, tell: Tell) -> Iterator[tuple[str, bytes]]:
 
 
 def _runs(folder: Path | str | None) -> Iterator[tuple[str, bytes]]:
-    """The runs of a folder; what cannot be read of one is said in its place."""
+    """Yield the runs of a folder; an unreadable part is replaced by its error."""
     if folder is None:
         yield "runs", msgspec.json.encode({"version": "static", "runs": []})
         return
@@ -103,7 +116,7 @@ def _runs(folder: Path | str | None) -> Iterator[tuple[str, bytes]]:
 
 
 def questions(model: str, marks: Mapping[str, Sequence[float]]) -> list[Query]:
-    """What the page may ask about a model: every combination of its marks, and Jeffreys' prior of one stage."""
+    """Return all queries about a model: every combination of its marks, and the Jeffreys prior of one stage."""
     asked: dict[str, Query] = {}
     for values in itertools.product(*marks.values()):
         given = {"model": model, **{name: f"{value:g}" for name, value in zip(marks, values, strict=True)}}
@@ -113,14 +126,14 @@ def questions(model: str, marks: Mapping[str, Sequence[float]]) -> list[Query]:
                 continue
             try:
                 check_size(query)
-            except ValueError:  # longer than the page follows
+            except ValueError:  # too large for the page
                 continue
             asked[query.text] = query
     return list(asked.values())
 
 
 def _marked_models(marks: Marks) -> list[dict[str, Any]]:
-    """The models whose answers are there, with the marks of their sliders."""
+    """Return the models with answers, with the marks of their sliders."""
     shown = []
     for model in models():
         if known := marks.get(model["name"]):

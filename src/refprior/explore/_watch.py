@@ -1,54 +1,67 @@
-"""Watch a training: the runs of a folder as the page shows them, read anew while `refprior train` writes."""
+"""Watch training: the runs of a folder as the page shows them, while `refprior train` writes them."""
 
 # K particles, S snapshots, E evaluations
 
+import base64
 import hashlib
+import io
 import math
 import os
 import platform
 import re
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
+from torch import Tensor
 
 from refprior._files import LOCK, read_bytes
+from refprior._kinds import noun
 from refprior._words import in_short
-from refprior.explore._inputs import shown_input
 from refprior.explore._play import rounded
 from refprior.labeling import FILE, Questions
 from refprior.report import class_rows, find_runs, origin_of, scene_of_runs, settings_of
-from refprior.training import Evaluation, Record, Run, film, load
+from refprior.training import Evaluation, Record, Run, custom_parts, film, load
 from refprior.training.loop import evaluate_consensus, output_confusion
 from refprior.training.store import METRICS, RECIPE, Header, checkpoint_steps, read_header, read_records
 
 MOST_POINTS = 400  # of a curve
 MOST_PARTICLES = 3000  # of an embedding
 UNCERTAIN = 12  # examples
-_AGAIN = 1.5  # seconds before the folder is searched again: a large one takes long
+_AGAIN = 1.5  # seconds before the folder is searched again
+_VALUES = 12  # of an input that is not an image
+_SMALLEST = 96  # pixels of the longer side of a picture; smaller ones are enlarged
 
 
 class Runs:
-    """The runs in and below a folder, by names that only this program makes: no path comes from the page."""
+    """The runs in and below a folder, by identifiers of this program: the page sends no paths.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    definitions: the user's classes and functions by name, for runs with custom parts
+    """
+
+    def __init__(self, folder: Path, definitions: Mapping[str, Callable[..., Any]] | None = None) -> None:
+        self.folder, self.definitions = folder, definitions
         self.found: dict[str, Path] = {}
         self.searched = -math.inf
-        self.summaries: dict[str, tuple[str, dict[str, Any]]] = {}  # by id: what they were read from, and they
+        self.summaries: dict[str, tuple[str, dict[str, Any]]] = {}  # by identifier: version and summary
+
+    def parts(self, path: Path) -> dict[str, Any]:
+        """Return the custom parts of a run."""
+        return {} if self.definitions is None else custom_parts(path, self.definitions)
 
     def path(self, identity: str) -> Path:
         if identity not in self.found:
             self._search()
         if identity not in self.found:
-            raise ValueError("there is no such run any more: load the page again")
+            raise ValueError("this run no longer exists: reload the page")
         return self.found[identity]
 
     def listed(self, known: str = "") -> dict[str, Any]:
-        """All runs in short; only {"version"} if nothing has changed since the version that the page knows."""
+        """List all runs; only {"version"} if nothing has changed since the known version."""
         if time.monotonic() - self.searched > _AGAIN:
             self._search()
         shown = [self._summary(identity, path) for identity, path in self.found.items()]
@@ -72,7 +85,7 @@ class Runs:
 
 
 def version_of(path: Path) -> str:
-    """Another text whenever something of a run has changed that the page shows."""
+    """Return a text that changes with everything the page shows of a run."""
     parts = [path / name for name in (RECIPE, METRICS, FILE, LOCK, "checkpoints", "snapshots")]
     return _hash(*(_stamp(part) for part in parts), holder(path) or "")
 
@@ -93,7 +106,7 @@ def _hash(*parts: str | bytes) -> str:
 
 
 def holder(path: Path) -> str | None:
-    """Who works in a run folder now, as its lock says. A lock on this machine whose process is gone is nobody's."""
+    """Return the owner of the lock of a run folder; None if its process on this machine is gone."""
     try:
         words = read_bytes(path / LOCK, 1000).decode(errors="replace")
     except (OSError, ValueError):
@@ -105,7 +118,7 @@ def holder(path: Path) -> str | None:
 
 
 def summary(path: Path, folder: Path) -> dict[str, Any]:
-    """A run in a line of the list; what is wrong with it, if something is."""
+    """Summarize a run for the list, with its problem if it cannot be read."""
     name = str(path.relative_to(folder)) if path != folder else path.resolve().name
     name = name.encode(errors="replace").decode()
     try:
@@ -144,7 +157,7 @@ def _in_short(path: Path, header: Header, records: Sequence[Record]) -> dict[str
 
 
 def best_part(found: Evaluation) -> tuple[str | None, float | None]:
-    """What an accuracy is of, and the accuracy: test, else validation; of the consensus where clusters are scored."""
+    """Return the scored part and its accuracy: test or validation, of the consensus if clusters are scored."""
     for name in ("test", "validation"):
         if found.consensus is not None and getattr(found.consensus, name) is not None:
             return f"consensus, {name}", finite(getattr(found.consensus, name))
@@ -158,7 +171,7 @@ def finite(value: float | None) -> float | None:
 
 
 def details(path: Path) -> dict[str, Any]:
-    """The curves of a run, its last scores, and all its settings."""
+    """Return the curves of a run, its last scores, and all settings."""
     header = read_header(path)
     records = read_records(path) if (path / METRICS).exists() else []
     names = list(dict.fromkeys(name for record in records for name in record.terms))
@@ -178,7 +191,7 @@ def details(path: Path) -> dict[str, Any]:
 
 
 def thinned(records: Sequence[Record]) -> list[Record]:
-    """At most as many records as a curve needs, evenly spaced, the last among them."""
+    """Thin records evenly for a curve; the last is kept."""
     if len(records) <= MOST_POINTS:
         return list(records)
     places = np.unique(np.linspace(0, len(records) - 1, MOST_POINTS).round().astype(int))
@@ -186,7 +199,7 @@ def thinned(records: Sequence[Record]) -> list[Record]:
 
 
 def _evaluations(scored: Sequence[tuple[int, Evaluation]]) -> dict[str, Any]:
-    """Accuracies of the ensemble and of every particle, by step: (E,) and (K, E)."""
+    """Return accuracies of the ensemble and of every particle by step: (E,) and (K, E)."""
     found = [(step, e, e.validation if e.test is None else e.test) for step, e in scored]
     ema = [None if part is None else part.ema for _, _, part in found]
     count = max((len(scores.particle_accuracies) for scores in ema if scores is not None), default=0)
@@ -205,7 +218,7 @@ def _evaluations(scored: Sequence[tuple[int, Evaluation]]) -> dict[str, Any]:
 
 
 def _calibration(last: Evaluation) -> dict[str, Any] | None:
-    """The reliability diagram of the moving average's ensemble; none where outputs have no names."""
+    """Return the reliability diagram of the EMA ensemble; None if outputs are not classes."""
     part = last.validation if last.test is None else last.test
     if part is None or last.consensus is not None:
         return None
@@ -220,9 +233,9 @@ def _calibration(last: Evaluation) -> dict[str, Any] | None:
     }
 
 
-def embedding(path: Path) -> dict[str, Any]:
-    """The particles in the space of their predictions, snapshot by snapshot: coordinates (S, K, 3)."""
-    seen = scene_of_runs([film(path)])
+def embedding(path: Path, **parts: Any) -> dict[str, Any]:
+    """Return the particles in prediction space by snapshot: coordinates (S, K, 3)."""
+    seen = scene_of_runs([film(path, **parts)])
     cloud = seen.clouds[0]
     kept = np.unique(np.linspace(0, cloud.coordinates.shape[1] - 1, MOST_PARTICLES).round().astype(int))
     return {
@@ -241,9 +254,9 @@ def embedding(path: Path) -> dict[str, Any]:
     }
 
 
-def examples(path: Path) -> dict[str, Any]:
-    """What needs the weights and the data: the most uncertain inputs, and which classes are taken for which."""
-    run = load(path)
+def examples(path: Path, **parts: Any) -> dict[str, Any]:
+    """Return the most uncertain inputs and the confusion matrix, which need the weights and the data."""
+    run = load(path, **parts)
     if run.recipe.readout == "consensus":
         counts = evaluate_consensus(run.ema, run.normalizer, run.task)[1]
     else:
@@ -258,9 +271,9 @@ def examples(path: Path) -> dict[str, Any]:
 
 
 def _uncertain(run: Run) -> list[dict[str, Any]]:
-    """Inputs of the largest mutual information between label and particle, with the votes of the particles.
+    """Return the inputs with the largest mutual information between label and particle, and the particles' votes.
 
-    Of the test part, else of the validation part, else of the pool, else of the labeled inputs.
+    They come from the first that exists: the test part, the validation part, the pool, the labeled inputs.
     """
     task = run.task
     part = task.validation if task.test is None else task.test
@@ -281,3 +294,26 @@ def _uncertain(run: Run) -> list[dict[str, Any]]:
         }
         for index in chosen
     ]
+
+
+def shown_input(given: Tensor, features: Sequence[str] = ()) -> dict[str, Any]:
+    """Return {"picture": PNG as a data URL}, or {"values": [[name, value], …], "more": number of values not shown}."""
+    values = np.asarray(given.detach().cpu().double() if given.is_floating_point() else given.cpu())
+    if noun(values.shape) == "image":
+        return {"picture": _picture(values)}
+    flat = values.reshape(-1)
+    names = features or [f"[{i}]" for i in range(min(_VALUES, len(flat)))]
+    pairs = [[names[i], f"{flat[i].item():.4g}"] for i in range(min(_VALUES, len(flat)))]
+    return {"values": pairs, "more": len(flat) - len(pairs)}
+
+
+def _picture(image: np.ndarray) -> str:
+    """Encode an image (1 or 3, height, width) as PNG; floats are scaled to their range."""
+    if image.dtype != np.uint8:
+        image = 255 * (image - image.min()) / max(float(np.ptp(image)), 1e-12)
+    pixels = np.round(image).astype(np.uint8)
+    drawn = Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, 2))
+    factor = max(1, -(-_SMALLEST // max(drawn.size)))
+    buffer = io.BytesIO()
+    drawn.resize((factor * drawn.width, factor * drawn.height), Image.Resampling.NEAREST).save(buffer, "png")
+    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"

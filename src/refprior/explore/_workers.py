@@ -1,4 +1,4 @@
-"""Priors are solved in processes of their own, so that the page never waits for one that it no longer wants."""
+"""Priors are solved in separate processes, so that the page never waits for an outdated one."""
 
 import asyncio
 import math
@@ -13,29 +13,29 @@ from multiprocessing import connection, get_context, parent_process
 
 from refprior.explore._play import MODELS, Query, answer, check_size, distance, draft, neighbors
 
-KEPT = 5000  # answers, of about 5 kB each
+CACHED = 5000  # answers, of about 5 kB each
 NOTHING = b"null"
-PATIENT = 15  # niceness of the process that looks ahead
+PATIENT = 15  # niceness of the look-ahead process
 
 
 class Solver:
-    """Answers to questions, kept: processes for the person, one of them for drafts, which must never wait, and a
-    patient one that looks ahead along the slider."""
+    """Cached answers to queries: two processes for the user, one for drafts, which must never wait, and a low-priority
+    one that looks ahead along the slider."""
 
     def __init__(self, solve: Callable[[str], bytes] = answer) -> None:
         self.solve = solve
-        self.kept: OrderedDict[str, bytes] = OrderedDict()
-        self.asked: dict[str, Query] = {}  # the questions of what is kept
+        self.cache: OrderedDict[str, bytes] = OrderedDict()
+        self.asked: dict[str, Query] = {}  # queries of the cached answers
         self.pool, self.quick, self.patient = _pool(2), _pool(1), _pool(1, PATIENT)
         self.warm: list[Future[int]] = []
         self.ahead: asyncio.Task[None] | None = None
 
     async def answer(self, query: Query) -> bytes:
-        """From memory, or solved now; then the neighbors are solved before anybody asks."""
+        """Return a cached or new answer, then solve for its neighbors in advance."""
         check_size(query)
         try:
             found = await self._solved(query, self.pool)
-        except BrokenProcessPool:  # killed, by the system for want of memory or by a person
+        except BrokenProcessPool:  # killed, for example for lack of memory
             self.pool = _pool(2)
             found = await self._solved(query, self.pool)
         if self.ahead is not None:
@@ -44,14 +44,14 @@ class Solver:
         return found
 
     async def draft(self, query: Query) -> bytes:
-        """The answer if it is known, or else a draft of it after the nearest one that is; null without any."""
+        """Return the answer if it is cached, or a draft from the nearest cached one; null without any."""
         check_size(query)
-        if query.text in self.kept:
-            return self.kept[query.text]
+        if query.text in self.cache:
+            return self.cache[query.text]
         near = min(self.asked.values(), key=lambda other: distance(query, other), default=query)
         if query.jeffreys or len(MODELS[query.model].axes) > 1 or not distance(query, near) < math.inf:
             return NOTHING
-        known = self.kept.get(near.text)
+        known = self.cache.get(near.text)
         if known is None:
             return NOTHING
         try:
@@ -62,13 +62,13 @@ class Solver:
 
     async def _solved(self, query: Query, pool: ProcessPoolExecutor) -> bytes:
         text = query.text
-        if text in self.kept:
-            self.kept.move_to_end(text)
-            return self.kept[text]
+        if text in self.cache:
+            self.cache.move_to_end(text)
+            return self.cache[text]
         found = await asyncio.get_running_loop().run_in_executor(pool, self.solve, text)
-        self.kept[text], self.asked[text] = found, query
-        if len(self.kept) > KEPT:
-            del self.asked[self.kept.popitem(last=False)[0]]
+        self.cache[text], self.asked[text] = found, query
+        if len(self.cache) > CACHED:
+            del self.asked[self.cache.popitem(last=False)[0]]
         return found
 
     async def _look_ahead(self, query: Query) -> None:
@@ -76,18 +76,18 @@ class Solver:
             try:
                 check_size(near)
                 await self._solved(near, self.patient)
-            except ValueError:  # whoever asks for it will be told
+            except ValueError:  # reported when it is requested
                 continue
             except BrokenProcessPool:
                 return
 
     def warm_up(self) -> None:
-        """Have the processes ready: they import numpy and scipy before they are needed."""
+        """Start the processes, so that numpy and scipy are imported in advance."""
         if not self.warm:
             self.warm = [pool.submit(os.getpid) for pool in (self.pool, self.quick, self.pool)]
 
     def close(self) -> None:
-        """End the processes, also those that are solving."""
+        """End all processes, busy ones too."""
         if self.ahead is not None:
             self.ahead.cancel()
         for pool in (self.pool, self.quick, self.patient):
@@ -102,7 +102,7 @@ def _pool(processes: int, patience: int = 0) -> ProcessPoolExecutor:
 
 
 def _begin(patience: int) -> None:
-    """Ctrl-C is for the server, which ends this process; so does its own end, whatever its reason."""
+    """Ignore Ctrl-C, which the server handles, and end when the server ends."""
     os.nice(patience)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

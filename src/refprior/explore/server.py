@@ -1,4 +1,4 @@
-"""The server of the page: addresses → answers. It listens on 127.0.0.1 only; `_guard.py` says who may ask."""
+"""The server of the page. It listens on 127.0.0.1 only; `_guard.py` controls access."""
 
 import asyncio
 import contextlib
@@ -18,8 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from refprior._words import in_short
-from refprior.explore import _own
-from refprior.explore._errors import BusyError, ConflictError
+from refprior.explore import _typed
 from refprior.explore._guard import Guard
 from refprior.explore._page import PAGE, page_bytes
 from refprior.explore._play import Query, models
@@ -34,16 +33,16 @@ Answer = Callable[[Request], Awaitable[Any]]
 
 
 class Explorer:
-    """All answers about one folder. Reading records and loading weights happen in threads, one of each at a time."""
+    """All answers about one folder. Records are read and weights loaded in threads, one of each at a time."""
 
-    def __init__(self, folder: Path, allow_code: bool = False) -> None:
-        self.folder, self.allow_code = folder, allow_code
+    def __init__(self, folder: Path, allow_code: bool = False, custom: Path | None = None) -> None:
+        self.folder, self.allow_code, self.custom = folder, allow_code, custom
         self.solver = Solver()
         self.typing = asyncio.Semaphore(1)  # one typed likelihood at a time
-        self.reading = asyncio.Semaphore(1)  # one at a time reads records, which takes a moment
-        self.loading = asyncio.Semaphore(1)  # one at a time loads weights and data, which may be large and take long
+        self.reading = asyncio.Semaphore(1)  # one reader of records at a time
+        self.loading = asyncio.Semaphore(1)  # one loader of weights and data at a time: they may be large
         self.estimating: asyncio.Task[None] | None = None
-        self.known: dict[tuple[str, str], tuple[str, Any]] = {}  # the newest answer about each run, and its version
+        self.known: dict[tuple[str, str], tuple[str, Any]] = {}  # newest answer about each run, with its version
 
     def routes(self) -> list[Route]:
         answers: dict[str, Answer] = {
@@ -65,22 +64,23 @@ class Explorer:
         ]
 
     async def about(self, request: Request) -> Any:
-        """What the page can do here."""
+        """Return what the page can do here."""
         self.solver.warm_up()
         return {
             "live": True,
             "folder": str(self.folder),
             "models": models(),
             "code": self.allow_code,
-            "example": _own.EXAMPLE,
+            "example": _typed.EXAMPLE,
         }
 
     @cached_property
     def runs(self) -> "Runs":
-        """Imported when it is first needed: torch takes seconds, and playing does not need it."""
+        """The runs, imported on first use: torch takes seconds, and exploring priors does not need it."""
         from refprior.explore._watch import Runs
+        from refprior.recipes import definitions
 
-        return Runs(self.folder)
+        return Runs(self.folder, None if self.custom is None else definitions(self.custom))
 
     @cached_property
     def labels(self) -> "Labels":
@@ -93,7 +93,7 @@ class Explorer:
             return await asyncio.to_thread(lambda: self.runs.listed(request.query_params.get("known", "")))
 
     def of_run(self, what: str, gate: asyncio.Semaphore) -> Answer:
-        """An answer about one run, kept until the run changes."""
+        """Return a handler for answers about one run, cached until the run changes."""
 
         async def give(request: Request) -> Any:
             async with gate:
@@ -108,7 +108,8 @@ class Explorer:
         version = _watch.version_of(path)
         before = self.known.get((what, identity))
         if before is None or before[0] != version:
-            self.known[what, identity] = before = version, getattr(_watch, what)(path)
+            parts = {} if what == "details" else self.runs.parts(path)
+            self.known[what, identity] = before = version, getattr(_watch, what)(path, **parts)
         return before[1]
 
     async def play(self, request: Request) -> bytes:
@@ -118,7 +119,7 @@ class Explorer:
         return await self.solver.draft(Query.parse(request.query_params))
 
     async def questions(self, request: Request) -> Any:
-        """The questions of a run. What the answers say about everything is computed meanwhile."""
+        """Return the questions of a run; the classification of the pool is computed in the background."""
         identity, known = (request.query_params.get(name, "") for name in ("id", "known"))
         async with self.loading:
             found = await asyncio.to_thread(lambda: self.labels.state(identity, known))
@@ -127,7 +128,7 @@ class Explorer:
         return found
 
     async def answer(self, request: Request) -> Any:
-        """Keep a label. It is on disk before this answers; it does not wait for anything that takes long."""
+        """Write a label to disk; this waits for nothing that takes long."""
         asked = await _body(request, {"id": str, "index": int, "label": int})
         await asyncio.to_thread(lambda: self.labels.answer(asked["id"], asked["index"], asked["label"]))
         return {"kept": asked["index"]}
@@ -144,7 +145,7 @@ class Explorer:
         return {"asked": asked["budget"]}
 
     def estimate(self, identity: str) -> None:
-        """Begin, unless it is under way; a label that comes meanwhile is counted the next time."""
+        """Start an estimate unless one is running; labels that arrive meanwhile count the next time."""
         if self.estimating is None or self.estimating.done():
             self.estimating = asyncio.create_task(self._estimate(identity))
 
@@ -157,14 +158,14 @@ class Explorer:
 
     async def own(self, request: Request) -> Any:
         if not self.allow_code:
-            raise ValueError("typed code does not run here: start with refprior explore --allow-code")
+            raise ValueError("typed code is disabled: start with refprior explore --allow-code")
         asked = await _body(request, {"code": str, "n": int, "m": int, "beta": float})
         async with self.typing:
-            return await _own.own_prior(**asked)
+            return await _typed.typed_prior(**asked)
 
 
 async def page_file(request: Request) -> Response:
-    """A file of the page, by a name from the list."""
+    """Return a file of the page."""
     name = request.path_params.get("name", "index.html")
     if name not in PAGE:
         return Response("not found\n", 404, media_type="text/plain")
@@ -172,20 +173,16 @@ async def page_file(request: Request) -> Response:
 
 
 def in_json(give: Answer) -> Callable[[Request], Awaitable[Response]]:
-    """The answer as JSON; a mistake of whoever asked as one line of it."""
+    """Return the answer as JSON, and an invalid request as one line."""
 
     async def answered(request: Request) -> Response:
         try:
             found, code = await give(request), 200
-        except ConflictError as error:
-            found, code = {"error": in_short(error)}, 409
-        except BusyError as error:
-            found, code = {"error": in_short(error)}, 423
         except (ValueError, OSError) as error:
-            found, code = {"error": in_short(error)}, 400
+            found, code = {"error": in_short(error)}, getattr(error, "status", 400)
         except asyncio.CancelledError:  # the server ends
             return Response(status_code=503)
-        except Exception as error:  # ours: the page says so, and goes on
+        except Exception as error:  # a bug: the page reports it and continues
             log.exception("the explorer failed to answer %s", request.url.path)
             found, code = {"error": f"{type(error).__name__}: {in_short(error)}: please report"}, 500
         content = found if isinstance(found, bytes) else msgspec.json.encode(found)
@@ -195,7 +192,7 @@ def in_json(give: Answer) -> Callable[[Request], Awaitable[Response]]:
 
 
 async def _body(request: Request, kinds: dict[str, type]) -> dict[str, Any]:
-    """The JSON object of a request, with exactly these fields."""
+    """Read the JSON object of a request with exactly these fields."""
     try:
         given = msgspec.json.decode(await request.body())
     except msgspec.DecodeError:
@@ -211,7 +208,7 @@ async def _body(request: Request, kinds: dict[str, type]) -> dict[str, Any]:
 
 
 def application(explorer: Explorer, token: str, host: str) -> Guard:
-    """The whole server as an ASGI application."""
+    """Return the server as an ASGI application."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -224,18 +221,20 @@ def application(explorer: Explorer, token: str, host: str) -> Guard:
 
 
 class Served:
-    """A server that is bound to its port, and its address with the token."""
+    """A server bound to a port, with the token in its address."""
 
-    def __init__(self, folder: Path, *, port: int = 0, allow_code: bool = False) -> None:
+    def __init__(self, folder: Path, *, port: int = 0, allow_code: bool = False, custom: Path | None = None) -> None:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self.socket.bind(("127.0.0.1", port))
         except OSError as error:
-            raise ValueError(f"port {port} cannot be used ({error.strerror}): give another, or none") from None
+            raise ValueError(
+                f"port {port} is not available ({error.strerror}): choose another, or omit --port"
+            ) from None
         self.host = f"127.0.0.1:{self.socket.getsockname()[1]}"
         self.token = secrets.token_urlsafe(24)
-        self.explorer = Explorer(folder, allow_code)
+        self.explorer = Explorer(folder, allow_code, custom)
         config = uvicorn.Config(
             application(self.explorer, self.token, self.host),
             log_level="warning",
@@ -252,5 +251,5 @@ class Served:
         return f"http://{self.host}/{self.token}/"
 
     def run(self) -> None:
-        """Answer until a signal comes."""
+        """Serve until a signal arrives."""
         self.server.run(sockets=[self.socket])

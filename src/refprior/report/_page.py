@@ -1,10 +1,10 @@
 """The report: one self-contained HTML page with tables, figures, examples and settings."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from refprior._files import write_figure, write_text
 from refprior._style import PAGE
@@ -13,7 +13,7 @@ from refprior.report._published import Source, find_published
 from refprior.report._runs import Group, Progress, find_runs, group, no_progress, setting_rows, summarize_finished
 from refprior.report._tables import class_rows, confusion_rows, mistake_rows, pivot, rows
 from refprior.report._tiles import uncertain_figure
-from refprior.training import load
+from refprior.training import custom_parts, load
 
 log = logging.getLogger("refprior")
 
@@ -65,6 +65,7 @@ def write_report(
     pictures: Path | None = None,
     column: str | None = None,
     progress: Progress = no_progress,
+    definitions: Mapping[str, Any] | None = None,
 ) -> list[Group]:
     """Write a self-contained HTML report on runs.
 
@@ -80,6 +81,8 @@ def write_report(
         Name of a setting; the report then has a table with one column per value of it.
     progress : callable, optional
         Called with the current work, the completed part and the total.
+    definitions : mapping, optional
+        Classes and functions by name, for examples of runs with custom parts.
 
     Returns
     -------
@@ -98,7 +101,7 @@ def write_report(
     """
     found = find_runs(paths)
     groups = group(summarize_finished(found, progress))
-    text = page(groups, found, column, progress)
+    text = page(groups, found, column, progress, definitions)
     drawings = sheets(groups[:_DRAWN]) if pictures is not None else {}
     if pictures is not None:
         for title, figure in drawings.items():
@@ -112,13 +115,14 @@ def page(
     sources: Sequence[Path],
     column: str | None = None,
     progress: Progress = no_progress,
+    definitions: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the HTML text."""
     sections = {
         **({f"Accuracy by {column}": _table(pivot(groups, column))} if column else {}),
         "Results": f"{_table(rows(groups))}{_note(_meaning(groups) + (_PRINTED if _has_printed(groups) else ''))}",
         **_drawings(groups, progress),
-        **_examples(groups, progress),
+        **_examples(groups, progress, definitions),
         **_classes(groups[:_DRAWN]),
         "Settings": _folded([(g, _table(setting_rows(g), " words")) for g in groups[:_DRAWN]]),
         "Runs": "<ul>" + "".join(f"<li><code>{escape(str(s))}</code></li>" for s in sources) + "</ul>",
@@ -149,13 +153,16 @@ def _drawings(groups: Sequence[Group], progress: Progress) -> dict[str, str]:
     return sections
 
 
-def _examples(groups: Sequence[Group], progress: Progress) -> dict[str, str]:
+def _examples(
+    groups: Sequence[Group], progress: Progress, definitions: Mapping[str, Any] | None = None
+) -> dict[str, str]:
     """Return the section of examples, if a run has them; runs that cannot be loaded here have none."""
     found = []
     for done, runs in enumerate(groups[:_EXAMPLES]):
         progress("looking for examples", done, min(_EXAMPLES, len(groups)))
         try:
-            figure = uncertain_figure(load(runs[0].path), 8, 4, _AMONG)
+            parts = {} if definitions is None else custom_parts(runs[0].path, definitions)
+            figure = uncertain_figure(load(runs[0].path, **parts), 8, 4, _AMONG)
         except (OSError, ValueError) as error:  # the data or a custom part may not be here
             log.info("no examples of %s: %s", runs[0].path, error)
             continue

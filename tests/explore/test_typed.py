@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from refprior.exact import Coin, Solution, reference_prior
-from refprior.explore import _own
-from refprior.explore._own import EXAMPLE, own_prior
+from refprior.explore import _typed
+from refprior.explore._typed import EXAMPLE, typed_prior
 
 
 def run(code: str, **given: Any) -> dict[str, Any]:
-    return asyncio.run(own_prior(code, **given))
+    return asyncio.run(typed_prior(code, **given))
 
 
 def test_the_example_is_a_coin_and_its_script_gives_the_same() -> None:
@@ -48,7 +48,7 @@ def test_memory_has_a_limit() -> None:
 
 
 def test_time_has_a_limit_and_nothing_stays_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(_own, "SECONDS", 5)  # enough to begin
+    monkeypatch.setattr(_typed, "SECONDS", 5)  # enough to begin
     trace = tmp_path / "number"
     code = f"""
 import subprocess, time
@@ -56,7 +56,7 @@ with open({str(trace)!r}, "w") as file:
     file.write(str(subprocess.Popen(["sleep", "60"]).pid))
 time.sleep(60)
 """
-    with pytest.raises(ValueError, match="more than 5 seconds"):
+    with pytest.raises(ValueError, match="stopped after 5 seconds"):
         run(code)
     deadline = time.monotonic() + 10  # it was killed, and is gone as soon as the machine comes to it
     while alive(int(trace.read_text())):

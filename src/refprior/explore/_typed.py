@@ -1,7 +1,7 @@
-"""A likelihood that the user typed: run in a process of its own, with limits of time and memory.
+"""Likelihoods typed into the page, run in a separate process with limits of time and memory.
 
-The limits keep a mistake from taking the machine down. They are no prison: the code runs with the user's rights, which
-is why the page offers it only after `--allow-code`.
+The limits protect the machine against mistakes. They are not a sandbox: the code runs with the user's permissions,
+which is why the page offers it only with `--allow-code`.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-SECONDS = 20  # of the whole answer
+SECONDS = 20  # for the whole answer
 BYTES = 2 << 30  # of memory
 MOST_CODE, MOST_ANSWER = 20_000, 8 << 20  # bytes
 MOST_SAMPLES = 50
@@ -24,7 +24,7 @@ EXAMPLE = """\
 import numpy as np
 from scipy.stats import binom
 
-outcomes = np.arange(6)  # what can be seen
+outcomes = np.arange(6)  # all possible outcomes
 bounds = (0, 1)  # of the parameter; two pairs for two parameters
 
 
@@ -33,8 +33,8 @@ def log_likelihood(w):  # (K,) parameters -> (K, outcomes)
 """
 
 
-async def own_prior(code: str, n: int = 1, m: int = 0, beta: float = 1.0) -> dict[str, Any]:
-    """The prior of typed code, as the page draws it; ValueError in words if it fails, or takes too much."""
+async def typed_prior(code: str, n: int = 1, m: int = 0, beta: float = 1.0) -> dict[str, Any]:
+    """Solve for the prior of typed code; raise ValueError if it fails or exceeds a limit."""
     if len(code.encode(errors="replace")) > MOST_CODE:
         raise ValueError(f"the code has more than {MOST_CODE:,} bytes")
     if not (1 <= n <= MOST_SAMPLES and 0 <= m <= MOST_SAMPLES and 0 <= beta <= 1):
@@ -42,18 +42,18 @@ async def own_prior(code: str, n: int = 1, m: int = 0, beta: float = 1.0) -> dic
     asked = json.dumps({"code": code, "n": n, "m": m, "beta": beta}).encode()
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as out:
         child = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "refprior.explore._own"),
+            *(sys.executable, "-m", "refprior.explore._typed"),
             cwd=folder,
             env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
             stdin=asyncio.subprocess.PIPE,
             stdout=out,
             stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,  # what it starts ends with it
+            start_new_session=True,  # its children end with it
         )
         try:
             await asyncio.wait_for(child.communicate(asked), SECONDS)
         except TimeoutError:
-            raise ValueError(f"the code took more than {SECONDS} seconds, and was stopped") from None
+            raise ValueError(f"the code was stopped after {SECONDS} seconds") from None
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
@@ -63,20 +63,20 @@ async def own_prior(code: str, n: int = 1, m: int = 0, beta: float = 1.0) -> dic
 
 
 def _answer_of(written: bytes, code: int) -> dict[str, Any]:
-    """What the process says; its error, or how it ended."""
+    """Return the answer of the process; raise its error, or how it ended."""
     try:
         found = json.loads(written)
     except ValueError:
-        raise ValueError(f"the code ended without an answer (exit code {code}): it ran out of time or memory") from None
+        raise ValueError(f"the code ended without an answer (exit code {code}): out of time or memory") from None
     if "error" in found:
         raise ValueError(str(found["error"]))
     return dict(found)
 
 
 def solve_typed(code: str, n: int, m: int, beta: float) -> dict[str, Any]:
-    """Run the code and solve for the model that it defines: in the process with the limits."""
+    """Run the code and solve for the model that it defines, in the process with the limits."""
     names: dict[str, Any] = {}
-    exec(compile(code, "your code", "exec"), names)  # the user's own, asked for by --allow-code
+    exec(compile(code, "your code", "exec"), names)  # the user's code, allowed by --allow-code
     missing = [name for name in ("log_likelihood", "bounds", "outcomes") if name not in names]
     if missing:
         raise ValueError(f"the code must define log_likelihood, bounds and outcomes; {missing[0]} is missing")
@@ -107,7 +107,7 @@ def _as_script(code: str, n: int, m: int, beta: float) -> str:
 
 
 def _in_words(error: BaseException) -> str:
-    """What is wrong, and in which line of the code."""
+    """Describe an error with its line in the code."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "your code"]
     line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
     words = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split()) or type(error).__name__
@@ -123,7 +123,7 @@ def _limit() -> None:
 
 
 def main(solve: Callable[..., dict[str, Any]] = solve_typed) -> None:
-    """Read the code from stdin, write the answer to stdout. What the code prints goes nowhere."""
+    """Read the code from stdin and write the answer to stdout; discard what the code prints."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     asked = json.load(sys.stdin)
@@ -134,7 +134,7 @@ def main(solve: Callable[..., dict[str, Any]] = solve_typed) -> None:
         answer = {"error": _in_words(error)}
     out.write(json.dumps(answer).encode())
     out.flush()
-    os._exit(0)  # threads that the code left do not keep it
+    os._exit(0)  # without waiting for threads of the code
 
 
 if __name__ == "__main__":
