@@ -529,7 +529,8 @@ def _leading_layers(network: nn.Module, x: Tensor) -> tuple[list[nn.Module], nn.
     if type(network).forward is not nn.Sequential.forward or _has_hooks(network):
         return [], network
     layers = list(network._modules.items())
-    flattens = bool(layers) and _flattens_all(layers[0][1])
+    first = layers[0][1] if layers else None
+    flattens = isinstance(first, nn.Flatten) and (first.start_dim, first.end_dim) == (1, -1)
     named = layers[flattens:]
     count = next((i for i, (_, layer) in enumerate(named) if not _is_plain(layer)), len(named))
     if not (flattens or x.dim() == 2) or not count or type(named[0][1]) is not nn.Linear:
@@ -545,10 +546,6 @@ def _is_plain(layer: nn.Module | None) -> bool:
 
 def _has_hooks(layer: nn.Module) -> bool:
     return bool(layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks)
-
-
-def _flattens_all(layer: nn.Module | None) -> bool:
-    return isinstance(layer, nn.Flatten) and (layer.start_dim, layer.end_dim) == (1, -1)
 
 
 def _batch_last(layers: list[nn.Module], x: Tensor) -> Tensor:

@@ -177,7 +177,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
+    def fit(self, X: object, y: ArrayLike) -> Self:
         """Fit the classifier to all rows of X and the labels in y.
 
         Parameters
@@ -202,7 +202,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self._known = plan.known
         return self
 
-    def recipe(self, X: Any, y: ArrayLike) -> Recipe:
+    def recipe(self, X: object, y: ArrayLike) -> Recipe:
         """Return the recipe that `fit` trains, to modify or to train with `rp.train(clf.recipe(X, y), "runs/mine")`.
 
         Parameters
@@ -220,7 +220,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         copy: Self = clone(self)
         return copy._plan(X, y).recipe
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: object) -> np.ndarray:
         """Predict the most probable class of each row.
 
         Parameters
@@ -236,7 +236,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         chosen = self.predict_proba(X).argmax(1)
         return np.asarray(self.classes_[chosen])
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: object) -> np.ndarray:
         """Predict class probabilities, the posterior predictive distribution.
 
         Parameters
@@ -252,7 +252,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         given = as_trained(self, X)
         return np.asarray(self._precise().predict_proba(given))
 
-    def uncertainty(self, X: Any) -> Uncertainty:
+    def uncertainty(self, X: object) -> Uncertainty:
         """Decompose the predictive uncertainty of each row.
 
         Parameters
@@ -268,7 +268,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         given = as_trained(self, X)
         return self._precise().uncertainty(given)
 
-    def suggest(self, X: Any, budget: int = 10) -> np.ndarray:
+    def suggest(self, X: object, budget: int = 10) -> np.ndarray:
         """Suggest the rows whose labels would be most informative.
 
         Labeled rows and their duplicates are left out. For vectors with at most 300 labels these are typical rows of
@@ -305,7 +305,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             )
         return np.asarray(free[chosen.cpu().numpy()])
 
-    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: object, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Compute the accuracy on the labeled rows, so that searches over settings can hold out any rows.
 
         Parameters
@@ -348,11 +348,16 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             state["run_"] = _without_data(state["run_"])
         return state
 
-    def _plan(self, X: Any, y: ArrayLike) -> "_Plan":
+    def _plan(self, X: object, y: ArrayLike) -> "_Plan":
         rows = checked(self, X, reset=True)
         classes, codes = encoded(y)
         check_consistent_length(rows, codes)
-        _check_classes(classes, codes)
+        if not len(classes):
+            raise ValueError(
+                f"y has no label in {len(codes)} rows: use ReferencePriorClusterer to cluster unlabeled rows"
+            )
+        if len(classes) == 1:
+            raise ValueError(f"y has only one class, {classes.tolist()[0]!r}: a classifier needs at least two classes")
         seed, known = seed_of(self.random_state), codes >= 0
         names = tuple(str(name) for name in getattr(self, "feature_names_in_", ()))
         start = self._before(rows.shape[1:], names, classes) if self.warm_start and hasattr(self, "run_") else None
@@ -449,14 +454,6 @@ def shares_of(task: Task) -> np.ndarray:
     """Return the share of each class among the labels: (C,)."""
     counts = np.bincount(task.labeled.labels.cpu().numpy(), minlength=len(task.classes))
     return np.asarray(counts / counts.sum())
-
-
-def _check_classes(classes: np.ndarray, codes: np.ndarray) -> None:
-    if not len(classes):
-        raise ValueError(f"y has no label in {len(codes)} rows: use ReferencePriorClusterer to cluster unlabeled rows")
-    if len(classes) == 1:
-        name = classes.tolist()[0]
-        raise ValueError(f"y has only one class, {name!r}: a classifier needs at least two classes")
 
 
 def _target(class_prior: str | ArrayLike | None, shares: np.ndarray) -> np.ndarray | None:

@@ -135,7 +135,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X: Any, y: object = None, *, source: tuple[ArrayLike, ArrayLike] | None = None) -> Self:
+    def fit(self, X: object, y: object = None, *, source: tuple[ArrayLike, ArrayLike] | None = None) -> Self:
         """Find the clusters of all rows of X.
 
         Parameters
@@ -157,13 +157,14 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
             self.run_: Run = train(recipe, device=self.device, watch=watch)
         self._consensus: Consensus = self.run_.consensus(self.n_clusters)
         self.labels_ = self._clusters(self.run_.task.unlabeled)
-        self.stability_ = _stability(self.run_, self.n_clusters)
+        log_p = self.run_.log_probabilities(evenly_spaced(self.run_.task.unlabeled, CONSENSUS_IMAGES))
+        self.stability_ = stability(log_p, self.n_clusters) if len(log_p) >= 4 else float("nan")
         self._answers: dict[int, Any] = {}  # classes by row
         self._questions = Questions()  # the same, with class indices
         self.__dict__.pop("classes_", None)
         return self
 
-    def recipe(self, X: Any, *, source: tuple[ArrayLike, ArrayLike] | None = None) -> Recipe:
+    def recipe(self, X: object, *, source: tuple[ArrayLike, ArrayLike] | None = None) -> Recipe:
         """Return the recipe that `fit` trains, to modify or to train with `rp.train`.
 
         Parameters
@@ -181,7 +182,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         copy: Self = clone(self)
         return copy._recipe(X, source)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: object) -> np.ndarray:
         """Predict the cluster of each row.
 
         Parameters
@@ -248,7 +249,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         self._answers, self._questions, self.classes_ = answers, Questions(tuple(answers), tuple(y.tolist())), classes
         return self
 
-    def classify(self, X: Any) -> np.ndarray:
+    def classify(self, X: object) -> np.ndarray:
         """Predict the class of each row, after `answer`.
 
         Parameters
@@ -271,7 +272,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         tags.input_tags.sparse = True
         return tags
 
-    def _recipe(self, X: Any, source: tuple[ArrayLike, ArrayLike] | None) -> Recipe:
+    def _recipe(self, X: object, source: tuple[ArrayLike, ArrayLike] | None) -> Recipe:
         rows = checked(self, X, reset=True)
         whole_number("n_clusters", self.n_clusters, at_least=1)
         if self.n_clusters > rows.shape[0]:
@@ -328,11 +329,6 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         starts = range(0, inputs.shape[0], _BLOCK)
         blocks = (torch.as_tensor(self.run_.log_probabilities(inputs[start : start + _BLOCK])) for start in starts)
         return np.concatenate([self._consensus.clusters(log_p).cpu().numpy() for log_p in blocks])
-
-
-def _stability(run: Run, clusters: int) -> float:
-    log_p = run.log_probabilities(evenly_spaced(run.task.unlabeled, CONSENSUS_IMAGES))
-    return stability(log_p, clusters) if len(log_p) >= 4 else float("nan")
 
 
 def _row_numbers(rows: ArrayLike, count: int) -> list[int]:

@@ -33,7 +33,7 @@ _SCALED = 10_000  # rows from which scales are estimated
 _UNITS = 1000.0  # ratio of the spreads of two features above which a warning is logged
 
 
-def checked(estimator: Any, X: Any, *, reset: bool) -> Any:
+def checked(estimator: Any, X: object, *, reset: bool) -> Any:
     """Validate X with scikit-learn, with names and number of features: an array (n, *shape) or sparse rows (n, D)."""
     try:
         found = validate_data(
@@ -49,7 +49,7 @@ def checked(estimator: Any, X: Any, *, reset: bool) -> Any:
     return found
 
 
-def as_trained(estimator: Any, X: Any) -> Any:
+def as_trained(estimator: Any, X: object) -> Any:
     """Validate X for a fitted estimator and convert it to the dtype of the training inputs."""
     check_is_fitted(estimator, "run_")
     shape, trained = getattr(X, "shape", ()), estimator.run_.data.shape
@@ -157,7 +157,7 @@ def projected(rows: Any, projection: Normalizer) -> np.ndarray:
     return np.asarray(rows @ axes - mean @ axes, np.float32)
 
 
-def suitable_views(views: Any, task: Task, inputs: Inputs) -> tuple[View, View]:
+def suitable_views(views: object, task: Task, inputs: Inputs) -> tuple[View, View]:
     """Return the weak and the strong view: the user's or the defaults.
 
     Defaults are noise for vectors, dropped tokens, and small motions without mirroring for images. Float images have
@@ -175,12 +175,12 @@ def suitable_views(views: Any, task: Task, inputs: Inputs) -> tuple[View, View]:
     return Shift(max(1, min(shape[1:]) // 14)), default_views("vectors", shape)[1]
 
 
-def batch_size(name: str, wanted: Any, there: int) -> int:
+def batch_size(name: str, wanted: object, there: int) -> int:
     """Return the requested inputs per step, at most all."""
     return min(whole_number(name, wanted, at_least=1), there)
 
 
-def network_maker(network: Any, inputs: Inputs, shape: tuple[int, ...], classes: int) -> Callable[[], nn.Module]:
+def network_maker(network: object, inputs: Inputs, shape: tuple[int, ...], classes: int) -> Callable[[], nn.Module]:
     """Return a function that makes a network: the user's, which may take `shape` and `classes`, or the default."""
     shape = (inputs.count,) if isinstance(inputs, PrincipalComponents) else shape  # of the network's inputs
     if network is None:
@@ -192,7 +192,7 @@ def network_maker(network: Any, inputs: Inputs, shape: tuple[int, ...], classes:
     names = inspect.signature(network).parameters
     if "shape" in names and "classes" in names:
         return partial(network, shape=shape, classes=classes)
-    return network  # type: ignore[no-any-return]
+    return network
 
 
 def seed_of(random_state: int | np.random.RandomState | None) -> int:

@@ -300,18 +300,12 @@ def _spectral(affinity: np.ndarray, clusters: int) -> np.ndarray:
     from sklearn.cluster._spectral import cluster_qr  # private in scikit-learn, but documented
 
     root = 1 / np.sqrt(affinity.sum(1))
-    vectors = _last_eigenvectors(root[:, None] * affinity * root, clusters) * root[:, None]  # (n, M)
-    members: np.ndarray = cluster_qr(vectors)
+    matrix, n = root[:, None] * affinity * root, len(affinity)
+    vectors = eigh(matrix, subset_by_index=(n - clusters, n - 1))[1]  # of the largest eigenvalues: (n, M)
+    if vectors.shape[1] < clusters:  # LAPACK's choice for a subset loses vectors where many eigenvalues are equal
+        vectors = eigh(matrix, driver="evd")[1][:, n - clusters :]
+    members: np.ndarray = cluster_qr(vectors * root[:, None])
     return members
-
-
-def _last_eigenvectors(matrix: np.ndarray, count: int) -> np.ndarray:
-    """Return the eigenvectors of the largest eigenvalues: (n, n) -> (n, count)."""
-    n = len(matrix)
-    vectors: np.ndarray = eigh(matrix, subset_by_index=(n - count, n - 1))[1]
-    if vectors.shape[1] < count:  # LAPACK's choice for a subset loses vectors where many eigenvalues are equal
-        vectors = eigh(matrix, driver="evd")[1][:, n - count :]
-    return vectors
 
 
 def _one_to_one(votes: Tensor) -> Tensor:

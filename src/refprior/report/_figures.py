@@ -116,18 +116,13 @@ def _title(axes: Axes, text: str) -> None:
     axes.set_title(plain(textwrap.fill(text, 48, max_lines=3, placeholder=" …")), fontsize=9)
 
 
-def _marker(steps: Sequence[int]) -> str:
-    """Return the style of a curve; a single value would be no line."""
-    return "-" if len(steps) > 1 else "o"
-
-
 def _accuracy(axes: Axes, runs: Group) -> None:
     run = runs[0]
     part = _part(runs)
     scores_by_step = {step: getattr(e, part).ema for step, e in run.evaluations.items()}
     steps, found = list(scores_by_step), list(scores_by_step.values())
     particles = [[100 * a for a in scores.particle_accuracies] for scores in found]
-    marker = _marker(steps)
+    marker = "-" if len(steps) > 1 else "o"  # a single value would be no line
     for k, line in enumerate(zip(*particles, strict=True)):
         axes.plot(steps, line, marker, color=PARTICLE, lw=0.9, alpha=0.8, label="single particles" if k == 0 else None)
     ensemble = [100 * scores.accuracy for scores in found]

@@ -87,13 +87,9 @@ def _axes(figure: Figure, seen: Scene, place: tuple[int, int, int], zoom: float)
 
 
 def _scatter(axes: Axes3D, cloud: Cloud, number: int, color: object) -> None:
-    axes.scatter(*cloud.coordinates[number].T, s=_area(cloud), color=color, alpha=0.6, linewidths=0, depthshade=False)
-
-
-def _area(cloud: Cloud) -> float:
-    """Return the area of a particle's mark, smaller for many particles."""
     particles = cloud.coordinates.shape[1]
-    return 2.5 if particles > 500 else 12 if particles > 20 else 40
+    area = 2.5 if particles > 500 else 12 if particles > 20 else 40
+    axes.scatter(*cloud.coordinates[number].T, s=area, color=color, alpha=0.6, linewidths=0, depthshade=False)
 
 
 def _color(progress: float) -> tuple[float, ...]:

@@ -98,13 +98,21 @@ def scene(
 ) -> Scene:
     """Place films of the same inputs along common axes. With `named`, the particles' outputs are the classes."""
     for one, other in pairwise(films):
-        _check_same_inputs(one, other)
-    axes = _common_axes([film.snapshots[-1] for film in films])
+        if one.classes != other.classes or not torch.equal(one.probe.inputs, other.probe.inputs):
+            raise ValueError(
+                f"{one.path} ({len(one.probe)} inputs, classes {', '.join(one.classes)}) and {other.path} "
+                f"({len(other.probe)} inputs, classes {', '.join(other.classes)}) are predictions on different inputs: "
+                "embed them separately"
+            )
+    last = [film.snapshots[-1] for film in films]
+    log_prior = torch.cat([shot.log_prior for shot in last]).log_softmax(0)  # every run has the same weight
+    axes = principal_components(torch.cat([embedding(shot.log_p) for shot in last]), log_prior)
     probe = films[0].probe
     shown = _shown(probe.labels)
     classes = films[0].classes
     outputs = classes if named else tuple(f"output {c + 1}" for c in range(len(classes)))
-    certain = ({"truth": probe.labels} if named and films[0].known else {}) | _constant(probe.labels, outputs)
+    certain = {"truth": probe.labels} if named and films[0].known else {}
+    certain |= {f"always {name}": torch.full_like(probe.labels, c) for c, name in enumerate(outputs)}
     points = torch.stack([truth(y, len(classes)) for y in certain.values()])
     clouds = [
         _cloud(f, name, order, axes, shown, progress) for f, name, order in zip(films, names, orders, strict=True)
@@ -121,26 +129,6 @@ def scene(
         dict(zip(certain, axes.project(points).tolist(), strict=True)),
         dict(zip(certain, axes.distance(points).tolist(), strict=True)),
     )
-
-
-def _constant(labels: Tensor, outputs: tuple[str, ...]) -> dict[str, Tensor]:
-    """Return one output for all inputs: (n,) each."""
-    return {f"always {name}": torch.full_like(labels, c) for c, name in enumerate(outputs)}
-
-
-def _check_same_inputs(one: Film, other: Film) -> None:
-    if one.classes != other.classes or not torch.equal(one.probe.inputs, other.probe.inputs):
-        raise ValueError(
-            f"{one.path} ({len(one.probe)} inputs, classes {', '.join(one.classes)}) and {other.path} "
-            f"({len(other.probe)} inputs, classes {', '.join(other.classes)}) are predictions on different inputs: "
-            "embed them separately"
-        )
-
-
-def _common_axes(snapshots: Sequence[Snapshot]) -> Components:
-    points = torch.cat([embedding(s.log_p) for s in snapshots])
-    log_prior = torch.cat([s.log_prior for s in snapshots]).log_softmax(0)  # every run counts the same
-    return principal_components(points, log_prior)
 
 
 def _shown(labels: Tensor) -> Tensor:

@@ -273,14 +273,11 @@ def class_rows(counts: Tensor, classes: Sequence[str]) -> list[list[str]]:
     lines = [["class", "precision %", "recall %", "F1 %", "inputs", "most often taken for"]]
     for index, (name, scores) in enumerate(zip(classes, shares, strict=True)):
         numbers = (EMPTY if score != score else f"{100 * score:.1f}" for score in scores)
-        lines.append([name, *numbers, f"{int(found.count[index]):,}", _mistaken(counts[index], index, classes)])
+        others = counts[index].index_fill(0, torch.tensor(index), 0)
+        number, other = int(others.max()), int(others.argmax())
+        mistaken = f"{classes[other]} ({number:,})" if number else EMPTY
+        lines.append([name, *numbers, f"{int(found.count[index]):,}", mistaken])
     return lines
-
-
-def _mistaken(row: Tensor, index: int, classes: Sequence[str]) -> str:
-    others = row.index_fill(0, torch.tensor(index), 0)
-    number, other = int(others.max()), int(others.argmax())
-    return f"{classes[other]} ({number:,})" if number else EMPTY
 
 
 def confusion_rows(counts: Tensor, classes: Sequence[str]) -> list[list[str]]:

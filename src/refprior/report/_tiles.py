@@ -65,31 +65,20 @@ def uncertain_figure(run: Run, count: int = 12, columns: int = 4, among: int | N
     chosen = between.topk(min(count, len(images))).indices
     lines = -(-len(chosen) // columns)
     figure = Figure(figsize=(2.3 * columns, 2.6 * lines + 0.5), layout="constrained")
-    figure.suptitle(plain("\n".join(textwrap.wrap(_key(part is not None), 28 * columns))), fontsize=9, color=SOFT)
+    above = "how much" if part is None else "the true class, and how much"
+    key = f"Above: {above} the particles disagree (nats). Below: their votes, and how many particles say so."
+    # Where clusters are the classes, outputs have no names.
+    numbered = run.recipe.readout == "consensus"
+    figure.suptitle(plain("\n".join(textwrap.wrap(key, 28 * columns))), fontsize=9, color=SOFT)
     for place, index in enumerate(chosen.tolist(), start=1):
         axes = figure.add_subplot(lines, columns, place)
         draw_input(axes, images[index], task.features)
-        votes = [_output(run, vote) for vote in log_p[:, index].argmax(-1).tolist()]
+        votes = Counter(log_p[:, index].argmax(-1).tolist()).most_common(3)
+        counted = ", ".join(f"{f'output {y}' if numbered else task.classes[y]} ({number})" for y, number in votes)
         truth = "" if part is None else f"truth: {task.classes[int(part.labels[looked_at[index]])]}, "
         axes.set_title(plain(textwrap.fill(f"{truth}{between[index]:.2f} nats", 30)), fontsize=9)
-        axes.set_xlabel(plain(textwrap.fill(f"votes: {_counted(votes)}", 34)), fontsize=8)
+        axes.set_xlabel(plain(textwrap.fill(f"votes: {counted}", 34)), fontsize=8)
     return figure
-
-
-def _key(known: bool) -> str:
-    """Explain the text above and below a tile."""
-    above = "the true class, and how much" if known else "how much"
-    return f"Above: {above} the particles disagree (nats). Below: their votes, and how many particles say so."
-
-
-def _output(run: Run, vote: int) -> str:
-    """Return the name of an output; where clusters are the classes, it is a number."""
-    return f"output {vote}" if run.recipe.readout == "consensus" else run.task.classes[vote]
-
-
-def _counted(votes: list[str]) -> str:
-    """Count the votes of the particles, at most three classes, most frequent first: `cat (3), dog (1)`."""
-    return ", ".join(f"{name} ({number})" for name, number in Counter(votes).most_common(3))
 
 
 @styled
