@@ -28,7 +28,7 @@ from refprior.data import FewLabels, Pair, Task
 from refprior.labeling import classifier, classify, suggest
 from refprior.posterior import match, output_code
 from refprior.training import Run, load
-from refprior.training.loop import CONSENSUS_IMAGES, evenly_spaced
+from refprior.training.loop import CONSENSUS_INPUTS, evenly_spaced
 
 BUDGETS, DRAWS = (5, 10, 20), 10
 Row = dict[str, float]
@@ -47,13 +47,13 @@ def matched(clusters: np.ndarray, task: Task) -> float:
 def k_means_of_pixels(task: Task) -> float:
     found = KMeans(len(task.classes), n_init=10, random_state=0)
     return matched(
-        found.fit(pixels(evenly_spaced(task.unlabeled, CONSENSUS_IMAGES))).predict(pixels(task.held_out.inputs)), task
+        found.fit(pixels(evenly_spaced(task.unlabeled, CONSENSUS_INPUTS))).predict(pixels(task.held_out.inputs)), task
     )
 
 
 def spectral_of_pixels(task: Task) -> float:
     """The same kind of clusters as the consensus has, of pixels: 3 % of the images as neighbors, ten votes."""
-    pool = pixels(evenly_spaced(task.unlabeled, CONSENSUS_IMAGES))
+    pool = pixels(evenly_spaced(task.unlabeled, CONSENSUS_INPUTS))
     found = SpectralClustering(
         len(task.classes),
         affinity="nearest_neighbors",
@@ -66,7 +66,7 @@ def spectral_of_pixels(task: Task) -> float:
 
 def k_means_of_code(run: Run) -> float:
     """The other way to cluster the code of a run."""
-    pool, unseen = (_code(run, images) for images in (evenly_spaced(run.task.unlabeled, CONSENSUS_IMAGES), test(run)))
+    pool, unseen = (_code(run, images) for images in (evenly_spaced(run.task.unlabeled, CONSENSUS_INPUTS), test(run)))
     return matched(KMeans(len(run.task.classes), n_init=10, random_state=0).fit(pool).predict(unseen), run.task)
 
 

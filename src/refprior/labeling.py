@@ -25,7 +25,7 @@ from refprior.data import Answered
 from refprior.information import uniform
 from refprior.posterior import Consensus, predictive, uncertainty
 from refprior.training import Recipe, Run
-from refprior.training.loop import CONSENSUS_IMAGES, fitting_batch
+from refprior.training.loop import CONSENSUS_INPUTS, fitting_batch
 from refprior.training.recipe import Head
 from refprior.training.store import RECIPE, read_header
 
@@ -192,7 +192,7 @@ def suggest(run: Run, budget: int, before: Questions | None = None) -> Questions
     before = before or Questions()
     _check_questions(run, before)
     by_information, pool = outputs_are_classes(run), len(run.task.unlabeled)
-    most = pool if by_information else min(pool, CONSENSUS_IMAGES)
+    most = pool if by_information else min(pool, CONSENSUS_INPUTS)
     free = most - len(before.answers)
     if whole_number("budget", budget, at_least=1) > free:
         limit = "" if most == pool else f", clusters of at most {most}"
@@ -319,16 +319,16 @@ def most_typical(inputs: Tensor, budget: int, labeled: Tensor, *, seed: int = 0)
 
 def _typical(run: Run, budget: int, answered: Sequence[int]) -> list[int]:
     """Return the input nearest to the center of each cluster, then the second nearest, …"""
-    known, images = torch.tensor(answered, dtype=torch.int64), run.task.unlabeled
+    known, pool = torch.tensor(answered, dtype=torch.int64), run.task.unlabeled
     labeled = run.task.labeled.inputs
-    most = min(len(images), CONSENSUS_IMAGES)
+    most = min(len(pool), CONSENSUS_INPUTS)
     found = run.consensus(min(most, max(len(run.data.classes), len(labeled) + len(known) + budget)))
     log_p = _pool_log_p(run)
     distances = torch.cat([found.distances(part) for part in log_p.split(_BLOCK, dim=1)])  # (n, M)
     home = torch.cat([found.clusters(part) for part in log_p.split(_BLOCK, dim=1)])
     sizes = torch.bincount(home, minlength=distances.shape[-1]).double()
     seen = [home[known], *([found.clusters(run.log_probabilities(labeled))] if len(labeled) else [])]
-    sizes[torch.cat(seen)] -= len(images)  # last, the larger first among them
+    sizes[torch.cat(seen)] -= len(pool)  # last, the larger first among them
     distances[known] = torch.inf
     chosen: list[int] = []
     for cluster in islice(cycle(sizes.argsort(descending=True, stable=True).tolist()), budget):
@@ -375,11 +375,11 @@ def classifier(run: Run, questions: Questions | None = None) -> Consensus | Ense
     _check_questions(run, questions)
     if outputs_are_classes(run):
         return Ensemble(run.ema.log_prior.detach())
-    images = torch.cat([known.inputs, run.task.unlabeled[list(questions.answered)]])
+    inputs = torch.cat([known.inputs, run.task.unlabeled[list(questions.answered)]])
     y = torch.cat([known.labels, known.labels.new_tensor(questions.answers)])
     if not len(y):
         raise ValueError("no input has a label: answer a question first")
-    return run.consensus().named(run.log_probabilities(images), y, len(run.data.classes))
+    return run.consensus().named(run.log_probabilities(inputs), y, len(run.data.classes))
 
 
 def classify(run: Run, named: Consensus | Ensemble, inputs: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ from refprior.methods import ReferencePrior, UnsupervisedTransfer
 from refprior.networks import MLP
 from refprior.posterior import Consensus, stability
 from refprior.training import Optimizer, Recipe, Run, train
-from refprior.training.loop import CONSENSUS_IMAGES, evenly_spaced
+from refprior.training.loop import CONSENSUS_INPUTS, evenly_spaced
 from refprior.views import View
 
 _BLOCK = 4096  # inputs at a time
@@ -157,7 +157,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
             self.run_: Run = train(recipe, device=self.device, watch=watch)
         self._consensus: Consensus = self.run_.consensus(self.n_clusters)
         self.labels_ = self._clusters(self.run_.task.unlabeled)
-        log_p = self.run_.log_probabilities(evenly_spaced(self.run_.task.unlabeled, CONSENSUS_IMAGES))
+        log_p = self.run_.log_probabilities(evenly_spaced(self.run_.task.unlabeled, CONSENSUS_INPUTS))
         self.stability_ = stability(log_p, self.n_clusters) if len(log_p) >= 4 else float("nan")
         self._answers: dict[int, Any] = {}  # classes by row
         self._questions = Questions()  # the same, with class indices

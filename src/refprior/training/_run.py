@@ -41,7 +41,7 @@ from refprior.training._predictor import (
     read_predictor,
     warn_of_edits,
 )
-from refprior.training.loop import CONSENSUS_IMAGES, Record, check_loading_fits, evenly_spaced, new_particles
+from refprior.training.loop import CONSENSUS_INPUTS, Record, check_loading_fits, evenly_spaced, new_particles
 from refprior.training.recipe import Recipe, check_handed_in, read_recipe, take_apart, to_plain
 from refprior.training.recipe import custom_parts as recorded_parts
 from refprior.training.store import (
@@ -140,25 +140,25 @@ class Run:
         )
 
     @overload
-    def log_probabilities(self, images: Tensor, *, weights: Weights = "ema") -> Tensor: ...
+    def log_probabilities(self, inputs: Tensor, *, weights: Weights = "ema") -> Tensor: ...
     @overload
-    def log_probabilities(self, images: Any, *, weights: Weights = "ema") -> np.ndarray: ...
-    def log_probabilities(self, images: Any, *, weights: Weights = "ema") -> Tensor | np.ndarray:
+    def log_probabilities(self, inputs: Any, *, weights: Weights = "ema") -> np.ndarray: ...
+    def log_probabilities(self, inputs: Any, *, weights: Weights = "ema") -> Tensor | np.ndarray:
         """log p(y | x, w_k) of every particle: (n, *shape) -> (K, n, C)."""
-        found: Tensor | np.ndarray = self._predictor(weights).log_probabilities(images)
+        found: Tensor | np.ndarray = self._predictor(weights).log_probabilities(inputs)
         return found
 
     @overload
     def predict_proba(
-        self, images: Tensor, *, weights: Weights = ..., weighting: Weighting = ..., average: Average = ...
+        self, inputs: Tensor, *, weights: Weights = ..., weighting: Weighting = ..., average: Average = ...
     ) -> Tensor: ...
     @overload
     def predict_proba(
-        self, images: Any, *, weights: Weights = ..., weighting: Weighting = ..., average: Average = ...
+        self, inputs: Any, *, weights: Weights = ..., weighting: Weighting = ..., average: Average = ...
     ) -> np.ndarray: ...
     def predict_proba(
         self,
-        images: Any,
+        inputs: Any,
         *,
         weights: Weights = "ema",
         weighting: Weighting = "prior",
@@ -166,15 +166,15 @@ class Run:
     ) -> Tensor | np.ndarray:
         """p(y | x, x^n, y^n), eq:bayes_posterior_predictive_distribution: (n, *shape) -> (n, C) probabilities.
 
-        images: as `Predictor` takes them. weighting="likelihood": by the labels that trained the particles, see
+        inputs: as `Predictor` takes them. weighting="likelihood": by the labels that trained the particles, see
         `evaluate`.
         """
-        found: Tensor | np.ndarray = self._predictor(weights, weighting).predict_proba(images, average=average)
+        found: Tensor | np.ndarray = self._predictor(weights, weighting).predict_proba(inputs, average=average)
         return found
 
     def predict(
         self,
-        images: Any,
+        inputs: Any,
         *,
         weights: Weights = "ema",
         weighting: Weighting = "prior",
@@ -182,11 +182,11 @@ class Run:
     ) -> np.ndarray:
         """The most probable class, as labels were given: (n, *shape) -> (n,) integers or names."""
         self._check_named()
-        return self._predictor(weights, weighting).predict(images, average=average)
+        return self._predictor(weights, weighting).predict(inputs, average=average)
 
-    def uncertainty(self, images: Any, *, weights: Weights = "ema", weighting: Weighting = "prior") -> Uncertainty:
+    def uncertainty(self, inputs: Any, *, weights: Weights = "ema", weighting: Weighting = "prior") -> Uncertainty:
         """Total = within particles + between particles, in nats per input: (n, *shape) -> (n,) each."""
-        return self._predictor(weights, weighting).uncertainty(images)
+        return self._predictor(weights, weighting).uncertainty(inputs)
 
     def evaluate(
         self,
@@ -227,7 +227,7 @@ class Run:
         clusters: how many; by default as many as classes.
         """
         count = len(self.data.classes) if clusters is None else clusters
-        log_p = self.log_probabilities(evenly_spaced(self.task.unlabeled, CONSENSUS_IMAGES), weights=weights)
+        log_p = self.log_probabilities(evenly_spaced(self.task.unlabeled, CONSENSUS_INPUTS), weights=weights)
         return cluster(log_p, count, self._particles(weights).log_prior.detach())
 
     def _particles(self, weights: Weights) -> Particles:

@@ -119,11 +119,13 @@ def save(run: Path, task: Task, state: State) -> None:
     taken = take(task, state.step, state.particles, state.normalizer)
     if not state.particles.mesh.main:
         return
-    images = probe(task)
+    examples = probe(task)
     (run / FOLDER).mkdir(exist_ok=True)
     if not (run / FOLDER / PROBE).exists():
         _write(
-            run / FOLDER / PROBE, {"images": images.inputs, "labels": images.labels}, classes=json.dumps(task.classes)
+            run / FOLDER / PROBE,
+            {"images": examples.inputs, "labels": examples.labels},
+            classes=json.dumps(task.classes),
         )
     _write(_file(run, taken.step), {"log_p": taken.log_p, "log_prior": taken.log_prior})
 
@@ -160,12 +162,12 @@ def read(run: Path, header: Header) -> Film | None:
     found = sorted(int(match[1]) for match in names if match)
     if not found:
         return None
-    images, classes = _read_probe(run / FOLDER / PROBE, math.prod(header.data.shape))
+    examples, classes = _read_probe(run / FOLDER / PROBE, math.prod(header.data.shape))
     outputs = len(header.data.classes) + 1
     numbers = number("particles", header.recipe.get("particles"), at_least=1) * PROBES * outputs
     parts = [_read(_file(run, step), numbers, "log_p", "log_prior")[0] for step in found]
     shots = tuple(Snapshot(step, *part) for step, part in zip(found, parts, strict=True))
-    return Film(run, images, classes, shots)
+    return Film(run, examples, classes, shots)
 
 
 def from_checkpoints(run: Path, recipe: Recipe, task: Task) -> Film:

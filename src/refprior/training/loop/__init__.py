@@ -13,7 +13,7 @@ from refprior.training.loop._begin import (
 )
 from refprior.training.loop._draw import load_randomness, own_randomness, randomness_state
 from refprior.training.loop._evaluate import (
-    CONSENSUS_IMAGES,
+    CONSENSUS_INPUTS,
     evaluate_all,
     evaluate_consensus,
     evenly_spaced,
@@ -35,7 +35,7 @@ from refprior.training.loop._records import ConsensusScores, Evaluation, PartSco
 from refprior.training.loop._stopping import Interrupted, Stop, Stopped, stopping, terminable
 
 __all__ = [
-    "CONSENSUS_IMAGES",
+    "CONSENSUS_INPUTS",
     "ConsensusScores",
     "Evaluation",
     "Interrupted",

@@ -136,14 +136,14 @@ def transplant(old: Particles, new: Particles) -> None:
     new.load_state_dict({**new.state_dict(), **kept})
 
 
-def check_head(particles: Particles, images: Tensor) -> None:
-    """Refuse a network whose last linear layer is not what gives its outputs: (n, *shape) normalized images."""
+def check_head(particles: Particles, inputs: Tensor) -> None:
+    """Refuse a network whose last linear layer is not what gives its outputs: (n, *shape) normalized inputs."""
     network = particles.particle(0).eval()
     name = output_layer(network)
     seen: list[Tensor] = []
     network.get_submodule(name).register_forward_hook(lambda module, inputs, output: seen.append(output))
     with torch.no_grad():
-        outputs = network(images)
+        outputs = network(inputs)
     if not seen or seen[-1].shape != outputs.shape or not torch.equal(seen[-1], outputs):
         raise ValueError(f"the outputs are not those of the network's last linear layer, {name}: define its head last")
 
@@ -182,28 +182,28 @@ def check_needs(recipe: Recipe, task: Task) -> None:
 
 def _two_inputs(task: Task) -> Tensor:
     """Two inputs to try things on, of those that training may look at; with the ends of token ids if they are such."""
-    images = torch.cat([part[:2] for part in task.training_inputs])[:2]
-    if images.dtype == torch.int64:
+    inputs = torch.cat([part[:2] for part in task.training_inputs])[:2]
+    if inputs.dtype == torch.int64:
         parts = [part for part in task.training_inputs if len(part)]
-        images[0] = max((part[part.amax(1).argmax()] for part in parts), key=lambda ids: int(ids.max()))
-        images[-1] = min((part[part.amin(1).argmin()] for part in parts), key=lambda ids: int(ids.min()))
-    return images
+        inputs[0] = max((part[part.amax(1).argmax()] for part in parts), key=lambda ids: int(ids.max()))
+        inputs[-1] = min((part[part.amin(1).argmin()] for part in parts), key=lambda ids: int(ids.min()))
+    return inputs
 
 
 def check_views(recipe: Recipe, normalizer: Normalizer, task: Task) -> None:
     """Try the views on two inputs: whether they give as many of the same shape back."""
     for name, view in {"weak": recipe.weak, "strong": recipe.strong}.items():
-        images = _two_inputs(task)
+        inputs = _two_inputs(task)
         if getattr(view, "normalized", False):
-            images = normalizer(images)
-        generator = torch.Generator(images.device).manual_seed(0)
+            inputs = normalizer(inputs)
+        generator = torch.Generator(inputs.device).manual_seed(0)
         try:
-            seen = deepcopy(view)(images.clone(), generator)
+            seen = deepcopy(view)(inputs.clone(), generator)
         except (RuntimeError, TypeError, ValueError, IndexError) as error:
-            raise ValueError(f"the {name} view does not take inputs of {tuple(images.shape[1:])}: {error}") from error
-        if not isinstance(seen, Tensor) or seen.shape != images.shape:
+            raise ValueError(f"the {name} view does not take inputs of {tuple(inputs.shape[1:])}: {error}") from error
+        if not isinstance(seen, Tensor) or seen.shape != inputs.shape:
             got = tuple(seen.shape) if isinstance(seen, Tensor) else type(seen).__name__
-            raise ValueError(f"the {name} view makes {got} of {tuple(images.shape)}: it must keep number and shape")
+            raise ValueError(f"the {name} view makes {got} of {tuple(inputs.shape)}: it must keep number and shape")
 
 
 def check_network(recipe: Recipe, particles: Particles, normalizer: Normalizer, task: Task) -> None:

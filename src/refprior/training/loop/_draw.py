@@ -91,8 +91,8 @@ class Sampler:
         needs, chosen = recipe.method.needs, self._take(data.labeled, "labeled", recipe.labeled_batch)
         labeled = self._weak(chosen.inputs, data.normalize)
         if "unlabeled" in self.streams and isinstance(self.strong, Learning) and len(chosen):
-            images, policy = self.strong.probe(chosen.inputs, self.generator)
-            self.strong.update(policy, log_likelihood(predict(images), chosen.labels).exp())
+            inputs, policy = self.strong.probe(chosen.inputs, self.generator)
+            self.strong.update(policy, log_likelihood(predict(inputs), chosen.labels).exp())
         index, views = self._unlabeled(recipe, data)
         count = recipe.tuples * needs.source_tuple_size or recipe.source_batch
         source = self._take(data.source, "source", count)
@@ -129,13 +129,13 @@ class Sampler:
         if "unlabeled" not in self.streams:
             return torch.empty(0, dtype=torch.int64, device=device), Views()
         index = self.streams["unlabeled"].take(recipe.tuples * needs.tuple_size).to(device)
-        images = data.unlabeled.index_select(0, index)  # copies whole inputs, unlike unlabeled[index]
+        inputs = data.unlabeled.index_select(0, index)  # copies whole inputs, unlike unlabeled[index]
         kinds: dict[str, View] = {"clean": Unchanged(), "weak": self.weak, "strong": self.strong}
         pairs = zip(needs.view_names, needs.views, strict=True)
-        return index, Views({name: see(kinds[kind], images, data.normalize, self.generator) for name, kind in pairs})
+        return index, Views({name: see(kinds[kind], inputs, data.normalize, self.generator) for name, kind in pairs})
 
-    def _weak(self, images: Tensor, normalizer: Normalize) -> Tensor:
-        return see(self.weak, images, normalizer, self.generator) if len(images) else normalizer(images)
+    def _weak(self, inputs: Tensor, normalizer: Normalize) -> Tensor:
+        return see(self.weak, inputs, normalizer, self.generator) if len(inputs) else normalizer(inputs)
 
     def _take(self, part: Examples, name: str, count: int) -> Examples:
         """Return the next examples of a part; none of a part that is not drawn from."""
@@ -145,11 +145,11 @@ class Sampler:
         return Examples(part.inputs.index_select(0, index), part.labels.index_select(0, index))
 
 
-def see(view: View, images: Tensor, normalizer: Normalize, generator: torch.Generator) -> Tensor:
+def see(view: View, inputs: Tensor, normalizer: Normalize, generator: torch.Generator) -> Tensor:
     """Apply a view and normalize, or normalize first if the view declares that it takes normalized inputs."""
     if getattr(view, "normalized", False):
-        return view(normalizer(images), generator)
-    return normalizer(view(images, generator))
+        return view(normalizer(inputs), generator)
+    return normalizer(view(inputs, generator))
 
 
 @dataclass(frozen=True)

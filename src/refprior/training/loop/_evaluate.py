@@ -16,14 +16,14 @@ from refprior.posterior import Scores, cluster, confusion_matrix, match, predict
 from refprior.training.loop._records import ConsensusScores, Evaluation, PartScores
 from refprior.training.recipe import Recipe
 
-CONSENSUS_IMAGES = 2000  # of the unlabeled pool, in which clusters are found
+CONSENSUS_INPUTS = 2000  # of the unlabeled pool, in which clusters are found
 
 
 @torch.no_grad()
 def log_probabilities(
     particles: Particles,
     normalizer: Normalizer,
-    images: Tensor,
+    inputs: Tensor,
     classes: int,
     *,
     batch: int = 1024,
@@ -36,7 +36,7 @@ def log_probabilities(
     training = particles.training
     particles.eval()
     try:
-        outputs = [particles(normalizer(part), sharded=sharded) for part in images.split(batch)]
+        outputs = [particles(normalizer(part), sharded=sharded) for part in inputs.split(batch)]
     finally:
         particles.train(training)
     return split_heads(torch.cat(outputs, dim=1), classes)[0]
@@ -89,8 +89,8 @@ def evaluate_consensus(
     how far two halves of the particles agree on the pool, which needs no label. The confusion matrix of the test part,
     or else of the validation part. None if a prediction is not finite."""
     classes, log_prior = len(task.classes), particles.log_prior.detach()
-    images = evenly_spaced(task.unlabeled, CONSENSUS_IMAGES)
-    pool = log_probabilities(particles, normalizer, images, classes)
+    inputs = evenly_spaced(task.unlabeled, CONSENSUS_INPUTS)
+    pool = log_probabilities(particles, normalizer, inputs, classes)
     if pool.isnan().any():
         return None, None
     found = cluster(pool, classes, log_prior)
@@ -106,6 +106,6 @@ def evaluate_consensus(
     return scored, next(iter(matrices.values()), None)
 
 
-def evenly_spaced(images: Tensor, most: int) -> Tensor:
-    """At most this many images, at equal intervals: (n, *shape) -> (m, *shape)."""
-    return images[torch.linspace(0, len(images) - 1, min(most, len(images)), dtype=torch.float64).long()]
+def evenly_spaced(inputs: Tensor, most: int) -> Tensor:
+    """At most this many inputs, at equal intervals: (n, *shape) -> (m, *shape)."""
+    return inputs[torch.linspace(0, len(inputs) - 1, min(most, len(inputs)), dtype=torch.float64).long()]

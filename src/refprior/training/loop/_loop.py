@@ -97,10 +97,10 @@ def optimize(recipe: Recipe, task: Task, state: State) -> Iterator[Record | None
 def draw(recipe: Recipe, task: Task, state: State, data: PreparedData | None = None) -> Batch:
     """Return the next batch, from the inputs of the task as they are stored unless prepared data are given."""
 
-    def predict(images: Tensor) -> Tensor:
+    def predict(inputs: Tensor) -> Tensor:
         teacher, sharded = state.teacher, state.teacher.worth_sharding
         with replicating(sharded):
-            log_p = log_probabilities(teacher, state.normalizer, images, len(task.classes), sharded=sharded)
+            log_p = log_probabilities(teacher, state.normalizer, inputs, len(task.classes), sharded=sharded)
             return plain(predictive(log_p, teacher.log_prior_of(log_p)))
 
     return state.sampler.draw(recipe, data or PreparedData.stored(task, state.normalizer), predict)
