@@ -34,7 +34,6 @@ DROP_WEIGHT = 1e-6  # an atom lighter than this whose step takes it below zero i
 SMALLEST_RISE = 1e-17  # predicted increase of J at which the ascent has arrived
 ROUNDING = 1e-14  # a fall of J by less than this does not count as a fall
 SMALLEST_RESIDUAL = 2e-15  # at which nothing is left to even out
-MIRRORINGS = 8  # attempts to make the prior of a symmetric model symmetric
 LARGEST_DAMPING = 1e-1  # at which a step no longer does anything
 SNAP_DISTANCE = 0.1  # of the trust radius: an atom this close to a bound that it moves to lands on it
 IDLE = 1e-14  # of the largest curvature: a variable with less stays where it is
