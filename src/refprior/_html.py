@@ -1,11 +1,11 @@
-"""What a notebook shows of an object: a small table, in the notebook's own fonts and colors."""
+"""HTML representation of objects in notebooks: a small table in the notebook's fonts and colors."""
 
 from collections.abc import Mapping
 from html import escape
 
 
 def table(title: str, rows: Mapping[str, object]) -> str:
-    """Names and values as HTML; whatever they say stays text."""
+    """Return names and values as an HTML table; all text is escaped."""
     cells = "".join(
         f'<tr><th style="text-align:left;font-weight:normal">{escape(name)}</th>'
         f'<td style="text-align:left">{escape(str(value))}</td></tr>'
@@ -15,6 +15,6 @@ def table(title: str, rows: Mapping[str, object]) -> str:
 
 
 def shortened(names: tuple[str, ...], most: int = 6) -> str:
-    """The first of many names, and how many there are."""
+    """List the first names, with their total number if there are more."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown}, … ({len(names)})"

@@ -1,16 +1,24 @@
-"""What a person sees while something takes long, on stderr: a live line, or plain lines where there is no terminal."""
+"""Progress on stderr: a live line on a terminal, plain lines otherwise."""
 
 import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
-from rich.cells import cell_len
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 from refprior._process import rank
@@ -20,42 +28,35 @@ if TYPE_CHECKING:
     from refprior.training import Record
 
 _SHORT = {"cross_entropy": "ce", "marginal_entropy": "h_y", "conditional_entropy": "h_yw"}
-_BAR, _TIME = 10, 7  # columns of the bar, and of 1:02:03
 _PATIENCE = 2.0  # seconds before anything is shown
 
 
 class Tell(Protocol):
-    """Says how far something is."""
+    """A function that reports progress."""
 
     def __call__(self, part: str, done: int | None = None, total: int | None = None) -> None: ...
 
 
 @contextmanager
 def working(what: str, log: logging.Logger | None = None) -> Iterator[Tell]:
-    """Say what is being done once it has taken two seconds, with its time. A function to say how far it is.
+    """Show what is being done once it has taken two seconds, with its time; yield a function to report progress.
 
-    log: its messages say how far it is too; warnings are printed at once. Of several processes the first one speaks.
+    Messages of the logger `log` are progress too; its warnings are printed at once. Of several processes only the first
+    prints.
     """
     if rank() > 0:
         yield lambda part, done=None, total=None: None
         return
-    news = _News(what)
-    over, started = threading.Event(), time.monotonic()
+    news, started = _News(what), time.monotonic()
 
     def tell(part: str, done: int | None = None, total: int | None = None) -> None:
         news.line = part if done is None else f"{part}: {done} of {total}"
 
     def line() -> str:
-        return printable(f"{news.line}, {time.monotonic() - started:.0f} s")
+        return f"{news.line}, {time.monotonic() - started:.0f} s"
 
-    thread = threading.Thread(target=_show, args=(line, over), daemon=True)
-    thread.start()
-    try:
-        with news.of(log) if log is not None else nullcontext():
-            yield tell
-    finally:
-        over.set()
-        thread.join()
+    with live(line, 0.2, patience=_PATIENCE, plain=True), news.of(log) if log is not None else nullcontext():
+        yield tell
 
 
 class _News(logging.Handler):
@@ -74,7 +75,7 @@ class _News(logging.Handler):
 
     @contextmanager
     def of(self, log: logging.Logger) -> Iterator[None]:
-        """Listen to a logger, and give it back as it was."""
+        """Listen to a logger, and restore it afterwards."""
         level, propagate = log.level, log.propagate
         log.addHandler(self)
         log.setLevel(logging.INFO)
@@ -87,33 +88,29 @@ class _News(logging.Handler):
             log.propagate = propagate
 
 
-def _show(line: Callable[[], str], over: threading.Event) -> None:
-    if over.wait(_PATIENCE):
-        return
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        print(line(), file=sys.stderr, flush=True)
-        while not over.wait(10):
-            print(line(), file=sys.stderr, flush=True)
-        return
-    with console.status(Text(line())) as status:
-        while not over.wait(0.2):
-            status.update(Text(line()))
-
-
 @contextmanager
-def live(line: Callable[[], str]) -> Iterator[None]:
-    """A line of a terminal that is asked for every second; without a terminal, nothing."""
+def live(line: Callable[[], str], every: float = 1.0, *, patience: float = 0.0, plain: bool = False) -> Iterator[None]:
+    """Show a line that is read `every` so many seconds on a terminal, after `patience` seconds.
+
+    Without a terminal, print a plain line every ten seconds, or nothing unless `plain` is set.
+    """
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if not console.is_terminal and not plain:
         yield
         return
     over = threading.Event()
 
     def show() -> None:
-        with console.status(Text("")) as status:
-            while not over.wait(1):
-                words = Text(printable(line()), no_wrap=True, overflow="ellipsis")
+        if over.wait(patience):
+            return
+        if not console.is_terminal:
+            print(printable(line()), file=sys.stderr, flush=True)
+            while not over.wait(10):
+                print(printable(line()), file=sys.stderr, flush=True)
+            return
+        with console.status("") as status:
+            while not over.wait(every):
+                words = Text(printable(line()))
                 words.truncate(console.width - 3, overflow="ellipsis")
                 status.update(words)
 
@@ -126,9 +123,30 @@ def live(line: Callable[[], str]) -> Iterator[None]:
         thread.join()
 
 
+class _Words:
+    """Words of which a table shows as many as fit; none is cut."""
+
+    def __init__(self, words: Sequence[str] = ()) -> None:
+        self.words = list(words)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(0, len(" ".join(self.words)))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        words = self.words
+        while len(" ".join(words)) > options.max_width:
+            words = words[:-1]
+        yield Text(" ".join(words), style="cyan")
+
+
+class _WordsColumn(ProgressColumn):
+    def render(self, task: Task) -> _Words:
+        return task.fields["words"]  # type: ignore[no-any-return]
+
+
 @contextmanager
 def watching(title: str, steps: int, shown: bool = True) -> "Iterator[Callable[[Record], None]]":
-    """A function to call with each record of a training. Of several processes the first one shows them."""
+    """Yield a function that shows each record of a training. Of several processes only the first prints."""
     if not shown or rank() > 0:
         yield lambda record: None
         return
@@ -138,45 +156,32 @@ def watching(title: str, steps: int, shown: bool = True) -> "Iterator[Callable[[
         with _lines(title) as watch:
             yield watch
         return
-    if _room(console.width, title, steps) < 0:
+    if len(title) > console.width // 3:
         console.print(Text(title))
         title = ""
     columns = (
         *([TextColumn("{task.description}", markup=False)] if title else []),
-        BarColumn(bar_width=_BAR),
+        BarColumn(bar_width=10),
         MofNCompleteColumn(),
         TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[numbers]}", style="cyan", markup=False),
+        _WordsColumn(),
     )
     with Progress(*columns, console=console) as progress:
-        bar = progress.add_task(title, total=steps, numbers="")
+        bar = progress.add_task(title, total=steps, words=_Words())
         accuracy: list[str] = []
 
         def watch(record: "Record") -> None:
             nonlocal accuracy
             accuracy = [word.replace("validation", "val") for word in _accuracy(record)] or accuracy
-            numbers = _fitting([*accuracy, *_terms(record)], _room(console.width, title, record.steps))
-            progress.update(bar, completed=record.step, total=record.steps, numbers=numbers)
+            words = _Words([*accuracy, *_terms(record)])
+            progress.update(bar, completed=record.step, total=record.steps, words=words)
 
         yield watch
 
 
-def _room(width: int, title: str, steps: int) -> int:
-    """The columns that are left for numbers on the live line."""
-    count = 2 * len(str(steps)) + 1
-    return width - sum(length + 1 for length in (cell_len(title), _BAR, count, _TIME) if length)
-
-
-def _fitting(words: list[str], room: int) -> str:
-    """As many of the words as fit, the first ones; none is cut."""
-    while len(" ".join(words)) > room:
-        words = words[:-1]
-    return " ".join(words)
-
-
 @contextmanager
 def _lines(title: str) -> "Iterator[Callable[[Record], None]]":
-    """A line at every evaluation, and every ten seconds between them."""
+    """Print a line at every evaluation, and every ten seconds between them."""
     with working(title) as tell:
 
         def watch(record: "Record") -> None:
@@ -196,7 +201,7 @@ def _terms(record: "Record") -> list[str]:
 
 
 def _accuracy(record: "Record") -> list[str]:
-    """Of the validation part where there is one, what a person may choose by; of the consensus where it is read out."""
+    """Format the accuracy on the validation part, or on the test part without one; of the consensus if there is one."""
     found = record.evaluation
     if found is None:
         return []

@@ -1,9 +1,8 @@
 """One visual style for all figures and pages.
 
-The colors are those of Okabe and Ito, which readers with any kind of color vision tell apart; purple is a little
-darker on white, so that all lines and marks stand out by 3 to 1 from a white page and from a dark one, and texts by 4.5
-to 1 (WCAG 2.2). No meaning hangs on a color alone: lines differ by dashes, marks by shape, and both have words beside
-them.
+The colors are those of Okabe and Ito, which readers with any color vision can distinguish. Purple is slightly darker on
+white, so that lines and marks have a contrast of at least 3:1 on white and on dark pages, and text 4.5:1 (WCAG 2.2).
+No meaning depends on color alone: lines differ by dashes, marks by shape, and both are labeled.
 """
 
 from collections.abc import Callable
@@ -16,7 +15,7 @@ R = TypeVar("R")
 # name: (on a white page, on a dark one)
 COLORS = {
     "ink": ("#222222", "#e6e6e6"),
-    "soft": ("#595959", "#b4b8bd"),  # notes, ticks, the lines of reference
+    "soft": ("#595959", "#b4b8bd"),  # notes, ticks, reference lines
     "line": ("#d5d9de", "#454b53"),  # grids and borders
     "panel": ("#f4f6f8", "#272b31"),
     "back": ("#ffffff", "#1b1e23"),
@@ -33,7 +32,7 @@ MOMENTS = START, MIDDLE, END = BLUE, VERMILION, GREEN  # of training
 CLASSES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#595959", "#8c6d4f", "#a6a6a6")
 SERIES = (BLUE, VERMILION, GREEN, PURPLE, INK)  # lines of one kind
 MARKERS = ("o", "s", "^", "D", "v")  # one for each
-AROUND = (VERMILION, "#f7f7f7", BLUE)  # a scale with a middle: below, there, above
+AROUND = (VERMILION, "#f7f7f7", BLUE)  # diverging scale: below, middle, above
 
 RC: dict[Any, Any] = {
     "axes.axisbelow": True,
@@ -59,7 +58,7 @@ RC: dict[Any, Any] = {
 
 
 def styled(draw: Callable[P, R]) -> Callable[P, R]:
-    """A function that draws with matplotlib, in this style; what others draw is left alone."""
+    """Decorate a function that draws with matplotlib so that it uses this style."""
 
     @wraps(draw)
     def in_style(*arguments: P.args, **settings: P.kwargs) -> R:
@@ -72,7 +71,7 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 
 
 def variables() -> str:
-    """The colors as CSS variables, for white pages and dark ones; paper is white."""
+    """Return the colors as CSS variables for light and dark pages; print is light."""
     light, dark = (";".join(f"--{name}:{pair[i]}" for name, pair in COLORS.items()) for i in (0, 1))
     return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
 
@@ -92,7 +91,7 @@ code {{ background: var(--panel); padding: 0 .25rem; overflow-wrap: anywhere }}
 
 
 def as_variables(svg: str) -> str:
-    """A drawing of this style whose colors follow the page: white or dark."""
+    """Replace the colors of a drawing by CSS variables, so that they follow a light or dark page."""
     for name, (light, _) in COLORS.items():
         svg = svg.replace(light, f"var(--{name})")
     return svg.replace("<defs>", f"<style>{variables().replace(':root', 'svg')}</style><defs>", 1)

@@ -13,9 +13,9 @@ from refprior.cli._exact_parts import (
     Output,
     Tolerance,
     Tosses,
+    end_if_unfinished,
     end_unfinished,
     print_json,
-    refuse,
     show_prior,
     solving,
 )
@@ -148,7 +148,7 @@ def jeffreys(*, tosses: Tosses, json: Json = False) -> None:
             f"reference prior  {best.information:.{digits}f} nats",
             sep="\n",
         )
-    refuse(best.shortfall, json)
+    end_if_unfinished(best.shortfall, json)
 
 
 @app.command
@@ -184,7 +184,7 @@ def blahut_arimoto(
         for number in sorted({*(10**k for k in range(9) if 10**k < len(digits)), len(digits)}):
             information = f"{result.information[number - 1]:.{digits[number - 1]}f}"
             print(f"{number:10d}  {information:14}  {result.gap[number - 1]:.3e}")
-    refuse(reason, json)
+    end_if_unfinished(reason, json)
 
 
 @app.command

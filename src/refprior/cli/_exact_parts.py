@@ -59,7 +59,7 @@ def show_prior(what: str, solve: Callable[[], Solution], output: Output) -> None
         print(solution)
         number = "certified" if solution.atoms_certified else "not certified: another number may be optimal"
         print(f"number of atoms {number}")
-    refuse(solution.shortfall, output.json)
+    end_if_unfinished(solution.shortfall, output.json)
 
 
 def _show_best_so_far(best: Solution, output: Output) -> None:
@@ -90,7 +90,7 @@ def solving(what: str) -> Iterator[None]:
             print(f"warning: {warning.message}", file=sys.stderr)
 
 
-def refuse(reason: str | None, to_stderr: bool) -> None:
+def end_if_unfinished(reason: str | None, to_stderr: bool) -> None:
     """Exit with code 3 if there is a reason; with JSON on stdout, print the reason on stderr."""
     if reason is not None:
         end_unfinished(reason, to_stderr)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from refprior._files import write_figure
-from refprior.cli._exact_parts import TABLE, Output, Tosses, print_json, refuse, solving
+from refprior.cli._exact_parts import TABLE, Output, Tosses, end_if_unfinished, print_json, solving
 from refprior.cli._options import check_picture, whole
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _scan(
     else:
         print(found)
     worst = next((prior.shortfall for prior in found.priors if prior.shortfall is not None), None)
-    refuse(worst, output.json)
+    end_if_unfinished(worst, output.json)
 
 
 def compare_priors(*, tosses: Tosses, output: Output = TABLE) -> None:
@@ -148,7 +148,9 @@ def compare_priors(*, tosses: Tosses, output: Output = TABLE) -> None:
         print_json({"evidence": found.evidence, "gap": found.gap, "capacity": found.capacity, "priors": priors})
     else:
         print(found)
-    refuse("the reference prior misses its tolerance" if found.evidence == "unfinished" else None, output.json)
+    end_if_unfinished(
+        "the reference prior misses its tolerance" if found.evidence == "unfinished" else None, output.json
+    )
 
 
 def curve(*, tosses: TossRange, points: Points = 10, output: Output = TABLE) -> None:
@@ -171,7 +173,7 @@ def curve(*, tosses: TossRange, points: Points = 10, output: Output = TABLE) -> 
         print_json({"evidence": found.evidence, "gap": found.gap, "curve": shown})
     else:
         print(found)
-    refuse("a prior misses its tolerance" if found.evidence == "unfinished" else None, output.json)
+    end_if_unfinished("a prior misses its tolerance" if found.evidence == "unfinished" else None, output.json)
 
 
 def _draw(path: Path | None, figure: Callable[[], Any]) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("refprior")
 _SHOWN = 20  # rows of the table in a terminal
 _ROWS = 256  # inputs per progress update
+Skip = Callable[[Path, ValueError], None]  # notes an unreadable file
 _HEAD = ("name", "class", "probability", "uncertainty_total", "uncertainty_between")
 
 
@@ -75,11 +76,16 @@ def predict(
     if out is not None and out.suffix.lower() not in (".csv", ".json"):
         raise ValueError(f"predictions must be .csv or .json, got {out.name}")
     skipped: list[str] = []
+
+    def note(path: Path, error: ValueError) -> None:
+        said = one_line(error)
+        skipped.append(said if str(path) in said else f"{path}: {said}")
+
     with working(f"predicting with {model}") as tell:
         predictor = load_predictor(model, custom_parts(model, custom).get("network"), device)
-        refuse = _skipping(skipped) if keep_going else None
-        sources = list(_sources(inputs, predictor, refuse))
-        rows = list(islice(_rows(predictor, sources, refuse, tell), None if out else _SHOWN))
+        skip = note if keep_going else None
+        sources = list(_sources(inputs, predictor, skip))
+        rows = list(islice(_rows(predictor, sources, skip, tell), None if out else _SHOWN))
         if out is not None:
             _write(out, rows)
     _conclude(rows, sum(len(source.names) for source in sources), out)
@@ -87,27 +93,16 @@ def predict(
         print(printable(f"Skipped {counted(len(skipped), 'file')}: {'; '.join(skipped)}"))
 
 
-Refuse = Callable[[Path, ValueError], None]
-
-
-def _skipping(skipped: list[str]) -> Refuse:
-    def skip(path: Path, error: ValueError) -> None:
-        said = one_line(error)
-        skipped.append(said if str(path) in said else f"{path}: {said}")
-
-    return skip
-
-
-def _sources(paths: list[Path], predictor: "Predictor", refuse: Refuse | None) -> Iterator[Source]:
+def _sources(paths: list[Path], predictor: "Predictor", skip: Skip | None) -> Iterator[Source]:
     """Yield the inputs of each path, in order."""
     several = len(paths) > 1
     for path in paths:
         try:
             yield _source(path, predictor, several)
         except ValueError as error:
-            if refuse is None:
+            if skip is None:
                 raise
-            refuse(path, error)
+            skip(path, error)
 
 
 def _source(path: Path, predictor: "Predictor", several: bool) -> Source:
@@ -164,28 +159,28 @@ def _matrix(table: Any, predictor: "Predictor") -> Any:
     return predictor.like.whole(values)
 
 
-def _rows(predictor: "Predictor", sources: list[Source], refuse: Refuse | None, tell: "Tell") -> Iterator[Row]:
+def _rows(predictor: "Predictor", sources: list[Source], skip: Skip | None, tell: "Tell") -> Iterator[Row]:
     done, total = 0, sum(len(source.names) for source in sources)
     for source in sources:
         for start in range(0, len(source.names), _ROWS):
             part = source.part(slice(start, start + _ROWS))
-            yield from _block(predictor, part, refuse)
+            yield from _block(predictor, part, skip)
             done += len(part.names)
             tell("predicting", done, total)
 
 
-def _block(predictor: "Predictor", source: Source, refuse: Refuse | None) -> Iterator[Row]:
+def _block(predictor: "Predictor", source: Source, skip: Skip | None) -> Iterator[Row]:
     """Predict some inputs. If a file is unreadable, try them one by one to skip only that file."""
     try:
         yield from _predicted(predictor, source)
     except ValueError as error:
-        if refuse is None or not isinstance(source.inputs, list):
+        if skip is None or not isinstance(source.inputs, list):
             raise
         if len(source.inputs) == 1:
-            refuse(source.inputs[0], error)
+            skip(source.inputs[0], error)
             return
         for number in range(len(source.names)):
-            yield from _block(predictor, source.part(slice(number, number + 1)), refuse)
+            yield from _block(predictor, source.part(slice(number, number + 1)), skip)
 
 
 def _predicted(predictor: "Predictor", source: Source) -> list[Row]:
