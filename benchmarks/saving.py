@@ -17,7 +17,7 @@ import torch
 from refprior.data import FewLabels
 from refprior.methods import ReferencePrior
 from refprior.networks import SmallCNN, WideResNet
-from refprior.training import Recipe, estimate, train
+from refprior.training import Recipe, estimate_cost, train
 from refprior.training.loop import State
 from refprior.training.store import Written, _saving, save_checkpoint, state_tensors
 from refprior.views import Distort, Shift
@@ -57,7 +57,7 @@ def main() -> None:
     seconds = 10 if parser.parse_args().quick else SECONDS
     setattr(_saving, "save_checkpoint", measured)  # noqa: B010 (a name that the module does not export)
     for name, recipe in NETWORKS.items():
-        cost = estimate(recipe, torch.device("cpu"))
+        cost = estimate_cost(recipe, torch.device("cpu"))
         steps = int(seconds / cost.step_seconds)
         saves.clear()
         with tempfile.TemporaryDirectory() as place:

@@ -56,7 +56,7 @@ def measure(folder: Path, seed: int) -> dict[str, tuple[float, float]]:
     for name, choose in CHOICES.items():
         asked = choose(run)
         questions = Questions(asked, tuple(labels[i] for i in asked))
-        after = rp.train(continuation(run, questions, replace(recipe, steps=STEPS)), start=run)
+        after = rp.train(continuation(run, questions, replace(recipe, steps=STEPS)), first_stage=run)
         found[name] = _accuracies(after)
         print(f"seed {seed}, {name}: {found[name]}", file=sys.stderr, flush=True)
     return found

@@ -109,7 +109,7 @@ class Comparison:
 
     def at_atoms(self) -> Assignment:
         """Where the particles came to rest."""
-        points = embedding(self.run.log_probabilities(self.experiment.inputs, weights="raw"))
+        points = embedding(self.run.log_probabilities(self.experiment.inputs, ema=False))
         return assign(points, embedding(self.experiment.predictions(self.solution)), self.log_prior)
 
 

@@ -203,7 +203,7 @@ def test_training_goes_on_from_the_weights_with_the_labels_joined(
     asked = suggest(before, 4)
     answered = asked.answer([truth[i] for i in asked.open])
     recipe = continuation(before, answered, replace(before.recipe, steps=1, optimizer=STILL))
-    after = train(recipe, tmp_path / "second", start=before)
+    after = train(recipe, tmp_path / "second", first_stage=before)
     assert not (tmp_path / "second" / "start").exists()
     for mine, theirs in zip(after.particles.parameters(), before.particles.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-6)
@@ -216,9 +216,9 @@ def test_training_goes_on_from_the_weights_with_the_labels_joined(
     assert isinstance(again.recipe.task, Answered)
     assert torch.equal(again.task.labeled.inputs, after.task.labeled.inputs)
     third = continuation(again, suggest(again, 2).answer([0, 1]), replace(before.recipe, steps=2))
-    assert len(train(third, tmp_path / "third", start=again).task.labeled) == len(before.task.labeled) + 6
+    assert len(train(third, tmp_path / "third", first_stage=again).task.labeled) == len(before.task.labeled) + 6
     with pytest.raises(ValueError, match=r"first is of another recipe than recipe\.start"):
-        train(third, tmp_path / "fourth", start=load(tmp_path / "first"))
+        train(third, tmp_path / "fourth", first_stage=load(tmp_path / "first"))
 
 
 def test_a_batch_as_large_as_the_pool_follows_it(labeled: Run, truth: list[int]) -> None:
@@ -226,7 +226,7 @@ def test_a_batch_as_large_as_the_pool_follows_it(labeled: Run, truth: list[int])
     whole = train(replace(labeled.recipe, steps=1, method=ReferencePrior(), unlabeled_batch=pool))
     recipe = continuation(whole, Questions((0, 1, 2), tuple(truth[:3])))
     assert recipe.unlabeled_batch == pool - 3
-    assert len(train(recipe, start=whole).task.unlabeled) == pool - 3
+    assert len(train(recipe, first_stage=whole).task.unlabeled) == pool - 3
     few = continuation(whole, Questions((0,), (truth[0],)), replace(whole.recipe, unlabeled_batch=8))
     assert few.unlabeled_batch == 8
 

@@ -444,9 +444,9 @@ def classify_pool(run: Run, named: Consensus | Ensemble, questions: Questions) -
 def continuation(run: Run, questions: Questions, recipe: Recipe | None = None) -> Recipe:
     """Return the recipe that continues a run with the answers as labels.
 
-    `train(recipe, out, start=run)` starts from the weights of the run, and the new folder records it. Its task is that
-    of the run as `data.Answered`. The output layer is new if the outputs of the run are not classes. Answered inputs
-    leave the pool, and batches are no larger than the rest.
+    `train(recipe, out, first_stage=run)` starts from the weights of the run, and the new folder records it. Its task is
+    that of the run as `data.Answered`. The output layer is new if the outputs of the run are not classes. Answered
+    inputs leave the pool, and batches are no larger than the rest.
 
     Parameters
     ----------
@@ -472,7 +472,7 @@ def continuation(run: Run, questions: Questions, recipe: Recipe | None = None) -
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
     >>> recipe = rp.labeling.continuation(run, rp.labeling.Questions((0, 1), (3, 5)))
-    >>> len(rp.train(recipe, start=run).task.labeled)
+    >>> len(rp.train(recipe, first_stage=run).task.labeled)
     52
     """
     if not questions.answers:

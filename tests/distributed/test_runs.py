@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import refprior as rp
-from refprior.training._snapshot import film
+from refprior.training._snapshot import read_trajectory
 from tests.distributed.cases import distance
 from tests.distributed.runs import CLOSE, EXACT, going_on
 from tests.training.interruption import assert_same_run, final_weights, metrics
@@ -50,7 +50,7 @@ def test_four_ranks_then_two_then_one_then_eight_go_on_with_a_run(
             f"stopped at step {step} of 12 and saved; the same command with --out 'FOLDER' goes on"
         }
     assert_close_runs(ranks / "one" / "goes on", ranks / "goes on")
-    assert [shot.step for shot in film(ranks / "goes on").snapshots] == [0, 1, 5, 12]
+    assert [shot.step for shot in read_trajectory(ranks / "goes on").snapshots] == [0, 1, 5, 12]
     assert len(rp.load(ranks / "goes on", network=going_on().network).history) == len(
         metrics(ranks / "one" / "goes on")
     )

@@ -118,7 +118,7 @@ def make_right(path: Path, record: Path) -> None:
 
 
 def read_snapshots(path: Path) -> object:
-    return snapshot.read(path.parents[1], read_header(path.parents[1]))
+    return snapshot._read_snapshots(path.parents[1], read_header(path.parents[1]))
 
 
 def particles() -> Particles:

@@ -24,7 +24,7 @@ from refprior.report._embed import summary
 from refprior.report._film import film_figure
 from refprior.report._scene import affordable_order, scene
 from refprior.training import train
-from refprior.training._snapshot import Film, Snapshot
+from refprior.training._snapshot import Snapshot, Trajectory
 from tests import records
 from tests.report.folders import write_header
 from website import chromium
@@ -39,7 +39,7 @@ FLAGS = [
 ]
 
 
-def film(path: Path, particles: int = 60, images: int = 30, classes: int = 3, seed: int = 0) -> Film:
+def film(path: Path, particles: int = 60, images: int = 30, classes: int = 3, seed: int = 0) -> Trajectory:
     """Particles that become more certain: steps 0, 1, 10 and 20."""
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(particles, images, classes, generator=generator)
@@ -49,7 +49,7 @@ def film(path: Path, particles: int = 60, images: int = 30, classes: int = 3, se
         Snapshot(s, (c * logits).log_softmax(-1), log_prior) for s, c in ((0, 0.1), (1, 1.0), (10, 3), (20, 9))
     )
     write_header(path, {"steps": 20, "seed": 0, "method": {"order": 2}})
-    return Film(path, Examples(probe, torch.arange(images) % classes), ("a", "b", NAME)[:classes], shots)
+    return Trajectory(path, Examples(probe, torch.arange(images) % classes), ("a", "b", NAME)[:classes], shots)
 
 
 def page_data(page: Path) -> dict[str, Any]:
@@ -150,32 +150,32 @@ def test_bad_input_is_refused_in_words(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="need at least 2 classes"):
         write_embedding([film(tmp_path / "single", classes=1)], tmp_path / "page.html")
     with pytest.raises(ValueError, match="a film needs at least one snapshot"):
-        Film(tmp_path, one.probe, one.classes, ())
+        Trajectory(tmp_path, one.probe, one.classes, ())
     more = film(tmp_path / "more", particles=61).snapshots
     with pytest.raises(ValueError, match=r"step-00000020.safetensors has .* \(61, 30, 3\) .* the run .* \(60, 30, 3\)"):
-        Film(tmp_path, one.probe, one.classes, (*one.snapshots[:3], more[3]))
+        Trajectory(tmp_path, one.probe, one.classes, (*one.snapshots[:3], more[3]))
 
 
 def test_numbers_that_are_none_never_reach_the_page(tmp_path: Path) -> None:
     one = film(tmp_path / "run")
     spoilt = one.snapshots[1].log_p.clone()
     spoilt[0, 0, 0] = -torch.inf
-    Film(tmp_path, one.probe, one.classes, (replace(one.snapshots[1], log_p=spoilt),))
+    Trajectory(tmp_path, one.probe, one.classes, (replace(one.snapshots[1], log_p=spoilt),))
     spoilt[0, 0, 0] = torch.nan
     with pytest.raises(
         ValueError, match=r"step-00000001\.safetensors has predictions or prior weights that are not numbers"
     ):
-        Film(tmp_path, one.probe, one.classes, (one.snapshots[0], replace(one.snapshots[1], log_p=spoilt)))
+        Trajectory(tmp_path, one.probe, one.classes, (one.snapshots[0], replace(one.snapshots[1], log_p=spoilt)))
     short = replace(one.snapshots[0], log_prior=one.snapshots[0].log_prior[:7])
     with pytest.raises(
         ValueError, match=r"step-00000000\.safetensors has predictions \(60, 30, 3\) and prior weights \(7,\)"
     ):
-        Film(tmp_path, one.probe, one.classes, (short,))
+        Trajectory(tmp_path, one.probe, one.classes, (short,))
     with pytest.raises(ValueError, match=r"the run \(particles, inputs, classes\) \(60, 30, 2\)"):
-        Film(tmp_path, replace(one.probe, labels=one.probe.labels % 2), ("a", "b"), one.snapshots)
+        Trajectory(tmp_path, replace(one.probe, labels=one.probe.labels % 2), ("a", "b"), one.snapshots)
     for labels in (one.probe.labels + 1, one.probe.labels - 1, one.probe.labels.float()):
         with pytest.raises(ValueError, match="the labels of the inputs must be whole numbers from 0 to 2"):
-            Film(tmp_path, replace(one.probe, labels=labels), one.classes, one.snapshots)
+            Trajectory(tmp_path, replace(one.probe, labels=labels), one.classes, one.snapshots)
 
 
 @pytest.mark.parametrize("method", [None, "some.function", {}, {"order": None}, {"target": {"order": 0}}])

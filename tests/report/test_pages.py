@@ -16,7 +16,7 @@ from refprior.data import Examples
 from refprior.recipes import named
 from refprior.report import write_embedding, write_report
 from refprior.training import train
-from refprior.training._snapshot import Film, Snapshot
+from refprior.training._snapshot import Snapshot, Trajectory
 from tests.report.folders import write_header, write_run
 from tests.report.test_embed import FLAGS
 from website import chromium
@@ -99,7 +99,7 @@ def embedding(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log_prior = torch.zeros(60).log_softmax(0)
     shots = tuple(Snapshot(s, (c * logits).log_softmax(-1), log_prior) for s, c in ((0, 0.1), (2, 1.0), (20, 9.0)))
     write_header(folder / "run", {"steps": 20, "seed": 0, "method": {"order": 2}})
-    seen = Film(folder / "run", Examples(images, torch.arange(40) % 10), NAMES, shots)
+    seen = Trajectory(folder / "run", Examples(images, torch.arange(40) % 10), NAMES, shots)
     write_embedding([seen], folder / "page.html")
     return folder / "page.html"
 

@@ -83,9 +83,10 @@ def assert_same(one: Predictor, other: Predictor, inputs: Any) -> None:
 @pytest.mark.parametrize("weighting", ["prior", "likelihood"])
 def test_it_predicts_what_the_run_does(run: Run, weights: Any, weighting: Any) -> None:
     images = run.task.held_out.inputs[:1500]
-    found, how = run.predictor(weights=weights, weighting=weighting), {"weights": weights, "weighting": weighting}
+    how = {"ema": weights == "ema", "weighting": weighting}
+    found = run.predictor(**how)
     np.testing.assert_array_equal(found.predict_proba(images), run.predict_proba(images, **how))
-    assert torch.equal(found.log_probabilities(images), run.log_probabilities(images, weights=weights))
+    assert torch.equal(found.log_probabilities(images), run.log_probabilities(images, ema=weights == "ema"))
     assert (found.predict(images) == run.predict(images, **how)).all()
     assert all(map(torch.equal, found.uncertainty(images), run.uncertainty(images, **how)))
     assert (found.provenance["weights"], found.provenance["weighting"]) == (weights, weighting)

@@ -46,8 +46,8 @@ def assert_same_predictions(one: Run, other: Run, images: Tensor) -> None:
     """Bit for bit, with both kinds of weights and averages."""
     for weights in ("ema", "raw"):
         assert torch.equal(
-            one.log_probabilities(images, weights=weights),
-            other.log_probabilities(images, weights=weights),
+            one.log_probabilities(images, ema=weights == "ema"),
+            other.log_probabilities(images, ema=weights == "ema"),
         )
     np.testing.assert_array_equal(
         one.predict_proba(images, average="logits"), other.predict_proba(images, average="logits")
@@ -62,7 +62,7 @@ def test_a_loaded_run_is_the_trained_one(run: Run, trained: Run) -> None:
     assert evaluation is not None
     assert evaluation.test is not None
     assert run.evaluate() == evaluation.test.ema
-    assert run.evaluate(weights="raw") == evaluation.test.raw
+    assert run.evaluate(ema=False) == evaluation.test.raw
     assert evaluation.validation is not None
     assert run.evaluate(run.task.validation) == evaluation.validation.ema
     assert_same_predictions(run, trained, trained.task.held_out.inputs)
@@ -131,7 +131,7 @@ def test_any_kind_of_float_is_taken_where_floats_were_trained_on() -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"weights": "EMA"}, "weights must be 'ema' or 'raw', got 'EMA'"),
+        ({"ema": "raw"}, "ema must be True or False, got 'raw'"),
         ({"weighting": "posterior"}, "weighting must be 'prior' or 'likelihood', got 'posterior'"),
         ({"average": "logit"}, "average must be 'probabilities' or 'logits', got 'logit'"),
     ],
@@ -139,12 +139,12 @@ def test_any_kind_of_float_is_taken_where_floats_were_trained_on() -> None:
 def test_a_word_that_is_none_of_the_choices_is_refused(run: Run, setting: dict[str, Any], message: str) -> None:
     images = run.task.held_out.inputs[:2]
     calls: dict[str, Callable[..., object]] = {
-        "weights, weighting, average": lambda **s: run.predict_proba(images, **s),
-        "weights, weighting, average: scores": run.evaluate,
-        "weights, weighting: split": lambda **s: run.uncertainty(images, **s),
-        "weights, weighting: particles": run.posterior,
-        "weights: predictions": lambda **s: run.log_probabilities(images, **s),
-        "weights: clusters": run.consensus,
+        "ema, weighting, average": lambda **s: run.predict_proba(images, **s),
+        "ema, weighting, average: scores": run.evaluate,
+        "ema, weighting: split": lambda **s: run.uncertainty(images, **s),
+        "ema, weighting: particles": run.posterior,
+        "ema: predictions": lambda **s: run.log_probabilities(images, **s),
+        "ema: clusters": run.consensus,
     }
     (name,) = setting
     for takes, call in calls.items():

@@ -16,7 +16,7 @@ import torch
 from refprior.data import Task
 from refprior.methods import FixMatch, Loss, Needs, ReferencePrior, Step, Supervised
 from refprior.report import write_report
-from refprior.training import Optimizer, Recipe, Stopped, film, load, train
+from refprior.training import Optimizer, Recipe, Stopped, load, read_trajectory, train
 from refprior.training.store._checkpoint import checkpoint_steps
 from tests import records
 from tests.cli.running import Program, refprior, start
@@ -159,7 +159,9 @@ def test_a_full_disk_keeps_the_old_checkpoint_and_training_goes_on(tmp_path: Pat
     assert "Traceback" not in said
     lost = ["4", "6"] if room == 3_000 else []
     assert re.findall(r"could not keep the snapshot of step (\d) .*goes on without it", said) == lost
-    assert [shot.step for shot in film(tmp_path / "full").snapshots] == ([0, 1, 2, 9] if lost else [0, 1, 2, 4, 6, 9])
+    assert [shot.step for shot in read_trajectory(tmp_path / "full").snapshots] == (
+        [0, 1, 2, 9] if lost else [0, 1, 2, 4, 6, 9]
+    )
     train(convolutional(), tmp_path / "whole", save_every=0.0)
     assert_same_run(tmp_path / "whole", tmp_path / "full")
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from refprior.data import Identity, Standardize, Task, task_from_arrays
 from refprior.networks import MLP
 from refprior.report import uncertain_figure
-from refprior.training import Recipe, film, load, train
+from refprior.training import Recipe, load, read_trajectory, train
 from refprior.views import DropTokens, SwapNoise, Unchanged
 from tests.training.interruption import assert_same_run, interrupted_at
 from tests.training.recipes import perceptron
@@ -64,7 +64,7 @@ def test_a_run_on_ids_resumes_bit_for_bit_and_is_read_back(tmp_path: Path) -> No
         assert (loaded.predict_proba(same) == whole.predict_proba(ids)).all()
     with pytest.raises(ValueError, match=r"given inputs are torch\.float32, those of the training torch\.int64"):
         loaded.predict_proba(ids.float())
-    assert torch.equal(film(tmp_path / "run").probe.inputs[0], ids[0])
+    assert torch.equal(read_trajectory(tmp_path / "run").probe.inputs[0], ids[0])
     assert len(uncertain_figure(whole, count=3).axes) == 3
 
 

@@ -15,7 +15,7 @@ from refprior.methods import InformationOnly
 from refprior.report import group, rows, summarize, uncertain_figure, write_report
 from refprior.report._embed import write_embedding
 from refprior.report._tables import pivot
-from refprior.training import Evaluation, Recipe, Run, film, load, train
+from refprior.training import Evaluation, Recipe, Run, load, read_trajectory, train
 from refprior.training.loop._begin import check_views
 from refprior.training.loop._evaluate import evaluate_all
 from tests.training.recipes import DIGITS, perceptron
@@ -79,7 +79,7 @@ def test_reports_and_figures_are_drawn_of_what_there_is(tmp_path: Path, validati
 
 def test_snapshots_are_of_the_pool_where_there_is_no_test_part(tmp_path: Path) -> None:
     trained(tmp_path / "run", validation=False, particles=4)
-    seen = film(tmp_path / "run")
+    seen = read_trajectory(tmp_path / "run")
     assert not seen.known
     assert torch.equal(seen.probe.inputs[0], WHOLE.unlabeled[0])
     write_embedding([seen], tmp_path / "page.html", picture=tmp_path / "page.png")

@@ -12,7 +12,7 @@ from refprior.cli._tables import print_table
 if TYPE_CHECKING:
     from refprior._progress import Tell
     from refprior.posterior import Average, Scores
-    from refprior.training import Run, Weighting, Weights
+    from refprior.training import Run, Weighting
 
 
 def evaluate(
@@ -71,7 +71,7 @@ def _score_tables(run: "Run", tell: "Tell") -> dict[str, list[list[str]]]:
         lines: list[list[str]] = []
         for weights, by, of in _readouts():
             tell(f"scoring the {name} part", len(lines), len(_readouts()))
-            scores = run.evaluate(part, weights=weights, weighting=by, average=of)
+            scores = run.evaluate(part, ema=weights == "ema", weighting=by, average=of)
             lines.append([weights, by, of, *_numbers(scores)])
         tables[f"{name} part, {counted(len(part), noun(run.task.shape))}"] = [head, *lines]
     return tables
@@ -100,7 +100,7 @@ def _consensus_table(run: "Run") -> dict[str, list[list[str]]]:
     return {"Consensus of the particles: clusters of their predictions, matched to the classes.": lines}
 
 
-def _readouts() -> list[tuple["Weights", "Weighting", "Average"]]:
+def _readouts() -> list[tuple[str, "Weighting", "Average"]]:
     """List which weights, which weighting of the particles, and what is averaged."""
     return [
         ("ema", "prior", "probabilities"),

@@ -132,7 +132,9 @@ def _continue(folder: Path, train: Path, out: Path | None, settings: dict[str, s
     recipe = labeling.continuation(run, questions, override(run.recipe, settings) if settings else None)
     try:
         with watching(f"{train}", recipe.steps) as watch:
-            after = train_recipe(recipe, train, watch=watch, origin=_origin(folder, questions, settings), start=run)
+            after = train_recipe(
+                recipe, train, watch=watch, origin=_origin(folder, questions, settings), first_stage=run
+            )
     except Stopped as stopped:
         changed = f" --set {shlex.join(f'{name}={value}' for name, value in settings.items())}" if settings else ""
         given = f" --custom {shlex.quote(str(custom))}" if custom is not None else ""

@@ -70,7 +70,7 @@ def embed(
     """Write an interactive page of the particles in prediction space; it works offline."""
     from refprior._progress import working
     from refprior.report import summary, write_embedding
-    from refprior.training import film
+    from refprior.training import read_trajectory
 
     if not folders:
         raise ValueError("give at least one run folder")
@@ -78,7 +78,7 @@ def embed(
     if folders[0].is_dir():  # otherwise reading it reports the problem
         check_file(out, picture, animation)
     with working("reading snapshots") as tell:
-        films = [film(path, **custom_parts(path, custom)) for path in folders]
+        films = [read_trajectory(path, **custom_parts(path, custom)) for path in folders]
         seen = write_embedding(films, out, picture, animation, tell)
     text = printable(summary(seen))
     print(textwrap.fill(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)

@@ -107,14 +107,14 @@ def train(
 def _estimate(chosen: "Named", device: str, particle_ranks: int | None) -> None:
     """Print the estimated cost of a recipe, stage by stage."""
     from refprior._progress import working
-    from refprior.training import estimate
+    from refprior.training import estimate_cost
 
     seconds, stages = 0.0, [chosen.recipe]
     while stages[0].start is not None:
         stages.insert(0, stages[0].start)
     for number, stage in enumerate(stages, start=1):
         with working("measuring a few steps"):
-            cost = estimate(stage, device, particle_ranks=particle_ranks)
+            cost = estimate_cost(stage, device, particle_ranks=particle_ranks)
         if rank() > 0:
             continue
         seconds += cost.total_seconds

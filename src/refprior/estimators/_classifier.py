@@ -194,7 +194,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """
         plan = self._plan(X, y)
         with watching("classifier", plan.recipe.steps, shown=bool(self.verbose)) as watch:
-            run = train(plan.recipe, device=self.device, watch=watch, start=plan.start)
+            run = train(plan.recipe, device=self.device, watch=watch, first_stage=plan.start)
         self.classes_ = plan.classes
         self.run_: Run = run
         self.predictor_: Predictor = plan.deployed(run)

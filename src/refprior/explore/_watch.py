@@ -25,7 +25,7 @@ from refprior._words import in_short
 from refprior.explore._play import rounded
 from refprior.labeling import FILE, Questions
 from refprior.report import class_rows, find_runs, origin_of, scene_of_runs, settings_of
-from refprior.training import Evaluation, Record, Run, custom_parts, film, load
+from refprior.training import Evaluation, Record, Run, custom_parts, load, read_trajectory
 from refprior.training.loop import evaluate_consensus, output_confusion
 from refprior.training.store import METRICS, RECIPE, Header, checkpoint_steps, read_header, read_records
 
@@ -235,7 +235,7 @@ def _calibration(last: Evaluation) -> dict[str, Any] | None:
 
 def embedding(path: Path, **parts: Any) -> dict[str, Any]:
     """Return the particles in prediction space by snapshot: coordinates (S, K, 3)."""
-    seen = scene_of_runs([film(path, **parts)])
+    seen = scene_of_runs([read_trajectory(path, **parts)])
     cloud = seen.clouds[0]
     kept = np.unique(np.linspace(0, cloud.coordinates.shape[1] - 1, MOST_PARTICLES).round().astype(int))
     return {

@@ -24,7 +24,8 @@ from refprior.methods import (
 )
 from refprior.networks import WideResNet
 from refprior.recipes._images import Pretraining, after
-from refprior.training import EPOCH, Optimizer, Recipe
+from refprior.training import Optimizer, Recipe
+from refprior.training.recipe import STEPS_PER_EPOCH
 from refprior.views import CTAugment, FlipCrop, RandAugment
 
 Baseline = Literal[
@@ -122,14 +123,14 @@ def cifar10_ssl(
         task=FewLabels("cifar10", labels=labels, seed=seed),
         network=partial(WideResNet, shape=(3, 32, 32), classes=10, slope=0.1 if paper else 0.0, head_init="torch"),
         method=ReferencePrior(threshold=0.95) if paper else ReferencePrior.authors_code(),
-        steps=(200 if paper else 250) * EPOCH,
-        labeled_copies=math.ceil(64 * EPOCH / max(1, labels)),  # an epoch of them is shuffled
+        steps=(200 if paper else 250) * STEPS_PER_EPOCH,
+        labeled_copies=math.ceil(64 * STEPS_PER_EPOCH / max(1, labels)),  # an epoch of them is shuffled
         unlabeled_unit="tuples" if paper else "images",
         weak=weak,
         strong=RandAugment(weak, hole="rectangle"),
-        optimizer=Optimizer(warmup=EPOCH) if paper else Optimizer(schedule="seven_sixteenths"),
+        optimizer=Optimizer(warmup=STEPS_PER_EPOCH) if paper else Optimizer(schedule="seven_sixteenths"),
         precision="auto",
-        evaluate_every=10 * EPOCH,
+        evaluate_every=10 * STEPS_PER_EPOCH,
         seed=seed,
     )
     return after(pretraining, recipe)
@@ -142,7 +143,7 @@ def _baseline(preset: Baseline, labels: int, seed: int) -> Recipe:
         task=FewLabels("cifar10", labels=labels, seed=seed, labeled_in_pool=True),
         method=(_WITH_ADAM if adam else _WITH_SGD)[preset],
         particles=1,
-        steps=1024 * EPOCH,
+        steps=1024 * STEPS_PER_EPOCH,
         unlabeled_batch=64 if adam else 448,
         strong=CTAugment(weak) if preset.endswith("_cta") else RandAugment(weak),
         optimizer=ADAM if adam else _FIXMATCH,

@@ -9,7 +9,8 @@ from refprior.data import FewLabels, Pair, PrincipalComponents, Standardize
 from refprior.data.sources import KNOWN, SUPERCLASSES
 from refprior.methods import ReferencePrior, Supervised, Transfer, UnsupervisedTransfer
 from refprior.networks import MLP, SmallCNN, WideResNet
-from refprior.training import EPOCH, Optimizer, Recipe
+from refprior.training import Optimizer, Recipe
+from refprior.training.recipe import STEPS_PER_EPOCH
 from refprior.views import Distort, FlipCrop, RandAugment, default_views
 
 DataName = Literal["mnist", "fashion-mnist", "digits"]
@@ -103,11 +104,11 @@ def _as_in_the_paper(task: Pair, shape: tuple[int, ...], outputs: int, seed: int
         network=partial(MLP, shape=shape, classes=outputs, hidden=32),
         method=UnsupervisedTransfer(ReferencePrior(tau=0.0, alpha=0.1, gamma=0.5), beta=0.5),
         particles=50,
-        steps=1024 * EPOCH,
+        steps=1024 * STEPS_PER_EPOCH,
         unlabeled_unit="tuples",
         optimizer=Optimizer(learning_rate=1e-3, decay=1e-5, schedule="constant"),
         ema=0.0,
-        evaluate_every=64 * EPOCH,
+        evaluate_every=64 * STEPS_PER_EPOCH,
         readout="consensus",
         seed=seed,
     )
@@ -338,12 +339,12 @@ def _base(source: str, target: str, seed: int) -> Recipe:
         task=Pair(source=superclass(source, 1000, seed), target=superclass(target, 100, seed)),
         network=partial(WideResNet, shape=(3, 32, 32), classes=5),
         method=Transfer(ReferencePrior(), beta=0.5),
-        steps=200 * EPOCH,
+        steps=200 * STEPS_PER_EPOCH,
         weak=weak,
         strong=strong,
-        optimizer=Optimizer(warmup=EPOCH),
+        optimizer=Optimizer(warmup=STEPS_PER_EPOCH),
         precision="auto",
-        evaluate_every=10 * EPOCH,
+        evaluate_every=10 * STEPS_PER_EPOCH,
         seed=seed,
     )
 

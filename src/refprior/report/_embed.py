@@ -20,12 +20,12 @@ from refprior._style import CLASSES, PAGE
 from refprior.report._film import write_animation, write_picture
 from refprior.report._runs import Progress, no_progress
 from refprior.report._scene import Cloud, Scene, scene
-from refprior.training import Film
+from refprior.training import Trajectory
 from refprior.training.store import read_header
 
 
 def write_embedding(
-    films: Sequence[Film],
+    films: Sequence[Trajectory],
     out: Path,
     picture: Path | None = None,
     animation: Path | None = None,
@@ -37,8 +37,8 @@ def write_embedding(
 
     Parameters
     ----------
-    films : sequence of Film
-        Snapshots of runs on the same inputs, from `rp.training.film`.
+    films : sequence of Trajectory
+        Snapshots of runs on the same inputs, from `rp.training.read_trajectory`.
     out : Path
         HTML file to write.
     picture : Path, optional
@@ -59,7 +59,7 @@ def write_embedding(
     >>> recipe, origin = rp.recipes.named("digits_ssl", {"steps": 5}, seed=0)
     >>> run = rp.train(recipe, "runs/a", origin=origin)
     >>> from pathlib import Path
-    >>> scene = rp.report.write_embedding([rp.training.film("runs/a")], Path("page.html"))
+    >>> scene = rp.report.write_embedding([rp.training.read_trajectory("runs/a")], Path("page.html"))
     >>> len(scene.clouds)
     1
     """
@@ -77,7 +77,7 @@ def write_embedding(
     return seen
 
 
-def scene_of_runs(films: Sequence[Film], progress: Progress = no_progress) -> Scene:
+def scene_of_runs(films: Sequence[Trajectory], progress: Progress = no_progress) -> Scene:
     """Place runs along common axes, with names, orders and readout from their run folders."""
     recipes = [read_header(film.path).recipe for film in films]
     orders = [_order(recipe.get("method")) for recipe in recipes]

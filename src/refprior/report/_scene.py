@@ -15,7 +15,7 @@ from refprior.geometry import Components, embedding, information_of_tuples, is_c
 from refprior.information import average, entropy, mixture, uniform
 from refprior.posterior import accuracy, cluster, match, output_code
 from refprior.report._runs import Progress, no_progress
-from refprior.training import Film, Snapshot
+from refprior.training import Snapshot, Trajectory
 
 SHOWN = 8  # inputs whose predictions are shown for a single particle
 MOST_PROBABILITIES = 10**8  # of labelings per snapshot; more would take minutes
@@ -90,7 +90,7 @@ class Scene:
 
 
 def scene(
-    films: Sequence[Film],
+    films: Sequence[Trajectory],
     names: Sequence[str],
     orders: Sequence[int],
     named: bool = True,
@@ -137,7 +137,7 @@ def _shown(labels: Tensor) -> Tensor:
     return torch.tensor(order[:SHOWN])
 
 
-def _cloud(film: Film, name: str, order: int, axes: Components, shown: Tensor, progress: Progress) -> Cloud:
+def _cloud(film: Trajectory, name: str, order: int, axes: Components, shown: Tensor, progress: Progress) -> Cloud:
     shots, entropies = film.snapshots, []
     trained, order = order, affordable_order(order, *shots[0].log_p.shape)
     for number, shot in enumerate(shots):

@@ -13,7 +13,7 @@ from torch import Tensor
 from refprior.posterior import Scores, per_class
 from refprior.report._published import PUBLISHED, Source, find_published
 from refprior.report._runs import EMPTY, Group, Summary, accuracies, group
-from refprior.training import PartScores, Weights
+from refprior.training import PartScores
 
 _DIGITS = {"NLL": 3, "ECE": 3}
 _BESIDE = {"ensemble, EMA %": "ensemble", "ensemble, raw %": "raw", "particle, raw %": "particles"}
@@ -60,7 +60,11 @@ def _consensus(run: Summary, name: Literal["test", "stability"]) -> float | None
 
 
 def _outputs(
-    run: Summary, weights: Weights, score: Callable[[Scores], float], *, part: Literal["test", "validation"] = "test"
+    run: Summary,
+    weights: Literal["ema", "raw"],
+    score: Callable[[Scores], float],
+    *,
+    part: Literal["test", "validation"] = "test",
 ) -> float | None:
     """Return a score of the outputs as classes; None if clusters are the classes."""
     found: PartScores | None = getattr(run.evaluation, part)

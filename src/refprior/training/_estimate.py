@@ -12,11 +12,11 @@ from refprior.training.store import entries, state_tensors
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CostEstimate:
     """Sizes in numbers and bytes, times in seconds.
 
     >>> import refprior as rp
-    >>> cost = rp.training.estimate(rp.recipes.digits_ssl(), steps=1)
+    >>> cost = rp.training.estimate_cost(rp.recipes.digits_ssl(), steps=1)
     >>> cost.parameters, cost.steps
     (14058, 600)
     """
@@ -39,15 +39,15 @@ class Estimate:
         return self.steps * self.step_seconds + self.evaluations * self.evaluation_seconds
 
 
-def estimate(
+def estimate_cost(
     recipe: Recipe, device: torch.device | str = "cpu", steps: int = 5, particle_ranks: int | None = None
-) -> Estimate:
+) -> CostEstimate:
     """Run a few steps and one evaluation; the first step warms up and does not count.
 
     On several ranks all of them must call it; particle_ranks: as in `train`.
 
     >>> import refprior as rp
-    >>> rp.training.estimate(rp.recipes.digits_ssl(), steps=1).total_seconds > 0
+    >>> rp.training.estimate_cost(rp.recipes.digits_ssl(), steps=1).total_seconds > 0
     True
     """
     device = usable_device(device)
@@ -69,7 +69,7 @@ def estimate(
     received = sum(mesh.gather_objects(mesh.traffic.received - before.received)) / steps
     started = time.perf_counter()
     evaluate_all(recipe, task, state.normalizer, raw=state.particles, ema=state.teacher)
-    return Estimate(
+    return CostEstimate(
         parameters=sum(p[0].numel() for p in state.particles.network.parameters()),
         particles=recipe.particles,
         state_bytes=sum(entry.nbytes for entry in entries(state, state_tensors(state)).values()),

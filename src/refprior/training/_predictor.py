@@ -30,7 +30,7 @@ from refprior._words import in_short
 from refprior.data import Examples, Normalizer
 from refprior.particles import Execution, Particles
 from refprior.posterior import Average, Uncertainty, negative_log_likelihood, predictive, uncertainty
-from refprior.training._inputs import Like, in_blocks
+from refprior.training._input_blocks import Like, in_blocks
 from refprior.training.loop import check_loading_fits, log_probabilities
 from refprior.training.recipe import check_depth, read_field, take_apart, to_plain
 from refprior.training.store import digest, read_tensors, tensors_of, write_tensors

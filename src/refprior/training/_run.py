@@ -58,7 +58,6 @@ from refprior.training.store import (
 )
 
 log = logging.getLogger("refprior")
-Weights = Literal["ema", "raw"]  # the moving average of the weights, or the weights themselves
 Weighting = Literal["prior", "likelihood"]  # how much each particle counts in a prediction
 
 
@@ -130,37 +129,37 @@ class Run:
         found = {} if accuracy is None else {"test accuracy": f"{100 * accuracy:.1f} %"}
         return {**found, "training took": duration(self.result.seconds)}
 
-    def predictor(self, *, weights: Weights = "ema", weighting: Weighting = "prior") -> Predictor:
+    def predictor(self, *, ema: bool = True, weighting: Weighting = "prior") -> Predictor:
         """What one deploys: these particles and the fitted inputs, without the data."""
         self._check_named()
         return replace(
-            self._predictor(weights, weighting),
-            provenance=self._provenance(weights, weighting),
+            self._predictor(ema, weighting),
+            provenance=self._provenance(ema, weighting),
             network=to_plain(take_apart(self.recipe.network)),
         )
 
     @overload
-    def log_probabilities(self, inputs: Tensor, *, weights: Weights = "ema") -> Tensor: ...
+    def log_probabilities(self, inputs: Tensor, *, ema: bool = True) -> Tensor: ...
     @overload
-    def log_probabilities(self, inputs: Any, *, weights: Weights = "ema") -> np.ndarray: ...
-    def log_probabilities(self, inputs: Any, *, weights: Weights = "ema") -> Tensor | np.ndarray:
+    def log_probabilities(self, inputs: Any, *, ema: bool = True) -> np.ndarray: ...
+    def log_probabilities(self, inputs: Any, *, ema: bool = True) -> Tensor | np.ndarray:
         """log p(y | x, w_k) of every particle: (n, *shape) -> (K, n, C)."""
-        found: Tensor | np.ndarray = self._predictor(weights).log_probabilities(inputs)
+        found: Tensor | np.ndarray = self._predictor(ema).log_probabilities(inputs)
         return found
 
     @overload
     def predict_proba(
-        self, inputs: Tensor, *, weights: Weights = ..., weighting: Weighting = ..., average: Average = ...
+        self, inputs: Tensor, *, ema: bool = ..., weighting: Weighting = ..., average: Average = ...
     ) -> Tensor: ...
     @overload
     def predict_proba(
-        self, inputs: Any, *, weights: Weights = ..., weighting: Weighting = ..., average: Average = ...
+        self, inputs: Any, *, ema: bool = ..., weighting: Weighting = ..., average: Average = ...
     ) -> np.ndarray: ...
     def predict_proba(
         self,
         inputs: Any,
         *,
-        weights: Weights = "ema",
+        ema: bool = True,
         weighting: Weighting = "prior",
         average: Average = "probabilities",
     ) -> Tensor | np.ndarray:
@@ -169,30 +168,30 @@ class Run:
         inputs: as `Predictor` takes them. weighting="likelihood": by the labels that trained the particles, see
         `evaluate`.
         """
-        found: Tensor | np.ndarray = self._predictor(weights, weighting).predict_proba(inputs, average=average)
+        found: Tensor | np.ndarray = self._predictor(ema, weighting).predict_proba(inputs, average=average)
         return found
 
     def predict(
         self,
         inputs: Any,
         *,
-        weights: Weights = "ema",
+        ema: bool = True,
         weighting: Weighting = "prior",
         average: Average = "probabilities",
     ) -> np.ndarray:
         """The most probable class, as labels were given: (n, *shape) -> (n,) integers or names."""
         self._check_named()
-        return self._predictor(weights, weighting).predict(inputs, average=average)
+        return self._predictor(ema, weighting).predict(inputs, average=average)
 
-    def uncertainty(self, inputs: Any, *, weights: Weights = "ema", weighting: Weighting = "prior") -> Uncertainty:
+    def uncertainty(self, inputs: Any, *, ema: bool = True, weighting: Weighting = "prior") -> Uncertainty:
         """Total = within particles + between particles, in nats per input: (n, *shape) -> (n,) each."""
-        return self._predictor(weights, weighting).uncertainty(inputs)
+        return self._predictor(ema, weighting).uncertainty(inputs)
 
     def evaluate(
         self,
         part: Examples | None = None,
         *,
-        weights: Weights = "ema",
+        ema: bool = True,
         weighting: Weighting = "prior",
         average: Average = "probabilities",
     ) -> Scores:
@@ -202,50 +201,50 @@ class Run:
         it is not the paper's posterior, whose prior has not seen them, and favors particles that overfit.
         """
         part = self.task.held_out if part is None else part
-        log_p = self.log_probabilities(part.inputs, weights=weights)
-        return score(log_p, part.labels, self._log_posterior(weights, weighting), average)
+        log_p = self.log_probabilities(part.inputs, ema=ema)
+        return score(log_p, part.labels, self._log_posterior(ema, weighting), average)
 
-    def posterior(self, *, weights: Weights = "ema", weighting: Weighting = "likelihood") -> np.ndarray:
+    def posterior(self, *, ema: bool = True, weighting: Weighting = "likelihood") -> np.ndarray:
         """log p(w_k | x^n, y^n) given the labeled inputs, or the prior, which is uniform unless it was learned: (K,).
 
         The labeled inputs have trained the particles already (eq:ref_mi_ce has their likelihood), so that by Bayes'
         law they should not count again: this posterior is too sure of itself.
         """
-        return self._log_posterior(weights, weighting).cpu().numpy()
+        return self._log_posterior(ema, weighting).cpu().numpy()
 
-    def _log_posterior(self, weights: Weights, weighting: Weighting) -> Tensor:
+    def _log_posterior(self, ema: bool, weighting: Weighting) -> Tensor:
         one_of("weighting", weighting, ("prior", "likelihood"))
-        log_prior = self._particles(weights).log_prior.detach()
+        log_prior = self._particles(ema).log_prior.detach()
         if weighting == "prior":
             return log_prior
-        log_p = self.log_probabilities(self.task.labeled.inputs, weights=weights)
+        log_p = self.log_probabilities(self.task.labeled.inputs, ema=ema)
         return likelihood_weights(log_p, self.task.labeled.labels, log_prior)
 
-    def consensus(self, clusters: int | None = None, *, weights: Weights = "ema") -> Consensus:
+    def consensus(self, clusters: int | None = None, *, ema: bool = True) -> Consensus:
         """Clusters of the unlabeled inputs (2,000 at equal intervals if there are more), without names yet.
 
         clusters: how many; by default as many as classes.
         """
         count = len(self.data.classes) if clusters is None else clusters
-        log_p = self.log_probabilities(evenly_spaced(self.task.unlabeled, CONSENSUS_INPUTS), weights=weights)
-        return cluster(log_p, count, self._particles(weights).log_prior.detach())
+        log_p = self.log_probabilities(evenly_spaced(self.task.unlabeled, CONSENSUS_INPUTS), ema=ema)
+        return cluster(log_p, count, self._particles(ema).log_prior.detach())
 
-    def _particles(self, weights: Weights) -> Particles:
-        one_of("weights", weights, ("ema", "raw"))
-        return self.ema if weights == "ema" else self.particles
+    def _particles(self, ema: bool) -> Particles:
+        one_of("ema", ema, (True, False))
+        return self.ema if ema else self.particles
 
-    def _predictor(self, weights: Weights, weighting: Weighting = "prior") -> Predictor:
+    def _predictor(self, ema: bool, weighting: Weighting = "prior") -> Predictor:
         if self.recipe.method.needs.projection:
             raise ValueError(
                 "this run is a first stage without classes: train another on it with start= and head='new'"
             )
         return Predictor(
-            particles=self._particles(weights),
+            particles=self._particles(ema),
             normalizer=self.normalizer,
             classes=self.data.classes,
             shape=self.data.shape,
             dtype=getattr(torch, self.data.dtype),
-            log_posterior=self._log_posterior(weights, weighting),
+            log_posterior=self._log_posterior(ema, weighting),
             features=self.data.features,
             integer_labels=self.data.integer_labels,
         )
@@ -255,11 +254,11 @@ class Run:
         if self.recipe.readout == "consensus":
             raise ValueError("the outputs of this run have no names, no label was seen: see consensus and rp.labeling")
 
-    def _provenance(self, weights: Weights, weighting: Weighting) -> dict[str, Any]:
+    def _provenance(self, ema: bool, weighting: Weighting) -> dict[str, Any]:
         """What made a predictor, in plain words and numbers. Scores are those of training, if they are of its kind."""
         found = self.history[-1].evaluation if self.history else None
         parts = {"test": found.test, "validation": found.validation} if found and weighting == "prior" else {}
-        scores = {name: getattr(part, weights) for name, part in parts.items() if part is not None}
+        scores = {name: getattr(part, "ema" if ema else "raw") for name, part in parts.items() if part is not None}
         names = ("accuracy", "negative_log_likelihood", "brier", "calibration_error")
         return {
             "recipe": self.recipe.to_dict() if self.written is None else dict(self.written),
@@ -268,7 +267,7 @@ class Run:
             "seed": self.recipe.seed,
             "step": self.step,
             "steps": self.recipe.steps,
-            "weights": weights,
+            "weights": "ema" if ema else "raw",
             "weighting": weighting,
             "scores": {
                 part: {name: value for name in names if math.isfinite(value := getattr(score, name))}
@@ -319,7 +318,7 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
         written=header.recipe,
     )
     if not recipe.method.needs.projection:  # which has no classes to predict
-        check_predicts(run._predictor("ema"), str(path))
+        check_predicts(run._predictor(ema=True), str(path))
     return run
 
 

@@ -17,8 +17,8 @@ from refprior._checks import number
 from refprior._mesh import Mesh, joined, usable_device
 from refprior.data import Task
 from refprior.particles import Particles, convolves
-from refprior.training import _snapshot as snapshot
 from refprior.training._run import Run, both
+from refprior.training._snapshot import save_snapshot, snapshot_steps
 from refprior.training.loop import (
     Interrupted,
     NotFiniteError,
@@ -85,7 +85,7 @@ def train(
     origin: Origin | None = None,
     fresh: bool = False,
     save_every: float | None = None,
-    start: Run | None = None,
+    first_stage: Run | None = None,
     particle_ranks: int | None = None,
 ) -> Run:
     """Train every stage of a recipe. With `out`, write the run folder on the way, or go on with the one that is there.
@@ -114,10 +114,10 @@ def train(
     with mesh.first_rank_logs():
         with mesh.together():
             check_training_fits(recipe, mesh)
-            if start is not None:
-                _check_first_stage(recipe, start)
+            if first_stage is not None:
+                _check_first_stage(recipe, first_stage)
             _prefer_large_pages(recipe)
-        first = None if start is None else start.particles.shard(mesh)
+        first = None if first_stage is None else first_stage.particles.shard(mesh)
         if out is None:
             return _train_in_memory(recipe, device, watch, first, mesh).run(recipe)
         path = Path(out).absolute() if fresh else Path(out)
@@ -140,13 +140,13 @@ def _taken(path: Path, fresh: bool, mesh: Mesh) -> Iterator[None]:
         yield
 
 
-def _check_first_stage(recipe: Recipe, start: Run) -> None:
+def _check_first_stage(recipe: Recipe, first_stage: Run) -> None:
     """Refuse a run that is not the whole first stage of the recipe."""
-    name = start.path or "the run to start from"
-    if recipe.start is None or recipe.start.to_dict() != start.recipe.to_dict():
+    name = first_stage.path or "first_stage"
+    if recipe.start is None or recipe.start.to_dict() != first_stage.recipe.to_dict():
         raise ValueError(f"{name} is of another recipe than recipe.start, which it would take the place of")
-    if start.step < start.recipe.steps:
-        raise ValueError(f"{name} is not finished: step {start.step} of {start.recipe.steps}")
+    if first_stage.step < first_stage.recipe.steps:
+        raise ValueError(f"{name} is not finished: step {first_stage.step} of {first_stage.recipe.steps}")
 
 
 @dataclass(frozen=True)
@@ -285,8 +285,8 @@ def _restored(
         if mesh.main and state.step < recipe.steps:
             write_header(path, make_header(recipe, task, state.particles, origin))
     if known is None and recipe.start is not None:
-        start = first or _train_stage(recipe.start, path / "start", None, session).state.particles
-        state = begin(recipe, task, session.device, start, mesh)
+        initial = first or _train_stage(recipe.start, path / "start", None, session).state.particles
+        state = begin(recipe, task, session.device, initial, mesh)
     return state, _metrics(path, state, known or Written())
 
 
@@ -317,7 +317,7 @@ def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, ses
     history: list[Record] = []
     if state.step == 0:
         saver.must_save(state)
-    due = snapshot.steps(recipe)
+    due = snapshot_steps(recipe)
     if state.step in due:
         _try_snapshot(saver.path, task, state)
     mesh = session.mesh
@@ -358,7 +358,7 @@ def _dumped(path: Path, trouble: Trouble) -> str:
 def _try_snapshot(path: Path, task: Task, state: State) -> None:
     """Keep the predictions of this step; if the disk is full or the like, say so: they are only for pictures."""
     try:
-        snapshot.save(path, task, state)
+        save_snapshot(path, task, state)
     except OSError as error:
         log.warning("could not keep the snapshot of step %d (%s): training goes on without it", state.step, error)
 

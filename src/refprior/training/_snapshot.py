@@ -54,13 +54,13 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
-class Film:
+class Trajectory:
     """All snapshots of a run, the first step first, and the inputs that they are predictions of.
 
     >>> import refprior as rp
     >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 4, "snapshots": 1})
     >>> run = rp.train(recipe, "runs/seen")
-    >>> rp.training.film("runs/seen").classes[:3]
+    >>> rp.training.read_trajectory("runs/seen").classes[:3]
     ('0', '1', '2')
     """
 
@@ -76,7 +76,7 @@ class Film:
 
     def __post_init__(self) -> None:
         if not self.snapshots:
-            raise ValueError(f"{self.path}: a film needs at least one snapshot")
+            raise ValueError(f"{self.path}: a trajectory needs at least one snapshot")
         _check_labels(self.path / FOLDER / PROBE, self.probe.labels, len(self.classes))
         particles = self.snapshots[0].log_p.shape[:1]
         for shot in self.snapshots:
@@ -101,12 +101,12 @@ def _check_snapshot(path: Path, shot: Snapshot, wanted: tuple[int, ...]) -> None
         raise ValueError(f"{path} has predictions or prior weights that are not numbers: delete that snapshot")
 
 
-def steps(recipe: Recipe) -> set[int]:
+def snapshot_steps(recipe: Recipe) -> set[int]:
     """The start, the end, and between them steps · (i / snapshots)²: the particles spread fastest in the beginning."""
     return {round(recipe.steps * (i / recipe.snapshots) ** 2) for i in range(recipe.snapshots + 1) if recipe.snapshots}
 
 
-def probe(task: Task) -> Examples:
+def probe_inputs(task: Task) -> Examples:
     """Inputs at equal intervals of the test part; of the unlabeled pool, their labels UNKNOWN, if there is none."""
     part = task.labeled if task.test is None else task.test
     if task.test is None and len(task.unlabeled):
@@ -114,29 +114,29 @@ def probe(task: Task) -> Examples:
     return part[torch.linspace(0, len(part) - 1, min(PROBES, len(part))).long().to(part.labels.device)]
 
 
-def save(run: Path, task: Task, state: State) -> None:
+def save_snapshot(folder: Path, task: Task, state: State) -> None:
     """Write the snapshot of this step. All ranks predict, and the first one writes."""
-    taken = take(task, state.step, state.particles, state.normalizer)
+    taken = take_snapshot(task, state.step, state.particles, state.normalizer)
     if not state.particles.mesh.main:
         return
-    examples = probe(task)
-    (run / FOLDER).mkdir(exist_ok=True)
-    if not (run / FOLDER / PROBE).exists():
-        _write(
-            run / FOLDER / PROBE,
+    examples = probe_inputs(task)
+    (folder / FOLDER).mkdir(exist_ok=True)
+    if not (folder / FOLDER / PROBE).exists():
+        _write_tensors(
+            folder / FOLDER / PROBE,
             {"images": examples.inputs, "labels": examples.labels},
             classes=json.dumps(task.classes),
         )
-    _write(_file(run, taken.step), {"log_p": taken.log_p, "log_prior": taken.log_prior})
+    _write_tensors(_file(folder, taken.step), {"log_p": taken.log_p, "log_prior": taken.log_prior})
 
 
-def take(task: Task, step: int, particles: Particles, normalizer: Normalizer) -> Snapshot:
+def take_snapshot(task: Task, step: int, particles: Particles, normalizer: Normalizer) -> Snapshot:
     """The snapshot of this moment."""
-    log_p = log_probabilities(particles, normalizer, probe(task).inputs, len(task.classes))
+    log_p = log_probabilities(particles, normalizer, probe_inputs(task).inputs, len(task.classes))
     return Snapshot(step, log_p, particles.log_prior.detach())
 
 
-def film(path: Path | str, **parts: Any) -> Film:
+def read_trajectory(path: Path | str, **parts: Any) -> Trajectory:
     """The snapshots of a run, or what its checkpoints predict if it kept none.
 
     parts: as in `load`, your own network= and task=, which checkpoints cannot hold.
@@ -144,57 +144,58 @@ def film(path: Path | str, **parts: Any) -> Film:
     >>> import refprior as rp
     >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 4, "snapshots": 2})
     >>> run = rp.train(recipe, "runs/seen")
-    >>> [shot.step for shot in rp.training.film("runs/seen").snapshots]
+    >>> [shot.step for shot in rp.training.read_trajectory("runs/seen").snapshots]
     [0, 1, 4]
     """
     path = Path(path)
     header = read_header(path)
-    found = read(path, header)
+    found = _read_snapshots(path, header)
     if found is not None:
         return found
     recipe = recipe_of(path, header, parts)
-    return from_checkpoints(path, recipe, same_task(recipe, header, path, torch.device("cpu")))
+    return _from_checkpoints(path, recipe, same_task(recipe, header, path, torch.device("cpu")))
 
 
-def read(run: Path, header: Header) -> Film | None:
+def _read_snapshots(folder: Path, header: Header) -> Trajectory | None:
     """The snapshots of a run folder; None if it has none. No file is read that is larger than its kind can be."""
-    names = (re.fullmatch(r"step-([0-9]{8,})\.safetensors", path.name) for path in (run / FOLDER).glob("step-*"))
+    names = (re.fullmatch(r"step-([0-9]{8,})\.safetensors", path.name) for path in (folder / FOLDER).glob("step-*"))
     found = sorted(int(match[1]) for match in names if match)
     if not found:
         return None
-    examples, classes = _read_probe(run / FOLDER / PROBE, math.prod(header.data.shape))
+    examples, classes = _read_probe(folder / FOLDER / PROBE, math.prod(header.data.shape))
     outputs = len(header.data.classes) + 1
     numbers = number("particles", header.recipe.get("particles"), at_least=1) * PROBES * outputs
-    parts = [_read(_file(run, step), numbers, "log_p", "log_prior")[0] for step in found]
+    parts = [_read_tensors(_file(folder, step), numbers, "log_p", "log_prior")[0] for step in found]
     shots = tuple(Snapshot(step, *part) for step, part in zip(found, parts, strict=True))
-    return Film(run, examples, classes, shots)
+    return Trajectory(folder, examples, classes, shots)
 
 
-def from_checkpoints(run: Path, recipe: Recipe, task: Task) -> Film:
+def _from_checkpoints(folder: Path, recipe: Recipe, task: Task) -> Trajectory:
     """The start and the checkpoints of a run, for runs that kept no snapshots; a damaged one is left out."""
     check_loading_fits(recipe.network, recipe.particles)
     raw, ema = (new_particles(recipe) for _ in range(2))
-    start = [take(task, 0, raw, recipe.inputs.fit(task.training_inputs))] if recipe.start is None else []
+    first = [take_snapshot(task, 0, raw, recipe.inputs.fit(task.training_inputs))] if recipe.start is None else []
     taken = []
-    for step in sorted(checkpoint_steps(run)):
+    for step in sorted(checkpoint_steps(folder)):
         try:
-            normalizer = load_weights(read_checkpoint(run, step), raw=raw, ema=ema)
+            normalizer = load_weights(read_checkpoint(folder, step), raw=raw, ema=ema)
         except CheckpointError as error:
             log.warning("%s; going on without it", error)
         else:
-            taken.append(take(task, step, raw, normalizer))
+            taken.append(take_snapshot(task, step, raw, normalizer))
     if not taken:
-        raise ValueError(f"{run} holds no snapshot and no checkpoint that can be read: nothing to see yet")
-    return Film(run, probe(task), task.classes, tuple({shot.step: shot for shot in start + taken}.values()))
+        raise ValueError(f"{folder} holds no snapshot and no checkpoint that can be read: nothing to see yet")
+    snapshots = {shot.step: shot for shot in first + taken}
+    return Trajectory(folder, probe_inputs(task), task.classes, tuple(snapshots.values()))
 
 
-def _file(run: Path, step: int) -> Path:
-    return run / FOLDER / f"step-{step:08}.safetensors"
+def _file(folder: Path, step: int) -> Path:
+    return folder / FOLDER / f"step-{step:08}.safetensors"
 
 
 def _read_probe(path: Path, size: int) -> tuple[Examples, tuple[str, ...]]:
     """The inputs with their labels, and the names of the classes."""
-    tensors, metadata = _read(path, PROBES * (size + 1), "images", "labels")
+    tensors, metadata = _read_tensors(path, PROBES * (size + 1), "images", "labels")
     try:
         names = json.loads(metadata.get("classes", "null"))
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -204,7 +205,7 @@ def _read_probe(path: Path, size: int) -> tuple[Examples, tuple[str, ...]]:
         raise ValueError(f"{path} is damaged: {in_short(error)}") from None
 
 
-def _write(path: Path, tensors: dict[str, Tensor], **metadata: str) -> None:
+def _write_tensors(path: Path, tensors: dict[str, Tensor], **metadata: str) -> None:
     """A file of tensors that holds its own checksum."""
     write_tensors(path, tensors, {**metadata, "sha256": _digest(tensors, metadata)})
 
@@ -217,7 +218,7 @@ def _digest(tensors: dict[str, Tensor], metadata: dict[str, str]) -> str:
     return digest.hexdigest()
 
 
-def _read(path: Path, numbers: float, *names: str) -> tuple[list[Tensor], dict[str, str]]:
+def _read_tensors(path: Path, numbers: float, *names: str) -> tuple[list[Tensor], dict[str, str]]:
     """Tensors of that many numbers together, at most, and what else the file says."""
     size = path.stat().st_size if path.exists() else 0
     if size > 8 * numbers + _HEAD:

@@ -33,8 +33,9 @@ from refprior.methods import (
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.particles import Particles, output_layer
 from refprior.report import find_runs
-from refprior.training import Head, Recipe, estimate, load, train
+from refprior.training import Recipe, estimate_cost, load, train
 from refprior.training.loop._begin import begin, check_needs, network_size, transplant
+from refprior.training.recipe import Head
 from tests.training.interruption import stop
 from tests.training.recipes import CPU, DIGITS, Wants, digits, first_stage, pair, perceptron, second_stage, transferring
 
@@ -367,7 +368,7 @@ TOO_LARGE = {
 def test_what_cannot_fit_is_refused_with_the_numbers(case: str) -> None:
     recipe: Recipe = TOO_LARGE[case]
     message = r"\Aparticles=[\d,]+, each a network of [\d,]+ numbers, needs about [\d.e+]+ TB of memory, and [\d.]+ .B "
-    for work in (lambda: train(recipe), lambda: estimate(recipe, CPU)):
+    for work in (lambda: train(recipe), lambda: estimate_cost(recipe, CPU)):
         with pytest.raises(ValueError, match=message):
             work()
 

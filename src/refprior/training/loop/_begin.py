@@ -43,13 +43,13 @@ class State:
 
 
 def begin(
-    recipe: Recipe, task: Task, device: torch.device, start: Particles | None = None, mesh: Mesh = ALONE
+    recipe: Recipe, task: Task, device: torch.device, initial: Particles | None = None, mesh: Mesh = ALONE
 ) -> State:
     """The state before the first step, from new weights or from those of an earlier stage; on a mesh, of this rank."""
     check_needs(recipe, task)
     normalizer = recipe.inputs.fit(task.training_inputs)
     check_views(recipe, normalizer, task)
-    particles = first_weights(recipe, start, mesh).to(device)
+    particles = first_weights(recipe, initial, mesh).to(device)
     check_distinct(particles)
     check_network(recipe, particles, normalizer, task)
     batches = torch.Generator().manual_seed(recipe.seed + 1)
@@ -94,13 +94,13 @@ def projected(network: nn.Module, outputs: int) -> nn.Module:
     return network
 
 
-def first_weights(recipe: Recipe, start: Particles | None, mesh: Mesh = ALONE) -> Particles:
+def first_weights(recipe: Recipe, initial: Particles | None, mesh: Mesh = ALONE) -> Particles:
     """The particles a stage begins with: new ones, or those of the stage before it, with their head or a new one."""
     particles = new_particles(recipe, mesh)
-    if start is not None and recipe.head == "same":
-        particles.load_state_dict(start.state_dict())
-    elif start is not None:
-        transplant(start, particles)
+    if initial is not None and recipe.head == "same":
+        particles.load_state_dict(initial.state_dict())
+    elif initial is not None:
+        transplant(initial, particles)
     if recipe.head == "probe":
         head = output_layer(particles.network)
         for name, parameter in particles.network.named_parameters():

@@ -17,12 +17,20 @@ from refprior.training.recipe._parts import (
     take_apart,
     to_plain,
 )
-from refprior.training.recipe._recipe import EPOCH, Head, Recipe, check_handed_in, custom_parts, read_field, read_recipe
+from refprior.training.recipe._recipe import (
+    STEPS_PER_EPOCH,
+    Head,
+    Recipe,
+    check_handed_in,
+    custom_parts,
+    read_field,
+    read_recipe,
+)
 
 __all__ = [
-    "EPOCH",
     "PART_PACKAGES",
     "SETTING_PACKAGES",
+    "STEPS_PER_EPOCH",
     "USER_MODULE",
     "Head",
     "Optimizer",

@@ -30,7 +30,7 @@ from refprior.views import Unchanged, View
 
 Head = Literal["same", "new", "probe"]
 HANDED_IN = {"network", "task", "method", "weak", "strong", "inputs", "optimizer"}
-EPOCH = 1024  # weight updates, as the paper counts (appendix Setup)
+STEPS_PER_EPOCH = 1024  # weight updates, as the paper counts (appendix Setup)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ trainable_prior=False, samples=None, class_prior=None, balance=0.0)
         default_factory=Standardize
     )  # what the network sees of an input
     particles: int = 4
-    steps: int = 200 * EPOCH
+    steps: int = 200 * STEPS_PER_EPOCH
     labeled_batch: int = 64  # labeled inputs per step
     labeled_copies: int = 1  # of the labeled inputs, shuffled together: many are almost draws with replacement
     unlabeled_batch: int = 448  # unlabeled inputs or tuples per step
@@ -70,7 +70,7 @@ trainable_prior=False, samples=None, class_prior=None, balance=0.0)
     ema: float = 0.999  # decay of the moving average of the weights
     precision: Literal["float32", "bfloat16", "auto"] = "float32"  # of the networks; "auto": faster one
     execution: Execution = "auto"  # of the particles: as in `Particles`; "recomputed" takes the least memory
-    evaluate_every: int = EPOCH  # steps
+    evaluate_every: int = STEPS_PER_EPOCH  # steps
     snapshots: int = 0  # times that the predictions of all particles are kept, more of them in the beginning
     skip_not_finite: int = 0  # steps whose loss or gradient is not finite may be skipped this many times
     readout: Literal["outputs", "consensus"] = "outputs"  # what is scored: outputs are classes, or clusters are

@@ -70,13 +70,13 @@ class Checkpoint:
     tensors: Tensors
 
 
-def save_checkpoint(run: Path, state: State, metrics: Written) -> Path:
+def save_checkpoint(folder: Path, state: State, metrics: Written) -> Path:
     """Write the checkpoint of this step, then forget all but the last two.
 
     The first rank writes, and the others give it their particles block by block. It holds no more of them at a time
     than one block, and the file does not know how many ranks there were.
     """
-    mesh, path = state.particles.mesh, run / FOLDER / f"step-{state.step:08}.safetensors"
+    mesh, path = state.particles.mesh, folder / FOLDER / f"step-{state.step:08}.safetensors"
     tensors = dict(sorted(state_tensors(state).items(), key=lambda item: -item[1].element_size()))
     pieces = _pieces(state, tensors)
     error: OSError | None = None
@@ -150,23 +150,23 @@ def _own(state: State) -> Own | None:
     return own
 
 
-def set_aside(run: Path, step: int) -> None:
+def set_aside(folder: Path, step: int) -> None:
     """Rename a damaged checkpoint, so that it no longer counts as one."""
-    record = run / FOLDER / f"step-{step:08}.json"
+    record = folder / FOLDER / f"step-{step:08}.json"
     with suppress(FileNotFoundError):
         record.replace(record.with_suffix(".json.damaged"))
 
 
-def checkpoint_steps(run: Path) -> list[int]:
+def checkpoint_steps(folder: Path) -> list[int]:
     """Steps of which there is a checkpoint, the latest first."""
-    names = (re.fullmatch(r"step-([0-9]{8,})\.json", path.name) for path in (run / FOLDER).glob("step-*.json"))
+    names = (re.fullmatch(r"step-([0-9]{8,})\.json", path.name) for path in (folder / FOLDER).glob("step-*.json"))
     return sorted((int(match[1]) for match in names if match), reverse=True)
 
 
-def read_checkpoint(run: Path, step: int, state: State | None = None) -> Checkpoint:
+def read_checkpoint(folder: Path, step: int, state: State | None = None) -> Checkpoint:
     """One checkpoint, checked; CheckpointError in words if anything about it is wrong. state: only its particles."""
-    path = run / FOLDER / f"step-{step:08}.safetensors"
-    summary = read_summary(run, step)
+    path = folder / FOLDER / f"step-{step:08}.safetensors"
+    summary = read_summary(folder, step)
     try:
         own = None if state is None else _own(state)
         return Checkpoint(path, summary, read_tensors(path, summary.size, summary.sha256, f"{path.stem}.json", own))
@@ -174,9 +174,9 @@ def read_checkpoint(run: Path, step: int, state: State | None = None) -> Checkpo
         raise CheckpointError(str(error)) from None
 
 
-def read_summary(run: Path, step: int) -> Summary:
+def read_summary(folder: Path, step: int) -> Summary:
     """What `step-N.json` says, checked."""
-    path = run / FOLDER / f"step-{step:08}.json"
+    path = folder / FOLDER / f"step-{step:08}.json"
     try:
         summary = msgspec.convert(read_record(path, FORMAT), Summary)
     except (FileNotFoundError, ValueError) as error:
@@ -187,12 +187,12 @@ def read_summary(run: Path, step: int) -> Summary:
     return summary
 
 
-def read_history(run: Path) -> list[Record]:
+def read_history(folder: Path) -> list[Record]:
     """All records of a run, in order, if they are those that its newest checkpoint knows of."""
-    for step in checkpoint_steps(run):
+    for step in checkpoint_steps(folder):
         with suppress(CheckpointError):
-            return read_records(run, read_summary(run, step).metrics)
-    return read_records(run) if (run / METRICS).exists() else []
+            return read_records(folder, read_summary(folder, step).metrics)
+    return read_records(folder) if (folder / METRICS).exists() else []
 
 
 def state_tensors(state: State) -> Tensors:
@@ -240,7 +240,7 @@ def load_weights(checkpoint: Checkpoint, *, raw: Particles, ema: Particles) -> N
 
 
 def latest_checkpoint(
-    run: Path, use: Callable[[Checkpoint], T], *, rename_damaged: bool = False, state: State | None = None
+    folder: Path, use: Callable[[Checkpoint], T], *, rename_damaged: bool = False, state: State | None = None
 ) -> T | None:
     """What `use` makes of the newest checkpoint that it can use; None if there is no checkpoint at all.
 
@@ -248,19 +248,19 @@ def latest_checkpoint(
     state: which particles to read, of a run on several ranks.
     """
     problems: dict[int, str] = {}
-    for step in checkpoint_steps(run):
+    for step in checkpoint_steps(folder):
         try:
-            used = use(read_checkpoint(run, step, state))
+            used = use(read_checkpoint(folder, step, state))
         except CheckpointError as error:
             problems[step] = str(error)
             continue
         for damaged, problem in problems.items():
             log.warning("%s; going back to step %d", problem, step)
             if rename_damaged:
-                set_aside(run, damaged)
+                set_aside(folder, damaged)
         return used
     if problems:
-        raise CheckpointError(f"no checkpoint in {run} can be used: {next(iter(problems.values()))}")
+        raise CheckpointError(f"no checkpoint in {folder} can be used: {next(iter(problems.values()))}")
     return None
 
 
