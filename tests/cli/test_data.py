@@ -13,7 +13,7 @@ from PIL import Image
 
 from refprior.cli._data import _verify, app
 from refprior.data.sources._catalog import MNIST, File
-from tests.data.files import write_mnist
+from tests.data.written import write_mnist
 
 
 def run(*words: object) -> Any:

@@ -20,7 +20,7 @@ from refprior.data import DataSet, FewLabels, examples_from_dataset, task_from_a
 from refprior.data._read import read_npz
 from refprior.data.files._error import DataError
 from refprior.data.files._npz import load_arrays
-from tests.data.files import outcome
+from tests.data.written import outcome
 from tests.fuzz._mutations import bounded_memory
 
 IMAGES = np.random.RandomState(0).randint(0, 256, (12, 5, 4, 3)).astype(np.uint8)

@@ -14,7 +14,7 @@ from refprior.data import DataSet, FewLabels, Pair, Task
 from refprior.data._data_set import data_set, foreign_inputs
 from refprior.data.sources._catalog import data_folder
 from refprior.data.sources._sets import FIVE_SUPERCLASSES
-from tests.data.files import write_mnist
+from tests.data.written import write_mnist
 
 LABELS = np.arange(400) % 4
 IMAGES = np.zeros((400, 1, 2, 2), dtype=np.uint8)

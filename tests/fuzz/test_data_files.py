@@ -25,7 +25,7 @@ from refprior.data.sources._cifar import PIXELS, _Files, _from_archive, _from_fo
 from refprior.data.sources._obtain import NOTES, _noted
 from refprior.data.sources._packages import read_cifar_package
 from refprior.data.sources._sets import _read_five, read_idx
-from tests.data.files import idx
+from tests.data.written import idx
 from tests.fuzz._mutations import bounded_memory, check, fuzz, mutate
 
 FEW, MANY = 2_000, 100_000  # mutations of each kind of file

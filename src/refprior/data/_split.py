@@ -8,7 +8,7 @@ import numpy as np
 
 
 def per_class(labels: np.ndarray, count: int, seed: int, what: str = "examples") -> np.ndarray:
-    """Indices of `count` examples in all, equally many of each class, in ascending order; errors call them `what`."""
+    """Choose `count` examples in all, equally many of each class, in ascending order; errors call them `what`."""
     classes = np.unique(labels)
     if not count:
         return np.arange(0)
@@ -22,13 +22,13 @@ def per_class(labels: np.ndarray, count: int, seed: int, what: str = "examples")
 
 
 def check_multiple(what: str, count: int, classes: int) -> None:
-    """Refuse a number of examples that cannot be divided equally."""
+    """Reject a number of examples that cannot be divided equally."""
     if count % classes:
         raise ValueError(f"{what} must be a multiple of the {classes} classes, equally many of each, got {count}")
 
 
 def long_tail(labels: np.ndarray, ratio: float, seed: int) -> np.ndarray:
-    """Indices of examples whose class sizes fall geometrically: the first class is `ratio` times the last."""
+    """Choose examples whose class sizes fall geometrically: the first class is `ratio` times the last."""
     if not ratio >= 1:
         raise ValueError(f"the first class must be at least as large as the last: ratio {ratio} is below 1")
     random = np.random.RandomState(seed)
@@ -40,7 +40,7 @@ def long_tail(labels: np.ndarray, ratio: float, seed: int) -> np.ndarray:
 
 
 def without(size: int, *taken: np.ndarray) -> np.ndarray:
-    """The indices of 0 … size - 1 that are in none of `taken`."""
+    """Return the indices of 0 … size - 1 that are in none of `taken`."""
     free = np.ones(size, dtype=bool)
     for indices in taken:
         free[indices] = False
@@ -48,7 +48,7 @@ def without(size: int, *taken: np.ndarray) -> np.ndarray:
 
 
 def mistaken(labels: np.ndarray, share: float, classes: int, seed: int) -> np.ndarray:
-    """The labels with a share of them replaced, each by another class drawn at random: (n,) -> (n,)."""
+    """Replace a share of the labels, each by another class drawn at random: (n,) -> (n,)."""
     random = np.random.RandomState(seed)
     chosen = random.permutation(len(labels))[: round(share * len(labels))]
     wrong = labels.copy()

@@ -1,6 +1,6 @@
 """Arrays of a `.npz` file: only those asked for, checked by their headers before anything is allocated.
 
-The headers are matched here and not by numpy, which hands them to Python's parser.
+numpy does not read them, since it passes their headers to Python's parser and allocates what they announce.
 """
 
 import io
@@ -9,6 +9,8 @@ import re
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -34,40 +36,40 @@ _DAMAGE = (
 
 
 def load_arrays(path: str | Path, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
-    """The arrays of a `.npz` file by name, those `needed` and what there is of the `optional` ones; never unpickles."""
+    """Read arrays of a `.npz` file by name, those `needed` and any of the `optional` ones; never unpickles."""
+    with _opened(path) as archive:
+        members = {name.removesuffix(".npy"): archive.getinfo(name) for name in archive.namelist()}
+        missing = set(needed) - set(members)
+        if missing:
+            raise DataError(f"{path}: no arrays {sorted(missing)} among {in_short(sorted(members))}")
+        wanted = {name: members[name] for name in (*needed, *optional) if name in members}
+        _check_sizes(path, list(wanted.values()))
+        return {name: _array(archive, member, f"{path}, {name}") for name, member in wanted.items()}
+
+
+def array_names(path: str | Path) -> list[str]:
+    """List the names of the arrays in a `.npz` file."""
+    with _opened(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[zipfile.ZipFile]:
+    """Open a `.npz` file; what damage raises becomes a DataError."""
     if not Path(path).is_file():
         raise DataError(f"{path}: not a readable .npz file, there is no such file")
     with _InBlocks(io.FileIO(path)) as file:
         try:
             with zipfile.ZipFile(file) as archive:
-                members = {name.removesuffix(".npy"): archive.getinfo(name) for name in archive.namelist()}
-                missing = set(needed) - set(members)
-                if missing:
-                    there = in_short(sorted(members))
-                    raise DataError(f"{path}: no arrays {sorted(missing)} among {there}")
-                wanted = {name: members[name] for name in (*needed, *optional) if name in members}
-                _check_sizes(path, list(wanted.values()))
-                return {name: _array(archive, member, f"{path}, {name}") for name, member in wanted.items()}
+                yield archive
         except DataError:
             raise
         except _DAMAGE as error:
             raise DataError(f"{path}: not a readable .npz file of plain arrays ({in_short(error)})") from error
 
 
-def array_names(path: str | Path) -> list[str]:
-    """The names of the arrays in a `.npz` file."""
-    if not Path(path).is_file():
-        raise DataError(f"{path}: not a readable .npz file, there is no such file")
-    with _InBlocks(io.FileIO(path)) as file:
-        try:
-            with zipfile.ZipFile(file) as archive:
-                return [name.removesuffix(".npy") for name in archive.namelist()]
-        except _DAMAGE as error:
-            raise DataError(f"{path}: not a readable .npz file of plain arrays ({in_short(error)})") from error
-
-
 class _InBlocks(io.BufferedReader):
-    """A file of which no more than a block is read at once, whatever the zip format's headers announce."""
+    """A file that reads no more than a block at once, whatever the zip format's headers announce."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > _BLOCK:
@@ -76,7 +78,7 @@ class _InBlocks(io.BufferedReader):
 
 
 def _check_sizes(path: str | Path, members: list[zipfile.ZipInfo]) -> None:
-    """Refuse arrays that unpack to far more than they take on disk, or than memory holds."""
+    """Reject arrays that unpack to far more than they take on disk, or than memory holds."""
     for member in members:
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise DataError(f"{path}, {member.filename}: packed by method {member.compress_type}, not numpy's")
@@ -102,7 +104,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> np.
 
 
 def _fill(file: IO[bytes], array: np.ndarray, where: str) -> None:
-    """Read to the end of a member: there its checksum is compared."""
+    """Read to the end of a member, where its checksum is compared."""
     content, place = array.view(np.uint8), 0
     while block := file.read(_BLOCK):
         if place + len(block) > len(content):
@@ -114,7 +116,7 @@ def _fill(file: IO[bytes], array: np.ndarray, where: str) -> None:
 
 
 def _header(file: IO[bytes], where: str) -> tuple[np.dtype[np.generic], tuple[int, ...], bool, int]:
-    """Type, shape, whether in Fortran's order, and how many bytes the header takes."""
+    """Return type, shape, whether in Fortran order, and the number of bytes of the header."""
     start = file.read(8)
     version = start[6] if start[:6] == b"\x93NUMPY" and len(start) == 8 else None
     if version not in (1, 2, 3):
@@ -132,7 +134,7 @@ def _header(file: IO[bytes], where: str) -> tuple[np.dtype[np.generic], tuple[in
 
 
 def channels_first(images: np.ndarray) -> np.ndarray:
-    """(n, h, w), (n, h, w, c) or (n, c, h, w) with c of 1 or 3 -> (n, c, h, w)."""
+    """Put channels first: (n, h, w), (n, h, w, c) or (n, c, h, w) with c of 1 or 3 -> (n, c, h, w)."""
     if 0 in images.shape:
         raise DataError(f"images of shape {images.shape} are empty")
     if images.ndim == 3:
@@ -145,7 +147,7 @@ def channels_first(images: np.ndarray) -> np.ndarray:
 
 
 def check_column(values: np.ndarray, key: str, count: int) -> None:
-    """Refuse what is not one whole number for each image."""
+    """Reject what is not one whole number for each input."""
     if not np.issubdtype(values.dtype, np.integer):
         raise DataError(f"{key} must be integers, got {values.dtype}")
     if values.shape != (count,):
@@ -153,7 +155,7 @@ def check_column(values: np.ndarray, key: str, count: int) -> None:
 
 
 def split_parts(split: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows are of the training part, which of the test part; every row must be of one of them."""
+    """Return which rows are for training and which for testing; every row must be one of them."""
     train, test = split == 0, split == 1
     lost = np.flatnonzero(~(train | test))
     if len(lost):
@@ -162,7 +164,7 @@ def split_parts(split: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def class_names(names: np.ndarray) -> list[str]:
-    """Names of classes: text, or whole numbers."""
+    """Return the names of classes, which are text or whole numbers."""
     if names.ndim != 1 or names.dtype.kind not in "Uiu":
         raise DataError(f"the names of classes must be a row of text or whole numbers, got {names.shape} {names.dtype}")
     if (

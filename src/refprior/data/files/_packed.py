@@ -1,6 +1,6 @@
 """Packed files, read with a bound: a small file may unpack to more than any memory holds.
 
-Tar archives are read here and not by `tarfile`, which follows links inside them and reads headers of any length.
+`tarfile` is not used, since it follows links inside archives and reads headers of any length.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _FILES, _EMPTY = b"0\0", b"123456"  # types of members: ordinary files; links, d
 class Member(NamedTuple):
     """An ordinary file in an archive; its blocks must be read before the next member."""
 
-    name: str  # without its folders, which are nobody's business
+    name: str  # without its folders
     size: int
     blocks: Iterator[bytes]
 
@@ -41,7 +41,7 @@ class _Gzip(gzip.GzipFile):
 
 @contextlib.contextmanager
 def unpacked(path: Path) -> Iterator[BinaryIO]:
-    """The content of a file, plain or gzipped (recognized by its first bytes, not its name), to read in blocks."""
+    """Open a file, plain or gzipped (recognized by its first bytes, not its name), to read in blocks."""
     with path.open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
         file.seek(0)
@@ -49,14 +49,14 @@ def unpacked(path: Path) -> Iterator[BinaryIO]:
 
 
 def blocks_of(file: BinaryIO, count: int) -> Iterator[bytes]:
-    """Up to `count` bytes, block by block: memory follows the file's real length, not what its header claims."""
+    """Read up to `count` bytes, block by block: memory follows the file's real length, not what its header claims."""
     while count > 0 and (block := file.read(min(_BLOCK, count))):
         count -= len(block)
         yield block
 
 
 def members(path: Path) -> Iterator[Member]:
-    """The ordinary files in a tar archive, plain or gzipped. Links are left out, so that they lead nowhere."""
+    """Yield the ordinary files in a tar archive, plain or gzipped. Links are left out, so that none is followed."""
     with unpacked(path) as file:
         offset = 0
         for _ in range(_MOST_MEMBERS):
@@ -73,14 +73,14 @@ def members(path: Path) -> Iterator[Member]:
             content = _content(file, length, f"{path}, {in_short(_name(header))}")
             if kind in _FILES:
                 yield Member(_name(header), size, content)
-            for _rest in content:  # what nobody wanted
+            for _rest in content:  # of a member that was not read
                 pass
             file.read(-length % _HEADER)
     raise DataError(f"{path}: more than {_MOST_MEMBERS} members, no archive of a data set has as many")
 
 
 def content_of(member: Member, where: str, limit: int = LARGEST_FILE) -> bytes:
-    """All of a file in an archive."""
+    """Read all of a file in an archive."""
     if member.size > limit:
         raise DataError(f"{where}, {in_short(member.name)}: {member.size:,} bytes, at most {limit:,} are read")
     check_memory(2 * member.size, f"{where}: reading {member.size:,} bytes")
@@ -101,7 +101,7 @@ def _name(header: bytes) -> str:
 
 
 def _size(header: bytes, where: str) -> int:
-    """The size in a member's header, whose checksum must be right."""
+    """Return the size in a member's header, whose checksum must be right."""
     total = sum(header[:148]) + sum(header[156:]) + 8 * ord(" ")
     if len(header) < _HEADER or _octal(header[148:156]) != total:
         raise DataError(f"{where}: not a tar archive, or damaged")

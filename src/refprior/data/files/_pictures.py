@@ -1,6 +1,6 @@
-"""Pictures from files: each is decoded upright and at the size that is wanted, several at once, within a memory budget.
+"""Images from files: decoded upright and at the wanted size, several at once, within a memory budget.
 
-Only formats that run nothing are opened, and no more pixels than cameras have.
+The files are untrusted: only formats whose decoders start no program are opened, and no more pixels than cameras have.
 """
 
 import io
@@ -26,7 +26,7 @@ from refprior._words import in_short
 from refprior.data.files._error import DataError
 
 BUDGET = 256_000_000  # bytes that pictures take together while they are decoded; a larger one is decoded alone
-_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # Pillow's others run programs, or are rare
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # Pillow's others start programs or are rare
 _MOST_PIXELS = 52_000_000  # of one picture
 _MANY_PIXELS, _MOST_PACKED = 4_000_000, 200  # a picture of many pixels has at most so many from each byte of its file
 _LARGEST = 200_000_000  # bytes of one file
@@ -48,7 +48,7 @@ _ON_ITS_SIDE = (5, 6, 7, 8)
 
 
 class Look(NamedTuple):
-    """What a picture is once it is read."""
+    """The size of an image and whether it is gray."""
 
     height: int
     width: int
@@ -56,7 +56,7 @@ class Look(NamedTuple):
 
 
 def look(file: Path, color: bool | None) -> Look:
-    """The size of a picture held upright, and whether it is read as a gray one."""
+    """Return the size of an image held upright and whether it is gray, from its header."""
     with _quiet(), _picture(file) as picture:
         height, width = picture.height, picture.width
         if picture.format != "TIFF" and _orientation(picture) in _ON_ITS_SIDE:  # Pillow turns a TIFF by itself
@@ -85,7 +85,7 @@ def read_into(images: np.ndarray, files: Sequence[Path], color: bool | None) -> 
 
 
 def decoded(content: bytes, color: bool | None) -> Image.Image:
-    """A gray (L) or color (RGB) picture; DataError if it is damaged, or larger than a photograph."""
+    """Decode an image as gray (L) or color (RGB); DataError if it is damaged or larger than a photograph."""
     with _quiet(), _opened(io.BytesIO(content), len(content)) as picture:
         return _loaded(picture, _is_gray(picture, color))
 
@@ -98,7 +98,7 @@ def picture_pixels(picture: Image.Image) -> np.ndarray:
 
 
 class _Room:
-    """Memory that several threads share: each waits until its part is free, or nobody else has any."""
+    """Memory that several threads share: each waits until its part is free or no other has any."""
 
     def __init__(self, size: int) -> None:
         self._size, self._taken = size, 0
@@ -118,7 +118,7 @@ class _Room:
 
 
 def _in_order(work: Callable[[int], None], count: int) -> None:
-    """Do work 0 … count - 1 in threads; of several errors, that of the smallest number is raised."""
+    """Do work 0 … count - 1 in threads; of several errors, raise that of the smallest number."""
     threads = min(_MOST_THREADS, count, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
     if threads == 1:
         for number in range(count):
@@ -139,7 +139,7 @@ def _in_order(work: Callable[[int], None], count: int) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without Pillow's remarks on what it finds beside the pixels. Around threads, not in them: filters are global."""
+    """Silence Pillow's warnings about metadata. Use it around threads, not in them: warning filters are global."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -147,7 +147,7 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _picture(file: Path) -> Iterator[Image.Image]:
-    """A picture of which only the header is decoded; errors name the file."""
+    """Open a file and decode only its header; errors name the file."""
     try:
         size = file.stat().st_size
         if size > _LARGEST:
@@ -161,7 +161,7 @@ def _picture(file: Path) -> Iterator[Image.Image]:
 
 @contextmanager
 def _opened(stream: IO[bytes], size: int) -> Iterator[Image.Image]:
-    """A picture of which only the header is decoded, and whose errors are ours."""
+    """Decode only the header of an image; errors become DataError."""
     try:
         with Image.open(stream, formats=_FORMATS) as picture:
             _check_pixels(picture.width, picture.height, size)
@@ -175,7 +175,7 @@ def _opened(stream: IO[bytes], size: int) -> Iterator[Image.Image]:
 
 
 def _check_pixels(width: int, height: int, size: int) -> None:
-    """Refuse a picture of more pixels than cameras have, or than belong into a file of its size."""
+    """Reject an image with more pixels than cameras have, or than a file of its size can hold."""
     pixels = width * height
     if pixels > _MOST_PIXELS:
         raise DataError(f"{width}×{height} pixels, at most {_MOST_PIXELS:,} are read")
@@ -185,7 +185,7 @@ def _check_pixels(width: int, height: int, size: int) -> None:
 
 
 def _reduced(picture: Image.Image, size: tuple[int, ...]) -> int:
-    """Have a large photograph decoded smaller, if that is enough; the bytes that decoding takes."""
+    """Decode a large photograph at a smaller size if that is enough, and return the bytes that decoding takes."""
     whole = picture.width * picture.height
     if picture.format == "JPEG" and whole > _LARGE_PHOTO:
         height, width = size[::-1] if _orientation(picture) in _ON_ITS_SIDE else size
@@ -195,7 +195,7 @@ def _reduced(picture: Image.Image, size: tuple[int, ...]) -> int:
 
 
 def _pixels(picture: Image.Image, size: tuple[int, ...], gray: bool) -> np.ndarray:
-    """Upright, (channels, height, width). It is turned last, when it is small."""
+    """Return the upright pixels (channels, height, width). They are turned last, after the resize."""
     shallow = _loaded(picture, gray)
     orientation = _orientation(picture)
     height, width = size[::-1] if orientation in _ON_ITS_SIDE else size
@@ -207,7 +207,7 @@ def _pixels(picture: Image.Image, size: tuple[int, ...], gray: bool) -> np.ndarr
 
 
 def _orientation(picture: Image.Image) -> int:
-    """How the camera was held, 1 … 8; what cannot be read there says nothing of the pixels."""
+    """Return how the camera was held, 1 … 8; damaged EXIF data count as upright."""
     if picture.format == "PNG":
         picture.load()  # its EXIF may follow the pixels, whose damage is an error
     try:
@@ -226,14 +226,14 @@ def _is_gray(picture: Image.Image, color: bool | None) -> bool:
 
 
 def _loaded(picture: Image.Image, gray: bool) -> Image.Image:
-    """The pixels as mode L or RGB."""
+    """Return the pixels as mode L or RGB."""
     shallow, mode = _eight_bits(picture), "L" if gray else "RGB"
     shallow.load()
     return shallow if shallow.mode == mode else shallow.convert(mode)
 
 
 def _eight_bits(picture: Image.Image) -> Image.Image:
-    """Gray levels of 16 bits scaled to 8, which Pillow would clip; what has no fixed scale is refused."""
+    """Scale gray levels of 16 bits to 8, which Pillow would clip; reject modes without a fixed scale."""
     if picture.mode in ("I", "F"):
         raise DataError(f"pixels of mode {picture.mode} have no scale of gray: save it with 8 or 16 bits per pixel")
     if not picture.mode.startswith("I;16"):
@@ -246,7 +246,7 @@ def _eight_bits(picture: Image.Image) -> Image.Image:
 
 
 def read_images(files: Sequence[Path], size: tuple[int, int] | None = None, color: bool | None = None) -> Tensor:
-    """Images of one size and one number of channels: (n, 1 or 3, height, width) uint8."""
+    """Read images with one size and number of channels: (n, 1 or 3, height, width) uint8."""
     if not files:
         raise DataError("no image files to read")
     first = look(files[0], color)

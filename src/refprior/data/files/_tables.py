@@ -1,4 +1,7 @@
-"""Tables: csv files by the standard library, parquet files by pyarrow, as columns of numbers or of text."""
+"""Tables: csv files by the standard library, parquet files by pyarrow, as columns of numbers or of text.
+
+pandas does not read the csv files, since it silently fills short rows with NaN and renames a column that occurs twice.
+"""
 
 import csv
 import io
@@ -26,7 +29,7 @@ _ROWS = 10_000  # of a csv file at a time
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns by name, all of one length: float64, with NaN where a cell is empty, or text, with None.
+    """Columns by name, all of one length: float64 with NaN for empty cells, or text with None.
 
     >>> import numpy as np
     >>> from refprior.data.files import Table
@@ -42,7 +45,7 @@ class Table:
         return len(self.values[self.columns[0]]) if self.columns else 0
 
     def matrix(self, columns: Sequence[str] | None = None) -> np.ndarray:
-        """Columns of numbers side by side, all of them by default: (n, columns) float64."""
+        """Stack columns of numbers, all by default: (n, columns) float64."""
         wanted = self.columns if columns is None else columns
         for name in wanted:
             if name not in self.values:
@@ -54,11 +57,11 @@ class Table:
 
 
 def read_table(path: str | Path) -> Table:
-    """A table from a csv or parquet file.
+    """Read a table from a csv or parquet file.
 
-    Of a csv file, the cells are separated by commas, semicolons or tabs, and the first line names the columns, unless
-    all of it are numbers other than 0, 1, 2, …; then they are called 0, 1, 2, … A column is of numbers if all its cells
-    are numbers or empty.
+    The cells of a csv file are separated by commas, semicolons or tabs. The first line names the columns, unless it
+    consists of numbers other than 0, 1, 2, …; then the names are 0, 1, 2, … A column holds numbers if all its cells are
+    numbers or empty. Columns are converted in two passes, so that memory holds the text of one block only.
 
     >>> from pathlib import Path
     >>> from refprior.data.files import read_table
@@ -98,7 +101,7 @@ def _read_csv(file: Path) -> Table:
 
 
 def _width(file: Path, text: str, separator: str) -> int:
-    """How many cells the first line has if it is separated so; 0 if it is not."""
+    """Return the number of cells of the first line with this separator; 0 if it cannot be read."""
     try:
         return len(next(_rows(file, text, separator))[1])
     except DataError:
@@ -106,7 +109,7 @@ def _width(file: Path, text: str, separator: str) -> int:
 
 
 def _numbers(columns: tuple[str, ...], blocks: Iterable[Cells]) -> tuple[int, dict[str, np.ndarray]]:
-    """How many rows there are, and the columns that hold numbers only."""
+    """Return the number of rows and the columns that hold only numbers."""
     found: dict[str, list[np.ndarray]] = {name: [np.empty(0)] for name in columns}
     count = 0
     for cells in blocks:
@@ -117,7 +120,7 @@ def _numbers(columns: tuple[str, ...], blocks: Iterable[Cells]) -> tuple[int, di
 
 
 def _words(columns: tuple[str, ...], wanted: list[str], count: int, blocks: Iterable[Cells]) -> dict[str, np.ndarray]:
-    """Some columns as text."""
+    """Return some columns as text."""
     found: dict[str, np.ndarray] = {name: np.empty(count, object) for name in wanted}
     done = 0
     for cells in blocks:
@@ -128,7 +131,7 @@ def _words(columns: tuple[str, ...], wanted: list[str], count: int, blocks: Iter
 
 
 def _blocks(file: Path, text: str, separator: str, columns: tuple[str, ...], header: bool) -> Iterator[Cells]:
-    """The cells of each column, without blanks around them, some thousand rows at a time."""
+    """Yield the stripped cells of each column, 10,000 rows at a time."""
     rows = _rows(file, text, separator)
     if header:
         next(rows)
@@ -140,7 +143,7 @@ def _blocks(file: Path, text: str, separator: str, columns: tuple[str, ...], hea
 
 
 def _rows(file: Path, text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """The line in which each row ends, and its cells; empty lines are left out."""
+    """Yield the line in which each row ends, and its cells; skip empty lines."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
         yield from ((reader.line_num, row) for row in reader if row)
@@ -149,7 +152,7 @@ def _rows(file: Path, text: str, separator: str) -> Iterator[tuple[int, list[str
 
 
 def _header(first: list[str]) -> list[str] | None:
-    """The names of the columns, if the first line has such."""
+    """Return the names of the columns if the first line has names."""
     numbered = [str(number) for number in range(len(first))]
     plain = [cell.strip() for cell in first]
     if plain in (numbered, ["", *numbered[:-1]]) and len(plain) > 1:
@@ -170,7 +173,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _floats(cells: Sequence[str]) -> np.ndarray | None:
-    """Cells as numbers, NaN where one is empty; None if one is no number. 2020_01 is none, though Python reads it."""
+    """Return cells as numbers, NaN for empty ones; None if one is not a number, such as 2020_01, which Python reads."""
     try:
         numbers = np.array([float(cell) if cell else math.nan for cell in cells])
     except ValueError:
@@ -196,7 +199,7 @@ def _read_parquet(file: Path) -> Table:
 
 
 def _check_parquet(file: Path, metadata: Any) -> None:
-    """Refuse a file that announces more than memory holds."""
+    """Reject a file that announces more than memory holds."""
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     cells = float(metadata.num_rows) * metadata.num_columns
     needed = _PARQUET_COPIES * (sum(group.total_byte_size for group in groups) + 8.0 * cells)
@@ -204,7 +207,7 @@ def _check_parquet(file: Path, metadata: Any) -> None:
 
 
 def _column(column: Any, name: str) -> np.ndarray:
-    """A column of arrow's: numbers as float64, anything else as text."""
+    """Return a column of arrow: numbers as float64, anything else as text."""
     from pyarrow import compute, float64, string, types
 
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type

@@ -1,7 +1,7 @@
-"""Where the data sets come from, and how one knows that they are the real ones.
+"""Where the data sets come from, how they are verified, and where they are stored.
 
-The checksums are md5, because those are the ones that the makers published; they guard against damage, and the
-addresses are https where the makers offer it.
+The checksums are md5, since the makers published those; they guard against damage. Addresses are https where the makers
+offer it.
 """
 
 import os
@@ -22,7 +22,7 @@ class File:
 
 @dataclass(frozen=True)
 class Download:
-    """Something to fetch: a gzipped file, or a tar archive of several."""
+    """A download: a gzipped file, or a tar archive of several."""
 
     name: str
     size: int  # bytes
@@ -153,7 +153,7 @@ SOURCES = {source.name: source for source in (MNIST, FASHION_MNIST, CIFAR10, CIF
 
 
 def data_folder() -> Path:
-    """`REFPRIOR_DATA` where it is set, else the platform's folder for the data of programs.
+    """Return `REFPRIOR_DATA` if it is set, else the platform's folder for application data.
 
     >>> from refprior.data.sources import data_folder
     >>> data_folder().is_absolute()
@@ -164,6 +164,6 @@ def data_folder() -> Path:
 
 
 def places(name: str, folder: str | Path | None) -> list[Path]:
-    """Where to look for a data set, in this order: `folder`/name and `folder` itself."""
+    """Return where to look for a data set, in this order: `folder`/name and `folder`."""
     root = Path(folder).expanduser() if folder is not None else data_folder()
     return [root / name, root]

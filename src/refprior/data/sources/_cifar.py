@@ -32,7 +32,7 @@ class _Files(NamedTuple):
     read: Reader
 
     def named(self, name: str) -> str:
-        """What an error calls a file."""
+        """Return what an error calls a file."""
         return str(self.where / name) if self.where.is_dir() else f"{self.where}, {name}"
 
 
@@ -45,7 +45,7 @@ class Records(NamedTuple):
 
 
 def read_binary(content: bytes, name: str, count: int, classes: tuple[int, ...]) -> Records:
-    """`count` records of label bytes and 3,072 pixels; `classes`: how many of each label, (10,) or (20, 100)."""
+    """Read `count` records of label bytes and 3,072 pixels; `classes`: how many each label has, (10,) or (20, 100)."""
     length = len(classes) + PIXELS
     if len(content) != count * length:
         raise DataError(f"{name}: {len(content)} bytes, expected {count} records of {length}, {count * length}")
@@ -61,7 +61,7 @@ def read_binary(content: bytes, name: str, count: int, classes: tuple[int, ...])
 
 
 def read_cifar10(folder: str | Path | None = None) -> DataSet:
-    """CIFAR-10 from `folder`, or where `refprior data get cifar10` puts it."""
+    """Read CIFAR-10 from `folder`, or from where `refprior data get cifar10` puts it."""
     files = _source("cifar10", "cifar-10", folder, "data_batch_1")
     parts = [_records(files, b, 10_000, (10,)) for b in _BATCHES]
     test = _records(files, "test_batch", 10_000, (10,))
@@ -72,7 +72,7 @@ def read_cifar10(folder: str | Path | None = None) -> DataSet:
 
 
 def read_cifar100(folder: str | Path | None = None) -> DataSet:
-    """CIFAR-100 with its fine classes; its groups say which of them make up each superclass."""
+    """Read CIFAR-100 with its fine classes; its groups are the members of each superclass."""
     files = _source("cifar100", "cifar-100", folder, "train")
     train = _records(files, "train", 50_000, (20, 100))
     test = _records(files, "test", 10_000, (20, 100))
@@ -83,7 +83,7 @@ def read_cifar100(folder: str | Path | None = None) -> DataSet:
 
 
 def superclass_members(fine: np.ndarray, coarse: np.ndarray, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """The fine classes that occur in each superclass."""
+    """Return the fine classes that occur in each superclass."""
     return {names[c]: tuple(int(f) for f in np.unique(fine[coarse == c])) for c in np.unique(coarse)}
 
 
@@ -138,7 +138,7 @@ def _from_folder(folder: Path, name: str) -> bytes:
 
 
 def _from_archive(archive: Path) -> Reader:
-    """One pass over the archive: unpacking it again for each file would take seconds."""
+    """Read all files in one pass over the archive: unpacking it again for each would take seconds."""
     files = {m.name: content_of(m, str(archive)) for m in members(archive) if m.name in _NAMES}
 
     def read(name: str) -> bytes:

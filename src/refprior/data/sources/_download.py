@@ -1,7 +1,7 @@
-"""Fetching one file: resumable, checked, and never half there.
+"""Download of one file: resumable, checked, and never incomplete under its final name.
 
-Bytes go to `name.part`; only a file whose checksum is right takes its final name, in one step. A killed download
-leaves a `.part` file, from which the next one goes on. No more is fetched than the file should have.
+Bytes go to `name.part`; only a file with the right checksum gets its final name, in one step. A killed download leaves
+a `.part` file, from which the next one resumes. No more is fetched than the file should have.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ _PATIENCE = 30.0  # seconds without an answer
 
 
 def download(address: str, target: Path, size: int, md5: str, report: Report) -> None:
-    """Fetch `address` into `target`, going on from `target.part` where there is one; a right file is left alone.
+    """Fetch `address` into `target`, resuming from `target.part`; a correct file is left alone.
 
-    Only one process may be at it: `get` locks the folder.
+    Only one process may download at a time: `get` locks the folder.
     """
     if target.exists():
         if md5_of(target) != md5:
@@ -37,7 +37,7 @@ def download(address: str, target: Path, size: int, md5: str, report: Report) ->
         _fetch(address, part, size, report)
         found = md5_of(part)
         if found != md5:
-            raise DataError(f"{address} has md5 {found}, expected {md5}; what was fetched is thrown away")
+            raise DataError(f"{address} has md5 {found}, expected {md5}; the download is discarded")
     except DataError:
         part.unlink(missing_ok=True)
         raise
@@ -71,7 +71,7 @@ def install(blocks: Iterable[bytes], target: Path, md5: str | None, size: int | 
 
 
 def md5_of(path: Path) -> str:
-    """The md5 of a file, in hexadecimal."""
+    """Return the md5 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
@@ -90,7 +90,9 @@ def _fetch(address: str, part: Path, size: int, report: Report) -> None:
             with part.open("ab" if resumed else "wb") as file:
                 while block := answer.read1(_BLOCK):  # what has come, so that little is lost when killed
                     if done + len(block) > size:
-                        raise DataError(f"{address} sends more than the {size:,} bytes expected; thrown away")
+                        raise DataError(
+                            f"{address} sends more than the {size:,} bytes expected; the download is discarded"
+                        )
                     done += file.write(block)
                     report(part.stem, done, total)
     except HTTPError as error:
@@ -104,9 +106,9 @@ def _fetch(address: str, part: Path, size: int, report: Report) -> None:
             f"{address} answered with something that is not HTTP ({in_short(repr(error))})"
         ) from error
     if total is not None and done < total:
-        raise ConnectionError(f"{address} ended after {done} of {total} bytes; run again to go on from there")
+        raise ConnectionError(f"{address} ended after {done} of {total} bytes; run again to resume")
 
 
 def _total(length: str | None, start: int) -> int | None:
-    """How many bytes there will be, if the server says it."""
+    """Return the total number of bytes, if the server reports it."""
     return start + int(length) if length is not None and length.isdecimal() and len(length) < 20 else None

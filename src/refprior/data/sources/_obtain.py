@@ -1,4 +1,4 @@
-"""Getting a data set onto this computer, and telling whether it is the real one."""
+"""Fetch and verify data sets."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ NOTES = "checksums.md5"  # of files that came out of a checked archive, in the f
 
 
 class Found(NamedTuple):
-    """A file that is there."""
+    """A file that is present."""
 
     name: str
     md5: str
@@ -26,7 +26,7 @@ class Found(NamedTuple):
 
 
 def state(source: Source, root: Path) -> str:
-    """ "present", "absent", or what is missing, by the files' names and sizes."""
+    """Return "present", "absent", or what is missing, by the files' names and sizes."""
     missing = [f.name for f in source.files if _wrong_size(f, root / source.name / f.name)]
     if not missing:
         return "present"
@@ -34,7 +34,7 @@ def state(source: Source, root: Path) -> str:
 
 
 def verify(source: Source, root: Path, report: Report) -> list[Found]:
-    """What every file is; raises for the first that is not the published one."""
+    """Check every file; raise for the first that is not the published one."""
     found = []
     for done, file in enumerate(source.files, start=1):
         found.append(_verified(file, root / source.name))
@@ -43,19 +43,19 @@ def verify(source: Source, root: Path, report: Report) -> list[Found]:
 
 
 def get(source: Source, root: Path, report: Report) -> str | None:
-    """Bring a data set to `root`/name and say where it came from; None if it was there.
+    """Fetch a data set into `root`/name and return where it came from; None if it was present.
 
-    Files that are there and right stay as they are. A second process that gets the same data set waits for the first.
+    Correct files stay as they are. A second process that gets the same data set waits for the first.
     """
     folder = root / source.name
     with locked(folder, lambda holder: report(f"waiting for {holder}", 0, None)):
         packages.sweep_up(folder)
-        missing = {f.name for f in source.files if not _kept(f, folder)}
+        missing = {f.name for f in source.files if not _is_correct(f, folder)}
         return _obtained(source, folder, missing, report) if missing else None
 
 
 def _obtained(source: Source, folder: Path, missing: set[str], report: Report) -> str:
-    """The first way that brought the missing files."""
+    """Fetch the missing files in the first way that works, and return its name."""
     failures: list[str] = []
     ways = [("the official address", partial(_from_addresses, source, folder, missing, report))]
     if source.elsewhere is not None and source.elsewhere.is_dir():
@@ -76,7 +76,7 @@ def _from_addresses(source: Source, folder: Path, missing: set[str], report: Rep
     for item in source.downloads:
         if missing & set(item.files):
             archive = folder / item.name
-            users = archive.exists()  # put there by hand: used if it is the right one, and kept
+            users = archive.exists()  # put there by hand: used if it is correct, and not removed
             _first_address(item, archive, report)
             for name, blocks in _unpacked(item, archive):
                 md5 = _install(source, folder, name, blocks, missing)
@@ -98,7 +98,7 @@ def _first_address(item: Download, archive: Path, report: Report) -> None:
 
 
 def _unpacked(item: Download, archive: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """(name, content) of the wanted files in an archive. No path of a tar archive is ever used as a path."""
+    """Yield (name, content) of the wanted files in an archive. No path inside an archive is used as a path."""
     if not item.name.endswith(".tar.gz"):
         with unpacked(archive) as file:
             yield item.files[0], blocks_of(file, LARGEST_FILE)
@@ -124,7 +124,7 @@ def _from_package(source: Source, folder: Path, missing: set[str], report: Repor
 
 
 def _install(source: Source, folder: Path, name: str, blocks: Iterator[bytes], missing: set[str]) -> str | None:
-    """Write a file if it is one that is missing; its checksum then."""
+    """Write a file if it is missing, and return its checksum."""
     file = next((f for f in source.files if f.name == name), None)
     if file is None or name not in missing:
         return None
@@ -132,7 +132,7 @@ def _install(source: Source, folder: Path, name: str, blocks: Iterator[bytes], m
 
 
 def _note(source: Source, folder: Path, name: str, md5: str) -> None:
-    """Keep the checksum of a file out of a checked archive, where none is published for the file itself."""
+    """Record the checksum of a file from a verified archive, if none is published for the file itself."""
     if any(file.name == name and file.md5 is None for file in source.files):
         lines = [f"{value}  {file}\n" for file, value in sorted((_noted(folder) | {name: md5}).items())]
         write_text(folder / NOTES, "".join(lines))
@@ -156,8 +156,8 @@ def _check_all(source: Source, folder: Path) -> None:
         raise DataError(f"no {', '.join(absent)} came out")
 
 
-def _kept(file: File, folder: Path) -> bool:
-    """Whether a file is there and right; one that is there and wrong is the user's to move, not ours to overwrite."""
+def _is_correct(file: File, folder: Path) -> bool:
+    """Return whether a file is present and correct; raise for a wrong one, which the user has to move."""
     if not (folder / file.name).exists():
         return False
     _verified(file, folder)
@@ -169,10 +169,12 @@ def _verified(file: File, folder: Path) -> Found:
     if not path.is_file():
         raise DataError(f"{path} is missing")
     if _wrong_size(file, path):
-        raise DataError(f"{path} has {path.stat().st_size} bytes, expected {file.size}; move it away and get it again")
+        raise DataError(
+            f"{path} has {path.stat().st_size} bytes, expected {file.size}; move it away and download it again"
+        )
     found = md5_of(path)
     if expected not in (None, found):
-        raise DataError(f"{path} has md5 {found}, expected {expected}; move it away and get it again")
+        raise DataError(f"{path} has md5 {found}, expected {expected}; move it away and download it again")
     return Found(file.name, found, expected is not None)
 
 

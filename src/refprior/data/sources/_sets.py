@@ -3,14 +3,13 @@
 MNIST and Fashion-MNIST are idx files: two zero bytes, a type, a number of dimensions, their sizes, the data.
 """
 
-import io
 import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -49,7 +48,7 @@ SUPERCLASSES = (
 
 
 class Known(NamedTuple):
-    """What is known of a data set before it is read."""
+    """Facts about a data set that are known before it is read."""
 
     classes: int | None
     shape: tuple[int, int, int]
@@ -68,13 +67,13 @@ _DEBIAN = Path("/usr/share/datasets/fashion-mnist")  # of Debian's package datas
 
 
 def read_digits(folder: str | Path | None = None) -> DataSet:
-    """Scikit-learn's digits: 1,797 gray images of 8×8 inside the library, 60 per class to test."""
+    """Read scikit-learn's digits: 1,797 gray images of 8×8, 60 per class for testing."""
     return held_out("digits", [str(d) for d in range(10)], _digits(), DIGITS_TEST, kind="digits")
 
 
 @cache
 def _digits() -> tuple[np.ndarray, np.ndarray]:
-    """Images and labels, to be copied; the file is a text, which takes longer to read than a small run to begin."""
+    """Return images and labels, not to be modified; the text file takes longer to read than a small run to start."""
     from sklearn.datasets import load_digits
 
     data = load_digits()
@@ -82,17 +81,17 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_mnist(folder: str | Path | None = None) -> DataSet:
-    """MNIST from its four idx files."""
+    """Read MNIST from its four idx files."""
     return _idx_data_set("mnist", [str(d) for d in range(10)], places("mnist", folder))
 
 
 def read_fashion_mnist(folder: str | Path | None = None) -> DataSet:
-    """Fashion-MNIST from its four idx files."""
+    """Read Fashion-MNIST from its four idx files."""
     return _idx_data_set("fashion-mnist", FASHION_CLASSES, [*places("fashion-mnist", folder), _DEBIAN])
 
 
 def read_superclasses(folder: str | Path | None = None) -> DataSet:
-    """CIFAR-100, or the part of it that is present; its groups are the superclasses.
+    """Read CIFAR-100, or the part of it that is present; its groups are the superclasses.
 
     From the official files, or from a file of the five superclasses of the paper (cifar100_5super.npz); `folder` may
     be that file.
@@ -160,45 +159,34 @@ DATA_SETS: dict[str, Callable[[str | Path | None], DataSet]] = {
 
 
 def read_idx(path: Path) -> np.ndarray:
-    """The array of unsigned bytes in an idx file, plain or gzipped."""
+    """Read the array of unsigned bytes in an idx file, plain or gzipped."""
     with unpacked(path) as file:
-        return _read(file, str(path))
-
-
-def read_idx_bytes(content: bytes, name: str) -> np.ndarray:
-    """The same, of the bytes of a plain idx file."""
-    return _read(io.BytesIO(content), name)
-
-
-def _read(file: BinaryIO, name: str) -> np.ndarray:
-    shape = _shape(file, name)
-    expected = math.prod(shape)
-    if expected > LARGEST_FILE:
-        raise DataError(f"{name}: the header announces {shape}, {expected:,} bytes, at most {LARGEST_FILE:,} are read")
-    check_memory(3 * expected, f"{name}: reading {expected:,} bytes")
-    data = bytearray()
-    for block in blocks_of(file, expected + 1):
-        data += block
+        start = file.read(4)
+        if len(start) < 4 or start[:2] != b"\0\0":
+            raise DataError(f"{path}: not an idx file, it begins with {start!r}")
+        if start[2] != _UNSIGNED_BYTE:
+            raise DataError(f"{path}: idx type 0x{start[2]:02x}, only unsigned bytes (0x08) are read")
+        if start[3] not in (1, 2, 3, 4):
+            raise DataError(f"{path}: {start[3]} dimensions, expected 1 to 4")
+        sizes = file.read(4 * start[3])
+        if len(sizes) < 4 * start[3]:
+            raise DataError(f"{path}: cut short inside its header, at byte {4 + len(sizes)}")
+        shape = struct.unpack(f">{start[3]}I", sizes)
+        expected = math.prod(shape)
+        if expected > LARGEST_FILE:
+            raise DataError(
+                f"{path}: the header announces {shape}, {expected:,} bytes, at most {LARGEST_FILE:,} are read"
+            )
+        check_memory(3 * expected, f"{path}: reading {expected:,} bytes")
+        data = bytearray()
+        for block in blocks_of(file, expected + 1):
+            data += block
     if len(data) != expected:
         found = f"{len(data)} follow" if len(data) < expected else "more follow"
-        raise DataError(f"{name}: the header announces {shape}, {expected} bytes, but {found}")
+        raise DataError(f"{path}: the header announces {shape}, {expected} bytes, but {found}")
     return np.frombuffer(data, dtype=np.uint8).reshape(shape)
 
 
-def _shape(file: BinaryIO, name: str) -> tuple[int, ...]:
-    start = file.read(4)
-    if len(start) < 4 or start[:2] != b"\0\0":
-        raise DataError(f"{name}: not an idx file, it begins with {start!r}")
-    if start[2] != _UNSIGNED_BYTE:
-        raise DataError(f"{name}: idx type 0x{start[2]:02x}, only unsigned bytes (0x08) are read")
-    if start[3] not in (1, 2, 3, 4):
-        raise DataError(f"{name}: {start[3]} dimensions, expected 1 to 4")
-    sizes = file.read(4 * start[3])
-    if len(sizes) < 4 * start[3]:
-        raise DataError(f"{name}: cut short inside its header, at byte {4 + len(sizes)}")
-    return struct.unpack(f">{start[3]}I", sizes)
-
-
 def is_folder(data: object) -> bool:
-    """Whether these data are a folder of images."""
+    """Return whether data names a folder of images."""
     return isinstance(data, str) and data not in DATA_SETS and Path(data).is_dir()

@@ -18,9 +18,9 @@ from refprior.data.sources._sets import (
     read_mnist,
     read_superclasses,
 )
-from tests.data.files import idx, write_mnist
+from tests.data.written import idx, write_mnist
 
-FIVE = Path(__file__).parents[3] / "shared" / "data" / "cifar100_5super.npz"
+FIVE = Path(__file__).parents[4] / "shared" / "data" / "cifar100_5super.npz"
 needs_five = pytest.mark.skipif(not FIVE.is_file(), reason=f"needs {FIVE.name} in ../shared/data")
 
 

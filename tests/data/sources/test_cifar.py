@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from refprior.data.files._error import DataError
 from refprior.data.sources._cifar import PIXELS, read_binary, read_cifar10, read_cifar100
-from tests.data.files import outcome
+from tests.data.written import outcome
 
 COUNT = 3
 DATA = np.random.RandomState(0).randint(0, 256, (COUNT, PIXELS)).astype(np.uint8)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refprior.data.files._error import DataError
-from refprior.data.sources._sets import read_idx, read_idx_bytes
-from tests.data.files import idx, outcome
+from refprior.data.sources._sets import read_idx
+from tests.data.written import idx, outcome
 
 IMAGES = np.arange(3 * 4 * 5).reshape(3, 4, 5)
 
@@ -33,25 +33,28 @@ def test_a_truncated_file_is_named_with_its_numbers(tmp_path: Path, zipped: bool
         read_idx(path)
 
 
-def test_bytes_after_the_end_are_an_error() -> None:
-    with pytest.raises(DataError, match="more follow"):
-        read_idx_bytes(idx(IMAGES) + b"x", "images")
-
-
-def test_other_types_are_an_error() -> None:
-    with pytest.raises(DataError, match="0x0d"):
-        read_idx_bytes(b"\0\0\x0d\x01\0\0\0\x01abcd", "floats")
+@pytest.mark.parametrize(
+    ("content", "message"), [(idx(IMAGES) + b"x", "more follow"), (b"\0\0\x0d\x01\0\0\0\x01abcd", "0x0d")]
+)
+def test_bytes_after_the_end_and_other_types_are_errors(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "images").write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        read_idx(tmp_path / "images")
 
 
 @given(st.data())
 @settings(max_examples=200, deadline=None)
-def test_damaged_bytes_give_an_array_or_the_readers_own_error(data: st.DataObject) -> None:
+def test_damaged_bytes_give_an_array_or_the_readers_own_error(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
     content = bytearray(idx(IMAGES))
     for _ in range(data.draw(st.integers(0, 4))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     content = content[: data.draw(st.integers(0, len(content)))]
-    read = outcome(lambda: read_idx_bytes(bytes(content), "x"))
-    assert read.startswith("x: ") if isinstance(read, str) else read.size == len(content) - 4 - 4 * content[3]
+    path = tmp_path_factory.getbasetemp() / "changed"
+    path.write_bytes(content)
+    read = outcome(lambda: read_idx(path))
+    assert read.startswith(f"{path}: ") if isinstance(read, str) else read.size == len(content) - 4 - 4 * content[3]
 
 
 @given(st.binary(max_size=200))

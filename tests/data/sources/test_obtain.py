@@ -188,7 +188,7 @@ SCRIPT = """
 import sys, time
 from pathlib import Path
 from refprior.data.sources._obtain import get
-from tests.data.test_obtain import source
+from tests.data.sources.test_obtain import source
 
 def report(what, done, total):
     print(what, flush=True)
