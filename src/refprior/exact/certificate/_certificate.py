@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy.ndimage import label
@@ -28,15 +27,8 @@ from refprior.exact.certificate._maxima import FLOOR, ROUNDING, Case, maxima, ne
 from refprior.exact.channels import SampledMean, canonical
 from refprior.exact.oracle import Mixture, Objective, Point, Table, evaluate, fresh_noise, sampled_maxima, sensitivity
 
-CURVATURE_MARGIN = 4.0  # times the error of the gain: how much its second derivative may err, in standard deviations
 INDEPENDENT = 1e-10  # smallest curvature at which the rows of the atoms count as independent
-SAME_PLACE = 1e-6  # standard deviations between a summit and its atom, as far as parabolas find it
-MOST_ATOMS = 150  # with more, spacings are so narrow that doubles cannot tell the number
-JUDGED_STARTS = 120  # of the search for the largest gain
-ERRORS = 3.0  # standard errors of the information and of the largest gain that the gap holds
-
-
-SLACK, SLACK_SHARE = 1e-14, 0.05  # above the largest gain: of 1 + J, and of the tolerance, what a proof may leave
+ERRORS = 3.0  # standard errors of the information and of the largest gain that a sampled gap includes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,24 +48,30 @@ class Certificate:
 
 
 def judge(objective: Objective, u: Array, weights: Array, tolerance: float = 1e-12) -> Certificate:
-    """Certificate of a prior given by coordinates (K, d) and weights (K,).
+    """Certify a prior given by coordinates (K, d) and weights (K,).
 
-    A gap within the tolerance is proved where that is possible, to a bound slightly above it.
+    A gap within the tolerance is proved if that is possible, to a bound slightly above it.
     """
-    if isinstance(objective.channel, SampledMean):
-        sampled = estimate(objective.channel, u, weights)
-        return _of_samples(sampled if objective.resolved else sampled._replace(gap=math.inf))
+    channel = objective.channel
+    if isinstance(channel, SampledMean):
+        return estimate(channel, u, weights)
     case, bounded = Case.of(objective, u, weights), False
     if np.all(np.isfinite(case.values)):
         top, height, count = maxima(case)
         worst = top[int(np.argmax(height))]
         error = _error(case, worst)
         residual = max(0.0, float(height.max()) - case.information)
-        gap = _capped(case, residual + error)
+        gap = residual + error if objective.resolved else math.inf
+        if channel.at_resolution("fine") is None:  # else the number of nodes of a quadrature bounds nothing
+            most = math.log(channel.outcome_count) - case.information + FLOOR
+            gap = max(0.0, min(gap, most)) if objective.resolved else most
         certified, spread = judge_atoms(case, residual)
-        bound = residual + max(SLACK * (1 + abs(case.information)), SLACK_SHARE * tolerance)
-        if objective.resolved and bound + error <= tolerance and _bounded(case, bound):
-            bounded, gap = True, bound + error
+        bound = residual + max(1e-14 * (1 + abs(case.information)), 0.05 * tolerance)
+        if objective.resolved and bound + error <= tolerance and len(objective.channels) == 1:
+            # with more than three parameters there would be too many cells
+            bounded = channel.noise is not None and channel.dimension <= 3
+            bounded = bounded and stays_below(channel, case.logs[0], case.information + bound)
+            gap = bound + error if bounded else gap
     else:  # some w allows an outcome that the prior excludes
         worst, count, gap, error = case.grid.points[int(np.argmax(case.values))], 0, math.inf, math.inf
         certified, spread = False, math.inf
@@ -90,35 +88,8 @@ def judge(objective: Objective, u: Array, weights: Array, tolerance: float = 1e-
     )
 
 
-def _of_samples(sampled: Estimate) -> Certificate:
-    """The certificate of a channel that samples its outcomes: what was found, and nothing for certain."""
-    return Certificate(
-        information=sampled.information,
-        gap=sampled.gap,
-        error=sampled.error,
-        proved=False,
-        searched=True,
-        spread=math.sqrt(sampled.gap),
-        worst=sampled.worst,
-        atoms_certified=False,
-        evaluations=sampled.evaluations,
-        sampled=True,
-    )
-
-
-def _bounded(case: Case, bound: float) -> bool:
-    """Whether the gain stays below J + bound on cells that cover the box: for one channel with Gaussian noise.
-
-    With more than three parameters there would be too many cells.
-    """
-    channel = case.objective.channel
-    if channel.dimension > 3 or len(case.objective.channels) > 1 or channel.noise is None:
-        return False
-    return stays_below(channel, case.logs[0], case.information + bound)
-
-
 def _error(case: Case, worst: Array) -> float:
-    """By how much G − J may err: rounding, outcomes left out, and the quadrature, compared with a finer one."""
+    """Bound the error of G − J: rounding, omitted outcomes, and the quadrature, compared with a finer one."""
     objective = case.objective
     error = FLOOR * (1 + abs(case.information))
     error += sum(abs(b) * c.tail for b, c in zip(objective.signs, objective.channels, strict=True))
@@ -132,17 +103,8 @@ def _error(case: Case, worst: Array) -> float:
     return error + 2 * float(np.abs(ours - theirs).max())
 
 
-def _capped(case: Case, gap: float) -> float:
-    """The gap, never above the distance to the log of the number of outcomes, and that if no grid is fine enough."""
-    channel = case.objective.channel
-    if channel.at_resolution("fine") is not None:  # the number of nodes of a quadrature bounds nothing
-        return gap if case.objective.resolved else math.inf
-    most = math.log(channel.outcome_count) - case.information + FLOOR
-    return max(0.0, min(gap, most)) if case.objective.resolved else most
-
-
 def judge_atoms(case: Case, gap: float) -> tuple[bool, float]:
-    """Whether the optimum has exactly these atoms, as far as doubles can tell, and how far they are from its atoms.
+    """Judge whether the optimum has exactly these atoms, as far as doubles can tell, and how far its atoms are.
 
     These atoms satisfy the conditions of the optimum up to a residual. Solving the linearized conditions for
     it moves the marginal, and with it the gain, by at most the residual times a factor that grows where the
@@ -156,7 +118,7 @@ def judge_atoms(case: Case, gap: float) -> tuple[bool, float]:
     residual = gap + ROUNDING * (1 + abs(case.information))
     if not channel.continuous:
         return _judge_rows(case, residual)
-    if len(u) > MOST_ATOMS or not objective.resolved or case.grid.coarse:
+    if len(u) > 150 or not objective.resolved or case.grid.coarse:  # doubles cannot count atoms that are so dense
         return False, math.sqrt(residual)
     unit = (channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axes.lengths, 1e-3)
     point = evaluate(objective.table, u, weights)
@@ -174,7 +136,7 @@ def judge_atoms(case: Case, gap: float) -> tuple[bool, float]:
 
 
 def _only_atoms(case: Case, radius: Array, tolerance: float) -> bool:
-    """Whether every summit of the gain within the tolerance of J lies within the radius (K, d) of an atom."""
+    """Return whether every summit of the gain within the tolerance of J lies within the radius (K, d) of an atom."""
     channel, level = case.objective.channel, case.information - tolerance
     top, height, _, _ = summits(case, level)
     reached = canonical(channel, top[height >= level])
@@ -183,7 +145,7 @@ def _only_atoms(case: Case, radius: Array, tolerance: float) -> bool:
 
 
 def _judge_rows(case: Case, residual: float) -> tuple[bool, float]:
-    """A table: the rows in use are independent, so that no other weights do as well, and all others are below J."""
+    """Judge a table: are the rows in use independent, so that no other weights do as well, and the others below J?"""
     curvature = Table.of_values(case.objective, case.u).curvature(case.weights) + 1.0  # 1·1ᵀ: weights sum to one
     smallest = float(np.linalg.eigvalsh(curvature)[0])
     if smallest < INDEPENDENT:
@@ -196,7 +158,7 @@ def _judge_rows(case: Case, residual: float) -> tuple[bool, float]:
 
 
 def _certain_radius(objective: Objective, point: Point, unit: Array, tolerance: float) -> Array | None:
-    """How far from its atom a summit within the tolerance of J can be, (K, d); None if the gain is not concave there.
+    """Return how far from its atom a summit within the tolerance of J can be, (K, d); None if G is not concave there.
 
     An atom's place is uncertain by √(2 tolerance/|G''|). Where the optimum's gain differs by the tolerance, its
     second derivative in standard deviations differs by a little more. Axes on which an atom is fixed at a bound are
@@ -214,7 +176,7 @@ def _certain_radius(objective: Objective, point: Point, unit: Array, tolerance: 
         below = 1 + np.abs(scaled).max(axis=(1, 2), keepdims=True)  # below every eigenvalue of a free axis
         return np.asarray(np.linalg.eigvalsh(scaled - below * fixed)[:, -1])
 
-    margin = -CURVATURE_MARGIN * tolerance
+    margin = -4 * tolerance  # by which the second derivative may err, if the gain errs by the tolerance
     curvature = largest_curvature(point.u)
     if not np.all(curvature < margin):
         return None
@@ -222,11 +184,11 @@ def _certain_radius(objective: Objective, point: Point, unit: Array, tolerance: 
     moves = [sign * axis * radius for axis in np.eye(len(unit)) for sign in (-1.0, 1.0)]
     if not all(bool(np.all(largest_curvature(point.u + move) < margin)) for move in moves):
         return None
-    return np.maximum(radius, SAME_PLACE * unit)
+    return np.maximum(radius, 1e-6 * unit)  # parabolas find a summit this precisely
 
 
 def _one_atom_per_component(case: Case, level: float) -> bool:
-    """Whether each connected component of {G ≥ level} on the grid holds exactly one atom."""
+    """Return whether each connected component of {G ≥ level} on the grid holds exactly one atom."""
     grid, nearest = case.grid, nearest_points(case.grid, case.u)
     own = own_points(case.objective.channel, grid.points)
     above = ((case.values >= level) & own).reshape(grid.shape)
@@ -235,22 +197,10 @@ def _one_atom_per_component(case: Case, level: float) -> bool:
     return bool(count == len(case.u) == len(np.unique(components[nearest])))
 
 
-class Estimate(NamedTuple):
-    """Information and gap of a prior, from samples of the outcomes."""
-
-    information: float
-    gap: float  # the error included
-    error: float  # three standard errors, of the information and of the largest gain
-    worst: Array  # (d,) coordinates of the largest gain that was found
-    evaluations: int
-
-
-def estimate(channel: SampledMean, u: Array, weights: Array) -> Estimate:
+def estimate(channel: SampledMean, u: Array, weights: Array) -> Certificate:
     """Estimate information and gap with their standard errors from noise that the search has not seen."""
     means, (first, *others) = channel.at(u), fresh_noise(channel)
-    found, _ = sampled_maxima(
-        channel, Mixture.of(means, weights, first), u, seed=1000 + channel.seed, starts=JUDGED_STARTS
-    )
+    found, _ = sampled_maxima(channel, Mixture.of(means, weights, first), u, seed=1000 + channel.seed, starts=120)
     places = np.vstack([found, u])
     at_places = channel.at(places)
     gains = np.stack([Mixture.of(means, weights, noise).gain(at_places) for noise in others])
@@ -258,10 +208,21 @@ def estimate(channel: SampledMean, u: Array, weights: Array) -> Estimate:
     information, information_error = _mean_and_error(gains[:, -len(u) :] @ weights)
     top = int(np.argmax(gain + ERRORS * gain_error))
     error = ERRORS * float(gain_error[top] + information_error) + channel.tail
-    gap = max(0.0, float(gain[top] - information)) + error
-    return Estimate(float(information), gap, error, places[top], len(places) * len(others))
+    gap = max(0.0, float(gain[top] - information)) + error if channel.axes.resolved else math.inf
+    return Certificate(
+        information=float(information),
+        gap=gap,
+        error=error,
+        proved=False,
+        searched=True,
+        spread=math.sqrt(gap),
+        worst=places[top],
+        atoms_certified=False,
+        evaluations=len(places) * len(others),
+        sampled=True,
+    )
 
 
 def _mean_and_error(values: Array) -> tuple[Array, Array]:
-    """The mean over scrambles and its standard error: (N, …) -> (…), (…)."""
+    """Return the mean over scrambles and its standard error: (N, …) -> (…), (…)."""
     return values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(len(values))

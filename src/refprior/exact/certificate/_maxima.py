@@ -19,16 +19,10 @@ from refprior.exact._arrays import Array, Index, Mask, scattered
 from refprior.exact.channels import Channel, canonical
 from refprior.exact.oracle import Objective
 
-NODES = {1: 9, 2: 9, 3: 5}  # Chebyshev nodes per axis within one cell: a polynomial of degree 8 errs by 1e-16 at 0.11
-SUBDIVISIONS = 16  # of a cell, at which that polynomial is evaluated
 EPSILON = float(np.finfo(float).eps)
 ROUNDING = 4 * EPSILON  # relative error of one evaluation of the gain
 FLOOR = 8 * EPSILON  # of 1 + J: a gap is never below
-STARTS = 15  # from so many of the highest, about as many of the upper half, and the atoms, maxima are looked for
-ZOOMS = 300  # moves or halvings of a cell around a summit; along a curved ridge it takes many moves
-MOST_SUMMITS = 400  # points off the grid that are looked at more closely
-
-
+SUBDIVISIONS = 16  # of a cell, at which a polynomial through its values is evaluated
 GRIDS = {1: (0.11, 201), 2: (0.22, 41), 3: (0.3, 25)}  # standard deviations between grid points, and how many at least
 MOST_POINTS = 1_500_000  # of a grid: a coarser one certifies nothing
 SEARCHED = 8192  # points of more than three parameters, which no grid can cover,
@@ -97,7 +91,7 @@ class Case(NamedTuple):
 
 
 def _gain_on_grid(objective: Objective, points: Array, logs: list[Array]) -> Array:
-    """The gain on a grid; of points that a symmetry exchanges, it is computed once: (G, d) -> (G,)."""
+    """Evaluate the gain on a grid, once for all points that a symmetry exchanges: (G, d) -> (G,)."""
     own = canonical(objective.channel, points)
     if np.array_equal(own, points):
         return objective.gain(points, logs)
@@ -106,12 +100,12 @@ def _gain_on_grid(objective: Objective, points: Array, logs: list[Array]) -> Arr
 
 
 def own_points(channel: Channel, points: Array) -> Mask:
-    """Which points stand for all with the same likelihood: (G, d) -> (G,)."""
+    """Return which points represent all with the same likelihood: (G, d) -> (G,)."""
     return np.asarray(np.all(points == canonical(channel, points), axis=1))
 
 
 def nearest(line: Array, x: Array) -> Index:
-    """Index of the point of a sorted line nearest to each x: (G,), (M,) -> (M,)."""
+    """Return the index of the point of a sorted line nearest to each x: (G,), (M,) -> (M,)."""
     right = np.clip(np.searchsorted(line, x), 1, max(len(line) - 1, 1))
     right = np.minimum(right, len(line) - 1)
     left = np.maximum(right - 1, 0)
@@ -119,12 +113,12 @@ def nearest(line: Array, x: Array) -> Index:
 
 
 def nearest_points(grid: CertificateGrid, u: Array) -> tuple[Index, ...]:
-    """Indices of the grid points nearest to the atoms, one array per axis: [(K,)] * d."""
+    """Return indices of the grid points nearest to the atoms, one array per axis: [(K,)] * d."""
     return tuple(nearest(line, u[:, axis]) for axis, line in enumerate(grid.axes))
 
 
 def maxima(case: Case) -> tuple[Array, Array, int]:
-    """Highest points of G around the grid's peaks and around the atoms: (M, d), (M,), evaluations."""
+    """Find the highest points of G around the grid's peaks and around the atoms: (M, d), (M,), evaluations."""
     everywhere = np.vstack([case.grid.points, case.u]), np.concatenate([case.values, case.at_atoms])
     if not case.objective.channel.continuous:
         return *everywhere, 0
@@ -138,11 +132,11 @@ def maxima(case: Case) -> tuple[Array, Array, int]:
 
 
 def _searched_maxima(case: Case, points: Array, values: Array) -> tuple[Array, Array, int]:
-    """More than three parameters: maxima by L-BFGS from the highest points and from all atoms: (M, d), (M,), count."""
+    """Find maxima of more than three parameters by L-BFGS from the highest points and from all atoms."""
     bounds = [(float(low), float(high)) for low, high in case.objective.channel.bounds]
     logs = [np.maximum(log, -1e4) for log in case.logs]
     order = np.argsort(-values)
-    chosen = np.concatenate([order[:STARTS], order[STARTS : len(order) // 2 : len(order) // (2 * STARTS)]])
+    chosen = np.concatenate([order[:15], order[15 : len(order) // 2 : len(order) // 30]])  # and some of the upper half
     count, starts = 0, np.vstack([points[chosen], case.u])  # the highest points may all belong to one peak
 
     def downhill(u: Array) -> tuple[float, Array]:
@@ -159,7 +153,7 @@ def _searched_maxima(case: Case, points: Array, values: Array) -> tuple[Array, A
 
 
 def summits(case: Case, level: float) -> tuple[Array, Array, Array, int]:
-    """Local maxima of G that may reach a level, polished: (M, d), (M,), widths of their cells (M, d), evaluations."""
+    """Find local maxima of G that may reach a level: (M, d), (M,), widths of their cells (M, d), evaluations."""
     grid, values = case.grid, case.values
     center = np.vstack([grid.points, case.u])
     table = values.reshape(grid.shape)
@@ -173,7 +167,7 @@ def summits(case: Case, level: float) -> tuple[Array, Array, Array, int]:
     symmetry = case.objective.channel.symmetry
     if symmetry is not None and symmetry.idle is not None:
         width = np.where(symmetry.idle(center[chosen]), np.ptp(bounds, axis=1), width)  # in all directions
-    best = np.argsort(-case.more_values)[:MOST_SUMMITS]
+    best = np.argsort(-case.more_values)[:400]
     places, width = np.vstack([center[chosen], case.more[best]]), np.vstack([width, case.more_widths[best]])
     summit, top, count = _best_in_cells(case.objective, places, width, case.logs)
     refined, height, more = _refine(case.objective, summit, top, width / SUBDIVISIONS, case.logs, level)
@@ -183,7 +177,7 @@ def summits(case: Case, level: float) -> tuple[Array, Array, Array, int]:
 def _zoom(
     objective: Objective, best: Array, height: Array, width: Array, logs: list[Array]
 ) -> tuple[Array, Array, int]:
-    """Approach the summits until G no longer falls on both sides of them: (M, d), the heights they may have (M,).
+    """Approach the summits until G no longer falls on both sides of them: (M, d), and bounds of their heights (M,).
 
     What a cell hides is at most about the fall from its middle to both sides; a smooth summit's fall vanishes with
     the square of the width, a cusp's more slowly, and that of a jump, on its higher side, like a slope's.
@@ -192,7 +186,7 @@ def _zoom(
     steps = np.array([s for s in itertools.product((-1.0, 0.0, 1.0), repeat=dimension) if s > (0.0,) * dimension])
     best, height, width, hidden = best.copy(), height.copy(), width.copy(), np.full(len(best), np.inf)
     floor, count, active = FLOOR * (1 + abs(height.max())), 0, np.arange(len(best))
-    for _ in range(ZOOMS):
+    for _ in range(300):  # along a curved ridge it takes many moves
         sides = np.concatenate([steps, -steps]) * width[active, None]
         points = np.clip(best[active, None] + sides, bounds[:, 0], bounds[:, 1])
         values = objective.gain(points.reshape(-1, dimension), logs).reshape(len(active), 2, -1)
@@ -214,7 +208,7 @@ def _zoom(
 
 
 def _cells(grid: CertificateGrid, u: Array) -> Array:
-    """Distance to the next grid point on each axis, the largest nearby, for grid and atoms: (G + K, d)."""
+    """Return the distance to the next grid point on each axis, the largest nearby, for grid and atoms: (G + K, d)."""
     places, columns = np.vstack([grid.points, u]), []
     for axis, line in enumerate(grid.axes):
         steps = np.diff(line) if len(line) > 1 else np.ones(1)
@@ -224,7 +218,7 @@ def _cells(grid: CertificateGrid, u: Array) -> Array:
 
 
 def _best_in_cells(objective: Objective, center: Array, width: Array, logs: list[Array]) -> tuple[Array, Array, int]:
-    """Within one cell of each center: the top of a polynomial through NODES^d values, if it is the best point seen.
+    """Within one cell of each center: the top of a polynomial through some values, if it is the best point seen.
 
     Two maxima within one cell, as near where an atom splits, look like one peak on the grid.
     """
@@ -232,7 +226,7 @@ def _best_in_cells(objective: Objective, center: Array, width: Array, logs: list
     bounds = objective.channel.bounds
     half = np.minimum(width, (bounds[:, 1] - bounds[:, 0]) / 2)
     middle = np.clip(center, bounds[:, 0] + half, bounds[:, 1] - half)
-    count = NODES[dimension]
+    count = 9 if dimension < 3 else 5  # a polynomial of degree 8 errs by 1e-16 in a cell of 0.11
     nodes = -np.cos(np.pi * np.arange(count) / (count - 1))
     seen = middle[:, None] + half[:, None] * np.array(list(itertools.product(nodes, repeat=dimension)))
     values = objective.gain(seen.reshape(-1, dimension), logs).reshape(len(center), -1)

@@ -16,6 +16,8 @@ from refprior.exact.oracle._objective import (
 )
 from refprior.exact.oracle._sampled import (
     APART,
+    STARTS,
+    STEPS,
     Mixture,
     candidates,
     fresh_noise,
@@ -28,6 +30,8 @@ from refprior.exact.oracle._windowed import Band, window_table, windowed_informa
 
 __all__ = [
     "APART",
+    "STARTS",
+    "STEPS",
     "Band",
     "Mixture",
     "Objective",

@@ -26,11 +26,6 @@ from refprior.exact.channels import (
     windowed_log_marginal,
 )
 
-TRIAL_PRIORS = 32  # random priors at which concavity is tried
-UNIFORM_SHARE = 1e-3  # of the uniform prior in every trial, so that no outcome is excluded
-SMALLEST_CURVATURE = -1e-8  # relative; less is more than rounding
-INWARD_SLOPE = 1e-7  # an atom at a bound may leave it only if the gain rises inward by more than this
-
 
 def log_marginal(channel: Channel, u: Array, weights: Array) -> Array:
     """Return log p(z) = log Σ_k π_k p(z | w_k): (K, d), (K,) -> (Z,)."""
@@ -252,18 +247,19 @@ def two_stage_signs(beta: float) -> tuple[float, float]:
 
 
 def require_concave(objective: Objective, u: Array, weights: Array | None = None) -> None:
-    """Refuse signed sums whose curvature is positive at some prior over the points u: a spot check, no proof.
+    """Raise ValueError if a signed sum is not concave at some prior over the points u: a spot check, no proof.
 
-    Without weights it tries the uniform prior and random ones. It never refuses the channels of one experiment,
-    where z^m is a part of z^{m+n}; for arbitrary pairs it may.
+    Without weights it tries the uniform prior and random ones. The channels of one experiment, where z^m is a part of
+    z^{m+n}, always pass.
     """
     table = Table.of_values(objective, u)
     uniform = np.full(len(u), 1 / len(u))
-    drawn = np.random.default_rng(0).dirichlet(np.full(len(u), 0.5), TRIAL_PRIORS)
+    drawn = np.random.default_rng(0).dirichlet(np.full(len(u), 0.5), 32)
     for trial in np.vstack([uniform, drawn]) if weights is None else weights[None, :]:
-        eigenvalues = np.linalg.eigvalsh(table.curvature((1 - UNIFORM_SHARE) * trial + UNIFORM_SHARE * uniform))
+        trial = 0.999 * trial + 1e-3 * uniform  # so that no outcome is excluded
+        eigenvalues = np.linalg.eigvalsh(table.curvature(trial))
         smallest = float(eigenvalues[0] / max(1.0, eigenvalues[-1]))
-        if smallest < SMALLEST_CURVATURE:
+        if smallest < -1e-8:  # more than rounding
             raise ValueError(
                 f"the two-stage objective is not concave for these channels (relative curvature {smallest:.2g} at "
                 "some prior), so no gap would bound anything: the first stage must be a part of what the second sees"
@@ -292,8 +288,9 @@ class Point(NamedTuple):
 
     def free(self, bounds: Array) -> Mask:
         """Which coordinates may move: all but those at a bound whose gain does not rise inward: (K, d)."""
-        low = (self.u <= bounds[:, 0]) & (self.gradients <= INWARD_SLOPE)
-        high = (self.u >= bounds[:, 1]) & (self.gradients >= -INWARD_SLOPE)
+        inward = 1e-7  # an atom may leave a bound only if the gain rises inward by more than this
+        low = (self.u <= bounds[:, 0]) & (self.gradients <= inward)
+        high = (self.u >= bounds[:, 1]) & (self.gradients >= -inward)
         return np.asarray(~(low | high))
 
     def variables(self, bounds: Array) -> Index:

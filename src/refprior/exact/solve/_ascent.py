@@ -23,27 +23,14 @@ from refprior.exact._cost import LOG
 from refprior.exact.channels import Channel, NoisyMean, WindowMatrix, canonical
 from refprior.exact.oracle import Band, Objective, Point, Table, evaluate, information_matrix, windowed_information
 
-ENOUGH = 1e-3  # of the tolerance: what an ascent of three parameters and more may leave
-SAMPLED_PATIENCE = 25  # steps without a rise of J, where kinks and plateaus of a sampled likelihood stop Newton
-PATIENCE = 4  # rounds without halving the excess: what is left is rounding
+PATIENCE = 4  # rounds without halving the excess: the rest is rounding
 MERGE_AFTER_ASCENT = 0.02  # standard deviations between atoms that have become one in an ascent
-SLIP = 1e-6  # nats by which a later point may be worse: it may come from a finer quadrature
-
-
-DROP_WEIGHT = 1e-6  # an atom lighter than this whose step takes it below zero is dropped
-SMALLEST_RISE = 1e-17  # predicted increase of J at which the ascent has arrived
-ROUNDING = 1e-14  # a fall of J by less than this does not count as a fall
-SMALLEST_RESIDUAL = 2e-15  # at which nothing is left to even out
-LARGEST_DAMPING = 1e-1  # at which a step no longer does anything
-SNAP_DISTANCE = 0.1  # of the trust radius: an atom this close to a bound that it moves to lands on it
-IDLE = 1e-14  # of the largest curvature: a variable with less stays where it is
-FARTHEST = 10.0  # trust radii that a step may be long before it is cut, or else damped by one of
-TRUST_DAMPINGS = (0.0, 1e-8, 1e-6, 1e-4, 1e-2)
-DAMPING = 1e-14  # relative, multiplied by a hundred until the system is positive definite
+ROUNDING = 1e-14  # nats: a smaller fall of J does not count, a smaller damping has no effect, less curvature is none
+LARGEST_DAMPING = 1e-1  # at which a step no longer has an effect
 
 
 class Problem(NamedTuple):
-    """What the ascent needs to know: tables of points, the bounds (d, 2), the longest step of an atom (d,)."""
+    """Settings of an ascent: how to make tables, the bounds (d, 2), and the longest step of an atom (d,)."""
 
     make_table: Callable[[Array], Table]
     bounds: Array
@@ -53,7 +40,7 @@ class Problem(NamedTuple):
     own_units: bool = False  # whether each atom may move half a standard deviation of its own, if that is longer
 
     def longest_steps(self, point: Point) -> Array:
-        """The longest step of each atom along each axis: near a pole, an angle hardly matters: (d,) or (K, d)."""
+        """Return the longest step of each atom along each axis, long near a pole of an angle: (d,) or (K, d)."""
         if not self.own_units:
             return self.trust
         lengths = []
@@ -64,18 +51,18 @@ class Problem(NamedTuple):
         return np.asarray(np.clip(np.stack(lengths, axis=1), self.trust, np.ptp(self.bounds, axis=1)))
 
     def evaluate(self, u: Array, weights: Array) -> Point:
-        """The point at these atoms, clipped to the bounds, and weights, normalized."""
+        """Evaluate atoms, clipped to the bounds, and weights, normalized."""
         if self.symmetric:
             u, weights = (u + self.bounds.sum(axis=1) - u[::-1]) / 2, (weights + weights[::-1]) / 2
         return evaluate(self.make_table, np.clip(u, self.bounds[:, 0], self.bounds[:, 1]), weights / weights.sum())
 
     def residual(self, point: Point) -> float:
-        """How far a point is from the conditions of the optimum, in nats."""
+        """Return the distance of a point from the conditions of the optimum, in nats."""
         return point.residual(self.bounds, self.trust)
 
 
 def ascend(problem: Problem, point: Point, steps: int = 150, patience: int = 150) -> Point:
-    """Newton from a point until the predicted increase is below rounding.
+    """Take Newton steps from a point until the predicted increase is below rounding.
 
     `patience` is the number of steps that may leave J as it is.
     """
@@ -84,7 +71,7 @@ def ascend(problem: Problem, point: Point, steps: int = 150, patience: int = 150
         LOG.info("ascent of %d atoms, step %d, information %.9f", len(point.u), number, point.information)
         note(point.u, point.weights, point.information)
         step_weights, step_u, predicted = _step_within(problem, point)
-        dropped = (point.weights < DROP_WEIGHT) & (point.weights + step_weights <= 0)
+        dropped = (point.weights < 1e-6) & (point.weights + step_weights <= 0)
         dropped = dropped | (problem.symmetric & dropped[::-1])
         if np.any(dropped) and not np.all(dropped):
             point = problem.evaluate(point.u[~dropped], point.weights[~dropped])
@@ -97,20 +84,20 @@ def ascend(problem: Problem, point: Point, steps: int = 150, patience: int = 150
         point = better
         if stalled == patience:
             break
-        if predicted < max(SMALLEST_RISE, problem.enough) and scale == 1.0:
+        if predicted < max(1e-17, problem.enough) and scale == 1.0:  # nats, below rounding
             break
     return point
 
 
 def equalize(problem: Problem, point: Point, steps: int = 60) -> Point:
-    """Even out the gains of the atoms where J is too flat to tell: damped steps that lower the residual."""
+    """Equalize the gains of the atoms where J is too flat to tell, by damped steps that lower the residual."""
     damping = 1e-10
     for _ in range(steps):
         residual = problem.residual(point)
-        LOG.info("evening out the gains of %d atoms: %.0e nats", len(point.u), residual)
-        if residual < max(SMALLEST_RESIDUAL, problem.enough):
+        LOG.info("equalizing the gains of %d atoms: %.0e nats", len(point.u), residual)
+        if residual < max(2e-15, problem.enough):  # nats: nothing is left to equalize
             break
-        damping = max(damping / 100, 1e-14)
+        damping = max(damping / 100, ROUNDING)
         trial = _damped(problem, point, damping)
         while (trial is None or problem.residual(trial) > 0.9 * residual) and damping < LARGEST_DAMPING:
             damping *= 100
@@ -122,14 +109,14 @@ def equalize(problem: Problem, point: Point, steps: int = 60) -> Point:
 
 
 def average_with_mirror_image(problem: Problem, point: Point) -> Point:
-    """The average of a point with its mirror image, atom by atom."""
+    """Average a point with its mirror image, atom by atom."""
     order = np.argsort(point.u[:, 0])
     u, weights = point.u[order], point.weights[order]
     return problem.evaluate((u + problem.bounds.sum(axis=1) - u[::-1]) / 2, (weights + weights[::-1]) / 2)
 
 
 def _damped(problem: Problem, point: Point, damping: float) -> Point | None:
-    """The damped Newton step, unless it leaves the trust region or the simplex."""
+    """Take a damped Newton step, unless it leaves the trust region or the simplex."""
     step_weights, step_u, _ = newton_step(point, problem.bounds, damping)
     weights = point.weights + step_weights
     if weights.min() <= 0 or np.any(np.abs(step_u) > problem.longest_steps(point)):
@@ -139,7 +126,7 @@ def _damped(problem: Problem, point: Point, damping: float) -> Point | None:
 
 def _line_search(problem: Problem, point: Point, step_weights: Array, step_u: Array) -> Point | None:
     """Shorten the step until J does not fall, or give up. Atoms pushed out near a bound land on it."""
-    bounds, snap = problem.bounds, SNAP_DISTANCE * problem.trust
+    bounds, snap = problem.bounds, 0.1 * problem.trust
     shrinking = step_weights < 0
     length = 1.0
     if np.any(shrinking):
@@ -158,18 +145,18 @@ def _line_search(problem: Problem, point: Point, step_weights: Array, step_u: Ar
 def newton_step(
     point: Point, bounds: Array, damping: float = 0.0, *, weights_only: bool = False
 ) -> tuple[Array, Array, float]:
-    """Steps of weights (K,) and atoms (K, d), and the predicted increase of J."""
+    """Return steps of weights (K,) and atoms (K, d), and the predicted increase of J."""
     return Newton.at(point, bounds, weights_only=weights_only).step(damping)
 
 
 def _step_within(problem: Problem, point: Point) -> tuple[Array, Array, float]:
-    """The Newton step, damped as little as keeps it near the trust region.
+    """Return the Newton step, damped as little as keeps it near the trust region.
 
     Two atoms that should be one slide along each other at no cost. An undamped step would slide them far, and
     cutting it to the trust region would stop all other atoms. Atoms of one parameter meet head-on, and are only cut.
     """
-    newton, longest = Newton.at(point, problem.bounds), FARTHEST * problem.longest_steps(point)
-    for damping in TRUST_DAMPINGS if len(problem.bounds) > 1 else (0.0,):
+    newton, longest = Newton.at(point, problem.bounds), 10 * problem.longest_steps(point)
+    for damping in (0.0, 1e-8, 1e-6, 1e-4, 1e-2) if len(problem.bounds) > 1 else (0.0,):
         step = newton.step(damping)
         if np.all(np.abs(step[1]) <= longest):
             break
@@ -195,7 +182,7 @@ class Newton(NamedTuple):
         return cls(point, kept, right, ones, _system(point, kept, ones), _blocks(point))
 
     def step(self, damping: float) -> tuple[Array, Array, float]:
-        """Steps of weights (K,) and atoms (K, d), and the predicted increase of J."""
+        """Return steps of weights (K,) and atoms (K, d), and the predicted increase of J."""
         count, dimension = self.point.u.shape
         ones = self.ones
         solved = _solve(self.system, self.blocks, np.stack([self.right, ones], axis=1), damping)
@@ -239,7 +226,7 @@ class _Dense(NamedTuple):
         matrix = self.information + self._block_matrix(diagonal, cross)
         entries = np.diag(matrix)
         return self._solve(
-            matrix + np.diag(np.where(entries <= IDLE * entries.max(), entries.max(), 0.0)), damping, right
+            matrix + np.diag(np.where(entries <= ROUNDING * entries.max(), entries.max(), 0.0)), damping, right
         )
 
     def _solve(self, matrix: Array, damping: float, right: Array) -> Array:
@@ -296,8 +283,8 @@ def _solve(system: _Dense | _Banded, blocks: Blocks, right: Array, damping: floa
         (system.solve, blocks.exact, blocks.cross, damping),
         (system.solve, blocks.definite, blocks.cross, damping),
         (system.solve, blocks.definite, nothing, damping),
-        *((system.solve, blocks.definite, nothing, damping + DAMPING * 100.0**k) for k in range(7)),
-        (system.solve_held, blocks.definite, nothing, damping + DAMPING),
+        *((system.solve, blocks.definite, nothing, damping + ROUNDING * 100.0**k) for k in range(7)),
+        (system.solve_held, blocks.definite, nothing, damping + ROUNDING),
     ]
     for solve, diagonal, cross, more in attempts:
         try:
@@ -308,7 +295,7 @@ def _solve(system: _Dense | _Banded, blocks: Blocks, right: Array, damping: floa
 
 
 def unit_of(objective: Objective) -> Array:
-    """One standard deviation in coordinates, at most the whole axis: (d,)."""
+    """Return one standard deviation in coordinates, at most the whole axis: (d,)."""
     channel = objective.channel
     return np.asarray((channel.bounds[:, 1] - channel.bounds[:, 0]) / np.maximum(channel.axes.lengths, 1.0))
 
@@ -322,10 +309,10 @@ def merge_to_centers(u: Array, weights: Array, centers: Array) -> tuple[Array, A
 
 
 def merge_close(channel: Channel, u: Array, weights: Array, distance: float) -> tuple[Array, Array]:
-    """One atom for each group closer than `distance` standard deviations, at the mean place: (M, d), (M,).
+    """Merge atoms closer than `distance` standard deviations, at their mean place: (M, d), (M,).
 
-    Coordinates that are far apart may be one likelihood, as where a parameter does nothing: the heaviest one is kept if
-    the mean place is another.
+    Coordinates that are far apart may have one likelihood, if a parameter has no effect there. If the mean place has
+    another one, the heaviest atom stays where it is.
     """
     points = embedding(channel, u)
     chosen = separated(points, np.argsort(-weights, kind="stable"), distance)
@@ -351,15 +338,16 @@ def ascend_merged(
     tolerance: float,
     distance: float = MERGE_AFTER_ASCENT,
 ) -> Point:
-    """Joint ascent, repeated if atoms came closer than `distance` on the way and were merged."""
-    many = objective.channel.dimension > 2
-    enough = ENOUGH * tolerance if many else 0.0
-    problem = Problem(objective.table, objective.channel.bounds, 0.5 * unit, enough, own_units=many)
-    patience = SAMPLED_PATIENCE if objective.channel.axes.measured else 150
-    patience = patience if objective.channel.dimension <= 2 else PATIENCE
+    """Ascend jointly, and again if atoms came closer than `distance` and were merged."""
+    channel = objective.channel
+    many = channel.dimension > 2
+    enough = 1e-3 * tolerance if many else 0.0
+    problem = Problem(objective.table, channel.bounds, 0.5 * unit, enough, own_units=many)
+    # kinks and plateaus of a measured likelihood stop Newton steps without a rise of J
+    patience = PATIENCE if many else 25 if channel.axes.measured else 150
     for _ in range(3):
         point = equalize(problem, ascend(problem, evaluate(problem.make_table, u, weights), patience=patience))
-        u, weights = merge_close(objective.channel, canonical(objective.channel, point.u), point.weights, distance)
+        u, weights = merge_close(channel, canonical(channel, point.u), point.weights, distance)
         if len(u) == len(point.u):
             break
     return point
@@ -388,7 +376,7 @@ def recording() -> Iterator[Best]:
 
 
 def note(u: Array, weights: Array, information: float) -> None:
-    """Record a point, (K, d) and (K,), if it is at least as good as those before."""
+    """Record a point, (K, d) and (K,), if it is at least as good as those before, up to a change of quadrature."""
     best = _recorded.get()
-    if best is not None and (best.u is None or information >= best.information - SLIP):
+    if best is not None and (best.u is None or information >= best.information - 1e-6):
         best.u, best.weights, best.information = u, weights, information

@@ -17,23 +17,13 @@ from refprior.exact.solve._ascent import Problem, newton_step, note
 from refprior.exact.solve._candidates import fisher_grid
 from refprior.exact.solve._weights import optimal_weights
 
-SHORT_LENGTH = math.pi * math.sqrt(390) * (1 + 1e-9)  # of what gives the first atoms near both ends: 390 tosses
-FITTED = 6  # spacings at the end of a third of it from which those further in follow
-LEAST_SPACING = 0.9  # standard deviations between atoms far from the ends,
-SHARPNESS = 16  # and how suddenly it is reached
-STRETCH = 6  # power of the distance from the end with which spacings are stretched to fit the middle
-FINE = 0.002  # standard deviations between points at which atoms are counted
-AT_END = 1e-9  # standard deviations from an end: rounding
-GRID_SPACING = 0.2  # standard deviations between points on which missing atoms are looked for
-CHANGES = (0, -1, 1, -2, 2)  # of the number of atoms that a start has
-TRUST = 0.3  # standard deviations that an atom may move in a step
-STEPS, WEIGHT_STEPS = 80, 8  # of one ascent, and of the weights alone
-FIRST_DAMPING, LEAST_DAMPING, LARGEST_DAMPING = 1e-6, 1e-14, 1e-4  # relative, of steps
-UNBALANCED = 1e-7  # nats between gains from which Newton has not found the weights
+SHORT_LENGTH = math.pi * math.sqrt(390) * (1 + 1e-9)  # of the one that gives atoms near both ends: 390 tosses
+SPACING = 0.9  # standard deviations between atoms far from the ends
+FITTED = 6  # spacings at the end of a third of the short experiment from which those further in follow
 
 
 def shorter(objective: Objective) -> Objective | None:
-    """A shorter experiment that looks the same near both ends, if this one is long."""
+    """Return a shorter experiment that looks the same near both ends, if this one is long."""
     channel = objective.channel
     windows = [c.windows for c in objective.channels if c.windows is not None]
     if channel.dimension > 1 or not is_long(channel) or len(windows) < len(objective.channels):
@@ -45,12 +35,12 @@ def shorter(objective: Objective) -> Objective | None:
 def solve_long(
     objective: Objective, short: Objective, tolerance: float, prior: tuple[Array, Array]
 ) -> tuple[Array, Array]:
-    """Atoms (K, 1) and weights (K,) of a long experiment, from the prior of a short one with the same ends."""
+    """Return atoms (K, 1) and weights (K,) of a long experiment, from the prior of a short one with the same ends."""
     channel, length = objective.channel, float(objective.channel.axes.lengths[0])
     cheap = objective.with_fewer_outcomes()
-    unit, grid = (channel.bounds[:, 1] - channel.bounds[:, 0]) / length, fisher_grid(channel, GRID_SPACING).points
+    unit, grid = (channel.bounds[:, 1] - channel.bounds[:, 0]) / length, fisher_grid(channel, 0.2).points
     mirror = bool(objective.mirror)
-    problem = Problem(lambda u: window_table(cheap, u), channel.bounds, TRUST * unit, symmetric=mirror)
+    problem = Problem(lambda u: window_table(cheap, u), channel.bounds, 0.3 * unit, symmetric=mirror)
 
     def excess(point: Point) -> float:
         """How far the gain exceeds J on the grid."""
@@ -59,10 +49,10 @@ def solve_long(
         return found
 
     attempts = []
-    for more in CHANGES:  # one atom too many or too few, and the ascent does not come to an end
+    for more in (0, -1, 1, -2, 2):  # with one atom too many or too few the ascent does not come to an end
         u, weights = starting_atoms(short.channel, prior, length, channel.bounds, more)
         point = balanced(problem, problem.evaluate(u, weights))
-        if unevenness(point) > UNBALANCED:  # of two stages, weights near the ends may be far from the start
+        if unevenness(point) > 1e-7:  # nats: in two stages, weights near the ends may be far from the start
             point = problem.evaluate(u, optimal_weights(Table.of_values(cheap, u), tolerance, weights))
         point = climbed(problem, point, tolerance)
         attempts.append((excess(point), point))
@@ -73,30 +63,30 @@ def solve_long(
 
 
 def climbed(problem: Problem, point: Point, tolerance: float) -> Point:
-    """The optimum near a point with as many atoms: damped Newton steps, after each of which weights are found anew.
+    """Find the optimum near a point with as many atoms by damped Newton steps, each followed by new weights.
 
     Where atoms are dense, they can move together without a change of J, as far as doubles tell, if weights follow: the
     damping, which falls as long as steps help, keeps them where they are.
     """
-    point, damping = balanced(problem, point), FIRST_DAMPING
-    for number in range(STEPS):
+    point, damping = balanced(problem, point), 1e-6
+    for number in range(80):
         residual = problem.residual(point)
         LOG.info("step %d of %d atoms, unevenness %.0e nats", number, len(point.u), residual)
         note(point.u, point.weights, point.information)
-        if residual < 0.1 * tolerance or damping > LARGEST_DAMPING:
+        if residual < 0.1 * tolerance or damping > 1e-4:
             break
         step_weights, step_u, _ = newton_step(point, problem.bounds, damping)
         length = min(1.0, float(np.min(problem.trust / np.maximum(np.abs(step_u), 1e-300))))
         weights = np.maximum(point.weights + length * step_weights, 0.1 * point.weights)
         trial = balanced(problem, problem.evaluate(point.u + length * step_u, weights))
         better = problem.residual(trial) < residual
-        point, damping = (trial, max(damping / 10, LEAST_DAMPING)) if better else (point, 10 * damping)
+        point, damping = (trial, max(damping / 10, 1e-14)) if better else (point, 10 * damping)
     return point
 
 
 def balanced(problem: Problem, point: Point) -> Point:
-    """The best weights of atoms that stay where they are, by Newton."""
-    for _ in range(WEIGHT_STEPS):
+    """Find the best weights of fixed atoms by Newton steps."""
+    for _ in range(8):
         step = newton_step(point, problem.bounds, weights_only=True)[0]
         shrinking = step < 0
         length = min(1.0, 0.9 * float(np.min(-point.weights[shrinking] / step[shrinking], initial=np.inf)))
@@ -108,17 +98,17 @@ def balanced(problem: Problem, point: Point) -> Point:
 
 
 def unevenness(point: Point) -> float:
-    """The largest difference between the gain of an atom and J."""
+    """Return the largest difference between the gain of an atom and J, in nats."""
     return float(np.abs(point.gains - point.information).max())
 
 
 def starting_atoms(
     short: Channel, prior: tuple[Array, Array], length: float, bounds: Array, more: int = 0
 ) -> tuple[Array, Array]:
-    """Near both ends the places of a shorter experiment, in between a slowly falling spacing: (K, 1), (K,).
+    """Place atoms like a shorter experiment near both ends, with a slowly falling spacing in between: (K, 1), (K,).
 
     Near an end the prior is the same for every length in units of a standard deviation. Further in, the spacing
-    falls like the cube root of the distance, down to LEAST_SPACING. `more` is added to the number of atoms.
+    falls like the cube root of the distance, down to SPACING. `more` is added to the number of atoms.
     """
     order = np.argsort(prior[0][:, 0])
     low, high = short.bounds[0]
@@ -129,8 +119,8 @@ def starting_atoms(
     right, right_numbers = _numbers((whole - places)[::-1], half)
     count = round(left_numbers[-1] + right_numbers[-1]) + more  # of spacings
     share = (count - left_numbers[-1] - right_numbers[-1]) / 2  # that each half has too few
-    left_numbers = left_numbers + share * (left / half) ** STRETCH
-    right_numbers = right_numbers + share * (right / half) ** STRETCH
+    left_numbers = left_numbers + share * (left / half) ** 6  # hardly stretched near the end
+    right_numbers = right_numbers + share * (right / half) ** 6
     numbers = np.concatenate([left_numbers, (count - right_numbers)[::-1]])
     line = np.interp(np.arange(count + 1.0), numbers, np.concatenate([left, (length - right)[::-1]]))
     density = np.interp(line / length, places / whole, weights / np.gradient(places))
@@ -141,12 +131,12 @@ def starting_atoms(
 
 
 def _numbers(places: Array, half: float) -> tuple[Array, Array]:
-    """Points from an end to the middle, and how many atoms there are up to each, as a real number."""
-    edge = np.where(places < AT_END, 0.0, places)[: len(places) // 3]
+    """Return points from an end to the middle, and the number of atoms up to each, as a real number."""
+    edge = np.where(places < 1e-9, 0.0, places)[: len(places) // 3]
     spacing = np.diff(edge)[-FITTED:]
     slope, offset = np.polyfit((edge[1:] + edge[:-1])[-FITTED:] / 2, spacing**-3.0, 1)
-    x = np.linspace(edge[-1], half, max(3, round((half - edge[-1]) / FINE)))
+    x = np.linspace(edge[-1], half, max(3, round((half - edge[-1]) / 0.002)))
     falling = (offset + slope * x) ** (-1 / 3)
-    rate = (falling**SHARPNESS + LEAST_SPACING**SHARPNESS) ** (-1 / SHARPNESS)
+    rate = (falling**16 + SPACING**16) ** (-1 / 16)  # about 1 / max(falling, SPACING)
     numbers = len(edge) - 1 + np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(x))])
     return np.concatenate([edge[:-1], x]), np.concatenate([np.arange(len(edge) - 1.0), numbers])

@@ -1,4 +1,4 @@
-"""The search where the noise is a sample: what one sample says about the information is maximized.
+"""The search for channels whose noise is sampled: the information estimated from one sample is maximized.
 
 The certificate judges the result by other samples, which the search has not seen.
 
@@ -18,36 +18,29 @@ from scipy.special import softmax
 from refprior.exact._arrays import Array, separated
 from refprior.exact._cost import LOG
 from refprior.exact.channels import SampledMean, canonical
-from refprior.exact.oracle import APART, Mixture, candidates, into_box, normals, sampled_maxima
+from refprior.exact.oracle import APART, STARTS, STEPS, Mixture, candidates, into_box, normals, sampled_maxima
 from refprior.exact.solve._ascent import note
 
-STAGES = ((512, 2e-3), (2048, 5e-4), (16384, 2e-4))  # samples of the noise, and nats above I that are a missing atom
-SHARE = 0.25  # of the tolerance, if that is more
-ROUNDS, PATIENCE = 15, 2  # of one stage, at most, and of those without progress
-STEPS = 150  # of one ascent
-FIRST_ATOMS, PACKED = 150, 2.0  # first atoms, at most, and standard deviations between them
-MOST_ATOMS = 300  # to which others are added
-FIRST, LEAST = 1e-2, 1e-6  # weight of a new atom, and of those that are dropped
-STARTS = 40  # missing atoms that are added at once, at most
-SAME = 0.1  # standard deviations between atoms that are one
+STAGES = ((512, 2e-3), (2048, 5e-4), (16384, 2e-4))  # samples of the noise, and nats above I of a missing atom
+LEAST_WEIGHT = 1e-6  # of atoms that are kept
 
 
 def search(channel: SampledMean, tolerance: float = 0.0) -> tuple[Array, Array]:
-    """Atoms (K, d) and weights (K,), on ever more samples of the noise."""
+    """Return atoms (K, d) and weights (K,), from ever more samples of the noise."""
     in_order = candidates(channel, channel.bounds.T, channel.seed)
     starts = np.random.default_rng(channel.seed).permutation(in_order)  # else the first would be on one side
-    u = starts[separated(channel.at(starts), range(len(starts)), PACKED, FIRST_ATOMS)]
+    u = starts[separated(channel.at(starts), range(len(starts)), 2.0, 150)]
     weights = np.full(len(u), 1 / len(u))
     for stage, (count, above) in enumerate(STAGES):
         noise = normals(count, channel.width, 1000 * channel.seed + stage)
-        u, weights = completed(channel, u, weights, noise, max(above, SHARE * tolerance))
+        u, weights = completed(channel, u, weights, noise, max(above, 0.25 * tolerance))
     return u, weights
 
 
 def completed(channel: SampledMean, u: Array, weights: Array, noise: Array, above: float) -> tuple[Array, Array]:
-    """The best of some rounds: an ascent of atoms and weights, then atoms added where the gain exceeds I."""
+    """Return the best of some rounds: ascend atoms and weights, then add atoms where the gain exceeds I."""
     best, least, stale = (u, weights), math.inf, 0
-    for number in range(ROUNDS):
+    for number in range(15):
         u, weights = ascended(channel, u, weights, noise)
         mixture = Mixture.of(channel.at(u), weights, noise)
         information = float(weights @ mixture.gain(mixture.means))
@@ -58,18 +51,18 @@ def completed(channel: SampledMean, u: Array, weights: Array, noise: Array, abov
         stale = 0 if excess < 0.8 * least else stale + 1
         if excess < least:
             best, least = (u, weights), excess
-        if excess < above or stale == PATIENCE or len(u) > MOST_ATOMS:
+        if excess < above or stale == 2 or len(u) > 300:
             break
         places, gain = places[gain > information + above], gain[gain > information + above]
         order = np.argsort(-gain, kind="stable")
-        missing, share = places[separated(channel.at(places), order, APART, STARTS)], min(FIRST, excess)
+        missing, share = places[separated(channel.at(places), order, APART, STARTS)], min(1e-2, excess)
         weights = np.concatenate([weights, np.full(len(missing), share)])
         u, weights = merged(channel, np.vstack([u, missing]), weights / weights.sum())
     return best
 
 
 def ascended(channel: SampledMean, u: Array, weights: Array, noise: Array) -> tuple[Array, Array]:
-    """Atoms and weights that maximize the sampled information, by L-BFGS in units in which its curvature is even."""
+    """Maximize the sampled information over atoms and weights, by L-BFGS in units in which its curvature is even."""
     log_scale, count = 1 / np.sqrt(weights), len(u)
     scale = log_scale[:, None] / np.maximum(channel.axes.lengths, 1.0)
 
@@ -88,7 +81,7 @@ def ascended(channel: SampledMean, u: Array, weights: Array, noise: Array) -> tu
     start = np.concatenate([np.zeros(count), (u / scale).ravel()])
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=limits, options={"maxiter": STEPS, "maxcor": 20})
     places, share = unpacked(found.x)
-    used = share > LEAST
+    used = share > LEAST_WEIGHT
     return canonical(channel, places[used]), share[used] / share[used].sum()
 
 
@@ -97,6 +90,6 @@ def merged(channel: SampledMean, u: Array, weights: Array) -> tuple[Array, Array
     order = np.argsort(-weights)
     u, weights = u[order], weights[order]
     mean = channel.at(u)
-    kept = separated(mean, range(len(u)), SAME)
+    kept = separated(mean, range(len(u)), 0.1)
     nearest = np.argmin(cdist(mean, mean[kept]), axis=1)
     return u[kept], np.bincount(nearest, weights).astype(float)
