@@ -149,7 +149,7 @@ def test_bad_input_is_refused_in_words(tmp_path: Path) -> None:
         write_embedding([film(tmp_path / "few", particles=3)], tmp_path / "page.html")
     with pytest.raises(ValueError, match="need at least 2 classes"):
         write_embedding([film(tmp_path / "single", classes=1)], tmp_path / "page.html")
-    with pytest.raises(ValueError, match="a film needs at least one snapshot"):
+    with pytest.raises(ValueError, match="a trajectory needs at least one snapshot"):
         Trajectory(tmp_path, one.probe, one.classes, ())
     more = film(tmp_path / "more", particles=61).snapshots
     with pytest.raises(ValueError, match=r"step-00000020.safetensors has .* \(61, 30, 3\) .* the run .* \(60, 30, 3\)"):

@@ -334,7 +334,7 @@ def test_what_is_no_run_is_refused_in_one_line(tmp_path: Path, trained: Run) -> 
     shutil.copytree(trained.path, tmp_path / "run", ignore=shutil.ignore_patterns("checkpoints"))
     with pytest.raises(ValueError, match="has no checkpoint yet: nothing to load"):
         load(tmp_path / "run")
-    with pytest.raises(ValueError, match="netwrok cannot be handed in; these can: inputs, method"):
+    with pytest.raises(ValueError, match="netwrok cannot be passed; these can: inputs, method"):
         load(trained.path, netwrok=Own)
 
 

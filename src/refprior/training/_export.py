@@ -26,11 +26,27 @@ _LARGEST = 2**31 - 1  # bytes that one ONNX file can hold
 
 
 def export(predictor: Predictor, path: Path | str, kind: Graph = "onnx") -> None:
-    """Write a predictor as one graph: inputs as they are stored, (n, *shape) -> probabilities, (n, C), for any n.
+    """Export a predictor as one graph, from stored inputs to probabilities.
 
-    Everything is inside: the fitted inputs, all particles one after another, their mixture, temperature and shares of
-    classes. Class names and provenance are metadata. kind: "onnx", or "torch" for `torch.export.load`.
+    The graph maps inputs (n, *shape) to probabilities (n, C) for any n. It includes the fitted inputs, all particles,
+    their mixture, temperature and class shares. Class names and provenance are metadata.
 
+    Parameters
+    ----------
+    predictor : Predictor
+        The model.
+    path : Path or str
+        The file.
+    kind : {"onnx", "torch"}, default: "onnx"
+        An ONNX file, or one for ``torch.export.load``.
+
+    Raises
+    ------
+    ValueError
+        If the network cannot be written as a graph, or if ONNX is not installed.
+
+    Examples
+    --------
     >>> import torch
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 2}))

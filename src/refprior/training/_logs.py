@@ -40,12 +40,25 @@ class Log(Protocol):
 
 @contextmanager
 def log_to(folder: Path | str, *kinds: str) -> Iterator[Callable[[Record], None]]:
-    """A watcher for `train` that writes the records of the run in `folder` to other places too.
+    """Log the records of a run to other places; yields a function for `train`'s ``watch``.
 
-    csv: metrics.csv in the folder. tensorboard: the folder's tensorboard/. mlflow, wandb: where MLFLOW_TRACKING_URI and
-    the variables of Weights & Biases say. A run that goes on continues its curves. If a log fails in the middle, say so
-    and train on.
+    A resumed run continues its curves. If a log fails during training, a warning says so and training continues.
 
+    Parameters
+    ----------
+    folder : Path or str
+        The run folder.
+    *kinds : {"csv", "tensorboard", "mlflow", "wandb"}
+        metrics.csv or tensorboard/ in the folder, MLflow where ``MLFLOW_TRACKING_URI`` points, or Weights & Biases
+        according to its variables.
+
+    Returns
+    -------
+    context manager
+        Gives the function to pass as ``watch``.
+
+    Examples
+    --------
     >>> from pathlib import Path
     >>> import refprior as rp
     >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 20})

@@ -45,13 +45,44 @@ _COLDEST, _HOTTEST = 0.01, 100.0  # temperatures that are looked at
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Predictor:
-    """K trained networks that predict together: log p(y | x) = log Σ_k π_k p(y | x, w_k), over the temperature, plus
-    the log ratio of class shares, renormalized.
+    """The deployable model: K trained networks that predict together, without any data.
 
-    Inputs are arrays, tensors or lists; any kind of float where floats were trained on, whole numbers of 0 … 255 where
-    bytes were; for vectors also scipy's sparse matrices and frames of pandas or polars; for images of bytes also lists
-    of files or of Pillow images. They are taken in blocks: a million rows are no problem.
+    It predicts log p(y | x) = log Σ_k π_k p(y | x, w_k), divided by the temperature, plus the log ratio of class
+    shares, renormalized.
 
+    Inputs are arrays, tensors or lists: floats of any type if the model was trained on floats, integers 0 … 255 if it
+    was trained on bytes. Vectors may also be scipy's sparse matrices or frames of pandas or polars; images of bytes may
+    be lists of files or of Pillow images. Inputs are processed in blocks, so that memory stays bounded.
+
+    Parameters
+    ----------
+    particles : Particles
+        K networks: the moving average of the weights, or the weights themselves.
+    normalizer : Normalizer
+        The fitted inputs.
+    classes : tuple of str
+        Names of the classes.
+    shape : tuple of int
+        Shape of one input.
+    dtype : torch.dtype
+        Type of the inputs in training.
+    log_posterior : Tensor
+        Log-weights of the particles, (K,).
+    temperature : float, default: 1.0
+        Divides the log-probabilities of the mixture.
+    log_prior_ratio : Tensor, optional
+        Log of the class shares where the model is used over those of the training, (C,).
+    features : tuple of str
+        Names of the columns.
+    integer_labels : bool, default: False
+        Whether labels were given as integers; `predict` then returns integers.
+    provenance : mapping
+        What made the model: recipe, data, versions, scores.
+    network : mapping
+        How to make the network again, as a record.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
     >>> predictor = run.predictor()
@@ -111,18 +142,53 @@ class Predictor:
     @overload
     def log_probabilities(self, inputs: Any) -> np.ndarray: ...
     def log_probabilities(self, inputs: Any) -> Tensor | np.ndarray:
-        """log p(y | x, w_k) of every particle, raw: n inputs -> (K, n, C)."""
+        """Return the log-probabilities of every particle, log p(y | x, w_k), before mixture and temperature.
+
+        Parameters
+        ----------
+        inputs : array, tensor, list, sparse matrix, data frame or list of image files
+            n inputs of the shape and type of the training.
+
+        Returns
+        -------
+        ndarray or Tensor
+            Log-probabilities, (K, n, C): a tensor if the inputs are a tensor.
+        """
         nothing = torch.empty(self.particles.count, 0, len(self.classes), device=self.device)
         _, blocks = self._blocks(inputs)
         return _like_inputs(torch.cat([*blocks] or [nothing], dim=1), inputs)
 
     def mix(self, log_p: Tensor, average: Average = "probabilities") -> Tensor:
-        """The log of the predictive distribution from `log_probabilities`: (K, n, C) -> (n, C)."""
+        """Mix log-probabilities of particles into the log of the predictive distribution.
+
+        Parameters
+        ----------
+        log_p : Tensor
+            From `log_probabilities`, (K, n, C).
+        average : {"probabilities", "logits"}, default: "probabilities"
+            What is averaged over the particles.
+
+        Returns
+        -------
+        Tensor
+            Log of the predictive distribution, (n, C).
+        """
         mixed = predictive(log_p, self.log_posterior.to(log_p.device), average)
         return _tempered(mixed, self.temperature, self.log_prior_ratio)
 
     def inputs(self, inputs: Any) -> Tensor:
-        """What the networks see of inputs, on the CPU: (n, *shape) -> (n, ...)."""
+        """Return the normalized inputs of the networks, on the CPU.
+
+        Parameters
+        ----------
+        inputs : array, tensor, list, sparse matrix, data frame or list of image files
+            n inputs of the shape and type of the training.
+
+        Returns
+        -------
+        Tensor
+            Inputs of the networks, (n, ...).
+        """
         return torch.cat([self.normalizer(block).cpu() for block in in_blocks(inputs, self.like, _ROWS)[1]])
 
     @overload
@@ -130,29 +196,82 @@ class Predictor:
     @overload
     def predict_proba(self, inputs: Any, *, average: Average = "probabilities") -> np.ndarray: ...
     def predict_proba(self, inputs: Any, *, average: Average = "probabilities") -> Tensor | np.ndarray:
-        """p(y | x, x^n, y^n), eq:bayes_posterior_predictive_distribution: n inputs -> (n, C) probabilities."""
+        """Predict probabilities of the classes.
+
+        The posterior predictive p(y | x, x^n, y^n) of eq:bayes_posterior_predictive_distribution.
+
+        Parameters
+        ----------
+        inputs : array, tensor, list, sparse matrix, data frame or list of image files
+            n inputs of the shape and type of the training.
+        average : {"probabilities", "logits"}, default: "probabilities"
+            What is averaged over the particles.
+
+        Returns
+        -------
+        ndarray or Tensor
+            Probabilities, (n, C): a tensor if the inputs are a tensor.
+        """
         probabilities = self._of_each(inputs, lambda log_p: self.mix(log_p, average).exp().cpu(), len(self.classes))
         return _like_inputs(probabilities, inputs)
 
     def predict(self, inputs: Any, *, average: Average = "probabilities") -> np.ndarray:
-        """The most probable class, as labels were given: n inputs -> (n,) integers or names."""
+        """Predict the most probable class of each input.
+
+        Parameters
+        ----------
+        inputs : array, tensor, list, sparse matrix, data frame or list of image files
+            n inputs of the shape and type of the training.
+        average : {"probabilities", "logits"}, default: "probabilities"
+            What is averaged over the particles.
+
+        Returns
+        -------
+        ndarray
+            Labels as they were given, integers or names, (n,).
+        """
         best = self._of_each(inputs, lambda log_p: self.mix(log_p, average).argmax(-1, keepdim=True).cpu(), 1)
         labels = np.array([int(name) for name in self.classes] if self.integer_labels else self.classes)
         return labels.take(best[:, 0].long().numpy())
 
     def uncertainty(self, inputs: Any) -> Uncertainty:
-        """Total = within particles + between particles, in nats per input: n inputs -> (n,) each.
+        """Split the uncertainty of each prediction: total = within + between particles.
 
-        It is that of the mixture of the particles, before temperature and shares of classes.
+        It is that of the mixture of the particles, before temperature and class shares.
+
+        Parameters
+        ----------
+        inputs : array, tensor, list, sparse matrix, data frame or list of image files
+            n inputs of the shape and type of the training.
+
+        Returns
+        -------
+        Uncertainty
+            ``total``, ``within`` and ``between`` in nats, (n,) each.
         """
         weights = self.log_posterior.to(self.device)
         found = self._of_each(inputs, lambda log_p: torch.stack(uncertainty(log_p, weights), 1), 3)
         return Uncertainty(*cast(Any, (_like_inputs(part, inputs) for part in found.unbind(1))))
 
     def calibrated(self, part: Examples) -> "Predictor":
-        """The same particles at the temperature of the least negative log-likelihood on a part with labels.
+        """Return the model at the temperature that minimizes the negative log-likelihood on a labeled part.
 
-        Take a part that was not trained on, such as the validation part; `provenance` then says which one it was.
+        Use a part that was not trained on, such as the validation part; `provenance` records which one.
+
+        Parameters
+        ----------
+        part : Examples
+            Labeled inputs.
+
+        Returns
+        -------
+        Predictor
+            The same particles at another temperature.
+
+        Raises
+        ------
+        ValueError
+            If the part is empty.
         """
         if not len(part):
             raise ValueError("calibration needs inputs with labels: the part is empty")
@@ -180,7 +299,20 @@ class Predictor:
         return replace(self, temperature=temperature, provenance=provenance)
 
     def save(self, path: Path | str) -> None:
-        """Write it as a folder, which takes the place of a predictor that is there; `load_predictor` reads it."""
+        """Save the model as a folder, which `load_predictor` reads.
+
+        A predictor in the folder is replaced.
+
+        Parameters
+        ----------
+        path : Path or str
+            The folder.
+
+        Raises
+        ------
+        ValueError
+            If the folder holds something other than a predictor.
+        """
         folder = Path(path).absolute()
         _check_replaceable(folder)
         check_predicts(self, str(folder))  # which also finds out whether vmap can run the network

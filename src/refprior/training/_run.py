@@ -63,11 +63,34 @@ Weighting = Literal["prior", "likelihood"]  # how much each particle counts in a
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Run:
-    """A trained recipe.
+    """A trained recipe: its weights, its history, and predictions.
 
-    Predictions need the weights only. `task` reads the data when it is first used, and refuses data that are not those
-    of the training.
+    `train` and `load` return runs. Predictions need the weights only. `task` reads the data when it is first used, and
+    rejects data that differ from those of the training.
 
+    Parameters
+    ----------
+    recipe : Recipe
+        The recipe that was trained.
+    data : TaskRecord
+        Names, shapes and hashes of the data, known without reading them.
+    find_weights : function
+        Returns the particles with the weights of the last step, and those with their moving average.
+    normalizer : Normalizer
+        The fitted inputs.
+    step : int
+        The step of the weights.
+    history : tuple of Record
+        Records of the training.
+    path : Path, optional
+        The run folder.
+    find_task : function
+        Reads the data.
+    written : mapping, optional
+        The recipe as its folder has it.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
     >>> images = run.task.test.inputs[:3].numpy()
@@ -87,12 +110,12 @@ class Run:
 
     @property
     def particles(self) -> Particles:
-        """The raw weights."""
+        """The particles with the weights of the last step."""
         return self._both[0]
 
     @property
     def ema(self) -> Particles:
-        """Their moving average."""
+        """The particles with the moving average of the weights."""
         return self._both[1]
 
     @cached_property
@@ -106,7 +129,7 @@ class Run:
 
     @property
     def result(self) -> Record:
-        """The record of the last step: what every table reports."""
+        """The record of the last step, which every table reports."""
         if not self.history:
             raise ValueError("the run has no record yet: it was stopped before its first")
         return self.history[-1]
@@ -121,7 +144,7 @@ class Run:
         return table(f"Run on {self.data.name}", rows | self._scores_in_words() | {"folder": self.path or "none"})
 
     def _scores_in_words(self) -> dict[str, object]:
-        """What the last record says, for a reader: the accuracy, and of what."""
+        """Return test accuracy and duration of the training in words."""
         if not self.history:
             return {}
         evaluation = self.result.evaluation
@@ -130,7 +153,20 @@ class Run:
         return {**found, "training took": duration(self.result.seconds)}
 
     def predictor(self, *, ema: bool = True, weighting: Weighting = "prior") -> Predictor:
-        """What one deploys: these particles and the fitted inputs, without the data."""
+        """Return the deployable model: particles and fitted inputs, without the data.
+
+        Parameters
+        ----------
+        ema : bool, default: True
+            Predict with the moving average of the weights, not with the weights of the last step.
+        weighting : {"prior", "likelihood"}, default: "prior"
+            Weights of the particles: their prior, or their posterior given the labels that trained them.
+
+        Returns
+        -------
+        Predictor
+            The model, with its provenance.
+        """
         self._check_named()
         return replace(
             self._predictor(ema, weighting),
@@ -143,7 +179,20 @@ class Run:
     @overload
     def log_probabilities(self, inputs: Any, *, ema: bool = True) -> np.ndarray: ...
     def log_probabilities(self, inputs: Any, *, ema: bool = True) -> Tensor | np.ndarray:
-        """log p(y | x, w_k) of every particle: (n, *shape) -> (K, n, C)."""
+        """Return the log-probabilities of every particle, log p(y | x, w_k).
+
+        Parameters
+        ----------
+        inputs : array, tensor, list, sparse matrix, data frame or list of image files
+            n inputs as `Predictor` takes them.
+        ema : bool, default: True
+            Predict with the moving average of the weights, not with the weights of the last step.
+
+        Returns
+        -------
+        ndarray or Tensor
+            Log-probabilities, (K, n, C): a tensor if the inputs are a tensor.
+        """
         found: Tensor | np.ndarray = self._predictor(ema).log_probabilities(inputs)
         return found
 
@@ -163,10 +212,25 @@ class Run:
         weighting: Weighting = "prior",
         average: Average = "probabilities",
     ) -> Tensor | np.ndarray:
-        """p(y | x, x^n, y^n), eq:bayes_posterior_predictive_distribution: (n, *shape) -> (n, C) probabilities.
+        """Predict probabilities of the classes.
 
-        inputs: as `Predictor` takes them. weighting="likelihood": by the labels that trained the particles, see
-        `evaluate`.
+        The posterior predictive p(y | x, x^n, y^n) of eq:bayes_posterior_predictive_distribution.
+
+        Parameters
+        ----------
+        inputs : array, tensor, list, sparse matrix, data frame or list of image files
+            n inputs as `Predictor` takes them.
+        ema : bool, default: True
+            Predict with the moving average of the weights, not with the weights of the last step.
+        weighting : {"prior", "likelihood"}, default: "prior"
+            Weights of the particles: their prior, or their posterior given the labels that trained them.
+        average : {"probabilities", "logits"}, default: "probabilities"
+            What is averaged over the particles.
+
+        Returns
+        -------
+        ndarray or Tensor
+            Probabilities, (n, C): a tensor if the inputs are a tensor.
         """
         found: Tensor | np.ndarray = self._predictor(ema, weighting).predict_proba(inputs, average=average)
         return found
@@ -179,12 +243,44 @@ class Run:
         weighting: Weighting = "prior",
         average: Average = "probabilities",
     ) -> np.ndarray:
-        """The most probable class, as labels were given: (n, *shape) -> (n,) integers or names."""
+        """Predict the most probable class of each input.
+
+        Parameters
+        ----------
+        inputs : array, tensor, list, sparse matrix, data frame or list of image files
+            n inputs as `Predictor` takes them.
+        ema : bool, default: True
+            Predict with the moving average of the weights, not with the weights of the last step.
+        weighting : {"prior", "likelihood"}, default: "prior"
+            Weights of the particles: their prior, or their posterior given the labels that trained them.
+        average : {"probabilities", "logits"}, default: "probabilities"
+            What is averaged over the particles.
+
+        Returns
+        -------
+        ndarray
+            Labels as they were given, integers or names, (n,).
+        """
         self._check_named()
         return self._predictor(ema, weighting).predict(inputs, average=average)
 
     def uncertainty(self, inputs: Any, *, ema: bool = True, weighting: Weighting = "prior") -> Uncertainty:
-        """Total = within particles + between particles, in nats per input: (n, *shape) -> (n,) each."""
+        """Split the uncertainty of each prediction: total = within + between particles.
+
+        Parameters
+        ----------
+        inputs : array, tensor, list, sparse matrix, data frame or list of image files
+            n inputs as `Predictor` takes them.
+        ema : bool, default: True
+            Predict with the moving average of the weights, not with the weights of the last step.
+        weighting : {"prior", "likelihood"}, default: "prior"
+            Weights of the particles: their prior, or their posterior given the labels that trained them.
+
+        Returns
+        -------
+        Uncertainty
+            ``total``, ``within`` and ``between`` in nats, (n,) each.
+        """
         return self._predictor(ema, weighting).uncertainty(inputs)
 
     def evaluate(
@@ -195,20 +291,49 @@ class Run:
         weighting: Weighting = "prior",
         average: Average = "probabilities",
     ) -> Scores:
-        """Scores on another part, or on the task's test part; on its validation part if it has no test part.
+        """Score the predictions on a labeled part.
 
-        weighting="likelihood" weighs the particles by the labels that trained them, a second use of the same labels:
-        it is not the paper's posterior, whose prior has not seen them, and favors particles that overfit.
+        ``weighting="likelihood"`` uses the labels that trained the particles a second time. It is not the paper's
+        posterior, whose prior has not seen them, and favors particles that overfit.
+
+        Parameters
+        ----------
+        part : Examples, optional
+            Labeled inputs. Defaults to the test part of the task, or its validation part if it has no test part.
+        ema : bool, default: True
+            Predict with the moving average of the weights, not with the weights of the last step.
+        weighting : {"prior", "likelihood"}, default: "prior"
+            Weights of the particles: their prior, or their posterior given the labels that trained them.
+        average : {"probabilities", "logits"}, default: "probabilities"
+            What is averaged over the particles.
+
+        Returns
+        -------
+        Scores
+            Accuracy, negative log-likelihood, Brier score and calibration error.
         """
         part = self.task.held_out if part is None else part
         log_p = self.log_probabilities(part.inputs, ema=ema)
         return score(log_p, part.labels, self._log_posterior(ema, weighting), average)
 
     def posterior(self, *, ema: bool = True, weighting: Weighting = "likelihood") -> np.ndarray:
-        """log p(w_k | x^n, y^n) given the labeled inputs, or the prior, which is uniform unless it was learned: (K,).
+        """Return the log-weights of the particles given the labeled inputs, log p(w_k | x^n, y^n).
 
-        The labeled inputs have trained the particles already (eq:ref_mi_ce has their likelihood), so that by Bayes'
-        law they should not count again: this posterior is too sure of itself.
+        The labeled inputs have already trained the particles (eq:ref_mi_ce has their likelihood), so by Bayes' law they
+        should not count again: this posterior is overconfident.
+
+        Parameters
+        ----------
+        ema : bool, default: True
+            Predict with the moving average of the weights, not with the weights of the last step.
+        weighting : {"prior", "likelihood"}, default: "likelihood"
+            Weights of the particles: their prior, which is uniform unless it was learned, or their posterior given the
+            labels that trained them.
+
+        Returns
+        -------
+        ndarray
+            Log-weights, (K,).
         """
         return self._log_posterior(ema, weighting).cpu().numpy()
 
@@ -221,9 +346,21 @@ class Run:
         return likelihood_weights(log_p, self.task.labeled.labels, log_prior)
 
     def consensus(self, clusters: int | None = None, *, ema: bool = True) -> Consensus:
-        """Clusters of the unlabeled inputs (2,000 at equal intervals if there are more), without names yet.
+        """Cluster the unlabeled inputs by the predictions of the particles.
 
-        clusters: how many; by default as many as classes.
+        Of more than 2,000 inputs, 2,000 at equal intervals are used. The clusters have no names yet.
+
+        Parameters
+        ----------
+        clusters : int, optional
+            Number of clusters. Defaults to the number of classes.
+        ema : bool, default: True
+            Predict with the moving average of the weights, not with the weights of the last step.
+
+        Returns
+        -------
+        Consensus
+            The clusters.
         """
         count = len(self.data.classes) if clusters is None else clusters
         log_p = self.log_probabilities(evenly_spaced(self.task.unlabeled, CONSENSUS_INPUTS), ema=ema)
@@ -250,12 +387,12 @@ class Run:
         )
 
     def _check_named(self) -> None:
-        """Refuse to call outputs by the names of classes that they do not have."""
+        """Raise a ValueError if the outputs have no class names."""
         if self.recipe.readout == "consensus":
             raise ValueError("the outputs of this run have no names, no label was seen: see consensus and rp.labeling")
 
     def _provenance(self, ema: bool, weighting: Weighting) -> dict[str, Any]:
-        """What made a predictor, in plain words and numbers. Scores are those of training, if they are of its kind."""
+        """Return what made a predictor, in plain text and numbers, with the scores of the training if they apply."""
         found = self.history[-1].evaluation if self.history else None
         parts = {"test": found.test, "validation": found.validation} if found and weighting == "prior" else {}
         scores = {name: getattr(part, "ema" if ema else "raw") for name, part in parts.items() if part is not None}
@@ -277,11 +414,30 @@ class Run:
 
 
 def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) -> Run:
-    """A run from its folder, as it was at its last checkpoint.
+    """Load a run from its folder, at its last checkpoint.
 
-    parts: what a run folder cannot hold, if the run used it: your own network=, task=, method=, weak=, strong=.
-    Only the network is needed to predict; evaluating needs the data.
+    Parameters
+    ----------
+    path : Path or str
+        The run folder.
+    device : torch.device or str, default: "cpu"
+        Where to compute.
+    **parts
+        Custom parts, which a folder cannot hold: ``network``, ``task``, ``method``, ``weak``, ``strong``, ``inputs``,
+        ``optimizer``. Predictions need only a custom network; evaluating needs the data.
 
+    Returns
+    -------
+    Run
+        The run.
+
+    Raises
+    ------
+    ValueError
+        If the folder has no usable checkpoint, or if a custom network is missing or differs.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5})
     >>> trained = rp.train(recipe, "runs/mine")
@@ -330,10 +486,24 @@ def both(raw: Particles, ema: Particles) -> tuple[Particles, Particles]:
 def load_predictor(
     path: Path | str, network: Callable[[], nn.Module] | None = None, device: torch.device | str = "cpu"
 ) -> Predictor:
-    """A predictor from the folder that `Predictor.save` wrote, or from a run folder.
+    """Load a predictor from the folder of `Predictor.save`, or from a run folder.
 
-    network: makes your own network, if it was trained with one: a folder cannot hold it.
+    Parameters
+    ----------
+    path : Path or str
+        The folder.
+    network : function, optional
+        Makes the network, if it is a custom one: a folder cannot hold it.
+    device : torch.device or str, default: "cpu"
+        Where to compute.
 
+    Returns
+    -------
+    Predictor
+        The deployable model.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}), "runs/mine")
     >>> run.predictor().save("models/mine")

@@ -88,17 +88,51 @@ def train(
     first_stage: Run | None = None,
     particle_ranks: int | None = None,
 ) -> Run:
-    """Train every stage of a recipe. With `out`, write the run folder on the way, or go on with the one that is there.
+    """Train every stage of a recipe.
 
-    watch: called with each record as it is made. origin: what recipe.json says of where the recipe came from.
-    fresh: move an existing folder aside and start over. save_every: seconds between checkpoints; by default 30, and
-    longer where saving would take more than 1 % of the time. start: the finished run of `recipe.start`, whose weights
-    are taken instead of training that stage again.
+    With `out`, the run folder is written while training, and an interrupted run in that folder is resumed exactly.
 
-    Under torchrun, or in a process group that is there already, all ranks train one run together: call it on each of
-    them. particle_ranks: how many ranks share the particles out, by default the greatest common divisor of ranks and
-    particles; the rest divide the inputs. The folder must be one that all of them see, and the first rank writes it.
+    Under torchrun, or in an existing process group, all ranks train one run together: call it on each of them. The
+    folder must be visible to all ranks; the first one writes it.
 
+    Parameters
+    ----------
+    recipe : Recipe
+        The recipe.
+    out : Path or str, optional
+        The run folder. Without it, the run stays in memory.
+    device : torch.device or str, default: "cpu"
+        Where to compute.
+    watch : function, optional
+        Called with each `Record`.
+    origin : Origin, optional
+        Where the recipe came from, for recipe.json.
+    fresh : bool, default: False
+        Move an existing folder aside and start over.
+    save_every : float, optional
+        Seconds between checkpoints. Defaults to 30, or more if saving would take more than 1 % of the time.
+    first_stage : Run, optional
+        The finished run of ``recipe.start``. Its weights are used instead of training that stage again.
+    particle_ranks : int, optional
+        Ranks that share the particles; the others divide the inputs. Defaults to the greatest common divisor of ranks
+        and particles.
+
+    Returns
+    -------
+    Run
+        The trained run.
+
+    Raises
+    ------
+    ValueError
+        If the recipe does not fit its task or memory, or if the folder holds another run.
+    Stopped
+        If a signal asked the run to stop; everything is saved.
+    NotFiniteError
+        If a loss, gradient or weight is not finite.
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(labels=50), {"steps": 5})
     >>> run = rp.train(recipe, "runs/mine")

@@ -55,14 +55,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """All snapshots of a run, the first step first, and the inputs that they are predictions of.
-
-    >>> import refprior as rp
-    >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 4, "snapshots": 1})
-    >>> run = rp.train(recipe, "runs/seen")
-    >>> rp.training.read_trajectory("runs/seen").classes[:3]
-    ('0', '1', '2')
-    """
+    """All snapshots of a run in order of steps, and the inputs that they predict."""
 
     path: Path
     probe: Examples
@@ -137,10 +130,23 @@ def take_snapshot(task: Task, step: int, particles: Particles, normalizer: Norma
 
 
 def read_trajectory(path: Path | str, **parts: Any) -> Trajectory:
-    """The snapshots of a run, or what its checkpoints predict if it kept none.
+    """Read the snapshots of a run, or what its checkpoints predict if it has none.
 
-    parts: as in `load`, your own network= and task=, which checkpoints cannot hold.
+    Parameters
+    ----------
+    path : Path or str
+        The run folder.
+    **parts
+        Custom parts, as in `load`; only checkpoints need them.
 
+    Returns
+    -------
+    Trajectory
+        ``probe``, the inputs with their labels, ``classes``, and ``snapshots`` with ``step``, ``log_p`` (K, n, C) and
+        ``log_prior`` (K,).
+
+    Examples
+    --------
     >>> import refprior as rp
     >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 4, "snapshots": 2})
     >>> run = rp.train(recipe, "runs/seen")

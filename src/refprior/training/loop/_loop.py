@@ -56,6 +56,15 @@ class Trouble:
 class NotFiniteError(ArithmeticError):
     """Training met a number that is not finite and stopped; the weights are those of the last good step.
 
+    Parameters
+    ----------
+    trouble : Trouble
+        The step, the quantity, the particles and the batch.
+    where : str, default: ""
+        Where the batch was written.
+
+    Examples
+    --------
     >>> from refprior.training import NotFiniteError
     >>> issubclass(NotFiniteError, ArithmeticError)
     True

@@ -61,7 +61,7 @@ class Evaluation:
 
     @property
     def accuracy(self) -> float | None:
-        """On the test part: of the consensus where clusters are scored, else of the moving average's ensemble."""
+        """Accuracy on the test part: of the consensus if clusters are scored, else of the moving average's ensemble."""
         if self.consensus is not None:
             return self.consensus.test
         return None if self.test is None else self.test.ema.accuracy
@@ -71,6 +71,27 @@ class Evaluation:
 class Record:
     """One line of metrics.jsonl.
 
+    Parameters
+    ----------
+    step : int
+        The step.
+    steps : int
+        Steps of this stage.
+    learning_rate : float
+        Learning rate of the step.
+    loss : float or None
+        The loss; None if it is not finite.
+    seconds : float
+        Seconds of training so far.
+    terms : dict of str to float or None
+        Terms of the loss.
+    skipped : int, default: 0
+        Steps so far whose loss or gradient was not finite.
+    evaluation : Evaluation, optional
+        Scores at this step, if there was an evaluation.
+
+    Examples
+    --------
     >>> from refprior.training import Record
     >>> record = Record(step=10, steps=100, learning_rate=0.03, loss=1.5, seconds=2.0)
     >>> Record.from_dict(record.to_dict()) == record
@@ -78,26 +99,48 @@ class Record:
     """
 
     step: int
-    steps: int  # of this stage in all
+    steps: int
     learning_rate: float
-    loss: float | None  # None: not finite
-    seconds: float  # of training so far
-    terms: dict[str, float | None] = field(default_factory=dict)  # of the loss
-    skipped: int = 0  # steps whose loss or gradient was not finite, so far
+    loss: float | None
+    seconds: float
+    terms: dict[str, float | None] = field(default_factory=dict)
+    skipped: int = 0
     evaluation: Evaluation | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, lists and dictionaries."""
+        """Return plain numbers, lists and dictionaries.
+
+        Returns
+        -------
+        dict
+            The record.
+        """
         return msgspec.to_builtins(self)  # type: ignore[no-any-return]
 
     @classmethod
     def from_dict(cls, record: Any) -> "Record":
-        """A record from `to_dict`; a ValueError names the first place that is wrong."""
+        """Read a record from `to_dict`.
+
+        Parameters
+        ----------
+        record : dict
+            The record.
+
+        Returns
+        -------
+        Record
+            The record.
+
+        Raises
+        ------
+        ValueError
+            If an entry is wrong; the message names the first one.
+        """
         return msgspec.convert(_with_nan(record), cls)
 
 
 def _with_nan(value: Any, scores: bool = False) -> Any:
-    """JSON has no NaN and holds null in its place. Scores are all numbers: among them null is NaN again."""
+    """Restore NaN: JSON holds null in its place, and scores are always numbers."""
     if isinstance(value, dict):
         return {name: _with_nan(item, scores or name in ("ema", "raw")) for name, item in value.items()}
     if isinstance(value, list):

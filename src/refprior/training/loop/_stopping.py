@@ -12,8 +12,17 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)  # of p
 
 
 class Stopped(KeyboardInterrupt):
-    """The run was asked to stop and did, with everything saved.
+    """The run was asked to stop by a signal, and stopped with everything saved.
 
+    Parameters
+    ----------
+    message : str
+        What was saved, and how to resume.
+    signal_number : int
+        The signal.
+
+    Examples
+    --------
     >>> from refprior.training import Stopped
     >>> issubclass(Stopped, KeyboardInterrupt)
     True

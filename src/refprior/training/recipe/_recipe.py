@@ -29,14 +29,72 @@ from refprior.training.recipe._parts import (
 from refprior.views import Unchanged, View
 
 Head = Literal["same", "new", "probe"]
-HANDED_IN = {"network", "task", "method", "weak", "strong", "inputs", "optimizer"}
+CUSTOM_FIELDS = {"network", "task", "method", "weak", "strong", "inputs", "optimizer"}
 STEPS_PER_EPOCH = 1024  # weight updates, as the paper counts (appendix Setup)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """One run: data, networks, method and optimization. Several stages are a chain: `start` is trained first.
+    """Everything that determines a run: data, networks, method and optimization.
 
+    Recipes with several stages are a chain: the stage `start` is trained first.
+
+    Parameters
+    ----------
+    task : function or Task
+        The data: ``FewLabels(…)``, a function that returns a task, or a task.
+    network : function
+        Makes a new network that returns logits.
+    method : object
+        A method of `refprior.methods`, or a custom one that declares its ``needs``.
+    inputs : Standardize, PrincipalComponents, PatchComponents or Identity, optional
+        How inputs are prepared for the network. Defaults to ``Standardize()``.
+    particles : int, default: 4
+        Number of networks K.
+    steps : int, default: 204800
+        Weight updates; the paper's epoch has 1024.
+    labeled_batch : int, default: 64
+        Labeled inputs per step.
+    labeled_copies : int, default: 1
+        Copies of the labeled inputs that are shuffled together. Many copies are almost draws with replacement.
+    unlabeled_batch : int, default: 448
+        Unlabeled inputs or tuples per step.
+    source_batch : int, default: 64
+        Labeled inputs of the source task per step, if the method uses them.
+    unlabeled_unit : {"images", "tuples"}, default: "images"
+        What `unlabeled_batch` counts. The paper says tuples, the authors' code counts images.
+    weak, strong : view, optional
+        Augmentations. The default leaves inputs unchanged.
+    optimizer : Optimizer or function, optional
+        Defaults to ``Optimizer()``. A function from parameters to a ``torch.optim.Optimizer`` keeps its learning rates.
+    ema : float, default: 0.999
+        Decay of the moving average of the weights.
+    precision : {"float32", "bfloat16", "auto"}, default: "float32"
+        Precision of the networks; ``"auto"`` takes the faster one.
+    execution : {"auto", "vectorized", "loop", "recomputed"}, default: "auto"
+        How the particles run, as in `Particles`; ``"recomputed"`` needs the least memory.
+    evaluate_every : int, default: 1024
+        Steps between evaluations.
+    snapshots : int, default: 0
+        How often to save the predictions of all particles, more frequently at the beginning.
+    skip_not_finite : int, default: 0
+        How many steps with a loss or gradient that is not finite may be skipped.
+    readout : {"outputs", "consensus"}, default: "outputs"
+        What is scored: outputs as classes, or clusters.
+    seed : int, default: 0
+        Seed for all random draws.
+    start : Recipe, optional
+        The stage whose weights this one starts from.
+    head : {"same", "new", "probe"}, default: "same"
+        The output layer after such a stage: keep it, draw a new one, or train only a new one.
+
+    Raises
+    ------
+    ValueError
+        If a setting is outside its range, or if a part does not fit its field.
+
+    Examples
+    --------
     >>> from functools import partial
     >>> import refprior as rp
     >>> recipe = rp.Recipe(
@@ -45,38 +103,34 @@ class Recipe:
     ...     method=rp.ReferencePrior(alpha=0.1),
     ...     steps=600,
     ... )
-    >>> rp.Recipe.from_json(recipe.to_json()).method
-    ReferencePrior(order=2, alpha=0.1, final_alpha=None, tau=0.3333333333333333, gamma=None, jensen=True, \
-stop_gradient=True, threshold=None, marginal_views='mixture', marginal_gradient=False, per_item=False, \
-trainable_prior=False, samples=None, class_prior=None, balance=0.0)
+    >>> rp.Recipe.from_json(recipe.to_json()).method.alpha
+    0.1
     """
 
-    task: Callable[[], Task] | Task  # the data: `FewLabels(…)`, a function that returns a task, or a task
-    network: Callable[[], nn.Module]  # makes a new network that returns logits
+    task: Callable[[], Task] | Task
+    network: Callable[[], nn.Module]
     method: Method
-    inputs: Standardize | PrincipalComponents | PatchComponents | Identity = field(
-        default_factory=Standardize
-    )  # what the network sees of an input
+    inputs: Standardize | PrincipalComponents | PatchComponents | Identity = field(default_factory=Standardize)
     particles: int = 4
     steps: int = 200 * STEPS_PER_EPOCH
-    labeled_batch: int = 64  # labeled inputs per step
-    labeled_copies: int = 1  # of the labeled inputs, shuffled together: many are almost draws with replacement
-    unlabeled_batch: int = 448  # unlabeled inputs or tuples per step
-    source_batch: int = 64  # labeled inputs of the source task per step, where the method wants them
-    unlabeled_unit: Literal["images", "tuples"] = "images"  # the paper says tuples, the authors' code cuts images
+    labeled_batch: int = 64
+    labeled_copies: int = 1
+    unlabeled_batch: int = 448
+    source_batch: int = 64
+    unlabeled_unit: Literal["images", "tuples"] = "images"
     weak: View = field(default_factory=Unchanged)
     strong: View = field(default_factory=Unchanged)
     optimizer: Optimizer = field(default_factory=Optimizer)
-    ema: float = 0.999  # decay of the moving average of the weights
-    precision: Literal["float32", "bfloat16", "auto"] = "float32"  # of the networks; "auto": faster one
-    execution: Execution = "auto"  # of the particles: as in `Particles`; "recomputed" takes the least memory
-    evaluate_every: int = STEPS_PER_EPOCH  # steps
-    snapshots: int = 0  # times that the predictions of all particles are kept, more of them in the beginning
-    skip_not_finite: int = 0  # steps whose loss or gradient is not finite may be skipped this many times
-    readout: Literal["outputs", "consensus"] = "outputs"  # what is scored: outputs are classes, or clusters are
+    ema: float = 0.999
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
+    execution: Execution = "auto"
+    evaluate_every: int = STEPS_PER_EPOCH
+    snapshots: int = 0
+    skip_not_finite: int = 0
+    readout: Literal["outputs", "consensus"] = "outputs"
     seed: int = 0
-    start: "Recipe | None" = None  # the stage whose weights this one begins with
-    head: Head = "same"  # the output layer after such a stage: keep it, draw a new one, or train only a new one
+    start: "Recipe | None" = None
+    head: Head = "same"
 
     def __post_init__(self) -> None:
         self._check_numbers()
@@ -92,7 +146,7 @@ trainable_prior=False, samples=None, class_prior=None, balance=0.0)
             raise ValueError(f"unlabeled_batch={self.unlabeled_batch} is less than one tuple of {size} inputs")
 
     def _check_numbers(self) -> None:
-        """Numbers within their limits; those of numpy become Python's own, which every record can hold."""
+        """Check ranges; numbers of numpy become Python's, which every record can hold."""
         sizes = ("particles", "steps", "labeled_batch", "unlabeled_batch", "source_batch", "evaluate_every")
         numbers: dict[str, float] = {name: whole_number(name, getattr(self, name), at_least=1) for name in sizes}
         whole_number("steps", self.steps, at_least=1, at_most=10**15)
@@ -146,32 +200,77 @@ trainable_prior=False, samples=None, class_prior=None, balance=0.0)
         return self.unlabeled_batch if self.unlabeled_unit == "tuples" else self.unlabeled_batch // size
 
     def read_task(self) -> Task:
-        """The data of this recipe."""
+        """Read the data.
+
+        Returns
+        -------
+        Task
+            The data of this recipe.
+        """
         task = self.task if isinstance(self.task, Task) else self.task()
         if not isinstance(task, Task):
             raise ValueError(f"task must give a refprior.data.Task, got {type(task).__name__}")
         return task
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything that determines the run, as plain numbers, words, lists and dictionaries."""
+        """Return everything that determines the run as plain numbers, text, lists and dictionaries.
+
+        Returns
+        -------
+        dict
+            The recipe; custom parts are named by module and qualified name.
+        """
         parts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "start"}
         plain = {name: to_plain(take_apart(value)) for name, value in parts.items()}
         return {**plain, "start": self.start.to_dict() if self.start is not None else None}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any], **parts: Any) -> "Recipe":
-        """A recipe from `to_dict`. parts: your own network, task, method or views, which no record can hold."""
+        """Read a recipe from `to_dict`.
+
+        Parameters
+        ----------
+        record : mapping
+            The recipe.
+        **parts
+            Custom parts, which a record cannot hold: ``network``, ``task``, ``method``, ``weak``, ``strong``,
+            ``inputs``, ``optimizer``.
+
+        Returns
+        -------
+        Recipe
+            The recipe.
+        """
         check_handed_in(parts)
         check_depth(record, "recipe")
         return read_recipe(record, parts, lambda name, last: None)
 
     def to_json(self) -> str:
-        """`to_dict` as text."""
+        """Return `to_dict` as JSON.
+
+        Returns
+        -------
+        str
+            The recipe.
+        """
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str, **parts: Any) -> "Recipe":
-        """A recipe from `to_json`."""
+        """Read a recipe from `to_json`.
+
+        Parameters
+        ----------
+        text : str
+            The recipe.
+        **parts
+            Custom parts, as in `from_dict`.
+
+        Returns
+        -------
+        Recipe
+            The recipe.
+        """
         try:
             record = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -180,17 +279,17 @@ trainable_prior=False, samples=None, class_prior=None, balance=0.0)
 
 
 def check_handed_in(parts: Mapping[str, Any]) -> None:
-    """Refuse parts that cannot be handed in."""
-    unknown = sorted(set(parts) - HANDED_IN)
+    """Raise a ValueError for parts that cannot be passed."""
+    unknown = sorted(set(parts) - CUSTOM_FIELDS)
     if unknown:
-        raise ValueError(f"{unknown[0]} cannot be handed in; these can: {', '.join(sorted(HANDED_IN))}")
+        raise ValueError(f"{unknown[0]} cannot be passed; these can: {', '.join(sorted(CUSTOM_FIELDS))}")
 
 
 StandIn = Callable[[str, bool], Any]  # (field, of the last stage) -> what stands for a part that is not there, or None
 
 
 def read_recipe(record: Any, parts: Mapping[str, Any], stand_in: StandIn, where: str = "recipe") -> Recipe:
-    """A recipe from its record. Parts of the user's own are handed in, or something stands for them."""
+    """Read a recipe from its record. Custom parts are passed, or placeholders stand for them."""
     if not isinstance(record, Mapping):
         raise ValueError(f"{where} must be a dictionary of settings, got {type(record).__name__}")
     checked_settings(Recipe, dict(record), where)

@@ -35,8 +35,23 @@ _PACKAGES = ("torch", "numpy", "scikit-learn", "safetensors")
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a recipe came from: a function by its name, its arguments, and settings that were changed.
+    """Where a recipe came from: a function by its name, its arguments, and changed settings.
 
+    Parameters
+    ----------
+    recipe : str
+        Name of the recipe, ``file.py:function``, or ``function()`` for a function of Python.
+    arguments : dict
+        Arguments of the function.
+    settings : dict
+        Changed settings by dotted name.
+    defaults : dict
+        Arguments of the function that were not given.
+    own : dict of str to str
+        The user's data: ``data``, ``source``, ``kind``.
+
+    Examples
+    --------
     >>> from refprior.training import Origin
     >>> Origin("digits_ssl", {"seed": 1}, {"steps": "100"}).command
     'refprior train digits_ssl --seed 1 --set steps=100'
@@ -45,18 +60,18 @@ class Origin:
     recipe: str
     arguments: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
-    defaults: dict[str, Any] = field(default_factory=dict)  # arguments of the function that were not given
-    own: dict[str, str] = field(default_factory=dict)  # the user's own data: data, source, kind
+    defaults: dict[str, Any] = field(default_factory=dict)
+    own: dict[str, str] = field(default_factory=dict)
 
     @property
     def changes(self) -> dict[str, str]:
-        """Everything that was set by hand, without the seed."""
+        """Everything that was set by hand, except the seed."""
         changed = {**self.arguments, **self.settings, **{_OPTIONS[name]: value for name, value in self.own.items()}}
         return {name: _in_text(value) for name, value in changed.items() if name != "seed"}
 
     @property
     def command(self) -> str | None:
-        """The command line that trains it again; None for a function of Python, `recipe()`."""
+        """The command line that trains it again; None for a function of Python."""
         if self.recipe.endswith("()") or any(value.startswith("<") for value in self.changes.values()):
             return None
         settings = [f"{name}={value}" for name, value in self.changes.items() if not name.startswith("--")]
