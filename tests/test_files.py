@@ -43,7 +43,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
         write_atomically(target, fail)
     assert target.read_text() == "old"
     (tmp_path / "a folder").mkdir()
-    with pytest.raises(ValueError, match="a folder is there and is not a file"):
+    with pytest.raises(ValueError, match="a folder exists and is not a file"):
         write_text(tmp_path / "a folder", "text")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a folder", "file"]
 
@@ -196,7 +196,7 @@ def test_links_pipes_and_files_that_are_too_large_are_not_read(tmp_path: Path) -
     (tmp_path / "link").symlink_to("file")
     os.mkfifo(tmp_path / "pipe")
     assert read_bytes(tmp_path / "file", 4) == b"four"
-    with pytest.raises(ValueError, match=r"file has 4 bytes, more than the 3 that are read"):
+    with pytest.raises(ValueError, match=r"file has 4 bytes, more than the limit of 3"):
         read_bytes(tmp_path / "file", 3)
     with pytest.raises(ValueError, match=r"link is a link, and links inside a run folder are not followed"):
         read_bytes(tmp_path / "link", 4)
@@ -305,7 +305,7 @@ def test_without_locks_the_owner_on_another_machine_is_named(tmp_path: Path, mon
     assert holder(tmp_path) == "process 77 on node7"
     with pytest.raises(ValueError, match="busy"), locked(tmp_path, refuse):
         pass
-    assert heard == ["process 77 on node7 (.lock.owner says so: remove it if that process is gone)"]
+    assert heard == ["process 77 on node7 (according to .lock.owner: remove it if that process has ended)"]
 
 
 def test_who_looks_whether_there_is_a_lock_disturbs_nobody(tmp_path: Path) -> None:
@@ -333,7 +333,7 @@ def test_what_is_no_file_is_neither_replaced_nor_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for name in ("pipe", "folder"):
-        with pytest.raises(ValueError, match=f"{name} is there and is not a file: it is not replaced"):
+        with pytest.raises(ValueError, match=f"{name} exists and is not a file, so it is not replaced"):
             write_text(tmp_path / name, "text")
     with pytest.raises(ValueError, match="folder is a folder, not a file"):
         read_bytes(tmp_path / "folder", 10)
@@ -346,6 +346,6 @@ def test_a_name_that_is_no_text_can_be_written_about(tmp_path: Path) -> None:
 
 
 def test_a_record_that_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"record\.json: a setting is no text"):
+    with pytest.raises(ValueError, match=r"record\.json: a setting is not valid text"):
         write_record(tmp_path / "record.json", 7, {"folder": os.fsdecode(b"caf\xe9")})
     assert not list(tmp_path.iterdir())

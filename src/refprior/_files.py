@@ -1,6 +1,6 @@
-"""Files that are whole or absent, sealed records, and reading what may come from a stranger.
+"""Atomic writes, folder locks, records with checksums, and safe reading of untrusted files.
 
-Inside a run folder nothing is read or written through a link, and nothing larger than its kind can be is read.
+Inside a run folder, links are not followed, and files larger than a limit for their kind are not read.
 """
 
 import errno
@@ -27,42 +27,42 @@ from filelock import SoftFileLock, Timeout, lock_descriptor
 from refprior._words import in_short
 
 LOCK = ".lock"
-MARK = ".lock.owner"  # in place of a lock, where the file system has none
-PART = ".part"  # how the names of what is in the making end
+MARK = ".lock.owner"  # instead of a lock, on file systems without locks
+PART = ".part"  # suffix of unfinished files and folders
 SEAL = "checksum"
 _RECORD_LIMIT = 64 << 20  # bytes of a JSON file
-_PAUSE = 0.1  # seconds between looks at a lock that another process has
-_GLANCES, _GLANCE = 20, 0.005  # looks at a lock that may only be looked at by another, and seconds between them
-_DEPTH = 100  # of objects and lists in a JSON file
-_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # what file systems say that have none
+_PAUSE = 0.1  # seconds between attempts to take a lock
+_GLANCES, _GLANCE = 20, 0.005  # first attempts, while `holder` of another process may hold it, and seconds between
+_DEPTH = 100  # largest nesting of objects and lists in a JSON file
+_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # errors of file systems without locks
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Write to the side, sync, rename: a reader sees the old file or the new one, never a part.
+    """Write to a temporary file, sync, and rename: a reader sees the old file or the new one, never a part.
 
-    The side is a folder of its own, locked as long as its writer lives: writers do not disturb each other, and what a
-    killed one left is known and removed. A link at `path` is replaced, not followed. Folders above are made.
+    The temporary file has its own folder, locked as long as its writer lives: writers do not disturb each other, and
+    leftovers of killed writers are removed. A link at `path` is replaced, not followed. Parent folders are created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is there and is not a file: it is not replaced")
+        raise ValueError(f"{path} exists and is not a file, so it is not replaced")
     folder, lock = _side(path.parent)
     try:
         side = folder / path.name
         write(side)
-        side.chmod(folder.stat().st_mode & 0o666)  # the permissions of every other file, whatever the writer chose
+        side.chmod(folder.stat().st_mode & 0o666)  # the default permissions, whatever the writer chose
         with side.open("rb") as file:
             os.fsync(file.fileno())
         side.replace(path)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)  # also if it failed: a full disk needs the room
+        shutil.rmtree(folder, ignore_errors=True)  # also after an error: the disk may be full
         os.close(lock)
     _sync_folder(path.parent)
     _sweep_up(path.parent)
 
 
 def write_folder_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a folder to the side and rename it: a reader sees all of the old one, all of the new one, or none."""
+    """Write a temporary folder and rename it: a reader sees all of the old one, all of the new one, or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     side, lock = _side(path.parent)
     try:
@@ -83,9 +83,10 @@ def write_folder_atomically(path: Path, write: Callable[[Path], object]) -> None
 
 @contextmanager
 def locked(folder: Path, busy: Callable[[str], object]) -> Iterator[None]:
-    """Make the folder and keep other processes out of it; the system drops the lock with the process.
+    """Create a folder and keep other processes out of it; the system releases the lock with the process.
 
-    busy: told who has it, again and again until it is free; it may raise. A folder that stays empty is removed.
+    `busy` is called with the owner repeatedly until the lock is free; it may raise. A folder that stays empty is
+    removed.
     """
     try:
         lock = _lock(folder, busy)
@@ -104,7 +105,7 @@ def locked(folder: Path, busy: Callable[[str], object]) -> Iterator[None]:
 
 
 def holder(folder: Path) -> str | None:
-    """Who works in a folder, on this machine or another that sees it; None if nobody does."""
+    """Return the process that has locked a folder, on any machine that sees it; None if it is free."""
     if (owner := _marked_by(folder)) is not None:
         return owner
     try:
@@ -113,20 +114,20 @@ def holder(folder: Path) -> str | None:
         return None
     try:
         return None if lock_descriptor(lock, blocking=False) else _owner(lock)
-    except OSError as error:  # a network file system may not say it to those who may only read
+    except OSError as error:  # some network file systems need write permission
         return None if error.errno in _NO_LOCKS else _owner(lock)
     finally:
         os.close(lock)
 
 
 def _lock(folder: Path, busy: Callable[[str], object]) -> int:
-    """The lock file, held. One that was removed, or moved away with its folder, before it was locked does not count."""
-    glances = _GLANCES  # at first it may be one who only looks whether there is a lock
+    """Take the lock of a folder; a lock file that was removed or moved with its folder meanwhile does not count."""
+    glances = _GLANCES
     while True:
         lock = _opened(folder)
         try:
             if os.fstat(lock).st_nlink > 1:
-                raise ValueError(f"{folder / LOCK} has another name elsewhere, a hard link: remove it")
+                raise ValueError(f"{folder / LOCK} is a hard link to another file: remove it")
             if not lock_descriptor(lock, blocking=False):
                 if not glances:
                     busy(_owner(lock))
@@ -143,7 +144,7 @@ def _lock(folder: Path, busy: Callable[[str], object]) -> int:
 
 
 def _opened(folder: Path, tries: int = 100) -> int:
-    """The lock file of a folder, which others may make and remove at the same time."""
+    """Open the lock file of a folder, which others may create and remove at the same time."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         check_ordinary(folder / LOCK)
@@ -160,18 +161,20 @@ def _owner(lock: int) -> str:
 
 
 def _leave(folder: Path, lock: int) -> None:
-    """Remove the lock while it is held: a waiting process finds that it is gone, and makes another."""
+    """Remove the lock while it is held: waiting processes notice and create another."""
     with suppress(OSError):
-        if os.path.samestat(os.fstat(lock), os.stat(folder / LOCK)):  # the folder was not moved away meanwhile
+        if os.path.samestat(os.fstat(lock), os.stat(folder / LOCK)):  # the folder was not moved
             (folder / LOCK).unlink()
-        folder.rmdir()  # if nothing came of it
+        folder.rmdir()  # if it is empty
     os.close(lock)
 
 
 @contextmanager
 def _marked(folder: Path, busy: Callable[[str], object]) -> Iterator[None]:
-    """Where the file system has no locks: a file that names its owner. That of a dead process is removed on the machine
-    of that process; on another nobody can tell, and `busy` hears whose it is."""
+    """Lock a folder by a file that names its owner, on file systems without locks.
+
+    The mark of a dead process is removed on its machine. Other machines cannot know, and `busy` receives the owner.
+    """
     mark = SoftFileLock(folder / MARK, timeout=0)
     while True:
         try:
@@ -180,7 +183,7 @@ def _marked(folder: Path, busy: Callable[[str], object]) -> Iterator[None]:
             break
         except Timeout:
             owner = _marked_by(folder) or "another process"
-            busy(f"{owner} ({MARK} says so: remove it if that process is gone)")
+            busy(f"{owner} (according to {MARK}: remove it if that process has ended)")
             time.sleep(_PAUSE)
     try:
         yield
@@ -193,7 +196,7 @@ def _marked(folder: Path, busy: Callable[[str], object]) -> Iterator[None]:
 
 
 def _marked_by(folder: Path) -> str | None:
-    """The owner by the mark, in place of a lock; None without a mark."""
+    """Return the owner according to the mark; None without a mark."""
     try:
         process, machine = read_bytes(folder / MARK, 4096).decode(errors="replace").splitlines()[:2]
     except (OSError, ValueError):
@@ -202,7 +205,7 @@ def _marked_by(folder: Path) -> str | None:
 
 
 def write_text(path: Path, text: str) -> None:
-    write_bytes(path, text.encode(errors="backslashreplace"))  # names of files need not be text
+    write_bytes(path, text.encode(errors="backslashreplace"))  # file names may be undecodable
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -210,29 +213,29 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_figure(path: Path, figure: Any, dpi: int = 120) -> None:
-    """A figure of matplotlib's, in the format that the name says."""
+    """Write a matplotlib figure in the format of the file's suffix."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=path.suffix[1:].lower() or "png", dpi=dpi)
     write_bytes(path, buffer.getvalue())
 
 
 def write_record(path: Path, format_: int, content: dict[str, Any]) -> None:
-    """A JSON object, sealed with a checksum of its content."""
+    """Write a JSON object with a checksum of its content."""
     record = {"format": format_, **content}
     seal = _checksum(record)
-    if seal is None:  # it could be written, and never read again
+    if seal is None:  # it could be written but not read again
         raise ValueError(
-            f"{path}: a setting is no text, such as the name of a file that is not UTF-8: rename that file"
+            f"{path}: a setting is not valid text, such as a file name that is not UTF-8: rename that file"
         )
     sealed = {**record, SEAL: seal}
     write_text(path, json.dumps(sealed, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_record(path: Path, format_: int) -> dict[str, Any]:
-    """The content of a sealed JSON object; ValueError if it is damaged, or was changed by hand."""
+    """Read a JSON object with a checksum; raise ValueError if it is damaged or was edited."""
     record = read_json(path)
     if not isinstance(record, dict):
-        raise ValueError(f"{path} is damaged: it is no JSON object")
+        raise ValueError(f"{path} is damaged: expected a JSON object")
     seal, found = record.pop(SEAL, None), record.get("format")
     if found != format_ and isinstance(found, int | None):
         raise ValueError(
@@ -240,13 +243,13 @@ def read_record(path: Path, format_: int) -> dict[str, Any]:
             f"format {format_}: make it again, or read it with the version that made it"
         )
     if seal is None or seal != _checksum(record):
-        raise ValueError(f"{path} is damaged, or was changed by hand: its content does not match its {SEAL}")
+        raise ValueError(f"{path} is damaged or was edited: its content does not match its {SEAL}")
     del record["format"]
     return record
 
 
 def read_json(path: Path) -> Any:
-    """The content of a JSON file."""
+    """Read a JSON file."""
     text = read_bytes(path, _RECORD_LIMIT)
     try:
         return decode(text)
@@ -255,23 +258,23 @@ def read_json(path: Path) -> Any:
 
 
 def decode(text: bytes) -> Any:
-    """What JSON text holds, not nested more deeply than any record is."""
+    """Decode JSON text, up to a nesting that no record exceeds."""
     if text.count(b"[") + text.count(b"{") > _DEPTH and _depth(text) > _DEPTH:
         raise ValueError(f"it is nested more than {_DEPTH} levels deep")
     return msgspec.json.decode(text)
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """The content of an ordinary file of at most `limit` bytes that is not a link."""
+    """Read an ordinary file of at most `limit` bytes that is not a link."""
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > limit:
-            raise ValueError(f"{path} has {size:,} bytes, more than the {limit:,} that are read of such a file")
+            raise ValueError(f"{path} has {size:,} bytes, more than the limit of {limit:,} for such a file")
         return file.read(size)
 
 
 def open_file(path: Path) -> BufferedReader:
-    """An ordinary file to read, opened without following a link and without waiting for a pipe."""
+    """Open an ordinary file for reading, without following a link and without waiting for a pipe."""
     check_ordinary(path)
     if path.is_dir():
         raise ValueError(f"{path} is a folder, not a file")
@@ -279,18 +282,18 @@ def open_file(path: Path) -> BufferedReader:
 
 
 def check_ordinary(*paths: Path) -> None:
-    """Refuse links, pipes and devices: in a folder that came from elsewhere they could lead anywhere."""
+    """Raise ValueError for links, pipes and devices, which could lead anywhere in a folder from elsewhere."""
     for path in paths:
         with suppress(FileNotFoundError):
             kind = path.lstat().st_mode
             if stat.S_ISLNK(kind):
-                raise ValueError(f"{path} is a link, and links inside a run folder are not followed: copy it there")
+                raise ValueError(f"{path} is a link, and links inside a run folder are not followed: copy the file")
             if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
                 raise ValueError(f"{path} is neither a file nor a folder: remove it")
 
 
 def _checksum(content: dict[str, Any]) -> str | None:
-    """Of the content, not of the text: keys in order, no blanks. None for what cannot be written as JSON."""
+    """Hash the content, not the text: keys in order, no blanks. None for content that JSON cannot hold."""
     try:
         return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()
     except (OverflowError, UnicodeError):
@@ -298,14 +301,14 @@ def _checksum(content: dict[str, Any]) -> str | None:
 
 
 def _depth(text: bytes) -> int:
-    """How deeply the brackets of JSON text are nested, those within strings left out."""
+    """Return the nesting of brackets in JSON text, without those in strings."""
     brackets = (match[0] for match in re.finditer(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', text, re.DOTALL))
     steps = ((1 if bracket in b"[{" else -1) for bracket in brackets if len(bracket) == 1)
     return max(accumulate(steps), default=0)
 
 
 def _sync_folder(folder: Path) -> None:
-    """Write the names in a folder to disk."""
+    """Flush the names in a folder to disk; Windows does it by itself."""
     directory = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(directory)
@@ -314,7 +317,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _side(parent: Path) -> tuple[Path, int]:
-    """A new folder, and its lock. One that another process took for a leftover before it was locked does not count."""
+    """Create a temporary folder and lock it, unless another process removed it as a leftover before."""
     while True:
         folder = parent / f".{secrets.token_hex(8)}{PART}"
         folder.mkdir()
@@ -322,7 +325,7 @@ def _side(parent: Path) -> tuple[Path, int]:
             lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         except FileNotFoundError:
             continue
-        with suppress(OSError):  # where there are no locks, what a killed writer left stays
+        with suppress(OSError):  # without locks, leftovers of killed writers stay
             lock_descriptor(lock)
         if os.fstat(lock).st_nlink:
             return folder, lock
@@ -330,7 +333,7 @@ def _side(parent: Path) -> tuple[Path, int]:
 
 
 def _sweep_up(parent: Path) -> None:
-    """Remove what writers left that were killed; the folder of one that lives is locked, and stays."""
+    """Remove leftovers of killed writers; the folders of living ones are locked."""
     for folder in Path(parent).glob(f".*{PART}"):
         if re.fullmatch(rf"\.[0-9a-f]{{16}}{re.escape(PART)}", folder.name) and not folder.is_symlink():
             with suppress(OSError):

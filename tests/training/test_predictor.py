@@ -210,7 +210,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "cut": (cut, r"model\.safetensors is damaged"),
     "flipped": (flipped, r"model\.safetensors is damaged"),
     "no tensors": (lambda f: (f / "model.safetensors").unlink(), r"model\.safetensors is missing"),
-    "edited": (edited, r"predictor\.json is damaged, or was changed by hand"),
+    "edited": (edited, r"predictor\.json is damaged or was edited"),
     "no record": (lambda f: (f / "predictor.json").unlink(), "neither a predictor nor a run folder"),
     "empty record": (lambda f: (f / "predictor.json").write_text(""), r"predictor\.json is not valid JSON"),
     "gone": (shutil.rmtree, "neither a predictor nor a run folder"),

@@ -78,7 +78,7 @@ def test_a_file_that_has_another_name_elsewhere_is_not_written_to(tmp_path: Path
     assert len(folder.read_records(tmp_path)) == 2
     (tmp_path / "victim").write_text("precious")
     (tmp_path / ".lock").hardlink_to(tmp_path / "victim")
-    with pytest.raises(ValueError, match=r"\.lock has another name elsewhere"), folder.locked(tmp_path):
+    with pytest.raises(ValueError, match=r"\.lock is a hard link to another file"), folder.locked(tmp_path):
         pass
     assert (tmp_path / "victim").read_text() == "precious"
 
