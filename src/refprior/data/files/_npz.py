@@ -99,20 +99,15 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> np.
             there = member.file_size - begin
             raise DataError(f"{where}: the header announces {shape} {dtype}, {announced:,} bytes, but {there:,} follow")
         array = np.empty(math.prod(shape), dtype)
-        _fill(file, array, where)
+        content, place = array.view(np.uint8), 0
+        while block := file.read(_BLOCK):  # to the end of the member, where its checksum is compared
+            if place + len(block) > len(content):
+                raise DataError(f"{where}: more than the {len(content):,} bytes announced")
+            content[place : place + len(block)] = np.frombuffer(block, np.uint8)
+            place += len(block)
+        if place < len(content):
+            raise DataError(f"{where}: cut short, {place:,} of {len(content):,} bytes")
     return array.reshape(shape, order="F" if fortran else "C")
-
-
-def _fill(file: IO[bytes], array: np.ndarray, where: str) -> None:
-    """Read to the end of a member, where its checksum is compared."""
-    content, place = array.view(np.uint8), 0
-    while block := file.read(_BLOCK):
-        if place + len(block) > len(content):
-            raise DataError(f"{where}: more than the {len(content):,} bytes announced")
-        content[place : place + len(block)] = np.frombuffer(block, np.uint8)
-        place += len(block)
-    if place < len(content):
-        raise DataError(f"{where}: cut short, {place:,} of {len(content):,} bytes")
 
 
 def _header(file: IO[bytes], where: str) -> tuple[np.dtype[np.generic], tuple[int, ...], bool, int]:

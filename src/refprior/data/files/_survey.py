@@ -137,11 +137,24 @@ def survey(root: str | Path) -> Survey:
         if not folders:
             raise DataError(f"{places[part]} has no folders of classes")
     walk = _Walk(root, [*(folder for folders in inside.values() for folder in folders), *pools])
-    found = [_class(part, folder, walk) for part, folders in inside.items() for folder in folders]
-    found += [_found("unlabeled", folder, walk) for folder in sorted(pools)]
+    found = []
+    for part, folder in [*((p, f) for p, fs in inside.items() for f in fs), *(("unlabeled", f) for f in sorted(pools))]:
+        others: Counter[str] = Counter()
+        files = tuple(walk.pictures(folder, others))
+        if not files and part != "unlabeled":
+            raise DataError(f"class folder {folder} is empty" + (f" ({in_words(others)})" if others else ""))
+        found.append(FoundFolder(part, folder.name, files, dict(others)))
     beside = sum(path.is_file() for place in {root, *places.values()} for path in _visible(place))
     skipped = {"beside the folders of classes": beside} if beside else {}
-    return _same_classes(Survey(root, tuple(found), places["train"] != root, skipped))
+    result = Survey(root, tuple(found), places["train"] != root, skipped)
+    for part in ("test", "validation"):
+        names = tuple(folder.name for folder in result.part(part))
+        if names and names != result.classes:
+            raise DataError(
+                f"{root}: the classes of the training part are {in_short(result.classes)}, "
+                f"those of the {part} part {in_short(names)}"
+            )
+    return result
 
 
 def _places(root: Path) -> dict[str, Path]:
@@ -159,31 +172,6 @@ def _places(root: Path) -> dict[str, Path]:
     if others:
         raise DataError(f"{root} has {', '.join(f'{p.name}/' for p in parts.values())} and {others[0].name}/: move it")
     return {part: parts[part] for part in _ORDER if part in parts}
-
-
-def _class(part: str, folder: Path, walk: "_Walk") -> FoundFolder:
-    found = _found(part, folder, walk)
-    if not found.files:
-        raise DataError(f"class folder {folder} is empty" + (f" ({in_words(found.skipped)})" if found.skipped else ""))
-    return found
-
-
-def _found(part: str, folder: Path, walk: "_Walk") -> FoundFolder:
-    skipped: Counter[str] = Counter()
-    files = tuple(walk.pictures(folder, skipped))
-    return FoundFolder(part, folder.name, files, dict(skipped))
-
-
-def _same_classes(found: Survey) -> Survey:
-    """Reject parts of different classes."""
-    for part in ("test", "validation"):
-        names = tuple(folder.name for folder in found.part(part))
-        if names and names != found.classes:
-            raise DataError(
-                f"{found.root}: the classes of the training part are {in_short(found.classes)}, "
-                f"those of the {part} part {in_short(names)}"
-            )
-    return found
 
 
 class _Walk:

@@ -188,7 +188,10 @@ def _read_parquet(file: Path) -> Table:
         raise ValueError(f"{file}: parquet files need pyarrow: pip install 'refprior[parquet]'") from None
     try:
         with parquet.ParquetFile(file) as opened:
-            _check_parquet(file, opened.metadata)
+            metadata = opened.metadata
+            announced = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+            cells = float(metadata.num_rows) * metadata.num_columns
+            check_memory(_PARQUET_COPIES * (announced + 8.0 * cells), f"{file}: a table of {metadata.num_rows:,} rows")
             content = opened.read()
         columns = _names(file, [str(name) for name in content.column_names])
         return Table(columns, {name: _column(content.column(place), name) for place, name in enumerate(columns)})
@@ -196,14 +199,6 @@ def _read_parquet(file: Path) -> Table:
         raise
     except (ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise DataError(f"{file}: not a readable parquet file ({in_short(error)})") from None
-
-
-def _check_parquet(file: Path, metadata: Any) -> None:
-    """Reject a file that announces more than memory holds."""
-    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
-    cells = float(metadata.num_rows) * metadata.num_columns
-    needed = _PARQUET_COPIES * (sum(group.total_byte_size for group in groups) + 8.0 * cells)
-    check_memory(needed, f"{file}: a table of {metadata.num_rows:,} rows")
 
 
 def _column(column: Any, name: str) -> np.ndarray:

@@ -84,7 +84,8 @@ def _fetch(address: str, part: Path, size: int, report: Report) -> None:
         with urlopen(request, timeout=_PATIENCE) as answer:
             resumed = answer.status == 206
             done = have if resumed else 0
-            total = _total(answer.headers.get("Content-Length"), done)
+            length = answer.headers.get("Content-Length", "")
+            total = done + int(length) if length.isdecimal() and len(length) < 20 else None
             if total is not None and total > size:
                 raise DataError(f"{address} has {total:,} bytes, expected {size:,}; not fetched")
             with part.open("ab" if resumed else "wb") as file:
@@ -107,8 +108,3 @@ def _fetch(address: str, part: Path, size: int, report: Report) -> None:
         ) from error
     if total is not None and done < total:
         raise ConnectionError(f"{address} ended after {done} of {total} bytes; run again to resume")
-
-
-def _total(length: str | None, start: int) -> int | None:
-    """Return the total number of bytes, if the server reports it."""
-    return start + int(length) if length is not None and length.isdecimal() and len(length) < 20 else None

