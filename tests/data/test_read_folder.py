@@ -156,7 +156,7 @@ def test_train_and_test_folders_are_the_parts(tmp_path: Path) -> None:
     assert sorted(data.train.inputs[:, 0, 0, 0].tolist()) == [0, 1, 2, 3, 50, 51, 52, 53]
     assert sorted(held(data).inputs[:, 0, 0, 0].tolist()) == [100, 101, 102, 103, 150, 151, 152, 153]
     assert torch.equal(held(data).inputs[:, 0, 0, 0] // 150, held(data).labels)
-    with pytest.raises(ValueError, match="has a test part of its own, test/: leave test out, got test=2"):
+    with pytest.raises(ValueError, match="already has a test part, test/: leave test out, got test=2"):
         image_folder(tmp_path, test=2)
     (tmp_path / "test" / "bee").rename(tmp_path / "test" / "wasp")
     with pytest.raises(
@@ -176,7 +176,7 @@ def test_a_validation_part_is_read_and_a_test_part_is_optional(tmp_path: Path, p
         task = FewLabels(data, labels=2)()
         assert task.validation is not None
         assert torch.equal(task.validation.labels, data.validation.labels)
-        with pytest.raises(ValueError, match="has a validation part of its own: leave validation out, got 2"):
+        with pytest.raises(ValueError, match="already has a validation part: leave validation out, got 2"):
             FewLabels(data, labels=2, validation=2)()
     if "test" not in parts:
         assert len(held(image_folder(tmp_path, test=2))) == 2

@@ -133,7 +133,7 @@ class FewLabels:
             data = subset(data, members, f"{data.name}-{self.classes}" if isinstance(self.classes, str) else None)
         if self.validation and data.validation is not None:
             given = self.validation
-            raise ValueError(f"{data.name} has a validation part of its own: leave validation out, got {given}")
+            raise ValueError(f"{data.name} already has a validation part: leave validation out, got {given}")
         # Seeds: seed for the labels, + 1 for validation, + 2 for the imbalance, + 3 for mistakes and foreign inputs.
         truth = data.train.labels.numpy()
         held = per_class(truth, self.validation, self.seed + 1, "validation")

@@ -117,7 +117,7 @@ def read(
         raise ValueError(f"size and color are for folders of images, and {data} is none")
     if data in DATA_SETS:
         if test:
-            raise ValueError(f"{data} has a test part of its own: leave test out, got test={test}")
+            raise ValueError(f"{data} already has a test part: leave test out, got test={test}")
         return DATA_SETS[data](folder)
     return read_npz(data, test) if suffix == ".npz" else read_rows(data, test, target=target or "label")
 
@@ -134,7 +134,7 @@ def read_npz(path: str | Path, test: int | None = None) -> DataSet:
                 check_column(arrays[key], key, len(inputs))
         train, held = split_parts(arrays.get("split", np.zeros(len(inputs), np.int64)))
         if held.any() and test:
-            raise DataError(f"has a test part of its own, in `split`: leave test out, got test={test}")
+            raise DataError(f"already has a test part, in `split`: leave test out, got test={test}")
         without = labels == NO_LABEL
         if (without & held).any():
             raise DataError(f"input {np.argmax(without & held)} is to test and has no label")
@@ -254,7 +254,7 @@ def drawn_to_test(found: Survey, test: int | None) -> int:
     """Return how many of the training images of a folder are held out for testing."""
     if found.part("test"):
         if test:
-            raise ValueError(f"{found.root} has a test part of its own, test/: leave test out, got test={test}")
+            raise ValueError(f"{found.root} already has a test part, test/: leave test out, got test={test}")
         return 0
     if test is not None:
         return whole_number("test", test, at_least=0)

@@ -107,7 +107,7 @@ def test_settings_of_folders_are_refused_for_other_data(tmp_path: Path) -> None:
     for name in ("digits", str(tmp_path / "mine.npz")):
         with pytest.raises(ValueError, match=r"size and color are for folders of images, and .* is none"):
             read(name, size=(8, 8))
-    with pytest.raises(ValueError, match="digits has a test part of its own: leave test out, got test=10"):
+    with pytest.raises(ValueError, match="digits already has a test part: leave test out, got test=10"):
         read("digits", test=10)
 
 
