@@ -19,16 +19,9 @@ from refprior.exact._arrays import Array
 
 LOG = logging.getLogger("refprior.exact")
 SLICE_ENTRIES = 4_000_000  # entries of one (points, outcomes) table: 32 MB
-MINUTES = 120.0  # seconds from which a duration is logged
 MULTIPLICATIONS = 1.5e10  # per second, in products of matrices
 ENTRIES = 2e7  # probabilities per second that the search or the certificate evaluates
 PRODUCTS = 20  # as many products take the time of one probability
-WEIGHT_STEPS = 30  # of the interior-point method
-ASCENT_STEPS = {1: 600, 2: 50, 3: 60}  # in one, two and three dimensions
-FINAL_STEPS = 40  # of them on all outcomes, once a search on fewer of them has found the atoms
-ATOM_SPACING = {1: 1.5, 2: 2.5, 3: 2.5}  # standard deviations between atoms, about, for one, two and three parameters
-MOST_ATOMS = 200  # of three parameters and more, about: most models of many parameters reach far in few directions
-NODE_BYTES = 400.0  # of one node of a quadrature
 
 
 class Work(NamedTuple):
@@ -46,24 +39,27 @@ class Work(NamedTuple):
     def atoms(self) -> float:
         """About how many atoms there may be."""
         dimension = len(self.lengths)
-        count = math.prod(length / ATOM_SPACING[min(dimension, 3)] + 2 for length in self.lengths)
-        return count if dimension <= 2 else min(count, MOST_ATOMS)
+        spacing = 1.5 if dimension == 1 else 2.5  # standard deviations between atoms
+        count = math.prod(length / spacing + 2 for length in self.lengths)
+        # most models of many parameters reach far in few directions only
+        return count if dimension <= 2 else min(count, 200)
 
     @property
     def memory(self) -> float:
         """Bytes: tables of candidates, of atoms with their derivatives, and the nodes of the finest quadrature."""
         variables = self.atoms * (1 + len(self.lengths))
         tables = 8.0 * self.outcomes * max(4 * self.candidates, 5 * variables, 320) + 24.0 * float(self.candidates) ** 2
-        return max(tables, NODE_BYTES * self.nodes)
+        return max(tables, 400.0 * self.nodes)
 
     @property
     def seconds(self) -> float:
         """Weights of the candidates, the ascent on few and on all outcomes, and the certificate's grid."""
         many = min(len(self.lengths), 3)
         variables = self.atoms * (1 + len(self.lengths))
-        weights = WEIGHT_STEPS * (self.candidates**2 * self.outcomes + self.candidates**3 / 3)
-        summed = ASCENT_STEPS[many] * self.outcomes
-        summed += FINAL_STEPS * self.all_outcomes if self.all_outcomes > self.outcomes else 0
+        weights = 30 * (self.candidates**2 * self.outcomes + self.candidates**3 / 3)  # interior-point steps
+        summed = {1: 600, 2: 50, 3: 60}[many] * self.outcomes  # steps of the ascent
+        # more steps on all outcomes, after a search on fewer of them
+        summed += 40 * self.all_outcomes if self.all_outcomes > self.outcomes else 0
         looked_at = (self.looked_at * self.all_outcomes + self.atoms * self.nodes) / (1 if self.axes == 1 else PRODUCTS)
         products = weights + summed * variables**2
         return products / MULTIPLICATIONS + (looked_at + summed * variables / self.axes) / ENTRIES
@@ -90,7 +86,7 @@ def check_tables(atoms: int, dimension: int, outcomes: int) -> None:
 
 def say_time(seconds: float) -> None:
     """Log a time of minutes or more before it is spent."""
-    if seconds >= MINUTES:
+    if seconds >= 120.0:
         LOG.warning("this will take about %s", duration(seconds))
 
 

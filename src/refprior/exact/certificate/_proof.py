@@ -16,7 +16,9 @@ from typing import Any, Protocol
 
 from refprior.exact._arrays import Array
 
-PRECISION = 256  # bits
+Flint = Any  # the module flint and its balls, which have no type annotations
+Ball = Any
+
 ORDER = 8  # of the Taylor bound
 MOST_CELLS = 200_000
 WIDER = 1 + 1e-9  # cells overlap, so that rounding of their ends leaves no gap
@@ -35,17 +37,17 @@ class Proof:
 class Gain(Protocol):
     """The gain of a prior in balls."""
 
-    arb: Any  # flint's type of balls
+    arb: Ball  # flint's type of balls
     atoms: list[float]
-    information: Any  # the ball of J
+    information: Ball  # the ball of J
 
-    def derivatives(self, w: float, order: int) -> list[Any]:
+    def derivatives(self, w: float, order: int) -> list[Ball]:
         """G and its derivatives at a point inside."""
 
-    def remainder(self, low: float, high: float) -> Any:
+    def remainder(self, low: float, high: float) -> Ball:
         """Upper bound of |G^(ORDER)| on [low, high]."""
 
-    def inside(self, upper: Any) -> tuple[float, float]:
+    def inside(self, upper: Ball) -> tuple[float, float]:
         """The range that is left to cover: on both ends beyond it, G ≤ upper is shown; else ArithmeticError."""
 
 
@@ -55,33 +57,33 @@ def refuse(where: str, bound: float) -> ArithmeticError:
 
 
 @contextmanager
-def balls() -> Iterator[Any]:
+def balls() -> Iterator[Flint]:
     """python-flint at our precision."""
     try:
         import flint
     except ImportError as error:
         raise ValueError("the proof needs python-flint: install refprior[proof]") from error
-    precision, flint.ctx.prec = flint.ctx.prec, PRECISION
+    precision, flint.ctx.prec = flint.ctx.prec, 256  # bits
     try:
         yield flint
     finally:
         flint.ctx.prec = precision
 
 
-def exact_weights(flint: Any, weights: Array) -> list[Any]:
+def exact_weights(flint: Flint, weights: Array) -> list[Ball]:
     """Balls of the weights, which sum to one as rationals."""
     rational = [fraction(flint, float(weight)) for weight in weights]
     total = sum(rational[1:], rational[0])
     return [flint.arb(weight / total) for weight in rational]
 
 
-def fraction(flint: Any, value: float) -> Any:
+def fraction(flint: Flint, value: float) -> Ball:
     """A double as an exact rational."""
     numerator, denominator = value.as_integer_ratio()
     return flint.fmpq(numerator, denominator)
 
 
-def interval(information: Any, upper: Any, cells: int) -> Proof:
+def interval(information: Ball, upper: Ball, cells: int) -> Proof:
     """The proven interval, rounded outward."""
     lower, top = float(information.lower()), float(upper.upper())
     return Proof(lower=math.nextafter(lower, -math.inf), upper=math.nextafter(top, math.inf), cells=cells)
@@ -102,7 +104,7 @@ def cover(gain: Gain, bound: float) -> Proof:
     return _covered(gain, pending, upper, bound, cells)
 
 
-def largest(gain: Gain, middle: float, radius: float) -> Any:
+def largest(gain: Gain, middle: float, radius: float) -> Ball:
     """Upper bound of G within `radius` of `middle`, by a parabola that bounds the Taylor series."""
     r = gain.arb(radius)
     g = gain.derivatives(middle, ORDER - 1)
@@ -132,7 +134,7 @@ def monotone_reach(gain: Gain, end: float, longest: float, sign: int) -> float:
     raise ArithmeticError(f"the gain is not shown to fall from the end {end:.12g}: no proof")
 
 
-def _radius_around(gain: Gain, atom: float, radius: float, upper: Any, bound: float) -> float:
+def _radius_around(gain: Gain, atom: float, radius: float, upper: Ball, bound: float) -> float:
     """The radius of a cell around an atom on which the bound holds."""
     distances = [abs(atom - other) for other in gain.atoms if other != atom]
     radius = min([radius, *(0.4 * distance for distance in distances)])
@@ -143,7 +145,7 @@ def _radius_around(gain: Gain, atom: float, radius: float, upper: Any, bound: fl
     return radius
 
 
-def _covered(gain: Gain, pending: list[tuple[float, float]], upper: Any, bound: float, cells: int) -> Proof:
+def _covered(gain: Gain, pending: list[tuple[float, float]], upper: Ball, bound: float, cells: int) -> Proof:
     """Halve the intervals between atoms until a Taylor bound suffices on each."""
     while pending:
         a, b = pending.pop()
@@ -158,7 +160,7 @@ def _covered(gain: Gain, pending: list[tuple[float, float]], upper: Any, bound: 
     return interval(gain.information, upper, cells)
 
 
-def average(gain: Gain, weights: list[Any], at: Callable[[float], Any]) -> Any:
+def average(gain: Gain, weights: list[Ball], at: Callable[[float], Ball]) -> Ball:
     """J = Σ_k π_k G(w_k)."""
     terms = [weight * at(atom) for weight, atom in zip(weights, gain.atoms, strict=True)]
     return sum(terms[1:], terms[0])

@@ -9,10 +9,20 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 from refprior.exact._arrays import Array
-from refprior.exact.certificate._proof import ORDER, Proof, average, balls, cover, exact_weights, fraction, refuse
+from refprior.exact.certificate._proof import (
+    ORDER,
+    Ball,
+    Flint,
+    Proof,
+    average,
+    balls,
+    cover,
+    exact_weights,
+    fraction,
+    refuse,
+)
 
 MOST_TOSSES = 400
 
@@ -34,7 +44,7 @@ class _CoinGain:
     """Balls of one problem: the coefficients c_z, the information, and bounds of derivatives."""
 
     def __init__(
-        self, flint: Any, n: int, atoms: Array, weights: Array, first: tuple[int, float] | None, bound: float
+        self, flint: Flint, n: int, atoms: Array, weights: Array, first: tuple[int, float] | None, bound: float
     ) -> None:
         self.flint, self.n, self.arb, self.bound = flint, n, flint.arb, bound
         self.weights = exact_weights(flint, weights)
@@ -48,7 +58,7 @@ class _CoinGain:
         self.polynomials = [self._polynomial(k) for k in range(min(ORDER, n) + 1)]
         self.information = average(self, self.weights, lambda atom: self.derivatives(atom, 0)[0])
 
-    def _coefficients(self, n: int) -> list[Any]:
+    def _coefficients(self, n: int) -> list[Ball]:
         """c_z = log binomial(n, z) − log p(z), p(z) = Σ_k π_k p(z | w_k)."""
         found = []
         for z in range(n + 1):
@@ -59,7 +69,7 @@ class _CoinGain:
             found.append(binomial.log() - total.log())
         return found
 
-    def _raised(self, coefficients: list[Any], m: int) -> list[Any]:
+    def _raised(self, coefficients: list[Ball], m: int) -> list[Ball]:
         """The same Bernstein polynomial in degree n: averages over which m of n tosses came first."""
         choose, raised = self.flint.fmpz.bin_uiui, []
         for z in range(self.n + 1):
@@ -71,7 +81,7 @@ class _CoinGain:
             raised.append(total)
         return raised
 
-    def _polynomial(self, k: int) -> tuple[Any, Any]:
+    def _polynomial(self, k: int) -> tuple[Ball, Ball]:
         """Polynomial in w/(1 − w) that times (1 − w)^(n−k) is ∂ᵏ Σ p(z|w) c_z; and one with |Δᵏ c|."""
         differences = self.coefficients
         for _ in range(k):
@@ -82,7 +92,7 @@ class _CoinGain:
         absolute = [self.arb(abs(d).upper()) * s for d, s in zip(differences, scale, strict=True)]
         return self.flint.arb_poly(signed), self.flint.arb_poly(absolute)
 
-    def derivatives(self, w: float, order: int) -> list[Any]:
+    def derivatives(self, w: float, order: int) -> list[Ball]:
         """G and its derivatives at a point; at 0 and 1 only G itself exists."""
         x = self.arb(w)
         if w in (0.0, 1.0):
@@ -94,7 +104,7 @@ class _CoinGain:
             values.append(smooth + self.factor * _entropy_derivative(x, k))
         return values
 
-    def remainder(self, low: float, high: float) -> Any:
+    def remainder(self, low: float, high: float) -> Ball:
         """Upper bound of |G^(ORDER)| on [low, high], inside (0, 1)."""
         a, b = self.arb(low), self.arb(high)
         logs = self.factor * math.factorial(ORDER - 2) * (a ** (1 - ORDER) + (1 - b) ** (1 - ORDER))
@@ -103,7 +113,7 @@ class _CoinGain:
         smooth = self.polynomials[ORDER][1](b / (1 - b)) * (1 - a) ** (self.n - ORDER)
         return self.arb((logs + smooth).upper())
 
-    def inside(self, upper: Any) -> tuple[float, float]:
+    def inside(self, upper: Ball) -> tuple[float, float]:
         """Near an end w log w dominates: G stays below its value there, which must be below the bound."""
         if not all(value <= upper for value in (self.coefficients[0], self.coefficients[self.n])):
             raise refuse("at an end", self.bound)
@@ -123,7 +133,7 @@ class _CoinGain:
         return width
 
 
-def _entropy_derivative(x: Any, k: int) -> Any:
+def _entropy_derivative(x: Ball, k: int) -> Ball:
     """k-th derivative of x log x + (1 − x) log(1 − x)."""
     if k == 0:
         return x * x.log() + (1 - x) * (1 - x).log()

@@ -12,10 +12,20 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 from refprior.exact._arrays import Array
-from refprior.exact.certificate._proof import ORDER, Proof, average, balls, cover, exact_weights, monotone_reach, refuse
+from refprior.exact.certificate._proof import (
+    ORDER,
+    Ball,
+    Flint,
+    Proof,
+    average,
+    balls,
+    cover,
+    exact_weights,
+    monotone_reach,
+    refuse,
+)
 
 MOST_COUNTS = 400.0  # the largest mean
 
@@ -34,7 +44,7 @@ class _PoissonGain:
     """Balls of one problem; the parameter is the rate dark + w, of which `samples` counts are added up."""
 
     def __init__(
-        self, flint: Any, ends: tuple[float, float], samples: int, atoms: Array, weights: Array, bound: float
+        self, flint: Flint, ends: tuple[float, float], samples: int, atoms: Array, weights: Array, bound: float
     ) -> None:
         self.flint, self.arb, self.bound, self.ends, self.samples = flint, flint.arb, bound, ends, samples
         self.weights = exact_weights(flint, weights)
@@ -54,17 +64,17 @@ class _PoissonGain:
         self.polynomials = [self._polynomial(k) for k in range(ORDER + 1)]
         self.information = average(self, self.weights, lambda atom: self.derivatives(atom, 0)[0])
 
-    def _d(self, base: list[Any], ratios: list[Any], z: int) -> Any:
+    def _d(self, base: list[Ball], ratios: list[Ball], z: int) -> Ball:
         """d_z = −log Σ_k π_k e^(−λ_k) (λ_k / λ_K)^z."""
         return -sum((b * r**z for b, r in zip(base, ratios, strict=True)), self.arb(0)).log()
 
-    def _tail(self) -> Any:
+    def _tail(self) -> Ball:
         """L times the mass of the counts that no polynomial holds, at the largest rate."""
         rate, first = self.arb(self.ends[1]) * self.samples, self.last - ORDER
         mass = (-rate).exp() * rate**first / self.arb(self.flint.fmpz.fac_ui(first)) / (1 - rate / (first + 1))
         return self.most * mass
 
-    def _polynomial(self, k: int) -> tuple[Any, Any]:
+    def _polynomial(self, k: int) -> tuple[Ball, Ball]:
         """Σ_z Δᵏ d_z xᶻ / z!, and the same with |Δᵏ d_z|."""
         differences = self.d
         for _ in range(k):
@@ -72,7 +82,7 @@ class _PoissonGain:
         scaled = [d / self.arb(self.flint.fmpz.fac_ui(z)) for z, d in enumerate(differences)]
         return self.flint.arb_poly(scaled), self.flint.arb_poly([self.arb(abs(d).upper()) for d in scaled])
 
-    def derivatives(self, w: float, order: int) -> list[Any]:
+    def derivatives(self, w: float, order: int) -> list[Ball]:
         """G and its derivatives in the rate; at 0 only G itself exists."""
         if w == 0.0:
             return [self.d[0]]
@@ -84,14 +94,14 @@ class _PoissonGain:
             values.append(self.samples**k * (smooth + _log_derivative(x, self.top, k)))
         return values
 
-    def remainder(self, low: float, high: float) -> Any:
+    def remainder(self, low: float, high: float) -> Ball:
         """Upper bound of |G^(ORDER)| on [low, high]: e^(−λ) is largest at low, powers of λ at high."""
         a, b = self.arb(low) * self.samples, self.arb(high) * self.samples
         smooth = (-a).exp() * self.polynomials[ORDER][1](b) + 2**ORDER * self.tail * (b - a).exp()
         logs = math.factorial(ORDER - 2) * a ** (1 - ORDER)
         return self.arb((self.samples**ORDER * (smooth + logs)).upper())
 
-    def inside(self, upper: Any) -> tuple[float, float]:
+    def inside(self, upper: Ball) -> tuple[float, float]:
         """At 0, λ log λ dominates; at other ends the gain is shown to fall inward."""
         low, high = self.ends
         if not all(self.derivatives(end, 0)[0] <= upper for end in self.ends):
@@ -112,7 +122,7 @@ class _PoissonGain:
         return width
 
 
-def _log_derivative(x: Any, top: Any, k: int) -> Any:
+def _log_derivative(x: Ball, top: Ball, k: int) -> Ball:
     """k-th derivative of x log(x / top) − x."""
     if k == 0:
         return x * (x / top).log() - x

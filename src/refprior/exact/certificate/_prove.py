@@ -1,14 +1,16 @@
-"""Proofs by ball arithmetic, by the kind of channel."""
+"""Proofs by ball arithmetic, by the kind of channel: coins, Poisson counts and tables.
+
+The entries of a table are exact rationals, and its rows are all there is to cover.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact.certificate._proof import Proof
+from refprior.exact.certificate._proof import Ball, Flint, Proof, balls, exact_weights, fraction, interval, refuse
 from refprior.exact.certificate._proof_coin import prove_coin
 from refprior.exact.certificate._proof_poisson import prove_poisson
-from refprior.exact.certificate._proof_table import prove_table
 from refprior.exact.channels import Categorical, Channel, Coin, Poisson
 
 
@@ -52,3 +54,40 @@ def prove(
         case Categorical(), None:
             return prove_table(as_numbers("the table", channel.matrix), atoms, weights, tolerance=tolerance)
     raise ValueError("proofs are for coins in one or two stages, Poisson counts and tables; others carry the gap only")
+
+
+MOST_ENTRIES = 1_000_000
+
+
+def prove_table(matrix: Array, rows: Array, weights: Array, *, tolerance: float = 1e-12) -> Proof:
+    """Prove capacity ∈ [I, largest gain] for weights on some rows; ArithmeticError if that is above I + tolerance."""
+    if matrix.size > MOST_ENTRIES:
+        raise ValueError(f"proofs are for tables of at most {MOST_ENTRIES:,} entries, got {matrix.size:,}")
+    with balls() as flint:
+        table = [_normalized(flint, row) for row in matrix]
+        used = list(zip(exact_weights(flint, weights), (round(float(k)) for k in rows), strict=True))
+        output = [sum((w * table[k][z] for w, k in used), flint.arb(0)) for z in range(matrix.shape[1])]
+        gains = [_divergence(flint, row, output) for row in table]
+        information = sum((w * gains[k] for w, k in used), flint.arb(0))
+        upper = information
+        for number, gain in enumerate(gains):
+            if not gain <= flint.arb(information.lower()) + flint.arb(tolerance):
+                raise refuse(f"of row {number}", tolerance)
+            upper = upper.max(gain)
+        return interval(information, upper, len(table))
+
+
+def _normalized(flint: Flint, row: Array) -> list[Ball]:
+    """A row as balls of exact rationals that sum to one."""
+    rational = [fraction(flint, float(p)) for p in row]
+    total = sum(rational[1:], rational[0])
+    return [flint.arb(p / total) for p in rational]
+
+
+def _divergence(flint: Flint, row: list[Ball], output: list[Ball]) -> Ball:
+    """Σ p log(p / q), where p > 0."""
+    total = flint.arb(0)
+    for p, q in zip(row, output, strict=True):
+        if p != 0:
+            total += p * (p / q).log()
+    return total

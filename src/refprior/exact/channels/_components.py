@@ -18,8 +18,6 @@ from refprior._process import check_memory
 from refprior.exact._arrays import Array
 
 FEWER_OUTCOMES = "take a larger sigma or fewer observations"
-SAFETY = 2.0  # times the sampled reach of the means is what a direction that is left out may have
-MOST_LEFT_OUT = 1e-6  # nats that all directions that are left out may tell
 MOST_REACH = 1e12  # standard deviations from their middle that means may have: beyond, doubles lose the noise
 
 
@@ -69,8 +67,9 @@ class Components(NamedTuple):
         rotation = _rotation(means - center)
         seen = (means - center) @ rotation
         ranges = np.stack([seen.min(axis=0), seen.max(axis=0)], axis=1)
-        tells = (SAFETY * np.ptp(ranges, axis=1) / 2) ** 2 / 2
-        kept = np.cumsum(tells[::-1])[::-1] > (MOST_LEFT_OUT if count > 3 else 0.0)
+        # a direction may reach twice as far as the sampled means; omitted ones tell at most 1e-6 nats together
+        tells = (2.0 * np.ptp(ranges, axis=1) / 2) ** 2 / 2
+        kept = np.cumsum(tells[::-1])[::-1] > (1e-6 if count > 3 else 0.0)
         kept[0] = True
         return cls(center, rotation[:, kept], ranges[kept], float(tells[~kept].sum()))
 

@@ -31,11 +31,7 @@ NODES = -np.cos(np.pi * np.arange(DEGREE + 1) / DEGREE)  # ends included: neighb
 TO_COEFFICIENTS = np.asarray(np.linalg.inv(chebvander(NODES, DEGREE)), dtype=float)
 DERIVATIVE = np.vstack([chebder(np.eye(DEGREE + 1)), np.zeros(DEGREE + 1)])  # of coefficients: (D + 1, D + 1)
 TESTS = np.array([-0.985, -0.6, 0.13, 0.71, 0.985])  # between nodes
-PANEL = 1.0  # standard deviations of the first panels
-NARROWEST = 2.0**-30  # of the axis
 USEFUL, STALLS = 0.8, 3  # of the error before: halving that leaves more is repeated this often
-MOST_PANELS = 400
-SMOOTH = 2.0**-6  # standard deviations: where panels are narrower, something is not smooth
 SPEED_POINTS = 16  # per panel, between which the Fisher length is measured
 
 RowsAt = Callable[[Array], Array]  # coordinates of the curve (K,) -> p(z | u), (K, Z)
@@ -64,7 +60,7 @@ class Curve(Channel):
 
         `looks` is a number of further places, even in the coordinate, at which all panels are compared with the rows.
         """
-        edges = axis.axes.points(0, 1 + max(1, math.ceil(float(axis.axes.lengths[0]) / PANEL)))[:, None]
+        edges = axis.axes.points(0, 1 + max(1, math.ceil(float(axis.axes.lengths[0]))))[:, None]  # panels of 1 sd
         edges = (axis.parameter(edges) if axis.axes.measured else edges)[:, 0]
         curve = cls.of(axis, rows, [_Panel.through(rows, a, b) for a, b in itertools.pairwise(edges)], exact)
         places = np.linspace(edges[0], edges[-1], looks)
@@ -112,9 +108,9 @@ class Curve(Channel):
     def halved(self, chosen: Mask) -> Curve:
         """The same curve with panels halved (P,), unless that would not help; the curve itself if none was."""
         panels: list[_Panel] = []
-        width = NARROWEST * (self.edges[-1] - self.edges[0])
+        narrowest = 2.0**-30 * (self.edges[-1] - self.edges[0])
         for panel, wanted in zip(self.panels, chosen, strict=True):
-            if wanted and panel.stalled < STALLS and panel.high - panel.low > width and len(self.panels) < MOST_PANELS:
+            if wanted and panel.stalled < STALLS and panel.high - panel.low > narrowest and len(self.panels) < 400:
                 LOG.info("rows along the axis: %d panels, error %.0e nats", len(self.panels), panel.error)
                 panels += panel.halves(self.at)
             else:
@@ -185,7 +181,7 @@ class _CurveAxes(Axes):
         super().__init__(curve.bounds, np.array([curve.length]))
         self.edges, self.whole = curve.edges, curve.axis.axes
         width = (self.edges[-1] - self.edges[0]) / max(1.0, curve.length)
-        self.measured = bool(np.diff(self.edges).min() < SMOOTH * width)  # rows are not smooth in so narrow panels
+        self.measured = bool(np.diff(self.edges).min() < 2.0**-6 * width)  # not smooth there
 
     @property
     def resolved(self) -> bool:  # type: ignore[override]

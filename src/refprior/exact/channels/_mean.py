@@ -31,7 +31,6 @@ from refprior.exact.channels._traits import Cells, Gains, GaussianNoise, Sums, S
 from refprior.exact.geometry import Axes, ChartedAxes
 
 SAMPLED = {1: 201, 2: 33, 3: 13}  # places per axis at which the mean is sampled; with more parameters, at random
-SAMPLES = 4000
 MOST_OUTCOMES = 1_000_000  # of a grid; beyond, the noise is a sample
 
 
@@ -301,7 +300,7 @@ def _places(box: Array) -> Array:
     if dimension in SAMPLED:
         x = np.array(list(itertools.product(np.linspace(0, 1, SAMPLED[dimension]), repeat=dimension)))
     else:
-        x = np.random.default_rng(0).uniform(0, 1, (2 * SAMPLES, dimension))
+        x = np.random.default_rng(0).uniform(0, 1, (8000, dimension))
         x[::2] = np.round(x[::2])  # corners: there the mean is most extreme
     return np.asarray(box[:, 0] + x * np.ptp(box, axis=1))
 

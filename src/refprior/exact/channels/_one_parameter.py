@@ -25,16 +25,11 @@ BLEND_FROM, BLEND_WIDTH = 1.7, 0.22  # where nodes leave the integers, in units 
 BLENDED = 12.0  # z / NODES² from which nodes are even in Fisher length, to all digits
 SERIES_FROM = 16.0  # the Stirling series is exact to rounding from here on
 SERIES_RADIUS = 0.1  # |v| below which the deviance is summed as a series, free of cancellation
-SMALL_COUNT = 32.0  # counts below which cancellation costs less than the rounding of the result
-PRECISE_FROM = 900  # tosses from which the digits that n sin² loses near the upper end matter
 TERMS = 8  # v^16 is below rounding at |v| = SERIES_RADIUS
 
 
 TAIL = 9.0  # outcomes reach this many standard deviations beyond the extreme means: mass 1e-19 is left out
 NODES = 8  # quadrature nodes per standard deviation; twice as many change the gain by less than 2e-14
-BYTES_PER_TOSS = 120.0  # arrays over all outcomes, with those that their computation takes
-SECONDS_PER_TOSS = 2.4e-5  # of the search and its certificate together, from a million tosses on
-LONG_TOSSES = 900  # of a coin that is a long experiment
 SHORTEST = 1e-6  # standard deviations from end to end: of less, the information is lost in rounding
 TAIL_GAIN = 1e-16  # nats that outcomes beyond TAIL can add: a mass of 1e-19 times a log ratio of at most some hundred
 EDGE = 1e-9  # derivatives of the coin and of Poisson are taken this far from where p vanishes
@@ -68,8 +63,8 @@ class Coin(Channel):
 
     def __post_init__(self) -> None:
         n = whole_number("the number of tosses n", self.n, at_least=1)
-        check_memory(BYTES_PER_TOSS * n, f"a coin of {n} tosses", "take fewer tosses n")
-        say_time(SECONDS_PER_TOSS * n)  # here, because this table is already a part of it
+        check_memory(120.0 * n, f"a coin of {n} tosses", "take fewer tosses n")
+        say_time(2.4e-5 * n)  # of search and certificate; logged here because this table is already part of it
         outcomes = np.arange(n + 1.0)
         self._derive(outcomes=outcomes, bounds=np.array([[0.0, np.pi]]), constant=normalizer(n, outcomes))
 
@@ -79,7 +74,7 @@ class Coin(Channel):
 
     @property
     def windows(self) -> Windows:  # type: ignore[override]
-        return Windows(self.n >= LONG_TOSSES, self._ends, self._log_likelihood_at, self._score_at, self._shortened)
+        return Windows(self.n >= 900, self._ends, self._log_likelihood_at, self._score_at, self._shortened)
 
     def _ends(self, u: Array) -> tuple[Index, Index]:
         far = reach(self.n * np.sin(u[:, 0]) ** 2 / 4) / math.sqrt(self.n)
@@ -420,7 +415,7 @@ def stirling_error(x: Array) -> Array:
 
 def deviance(x: Array, mean: Array) -> Array:
     """x log(x/mean) + mean − x without cancellation near x = mean; shapes broadcast."""
-    if np.max(x, initial=0.0) < SMALL_COUNT:
+    if np.max(x, initial=0.0) < 32.0:  # cancellation costs less than the rounding of the result
         return _direct_deviance(x, mean)
     x, mean = np.broadcast_arrays(x, mean)
     total = x + mean
@@ -461,9 +456,8 @@ def log_binomial(n: float, z: Array, angle: Array, constant: Array) -> Array:
 def score(n: float, z: Array, angle: Array) -> tuple[Array, Array]:
     """First and second derivative of log p(z | w) in the angle; the angle is inside (0, π)."""
     sine, cosine = np.sin(angle / 2), np.sin((np.pi - angle) / 2)
-    if n < PRECISE_FROM:
-        first = (z - n * sine**2) / (sine * cosine)
-    else:  # no large numbers cancel near the upper end
-        first = z * (cosine / sine) - (n - z) * (sine / cosine)
+    # n sin² loses digits near the upper end, which matters for many tosses
+    few = n < 900
+    first = (z - n * sine**2) / (sine * cosine) if few else z * (cosine / sine) - (n - z) * (sine / cosine)
     second = -0.5 * (z / sine**2 + (n - z) / cosine**2)
     return first, second

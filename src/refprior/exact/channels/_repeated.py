@@ -23,8 +23,6 @@ from refprior.exact.channels._rows import Rows
 from refprior.exact.channels._traits import Symmetry
 from refprior.exact.geometry import ScaledAxes
 
-SMALLEST = 1e-150  # probability instead of zero: its derivatives stay finite, and a type that contains it has none
-
 
 @dataclass(frozen=True, eq=False)
 class Repeated(Channel):
@@ -50,7 +48,8 @@ class Repeated(Channel):
 
     def rows(self, u: Array) -> Rows:
         log_p, first, summed, _ = self.one.rows(u)
-        p = np.maximum(np.exp(log_p), SMALLEST)
+        # not zero, so that derivatives stay finite; a type that contains such an outcome has no probability
+        p = np.maximum(np.exp(log_p), 1e-150)
         second = np.stack([summed(column) for column in np.eye(p.shape[1])], axis=-1)  # (K, d, d, C)
         score = first / p[:, None]
         bend = second / p[:, None, None] - score[:, :, None] * score[:, None]

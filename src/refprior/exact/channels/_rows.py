@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from refprior.exact._arrays import Array, as_numbers
 
 SMALLEST_LOG = -745.0  # replaces log 0 where it meets a factor of zero: exp of anything less is zero
-SAME_OUTCOME = 1e-9  # relative difference of two outcomes that are one
 ROW_SUM_TOLERANCE = 1e-9  # a likelihood that misses one by more than this is a mistake, not rounding
 
 
@@ -153,6 +152,6 @@ def outcome_number(outcomes: Array, z: ArrayLike) -> int:
         raise ValueError(f"an outcome is {'one number' if not shape else f'{shape[0]} numbers'}, got {z!r}")
     apart = np.abs(outcomes - seen).reshape(len(outcomes), -1).max(axis=1)
     nearest = int(np.argmin(apart))
-    if apart[nearest] > SAME_OUTCOME * (1 + np.abs(seen).max()):
+    if apart[nearest] > 1e-9 * (1 + np.abs(seen).max()):
         raise ValueError(f"{z!r} is not an outcome: the nearest is {outcomes[nearest].tolist()}")
     return nearest

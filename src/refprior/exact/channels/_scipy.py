@@ -25,11 +25,7 @@ Family = Callable[..., Any]  # parameters -> a frozen distribution
 TAIL_MASS = 1e-17  # on either side, at every parameter that was tried
 TAIL_NATS = 750.0  # by which a log-ratio of doubles can differ at most: a tail adds less than this times its mass
 MOST_COUNTS = 200_000
-PLACES = {1: 33, 2: 9}  # parameters per axis at which quantiles are taken
-ORDER = 8  # Gauss–Legendre nodes per panel
 LEVELS = np.concatenate([10.0 ** np.arange(-17, -1), np.arange(0.05, 0.5, 0.05)])  # quantiles that are panel edges
-PROBES = np.array([0.0, 0.217, 0.563, 0.871, 1.0])  # of the box: not only where panels have their edges
-PANELS = 160  # about, of the union of all edges
 
 
 def from_family(family: Any, bounds: ArrayLike, censored_at: float | None) -> FunctionChannel:
@@ -38,7 +34,8 @@ def from_family(family: Any, bounds: ArrayLike, censored_at: float | None) -> Fu
         raise ValueError(f"family must be a function of the parameters, got {family!r}")
     end = None if censored_at is None else number("censored_at", censored_at)
     box, _ = box_of(bounds, most=2)
-    sides = [np.linspace(low, high, PLACES[len(box)]) for low, high in box]
+    # quantiles are taken at a grid of parameters
+    sides = [np.linspace(low, high, {1: 33, 2: 9}[len(box)]) for low, high in box]
     try:
         tried = family(*np.array(list(itertools.product(*sides))).T[:, :, None])
     except (TypeError, ValueError) as error:
@@ -91,7 +88,8 @@ def _density(family: Family, bounds: ArrayLike, tried: Any, end: float | None) -
 
     function, nodes = quadrature(1)
     box, scalar = box_of(bounds)
-    places = box[:, 0] + PROBES[:, None] * np.ptp(box, axis=1)
+    # places other than those at which panels have their edges
+    places = box[:, 0] + np.array([0.0, 0.217, 0.563, 0.871, 1.0])[:, None] * np.ptp(box, axis=1)
     _check_mass(np.exp(function(places[:, 0] if scalar else places)).sum(axis=1))
     channel = FunctionChannel.build(function, bounds, nodes, None)
     return replace(channel, quadrature=quadrature, density=density, tail=TAIL_NATS * 2 * TAIL_MASS)
@@ -117,7 +115,7 @@ def _edges(tried: Any, end: float | None) -> Array:
         if not found[0] < end:
             raise ValueError(f"censored_at = {end:g} must be above the smallest outcome, {found[0]:g}")
         found, ends = np.append(found[found < end], end), (ends[0], np.inf)
-    return np.unique(np.concatenate([_thin(found, PANELS), *(_toward(edge, found) for edge in ends)]))
+    return np.unique(np.concatenate([_thin(found, 160), *(_toward(edge, found) for edge in ends)]))
 
 
 def _last(tried: Any, direction: int) -> float:
@@ -158,6 +156,6 @@ def _thin(edges: Array, count: int) -> Array:
 
 def _nodes(edges: Array) -> tuple[Array, Array]:
     """Gauss–Legendre nodes of all panels and the logs of their weights: (Z,), (Z,)."""
-    x, weight = np.polynomial.legendre.leggauss(ORDER)
+    x, weight = np.polynomial.legendre.leggauss(8)
     half = np.diff(edges)[:, None] / 2
     return (edges[:-1, None] + half * (1 + x)).ravel(), np.log(half * weight).ravel()

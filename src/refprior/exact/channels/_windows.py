@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from refprior.exact.channels._channel import Channel
 
 LONG_FROM = 90.0  # standard deviations from end to end: of a long experiment, whose rows are windows
-SLICE_ENTRIES = 500_000  # entries of one table of windows: more of them leave the processor's cache
 WIDE, NARROW, NARROW_FROM = 13.0, 9.2, 4000.0  # standard deviations; narrow from this variance on
 
 
@@ -66,7 +65,8 @@ def slices(channel: Channel, windows: Windows, u: Array) -> Iterator[tuple[slice
     widths, start = ends[1] - ends[0] + 1, 0
     while start < len(u):
         stop, width = start + 1, int(widths[start])
-        while stop < len(u) and max(width, int(widths[stop])) * (stop - start + 1) <= SLICE_ENTRIES:
+        # a larger table of windows leaves the processor's cache
+        while stop < len(u) and max(width, int(widths[stop])) * (stop - start + 1) <= 500_000:
             width, stop = max(width, int(widths[stop])), stop + 1
         if start:
             LOG.info("%d of %d points", start, len(u))

@@ -24,19 +24,8 @@ Roots = Callable[
     [Array], Array
 ]  # √p(z | w), or, for Gaussian noise, half the mean in standard deviations: (K, d) -> (K, Z)
 
-LINE_NODES = 4097  # first nodes on the axis of one parameter
-LINE_NODES_2D = 513  # on each axis of two parameters, at PLACES places of the other
 PLACES = 5
-PLANE_NODES = {2: (33, 129), 3: (17, 33)}  # first nodes on each axis of a scan: at least, and if outcomes are few
-PLANE_SPACING = 0.22  # standard deviations between its nodes, if that is closer
 PLANE_ENTRIES = 4e7  # probabilities that the first nodes of a scan may take
-LARGEST_CHORD = 0.35  # 0.7 standard deviations
-SMALLEST_CHORD = 0.002  # below this a turn does not matter
-SMALLEST_CHORD_2D = 0.02  # the same, while two parameters are followed: there are many more points
-TURN = 0.3  # of two chords, |b − a| / (|a| + |b|): 0 on a straight line, 1 where the direction is reversed
-MOST_NODES = 60_000  # that halving may add
-MOST_NODES_2D = 300_000  # that it may evaluate with two parameters, fewer if there are many outcomes
-CLOSEST = 1e-14  # distance of two nodes in the new coordinate
 EVEN_SHARE, EVEN_SHARE_2D = 1e-3, 0.5  # of the coordinate that is even in w, so that no part of the box is left out
 
 
@@ -93,7 +82,7 @@ class Chart:
 def _thinned(axis: Axis, share: float) -> Axis:
     """The axis without nodes that doubles cannot tell apart in the new coordinate."""
     x = _knots(axis, share)
-    kept = np.concatenate([[True], np.diff(x) > CLOSEST])
+    kept = np.concatenate([[True], np.diff(x) > 1e-14])
     kept[np.flatnonzero(kept)[-1]] = len(np.flatnonzero(kept)) == 1  # the last one gives way to the end of the axis
     kept[-1] = True
     return Axis(axis.nodes[kept], axis.length[kept], axis.resolved)
@@ -118,8 +107,9 @@ def _steepest(axis: Axis, x: Array) -> float:
 def measure(roots: Roots, bounds: Array, outcomes: int) -> Chart:
     """The chart of a model on a box: (d, 2) -> Chart."""
     if len(bounds) == 1:
-        return Chart([_measure_axis(roots, bounds, outcomes, 0, LINE_NODES)], EVEN_SHARE)
-    axes = [_measure_axis(roots, bounds, outcomes, axis, LINE_NODES_2D) for axis in range(len(bounds))]
+        return Chart([_measure_axis(roots, bounds, outcomes, 0, 4097)], EVEN_SHARE)
+    # coarser, as each axis is measured at several places of the others
+    axes = [_measure_axis(roots, bounds, outcomes, axis, 513) for axis in range(len(bounds))]
     return Chart(axes, EVEN_SHARE_2D)
 
 
@@ -171,7 +161,7 @@ def _follow(roots: Callable[[Array], Array], nodes: Array, size: int) -> tuple[A
             break
         active = np.unique(np.concatenate([unclear - width, unclear, unclear + width]))
         added.append(active)
-        if sum(map(len, added)) > MOST_NODES:
+        if sum(map(len, added)) > 60_000:
             return np.concatenate(added), False
         flags = [_unclear(roots, active[i : i + size], width) for i in range(0, len(active), size)]
         unclear = active[np.concatenate(flags)]
@@ -191,12 +181,16 @@ def _unclear(roots: Callable[[Array], Array], nodes: Array, width: float) -> Mas
     return unclear_between(stacked[1] - stacked[0], stacked[2] - stacked[1])
 
 
-def unclear_between(before: Array, after: Array, smallest: float = SMALLEST_CHORD) -> Mask:
-    """Whether two successive chords (…, Z) are long, or differ by more than a smooth curve's would: -> (…)."""
+def unclear_between(before: Array, after: Array, smallest: float = 0.002) -> Mask:
+    """Return whether two successive chords (…, Z) are long, or differ by more than a smooth curve's would: -> (…).
+
+    Chords are half a Fisher length: 0.35 are 0.7 standard deviations. Turns of chords below `smallest` do not matter.
+    """
     first, second = np.linalg.norm(before, axis=-1), np.linalg.norm(after, axis=-1)
     longest = np.maximum(first, second)
-    turned = np.linalg.norm(after - before, axis=-1) > TURN * (first + second)
-    return np.asarray((longest > LARGEST_CHORD) | (turned & (longest > smallest)))
+    # |b − a| / (|a| + |b|) is 0 on a straight line and 1 where the direction is reversed
+    turned = np.linalg.norm(after - before, axis=-1) > 0.3 * (first + second)
+    return np.asarray((longest > 0.35) | (turned & (longest > smallest)))
 
 
 class BoxScan(NamedTuple):
@@ -213,14 +207,16 @@ def scan_box(roots: Roots, lengths: Array, outcomes: int) -> BoxScan:
     nothing = np.empty((0, dimension))
     if not 2 <= dimension <= 3:  # one axis is all there is; more cannot be looked at everywhere
         return BoxScan(nothing, nothing, True)
-    least, first = PLANE_NODES[dimension]
+    # first nodes on each axis: at least, and if outcomes are few
+    least, first = {2: (33, 129), 3: (17, 33)}[dimension]
     most = max(least, int((PLANE_ENTRIES / outcomes) ** (1 / dimension)))
-    counts = [min(most, max(first, math.ceil(length / PLANE_SPACING) + 1)) for length in lengths]
+    # or closer, 0.22 standard deviations apart
+    counts = [min(most, max(first, math.ceil(length / 0.22) + 1)) for length in lengths]
     axes = [np.linspace(0, 1, count) for count in counts]
     active, width = _unclear_on_grid(roots, axes, outcomes), np.array([axis[1] for axis in axes])
     found, widths, total = [nothing], [nothing], 0
     steps = np.array(list(itertools.product((-1, 0, 1), repeat=dimension)))
-    size, budget = max(8, SLICE_ENTRIES // (9 * outcomes)), min(MOST_NODES_2D, int(5 * PLANE_ENTRIES / outcomes))
+    size, budget = max(8, SLICE_ENTRIES // (9 * outcomes)), min(300_000, int(5 * PLANE_ENTRIES / outcomes))
     while len(active):
         total += len(steps) * len(active)
         if total > budget or width.max() < 1e-12:
@@ -262,5 +258,6 @@ def _unclear_stencil(roots: Roots, points: Array, width: Array) -> Mask:
         step = np.array(direction) * width
         inside = np.all((np.abs(points - 0.5) + np.abs(step)) <= 0.5, axis=1)
         before, after = (roots(np.clip(points + sign * step, 0, 1)) for sign in (-1, 1))
-        flags |= inside & unclear_between(middle - before, after - middle, SMALLEST_CHORD_2D)
+        # there are many more points than on a line, so shorter chords are left out
+        flags |= inside & unclear_between(middle - before, after - middle, 0.02)
     return flags

@@ -26,7 +26,6 @@ from refprior.exact.channels import SampledMean, canonical
 STEPS = 150  # of one ascent
 APART = 0.5  # standard deviations between starts of a search
 STARTS, SCATTERED = 40, 2048  # of a search, and points among which they are chosen
-ROUGH = 2048  # samples of the noise with which points climb
 FRESH, SCRAMBLES = 16384, 16  # samples of the noise that judge a prior: how many, and how often
 
 
@@ -117,7 +116,7 @@ def sampled_maxima(
 
     Fewer samples say where they are, and all of them how high.
     """
-    rough = Mixture.of(mixture.means, mixture.weights, mixture.noise[:ROUGH])
+    rough = Mixture.of(mixture.means, mixture.weights, mixture.noise[:2048])
     points = candidates(channel, u, seed)
     mean = channel.at(points)
     away = cdist(mean, mixture.means).min(axis=1) > APART  # else all starts would be beside atoms

@@ -12,7 +12,6 @@ from refprior.exact._cost import LOG
 from refprior.exact.oracle import Table
 
 CENTERING = 0.1  # the barrier shrinks by this factor per step, less when a step was cut short
-TO_BOUNDARY = 0.95  # of the way to the boundary is the longest step
 
 
 def optimal_weights(table: Table, tolerance: float, weights: Array | None = None, steps: int = 80) -> Array:
@@ -73,4 +72,4 @@ def _longest(value: Array, step: Array) -> float:
     shrinking = step < 0
     if not np.any(shrinking):
         return 1.0
-    return float(min(1.0, TO_BOUNDARY * np.min(-value[shrinking] / step[shrinking])))
+    return float(min(1.0, 0.95 * np.min(-value[shrinking] / step[shrinking])))
