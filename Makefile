@@ -25,7 +25,7 @@ check: .venv/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/python -m website.docstrings methods losses posterior particles information geometry variational report estimators
+	$(BIN)/python -m website.docstrings
 
 # Wheel and sdist, as a release has them.
 dist: .venv/.installed-dev
