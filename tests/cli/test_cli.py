@@ -135,7 +135,7 @@ def test_recipes_are_listed_one_per_line_and_fast() -> None:
             "order 400 of 10 classes has 1.0e400",
         ),
         (["train", "digits_ssl", "--set", "task.validation=-1"], "validation"),
-        (["train", "digits_ssl", "--seed", "1", "--set", "seed=2"], "give --seed instead of --set"),
+        (["train", "digits_ssl", "--seed", "1", "--set", "seed=2"], "use --seed instead of --set"),
         (["exact", "coin", "-n", "0"], "whole number of at least 1, got 0"),
         (["data", "get", "imagenet"], "imagenet"),
         (["train", "digits_ssl", "--save-every", "nan"], "save_every must be at least 0, got nan"),

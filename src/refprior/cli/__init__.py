@@ -1,7 +1,9 @@
 """The command line. Each command parses, calls the library and prints; only commands that need torch import it."""
 
 import ast
+import inspect
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -73,6 +75,18 @@ def recipe_lines() -> dict[str, str]:
             if complete and isinstance(node.returns, ast.Name) and node.returns.id == "Recipe":
                 lines[node.name] = (ast.get_docstring(node) or "").partition("\n")[0]
     return lines
+
+
+def _join_lines(commands: App) -> None:
+    """Join the lines of each paragraph of help, so that they wrap at the width of the terminal."""
+    for name in commands:
+        if not name.startswith("-"):
+            command = commands[name]
+            command.help = re.sub(r"(?<!\n)\n(?! *\n)", " ", inspect.cleandoc(command.help))
+            _join_lines(command)
+
+
+_join_lines(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -11,7 +11,7 @@ from refprior.cli._tables import print_table
 
 if TYPE_CHECKING:
     from refprior._progress import Tell
-    from refprior.posterior import Average, Scores
+    from refprior.posterior import Average
     from refprior.training import Run, Weighting
 
 
@@ -72,7 +72,8 @@ def _score_tables(run: "Run", tell: "Tell") -> dict[str, list[list[str]]]:
         for weights, by, of in _readouts():
             tell(f"scoring the {name} part", len(lines), len(_readouts()))
             scores = run.evaluate(part, ema=weights == "ema", weighting=by, average=of)
-            lines.append([weights, by, of, *_numbers(scores)])
+            rest = (scores.negative_log_likelihood, scores.brier, scores.calibration_error, scores.information)
+            lines.append([weights, by, of, f"{100 * scores.accuracy:.1f}", *(f"{value:.3f}" for value in rest)])
         tables[f"{name} part, {counted(len(part), noun(run.task.shape))}"] = [head, *lines]
     return tables
 
@@ -109,8 +110,3 @@ def _readouts() -> list[tuple[str, "Weighting", "Average"]]:
         ("raw", "prior", "probabilities"),
         ("raw", "likelihood", "probabilities"),
     ]
-
-
-def _numbers(scores: "Scores") -> list[str]:
-    values = (scores.negative_log_likelihood, scores.brier, scores.calibration_error, scores.information)
-    return [f"{100 * scores.accuracy:.1f}", *(f"{value:.3f}" for value in values)]

@@ -6,11 +6,11 @@ import json as json_module
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from cyclopts import Parameter
 
@@ -103,6 +103,6 @@ def end_unfinished(reason: str, to_stderr: bool) -> NoReturn:
     sys.exit(3)
 
 
-def print_json(value: dict[str, Any]) -> None:
+def print_json(value: Mapping[str, object]) -> None:
     """Print one line of JSON without NaN."""
     print(json_module.dumps(value, allow_nan=False))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import App, Parameter, Token
 
 from refprior._files import write_figure
 from refprior.cli._exact_parts import TABLE, Output, Tosses, end_if_unfinished, print_json, solving
@@ -23,7 +23,7 @@ scan = App(
 )
 
 
-def _range(type_: Any, tokens: Sequence[Any]) -> tuple[float, float]:
+def _range(_: object, tokens: Sequence[Token]) -> tuple[float, float]:
     """Parse a range such as 0.5:12."""
     text = tokens[0].value
     parts = text.split(":")
@@ -37,11 +37,12 @@ def _range(type_: Any, tokens: Sequence[Any]) -> tuple[float, float]:
 
 
 Amplitudes = Annotated[
-    tuple[float, float], Parameter(name="--amplitude", converter=_range, n_tokens=1, help="Range LOW:HIGH.")
+    tuple[float, float],
+    Parameter(name="--amplitude", converter=_range, n_tokens=1, negative=(), help="Range LOW:HIGH."),
 ]
 TossRange = Annotated[
     tuple[float, float],
-    Parameter(name=["-n", "--tosses"], converter=_range, n_tokens=1, help="Range LOW:HIGH of whole numbers."),
+    Parameter(name=["-n", "--tosses"], converter=_range, n_tokens=1, negative=(), help="Whole numbers LOW:HIGH."),
 ]
 Points = Annotated[int, Parameter(converter=whole, help="Values within the range; forks are located between them.")]
 
@@ -82,7 +83,9 @@ def two_stage(
     first: Annotated[int, Parameter(name=["-m", "--first"], converter=whole, help="Tosses of the first stage.")],
     second: Annotated[
         tuple[float, float],
-        Parameter(name=["-n", "--second"], converter=_range, n_tokens=1, help="Range of the second stage."),
+        Parameter(
+            name=["-n", "--second"], converter=_range, n_tokens=1, negative=(), help="Tosses of the second, LOW:HIGH."
+        ),
     ],
     points: Points = 60,
     output: Output = TABLE,
@@ -153,7 +156,12 @@ def compare_priors(*, tosses: Tosses, output: Output = TABLE) -> None:
     )
 
 
-def curve(*, tosses: TossRange, points: Points = 10, output: Output = TABLE) -> None:
+def curve(
+    *,
+    tosses: TossRange,
+    points: Annotated[int, Parameter(converter=whole, help="Number of values within the range.")] = 10,
+    output: Output = TABLE,
+) -> None:
     """Capacity of n tosses against n, next to its asymptotic law 1/2 log n."""
     import numpy as np
 

@@ -12,7 +12,7 @@ def explore(
     folder: Annotated[Path, Parameter(help="Folder of runs and sweeps to watch and label.")] = Path("runs"),
     /,
     *,
-    port: Annotated[int, Parameter(converter=whole, help="Port to listen on. Default: a free one.")] = 0,
+    port: Annotated[int, Parameter(converter=whole, show_default=False, help="Port to use. Default: a free one.")] = 0,
     browser: Annotated[bool, Parameter(help="Open the page in the browser.")] = True,
     allow_code: Annotated[
         bool, Parameter(help="Let the page run likelihoods typed in Python, with your permissions.", negative=())

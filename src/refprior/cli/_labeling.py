@@ -106,7 +106,10 @@ def _take(folder: Path, labels: Sequence[str], out: Path | None, custom: Path | 
         if not questions.open:
             raise ValueError(f"{folder} has no open question: run refprior suggest {folder} first")
         run = load(folder, **custom_parts(folder, custom))
-        questions = questions.answer([_class(label, run.data.classes) for label in labels])
+        classes = run.data.classes
+        if unknown := [label for label in labels if label not in classes]:
+            raise ValueError(f"no class {unknown[0]!r}; the classes are {', '.join(classes)}")
+        questions = questions.answer([classes.index(label) for label in labels])
         named = labeling.classifier(run, questions)
         found = labeling.classify_pool(run, named, questions)
         test = run.task.test
@@ -171,9 +174,3 @@ def _right(run: "Run", found: "Tensor") -> str:
     part = run.task.held_out
     share = (found == part.labels).double().mean().item()
     return f": {100 * share:.1f} % of the test {noun(run.task.shape)}s are right"
-
-
-def _class(label: str, classes: tuple[str, ...]) -> int:
-    if label not in classes:
-        raise ValueError(f"no class {label!r}; the classes are {', '.join(classes)}")
-    return classes.index(label)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from refprior.recipes import CustomData
 
 
-def whole(_: Any, tokens: Sequence[Token]) -> int:
+def whole(_: object, tokens: Sequence[Token]) -> int:
     """Parse an integer; the default parser would round 2.5."""
     text = tokens[0].value
     try:
@@ -22,7 +22,7 @@ def whole(_: Any, tokens: Sequence[Token]) -> int:
         raise ValueError(f"must be a whole number, got {text}") from None
 
 
-def assignments(_: Any, tokens: Sequence[Token]) -> dict[str, str]:
+def assignments(_: object, tokens: Sequence[Token]) -> dict[str, str]:
     """Parse NAME=VALUE … into settings, which `refprior.recipes` reads by the type of each setting."""
     settings: dict[str, str] = {}
     for token in tokens:
@@ -35,7 +35,7 @@ def assignments(_: Any, tokens: Sequence[Token]) -> dict[str, str]:
     return settings
 
 
-def _some(_: Any, settings: dict[str, str] | None) -> None:
+def _some(_: object, settings: dict[str, str] | None) -> None:
     if settings is not None and not settings:
         raise ValueError("--set takes NAME=VALUE, got nothing")
 

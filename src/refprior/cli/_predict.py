@@ -17,6 +17,8 @@ from refprior.cli._options import Custom, Device, Model, check_file, custom_part
 from refprior.cli._tables import print_table
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from refprior._progress import Tell
     from refprior.training import Predictor
 
@@ -88,7 +90,13 @@ def predict(
         rows = list(islice(_rows(predictor, sources, skip, tell), None if out else _SHOWN))
         if out is not None:
             _write(out, rows)
-    _conclude(rows, sum(len(source.names) for source in sources), out)
+    total = sum(len(source.names) for source in sources)
+    if out is not None:
+        print(f"{counted(len(rows), 'prediction')}: {out}")
+    else:
+        print_table([_HEAD, *((*row[:2], *(f"{value:.3f}" for value in row[2:])) for row in rows)], keys=2)
+    if out is None and total > len(rows) == _SHOWN:
+        print(f"Showing the first {len(rows)} of {counted(total, 'input')}; --out predictions.csv writes all.")
     if skipped:
         print(printable(f"Skipped {counted(len(skipped), 'file')}: {'; '.join(skipped)}"))
 
@@ -106,7 +114,7 @@ def _sources(paths: list[Path], predictor: "Predictor", skip: Skip | None) -> It
 
 
 def _source(path: Path, predictor: "Predictor", several: bool) -> Source:
-    from refprior.data.files import TABLE_SUFFIXES, in_words, naming, pictures_in, read_table
+    from refprior.data.files import TABLE_SUFFIXES, in_words, naming, pictures_in
 
     if path.is_dir():
         files, others = pictures_in(path)
@@ -121,7 +129,7 @@ def _source(path: Path, predictor: "Predictor", several: bool) -> Source:
     if path.suffix.lower() not in (".npz", *TABLE_SUFFIXES):
         return _pictures(path, [path], predictor)
     with naming(path):
-        values = _array(path, predictor) if path.suffix.lower() == ".npz" else _matrix(read_table(path), predictor)
+        values = _array(path, predictor) if path.suffix.lower() == ".npz" else _matrix(path, predictor)
         inputs = predictor.like.tensor(values)
     return Source(path, [f"{path}:{row}" if several else str(row) for row in range(len(inputs))], inputs)
 
@@ -134,7 +142,7 @@ def _pictures(path: Path, files: list[Path], predictor: "Predictor") -> Source:
     return Source(path, [str(file) for file in files], files)
 
 
-def _array(path: Path, predictor: "Predictor") -> Any:
+def _array(path: Path, predictor: "Predictor") -> "np.ndarray":
     """Read the inputs in a .npz file; images may have no channels, or channels last."""
     from refprior.data.files import array_names, channels_first, load_arrays
 
@@ -146,10 +154,13 @@ def _array(path: Path, predictor: "Predictor") -> Any:
     return channels_first(values) if predictor.like.pictures and values.shape[1:] != predictor.shape else values
 
 
-def _matrix(table: Any, predictor: "Predictor") -> Any:
+def _matrix(path: Path, predictor: "Predictor") -> "np.ndarray":
     """Return the columns of a table that the model names, or all."""
     import numpy as np
 
+    from refprior.data.files import read_table
+
+    table = read_table(path)
     names = predictor.features or table.columns
     values = table.matrix(names)
     bad = np.argwhere(~np.isfinite(values))
@@ -208,15 +219,6 @@ def _write(path: Path, rows: list[Row]) -> None:
     text = io.StringIO(newline="")
     csv.writer(text).writerows([_HEAD, *((*row[:2], *(f"{value:.6g}" for value in row[2:])) for row in rows)])
     write_text(path, text.getvalue())
-
-
-def _conclude(rows: list[Row], total: int, out: Path | None) -> None:
-    if out is not None:
-        print(f"{counted(len(rows), 'prediction')}: {out}")
-        return
-    print_table([_HEAD, *((*row[:2], *(f"{value:.3f}" for value in row[2:])) for row in rows)], keys=2)
-    if total > len(rows) == _SHOWN:
-        print(f"Showing the first {len(rows)} of {counted(total, 'input')}; --out predictions.csv writes all.")
 
 
 def export(

@@ -194,7 +194,11 @@ def demo(
     chosen = cells("digits_ssl", {**settings, "method": "Supervised,ReferencePrior"}, range(seeds))
     jobs = min(torch.get_num_threads(), len(chosen))
     torch.set_num_threads(1)  # networks this small lose more time to thread start-up than a second core saves
-    _train_and_report(chosen, _unused(out), Where(jobs=jobs))
+    number, folder = 1, out
+    while folder.exists():
+        number += 1
+        folder = out.with_name(f"{out.name}-{number}")
+    _train_and_report(chosen, folder, Where(jobs=jobs))
 
 
 def _train_and_report(cells: "Sequence[Cell]", out: Path, where: Where) -> None:
@@ -202,15 +206,6 @@ def _train_and_report(cells: "Sequence[Cell]", out: Path, where: Where) -> None:
     if len(failed) < len(cells):
         report([out], out=out / "report.html")
     report_failed(failed, cells)
-
-
-def _unused(folder: Path) -> Path:
-    """Return the folder, or the first of FOLDER-2, FOLDER-3, … that does not exist."""
-    number, candidate = 1, folder
-    while candidate.exists():
-        number += 1
-        candidate = folder.with_name(f"{folder.name}-{number}")
-    return candidate
 
 
 def status(folder: Annotated[Path, Parameter(help="Folder of a sweep, a transfer matrix or a run.")], /) -> None:

@@ -106,6 +106,8 @@ def train(
 
 def _estimate(chosen: "Named", device: str, particle_ranks: int | None) -> None:
     """Print the estimated cost of a recipe, stage by stage."""
+    import resource
+
     from refprior._progress import working
     from refprior.training import estimate_cost
 
@@ -122,7 +124,8 @@ def _estimate(chosen: "Named", device: str, particle_ranks: int | None) -> None:
             print(f"stage {number} of {len(stages)}")
         print(f"parameters   {cost.parameters:,} per particle, {counted(cost.particles, 'particle')}")
         print(f"checkpoint   {cost.state_bytes / 2**20:,.1f} MiB (weights, moving average, optimizer)")
-        print(f"memory       {_peak_memory()} so far")
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        print(f"memory       {peak / 2**30:.2f} GiB so far")
         print(f"a step       {duration(cost.step_seconds)}, an evaluation {duration(cost.evaluation_seconds)}")
         if cost.particle_ranks * cost.data_ranks > 1:
             print(f"ranks        {cost.particle_ranks} divide the particles × {cost.data_ranks} divide the inputs")
@@ -134,13 +137,6 @@ def _estimate(chosen: "Named", device: str, particle_ranks: int | None) -> None:
         print(f"steps        {cost.steps:,} and {counted(cost.evaluations, 'evaluation')}")
     if rank() == 0:
         print(f"the run      about {duration(seconds)}")
-
-
-def _peak_memory() -> str:
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30:.2f} GiB"
 
 
 def show_custom_data(custom: "CustomData", recipe: "Recipe") -> None:

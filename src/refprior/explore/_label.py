@@ -18,7 +18,7 @@ from typing import Any
 from refprior import labeling
 from refprior._files import locked, write_figure
 from refprior._kinds import noun
-from refprior.explore._page import BusyError, ConflictError
+from refprior.explore._page import BusyError, ConflictError, Json
 from refprior.explore._watch import Runs, _hash, _stamp, shown_input
 from refprior.labeling import FILE, Ensemble, Questions
 from refprior.report import questions_figure
@@ -37,9 +37,9 @@ class Labels:
         self.runs = runs
         self.alone: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
         self.loaded: tuple[str, Run] | None = None  # the last run, by the stamp of its checkpoints
-        self.estimates: dict[Path, tuple[str, dict[str, Any]]] = {}  # by the stamp of the questions
+        self.estimates: dict[Path, tuple[str, Json]] = {}  # by the stamp of the questions
 
-    def state(self, identity: str, known: str = "") -> dict[str, Any]:
+    def state(self, identity: str, known: str = "") -> Json:
         """Return all that the page shows; only {"version"} if nothing has changed since the known version."""
         path = self.runs.path(identity)
         estimate = self.estimates.get(path)
@@ -49,7 +49,7 @@ class Labels:
         questions, run = Questions.load(path), self._run(path)
         classes, current = run.data.classes, estimate is not None and estimate[0] == _stamp(path / FILE)
 
-        def shown(index: int) -> dict[str, Any]:
+        def shown(index: int) -> Json:
             name = run.task.input_name(index)
             return {"index": index, "name": name, **shown_input(run.task.unlabeled[index], run.task.features)}
 
@@ -81,7 +81,8 @@ class Labels:
                 return questions
             if index not in questions.open:
                 raise ConflictError(f"input {index} is no longer an open question")
-            return _first(questions, index).answer([label])
+            others = tuple(other for other in questions.open if other != index)
+            return Questions((*questions.answered, index, *others), questions.answers).answer([label])
 
         self._change(identity, change)
 
@@ -150,13 +151,7 @@ class Labels:
         return self.loaded[1]
 
 
-def _first(questions: Questions, index: int) -> Questions:
-    """Move an open question before the other open ones."""
-    others = tuple(other for other in questions.open if other != index)
-    return Questions((*questions.answered, index, *others), questions.answers)
-
-
-def _scores(run: Run, named: Any, questions: Questions) -> dict[str, Any]:
+def _scores(run: Run, named: Any, questions: Questions) -> Json:
     """Return the accuracy on labeled inputs, and how many answers the run predicted."""
     part = run.task.validation if run.task.test is None else run.task.test
     kind = None if part is None else "validation" if run.task.test is None else "test"

@@ -8,7 +8,6 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
@@ -29,6 +28,7 @@ from refprior.exact import (
 from refprior.exact.channels import to_coordinates
 from refprior.exact.oracle import Objective, two_stage_signs
 from refprior.exact.show import gap_in_words
+from refprior.explore._page import Json
 
 POINTS = 240  # of the gain's curve
 SIDE = 49  # points of the gain's map along each of two parameters
@@ -176,7 +176,7 @@ def sliders_of(model: str) -> tuple[Slider, ...]:
     return (*found.sliders, *STAGES) if len(found.axes) == 1 else found.sliders
 
 
-def models() -> list[dict[str, Any]]:
+def models() -> list[Json]:
     """Return what the page needs to draw its controls."""
     return [
         {
@@ -225,7 +225,7 @@ def check_size(query: Query) -> None:
         )
 
 
-def prior_of(query: Query) -> dict[str, Any]:
+def prior_of(query: Query) -> Json:
     """Solve for the reference prior of one stage, or of two if m > 0."""
     model, settings = MODELS[query.model], query.values()
     family, n, m = model.family(settings), int(settings["n"]), int(settings["m"])
@@ -265,7 +265,7 @@ def distance(query: Query, other: Query) -> float:
     return abs(query.values()[name] - other.values()[name])
 
 
-def shown(solution: Solution) -> dict[str, Any]:
+def shown(solution: Solution) -> Json:
     """Return a prior as the page draws it: atoms, weights, and the gain on a line or a map."""
     low, high = solution.channel.parameter(solution.channel.bounds.T)
     drawn = _line(solution) if solution.channel.dimension == 1 else _map(solution, low, high)
@@ -273,7 +273,7 @@ def shown(solution: Solution) -> dict[str, Any]:
     return {**solution.to_dict(), **words, "low": low.tolist(), "high": high.tolist(), **drawn}
 
 
-def _line(solution: Solution) -> dict[str, Any]:
+def _line(solution: Solution) -> Json:
     """Return the gain at points evenly spaced in Fisher length, and at the atoms: (M,) each."""
     channel = solution.channel
     u = np.union1d(channel.axes.points(0, POINTS), solution.coordinates[:, 0])[:, None]
@@ -281,14 +281,14 @@ def _line(solution: Solution) -> dict[str, Any]:
     return {"w": rounded(w), "gain": rounded(solution.gain(w))}
 
 
-def _map(solution: Solution, low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
+def _map(solution: Solution, low: np.ndarray, high: np.ndarray) -> Json:
     """Return the gain on an even grid of both parameters, by rows of the second: (SIDE · SIDE,)."""
     x, y = (np.linspace(low[i], high[i], SIDE) for i in (0, 1))
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     return {"side": SIDE, "gain": rounded(solution.gain(points), 4)}
 
 
-def jeffreys_of(query: Query) -> dict[str, Any]:
+def jeffreys_of(query: Query) -> Json:
     """Return density and information of the Jeffreys prior of n samples; independent parts have independent priors."""
     if query.model == "decay":
         raise ValueError("the Jeffreys prior of the decay takes minutes: copy the code and use jeffreys_prior there")

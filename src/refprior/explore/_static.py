@@ -3,13 +3,12 @@
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from refprior._files import write_folder_atomically
 from refprior._words import in_short
-from refprior.explore._page import PAGE, page_bytes
+from refprior.explore._page import PAGE, Json, page_bytes
 from refprior.explore._play import Query, answer, check_size, models
 
 Tell = Callable[[str, int, int], None]
@@ -132,16 +131,16 @@ def questions(model: str, marks: Mapping[str, Sequence[float]]) -> list[Query]:
     return list(asked.values())
 
 
-def _marked_models(marks: Marks) -> list[dict[str, Any]]:
+def _marked_models(marks: Marks) -> list[Json]:
     """Return the models with answers, with the marks of their sliders."""
     shown = []
     for model in models():
         if known := marks.get(model["name"]):
-            sliders = [_marked(slider, known[slider["name"]]) for slider in model["sliders"]]
+            sliders = []
+            for slider in model["sliders"]:
+                allowed = list(known[slider["name"]])
+                distances = [abs(mark - slider["value"]) for mark in allowed]
+                nearest = allowed[distances.index(min(distances))]
+                sliders.append({**slider, "marks": allowed, "value": nearest})
             shown.append({**model, "sliders": sliders})
     return shown
-
-
-def _marked(slider: dict[str, Any], marks: Sequence[float]) -> dict[str, Any]:
-    nearest = min(marks, key=lambda mark: abs(mark - slider["value"]))
-    return {**slider, "marks": list(marks), "value": nearest}

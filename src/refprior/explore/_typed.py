@@ -14,7 +14,8 @@ import tempfile
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+
+from refprior.explore._page import Json
 
 SECONDS = 20  # for the whole answer
 BYTES = 2 << 30  # of memory
@@ -33,7 +34,7 @@ def log_likelihood(w):  # (K,) parameters -> (K, outcomes)
 """
 
 
-async def typed_prior(code: str, n: int = 1, m: int = 0, beta: float = 1.0) -> dict[str, Any]:
+async def typed_prior(code: str, n: int = 1, m: int = 0, beta: float = 1.0) -> Json:
     """Solve for the prior of typed code; raise ValueError if it fails or exceeds a limit."""
     if len(code.encode(errors="replace")) > MOST_CODE:
         raise ValueError(f"the code has more than {MOST_CODE:,} bytes")
@@ -62,7 +63,7 @@ async def typed_prior(code: str, n: int = 1, m: int = 0, beta: float = 1.0) -> d
         return _answer_of(out.read(MOST_ANSWER + 1), code_of_end)
 
 
-def _answer_of(written: bytes, code: int) -> dict[str, Any]:
+def _answer_of(written: bytes, code: int) -> Json:
     """Return the answer of the process; raise its error, or how it ended."""
     try:
         found = json.loads(written)
@@ -73,9 +74,9 @@ def _answer_of(written: bytes, code: int) -> dict[str, Any]:
     return dict(found)
 
 
-def solve_typed(code: str, n: int, m: int, beta: float) -> dict[str, Any]:
+def solve_typed(code: str, n: int, m: int, beta: float) -> Json:
     """Run the code and solve for the model that it defines, in the process with the limits."""
-    names: dict[str, Any] = {}
+    names: Json = {}
     exec(compile(code, "your code", "exec"), names)  # the user's code, allowed by --allow-code
     missing = [name for name in ("log_likelihood", "bounds", "outcomes") if name not in names]
     if missing:
@@ -122,7 +123,7 @@ def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def main(solve: Callable[..., dict[str, Any]] = solve_typed) -> None:
+def main(solve: Callable[..., Json] = solve_typed) -> None:
     """Read the code from stdin and write the answer to stdout; discard what the code prints."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

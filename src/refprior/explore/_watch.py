@@ -22,6 +22,7 @@ from torch import Tensor
 from refprior._files import LOCK, read_bytes
 from refprior._kinds import noun
 from refprior._words import in_short
+from refprior.explore._page import Json
 from refprior.explore._play import rounded
 from refprior.labeling import FILE, Questions
 from refprior.report import class_rows, find_runs, origin_of, scene_of_runs, settings_of
@@ -47,9 +48,9 @@ class Runs:
         self.folder, self.definitions = folder, definitions
         self.found: dict[str, Path] = {}
         self.searched = -math.inf
-        self.summaries: dict[str, tuple[str, dict[str, Any]]] = {}  # by identifier: version and summary
+        self.summaries: dict[str, tuple[str, Json]] = {}  # by identifier: version and summary
 
-    def parts(self, path: Path) -> dict[str, Any]:
+    def parts(self, path: Path) -> Json:
         """Return the custom parts of a run."""
         return {} if self.definitions is None else custom_parts(path, self.definitions)
 
@@ -60,7 +61,7 @@ class Runs:
             raise ValueError("this run no longer exists: reload the page")
         return self.found[identity]
 
-    def listed(self, known: str = "") -> dict[str, Any]:
+    def listed(self, known: str = "") -> Json:
         """List all runs; only {"version"} if nothing has changed since the known version."""
         if time.monotonic() - self.searched > _AGAIN:
             self._search()
@@ -76,7 +77,7 @@ class Runs:
             paths = []
         self.found = {_hash(os.fsencode(path)): path for path in paths}
 
-    def _summary(self, identity: str, path: Path) -> dict[str, Any]:
+    def _summary(self, identity: str, path: Path) -> Json:
         version = version_of(path)
         before = self.summaries.get(identity)
         if before is None or before[0] != version:
@@ -117,7 +118,7 @@ def holder(path: Path) -> str | None:
     return words.strip() or None
 
 
-def summary(path: Path, folder: Path) -> dict[str, Any]:
+def summary(path: Path, folder: Path) -> Json:
     """Summarize a run for the list, with its problem if it cannot be read."""
     name = str(path.relative_to(folder)) if path != folder else path.resolve().name
     name = name.encode(errors="replace").decode()
@@ -129,7 +130,7 @@ def summary(path: Path, folder: Path) -> dict[str, Any]:
         return {"name": name, "label": name, "state": "damaged", "problem": in_short(error), "settings": {}}
 
 
-def _in_short(path: Path, header: Header, records: Sequence[Record]) -> dict[str, Any]:
+def _in_short(path: Path, header: Header, records: Sequence[Record]) -> Json:
     recipe, changed, defaults = origin_of(header)
     last = records[-1] if records else None
     evaluations = [record.evaluation for record in records if record.evaluation is not None]
@@ -170,7 +171,7 @@ def finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def details(path: Path) -> dict[str, Any]:
+def details(path: Path) -> Json:
     """Return the curves of a run, its last scores, and all settings."""
     header = read_header(path)
     records = read_records(path) if (path / METRICS).exists() else []
@@ -198,7 +199,7 @@ def thinned(records: Sequence[Record]) -> list[Record]:
     return [records[i] for i in places]
 
 
-def _evaluations(scored: Sequence[tuple[int, Evaluation]]) -> dict[str, Any]:
+def _evaluations(scored: Sequence[tuple[int, Evaluation]]) -> Json:
     """Return accuracies of the ensemble and of every particle by step: (E,) and (K, E)."""
     found = [(step, e, e.validation if e.test is None else e.test) for step, e in scored]
     ema = [None if part is None else part.ema for _, _, part in found]
@@ -217,7 +218,7 @@ def _evaluations(scored: Sequence[tuple[int, Evaluation]]) -> dict[str, Any]:
     }
 
 
-def _calibration(last: Evaluation) -> dict[str, Any] | None:
+def _calibration(last: Evaluation) -> Json | None:
     """Return the reliability diagram of the EMA ensemble; None if outputs are not classes."""
     part = last.validation if last.test is None else last.test
     if part is None or last.consensus is not None:
@@ -233,7 +234,7 @@ def _calibration(last: Evaluation) -> dict[str, Any] | None:
     }
 
 
-def embedding(path: Path, **parts: Any) -> dict[str, Any]:
+def embedding(path: Path, **parts: Any) -> Json:
     """Return the particles in prediction space by snapshot: coordinates (S, K, 3)."""
     seen = scene_of_runs([read_trajectory(path, **parts)])
     cloud = seen.clouds[0]
@@ -254,7 +255,7 @@ def embedding(path: Path, **parts: Any) -> dict[str, Any]:
     }
 
 
-def examples(path: Path, **parts: Any) -> dict[str, Any]:
+def examples(path: Path, **parts: Any) -> Json:
     """Return the most uncertain inputs and the confusion matrix, which need the weights and the data."""
     run = load(path, **parts)
     if run.recipe.readout == "consensus":
@@ -270,7 +271,7 @@ def examples(path: Path, **parts: Any) -> dict[str, Any]:
     }
 
 
-def _uncertain(run: Run) -> list[dict[str, Any]]:
+def _uncertain(run: Run) -> list[Json]:
     """Return the inputs with the largest mutual information between label and particle, and the particles' votes.
 
     They come from the first that exists: the test part, the validation part, the pool, the labeled inputs.
@@ -296,7 +297,7 @@ def _uncertain(run: Run) -> list[dict[str, Any]]:
     ]
 
 
-def shown_input(given: Tensor, features: Sequence[str] = ()) -> dict[str, Any]:
+def shown_input(given: Tensor, features: Sequence[str] = ()) -> Json:
     """Return {"picture": PNG as a data URL}, or {"values": [[name, value], …], "more": number of values not shown}."""
     values = np.asarray(given.detach().cpu().double() if given.is_floating_point() else given.cpu())
     if noun(values.shape) == "image":

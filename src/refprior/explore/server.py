@@ -8,7 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import uvicorn
@@ -20,7 +20,7 @@ from starlette.routing import Route
 from refprior._words import in_short
 from refprior.explore import _typed
 from refprior.explore._guard import Guard
-from refprior.explore._page import PAGE, page_bytes
+from refprior.explore._page import PAGE, Json, page_bytes
 from refprior.explore._play import Query, models
 from refprior.explore._workers import Solver
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from refprior.explore._watch import Runs
 
 log = logging.getLogger("refprior.explore")
-Answer = Callable[[Request], Awaitable[Any]]
+Answer = Callable[[Request], Awaitable[Json | bytes]]
 
 
 class Explorer:
@@ -42,7 +42,7 @@ class Explorer:
         self.reading = asyncio.Semaphore(1)  # one reader of records at a time
         self.loading = asyncio.Semaphore(1)  # one loader of weights and data at a time: they may be large
         self.estimating: asyncio.Task[None] | None = None
-        self.known: dict[tuple[str, str], tuple[str, Any]] = {}  # newest answer about each run, with its version
+        self.known: dict[tuple[str, str], tuple[str, Json]] = {}  # newest answer about each run, with its version
 
     def routes(self) -> list[Route]:
         answers: dict[str, Answer] = {
@@ -63,7 +63,7 @@ class Explorer:
             *(Route(f"/api/{name}", in_json(give), methods=["POST"]) for name, give in posts.items()),
         ]
 
-    async def about(self, request: Request) -> Any:
+    async def about(self, request: Request) -> Json:
         """Return what the page can do here."""
         self.solver.warm_up()
         return {
@@ -88,20 +88,20 @@ class Explorer:
 
         return Labels(self.runs)
 
-    async def listed(self, request: Request) -> Any:
+    async def listed(self, request: Request) -> Json:
         async with self.reading:
             return await asyncio.to_thread(lambda: self.runs.listed(request.query_params.get("known", "")))
 
     def of_run(self, what: str, gate: asyncio.Semaphore) -> Answer:
         """Return a handler for answers about one run, cached until the run changes."""
 
-        async def give(request: Request) -> Any:
+        async def give(request: Request) -> Json:
             async with gate:
                 return await asyncio.to_thread(self._read, what, request.query_params.get("id", ""))
 
         return give
 
-    def _read(self, what: str, identity: str) -> Any:
+    def _read(self, what: str, identity: str) -> Json:
         from refprior.explore import _watch
 
         path = self.runs.path(identity)
@@ -118,7 +118,7 @@ class Explorer:
     async def draft(self, request: Request) -> bytes:
         return await self.solver.draft(Query.parse(request.query_params))
 
-    async def questions(self, request: Request) -> Any:
+    async def questions(self, request: Request) -> Json:
         """Return the questions of a run; the classification of the pool is computed in the background."""
         identity, known = (request.query_params.get(name, "") for name in ("id", "known"))
         async with self.loading:
@@ -127,18 +127,18 @@ class Explorer:
             self.estimate(identity)
         return found
 
-    async def answer(self, request: Request) -> Any:
+    async def answer(self, request: Request) -> Json:
         """Write a label to disk; this waits for nothing that takes long."""
         asked = await _body(request, {"id": str, "index": int, "label": int})
         await asyncio.to_thread(lambda: self.labels.answer(asked["id"], asked["index"], asked["label"]))
         return {"kept": asked["index"]}
 
-    async def undo(self, request: Request) -> Any:
+    async def undo(self, request: Request) -> Json:
         asked = await _body(request, {"id": str, "index": int})
         await asyncio.to_thread(lambda: self.labels.undo(asked["id"], asked["index"]))
         return {"open": asked["index"]}
 
-    async def suggest(self, request: Request) -> Any:
+    async def suggest(self, request: Request) -> Json:
         asked = await _body(request, {"id": str, "budget": int})
         async with self.loading:
             await asyncio.to_thread(lambda: self.labels.suggest(asked["id"], asked["budget"]))
@@ -156,7 +156,7 @@ class Explorer:
             except (ValueError, OSError) as error:
                 log.warning("%s", in_short(error))
 
-    async def own(self, request: Request) -> Any:
+    async def own(self, request: Request) -> Json:
         if not self.allow_code:
             raise ValueError("typed code is disabled: start with refprior explore --allow-code")
         asked = await _body(request, {"code": str, "n": int, "m": int, "beta": float})
@@ -191,7 +191,7 @@ def in_json(give: Answer) -> Callable[[Request], Awaitable[Response]]:
     return answered
 
 
-async def _body(request: Request, kinds: dict[str, type]) -> dict[str, Any]:
+async def _body(request: Request, kinds: dict[str, type]) -> Json:
     """Read the JSON object of a request with exactly these fields."""
     try:
         given = msgspec.json.decode(await request.body())

@@ -20,6 +20,7 @@ from refprior.recipes.sweeps._cell import Cell, Outcome, Plan, train_cell
 
 log = logging.getLogger("refprior")
 _TO_SAVE = 10.0  # seconds for a process to save its last checkpoint when it is terminated
+Pool = Any  # the executor of joblib, which has no types
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -56,8 +57,8 @@ class Local:
 
         threads = max(1, torch.get_num_threads() // self.jobs)
         waiting, deaths = deque(cells), Counter[str]()
-        free: list[Any] = []  # pools of one process each, so that a dead process breaks no other
-        busy: dict[Future[Outcome], tuple[Any, Cell]] = {}
+        free: list[Pool] = []  # pools of one process each, so that a dead process breaks no other
+        busy: dict[Future[Outcome], tuple[Pool, Cell]] = {}
         try:
             while waiting or busy:
                 while waiting and len(busy) < self.jobs:
@@ -82,7 +83,7 @@ class Local:
             _end([*free, *(pool for pool, _ in busy.values())], busy)
 
 
-def _pool(threads: int) -> Any:
+def _pool(threads: int) -> Pool:
     """Return a pool of one process, which ignores Ctrl-C: its parent handles it."""
     from joblib.externals.loky import ProcessPoolExecutor
 
@@ -90,16 +91,16 @@ def _pool(threads: int) -> Any:
     return ProcessPoolExecutor(1, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN), env=limits)
 
 
-def _send(free: list[Any], threads: int, *work: Any) -> tuple[Future[Outcome], Any]:
+def _send(free: list[Pool], threads: int, cell: Cell, plan: Plan) -> tuple[Future[Outcome], Pool]:
     """Give a cell to a free process, or to a new one if the free ones have died."""
     while free:
         pool = free.pop()
         try:
-            return pool.submit(_work, *work, threads, os.getpid()), pool
+            return pool.submit(_work, cell, plan, threads, os.getpid()), pool
         except RuntimeError:  # the pool is broken
             pool.shutdown(kill_workers=True)
     pool = _pool(threads)
-    return pool.submit(_work, *work, threads, os.getpid()), pool
+    return pool.submit(_work, cell, plan, threads, os.getpid()), pool
 
 
 def _outcome(future: Future[Outcome], cell: Cell) -> Outcome | None:
@@ -122,7 +123,7 @@ def _died(times: int, future: Future[Outcome]) -> str:
     return f"{said}: if memory ran out, lower --jobs, particles or the batch sizes"
 
 
-def _end(pools: Sequence[Any], busy: Collection[Future[Outcome]]) -> None:
+def _end(pools: Sequence[Pool], busy: Collection[Future[Outcome]]) -> None:
     """End all processes; busy ones save their cells first."""
     for pool in pools if busy else ():
         for process in list(pool._processes or ()):

@@ -80,7 +80,8 @@ class Slurm:
         try:
             if _listed(queue):  # an unreachable SLURM is reported at once
                 log.warning("SLURM still has cells of %s: waiting for them", plan.out)
-                _wait(queue)
+                while _queued(queue):
+                    time.sleep(_PAUSES[1] / 3)
             left = yield from _those_to_train(cells, plan)
             for _ in range(self.retries + 1):
                 if left:
@@ -151,11 +152,6 @@ def _watch(cells: Sequence[Cell], plan: Plan, queue: str) -> Generator[Outcome, 
                 left.remove(cell)
                 yield Outcome(cell, problem)
     return left
-
-
-def _wait(queue: str) -> None:
-    while _queued(queue):
-        time.sleep(_PAUSES[1] / 3)
 
 
 def _listed(queue: str) -> bool:
