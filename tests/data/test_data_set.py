@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from refprior.data import FewLabels
-from refprior.data._data_set import DataSet, data_set, foreign_inputs, held_out, subset
+from refprior.data._data_set import DataSet, data_set, held_out, inputs_of_other_classes, subset
 from refprior.data.files._error import DataError
 
 LABELS = np.arange(400) % 4
@@ -41,12 +41,12 @@ def test_a_subset_is_named_by_its_classes(data: DataSet) -> None:
 
 
 def test_foreign_images_are_of_the_other_classes(data: DataSet) -> None:
-    foreign = foreign_inputs(data, [3, 1], 7, seed=0)
-    assert len(foreign) == 7
-    assert set(foreign[:, 0, 1, 0].tolist()) <= {0, 2}
-    assert index(foreign) == sorted(index(foreign))
-    assert torch.equal(foreign, foreign_inputs(data, [3, 1], 7, seed=0))
-    assert not torch.equal(foreign, foreign_inputs(data, [3, 1], 7, seed=1))
+    others = inputs_of_other_classes(data, [3, 1], 7, seed=0)
+    assert len(others) == 7
+    assert set(others[:, 0, 1, 0].tolist()) <= {0, 2}
+    assert index(others) == sorted(index(others))
+    assert torch.equal(others, inputs_of_other_classes(data, [3, 1], 7, seed=0))
+    assert not torch.equal(others, inputs_of_other_classes(data, [3, 1], 7, seed=1))
 
 
 def test_a_held_out_part_is_the_same_for_everyone() -> None:
@@ -61,8 +61,10 @@ def test_what_cannot_be_is_named_with_its_numbers(data: DataSet) -> None:
         subset(data, [1, 4])
     with pytest.raises(ValueError, match=r"\[1, 1\] must be different numbers of 0 … 3"):
         subset(data, [1, 1])
-    with pytest.raises(ValueError, match="foreign must be at most 160, the inputs of the other classes, got 161"):
-        foreign_inputs(data, [0, 1], 161, seed=0)
+    with pytest.raises(
+        ValueError, match="out_of_distribution must be at most 160, the inputs of the other classes, got 161"
+    ):
+        inputs_of_other_classes(data, [0, 1], 161, seed=0)
     with pytest.raises(ValueError, match="test must be a multiple of the 4 classes, equally many of each, got 6"):
         held_out("toy", "abcd", (IMAGES, LABELS), test=6)
     with pytest.raises(DataError, match=r"toy: class 4 \(e\) has no train inputs"):
@@ -83,6 +85,6 @@ def test_names_stay_with_their_images_through_every_division() -> None:
         task = few()
         assert [int(name) for name in task.names[:-8]] == index(task.unlabeled[:-8])
         assert task.names[-8:] == tuple("abcdefgh")
-    assert FewLabels(more, labels=4, classes=(3, 1), foreign=5)().names == ()
+    assert FewLabels(more, labels=4, classes=(3, 1), out_of_distribution=5)().names == ()
     with pytest.raises(DataError, match="toy: 2 names for 392 inputs"):
         replace(everything, names=("a", "b"))

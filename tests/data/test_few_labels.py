@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from refprior.data import DataSet, FewLabels, Pair, Task
-from refprior.data._data_set import data_set, foreign_inputs
+from refprior.data._data_set import data_set, inputs_of_other_classes
 from refprior.data.sources._catalog import data_folder
 from refprior.data.sources._sets import FIVE_SUPERCLASSES
 from tests.data.written import write_mnist
@@ -95,7 +95,7 @@ def test_none_need_be_labeled(data: DataSet) -> None:
 
 
 def test_mistakes_change_labels_and_nothing_else(data: DataSet) -> None:
-    right, wrong = (FewLabels(data, labels=20, validation=20, mistakes=share)() for share in (0.0, 0.25))
+    right, wrong = (FewLabels(data, labels=20, validation=20, label_noise=share)() for share in (0.0, 0.25))
     assert right.validation is not None
     assert wrong.validation is not None
     assert right.labeled.inputs.equal(wrong.labeled.inputs)
@@ -111,9 +111,9 @@ def test_an_imbalanced_pool_leaves_the_labels_balanced(data: DataSet) -> None:
 
 
 def test_foreign_images_join_the_pool_and_nothing_else(data: DataSet) -> None:
-    task = FewLabels(data, labels=4, classes=(3, 1), foreign=7)()
+    task = FewLabels(data, labels=4, classes=(3, 1), out_of_distribution=7)()
     assert len(task.unlabeled) == 160 - 4 + 7
-    assert torch.equal(task.unlabeled[-7:], foreign_inputs(data, (3, 1), 7, seed=0))
+    assert torch.equal(task.unlabeled[-7:], inputs_of_other_classes(data, (3, 1), 7, seed=0))
     assert set(task.unlabeled[-7:, 0, 1, 0].tolist()) <= {0, 2}
     assert set(task.unlabeled[:-7, 0, 1, 0].tolist()) == {1, 3}
     assert set(task.labeled.inputs[:, 0, 1, 0].tolist()) == {1, 3}
@@ -170,15 +170,15 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"labels": -1}, "labels must be a whole number of at least 0, got -1"),
     ({"labels": 4.0}, "labels must be a whole number of at least 0, got 4.0"),
     ({"validation": -1}, "validation must be a whole number of at least 0, got -1"),
-    ({"foreign": -1}, "foreign must be a whole number of at least 0, got -1"),
+    ({"out_of_distribution": -1}, "out_of_distribution must be a whole number of at least 0, got -1"),
     ({"shrink": 0}, "shrink must be a whole number of at least 1, got 0"),
     ({"imbalance": 0.5}, "imbalance must be at least 1, got 0.5"),
-    ({"mistakes": 1.5}, "mistakes must be at least 0 and at most 1, got 1.5"),
+    ({"label_noise": 1.5}, "label_noise must be at least 0 and at most 1, got 1.5"),
     ({"imbalance": float("nan")}, "imbalance must be at least 1, got nan"),
     ({"labels": 4, "classes": (1, 4)}, r"\[1, 4\] must be different numbers of 0 … 3"),
     (
-        {"labels": 4, "classes": (0, 1), "foreign": 161},
-        "foreign must be at most 160, the inputs of the other classes, got 161",
+        {"labels": 4, "classes": (0, 1), "out_of_distribution": 161},
+        "out_of_distribution must be at most 160, the inputs of the other classes, got 161",
     ),
 ]
 
@@ -223,7 +223,9 @@ def test_digit_subsets(root: Path, digits: Sequence[int]) -> None:
 
 
 def test_pools_out_of_distribution_and_out_of_balance(root: Path) -> None:
-    asked = FewLabels("mnist", labels=4, validation=6, classes=(3, 5), imbalance=5, foreign=11, folder=str(root))
+    asked = FewLabels(
+        "mnist", labels=4, validation=6, classes=(3, 5), imbalance=5, out_of_distribution=11, folder=str(root)
+    )
     counts = np.bincount(asked().unlabeled[:, 0, 0, 0], minlength=10)
     assert (counts[3], counts[5], counts.sum()) == (25, 5, 41)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refprior.data._split import long_tail, mistaken, per_class, without
+from refprior.data._split import long_tail, per_class, with_label_noise, without
 
 LABELS = np.arange(100) % 4
 PER_CLASS_0 = [8, 20, 31, 38, 49, 57, 70, 87]
@@ -32,12 +32,12 @@ def test_a_long_tail_falls_geometrically() -> None:
 
 
 def test_mistakes_are_as_many_as_asked_for_and_never_right() -> None:
-    wrong = mistaken(LABELS, 0.2, classes=4, seed=0)
+    wrong = with_label_noise(LABELS, 0.2, classes=4, seed=0)
     assert (wrong != LABELS).sum() == 20
     assert wrong.min() >= 0
     assert wrong.max() < 4
-    assert mistaken(LABELS, 0.2, classes=4, seed=0).tolist() == wrong.tolist()
-    assert mistaken(LABELS, 0.2, classes=4, seed=1).tolist() != wrong.tolist()
+    assert with_label_noise(LABELS, 0.2, classes=4, seed=0).tolist() == wrong.tolist()
+    assert with_label_noise(LABELS, 0.2, classes=4, seed=1).tolist() != wrong.tolist()
 
 
 def test_too_few_examples_are_named() -> None:

@@ -146,12 +146,14 @@ def check_members(members: Sequence[int], count: int) -> None:
         raise ValueError(f"classes {list(members)} must be different numbers of 0 … {count - 1}")
 
 
-def foreign_inputs(data: DataSet, members: Sequence[int], count: int, seed: int) -> Tensor:
+def inputs_of_other_classes(data: DataSet, members: Sequence[int], count: int, seed: int) -> Tensor:
     """Draw `count` training inputs of the classes that are not `members`."""
-    foreign = np.flatnonzero(~np.isin(data.train.labels.numpy(), list(members)))
-    if not 0 <= count <= len(foreign):
-        raise ValueError(f"foreign must be at most {len(foreign)}, the inputs of the other classes, got {count}")
-    chosen = np.random.RandomState(seed + 3).permutation(foreign)[:count]
+    others = np.flatnonzero(~np.isin(data.train.labels.numpy(), list(members)))
+    if not 0 <= count <= len(others):
+        raise ValueError(
+            f"out_of_distribution must be at most {len(others)}, the inputs of the other classes, got {count}"
+        )
+    chosen = np.random.RandomState(seed + 3).permutation(others)[:count]
     return data.train.inputs[torch.from_numpy(np.sort(chosen))]
 
 

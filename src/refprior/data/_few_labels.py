@@ -11,9 +11,9 @@ from torch.nn.functional import avg_pool2d
 
 from refprior._checks import number, one_of, whole_number
 from refprior._kinds import Kind
-from refprior.data._data_set import DataSet, check_members, foreign_inputs, subset
+from refprior.data._data_set import DataSet, check_members, inputs_of_other_classes, subset
 from refprior.data._read import drawn_to_test, read
-from refprior.data._split import check_multiple, long_tail, mistaken, per_class, without
+from refprior.data._split import check_multiple, long_tail, per_class, with_label_noise, without
 from refprior.data._task import Examples, Task
 from refprior.data.files import look, survey
 from refprior.data.sources import KNOWN, is_folder
@@ -53,10 +53,10 @@ class FewLabels:
         Whether the labeled inputs are in the unlabeled pool too, as in FixMatch. They are not in the paper.
     imbalance : float, default: 1.0
         How many times more often the first class is in the pool than the last; geometric in between.
-    foreign : int, default: 0
+    out_of_distribution : int, default: 0
         Number of out-of-distribution inputs in the pool, drawn from the other classes.
-    mistakes : float, default: 0.0
-        Share of wrong labels, to measure the effect of label noise.
+    label_noise : float, default: 0.0
+        Share of wrong labels, each another class drawn at random.
     shrink : int, default: 1
         Squares of this many pixels on a side become one pixel.
     folder : str, optional
@@ -90,8 +90,8 @@ class FewLabels:
     classes: tuple[int, ...] | str | None = None
     labeled_in_pool: bool = False
     imbalance: float = 1.0
-    foreign: int = 0
-    mistakes: float = 0.0
+    out_of_distribution: int = 0
+    label_noise: float = 0.0
     shrink: int = 1
     folder: str | None = None
     test: int | None = None
@@ -103,7 +103,7 @@ class FewLabels:
         for name in ("data", "folder"):
             if isinstance(getattr(self, name), PathLike):
                 object.__setattr__(self, name, fspath(getattr(self, name)))
-        for name in ("labels", "validation", "foreign", "test"):
+        for name in ("labels", "validation", "out_of_distribution", "test"):
             if getattr(self, name) is not None:
                 whole_number(name, getattr(self, name), at_least=0)
         if self.size is not None:
@@ -113,7 +113,7 @@ class FewLabels:
         whole_number("shrink", self.shrink, at_least=1)
         whole_number("seed", self.seed, at_least=0)
         number("imbalance", self.imbalance, at_least=1)
-        number("mistakes", self.mistakes, at_least=0, at_most=1)
+        number("label_noise", self.label_noise, at_least=0, at_most=1)
         if self.classes is not None and not isinstance(self.classes, str):
             if not isinstance(self.classes, Iterable) or not tuple(self.classes):
                 raise ValueError(f"classes must be numbers of classes, or a superclass, got {self.classes!r}")
@@ -127,14 +127,14 @@ class FewLabels:
         data = self.read()
         members = self._members(len(data.classes), data.groups, data.name)
         extra = [data.unlabeled] if data.unlabeled is not None else []
-        if self.foreign:
-            extra.append(foreign_inputs(data, members, self.foreign, self.seed))
+        if self.out_of_distribution:
+            extra.append(inputs_of_other_classes(data, members, self.out_of_distribution, self.seed))
         if members != tuple(range(len(data.classes))):
             data = subset(data, members, f"{data.name}-{self.classes}" if isinstance(self.classes, str) else None)
         if self.validation and data.validation is not None:
             given = self.validation
             raise ValueError(f"{data.name} already has a validation part: leave validation out, got {given}")
-        # Seeds: seed for the labels, + 1 for validation, + 2 for the imbalance, + 3 for mistakes and foreign inputs.
+        # Seeds: seed for the labels, + 1 for validation, + 2 for the imbalance, + 3 for label noise and other classes.
         truth = data.train.labels.numpy()
         held = per_class(truth, self.validation, self.seed + 1, "validation")
         train = without(len(truth), held)
@@ -143,8 +143,8 @@ class FewLabels:
         if self.imbalance != 1 and len(pool):
             pool = pool[long_tail(truth[pool], self.imbalance, self.seed + 2)]
         known, unlabeled = data.train[torch.from_numpy(labeled)], data.train.inputs[torch.from_numpy(pool)]
-        if self.mistakes:
-            wrong = mistaken(known.labels.numpy(), self.mistakes, len(data.classes), self.seed + 3)
+        if self.label_noise:
+            wrong = with_label_noise(known.labels.numpy(), self.label_noise, len(data.classes), self.seed + 3)
             known = Examples(known.inputs, torch.from_numpy(wrong))
         for inputs in extra:
             if inputs.shape[1:] != unlabeled.shape[1:] or inputs.dtype != unlabeled.dtype:
@@ -153,7 +153,7 @@ class FewLabels:
                     f"the others {tuple(unlabeled.shape[1:])} {unlabeled.dtype}"
                 )
         validation = data.train[torch.from_numpy(held)] if self.validation else data.validation
-        named = data.names and not self.foreign
+        named = data.names and not self.out_of_distribution
         return Task(
             name=data.name,
             classes=data.classes,

@@ -47,7 +47,7 @@ def without(size: int, *taken: np.ndarray) -> np.ndarray:
     return np.flatnonzero(free)
 
 
-def mistaken(labels: np.ndarray, share: float, classes: int, seed: int) -> np.ndarray:
+def with_label_noise(labels: np.ndarray, share: float, classes: int, seed: int) -> np.ndarray:
     """Replace a share of the labels, each by another class drawn at random: (n,) -> (n,)."""
     random = np.random.RandomState(seed)
     chosen = random.permutation(len(labels))[: round(share * len(labels))]
