@@ -51,7 +51,7 @@ def test_sigterm_to_the_launcher_stops_all_ranks_at_one_step_with_one_message(tm
             time.sleep(0.05)
         launcher.terminate()
         _, said = launcher.communicate(timeout=100)
-    found = re.findall(r"stopped at step (\d+) of 40 and saved; the same command with --out run goes on", said)
+    found = re.findall(r"stopped at step (\d+) of 40 and saved; the same command with --out run resumes it", said)
     assert len(found) == 1, said
     assert (tmp_path / "run" / "checkpoints" / f"step-{int(found[0]):08}.json").exists()
     ours = str(Path(refprior.__file__).parent)

@@ -47,7 +47,7 @@ def test_four_ranks_then_two_then_one_then_eight_go_on_with_a_run(
 ) -> None:
     for found, step in ((four, 5), (two, 10)):
         assert {rank["stopped"] for rank in found} == {
-            f"stopped at step {step} of 12 and saved; the same command with --out 'FOLDER' goes on"
+            f"stopped at step {step} of 12 and saved; the same command with --out 'FOLDER' resumes it"
         }
     assert_close_runs(ranks / "one" / "goes on", ranks / "goes on")
     assert [shot.step for shot in read_trajectory(ranks / "goes on").snapshots] == [0, 1, 5, 12]
@@ -98,7 +98,9 @@ def test_a_full_disk_of_the_first_rank_keeps_the_old_checkpoint_and_training_goe
     assert [line[:21] for line in two[0]["full disk"]] == ["could not save step 2", "could not save step 3"]
     assert two[1]["full disk"] == []
     for rank in two:
-        assert rank["no disk"].startswith("could not save step 3 in no disk; the checkpoint of step 0 stays. Make room")
+        assert rank["no disk"].startswith(
+            "could not save step 3 in no disk; the checkpoint of step 0 stays. Free some space"
+        )
 
 
 def test_what_only_one_rank_has_ends_all_with_one_error(two: list[dict[str, Any]]) -> None:

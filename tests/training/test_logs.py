@@ -168,7 +168,7 @@ def test_a_log_that_fails_in_the_middle_does_not_stop_the_run(
             write(record)
 
         assert train(perceptron(steps=60), tmp_path / "run", watch=watch).step == 60
-    assert caplog.text.count("could not log to csv (No space left on device): training goes on without it") == 1
+    assert caplog.text.count("could not log to csv (No space left on device): training continues without it") == 1
 
 
 def test_what_cannot_be_logged_to_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,7 @@ def test_a_signal_in_the_last_step_of_a_stage_is_heard_and_names_the_whole_run(t
     out = tmp_path / "a run"
     for step in (2, 3):
         with pytest.raises(
-            Stopped, match=rf"stopped at step {step} of 3 of start/ and saved; .* --out '.*/a run' goes on"
+            Stopped, match=rf"stopped at step {step} of 3 of start/ and saved; .* --out '.*/a run' resumes it"
         ):
             train(TWO_STAGES(), out, watch=signal_at(step, signal.SIGTERM))
     train(TWO_STAGES(), out)
@@ -158,7 +158,7 @@ def test_a_full_disk_keeps_the_old_checkpoint_and_training_goes_on(tmp_path: Pat
     assert re.findall(r"could not save step (\d) .*old checkpoint stays", said) == ["3", "4", "5", "6"]
     assert "Traceback" not in said
     lost = ["4", "6"] if room == 3_000 else []
-    assert re.findall(r"could not keep the snapshot of step (\d) .*goes on without it", said) == lost
+    assert re.findall(r"could not save the snapshot of step (\d) .*continues without it", said) == lost
     assert [shot.step for shot in read_trajectory(tmp_path / "full").snapshots] == (
         [0, 1, 2, 9] if lost else [0, 1, 2, 4, 6, 9]
     )
@@ -229,7 +229,7 @@ def test_the_command_stops_saves_and_says_how_to_go_on(number: signal.Signals, c
         _, errors = process.communicate(timeout=60)
         assert process.returncode == code
     last = errors.strip().splitlines()[-1]
-    assert re.match(r"refprior: stopped at step \d+ of 600 and saved; the same command with --out run goes on", last)
+    assert re.match(r"refprior: stopped at step \d+ of 600 and saved; the same command with --out run resumes it", last)
     assert "Traceback" not in errors
     assert checkpoint_steps(tmp_path / "run")
 

@@ -70,13 +70,13 @@ def test_a_run_on_ids_resumes_bit_for_bit_and_is_read_back(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("task", "inputs"), [(sentences(), Standardize()), (sentences(np.uint8), Identity())])
 def test_an_embedding_without_ids_is_told_what_it_needs(task: Task, inputs: Standardize | Identity) -> None:
-    message = r"does not take inputs of \(7,\), which are floats: an embedding takes .* say inputs=Identity\(\)"
+    message = r"does not take inputs of \(7,\), which are floats: an embedding takes .* set inputs=Identity\(\)"
     with pytest.raises(ValueError, match=message):
         train(recipe(task=task, inputs=inputs, strong=Unchanged()))
 
 
 def test_whole_numbers_as_they_are_are_not_for_linear_layers() -> None:
-    with pytest.raises(ValueError, match=r"which are whole numbers: say inputs=Standardize\(\)"):
+    with pytest.raises(ValueError, match=r"which are whole numbers: set inputs=Standardize\(\)"):
         train(recipe(network=partial(MLP, (LENGTH,), 2)))
 
 

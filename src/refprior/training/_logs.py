@@ -1,7 +1,7 @@
 """The records of a run where people already look: a table, TensorBoard, MLflow, Weights & Biases.
 
-metrics.jsonl is the truth: what a log lacks when a run goes on is read from there, and no point is written twice.
-Nothing is imported unless it is asked for. Each stage of a run has a log of its own, in its folder.
+metrics.jsonl is the truth: when a run is resumed, a log takes what it lacks from there, and no point is written twice.
+Loggers are imported only if they are used. Each stage of a run has its log in its folder.
 """
 
 import csv
@@ -113,7 +113,7 @@ def _stream(kind: str, folder: Path) -> Iterator[Callable[[Record], None]]:
             try:
                 to.write(record)
             except Exception as error:
-                log.warning("could not log to %s (%s): training goes on without it", kind, in_short(error))
+                log.warning("could not log to %s (%s): training continues without it", kind, in_short(error))
                 to = None
 
     try:
@@ -162,7 +162,7 @@ def _settings(stage: Path) -> dict[str, str]:
 
 
 class _Csv:
-    """metrics.csv, written anew when a run goes on, and when a record has numbers that none had before."""
+    """metrics.csv, written anew when a run is resumed and when a record has a new column."""
 
     def __init__(self, stage: Path) -> None:
         self.path, self.last = stage / "metrics.csv", 0

@@ -391,7 +391,7 @@ class _Record:
 
 
 def read_predictor(folder: Path, network: Callable[[], nn.Module] | None, device: torch.device | str) -> Predictor:
-    """A predictor from its folder. network: makes the user's own network, which no file can hold."""
+    """Read a predictor from its folder. network: makes a custom network, which no file can hold."""
     place = usable_device(device)
     record = _read_record(folder / RECORD)
     tensors = read_tensors(folder / MODEL, record.size, record.sha256, RECORD)
@@ -434,7 +434,7 @@ def read_network(folder: Path) -> dict[str, Any]:
 
 
 def check_predicts(predictor: Predictor, where: str) -> None:
-    """Refuse parts that do not fit each other: an empty input goes through all of them."""
+    """Raise a ValueError for parts that do not fit each other: a zero input goes through all of them."""
     shape, classes = predictor.shape, len(predictor.classes)
     check_memory(8.0 * math.prod(shape), f"{where}: an input of {in_short(shape)}", "the folder is damaged")
     try:
@@ -446,7 +446,7 @@ def check_predicts(predictor: Predictor, where: str) -> None:
 
 
 def warn_of_edits(where: str, before: Any, name: str, part: Any) -> None:
-    """Say so if the code of a part that is handed in is no longer what it was."""
+    """Warn if the code of a custom part has changed since the training."""
     now = to_plain(take_apart(part))
     if isinstance(before, dict) and isinstance(now, dict) and before.get("source") != now.get("source"):
         log.warning("%s: the code of %s has changed since the training", where, name)
@@ -458,14 +458,14 @@ def _like_inputs(found: Tensor, inputs: Any) -> Tensor | np.ndarray:
 
 
 def _tempered(log_p: Tensor, temperature: float, log_ratio: Tensor | None) -> Tensor:
-    """log p / T + log ratio, renormalized: (n, C) -> (n, C). What changes nothing leaves every bit as it is."""
+    """Return log p / T + log ratio, renormalized, (n, C); T = 1 without a ratio leaves every bit as it is."""
     if temperature == 1 and log_ratio is None:
         return log_p
     return (log_p / temperature + (0.0 if log_ratio is None else log_ratio.to(log_p))).log_softmax(-1)
 
 
 def _name_of(record: dict[str, Any], provenance: Mapping[str, Any]) -> str:
-    """What a part of the data is called that the training knew, by its content."""
+    """Return the name of a part of the data that the training knew, by its content."""
     data = provenance.get("data")
     parts = data.get("parts") if isinstance(data, Mapping) else None
     known = parts if isinstance(parts, Mapping) else {}
@@ -473,7 +473,7 @@ def _name_of(record: dict[str, Any], provenance: Mapping[str, Any]) -> str:
 
 
 def _check_replaceable(folder: Path) -> None:
-    """Refuse a folder that holds something else than a predictor."""
+    """Raise a ValueError for a folder that holds something other than a predictor."""
     check_ordinary(folder)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file: give the name of a folder")

@@ -531,7 +531,7 @@ def custom_parts(path: Path | str, definitions: Mapping[str, Any]) -> dict[str, 
 
 
 def _history(path: Path, step: int) -> tuple[Record, ...]:
-    """The records up to a step. Without them the weights are still whole: say so, and go on."""
+    """Read the records up to a step; if they are damaged, warn and load the run without them."""
     try:
         return tuple(record for record in read_history(path) if record.step <= step)
     except ValueError as error:
@@ -540,7 +540,7 @@ def _history(path: Path, step: int) -> tuple[Record, ...]:
 
 
 def recipe_of(path: Path, header: Header, parts: dict[str, Any]) -> Recipe:
-    """Return the recipe of a run folder. Custom parts other than the network may be missing: predictions need none."""
+    """Read the recipe of a run folder. Custom parts may be missing, except for the network."""
     check_handed_in(parts)
 
     def stand_in(name: str, last: bool) -> Any:
@@ -575,7 +575,7 @@ class _Absent:
 
 
 def same_task(recipe: Recipe, header: Header, path: Path, device: torch.device) -> Task:
-    """The data of a run folder, refused if they are no longer those of the training."""
+    """Read the data of a run folder; raise a ValueError if they differ from those of the training."""
     task = recipe.read_task()
     check_same_data(header.data, task, str(path), "Put the old data back, or pass them, task=…")
     return task.to(device)

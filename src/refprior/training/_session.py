@@ -175,7 +175,7 @@ def _taken(path: Path, fresh: bool, mesh: Mesh) -> Iterator[None]:
 
 
 def _check_first_stage(recipe: Recipe, first_stage: Run) -> None:
-    """Refuse a run that is not the whole first stage of the recipe."""
+    """Raise a ValueError for a run that is not the finished first stage of the recipe."""
     name = first_stage.path or "first_stage"
     if recipe.start is None or recipe.start.to_dict() != first_stage.recipe.to_dict():
         raise ValueError(f"{name} is of another recipe than recipe.start, which it would take the place of")
@@ -185,7 +185,7 @@ def _check_first_stage(recipe: Recipe, first_stage: Run) -> None:
 
 @dataclass(frozen=True)
 class Trained:
-    """A stage that is done: on a mesh, this rank's part of it."""
+    """A finished stage: on a mesh, this rank's part of it."""
 
     task: Task
     state: State
@@ -208,7 +208,7 @@ class Trained:
             step=self.state.step,
             history=tuple(self.history),
             path=path,
-            find_task=partial(_itself, self.task),
+            find_task=partial(_itself, self.task),  # unlike a lambda, it can be pickled
         )
 
 
@@ -231,7 +231,7 @@ def _train_in_memory(
 
 
 def _read_task(recipe: Recipe, device: torch.device, mesh: Mesh) -> Task:
-    """The data, the same on all ranks."""
+    """Read the data, the same on all ranks."""
     # What draws on the way, such as a package that is imported for it, leaves the run's own randomness alone.
     with mesh.together(), own_randomness(recipe.seed + 3, device):
         task = recipe.read_task().to(device)
@@ -245,7 +245,7 @@ def _read_task(recipe: Recipe, device: torch.device, mesh: Mesh) -> Task:
 def _train_stage(
     recipe: Recipe, path: Path, origin: Origin | None, session: Session, first: Particles | None = None
 ) -> Trained:
-    """Train one stage in its folder, from its last checkpoint, or else from the stage before it or from new weights."""
+    """Train one stage in its folder, from its last checkpoint, the stage before it, or new weights."""
     with session.mesh.together():
         if session.mesh.main:
             path.mkdir(exist_ok=True)
@@ -266,7 +266,7 @@ def _train_stage(
 
 
 def _read_history(path: Path, mesh: Mesh) -> list[Record]:
-    """The records that are there, which the first rank reads."""
+    """Read the records on the first rank, and share them."""
     found: list[Record] = []
     with mesh.together():
         if mesh.main:
@@ -277,7 +277,7 @@ def _read_history(path: Path, mesh: Mesh) -> list[Record]:
 
 
 def _warn_of_imbalance(recipe: Recipe, task: Task) -> None:
-    """Say that labels are far from balanced to a method that takes the shares of classes and was told none."""
+    """Warn about imbalanced labels if the method accepts a class prior and none was given."""
     if recipe.method.needs.classes != 0 or not recipe.method.needs.labels:
         return
     counts = torch.bincount(task.labeled.labels, minlength=len(task.classes)).tolist()
@@ -296,7 +296,7 @@ def _warn_of_imbalance(recipe: Recipe, task: Task) -> None:
 def _restored(
     recipe: Recipe, task: Task, path: Path, origin: Origin | None, session: Session, first: Particles | None
 ) -> tuple[State, Metrics | None]:
-    """The state to go on from, and the metrics as they were then; nothing is cut before all was found whole."""
+    """Return the state to resume from and its metrics; nothing is cut before everything was found intact."""
     mesh = session.mesh
     state = begin(recipe, task, session.device, mesh=mesh)
     with mesh.together():
@@ -325,8 +325,7 @@ def _restored(
 
 
 def _metrics(path: Path, state: State, known: Written) -> Metrics | None:
-    """metrics.jsonl as a checkpoint knows it, on the first rank. A damaged one is kept under another name, and a new
-    one begins."""
+    """Open metrics.jsonl as a checkpoint knows it, on the first rank. A damaged one is renamed and begun anew."""
     mesh, metrics, damaged = state.particles.mesh, None, False
     with mesh.together():
         if mesh.main:
@@ -347,7 +346,7 @@ def _new_metrics(path: Path, state: State, error: ValueError) -> Metrics:
 
 
 def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, session: Session) -> list[Record]:
-    """Train in a locked folder to the end, or until asked to stop; the new records."""
+    """Train in a locked folder to the end or until asked to stop; return the new records."""
     history: list[Record] = []
     if state.step == 0:
         saver.must_save(state)
@@ -382,7 +381,7 @@ def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, ses
 
 
 def _dumped(path: Path, trouble: Trouble) -> str:
-    """Where the batch of a bad step is, if the disk has room for it."""
+    """Describe where the batch of a bad step is, if the disk has room for it."""
     try:
         return f"the batch is in {dump_batch(path, trouble)}"
     except OSError as error:
@@ -390,20 +389,20 @@ def _dumped(path: Path, trouble: Trouble) -> str:
 
 
 def _try_snapshot(path: Path, task: Task, state: State) -> None:
-    """Keep the predictions of this step; if the disk is full or the like, say so: they are only for pictures."""
+    """Save the predictions of this step; warn if that fails, because they are only for figures."""
     try:
         save_snapshot(path, task, state)
     except OSError as error:
-        log.warning("could not keep the snapshot of step %d (%s): training goes on without it", state.step, error)
+        log.warning("could not save the snapshot of step %d (%s): training continues without it", state.step, error)
 
 
 def _stop_if_asked(recipe: Recipe, state: State, path: Path, session: Session) -> None:
-    """Raise `Stopped` if a signal came and there is something left to do."""
+    """Raise `Stopped` if a signal arrived and there is something left to do."""
     finished = state.step == recipe.steps and path == session.out
     if session.stop.signal_number is not None and not finished:
         stage = "" if path == session.out else f" of {path.relative_to(session.out)}/"
         message = f"stopped at step {state.step} of {recipe.steps}{stage} and saved"
-        again = f"the same command with --out {shlex.quote(str(session.out))} goes on"
+        again = f"the same command with --out {shlex.quote(str(session.out))} resumes it"
         raise Stopped(f"{message}; {again}", session.stop.signal_number)
 
 
@@ -413,7 +412,7 @@ def _tell(watch: Watcher | None, record: Record) -> None:
 
 
 def _from_folder(recipe: Recipe, path: Path, device: torch.device) -> tuple[Particles, Particles]:
-    """All weights of a run, from its newest checkpoint."""
+    """Read all weights of a run from its newest checkpoint."""
     raw = new_particles(recipe)
     ema = deepcopy(raw).requires_grad_(False).eval()
     latest_checkpoint(path, lambda found: load_weights(found, raw=raw, ema=ema))

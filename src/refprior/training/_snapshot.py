@@ -186,7 +186,7 @@ def _from_checkpoints(folder: Path, recipe: Recipe, task: Task) -> Trajectory:
         try:
             normalizer = load_weights(read_checkpoint(folder, step), raw=raw, ema=ema)
         except CheckpointError as error:
-            log.warning("%s; going on without it", error)
+            log.warning("%s; continuing without it", error)
         else:
             taken.append(take_snapshot(task, step, raw, normalizer))
     if not taken:

@@ -316,7 +316,7 @@ def test_what_changed_since_is_said_when_a_run_goes_on(tmp_path: Path, caplog: p
     records.change(header, environments=[{**environment, "threads": 77}])
     train(perceptron(steps=4, evaluate_every=1), tmp_path / "run")
     threads = torch.get_num_threads()
-    assert f"goes on with threads: 77 → {threads} (then → now): the last bits may differ" in caplog.text
+    assert f"resumes with threads: 77 → {threads} (then → now): the last bits may differ" in caplog.text
     caplog.clear()
     train(perceptron(steps=4, evaluate_every=1), tmp_path / "run")
     assert "the last bits" not in caplog.text

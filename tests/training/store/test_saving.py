@@ -70,7 +70,7 @@ def test_a_save_that_must_be_is_tried_for_a_while_and_then_says_what_is_left(
     one = saver(tmp_path)
     one.must_save(state)
     monkeypatch.setattr(_saving, "save_checkpoint", full)
-    with pytest.raises(OSError, match=r"could not save step 0 in .*; the checkpoint of step 0 stays\. Make room"):
+    with pytest.raises(OSError, match=r"could not save step 0 in .*; the checkpoint of step 0 stays\. Free some space"):
         one.must_save(state, tries=3, wait=0.0)
     assert caplog.text.count("no room") == 3
     assert "try 3 of 3" in caplog.text

@@ -27,7 +27,7 @@ _LOADED = 3  # copies of the weights: themselves, their moving average, and what
 
 @dataclass
 class State:
-    """Everything that changes while training, and the normalizer that was fitted before it began."""
+    """Everything that changes while training, and the normalizer that was fitted before."""
 
     particles: Particles
     teacher: Particles
@@ -38,14 +38,14 @@ class State:
     step: int = 0
     skipped: int = 0  # steps whose loss or gradient was not finite
     seconds: float = 0.0  # spent training, over all interruptions
-    precision: Precision | None = None  # that "auto" was found to be; a run keeps it wherever it goes on
+    precision: Precision | None = None  # the choice of "auto", which a run keeps
     interruptible: bool = False  # an exception now would leave everything as it was before the step
 
 
 def begin(
     recipe: Recipe, task: Task, device: torch.device, initial: Particles | None = None, mesh: Mesh = ALONE
 ) -> State:
-    """The state before the first step, from new weights or from those of an earlier stage; on a mesh, of this rank."""
+    """Return the state before the first step, from new weights or those of an earlier stage, for this rank."""
     check_needs(recipe, task)
     normalizer = recipe.inputs.fit(task.training_inputs)
     check_views(recipe, normalizer, task)
@@ -67,14 +67,14 @@ def begin(
 
 
 def new_particles(recipe: Recipe, mesh: Mesh = ALONE) -> Particles:
-    """The particles of a recipe with newly drawn weights, under a projection head if the method wants that."""
+    """Return the particles of a recipe with new weights, under a projection head if the method needs one."""
     outputs, make = recipe.method.needs.projection, recipe.network
     network = (lambda: projected(make(), outputs)) if outputs else make
     return Particles(network, recipe.particles, seed=recipe.seed, execution=recipe.execution, mesh=mesh)
 
 
 def gathered(recipe: Recipe, particles: Particles) -> Particles:
-    """The particles of all ranks, on each of them."""
+    """Return the particles of all ranks, on each of them."""
     whole = new_particles(recipe).to(particles.prior_logits.device)
     with torch.no_grad():
         parts = zip(whole.network.state_dict().values(), particles.network.state_dict().values(), strict=True)
@@ -85,7 +85,7 @@ def gathered(recipe: Recipe, particles: Particles) -> Particles:
 
 
 def projected(network: nn.Module, outputs: int) -> nn.Module:
-    """The network with a head of two layers in the place of its output layer, which a later stage draws anew."""
+    """Replace the output layer of a network by a head of two layers, which a later stage draws anew."""
     name = output_layer(network)
     features = cast(nn.Linear, network.get_submodule(name)).in_features
     head = nn.Sequential(nn.Linear(features, features), nn.ReLU(), nn.Linear(features, outputs))
@@ -95,7 +95,7 @@ def projected(network: nn.Module, outputs: int) -> nn.Module:
 
 
 def first_weights(recipe: Recipe, initial: Particles | None, mesh: Mesh = ALONE) -> Particles:
-    """The particles a stage begins with: new ones, or those of the stage before it, with their head or a new one."""
+    """Return the particles of a new stage: new ones, or those of the stage before, with their head or a new one."""
     particles = new_particles(recipe, mesh)
     if initial is not None and recipe.head == "same":
         particles.load_state_dict(initial.state_dict())
@@ -109,7 +109,7 @@ def first_weights(recipe: Recipe, initial: Particles | None, mesh: Mesh = ALONE)
 
 
 def check_stages(recipe: Recipe) -> None:
-    """Refuse stages whose networks do not fit each other, before the first of them is trained."""
+    """Raise a ValueError for stages whose networks do not fit each other, before the first is trained."""
     if recipe.start is None:
         return
     old, new = (new_particles(replace(stage, particles=1, start=None, head="same")) for stage in (recipe.start, recipe))
@@ -126,7 +126,7 @@ def check_stages(recipe: Recipe) -> None:
 
 
 def transplant(old: Particles, new: Particles) -> None:
-    """Give the new particles all weights of the old ones but those of the output layer."""
+    """Copy all weights of the old particles except those of the output layer."""
     head = f"network.{output_layer(new.network)}."
     kept = {name: tensor for name, tensor in old.state_dict().items() if not name.startswith(head)}
     body = {name: tensor for name, tensor in new.state_dict().items() if not name.startswith(head)}
@@ -137,7 +137,7 @@ def transplant(old: Particles, new: Particles) -> None:
 
 
 def check_head(particles: Particles, inputs: Tensor) -> None:
-    """Refuse a network whose last linear layer is not what gives its outputs: (n, *shape) normalized inputs."""
+    """Raise a ValueError if the last linear layer does not give the outputs: (n, *shape) normalized inputs."""
     network = particles.particle(0).eval()
     name = output_layer(network)
     seen: list[Tensor] = []
@@ -149,13 +149,13 @@ def check_head(particles: Particles, inputs: Tensor) -> None:
 
 
 def fitting_batch(recipe: Recipe, pool: int) -> int:
-    """The recipe's `unlabeled_batch`, or as much of it as a pool of so many inputs has."""
+    """Return the recipe's `unlabeled_batch`, or as much of it as a pool of this size allows."""
     size = recipe.method.needs.tuple_size if recipe.unlabeled_unit == "tuples" else 1
     return max(1, min(recipe.unlabeled_batch, pool // max(1, size)))
 
 
 def check_needs(recipe: Recipe, task: Task) -> None:
-    """Refuse a task that lacks what the method declares to need."""
+    """Raise a ValueError for a task that lacks what the method needs."""
     name, needs, has = type(recipe.method).__name__, recipe.method.needs, f"task {task.name!r} has"
     if needs.labels and not len(task.labeled):
         raise ValueError(f"{name} needs labeled inputs, {has} none")
@@ -181,7 +181,7 @@ def check_needs(recipe: Recipe, task: Task) -> None:
 
 
 def _two_inputs(task: Task) -> Tensor:
-    """Two inputs to try things on, of those that training may look at; with the ends of token ids if they are such."""
+    """Return two training inputs to try things on, with the smallest and largest token ids if they are tokens."""
     inputs = torch.cat([part[:2] for part in task.training_inputs])[:2]
     if inputs.dtype == torch.int64:
         parts = [part for part in task.training_inputs if len(part)]
@@ -191,7 +191,7 @@ def _two_inputs(task: Task) -> Tensor:
 
 
 def check_views(recipe: Recipe, normalizer: Normalizer, task: Task) -> None:
-    """Try the views on two inputs: whether they give as many of the same shape back."""
+    """Try the views on two inputs: they must keep number and shape."""
     for name, view in {"weak": recipe.weak, "strong": recipe.strong}.items():
         inputs = _two_inputs(task)
         if getattr(view, "normalized", False):
@@ -207,7 +207,7 @@ def check_views(recipe: Recipe, normalizer: Normalizer, task: Task) -> None:
 
 
 def check_network(recipe: Recipe, particles: Particles, normalizer: Normalizer, task: Task) -> None:
-    """Try the networks on two inputs: whether they take them, and give as many outputs as there are classes."""
+    """Try the networks on two inputs: they must accept them and give one output per class."""
     inputs = normalizer(_two_inputs(task))
     try:
         with torch.no_grad():
@@ -225,7 +225,7 @@ def check_network(recipe: Recipe, particles: Particles, normalizer: Normalizer, 
 
 
 def check_distinct(particles: Particles) -> None:
-    """Refuse particles with the same weights: they would see the same gradients and stay the same."""
+    """Raise a ValueError for particles with the same weights: their gradients would be the same forever."""
     weights = [p.detach() for p in particles.network.parameters()]
     if particles.count == 1 or not weights:
         return
@@ -235,22 +235,22 @@ def check_distinct(particles: Particles) -> None:
     if count > 1:
         raise ValueError(
             f"{count} of {particles.count} particles begin with the same weights and stay equal: "
-            "network must draw new ones each time, as refprior.networks.Pretrained does on a body; or say particles=1"
+            "network must draw new ones each time, as refprior.networks.Pretrained does on a body; or set particles=1"
         )
 
 
 def _remedy(particles: Particles, inputs: Tensor) -> str:
-    """What may help a network that does not take its inputs: token ids are whole numbers, all else are floats."""
+    """Suggest what may help a network that rejects its inputs: token ids are integers, all else are floats."""
     embeds = any(isinstance(module, nn.Embedding) for module in particles.modules())
     if embeds and inputs.is_floating_point():
-        return ", which are floats: an embedding takes token ids, so give integers (int64) and say inputs=Identity()"
+        return ", which are floats: an embedding takes token ids, so give integers (int64) and set inputs=Identity()"
     if not embeds and not inputs.is_floating_point():
-        return ", which are whole numbers: say inputs=Standardize(), or give floats"
+        return ", which are whole numbers: set inputs=Standardize(), or give floats"
     return ""
 
 
 def _check_outputs(recipe: Recipe, task: Task, outputs: int) -> None:
-    """As many as classes, shared with the source if that has as many; or as many as target and source have together."""
+    """Check the number of outputs: the classes, shared with a source of as many, or those of target and source."""
     if recipe.method.needs.projection:
         return  # outputs are no classes
     classes, source = len(task.classes), len(task.source_classes) if recipe.method.needs.source else 0
@@ -262,7 +262,7 @@ def _check_outputs(recipe: Recipe, task: Task, outputs: int) -> None:
 
 
 def check_training_fits(recipe: Recipe, mesh: Mesh = ALONE) -> None:
-    """Refuse networks that cannot fit: weights, gradient, moving average, what the optimizer remembers."""
+    """Raise a ValueError if weights, gradient, moving average and optimizer cannot fit into memory."""
     stage: Recipe | None = recipe
     while stage is not None:
         here = stage.particles * _process.local_world() // mesh.particle if mesh.size > 1 else stage.particles
@@ -271,7 +271,7 @@ def check_training_fits(recipe: Recipe, mesh: Mesh = ALONE) -> None:
 
 
 def check_loading_fits(network: Callable[[], nn.Module], particles: int) -> None:
-    """Refuse networks that cannot fit when they only predict."""
+    """Raise a ValueError if networks that only predict cannot fit into memory."""
     _check(network, particles, _LOADED)
 
 
@@ -285,7 +285,7 @@ def _check(network: Callable[[], nn.Module], particles: int, copies: int) -> Non
 
 
 def network_size(make: Callable[[], nn.Module]) -> tuple[int, int]:
-    """How many numbers one network has, and in how many bytes; made without memory where its code allows that."""
+    """Return how many numbers and bytes one network has, without allocating it if its code allows that."""
     try:
         with torch.device("meta"), _WithoutNormal():
             network = make()

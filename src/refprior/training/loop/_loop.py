@@ -24,7 +24,7 @@ from refprior.posterior import predictive
 from refprior.training.loop._begin import Precision, State
 from refprior.training.loop._draw import PreparedData, prepare_data, remember_randomness
 from refprior.training.loop._evaluate import evaluate_all, log_probabilities
-from refprior.training.loop._records import Evaluation, PartScores, Record
+from refprior.training.loop._records import Evaluation, Record
 from refprior.training.recipe import Recipe, equalize, update_average
 
 LOG_EVERY = 10  # steps
@@ -44,13 +44,10 @@ class Trouble:
     batch: Batch
 
     def __str__(self) -> str:
-        return f"step {self.step}: {self.what} not finite, {self._who()}: lower the learning rate"
-
-    def _who(self) -> str:
-        if not self.particles:
-            return "in no particle alone"
         more = f" and {len(self.particles) - _NAMED} more" if len(self.particles) > _NAMED else ""
-        return f"particle {', '.join(map(str, self.particles[:_NAMED]))}{more}"
+        named = f"particle {', '.join(map(str, self.particles[:_NAMED]))}{more}"
+        who = named if self.particles else "in no particle alone"
+        return f"step {self.step}: {self.what} not finite, {who}: lower the learning rate"
 
 
 class NotFiniteError(ArithmeticError):
@@ -76,7 +73,7 @@ class NotFiniteError(ArithmeticError):
 
 
 def optimize(recipe: Recipe, task: Task, state: State) -> Iterator[Record | None]:
-    """Train to the last step, giving way after each; a record every few steps, with an evaluation in some of them."""
+    """Train to the last step; yield after each step, with a record every few steps and an evaluation in some."""
     data = prepare_data(recipe, task, state.normalizer)
     while state.step < recipe.steps:
         started = time.perf_counter()
@@ -116,7 +113,7 @@ def draw(recipe: Recipe, task: Task, state: State, data: PreparedData | None = N
 
 
 def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Loss:
-    """The method's loss on a batch; the gradient is left in the particles, each at the scale of equal weights."""
+    """Compute the method's loss on a batch; leave the gradient in the particles, at the scale of equal weights."""
     state.particles.train(recipe.head != "probe")  # the features under a probe stay as they are
     sharded = state.particles.worth_sharding and recipe.method.needs.shardable
     log_prior = state.particles.log_prior
@@ -154,7 +151,7 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
 
 
 def _precision(recipe: Recipe, batch: Batch, state: State) -> Precision:
-    """The recipe's, or what was found or is found now to be the faster one."""
+    """Return the recipe's precision, or for "auto" the faster one, measured once per run."""
     if recipe.precision != "auto":
         return recipe.precision
     if state.precision is None:
@@ -164,7 +161,7 @@ def _precision(recipe: Recipe, batch: Batch, state: State) -> Precision:
 
 
 def update(recipe: Recipe, state: State) -> None:
-    """One step of the optimizer and of the moving average."""
+    """Make one step of the optimizer and of the moving average."""
     state.optimizer.step()
     update_average(state.teacher, state.particles, recipe.ema)
 
@@ -176,7 +173,7 @@ def _refuse(trouble: Trouble | None) -> None:
 
 @contextmanager
 def _taken_back(state: State) -> Iterator[None]:
-    """What happens here changes nothing if it does not come to its end: a signal may end it at any moment."""
+    """Undo everything if the block does not end: a signal may interrupt it at any moment."""
     device = state.sampler.generator.device
     drawn, restore, undo = state.sampler.state_dict(), remember_randomness(device), _undo(state)
     try:
@@ -191,7 +188,7 @@ def _taken_back(state: State) -> Iterator[None]:
 
 
 def _undo(state: State) -> Callable[[], None]:
-    """A function that undoes what a forward pass changes: batch norm's statistics and the method's memory."""
+    """Return a function that undoes what a forward pass changes: batch norm's statistics and the method's memory."""
     buffers = [(buffer, buffer.clone()) for buffer in state.particles.buffers()]
     memory = {name: tensor.clone() for name, tensor in state.memory.items()}
 
@@ -229,7 +226,7 @@ def recompute_last_record(recipe: Recipe, task: Task, state: State) -> Record:
 
 
 def _evaluate(recipe: Recipe, task: Task, state: State, *, last: bool) -> Evaluation:
-    """The scores. What draws on the way, such as a module that is imported, does not change the run."""
+    """Evaluate without changing the random state of the run, even if an import draws numbers."""
     restore = remember_randomness(state.particles.prior_logits.device)
     try:
         return evaluate_all(recipe, task, state.normalizer, raw=state.particles, ema=state.teacher, last=last)
@@ -243,7 +240,7 @@ def _finite(value: Tensor) -> float | None:
 
 
 def check_result(method: Method, loss: Loss, memory: dict[str, Tensor]) -> None:
-    """Refuse what a method may not return or remember; cheap enough for every step."""
+    """Raise a ValueError for what a method may not return or remember; cheap enough for every step."""
     name = type(method).__name__
     if not isinstance(loss, Loss):
         raise ValueError(f"{name} must return a Loss, got a {type(loss).__name__}: return rp.Loss.of(total, …)")
@@ -257,7 +254,7 @@ def check_result(method: Method, loss: Loss, memory: dict[str, Tensor]) -> None:
 
 
 def faster_precision(particles: Particles, x: Tensor) -> Precision:
-    """What the particles compute a pass forward and backward faster with; all ranks agree. Nothing changes by it."""
+    """Return the faster of float32 and bfloat16 on this machine, measured on one batch; all ranks agree."""
     if not particles.mesh.broadcast(has_bf16(x.device)):
         return "float32"
     restore = remember_randomness(x.device)
@@ -270,7 +267,7 @@ def faster_precision(particles: Particles, x: Tensor) -> Precision:
 
 
 def has_bf16(device: torch.device) -> bool:
-    """Whether a device has instructions for products of bf16 numbers."""
+    """Return whether a device has instructions for products of bf16 numbers."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     vectors, tiles = torch.cpu._is_avx512_bf16_supported(), torch.cpu._is_amx_tile_supported()
@@ -278,7 +275,7 @@ def has_bf16(device: torch.device) -> bool:
 
 
 def _seconds(particles: Particles, x: Tensor, half: bool) -> float:
-    """Of a pass that leaves no trace, on all ranks at once."""
+    """Time one pass that leaves no trace, on all ranks at once."""
     weights = [parameter for parameter in particles.network.parameters() if parameter.requires_grad]
     _wait(x.device)
     started = time.perf_counter()
@@ -295,7 +292,7 @@ def _wait(device: torch.device) -> None:
 
 
 def find_trouble(particles: Particles, batch: Batch, loss: Loss, step: int) -> Trouble | None:
-    """None if the loss and all gradients are finite, on all ranks: they go on, skip or stop together."""
+    """Return None if the loss and all gradients are finite on all ranks, which continue, skip or stop together."""
     gradients = [p.grad for p in particles.parameters() if p.grad is not None]
     if not particles.mesh.any(not all_finite([loss.total, *gradients])):
         return None
@@ -306,33 +303,34 @@ def find_trouble(particles: Particles, batch: Batch, loss: Loss, step: int) -> T
 
 
 def find_bad_weights(particles: Particles, batch: Batch, step: int) -> Trouble | None:
-    """None if all weights are finite after their update, on all ranks."""
+    """Return None if all weights are finite after their update, on all ranks."""
     if not particles.mesh.any(not all_finite([p.detach() for p in particles.parameters()])):
         return None
     return Trouble(step, "the weights after it are", _bad_rows(particles, lambda p: p.detach()), batch)
 
 
 def find_bad_scores(evaluation: Evaluation, particles: Particles, batch: Batch, step: int) -> Trouble | None:
-    """None if all losses of an evaluation are finite: weights can be, and what they predict not."""
+    """Return None if all losses of an evaluation are finite: finite weights can predict values that are not."""
     parts = {"test": evaluation.test, "validation": evaluation.validation}
-    bad = [name for name, part in parts.items() if part is not None and not _is_finite(part)]
+    bad = [
+        name
+        for name, part in parts.items()
+        if part is not None
+        and not all(math.isfinite(scores.negative_log_likelihood) for scores in (part.ema, part.raw))
+    ]
     if not bad:
         return None
     return Trouble(step, f"the loss on the {' and '.join(bad)} part is", _bad_predictions(particles, batch), batch)
 
 
 def all_finite(tensors: list[Tensor]) -> bool:
-    """Whether every number is finite. A sum is the cheapest look at all of them; one that overflows needs a second."""
+    """Return whether every number is finite. A sum is a cheap first check; one that overflows needs a second."""
     sums = torch.stack([tensor.sum().float() for tensor in tensors])
     return bool(sums.isfinite().all()) or all(bool(tensor.isfinite().all()) for tensor in tensors)
 
 
-def _is_finite(part: PartScores) -> bool:
-    return all(math.isfinite(scores.negative_log_likelihood) for scores in (part.ema, part.raw))
-
-
 def _bad_predictions(particles: Particles, batch: Batch) -> list[int]:
-    """Particles whose predictions on the batch are not finite."""
+    """Return the particles whose predictions on the batch are not finite."""
     particles.eval()  # batch norm's statistics stay as they are
     inputs = [x for x in (batch.labeled, *batch.views.values(), batch.source) if len(x)]
     with torch.no_grad():
@@ -341,14 +339,11 @@ def _bad_predictions(particles: Particles, batch: Batch) -> list[int]:
 
 
 def _bad_rows(particles: Particles, of: Callable[[Tensor], Tensor | None]) -> list[int]:
-    """Particles of which a tensor, one of each parameter, (K, …), is not finite."""
-    network = _finite_rows([t for t in map(of, particles.network.parameters()) if t is not None])
+    """Return the particles of which a tensor, one of each parameter, (K, …), is not finite."""
+    tensors = [t for t in map(of, particles.network.parameters()) if t is not None]
+    rows = [t.isfinite().reshape(len(t), -1).all(1) for t in tensors]  # (K,) each
+    network = torch.stack(rows).all(0) if rows else torch.ones(0)
     good = particles.mesh.whole(network.reshape(-1, 1), 1).reshape(-1) if len(network) else network
     prior = of(particles.prior_logits)
     good = good & prior.isfinite() if prior is not None and len(good) else good
     return [k for k, fine in enumerate(good.tolist()) if not fine]
-
-
-def _finite_rows(tensors: list[Tensor]) -> Tensor:
-    """(K, …) each -> (K,)."""
-    return torch.stack([t.isfinite().reshape(len(t), -1).all(1) for t in tensors]).all(0) if tensors else torch.ones(0)

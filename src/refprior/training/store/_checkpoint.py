@@ -45,7 +45,7 @@ log = logging.getLogger("refprior")
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that cannot be used, in words that name the file."""
+    """A checkpoint that cannot be used; the message names the file."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What was read."""
+    """A checkpoint that was read."""
 
     path: Path  # of the tensors
     summary: Summary
@@ -103,7 +103,7 @@ def _save(path: Path, state: State, metrics: Written, tensors: Tensors, pieces: 
 
 
 def _pieces(state: State, tensors: Tensors) -> Iterator[Tensor]:
-    """All that a file holds, in order."""
+    """Yield everything that a file holds, in order."""
     for name, tensor in tensors.items():
         if is_shared(state, name, tensor.dim()):
             yield from state.particles.mesh.blocks(tensor)
@@ -112,7 +112,7 @@ def _pieces(state: State, tensors: Tensors) -> Iterator[Tensor]:
 
 
 def is_shared(state: State, name: str, dimensions: int) -> bool:
-    """Whether ranks have different particles of a tensor: weights, and what the optimizer remembers of them."""
+    """Return whether ranks hold different particles of a tensor: weights, and the optimizer's state of them."""
     part, _, rest = name.partition(".")
     if part != "optimizer":
         return part in ("particles", "teacher") and rest.startswith("network.")
@@ -135,7 +135,7 @@ def entries(state: State, tensors: Tensors) -> dict[str, Entry]:
 
 
 def _own(state: State) -> Own | None:
-    """Which rows of each tensor of a file are this rank's."""
+    """Return a function that gives this rank's rows of each tensor of a file."""
     mesh, count = state.particles.mesh, state.particles.count
     if mesh.particle == 1:
         return None
@@ -151,20 +151,20 @@ def _own(state: State) -> Own | None:
 
 
 def set_aside(folder: Path, step: int) -> None:
-    """Rename a damaged checkpoint, so that it no longer counts as one."""
+    """Rename a damaged checkpoint, so that it no longer counts."""
     record = folder / FOLDER / f"step-{step:08}.json"
     with suppress(FileNotFoundError):
         record.replace(record.with_suffix(".json.damaged"))
 
 
 def checkpoint_steps(folder: Path) -> list[int]:
-    """Steps of which there is a checkpoint, the latest first."""
+    """Return the steps of all checkpoints, the latest first."""
     names = (re.fullmatch(r"step-([0-9]{8,})\.json", path.name) for path in (folder / FOLDER).glob("step-*.json"))
     return sorted((int(match[1]) for match in names if match), reverse=True)
 
 
 def read_checkpoint(folder: Path, step: int, state: State | None = None) -> Checkpoint:
-    """One checkpoint, checked; CheckpointError in words if anything about it is wrong. state: only its particles."""
+    """Read and check one checkpoint; raise a CheckpointError if it is damaged. state: read its particles only."""
     path = folder / FOLDER / f"step-{step:08}.safetensors"
     summary = read_summary(folder, step)
     try:
@@ -175,7 +175,7 @@ def read_checkpoint(folder: Path, step: int, state: State | None = None) -> Chec
 
 
 def read_summary(folder: Path, step: int) -> Summary:
-    """What `step-N.json` says, checked."""
+    """Read and check `step-N.json`."""
     path = folder / FOLDER / f"step-{step:08}.json"
     try:
         summary = msgspec.convert(read_record(path, FORMAT), Summary)
@@ -188,7 +188,7 @@ def read_summary(folder: Path, step: int) -> Summary:
 
 
 def read_history(folder: Path) -> list[Record]:
-    """All records of a run, in order, if they are those that its newest checkpoint knows of."""
+    """Read all records of a run in order, if they are those that its newest checkpoint knows."""
     for step in checkpoint_steps(folder):
         with suppress(CheckpointError):
             return read_records(folder, read_summary(folder, step).metrics)
@@ -196,7 +196,7 @@ def read_history(folder: Path) -> list[Record]:
 
 
 def state_tensors(state: State) -> Tensors:
-    """Every tensor of the state by a dotted name."""
+    """Return every tensor of the state by a dotted name."""
     parts: dict[str, Tensors] = {
         "particles": state.particles.state_dict(),
         "teacher": state.teacher.state_dict(),
@@ -230,7 +230,7 @@ def restore_state(state: State, checkpoint: Checkpoint) -> None:
 
 
 def load_weights(checkpoint: Checkpoint, *, raw: Particles, ema: Particles) -> Normalizer:
-    """Put the weights of a checkpoint into particles, and give its normalizer: all that predictions need."""
+    """Load the weights of a checkpoint into particles and return its normalizer: all that predictions need."""
     try:
         raw.load_state_dict(tensors_of(checkpoint.tensors, "particles"))
         ema.load_state_dict(tensors_of(checkpoint.tensors, "teacher"))
@@ -265,7 +265,7 @@ def latest_checkpoint(
 
 
 def _check_fit(checkpoint: Checkpoint, expected: Tensors) -> None:
-    """Names, shapes and types must be those of the run; only what grows while training may be new."""
+    """Raise a CheckpointError unless names, shapes and types are those of the run; some may grow in training."""
     free = (
         "memory.",
         "weak.",
@@ -345,7 +345,7 @@ def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors, stepped:
 
 
 def _forget_old(folder: Path) -> None:
-    """Remove all but the last two."""
+    """Remove all but the last two checkpoints."""
     kept = {f"step-{step:08}" for step in checkpoint_steps(folder.parent)[:KEPT]}
     for path in folder.glob("step-*"):
         if path.name.partition(".")[0] not in kept:

@@ -50,13 +50,13 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def check_no_links(folder: Path) -> None:
-    """Refuse a run folder of which a part is a link: it may have come from anywhere, and would lead anywhere."""
+    """Raise a ValueError for a run folder with a link in it, which may lead anywhere."""
     parts = (LOCK, RECIPE, METRICS, "start", "checkpoints", "snapshots")
     check_ordinary(*(folder / name for name in parts), *folder.glob("checkpoints/*"), *folder.glob("snapshots/*"))
 
 
 def check_no_strangers(folder: Path) -> None:
-    """Refuse a folder that holds something, but nothing of a run: a run is neither mixed into it nor moves it aside."""
+    """Raise a ValueError for a folder that holds something but no run: a run is not mixed into it."""
     names = sorted(path.name for path in folder.glob("*")) if folder.is_dir() else []
     visible = [name for name in names if not name.startswith(".")]
     if visible and not {RECIPE, METRICS, "checkpoints"} & set(visible):
@@ -65,7 +65,7 @@ def check_no_strangers(folder: Path) -> None:
 
 
 def move_aside(path: Path) -> Path | None:
-    """Rename an existing file or folder to NAME.old-1, NAME.old-2, …; the new name."""
+    """Rename an existing file or folder to NAME.old-1, NAME.old-2, …, and return the new name."""
     if not path.exists():
         return None
     number = 1
@@ -75,14 +75,14 @@ def move_aside(path: Path) -> Path | None:
 
 
 def current_stage(folder: Path) -> Path:
-    """The folder of the stage that a run is at: a stage has its metrics when the one before it is done."""
+    """Return the folder of the stage that a run is at: a stage has metrics when the one before it is done."""
     while not (folder / METRICS).exists() and (folder / "start").is_dir():
         folder = folder / "start"
     return folder
 
 
 def last_record(folder: Path, tail: int = 1 << 20) -> Record | None:
-    """The newest record of a stage, read from the end of its metrics; None if there is none that can be read."""
+    """Read the newest record of a stage from the end of its metrics; None if there is none that can be read."""
     try:
         with open_file(folder / METRICS) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - tail))
@@ -154,7 +154,7 @@ def read_tensors(path: Path, size: int, sha256: str, record: str, own: Own | Non
 
 
 def _rows(path: Path, own: Own) -> dict[str, Tensor]:
-    """Some rows of each tensor of a file; the others are not read."""
+    """Read some rows of each tensor of a file, and not the others."""
     found = {}
     with safe_open(path, "pt") as file:
         for name in file.keys():  # noqa: SIM118 (it is no dictionary)
@@ -165,12 +165,12 @@ def _rows(path: Path, own: Own) -> dict[str, Tensor]:
 
 
 def tensors_of(tensors: dict[str, Tensor], part: str) -> dict[str, Tensor]:
-    """Those whose names begin with a part's, by the rest of their names."""
+    """Return the tensors whose names begin with a part's, by the rest of their names."""
     return {name.removeprefix(f"{part}."): t for name, t in tensors.items() if name.startswith(f"{part}.")}
 
 
 def digest(path: Path) -> str:
-    """The sha256 of a file."""
+    """Return the sha256 of a file."""
     with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -184,7 +184,7 @@ class Written:
 
 
 class Metrics:
-    """metrics.jsonl, written line by line. What a full disk refuses waits and is written later."""
+    """metrics.jsonl, written line by line. Lines that a full disk rejects are written later."""
 
     def __init__(self, folder: Path, known: Written) -> None:
         """known: what a checkpoint knows of it. Lines after that are cut: they will be written again."""
@@ -202,14 +202,14 @@ class Metrics:
             self._write()
 
     def sync(self) -> Written:
-        """Have every line on disk, or raise; what there is."""
+        """Write every line to disk, or raise; return what there is."""
         self._write()
         with open_file(self.path) as file:
             os.fsync(file.fileno())
         return Written(self.size, self.digest.hexdigest())
 
     def _write(self) -> None:
-        """All that waits, or nothing of it."""
+        """Write all lines that wait, or none."""
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
         try:
             if os.write(descriptor, self.waiting) < len(self.waiting):
@@ -222,7 +222,7 @@ class Metrics:
 
 
 def read_records(folder: Path, known: Written | None = None) -> list[Record]:
-    """All records of a run, in order. known: what its newest checkpoint knows of them, if there is one."""
+    """Read all records of a run in order. known: what its newest checkpoint knows of them, if there is one."""
     path = folder / METRICS
     if not path.exists():
         raise ValueError(f"{folder} has no {METRICS}: nothing was trained there")
@@ -238,7 +238,7 @@ def read_records(folder: Path, known: Written | None = None) -> list[Record]:
 
 
 def _checked(path: Path, known: Written) -> bytes:
-    """All bytes; ValueError if those that a checkpoint knows of are not there, or others."""
+    """Read all bytes; raise a ValueError if those that a checkpoint knows are missing or differ."""
     content = read_bytes(path, _LIMIT) if path.exists() else b""
     if len(content) < known.size:
         raise ValueError(f"{path} has {len(content)} bytes, the checkpoint knows of {known.size}: the rest is lost")

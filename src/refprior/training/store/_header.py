@@ -27,7 +27,7 @@ from refprior.training.store._folder import METRICS, RECIPE, check_no_links
 
 FORMAT = 3
 log = logging.getLogger("refprior")
-REMEDY = "Give another folder, or say --fresh (in Python fresh=True) to move it aside and start over"
+REMEDY = "Give another folder, or pass --fresh (in Python fresh=True) to move it aside and start over"
 _DECISIVE = ("python", "sources", "instructions", "threads")  # with the packages, what the last bits depend on
 _OPTIONS = {"data": "--data", "source": "--source-data", "kind": "--kind"}  # of the command line
 _PACKAGES = ("torch", "numpy", "scikit-learn", "safetensors")
@@ -81,7 +81,7 @@ class Origin:
 
 
 def _in_text(value: Any) -> str:
-    """A setting as the command line takes it."""
+    """Return a setting as the command line takes it."""
     return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
@@ -105,17 +105,17 @@ class Header:
 
 
 def make_header(recipe: Recipe, task: Task, particles: Particles, origin: Origin | None) -> Header:
-    """The header of a run that begins now."""
+    """Return the header of a run that begins now."""
     return Header(recipe.to_dict(), task.fingerprint(), tensor_shapes(particles), origin)
 
 
 def tensor_shapes(particles: Particles) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the tensors of one particle."""
+    """Return names and shapes of the tensors of one particle."""
     return {name: tuple(tensor.shape[1:]) for name, tensor in particles.network.state_dict().items()}
 
 
 def write_header(folder: Path, header: Header) -> None:
-    """recipe.json, with the environment of this time added to the earlier ones."""
+    """Write recipe.json, with the environment of this time added to the earlier ones."""
     before = read_header(folder) if (folder / RECIPE).exists() else header
     origin = header.origin if header.origin is not None else before.origin
     this = environment(origin)
@@ -126,7 +126,7 @@ def write_header(folder: Path, header: Header) -> None:
 
 
 def read_header(folder: Path) -> Header:
-    """recipe.json, checked as far as this program reads it."""
+    """Read recipe.json and check it as far as this program reads it."""
     path = folder / RECIPE
     check_no_links(folder)
     if not path.exists():
@@ -142,7 +142,7 @@ def read_header(folder: Path) -> Header:
 
 
 def check_same_run(folder: Path, recipe: Recipe) -> None:
-    """Refuse to go on with a run that another recipe made, or of which a part is gone."""
+    """Raise a ValueError if another recipe made the run, or if a part of it is missing."""
     trained = (folder / METRICS).exists() and (folder / METRICS).stat().st_size > 0
     saved = any(folder.glob("checkpoints/step-*.json"))
     if not (folder / RECIPE).exists():
@@ -157,7 +157,7 @@ def check_same_run(folder: Path, recipe: Recipe) -> None:
 
 
 def check_same_parts(folder: Path, task: Task, particles: Particles) -> None:
-    """Refuse to go on with other data, or with another network of the same name."""
+    """Raise a ValueError for other data, or for another network of the same name."""
     if not (folder / RECIPE).exists():
         return
     header = read_header(folder)
@@ -173,7 +173,7 @@ def check_same_data(known: TaskRecord, task: Task, where: str, remedy: str) -> N
 
 
 def check_same_network(header: Header, particles: Particles, where: str, remedy: str) -> None:
-    """Refuse a network whose tensors have other names or shapes."""
+    """Raise a ValueError for a network whose tensors have other names or shapes."""
     known, found = header.tensors, tensor_shapes(particles)
     changes = [
         f"{n}: {known.get(n)} → {found.get(n)}" for n in dict.fromkeys([*known, *found]) if known.get(n) != found.get(n)
@@ -186,7 +186,7 @@ def check_same_network(header: Header, particles: Particles, where: str, remedy:
 
 
 def differences(old: Any, new: Any, path: str = "") -> list[str]:
-    """Where two descriptions differ: `method.alpha: 0.1 → 0.2`."""
+    """List where two descriptions differ: `method.alpha: 0.1 → 0.2`."""
     if isinstance(old, dict) and isinstance(new, dict):
         names = dict.fromkeys([*old, *new])
         return [c for n in names for c in differences(old.get(n), new.get(n), f"{path}.{n}".lstrip("."))]
@@ -194,7 +194,7 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
 
 
 def environment(origin: Origin | None) -> dict[str, Any]:
-    """What made a run: versions, sources, machine, threads, time, and the command to repeat it."""
+    """Return what made a run: versions, sources, machine, threads, time, and the command to repeat it."""
     return {
         "python": platform.python_version(),
         "packages": packages(),
@@ -209,21 +209,21 @@ def environment(origin: Origin | None) -> dict[str, Any]:
 
 
 def packages() -> dict[str, str]:
-    """The versions of refprior and of what its numbers depend on."""
+    """Return the versions of refprior and of the packages that its numbers depend on."""
     return {"refprior": __version__, **{name: version(name) for name in _PACKAGES}}
 
 
 def warn_of_changes(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Say what is no longer as it was when a run goes on: the last bits of its numbers may differ."""
+    """Warn about what changed since a run was last trained: the last bits of its numbers may differ."""
     known = {name: before.get(name) for name in _DECISIVE} | {"packages": before.get("packages")}
     changes = differences(known, {name: now[name] for name in known})
     if changes:
-        log.warning("%s goes on with %s (then → now): the last bits may differ", folder, "; ".join(changes))
+        log.warning("%s resumes with %s (then → now): the last bits may differ", folder, "; ".join(changes))
 
 
 @cache
 def _sources() -> str:
-    """A hash of the package's own code."""
+    """Return a hash of the package's code."""
     root, digest = Path(__file__).parents[2], hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
@@ -231,7 +231,7 @@ def _sources() -> str:
 
 
 def _commit() -> str | None:
-    """The commit of the source, where it is a checkout; not that of a repository that happens to be around it."""
+    """Return the commit of the source if it is a checkout, not that of a repository around it."""
     command = ["git", "-C", str(Path(__file__).parent), "log", "-1", "--format=%H", "--", Path(__file__).name]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10)

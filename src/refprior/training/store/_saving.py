@@ -12,7 +12,7 @@ log = logging.getLogger("refprior")
 
 
 class Saver:
-    """Saves every 30 seconds, or less often where saving would take more than 1 % of the time; survives a full disk."""
+    """Saves every 30 seconds, or less often if saving would take more than 1 % of the time; survives a full disk."""
 
     def __init__(self, path: Path, metrics: Metrics | None, every: float | None) -> None:
         """metrics: None on ranks that write nothing."""
@@ -39,7 +39,7 @@ class Saver:
             self.interval = max(30.0, 120 * (self.last - started))
 
     def try_save(self, state: State) -> None:
-        """Save; if the disk is full or the like, say so, keep the old checkpoint and try again later."""
+        """Save; if that fails, warn, keep the old checkpoint and try again later."""
         try:
             self.save(state)
         except OSError as error:
@@ -47,7 +47,7 @@ class Saver:
             log.warning("could not save step %d (%s): the old checkpoint stays, trying again later", state.step, error)
 
     def must_save(self, state: State, tries: int = 5, wait: float = 2.0) -> None:
-        """Save, trying again for a while; then say what is left."""
+        """Save, trying several times; then raise an OSError that names the checkpoint that is left."""
         for attempt in range(tries):
             try:
                 return self.save(state)
@@ -57,7 +57,7 @@ class Saver:
         left = checkpoint_steps(self.path)[:1]
         raise OSError(
             f"could not save step {state.step} in {self.path}; the checkpoint of step {left[0] if left else 0} stays. "
-            "Make room; the same command goes on from there"
+            "Free some space; the same command resumes from there"
         )
 
 
