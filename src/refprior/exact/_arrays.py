@@ -16,7 +16,7 @@ Mask = NDArray[np.bool_]
 
 
 def as_numbers(name: str, value: Any) -> Array:
-    """The value as an array of doubles."""
+    """Return the value as an array of doubles."""
     try:
         return np.asarray(value, dtype=float)
     except (TypeError, ValueError):
@@ -25,7 +25,7 @@ def as_numbers(name: str, value: Any) -> Array:
 
 
 def scattered(bounds: Array, count: int, seed: int = 0) -> Array:
-    """Points of a box (d, 2) of many axes: spread evenly, drawn to faces and edges, and all corners: (M, d)."""
+    """Return points of a box (d, 2) of many axes: spread evenly, drawn to faces and edges, and all corners: (M, d)."""
     from scipy.stats import qmc  # slow to import, and only many parameters need it
 
     with warnings.catch_warnings(action="ignore"):  # any number of points will do

@@ -66,7 +66,7 @@ class Work(NamedTuple):
 
 
 def check_search(work: Work) -> None:
-    """Refuse a search that does not fit into memory, and say if it will take minutes."""
+    """Raise an error if a search does not fit into memory, and log its duration if it takes minutes."""
     check_memory(
         work.memory,
         f"the search over {work.candidates:,} candidates and {work.all_outcomes:,} outcomes",
@@ -76,7 +76,7 @@ def check_search(work: Work) -> None:
 
 
 def check_tables(atoms: int, dimension: int, outcomes: int) -> None:
-    """Refuse the tables of the atoms that were found, with their derivatives, if they do not fit into memory."""
+    """Raise an error if the tables of the atoms, with their derivatives, do not fit into memory."""
     check_memory(
         40.0 * outcomes * atoms * (1 + dimension),
         f"a table of {atoms:,} atoms and {outcomes:,} outcomes",

@@ -29,7 +29,7 @@ FIRST_CELLS = 2.0  # standard deviations per axis
 
 
 def stays_below(channel: Channel, log_marginal: Array, level: float) -> bool:
-    """Whether the gain is proved to be at most `level` on the whole box; False if not within the allowed work."""
+    """Return whether the gain is proved to be at most `level` on the whole box within the allowed work."""
     low, high = _first_cells(channel)
     entries = channel.outcome_count / (1 if channel.outcome_axes == 1 else PRODUCTS)
     work, most = 0, min(MOST_CELLS, int(MOST_ENTRIES[low.shape[1]] / entries))
@@ -52,7 +52,7 @@ def stays_below(channel: Channel, log_marginal: Array, level: float) -> bool:
 
 
 def _first_cells(channel: Channel) -> tuple[Array, Array]:
-    """Cells of about FIRST_CELLS standard deviations that cover the box: (N, d), (N, d)."""
+    """Return cells of about FIRST_CELLS standard deviations that cover the box: (N, d), (N, d)."""
     counts = [max(1, math.ceil(length / FIRST_CELLS)) for length in channel.axes.lengths]
     edges = [np.linspace(b[0], b[1], count + 1) for b, count in zip(channel.bounds, counts, strict=True)]
     low = np.array(list(itertools.product(*(edge[:-1] for edge in edges))))
@@ -60,7 +60,7 @@ def _first_cells(channel: Channel) -> tuple[Array, Array]:
 
 
 def _bounds(channel: Channel, log_marginal: Array, low: Array, high: Array) -> tuple[Array, Array, Array]:
-    """G at the centers (their means are the model's), its bound on the cells, and the axis to halve: (N,) each."""
+    """Return G at the centers of cells, its bound on the cells, and the axis to halve: (N,) each."""
     assert channel.noise is not None
     cells = channel.noise.cells(low, high)
     gain, gradient = channel.noise.gain(cells.mean, log_marginal)
@@ -73,7 +73,7 @@ def _bounds(channel: Channel, log_marginal: Array, low: Array, high: Array) -> t
 
 
 def _halved(low: Array, high: Array, axis: Array) -> tuple[Array, Array]:
-    """Both halves of every cell along its own axis: (N, d) -> (2 N, d)."""
+    """Return both halves of every cell along its own axis: (N, d) -> (2 N, d)."""
     rows = np.arange(len(low))
     left, right = high.copy(), low.copy()
     left[rows, axis] = right[rows, axis] = (low[rows, axis] + high[rows, axis]) / 2

@@ -170,7 +170,7 @@ def _certain_radius(objective: Objective, point: Point, unit: Array, tolerance: 
     logs = point.table.own_logs(point.weights)
 
     def largest_curvature(places: Array) -> Array:
-        """Largest eigenvalue of G'' on the free axes, in standard deviations, below −1 without any: (K, d) -> (K,)."""
+        """Return the largest eigenvalue of G'' on the free axes, below −1 without any: (K, d) -> (K,)."""
         hessians = objective.table(np.clip(places, bounds[:, 0], bounds[:, 1])).hessians(logs)
         scaled = np.where(both, hessians * unit * unit[:, None], 0.0)
         below = 1 + np.abs(scaled).max(axis=(1, 2), keepdims=True)  # below every eigenvalue of a free axis

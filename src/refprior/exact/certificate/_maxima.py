@@ -38,7 +38,7 @@ class CertificateGrid(NamedTuple):
 
     @classmethod
     def of(cls, channel: Channel) -> CertificateGrid:
-        """The grid of a channel, even in Fisher length; with more than three parameters, scattered points."""
+        """Return the grid of a channel, even in Fisher length; with more than three parameters, scattered points."""
         if channel.dimension > 3:
             return cls(scattered(channel.bounds, SEARCHED, seed=1), [], (), coarse=True)
         spacing, least = GRIDS[channel.dimension]
@@ -218,7 +218,7 @@ def _cells(grid: CertificateGrid, u: Array) -> Array:
 
 
 def _best_in_cells(objective: Objective, center: Array, width: Array, logs: list[Array]) -> tuple[Array, Array, int]:
-    """Within one cell of each center: the top of a polynomial through some values, if it is the best point seen.
+    """Find the top of a polynomial through values in one cell of each center, if it is the best point seen.
 
     Two maxima within one cell, as near where an atom splits, look like one peak on the grid.
     """
@@ -244,7 +244,7 @@ def _best_in_cells(objective: Objective, center: Array, width: Array, logs: list
 def _refine(
     objective: Objective, best: Array, height: Array, width: Array, logs: list[Array], level: float, rounds: int = 6
 ) -> tuple[Array, Array, int]:
-    """Maxima of G near the given points, by parabolas on shrinking stencils: (M, d), (M,), evaluations."""
+    """Return maxima of G near the given points, by parabolas on shrinking stencils: (M, d), (M,), evaluations."""
     bounds = objective.channel.bounds
     best, height, center, width = best.copy(), height.copy(), best.copy(), width.copy()
     count, active = 0, np.arange(len(best))
@@ -266,7 +266,7 @@ def _refine(
 
 
 def _parabola(objective: Objective, middle: Array, half: Array, logs: list[Array]) -> tuple[Array, Array, Array, Array]:
-    """Summit of the parabola through 3^d values, the best point seen, its gain, the summit's height."""
+    """Return the summit of the parabola through 3^d values, the best point seen, its gain, the summit's height."""
     count, dimension = middle.shape
     offsets = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=dimension)))
     points = middle[:, None, :] + offsets * half[:, None, :]
@@ -283,7 +283,7 @@ def _parabola(objective: Objective, middle: Array, half: Array, logs: list[Array
 
 
 def _differences(values: Array) -> tuple[Array, Array]:
-    """Central differences on a 3^d stencil, in units of its half width: (k, 3[, 3, 3]) -> (k, d), (k, d, d)."""
+    """Return central differences on a 3^d stencil, in units of its half width: (k, 3[, 3, 3]) -> (k, d), (k, d, d)."""
     dimension = values.ndim - 1
 
     unit: Index = np.eye(dimension, dtype=np.intp)

@@ -42,23 +42,23 @@ class Gain(Protocol):
     information: Ball  # the ball of J
 
     def derivatives(self, w: float, order: int) -> list[Ball]:
-        """G and its derivatives at a point inside."""
+        """Return G and its derivatives at a point inside."""
 
     def remainder(self, low: float, high: float) -> Ball:
-        """Upper bound of |G^(ORDER)| on [low, high]."""
+        """Return an upper bound of |G^(ORDER)| on [low, high]."""
 
     def inside(self, upper: Ball) -> tuple[float, float]:
-        """The range that is left to cover: on both ends beyond it, G ≤ upper is shown; else ArithmeticError."""
+        """Return the range that is left to cover: on both ends beyond it, G ≤ upper is shown; else ArithmeticError."""
 
 
 def refuse(where: str, bound: float) -> ArithmeticError:
-    """The error of a prior that is not as good as claimed."""
+    """Make the error of a prior that is not as good as claimed."""
     return ArithmeticError(f"the gain {where} exceeds I + {bound:g}: this prior is not within it")
 
 
 @contextmanager
 def balls() -> Iterator[Flint]:
-    """python-flint at our precision."""
+    """Provide python-flint at a precision of 256 bits."""
     try:
         import flint
     except ImportError as error:
@@ -71,20 +71,20 @@ def balls() -> Iterator[Flint]:
 
 
 def exact_weights(flint: Flint, weights: Array) -> list[Ball]:
-    """Balls of the weights, which sum to one as rationals."""
+    """Return balls of the weights, which sum to one as rationals."""
     rational = [fraction(flint, float(weight)) for weight in weights]
     total = sum(rational[1:], rational[0])
     return [flint.arb(weight / total) for weight in rational]
 
 
 def fraction(flint: Flint, value: float) -> Ball:
-    """A double as an exact rational."""
+    """Return a double as an exact rational."""
     numerator, denominator = value.as_integer_ratio()
     return flint.fmpq(numerator, denominator)
 
 
 def interval(information: Ball, upper: Ball, cells: int) -> Proof:
-    """The proven interval, rounded outward."""
+    """Return the proven interval, rounded outward."""
     lower, top = float(information.lower()), float(upper.upper())
     return Proof(lower=math.nextafter(lower, -math.inf), upper=math.nextafter(top, math.inf), cells=cells)
 
@@ -105,7 +105,7 @@ def cover(gain: Gain, bound: float) -> Proof:
 
 
 def largest(gain: Gain, middle: float, radius: float) -> Ball:
-    """Upper bound of G within `radius` of `middle`, by a parabola that bounds the Taylor series."""
+    """Return an upper bound of G within `radius` of `middle`, by a parabola that bounds the Taylor series."""
     r = gain.arb(radius)
     g = gain.derivatives(middle, ORDER - 1)
     curvature = g[2] + sum((abs(g[k]) * r ** (k - 2) / math.factorial(k - 2) for k in range(3, ORDER)), gain.arb(0))
@@ -120,7 +120,7 @@ def largest(gain: Gain, middle: float, radius: float) -> Ball:
 
 
 def monotone_reach(gain: Gain, end: float, longest: float, sign: int) -> float:
-    """How far from an end of the range the gain is shown to fall, with `sign` 1 to the right and −1 to the left."""
+    """Return how far from an end the gain is shown to fall, to the right (`sign` 1) or to the left (−1)."""
     g = gain.derivatives(end, ORDER - 1)
     radius = longest
     while radius > NARROWEST * max(1.0, abs(end)):
@@ -135,7 +135,7 @@ def monotone_reach(gain: Gain, end: float, longest: float, sign: int) -> float:
 
 
 def _radius_around(gain: Gain, atom: float, radius: float, upper: Ball, bound: float) -> float:
-    """The radius of a cell around an atom on which the bound holds."""
+    """Return the radius of a cell around an atom on which the bound holds."""
     distances = [abs(atom - other) for other in gain.atoms if other != atom]
     radius = min([radius, *(0.4 * distance for distance in distances)])
     while not largest(gain, atom, radius) <= upper:
@@ -161,6 +161,6 @@ def _covered(gain: Gain, pending: list[tuple[float, float]], upper: Ball, bound:
 
 
 def average(gain: Gain, weights: list[Ball], at: Callable[[float], Ball]) -> Ball:
-    """J = Σ_k π_k G(w_k)."""
+    """Return J = Σ_k π_k G(w_k)."""
     terms = [weight * at(atom) for weight, atom in zip(weights, gain.atoms, strict=True)]
     return sum(terms[1:], terms[0])

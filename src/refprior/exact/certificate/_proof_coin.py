@@ -59,7 +59,7 @@ class _CoinGain:
         self.information = average(self, self.weights, lambda atom: self.derivatives(atom, 0)[0])
 
     def _coefficients(self, n: int) -> list[Ball]:
-        """c_z = log binomial(n, z) − log p(z), p(z) = Σ_k π_k p(z | w_k)."""
+        """Return c_z = log binomial(n, z) − log p(z), p(z) = Σ_k π_k p(z | w_k)."""
         found = []
         for z in range(n + 1):
             binomial, total = self.arb(self.flint.fmpz.bin_uiui(n, z)), self.arb(0)
@@ -70,7 +70,7 @@ class _CoinGain:
         return found
 
     def _raised(self, coefficients: list[Ball], m: int) -> list[Ball]:
-        """The same Bernstein polynomial in degree n: averages over which m of n tosses came first."""
+        """Return the same Bernstein polynomial in degree n: averages over which m of n tosses came first."""
         choose, raised = self.flint.fmpz.bin_uiui, []
         for z in range(self.n + 1):
             ways = range(max(0, z - (self.n - m)), min(m, z) + 1)
@@ -82,7 +82,7 @@ class _CoinGain:
         return raised
 
     def _polynomial(self, k: int) -> tuple[Ball, Ball]:
-        """Polynomial in w/(1 − w) that times (1 − w)^(n−k) is ∂ᵏ Σ p(z|w) c_z; and one with |Δᵏ c|."""
+        """Return the polynomial in w/(1 − w) that times (1 − w)^(n−k) is ∂ᵏ Σ p(z|w) c_z; and one with |Δᵏ c|."""
         differences = self.coefficients
         for _ in range(k):
             differences = [b - a for a, b in itertools.pairwise(differences)]
@@ -93,7 +93,7 @@ class _CoinGain:
         return self.flint.arb_poly(signed), self.flint.arb_poly(absolute)
 
     def derivatives(self, w: float, order: int) -> list[Ball]:
-        """G and its derivatives at a point; at 0 and 1 only G itself exists."""
+        """Return G and its derivatives at a point; at 0 and 1 only G itself exists."""
         x = self.arb(w)
         if w in (0.0, 1.0):
             return [self.coefficients[0] if w == 0.0 else self.coefficients[self.n]]
@@ -105,7 +105,7 @@ class _CoinGain:
         return values
 
     def remainder(self, low: float, high: float) -> Ball:
-        """Upper bound of |G^(ORDER)| on [low, high], inside (0, 1)."""
+        """Return an upper bound of |G^(ORDER)| on [low, high], inside (0, 1)."""
         a, b = self.arb(low), self.arb(high)
         logs = self.factor * math.factorial(ORDER - 2) * (a ** (1 - ORDER) + (1 - b) ** (1 - ORDER))
         if self.n < ORDER:
@@ -114,13 +114,13 @@ class _CoinGain:
         return self.arb((logs + smooth).upper())
 
     def inside(self, upper: Ball) -> tuple[float, float]:
-        """Near an end w log w dominates: G stays below its value there, which must be below the bound."""
+        """Leave out both ends, where w log w dominates: G stays below its value there, which the bound must exceed."""
         if not all(value <= upper for value in (self.coefficients[0], self.coefficients[self.n])):
             raise refuse("at an end", self.bound)
         return self._end_width(reflected=False), 1 - self._end_width(reflected=True)
 
     def _end_width(self, *, reflected: bool) -> float:
-        """A width h with G ≤ G(0) on [0, h], or its mirror image: a log h + n max |Δc| ≤ 0."""
+        """Return a width h with G ≤ G(0) on [0, h], or its mirror image: a log h + n max |Δc| ≤ 0."""
         c = self.coefficients[::-1] if reflected else self.coefficients
         slope = self.arb(0)
         for a, b in itertools.pairwise(c):
@@ -134,7 +134,7 @@ class _CoinGain:
 
 
 def _entropy_derivative(x: Ball, k: int) -> Ball:
-    """k-th derivative of x log x + (1 − x) log(1 − x)."""
+    """Return the k-th derivative of x log x + (1 − x) log(1 − x)."""
     if k == 0:
         return x * x.log() + (1 - x) * (1 - x).log()
     if k == 1:

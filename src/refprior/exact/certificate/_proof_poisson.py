@@ -65,17 +65,17 @@ class _PoissonGain:
         self.information = average(self, self.weights, lambda atom: self.derivatives(atom, 0)[0])
 
     def _d(self, base: list[Ball], ratios: list[Ball], z: int) -> Ball:
-        """d_z = −log Σ_k π_k e^(−λ_k) (λ_k / λ_K)^z."""
+        """Return d_z = −log Σ_k π_k e^(−λ_k) (λ_k / λ_K)^z."""
         return -sum((b * r**z for b, r in zip(base, ratios, strict=True)), self.arb(0)).log()
 
     def _tail(self) -> Ball:
-        """L times the mass of the counts that no polynomial holds, at the largest rate."""
+        """Return L times the mass of the counts that no polynomial holds, at the largest rate."""
         rate, first = self.arb(self.ends[1]) * self.samples, self.last - ORDER
         mass = (-rate).exp() * rate**first / self.arb(self.flint.fmpz.fac_ui(first)) / (1 - rate / (first + 1))
         return self.most * mass
 
     def _polynomial(self, k: int) -> tuple[Ball, Ball]:
-        """Σ_z Δᵏ d_z xᶻ / z!, and the same with |Δᵏ d_z|."""
+        """Return Σ_z Δᵏ d_z xᶻ / z!, and the same with |Δᵏ d_z|."""
         differences = self.d
         for _ in range(k):
             differences = [b - a for a, b in itertools.pairwise(differences)]
@@ -83,7 +83,7 @@ class _PoissonGain:
         return self.flint.arb_poly(scaled), self.flint.arb_poly([self.arb(abs(d).upper()) for d in scaled])
 
     def derivatives(self, w: float, order: int) -> list[Ball]:
-        """G and its derivatives in the rate; at 0 only G itself exists."""
+        """Return G and its derivatives in the rate; at 0 only G itself exists."""
         if w == 0.0:
             return [self.d[0]]
         x = self.arb(w) * self.samples
@@ -95,14 +95,14 @@ class _PoissonGain:
         return values
 
     def remainder(self, low: float, high: float) -> Ball:
-        """Upper bound of |G^(ORDER)| on [low, high]: e^(−λ) is largest at low, powers of λ at high."""
+        """Return an upper bound of |G^(ORDER)| on [low, high]: e^(−λ) is largest at low, powers of λ at high."""
         a, b = self.arb(low) * self.samples, self.arb(high) * self.samples
         smooth = (-a).exp() * self.polynomials[ORDER][1](b) + 2**ORDER * self.tail * (b - a).exp()
         logs = math.factorial(ORDER - 2) * a ** (1 - ORDER)
         return self.arb((self.samples**ORDER * (smooth + logs)).upper())
 
     def inside(self, upper: Ball) -> tuple[float, float]:
-        """At 0, λ log λ dominates; at other ends the gain is shown to fall inward."""
+        """Leave out both ends: at 0, λ log λ dominates; at others the gain is shown to fall inward."""
         low, high = self.ends
         if not all(self.derivatives(end, 0)[0] <= upper for end in self.ends):
             raise refuse("at an end", self.bound)
@@ -110,7 +110,7 @@ class _PoissonGain:
         return left, high - monotone_reach(self, high, (high - max(low, left)) / 8, -1)
 
     def _zero_width(self) -> float:
-        """A rate h with G ≤ G(0) on [0, h]: log(h / λ_K) − 1 + max |Δd| ≤ 0."""
+        """Return a rate h with G ≤ G(0) on [0, h]: log(h / λ_K) − 1 + max |Δd| ≤ 0."""
         slope = self.most - self.d[-1]  # d rises with z up to L, so that no difference beyond the last count is larger
         for a, b in itertools.pairwise(self.d):
             slope = slope.max(abs(b - a).upper())
@@ -123,7 +123,7 @@ class _PoissonGain:
 
 
 def _log_derivative(x: Ball, top: Ball, k: int) -> Ball:
-    """k-th derivative of x log(x / top) − x."""
+    """Return the k-th derivative of x log(x / top) − x."""
     if k == 0:
         return x * (x / top).log() - x
     if k == 1:

@@ -78,14 +78,14 @@ def prove_table(matrix: Array, rows: Array, weights: Array, *, tolerance: float 
 
 
 def _normalized(flint: Flint, row: Array) -> list[Ball]:
-    """A row as balls of exact rationals that sum to one."""
+    """Return a row as balls of exact rationals that sum to one."""
     rational = [fraction(flint, float(p)) for p in row]
     total = sum(rational[1:], rational[0])
     return [flint.arb(p / total) for p in rational]
 
 
 def _divergence(flint: Flint, row: list[Ball], output: list[Ball]) -> Ball:
-    """Σ p log(p / q), where p > 0."""
+    """Return Σ p log(p / q), where p > 0."""
     total = flint.arb(0)
     for p, q in zip(row, output, strict=True):
         if p != 0:

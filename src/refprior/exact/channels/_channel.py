@@ -454,7 +454,7 @@ def to_coordinates(channel: Channel, w: ArrayLike) -> Array:
 
 
 def check_channel(channel: Any, name: str = "channel") -> Channel:
-    """The channel, after its shapes and the sums of some of its rows were checked."""
+    """Check the shapes of a channel and the sums of some of its rows, and return it."""
     if not isinstance(channel, Channel):
         hint = f"; did you mean {channel.__name__}(…)?" if isinstance(channel, type) else ""
         raise ValueError(f"{name} must be a Channel such as Coin(10), got {_short(channel)}{hint}")
@@ -472,7 +472,7 @@ def check_channel(channel: Any, name: str = "channel") -> Channel:
 
 
 def check_instance(name: str, value: Any, kind: type, maker: str) -> None:
-    """Refuse a value that is not of this kind, and say what makes one."""
+    """Raise ValueError if a value is not of this kind."""
     if not isinstance(value, kind):
         raise ValueError(f"{name} must be a {kind.__name__} as {maker} returns it, got {_short(value)}")
 
@@ -487,7 +487,7 @@ def _check_box(kind: str, bounds: Any) -> None:
 
 
 def _outcome_count(channel: Channel) -> int:
-    """How many outcomes there are, at least one; a list of them is not asked for where their number is known."""
+    """Return the number of outcomes, without listing them if the channel knows it."""
     if type(channel).outcome_count is not Channel.outcome_count:
         return channel.outcome_count
     shape = np.asarray(getattr(channel, "outcomes", None)).shape
@@ -499,12 +499,12 @@ def _outcome_count(channel: Channel) -> int:
 
 
 def _probes(bounds: Array) -> list[Array]:
-    """Both ends and uneven places between them."""
+    """Return both ends and uneven places between them."""
     places = np.linspace(0, 1, PROBES) ** 1.3
     return [low + (high - low) * places for low, high in bounds]
 
 
 def _short(value: Any) -> str:
-    """repr on one line, cut to a length that a message can bear."""
+    """Return the repr on one line, cut to the length of a message."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -25,7 +25,7 @@ class ChartedChannel(Channel):
 
     @abstractmethod
     def roots(self, w: Array) -> Array:
-        """√p(z | w), or anything whose chords are half a Fisher length: (K, d) -> (K, M)."""
+        """Return √p(z | w), or anything whose chords are half a Fisher length: (K, d) -> (K, M)."""
 
     def parameter(self, u: Array) -> Array:
         return self._chart.to_box(u)
@@ -41,7 +41,7 @@ class ChartedChannel(Channel):
         return ChartedAxes(self._chart, lambda: self._scan, self._chart.lengths)
 
     def in_u(self, u: Array, first: Array, second: Array) -> tuple[Array, Array]:
-        """Derivatives in w as derivatives in u: (K, d, M), (K, d, d, M) -> the same."""
+        """Return derivatives in w as derivatives in u: (K, d, M), (K, d, d, M) -> the same."""
         slope, bend = self._chart.slopes(u), self._chart.slopes(u, 2)
         second = second * (slope[:, :, None] * slope[:, None])[..., None]
         own = np.arange(self.dimension)

@@ -35,7 +35,7 @@ class Precision(NamedTuple):
         return 100 * math.erfc(self.tail / math.sqrt(2))
 
     def finer(self) -> Precision:
-        """Twice as many nodes, and Gauss–Hermite nodes of a squared error."""
+        """Return a precision with twice as many nodes, and Gauss–Hermite nodes of a squared error."""
         return self._replace(nodes=2 * self.nodes, hermite=self.hermite**2)
 
 
@@ -56,7 +56,7 @@ class Components(NamedTuple):
 
     @classmethod
     def of(cls, means: Array) -> Components:
-        """From sampled means: (N, T)."""
+        """Find the components of sampled means: (N, T)."""
         center = means.max(axis=0) / 2 + means.min(axis=0) / 2
         if not np.abs(means - center).max() < MOST_REACH:
             raise ValueError(
@@ -82,25 +82,25 @@ class Components(NamedTuple):
 
     @property
     def size(self) -> float:
-        """How many outcomes a grid of them has."""
+        """The number of outcomes of a grid."""
         return self.size_with(self.precision)
 
     def size_with(self, precision: Precision) -> float:
-        """How many it has with this precision; none is made."""
+        """Return the number of outcomes of a grid with this precision, without making it."""
         return math.prod(float(_node_count(low, high, precision)) for low, high in self.ranges)
 
     def of_means(self, means: Array) -> Array:
-        """Components of observations or their means: (K, T) -> (K, R)."""
+        """Return components of observations or their means: (K, T) -> (K, R)."""
         return (means - self.center) @ self.rotation
 
     def nodes(self, precision: Precision) -> list[tuple[Array, Array]]:
-        """Nodes and log-weights of each component: [(Y_r,), (Y_r,)]."""
+        """Return nodes and log-weights of each component: [(Y_r,), (Y_r,)]."""
         entries = self.size_with(precision)
         check_memory(400.0 * entries, f"a grid of {entries:.3g} outcomes", FEWER_OUTCOMES)
         return [_nodes(low, high, precision) for low, high in self.ranges]
 
     def outcomes(self, nodes: list[tuple[Array, Array]]) -> Array:
-        """All combinations of nodes, as observations: (Z, T)."""
+        """Return all combinations of nodes, as observations: (Z, T)."""
         entries = math.prod(len(z) for z, _ in nodes)
         check_memory(16.0 * entries * len(self.center), f"a list of {entries:.3g} outcomes", FEWER_OUTCOMES)
         grid = np.stack(np.meshgrid(*(z for z, _ in nodes), indexing="ij"), axis=-1).reshape(-1, len(nodes))
@@ -108,8 +108,10 @@ class Components(NamedTuple):
 
 
 def _rotation(means: Array) -> Array:
-    """Principal directions, (T, at most N), or the observations' own if those need fewer nodes, as where each has its
-    own parameter: (N, T) -> (T, ·). Along all others the means do not move."""
+    """Return the principal directions of means, or the axes of the observations if these need fewer nodes.
+
+    (N, T) -> (T, at most N). Along all other directions the means do not move.
+    """
     turned = np.linalg.svd(means, full_matrices=False)[2].T
     reach = np.ptp(means @ turned, axis=0)
     if np.log1p(np.ptp(means, axis=0)).sum() <= np.log1p(reach).sum():
@@ -118,7 +120,7 @@ def _rotation(means: Array) -> Array:
 
 
 def _nodes(low: float, high: float, precision: Precision) -> tuple[Array, Array]:
-    """Nodes and log-weights for means between low and high: an even grid, or Gauss–Hermite about their middle."""
+    """Return nodes and log-weights for means between low and high: an even grid, or Gauss–Hermite nodes."""
     if (high - low) / 2 <= precision.narrow:
         x, weight = np.polynomial.hermite_e.hermegauss(_node_count(low, high, precision))
         return (low + high) / 2 + x, np.log(weight) + x * x / 2
@@ -128,7 +130,7 @@ def _nodes(low: float, high: float, precision: Precision) -> tuple[Array, Array]
 
 
 def _node_count(low: float, high: float, precision: Precision) -> int:
-    """How many nodes that are."""
+    """Return the number of these nodes."""
     reach = (high - low) / 2
     if reach <= precision.narrow:
         return _hermite_count(reach, precision.hermite)
@@ -137,12 +139,12 @@ def _node_count(low: float, high: float, precision: Precision) -> int:
 
 
 def _grid_ends(low: float, high: float, precision: Precision) -> tuple[int, int]:
-    """The numbers of the first and the last node of an even grid."""
+    """Return the numbers of the first and the last node of an even grid."""
     return math.floor((low - precision.tail) * precision.nodes), math.ceil((high + precision.tail) * precision.nodes)
 
 
 def _hermite_count(reach: float, error: float) -> int:
-    """The least n with r^(2n) n!/(2n)! below the error: what n nodes leave of the mass of a normal r away."""
+    """Return the least n with r^(2n) n!/(2n)! below the error: what n nodes leave of the mass of a normal r away."""
     for n in range(2, 40):
         if reach ** (2 * n) * math.exp(math.lgamma(n + 1) - math.lgamma(2 * n + 1)) < error:
             return n

@@ -74,7 +74,7 @@ class Curve(Channel):
 
     @classmethod
     def of(cls, axis: Slice, rows: RowsAt, panels: list[_Panel], exact: Channel | None) -> Curve:
-        """The curve of panels in order."""
+        """Return the curve of panels in order."""
         edges = np.array([panels[0].low, *(panel.high for panel in panels)])
         return cls(
             axis=axis,
@@ -95,7 +95,7 @@ class Curve(Channel):
         return np.array([panel.error for panel in self.panels])
 
     def compared(self, places: Array, seen: Array) -> Curve:
-        """The same curve, the errors of its panels raised to what they miss at these places: (N,), (N, Z)."""
+        """Raise the errors of the panels to what they miss at these places: (N,), (N, Z)."""
         if not len(places):
             return self
         missed = _nats(np.exp(self.log_likelihood(places[:, None])), seen)
@@ -106,7 +106,7 @@ class Curve(Channel):
         return Curve.of(self.axis, self.at, [replace(p, error=max(p.error, float(e))) for p, e in pairs], self.exact)
 
     def halved(self, chosen: Mask) -> Curve:
-        """The same curve with panels halved (P,), unless that would not help; the curve itself if none was."""
+        """Halve some panels (P,), unless that would not help; return the curve itself if none was halved."""
         panels: list[_Panel] = []
         narrowest = 2.0**-30 * (self.edges[-1] - self.edges[0])
         for panel, wanted in zip(self.panels, chosen, strict=True):
@@ -118,15 +118,15 @@ class Curve(Channel):
         return self if len(panels) == len(self.panels) else Curve.of(self.axis, self.at, panels, self.exact)
 
     def to_axis(self, u: Array) -> Array:
-        """The coordinates of the axis: (K, 1) -> (K, 1)."""
+        """Return the coordinates of the axis: (K, 1) -> (K, 1)."""
         return to_axis(self.axis, u)
 
     def from_axis(self, u: Array) -> Array:
-        """The inverse of `to_axis`: (K, 1) -> (K, 1)."""
+        """Return the inverse of `to_axis`: (K, 1) -> (K, 1)."""
         return self.axis.parameter(u) if self.axis.axes.measured else u
 
     def _roots(self, u: Array, order: int) -> list[Array]:
-        """√p, not yet normalized, and its derivatives up to `order`: (K, 1) -> [(K, Z)]."""
+        """Return √p, not yet normalized, and its derivatives up to `order`: (K, 1) -> [(K, Z)]."""
         x = u[:, 0]
         panel = np.clip(np.searchsorted(self.edges, x, side="right") - 1, 0, len(self.edges) - 2)
         width = np.diff(self.edges)[panel]
@@ -149,7 +149,7 @@ class Curve(Channel):
         return super().log_likelihood_of(u, z) if self.exact is None else self.exact.log_likelihood_of(u, z)
 
     def rows(self, u: Array) -> Rows:
-        """p = r²/S with S = Σ r², and its derivatives."""
+        # p = r²/S with S = Σ r²
         r, r1, r2 = self._roots(u, 2)
         p, p1, p2 = r * r, 2 * r * r1, 2 * (r1 * r1 + r * r2)
         s, s1, s2 = (np.sum(part, axis=1, keepdims=True) for part in (p, p1, p2))
@@ -192,7 +192,7 @@ class _CurveAxes(Axes):
 
 
 def to_axis(axis: Slice, u: Array) -> Array:
-    """From the coordinate of a curve to that of its axis: (K, 1) -> (K, 1)."""
+    """Return the coordinate of the axis of a curve: (K, 1) -> (K, 1)."""
     return axis.coordinate(u) if axis.axes.measured else u
 
 
@@ -214,20 +214,20 @@ class _Panel:
         return cls(float(low), float(high), coefficients, float(_nats(found, p[len(NODES) :]).max()))
 
     def halves(self, rows: RowsAt) -> list[_Panel]:
-        """Both halves."""
+        """Return both halves."""
         middle = (self.low + self.high) / 2
         parts = [_Panel.through(rows, *ends) for ends in ((self.low, middle), (middle, self.high))]
         return [replace(p, stalled=self.stalled + 1 if p.error > USEFUL * self.error else 0) for p in parts]
 
 
 def _nats(p: Array, q: Array) -> Array:
-    """About the most by which KL(·, m) can differ between two rows: Σ |p − q| (1 + |log max(p, q)|): (K, Z) -> (K,)."""
+    """Bound how much KL(·, m) differs between two rows, by Σ |p − q| (1 + |log max(p, q)|): (K, Z) -> (K,)."""
     size = np.maximum(np.maximum(p, q), 1e-300)
     return np.asarray(np.sum(np.abs(p - q) * (1 - np.log(size)), axis=1))
 
 
 def _length(panels: list[_Panel], width: float) -> float:
-    """Fisher length of the axis if all of it were as steep as its steepest part: 2 |d√p| per step."""
+    """Return the Fisher length of the axis if all of it were as steep as its steepest part: 2 |d√p| per step."""
     powers = chebvander(np.linspace(-1, 1, SPEED_POINTS + 1), DEGREE)
     speeds = [
         2 * np.linalg.norm(np.diff(powers @ panel.coefficients, axis=0), axis=1).max() / (panel.high - panel.low)

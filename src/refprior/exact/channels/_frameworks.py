@@ -19,7 +19,7 @@ Derivatives = Callable[[Array], tuple[Array, Array]]  # of p: (K, d) -> (K, d, Z
 
 
 def framework_of(function: Function, probe: Array, name: str) -> Framework:
-    """Which library's arrays the function takes: it fails on numpy's, or returns what is the library's own."""
+    """Return the library whose arrays the function takes: it fails on those of numpy, or returns its own."""
     try:
         with np.errstate(all="ignore"):
             return _framework(function(probe))
@@ -36,7 +36,7 @@ def _framework(value: Any) -> Framework:
 
 
 def _accepts(function: Function, framework: Framework, probe: Array) -> bool:
-    """Whether the function returns the library's arrays for them."""
+    """Return whether the function returns the library's arrays for them."""
     try:
         return _framework(function(_as_input(probe, framework))) == framework
     except Exception:  # the user's function may fail in any way; its first error is the one to show
@@ -44,7 +44,7 @@ def _accepts(function: Function, framework: Framework, probe: Array) -> bool:
 
 
 def _as_input(w: Array, framework: Framework) -> Any:
-    """Parameters as an array of the library, in doubles."""
+    """Return parameters as an array of the library, in doubles."""
     if framework == "torch":
         import torch  # the user's function has imported it
 
@@ -57,7 +57,7 @@ def _as_input(w: Array, framework: Framework) -> Any:
 
 
 def failed(name: str, w: Array, error: Exception) -> ValueError:
-    """What a user's function did, in one line: most often it is one of a single number, given an array."""
+    """Make the error of a user's function, which most often takes a single number instead of an array."""
     said = " ".join(f"{type(error).__name__}: {error}".split())
     return ValueError(
         f"{name} failed on an array of parameters of shape {w.shape} ({said}); it must take many parameters at once "
@@ -66,7 +66,7 @@ def failed(name: str, w: Array, error: Exception) -> ValueError:
 
 
 def call(function: Function, w: Array, framework: Framework, name: str) -> Array:
-    """The function's values as numpy's doubles; what is coarser, or complex, is refused."""
+    """Return the function's values as doubles of numpy; raise ValueError for single precision and complex numbers."""
     try:
         with np.errstate(divide="ignore"):
             value = function(_as_input(w, framework))
@@ -86,7 +86,7 @@ def call(function: Function, w: Array, framework: Framework, name: str) -> Array
 
 
 def derivatives_by(function: Function, framework: Framework, probe: Array, *, scalar: bool) -> Derivatives | None:
-    """Derivatives of p = exp(function) by torch or jax, or None if they cannot map the function, tried on (K, d).
+    """Return derivatives of p = exp(function) by torch or jax, or None if these cannot map the function.
 
     A function that looks at its values, for example, cannot be mapped over points.
     """
@@ -131,5 +131,5 @@ def _jax_derivatives(function: Function, scalar: bool) -> Derivatives:
 
 
 def _outcomes_last(first: Array, second: Array) -> tuple[Array, Array]:
-    """(K, Z, d), (K, Z, d, d) -> (K, d, Z), (K, d, d, Z)."""
+    """Move the axis of outcomes to the end: (K, Z, d), (K, Z, d, d) -> (K, d, Z), (K, d, d, Z)."""
     return np.array(np.moveaxis(first, 1, -1), dtype=float), np.array(np.moveaxis(second, 1, -1), dtype=float)

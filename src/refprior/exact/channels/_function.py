@@ -79,7 +79,7 @@ class FunctionChannel(ChartedChannel):
         return channel
 
     def row_values(self, w: Array) -> Array:
-        """log p(z | w) of parameters, checked and normalized: (K, d) -> (K, Z)."""
+        """Return log p(z | w) of parameters, checked and normalized: (K, d) -> (K, Z)."""
         value = call(self.function, w[:, 0] if self.scalar else w, self.framework, "log_likelihood")
         sums = check_rows(value, w, self.outcome_count, "log_likelihood")
         return np.asarray(value - np.log(sums)[:, None])
@@ -134,7 +134,7 @@ class FunctionChannel(ChartedChannel):
         return np.asarray(self.density(self.parameter(u), seen), dtype=float)
 
     def _steps(self, u: Array) -> Array:
-        """Steps of the stencils in w, small parts of a standard deviation and of the box: (K, d) -> (K, d)."""
+        """Return steps of the stencils in w, small parts of a standard deviation and of the box: (K, d) -> (K, d)."""
         reach = STEP / np.maximum(self._chart.lengths, 1.0)
         w, width = self.parameter(u), self.box[:, 1] - self.box[:, 0]
         moves = [np.abs(self.parameter(np.clip(u + sign * reach, 0, 1)) - w) for sign in (1, -1)]
@@ -142,7 +142,7 @@ class FunctionChannel(ChartedChannel):
         return np.asarray(np.clip(shorter, 1e-12 * width, LONGEST_STEP * width))
 
     def _derivatives_of_p(self, w: Array, log_p: Array, step: Array) -> tuple[Array, Array]:
-        """First and second derivatives of p in w, by the best means available: (K, d, Z), (K, d, d, Z)."""
+        """Return first and second derivatives of p in w, by the best means available: (K, d, Z), (K, d, d, Z)."""
         if self.derivatives is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
                 pair = self.derivatives(w[:, 0] if self.scalar else w)
@@ -156,7 +156,7 @@ class FunctionChannel(ChartedChannel):
 
 
 def box_of(bounds: ArrayLike, *, most: int = MOST_PARAMETERS) -> tuple[Array, bool]:
-    """Bounds that a user gave as (d, 2), and whether they were one pair."""
+    """Check bounds given by a user; return them as (d, 2), and whether they are one pair."""
     box = as_numbers("bounds", bounds)
     scalar = box.ndim == 1
     box = np.atleast_2d(box)
@@ -168,7 +168,7 @@ def box_of(bounds: ArrayLike, *, most: int = MOST_PARAMETERS) -> tuple[Array, bo
 
 
 def _checked(log_p: Array, first: Array, second: Array, dimension: int) -> tuple[Array, Array]:
-    """Derivatives of p from those of log p that the user gave, their shapes checked."""
+    """Check derivatives of log p given by a user and return those of p."""
     count, outcomes = log_p.shape
     expected = (count, dimension, outcomes), (count, dimension, dimension, outcomes)
     if (first.shape, second.shape) != expected:
@@ -181,7 +181,7 @@ def _checked(log_p: Array, first: Array, second: Array, dimension: int) -> tuple
 
 
 def slopes(function: Callable[[Array], Array], w: Array, box: Array, step: Array) -> Array:
-    """First derivatives of (K, d) -> (K, Z) by seven-point stencils in the box: (K, d, Z)."""
+    """Return first derivatives of (K, d) -> (K, Z) by seven-point stencils in the box: (K, d, Z)."""
     center = np.clip(w, box[:, 0] + 3 * step, box[:, 1] - 3 * step)
     columns = []
     for i in range(w.shape[1]):
@@ -191,7 +191,7 @@ def slopes(function: Callable[[Array], Array], w: Array, box: Array, step: Array
 
 
 def differences(function: Callable[[Array], Array], w: Array, box: Array, step: Array) -> tuple[Array, Array]:
-    """First and second derivatives, in the same way: (K, d, Z), (K, d, d, Z)."""
+    """Return first and second derivatives by the same stencils: (K, d, Z), (K, d, d, Z)."""
     count, dimension = w.shape
     center = np.clip(w, box[:, 0] + 3 * step, box[:, 1] - 3 * step)
     weights = [_stencil_weights((w[:, i] - center[:, i]) / step[:, i]) for i in range(dimension)]
@@ -212,14 +212,14 @@ def differences(function: Callable[[Array], Array], w: Array, box: Array, step: 
 
 
 def _on_stencil(function: Callable[[Array], Array], w: Array, center: Array, step: Array, axis: int) -> Array:
-    """Values at the stencil's points along an axis: (K, 7, Z)."""
+    """Return values at the stencil's points along an axis: (K, 7, Z)."""
     points = np.repeat(w[:, None, :], len(STENCIL), axis=1)
     points[:, :, axis] = center[:, axis, None] + STENCIL * step[:, axis, None]
     return function(points.reshape(-1, w.shape[1])).reshape(len(w), len(STENCIL), -1)
 
 
 def _stencil_weights(offset: Array) -> Array:
-    """Weights of the zeroth, first and second derivative at `offset` steps from the center: (3, K, 7)."""
+    """Return weights of the zeroth, first and second derivative at `offset` steps from the center: (3, K, 7)."""
     offset, place = np.unique(offset, return_inverse=True)  # nearly all are zero
     distance = (STENCIL[None, :] - offset[:, None])[:, None, :]
     powers = distance ** np.arange(len(STENCIL))[None, :, None]  # (K, power, point)

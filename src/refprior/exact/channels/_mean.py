@@ -121,11 +121,11 @@ class NoisyMean(ChartedChannel):
         return GaussianNoise(self._cells, self._gain_of_means) if declared else None
 
     def _observed(self, w: Array) -> Array:
-        """Means of the observations in units of the noise: (K, d) -> (K, T)."""
+        """Return means of the observations in units of the noise: (K, d) -> (K, T)."""
         return _values(self.function, w, self.scalar) / self.sigma
 
     def means(self, w: Array) -> Array:
-        """Components of the means: (K, d) -> (K, R)."""
+        """Return components of the means: (K, d) -> (K, R)."""
         return self.components.of_means(self._observed(w))
 
     def roots(self, w: Array) -> Array:
@@ -141,7 +141,7 @@ class NoisyMean(ChartedChannel):
         return len(self.nodes)
 
     def _factors(self, mean: Array) -> list[Array]:
-        """Log-probabilities of each component's nodes: (K, R) -> [(K, Y_r)]."""
+        """Return log-probabilities of each component's nodes: (K, R) -> [(K, Y_r)]."""
         return [log_normal_nodes(z - mean[:, [r]], 1) + weight for r, (z, weight) in enumerate(self.nodes)]
 
     def log_likelihood(self, u: Array) -> Array:
@@ -152,7 +152,7 @@ class NoisyMean(ChartedChannel):
         return total
 
     def _expectations(self, mean: Array, values: Array, order: int) -> dict[tuple[int, ...], Array]:
-        """E[values ∏ h_{n_r}(z_r − m_r)] for Hermite orders n of total at most `order`: {(n_1, …): (K,)}."""
+        """Return E[values ∏ h_{n_r}(z_r − m_r)] for Hermite orders n of total at most `order`: {(n_1, …): (K,)}."""
         p = [np.exp(log) for log in self._factors(mean)]
         x = [z - mean[:, [r]] for r, (z, _) in enumerate(self.nodes)]
         factors = [[q, q * y, q * (y * y - 1)][: order + 1] for q, y in zip(p, x, strict=True)]
@@ -166,7 +166,7 @@ class NoisyMean(ChartedChannel):
         return sums
 
     def _log_marginal(self, u: Array, weights: Array) -> Array:
-        """As one product of matrices; what underflows there is far from all atoms."""
+        """Return log p(z) by one product of matrices; what underflows there is far from all atoms."""
         p = [np.exp(log) for log in self._factors(self.means(self.parameter(u)))]
         rest = np.ones((len(u), 1))
         for factor in p[1:]:
@@ -191,7 +191,7 @@ class NoisyMean(ChartedChannel):
         return Rows(log_p, slopes_of_p, summed, zero)
 
     def _chained(self, first: Array, second: Array, sums: dict[tuple[int, ...], Array]) -> tuple[Array, Array]:
-        """Gradient and Hessian in u of a sum over z, from those in the mean: -> (K, d), (K, d, d)."""
+        """Return gradient and Hessian in u of a sum over z, from those in the mean: -> (K, d), (K, d, d)."""
         unit = np.eye(len(self.nodes), dtype=int)
         by_score = np.stack([sums[tuple(e)] for e in unit], axis=1)
         pairs = np.stack([np.stack([sums[tuple(e + f)] for f in unit], axis=1) for e in unit], axis=1)
@@ -205,7 +205,7 @@ class NoisyMean(ChartedChannel):
         return Gains(gain, -gradient, -hessian)
 
     def _in_coordinates(self, u: Array, w: Array) -> tuple[Array, Array]:
-        """Derivatives of the means in u: (K, d, R), (K, d, d, R)."""
+        """Return derivatives of the means in u: (K, d, R), (K, d, d, R)."""
         return self.in_u(u, *self._mean_derivatives(w))
 
     def _steps(self, w: Array) -> Array:
@@ -218,7 +218,7 @@ class NoisyMean(ChartedChannel):
         return self._gain(self.means(self.parameter(u)), log_marginal, 0)[0]
 
     def _gain(self, mean: Array, log_marginal: Array, order: int) -> tuple[Array, dict[tuple[int, ...], Array]]:
-        """KL(p(z | m), p(z)) from the density of p(z), and the expectations of its log."""
+        """Return KL(p(z | m), p(z)) from the density of p(z), and the expectations of its log."""
         weights = [weight for _, weight in self.nodes]
         total = weights[0]
         for weight in weights[1:]:
@@ -243,7 +243,7 @@ class NoisyMean(ChartedChannel):
         return Cells(self.means(center), np.swapaxes(first, 1, 2), half, remainder)
 
     def repeat(self, n: int) -> NoisyMean:
-        """The mean of n samples, which is all that they tell."""
+        # the mean of n samples is a sufficient statistic
         root = math.sqrt(whole_number("the number of samples n", n, at_least=1))
         curvature = None if self.curvature is None else self.curvature * root
         kind = _summed_or_sampled(self.function, self.box, self.scalar, self.sigma / root)
@@ -275,7 +275,7 @@ class NoisyMean(ChartedChannel):
 
 
 def _spread(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
-    """A number for all, or an array that broadcasts to the shape."""
+    """Broadcast a number or an array to the shape."""
     numbers = as_numbers(name, value)
     try:
         return np.broadcast_to(numbers, shape)
@@ -286,7 +286,7 @@ def _spread(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
 
 
 def _summed_or_sampled(function: Callable[[Array], Array], box: Array, scalar: bool, sigma: Array) -> type[NoisyMean]:
-    """The class for a model, by the number of outcomes that a grid of them would have."""
+    """Return the class for a model, by the number of outcomes that a grid of them would have."""
     if Components.of(_values(function, _places(box), scalar) / sigma).size <= MOST_OUTCOMES:
         return NoisyMean
     from refprior.exact.channels._sampled import SampledMean  # a subclass of NoisyMean
@@ -295,7 +295,7 @@ def _summed_or_sampled(function: Callable[[Array], Array], box: Array, scalar: b
 
 
 def _places(box: Array) -> Array:
-    """Places at which the mean is sampled: (N, d)."""
+    """Return places at which the mean is sampled: (N, d)."""
     dimension = len(box)
     if dimension in SAMPLED:
         x = np.array(list(itertools.product(np.linspace(0, 1, SAMPLED[dimension]), repeat=dimension)))
@@ -306,7 +306,7 @@ def _places(box: Array) -> Array:
 
 
 def _values(function: Callable[[Array], Array], w: Array, scalar: bool) -> Array:
-    """What the function returns, as (K, T), refused if it is not finite."""
+    """Return the function's values as (K, T); raise ValueError if they are not finite."""
     value = function(w[:, 0] if scalar else w)
     if value.ndim not in (1, 2) or len(value) != len(w) or not value.size:
         raise ValueError(f"mean returned shape {value.shape}, expected one row for each of {len(w)} parameters")

@@ -232,7 +232,7 @@ class Gaussian(Channel):
 
 
 def log_normal_nodes(x: Array, nodes: int) -> Array:
-    """log of the normal density at x standard deviations, times the quadrature weight 1/nodes."""
+    """Return the log of the normal density at x standard deviations, times the quadrature weight 1/nodes."""
     return -0.5 * x * x - 0.5 * math.log(2 * math.pi) - math.log(nodes)
 
 
@@ -339,12 +339,12 @@ class Poisson(Channel):
 
 
 def log_poisson_constant(z: Array) -> Array:
-    """The part of log p(z | mean) that does not depend on the mean: (Z,) -> (Z,)."""
+    """Return the part of log p(z | mean) that does not depend on the mean: (Z,) -> (Z,)."""
     return np.where(z > 0, -0.5 * np.log(2 * np.pi * np.where(z > 0, z, 1.0)) - stirling_error(z), 0.0)
 
 
 def coin_nodes(n: int) -> tuple[Array, Array]:
-    """Nodes z and the logs of their weights, symmetric under z → n − z: (Z,), (Z,)."""
+    """Return nodes z and the logs of their weights, symmetric under z → n − z: (Z,), (Z,)."""
     density = NODES
     half = _node_number(np.array([n / 2.0]), n, density)[0][0]
     total = math.ceil(2 * half)
@@ -362,7 +362,7 @@ def coin_nodes(n: int) -> tuple[Array, Array]:
 
 
 def count_nodes(most: float) -> tuple[Array, Array]:
-    """Nodes z of counts without an end, from 0 to at least `most`, and the logs of their weights: (Z,), (Z,)."""
+    """Return nodes z of counts without an end, from 0 to at least `most`, and the logs of their weights: (Z,), (Z,)."""
     last = math.ceil(_node_number(np.array([most]), math.inf, NODES)[0][0])
     table = 1.1 * most * np.linspace(0, 1, 40 * last) ** 2
     target = np.arange(last + 1.0)
@@ -372,7 +372,7 @@ def count_nodes(most: float) -> tuple[Array, Array]:
 
 
 def _node_number(z: Array, n: float, density: float) -> tuple[Array, Array]:
-    """The number t(z) of the node at z, and dt/dz: z itself near the ends, linear in Fisher length further in.
+    """Return the number t(z) of the node at z, and dt/dz: z itself near the ends, linear in Fisher length further in.
 
     n is the number of tosses, or infinite for Poisson counts, which are a coin of endless tosses.
     """
@@ -388,14 +388,14 @@ def _node_number(z: Array, n: float, density: float) -> tuple[Array, Array]:
 
 
 def _length(z: Array, n: float) -> Array:
-    """Fisher length from 0 to a mean of z, in standard deviations."""
+    """Return the Fisher length from 0 to a mean of z, in standard deviations."""
     if math.isinf(n):
         return 2 * np.sqrt(z)
     return 2 * math.sqrt(n) * np.arcsin(np.sqrt(np.minimum(z / n, 1.0)))
 
 
 def _invert(target: Array, table: Array, n: float, density: float) -> Array:
-    """z with t(z) = target, by Newton from a table that covers it."""
+    """Return z with t(z) = target, by Newton from a table that covers it."""
     z = np.interp(target, _node_number(table, n, density)[0], table)
     for _ in range(8):
         value, slope = _node_number(z, n, density)
@@ -404,7 +404,7 @@ def _invert(target: Array, table: Array, n: float, density: float) -> Array:
 
 
 def stirling_error(x: Array) -> Array:
-    """log Γ(x+1) − log(√(2πx) (x/e)^x), and 0 at x = 0, where it is not needed: (Z,) -> (Z,)."""
+    """Return log Γ(x+1) − log(√(2πx) (x/e)^x), and 0 at x = 0, where it is not needed: (Z,) -> (Z,)."""
     large = np.maximum(x, SERIES_FROM)
     square = 1.0 / (large * large)
     series = (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square * (1 / 1680 - square / 1188)))) / large
@@ -414,7 +414,7 @@ def stirling_error(x: Array) -> Array:
 
 
 def deviance(x: Array, mean: Array) -> Array:
-    """x log(x/mean) + mean − x without cancellation near x = mean; shapes broadcast."""
+    """Return x log(x/mean) + mean − x without cancellation near x = mean; shapes broadcast."""
     if np.max(x, initial=0.0) < 32.0:  # cancellation costs less than the rounding of the result
         return _direct_deviance(x, mean)
     x, mean = np.broadcast_arrays(x, mean)
@@ -439,7 +439,7 @@ def _series_deviance(x: Array, mean: Array, v: Array, square: Array) -> Array:
 
 
 def normalizer(n: float, z: Array) -> Array:
-    """The part of log p(z | w) that does not depend on w: (Z,) -> (Z,)."""
+    """Return the part of log p(z | w) that does not depend on w: (Z,) -> (Z,)."""
     inside = (z > 0) & (z < n)
     safe = np.where(inside, z, 0.5 * n)
     root = 0.5 * np.log(n / (2 * np.pi * safe * (n - safe)))
@@ -448,13 +448,13 @@ def normalizer(n: float, z: Array) -> Array:
 
 
 def log_binomial(n: float, z: Array, angle: Array, constant: Array) -> Array:
-    """log p(z | w) at w = sin²(angle / 2); `constant` is `normalizer(n, z)`; shapes broadcast."""
+    """Return log p(z | w) at w = sin²(angle / 2); `constant` is `normalizer(n, z)`; shapes broadcast."""
     sine, cosine = np.sin(angle / 2), np.sin((np.pi - angle) / 2)  # cos that is exactly 0 at π
     return constant - deviance(z, n * sine**2) - deviance(n - z, n * cosine**2)
 
 
 def score(n: float, z: Array, angle: Array) -> tuple[Array, Array]:
-    """First and second derivative of log p(z | w) in the angle; the angle is inside (0, π)."""
+    """Return first and second derivative of log p(z | w) in the angle; the angle is inside (0, π)."""
     sine, cosine = np.sin(angle / 2), np.sin((np.pi - angle) / 2)
     # n sin² loses digits near the upper end, which matters for many tosses
     few = n < 900

@@ -91,7 +91,7 @@ class Product(Channel):
         second = [np.stack([r.second(e) for e in np.eye(r.log_p.shape[1])], axis=-1) for r in parts]
 
         def joint(*changed: tuple[int, Array]) -> Array:
-            """The product of p of all parts, some of them replaced: -> (K, Z)."""
+            """Return the product of p of all parts, some of them replaced: -> (K, Z)."""
             factors = [dict(changed).get(i, np.exp(r.log_p)) for i, r in enumerate(parts)]
             return reduce(lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(len(u), -1), factors)
 

@@ -101,7 +101,7 @@ class Repeated(Channel):
 
 
 def types(n: int, outcomes: int) -> Array:
-    """All counts of n samples over C outcomes: (Z, C)."""
+    """Return all counts of n samples over C outcomes: (Z, C)."""
     count = math.comb(n + outcomes - 1, outcomes - 1)
     what = f"{n} samples of {outcomes} outcomes, {count:,} different counts,"
     check_memory(200.0 * count * (outcomes + 20), what, "take fewer samples, or merge outcomes")
@@ -112,7 +112,7 @@ def types(n: int, outcomes: int) -> Array:
 
 
 def repeated_table(table: Categorical, n: int) -> Categorical:
-    """The table of n samples, its columns the types."""
+    """Return the table of n samples, its columns the types."""
     counts = types(n, table.outcome_count)
     coefficient = gammaln(n + 1.0) - gammaln(counts + 1).sum(axis=1)
     impossible = np.isneginf(table.log_p)

@@ -98,14 +98,14 @@ class Rows(NamedTuple):
 
 
 def derivatives_of_p(log_p: Array, first: Array, second: Array) -> tuple[Array, Array]:
-    """First and second derivatives of p from those of log p, same shapes: (K, d, Z), (K, d, d, Z)."""
+    """Return first and second derivatives of p from those of log p, same shapes: (K, d, Z), (K, d, d, Z)."""
     p = np.exp(log_p)[:, None, :]
     outer = first[:, :, None, :] * first[:, None, :, :]
     return p * first, p[:, None] * (second + outer)
 
 
 def log_mixture(log_p: Array, weights: Array) -> Array:
-    """log Σ_k π_k p(z | w_k), safe where every p underflows: (K, Z), (K,) -> (Z,)."""
+    """Return log Σ_k π_k p(z | w_k), safe where every p underflows: (K, Z), (K,) -> (Z,)."""
     mixture = weights @ np.exp(log_p)
     with np.errstate(divide="ignore"):
         log = np.log(mixture)
@@ -119,7 +119,7 @@ def log_mixture(log_p: Array, weights: Array) -> Array:
 
 
 def check_rows(log_p: Array, u: Array, outcomes: int, name: str) -> Array:
-    """Refuse log-likelihoods of another shape, with NaN or +inf, or not normalized; else the sums of p: (K,)."""
+    """Check the shape, values and normalization of log-likelihoods, and return the sums of p: (K,)."""
     expected, came = (len(u), outcomes), np.shape(log_p)
     if came != expected:
         raise ValueError(
@@ -135,7 +135,7 @@ def check_rows(log_p: Array, u: Array, outcomes: int, name: str) -> Array:
 
 
 def check_row_sums(sums: Array, name: Callable[[int], str] = lambda row: f"row {row}") -> None:
-    """Refuse likelihoods that are not normalized, naming the worst."""
+    """Raise ValueError for likelihoods that are not normalized, naming the worst."""
     worst = int(np.argmax(np.abs(sums - 1)))
     if not abs(sums[worst] - 1) <= ROW_SUM_TOLERANCE:
         raise ValueError(
@@ -145,7 +145,7 @@ def check_row_sums(sums: Array, name: Callable[[int], str] = lambda row: f"row {
 
 
 def outcome_number(outcomes: Array, z: ArrayLike) -> int:
-    """The number of an outcome that a user gave, refused if it is none: (Z,) or (Z, t)."""
+    """Return the number of an outcome given by a user; raise ValueError if it is none: (Z,) or (Z, t)."""
     seen = as_numbers("an outcome", z)
     shape = np.shape(outcomes)[1:]
     if seen.shape != shape or not np.all(np.isfinite(seen)):

@@ -64,10 +64,10 @@ class SampledMean(NoisyMean):
         return axes
 
     def at(self, u: Array) -> Array:
-        """Components of the means at coordinates: (n, d) -> (n, R)."""
+        """Return components of the means at coordinates: (n, d) -> (n, R)."""
         return self.means(self.parameter(u))
 
     def slopes_at(self, u: Array) -> Array:
-        """Their derivatives in the coordinates: (n, d) -> (n, d, R)."""
+        """Return their derivatives in the coordinates: (n, d) -> (n, d, R)."""
         w = self.parameter(u)
         return slopes(self.means, w, self.box, self._steps(w)) * self.jacobian(u)[:, :, None]

@@ -47,7 +47,7 @@ def from_family(family: Any, bounds: ArrayLike, censored_at: float | None) -> Fu
 
 
 def _parameters(w: Array) -> Array:
-    """Columns (K, 1) of the parameters: (K,) or (K, d) -> (d, K, 1)."""
+    """Return columns (K, 1) of the parameters: (K,) or (K, d) -> (d, K, 1)."""
     return w.reshape(len(w), -1).T[:, :, None]
 
 
@@ -60,7 +60,7 @@ def _counts(family: Family, bounds: ArrayLike, tried: Any, end: float | None) ->
     z = np.arange(low, high + 1)
 
     def function(w: Array) -> Array:
-        """log p of every count, the last one with all beyond it if it is censored there."""
+        """Return log p of every count, the last one with all beyond it if it is censored there."""
         chosen = family(*_parameters(w))
         return np.asarray(chosen.logpmf(z) if end is None else np.hstack([chosen.logpmf(z[:-1]), chosen.logsf(z[-2])]))
 
@@ -96,7 +96,7 @@ def _density(family: Family, bounds: ArrayLike, tried: Any, end: float | None) -
 
 
 def _check_mass(sums: Array) -> None:
-    """Refuse densities whose masses on the quadrature (K,) are not one; what is no number is refused elsewhere."""
+    """Raise ValueError for densities whose masses on the quadrature (K,) are not one."""
     missed = float(np.abs(sums - 1).max())
     if missed > ROW_SUM_TOLERANCE:
         raise ValueError(
@@ -106,7 +106,7 @@ def _check_mass(sums: Array) -> None:
 
 
 def _edges(tried: Any, end: float | None) -> Array:
-    """Edges of the panels: quantiles of the distributions that were tried, up to `end` if there is one."""
+    """Return edges of the panels: quantiles of the distributions that were tried, up to `end` if there is one."""
     places = [tried.ppf(level) for level in LEVELS] + [tried.isf(level) for level in LEVELS] + [tried.median()]
     found = np.unique(np.concatenate([np.ravel(place) for place in places]))
     found = found[np.isfinite(found)]
@@ -119,7 +119,7 @@ def _edges(tried: Any, end: float | None) -> Array:
 
 
 def _last(tried: Any, direction: int) -> float:
-    """The last count on one side that matters: the end of the support, or where the tail's mass is negligible."""
+    """Return the last count that matters on one side: the end of the support, or where the tail is negligible."""
     end = float(np.max(direction * np.asarray(tried.support()[(1 + direction) // 2])))
     start = float(np.max(direction * tried.median()))
     step = 1.0
@@ -133,7 +133,7 @@ def _last(tried: Any, direction: int) -> float:
 
 
 def _toward(end: float, edges: Array) -> Array:
-    """Edges that halve the distance to a finite end of the support, where a density may be singular."""
+    """Return edges that halve the distance to a finite end of the support, where a density may be singular."""
     if not np.isfinite(end):
         return edges[:0]
     distances = np.abs(edges - end)
@@ -149,13 +149,13 @@ def _toward(end: float, edges: Array) -> Array:
 
 
 def _thin(edges: Array, count: int) -> Array:
-    """About `count` of the edges, both ends included, as many from every part of the sorted list."""
+    """Return about `count` of the edges, both ends included, as many from every part of the sorted list."""
     chosen = np.unique(np.round(np.linspace(0, len(edges) - 1, count + 1)).astype(int))
     return np.asarray(edges[chosen])
 
 
 def _nodes(edges: Array) -> tuple[Array, Array]:
-    """Gauss–Legendre nodes of all panels and the logs of their weights: (Z,), (Z,)."""
+    """Return Gauss–Legendre nodes of all panels and the logs of their weights: (Z,), (Z,)."""
     x, weight = np.polynomial.legendre.leggauss(8)
     half = np.diff(edges)[:, None] / 2
     return (edges[:-1, None] + half * (1 + x)).ravel(), np.log(half * weight).ravel()

@@ -42,7 +42,7 @@ class Slice(Channel):
         return self.whole.tail
 
     def full(self, u: Array) -> Array:
-        """Coordinates of the whole channel: (K, f) -> (K, d)."""
+        """Return coordinates of the whole channel: (K, f) -> (K, d)."""
         points = np.tile(self.place, (len(u), 1))
         points[:, list(self.free)] = u
         return points

@@ -23,12 +23,12 @@ COARSE_NODES = 2  # good to about 1e-7: enough to find where the atoms are
 
 
 def _outer(a: Array, b: Array) -> Array:
-    """Row by row outer product: (K, Y), (K, Z) -> (K, Y·Z)."""
+    """Return outer products row by row: (K, Y), (K, Z) -> (K, Y·Z)."""
     return (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
 
 
 def _product_expectation(a: Array, b: Array, values: Array) -> Array:
-    """Σ a b values for independent outcomes, as one matrix product: (K, Y), (K, Z), (Y·Z,) -> (K,)."""
+    """Return Σ a b values for independent outcomes, as one matrix product: (K, Y), (K, Z), (Y·Z,) -> (K,)."""
     table = values.reshape(a.shape[1], b.shape[1])
     if np.all(np.isfinite(table)):
         return np.asarray(np.einsum("kz,kz->k", a @ table, b))
@@ -53,7 +53,7 @@ class _Factor(NamedTuple):
 
 
 def _product_sums(a: _Factor, b: _Factor, values: Array) -> dict[tuple[int, int], Array]:
-    """Σ ∂^i a ∂^j b values for i + j ≤ 2, as matrix products: {(i, j): (K,)}."""
+    """Return Σ ∂^i a ∂^j b values for i + j ≤ 2, as matrix products: {(i, j): (K,)}."""
     table = values.reshape(a.p.shape[1], b.p.shape[1])
     left = [a.p @ table, a.d1 @ table, a.d2 @ table]
     right = [b.p, b.d1, b.d2]
@@ -267,7 +267,7 @@ class ExponentialDecay(Channel):
         first = s[:, :, None] * _outer(a.d1, b.p)[:, None] + t[:, :, None] * _outer(a.p, b.d1)[:, None]
 
         def second(values: Array) -> Array:
-            """∂_i ∂_j p by the chain rule through the two means."""
+            """Return ∂_i ∂_j p by the chain rule through the two means."""
             sums = {key: value[:, None, None] for key, value in _product_sums(a, b, values).items()}
             mixed = s[:, :, None] * t[:, None] + t[:, :, None] * s[:, None]
             total = sums[2, 0] * s[:, :, None] * s[:, None] + sums[0, 2] * t[:, :, None] * t[:, None]

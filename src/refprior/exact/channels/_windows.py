@@ -24,12 +24,12 @@ WIDE, NARROW, NARROW_FROM = 13.0, 9.2, 4000.0  # standard deviations; narrow fro
 
 
 def reach(variance: Array) -> Array:
-    """Standard deviations within which all outcomes of a count with this variance lie: (K,) -> (K,)."""
+    """Return standard deviations within which all outcomes of a count with this variance lie: (K,) -> (K,)."""
     return np.where(variance > NARROW_FROM, NARROW, WIDE)
 
 
 def columns_between(outcomes: Array, low: Array, high: Array) -> tuple[Index, Index]:
-    """The first and the last of the sorted outcomes between real numbers: (Z,), (K,), (K,) -> (K,), (K,)."""
+    """Return the first and the last of the sorted outcomes between real numbers: (Z,), (K,), (K,) -> (K,), (K,)."""
     first = np.searchsorted(outcomes, low, "left")
     last = np.searchsorted(outcomes, high, "right") - 1
     first = np.minimum(first, len(outcomes) - 1)
@@ -37,7 +37,7 @@ def columns_between(outcomes: Array, low: Array, high: Array) -> tuple[Index, In
 
 
 def whole_windows(ends: tuple[Index, Index], size: int) -> Index:
-    """Columns of windows that are all as wide as the widest: (K,), (K,) -> (K, W)."""
+    """Return columns of windows that are all as wide as the widest: (K,), (K,) -> (K, W)."""
     width = int((ends[1] - ends[0]).max()) + 1
     return np.asarray(np.minimum(ends[0], size - width)[:, None] + np.arange(width))
 
@@ -107,15 +107,15 @@ class WindowMatrix:
     __array_ufunc__: ClassVar[None] = None  # numpy leaves products to the methods below
 
     def __matmul__(self, other: Array) -> Array:
-        """The product with a vector over the outcomes: (Z,) -> (K,)."""
+        """Return the product with a vector over the outcomes: (Z,) -> (K,)."""
         return np.asarray(np.einsum("kw,kw->k", self.values, other[self.columns]))
 
     def __rmatmul__(self, other: Array) -> Array:
-        """The product of a vector over the points with this matrix: (K,) -> (Z,)."""
+        """Return the product of a vector over the points with this matrix: (K,) -> (Z,)."""
         return np.bincount(self.columns.ravel(), (other[:, None] * self.values).ravel(), self.size).astype(float)
 
     def block(self, rows: slice, start: int, stop: int) -> Array:
-        """Some neighboring rows and columns as an ordinary matrix: (rows, stop − start)."""
+        """Return some neighboring rows and columns as an ordinary matrix: (rows, stop − start)."""
         columns = self.columns[rows]
         place = np.arange(start, stop) - columns[:, :1]
         inside = (place >= 0) & (place < columns.shape[1])

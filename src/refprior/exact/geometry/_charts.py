@@ -51,18 +51,18 @@ class Chart:
         self._maps = [PchipInterpolator(x, axis.nodes) for axis, x in zip(axes, self.knots, strict=True)]
 
     def to_box(self, x: Array) -> Array:
-        """(K, d) -> (K, d), the ends exactly."""
+        """Map to the box, the ends exactly: (K, d) -> (K, d)."""
         columns = [
             np.where(c >= 1, hi, curve(c)) for c, (_, hi), curve in zip(x.T, self.bounds, self._maps, strict=True)
         ]
         return np.asarray(np.clip(np.stack(columns, axis=1), self.bounds[:, 0], self.bounds[:, 1]))
 
     def slopes(self, x: Array, order: int = 1) -> Array:
-        """Derivatives of the map, axis by axis: (K, d) -> (K, d)."""
+        """Return derivatives of the map, axis by axis: (K, d) -> (K, d)."""
         return np.stack([np.asarray(f(column, order)) for column, f in zip(x.T, self._maps, strict=True)], axis=1)
 
     def from_box(self, w: Array) -> Array:
-        """The inverse, by bisection between knots; beyond the box it continues, so that a check can refuse it."""
+        """Invert the map by bisection between knots; it continues beyond the box, where a check rejects it."""
         columns = [self._invert(axis, w[:, axis]) for axis in range(w.shape[1])]
         return np.stack(columns, axis=1)
 
@@ -80,7 +80,7 @@ class Chart:
 
 
 def _thinned(axis: Axis, share: float) -> Axis:
-    """The axis without nodes that doubles cannot tell apart in the new coordinate."""
+    """Return the axis without nodes that doubles cannot tell apart in the new coordinate."""
     x = _knots(axis, share)
     kept = np.concatenate([[True], np.diff(x) > 1e-14])
     kept[np.flatnonzero(kept)[-1]] = len(np.flatnonzero(kept)) == 1  # the last one gives way to the end of the axis
@@ -89,7 +89,7 @@ def _thinned(axis: Axis, share: float) -> Axis:
 
 
 def _knots(axis: Axis, share: float) -> Array:
-    """The coordinate of every node: mostly Fisher length, for a share even: (N,)."""
+    """Return the coordinate of every node: mostly Fisher length, for a share even: (N,)."""
     even = (axis.nodes - axis.nodes[0]) / (axis.nodes[-1] - axis.nodes[0])
     total = axis.length[-1]
     x = even if total == 0 else (1 - share) * axis.length / total + share * even
@@ -97,7 +97,7 @@ def _knots(axis: Axis, share: float) -> Array:
 
 
 def _steepest(axis: Axis, x: Array) -> float:
-    """The length of the axis if all of it were as steep as its steepest tenth of a standard deviation, at most."""
+    """Return the length of the axis if all of it were as steep as its steepest tenth of a standard deviation."""
     total = float(axis.length[-1])
     places = np.linspace(0, 1, 2 + math.ceil(10 * total))
     steps = np.diff(np.interp(places, x, axis.length))
@@ -105,7 +105,7 @@ def _steepest(axis: Axis, x: Array) -> float:
 
 
 def measure(roots: Roots, bounds: Array, outcomes: int) -> Chart:
-    """The chart of a model on a box: (d, 2) -> Chart."""
+    """Return the chart of a model on a box: (d, 2) -> Chart."""
     if len(bounds) == 1:
         return Chart([_measure_axis(roots, bounds, outcomes, 0, 4097)], EVEN_SHARE)
     # coarser, as each axis is measured at several places of the others
@@ -114,7 +114,7 @@ def measure(roots: Roots, bounds: Array, outcomes: int) -> Chart:
 
 
 def _measure_axis(roots: Roots, bounds: Array, outcomes: int, axis: int, count: int) -> Axis:
-    """Nodes of one axis, and the Fisher length between them, the longest over the places of the other axes."""
+    """Return nodes of one axis, and the Fisher length between them, the longest over the places of the other axes."""
     low, high = bounds[axis]
     others = [np.linspace(b[0], b[1], PLACES) for i, b in enumerate(bounds) if i != axis]
     lines = [np.insert(np.array(place), axis, 0.0) for place in _places(others)]
@@ -137,7 +137,7 @@ def _measure_axis(roots: Roots, bounds: Array, outcomes: int, axis: int, count: 
 
 
 def _places(axes: list[Array]) -> list[tuple[float, ...]]:
-    """Combinations of places on other axes: all of them, or, with more than two axes, as many at random."""
+    """Return combinations of places on other axes: all of them, or, with more than two axes, as many at random."""
     if len(axes) <= 2:
         return list(itertools.product(*axes))
     drawn = np.random.default_rng(0).integers(0, PLACES, (PLACES**2, len(axes)))
@@ -145,13 +145,13 @@ def _places(axes: list[Array]) -> list[tuple[float, ...]]:
 
 
 def _chords(roots: Callable[[Array], Array], nodes: Array, size: int) -> Array:
-    """|√p − √q| of neighboring nodes: (N,) -> (N − 1,)."""
+    """Return |√p − √q| of neighboring nodes: (N,) -> (N − 1,)."""
     parts = [roots(nodes[i : i + size + 1]) for i in range(0, len(nodes) - 1, size)]
     return np.concatenate([np.linalg.norm(np.diff(part, axis=0), axis=1) for part in parts])
 
 
 def _follow(roots: Callable[[Array], Array], nodes: Array, size: int) -> tuple[Array, bool]:
-    """Nodes to add to an even line, and whether halving ended: (N,) -> (M,)."""
+    """Return nodes to add to an even line, and whether halving ended: (N,) -> (M,)."""
     width = nodes[1] - nodes[0]
     finest = 4 * np.spacing(np.abs(nodes).max())
     unclear, added = nodes[1:-1][_unclear_on_line(roots, nodes, size)], []
@@ -169,14 +169,14 @@ def _follow(roots: Callable[[Array], Array], nodes: Array, size: int) -> tuple[A
 
 
 def _unclear_on_line(roots: Callable[[Array], Array], nodes: Array, size: int) -> Mask:
-    """Whether something may happen around each inner node of an even line: (N,) -> (N − 2,)."""
+    """Return whether something may happen around each inner node of an even line: (N,) -> (N − 2,)."""
     parts = [roots(nodes[i : i + size + 2]) for i in range(0, len(nodes) - 2, size)]
     chords = [np.diff(part, axis=0) for part in parts]
     return np.concatenate([unclear_between(part[:-1], part[1:]) for part in chords])
 
 
 def _unclear(roots: Callable[[Array], Array], nodes: Array, width: float) -> Mask:
-    """Whether something may happen within `width` of each node: (N,) -> (N,)."""
+    """Return whether something may happen within `width` of each node: (N,) -> (N,)."""
     stacked = roots(np.concatenate([nodes - width, nodes, nodes + width])).reshape(3, len(nodes), -1)
     return unclear_between(stacked[1] - stacked[0], stacked[2] - stacked[1])
 
@@ -202,7 +202,7 @@ class BoxScan(NamedTuple):
 
 
 def scan_box(roots: Roots, lengths: Array, outcomes: int) -> BoxScan:
-    """Look at a model on [0, 1]² or [0, 1]³ between the lines on which its axes were measured."""
+    """Scan a model on [0, 1]² or [0, 1]³ between the lines on which its axes were measured."""
     dimension = len(lengths)
     nothing = np.empty((0, dimension))
     if not 2 <= dimension <= 3:  # one axis is all there is; more cannot be looked at everywhere
@@ -232,7 +232,7 @@ def scan_box(roots: Roots, lengths: Array, outcomes: int) -> BoxScan:
 
 
 def _unclear_on_grid(roots: Roots, axes: list[Array], outcomes: int) -> Array:
-    """Nodes of the first grid at which something may happen, a few lines or planes at a time: -> (M, d)."""
+    """Return nodes of the first grid at which something may happen, a few lines or planes at a time: -> (M, d)."""
     rows = max(1, SLICE_ENTRIES // (outcomes * math.prod(len(axis) for axis in axes[1:])))
     found = [np.empty((0, len(axes)))]
     for start in range(0, len(axes[0]), rows):
@@ -248,7 +248,7 @@ def _unclear_on_grid(roots: Roots, axes: list[Array], outcomes: int) -> Array:
 
 
 def _unclear_stencil(roots: Roots, points: Array, width: Array) -> Mask:
-    """Whether something may happen around each point, along all axes and diagonals: (M, d) -> (M,)."""
+    """Return whether something may happen around each point, along all axes and diagonals: (M, d) -> (M,)."""
     dimension = points.shape[1]
     flags = np.zeros(len(points), dtype=bool)
     middle = roots(points)

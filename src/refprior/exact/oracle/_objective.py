@@ -77,7 +77,7 @@ class Objective:
         return all(channel.axes.resolved for channel in self.channels)
 
     def with_fewer_outcomes(self) -> Objective:
-        """The same on fewer outcomes where the experiment is long: to all digits that a search needs."""
+        """Return the objective on fewer outcomes if the experiment is long; a search sees no difference."""
         return self.coarse() if is_long(self.channel) else self
 
     def coarse(self) -> Objective:
@@ -94,11 +94,11 @@ class Objective:
         return declared.pop() if len(declared) == 1 else False if False in declared else None
 
     def log_marginals(self, u: Array, weights: Array) -> list[Array]:
-        """log p_c(z) = log Σ_k π_k p_c(z | w_k), one array per channel: (K, d), (K,) -> [(Z_c,)]."""
+        """Return log p_c(z) = log Σ_k π_k p_c(z | w_k), one array per channel: (K, d), (K,) -> [(Z_c,)]."""
         return [log_marginal(channel, u, weights) for channel in self.channels]
 
     def gain(self, u: Array, log_marginals: list[Array]) -> Array:
-        """G(w) = Σ_c b_c KL(p_c(z | w), p_c(z)), the gray line of the figures, in slices: (K, d) -> (K,)."""
+        """Return G(w) = Σ_c b_c KL(p_c(z | w), p_c(z)), the gray line of the figures, in slices: (K, d) -> (K,)."""
         return in_slices(lambda part: self._gain(part, log_marginals), u, max(map(len, log_marginals)))
 
     def _gain(self, u: Array, log_marginals: list[Array]) -> Array:
@@ -108,7 +108,7 @@ class Objective:
         return gain
 
     def gains(self, u: Array, log_marginals: list[Array]) -> Gains:
-        """G with its gradient and Hessian, in slices: (K, d) -> Gains."""
+        """Return G with its gradient and Hessian, in slices: (K, d) -> Gains."""
         size = max(1, SLICE_ENTRIES // (max(map(len, log_marginals)) * (1 + u.shape[1])))
         parts = [self._gains(u[i : i + size], log_marginals) for i in range(0, len(u), size)]
         return Gains(*(np.concatenate(column) for column in zip(*parts, strict=True)))
@@ -120,7 +120,7 @@ class Objective:
         return Gains(*(np.asarray(part) for part in total))
 
     def table(self, u: Array) -> Table:
-        """All that does not depend on the weights, at the points u: (K, d) -> Table."""
+        """Return all that does not depend on the weights, at the points u: (K, d) -> Table."""
         return Table.build(self, u)
 
 
@@ -141,13 +141,13 @@ class Table:
 
     @classmethod
     def empty(cls, signs: tuple[float, ...], count: int, dimension: int) -> Table:
-        """A table of no channels yet."""
+        """Return a table without channels."""
         gradient, hessian = np.zeros((count, dimension)), np.zeros((count, dimension, dimension))
         return cls(signs=signs, p=[], first=[], second=[], value=np.zeros(count), gradient=gradient, hessian=hessian)
 
     @classmethod
     def build(cls, objective: Objective, u: Array) -> Table:
-        """The table of points that may move: (K, d) -> Table."""
+        """Return the table of points that may move: (K, d) -> Table."""
         table = cls.empty(objective.signs, *u.shape)
         for sign, channel in zip(objective.signs, objective.channels, strict=True):
             log_p, first, second, hessian = channel.rows(u)
@@ -160,14 +160,14 @@ class Table:
 
     @classmethod
     def of_values(cls, objective: Objective, u: Array) -> Table:
-        """A table without derivatives: enough for the weights of points that do not move."""
+        """Return a table without derivatives: enough for the weights of points that do not move."""
         table = cls.empty(objective.signs, len(u), 0)
         for sign, channel in zip(objective.signs, objective.channels, strict=True):
             table._append_values(sign, channel.log_likelihood(u))
         return table
 
     def mixed(self, values: Array, derivatives: Array) -> Table:
-        """The table of points whose likelihoods are mixtures of these, and their derivatives: (M, K), (M, K)."""
+        """Return the table of points whose likelihoods are mixtures of these, and their derivatives: (M, K), (M, K)."""
         return Table(
             signs=self.signs,
             p=[values @ p for p in self.p],
@@ -183,11 +183,11 @@ class Table:
         self.value += sign * np.einsum("kz,kz->k", self.p[-1], np.maximum(log_p, SMALLEST_LOG))
 
     def mixtures(self, weights: Array) -> list[Array]:
-        """p_c(z) = Σ_k π_k p_c(z | w_k): (K,) -> [(Z_c,)]."""
+        """Return p_c(z) = Σ_k π_k p_c(z | w_k): (K,) -> [(Z_c,)]."""
         return [p.T @ weights if isinstance(p, np.ndarray) else weights @ p for p in self.p]
 
     def curvature(self, weights: Array) -> Array:
-        """−∂²J/∂π² = Σ_c b_c P_c diag(1/p_c) P_cᵀ: (K,) -> (K, K)."""
+        """Return −∂²J/∂π² = Σ_c b_c P_c diag(1/p_c) P_cᵀ: (K,) -> (K, K)."""
         total = np.zeros((len(weights), len(weights)))
         for sign, p, mixture in zip(self.signs, self.p, self.mixtures(weights), strict=True):
             size = max(1, SLICE_ENTRIES // len(weights))
@@ -197,28 +197,28 @@ class Table:
         return total
 
     def gains(self, logs: list[Array]) -> Array:
-        """G at the points, given log p_c(z): -> (K,)."""
+        """Return G at the points, given log p_c(z): -> (K,)."""
         gains = self.value.copy()
         for sign, p, log in zip(self.signs, self.p, logs, strict=True):
             gains -= sign * (p @ log)
         return gains
 
     def gradients(self, logs: list[Array]) -> Array:
-        """G' at the points: -> (K, d)."""
+        """Return G' at the points: -> (K, d)."""
         gradient = self.gradient.copy()
         for sign, first, log in zip(self.signs, self.first, logs, strict=True):
             gradient -= sign * np.stack([f @ log for f in first], axis=1)
         return gradient
 
     def hessians(self, logs: list[Array]) -> Array:
-        """G'' at the points: -> (K, d, d)."""
+        """Return G'' at the points: -> (K, d, d)."""
         hessian = self.hessian.copy()
         for sign, second, log in zip(self.signs, self.second, logs, strict=True):
             hessian -= sign * second(log)
         return hessian
 
     def own_logs(self, weights: Array) -> list[Array]:
-        """log p_c(z) of the mixture of these points, finite everywhere: (K,) -> [(Z_c,)]."""
+        """Return log p_c(z) of the mixture of these points, finite everywhere: (K,) -> [(Z_c,)]."""
         return [safe_log(mixture) for mixture in self.mixtures(weights)]
 
 
@@ -227,17 +227,17 @@ def _mixed_second(matrix: Array, second: Callable[[Array], Array], values: Array
 
 
 def safe_log(mixture: Array) -> Array:
-    """log that stays finite where an outcome has no probability (there it is multiplied by zeros only)."""
+    """Return a log that stays finite where an outcome has no probability: there only zeros multiply it."""
     return np.log(np.maximum(mixture, 1e-320))
 
 
 def is_share(value: Any) -> bool:
-    """Whether a value is a number from 0 to 1."""
+    """Return whether a value is a number from 0 to 1."""
     return isinstance(value, int | float | np.number) and bool(0 <= value <= 1)
 
 
 def two_stage_signs(beta: float) -> tuple[float, float]:
-    """Signs of I(w; z^{m+n}) and I(w; z^m); refused where the sum is not concave."""
+    """Return the signs of I(w; z^{m+n}) and I(w; z^m); raise ValueError if the sum is not concave."""
     if not is_share(beta):
         raise ValueError(
             f"beta = {beta!r}: I(w; z^(m+n)) - beta I(w; z^m) is concave for 0 <= beta <= 1 only; "
@@ -282,31 +282,31 @@ class Point(NamedTuple):
         return float(self.weights @ self.gains)
 
     def residual(self, bounds: Array, unit: Array) -> float:
-        """How far the atoms are from even gains and zero gradients, in nats."""
+        """Return how far the atoms are from even gains and zero gradients, in nats."""
         slopes = np.where(self.free(bounds), np.abs(self.gradients) * unit, 0.0)
         return float(max(np.abs(self.gains - self.information).max(), slopes.max()))
 
     def free(self, bounds: Array) -> Mask:
-        """Which coordinates may move: all but those at a bound whose gain does not rise inward: (K, d)."""
+        """Return which coordinates may move: all but those at a bound whose gain does not rise inward: (K, d)."""
         inward = 1e-7  # an atom may leave a bound only if the gain rises inward by more than this
         low = (self.u <= bounds[:, 0]) & (self.gradients <= inward)
         high = (self.u >= bounds[:, 1]) & (self.gradients >= -inward)
         return np.asarray(~(low | high))
 
     def variables(self, bounds: Array) -> Index:
-        """Indices of the weights and the free coordinates, interleaved atom by atom: (V,)."""
+        """Return indices of the weights and the free coordinates, interleaved atom by atom: (V,)."""
         return np.flatnonzero(np.column_stack([np.ones(len(self.u), dtype=bool), self.free(bounds)]))
 
 
 def evaluate(make_table: Callable[[Array], Table], u: Array, weights: Array) -> Point:
-    """G, G', G'' at the atoms under their own mixture."""
+    """Return G, G', G'' at the atoms under their own mixture."""
     table = make_table(u)
     logs = table.own_logs(weights)
     return Point(u, weights, table, table.gains(logs), table.gradients(logs), table.hessians(logs))
 
 
 def information_matrix(table: Table, weights: Array, dimension: int) -> Array:
-    """Σ_c b_c A_c diag(1/p_c) A_cᵀ, A_c the rows (p; p') atom by atom: (K(1+d), K(1+d))."""
+    """Return Σ_c b_c A_c diag(1/p_c) A_cᵀ, A_c the rows (p; p') atom by atom: (K(1+d), K(1+d))."""
     count = len(weights)
     order = np.arange(count * (1 + dimension)).reshape(1 + dimension, count).T.ravel()
     total = np.zeros((len(order), len(order)))
@@ -318,7 +318,7 @@ def information_matrix(table: Table, weights: Array, dimension: int) -> Array:
 
 
 def sensitivity(point: Point, bounds: Array, unit: Array) -> tuple[float, float]:
-    """The smallest curvature, and how far a residual of one can move the marginal: √(variables / it), or infinity."""
+    """Return the smallest curvature, and how far a residual of one can move the marginal, at most infinity."""
     count, dimension = point.u.shape
     block = np.zeros((count, 1 + dimension, count, 1 + dimension))
     block[np.arange(count), 1:, np.arange(count), 1:] = -point.hessians / point.weights[:, None, None]

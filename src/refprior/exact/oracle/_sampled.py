@@ -30,7 +30,7 @@ FRESH, SCRAMBLES = 16384, 16  # samples of the noise that judge a prior: how man
 
 
 def normals(count: int, width: int, seed: int) -> Array:
-    """Unit normal noise from a scrambled Sobol sequence: (S, R)."""
+    """Return unit normal noise from a scrambled Sobol sequence: (S, R)."""
     from scipy.stats import qmc  # slow to import, and only samples need it
 
     return np.asarray(ndtri(np.clip(qmc.Sobol(width, rng=seed).random(count), 1e-15, 1 - 1e-15)))
@@ -49,17 +49,17 @@ class Mixture(NamedTuple):
         return cls(means, np.maximum(weights, 1e-300), noise, np.exp(noise @ means.T))
 
     def near(self, m: Array) -> tuple[Array, Array]:
-        """π_k exp(−|m − m_k|²/2), divided by the largest of each point, and its logarithm: (n, R) -> (n, K), (n,)."""
+        """Return π_k exp(−|m − m_k|²/2) divided by its largest, and the log of that: (n, R) -> (n, K), (n,)."""
         logs = np.log(self.weights) - np.sum((m[:, None] - self.means) ** 2, axis=2) / 2
         largest = logs.max(axis=1)
         return np.exp(logs - largest[:, None]), largest
 
     def density(self, near: Array) -> Array:
-        """p(m + ε)/φ(ε), but for exp(−ε·m) and for what `near` was divided by: (n, K) -> (n, S)."""
+        """Return p(m + ε)/φ(ε), but for exp(−ε·m) and for what `near` was divided by: (n, K) -> (n, S)."""
         return np.asarray(near @ self.toward.T)
 
     def gain(self, m: Array) -> Array:
-        """G of points with these means: (n, R) -> (n,)."""
+        """Return G of points with these means: (n, R) -> (n,)."""
 
         def gain(part: Array) -> Array:
             near, largest = self.near(part)
@@ -71,14 +71,14 @@ class Mixture(NamedTuple):
         return np.asarray(m @ self.noise.mean(axis=0) - np.log(density).mean(axis=1) - largest)
 
     def gain_and_slope(self, m: Array) -> tuple[Array, Array]:
-        """The same with ∂G/∂m = m − Σ_k r_k m_k + the mean of ε, r_k the responsibilities: -> (n,), (n, R)."""
+        """Return the same with ∂G/∂m = m − Σ_k r_k m_k + the mean of ε, r_k the responsibilities: -> (n,), (n, R)."""
         near, largest = self.near(m)
         density = self.density(near)
         responsible = near * (1 / density @ self.toward) / len(self.noise)
         return self._gain(m, density, largest), m - responsible @ self.means + self.noise.mean(axis=0)
 
     def information(self) -> tuple[float, Array, Array]:
-        """I = Σ_k π_k G(w_k), and its derivatives in the weights and in the means: -> I, (K,), (K, R).
+        """Return I = Σ_k π_k G(w_k), and its derivatives in the weights and in the means: -> I, (K,), (K, R).
 
         They are those of the sampled I, in which an atom counts twice: as the w of G, and in the mixture.
         """
@@ -112,7 +112,7 @@ def sampled_gain(channel: SampledMean, u: Array, atoms: Array, weights: Array) -
 def sampled_maxima(
     channel: SampledMean, mixture: Mixture, u: Array, seed: int, starts: int = STARTS
 ) -> tuple[Array, Array]:
-    """Local maxima of the gain from the atoms and other starts, and its values there: (n, d), (n,).
+    """Return local maxima of the gain from the atoms and other starts, and its values there: (n, d), (n,).
 
     Fewer samples say where they are, and all of them how high.
     """
@@ -127,7 +127,7 @@ def sampled_maxima(
 
 
 def candidates(channel: SampledMean, u: Array, seed: int) -> Array:
-    """Points of the box, of its faces and edges, those where some parameters are equal, and some near atoms: (n, d)."""
+    """Return points of the box, its faces and edges, where parameters are equal, and near atoms: (n, d)."""
     rng = np.random.default_rng(seed)
     points = scattered(channel.bounds, SCATTERED, seed=seed)
     kind, same = rng.integers(0, 3, points.shape), rng.uniform(size=(len(points), 1))
@@ -137,7 +137,7 @@ def candidates(channel: SampledMean, u: Array, seed: int) -> Array:
 
 
 def climbed(channel: SampledMean, mixture: Mixture, u: Array) -> Array:
-    """Every point moved uphill to a local maximum of the gain, all at once: (n, d) -> (n, d)."""
+    """Move every point uphill to a local maximum of the gain, all at once: (n, d) -> (n, d)."""
     scale = 1 / np.maximum(channel.axes.lengths, 1.0)
 
     def loss(x: Array) -> tuple[float, Array]:
@@ -152,5 +152,5 @@ def climbed(channel: SampledMean, mixture: Mixture, u: Array) -> Array:
 
 
 def into_box(u: Array) -> Array:
-    """Coordinates from 0 to 1, the ends exactly: scales round them."""
+    """Clip coordinates to the range from 0 to 1, the ends exactly, as scaling rounds them."""
     return np.where(u > 1 - 1e-12, 1.0, np.maximum(u, 0.0))

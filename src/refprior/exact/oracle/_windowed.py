@@ -19,7 +19,7 @@ CHUNK = 128  # outcomes whose part of the system is computed at once
 
 
 def window_table(objective: Objective, u: Array) -> Table:
-    """The table of an objective of one parameter whose rows are windows: sorted (K, 1) -> Table."""
+    """Return the table of an objective of one parameter whose rows are windows: sorted (K, 1) -> Table."""
     table = Table.empty(objective.signs, *u.shape)
     for sign, channel in zip(objective.signs, objective.channels, strict=True):
         size, windows = channel.outcome_count, channel.windows
@@ -50,7 +50,7 @@ class Band:
     upper: Array  # (V, D)
 
     def dense(self) -> Array:
-        """The same as an ordinary matrix."""
+        """Return an ordinary matrix."""
         count, width = self.upper.shape
         matrix = np.zeros((count, count + width))
         rows = np.arange(count)[:, None]
@@ -59,14 +59,14 @@ class Band:
         return np.asarray(matrix + np.triu(matrix, 1).T)
 
     def with_blocks(self, diagonal: Array, cross: Array) -> Band:
-        """The same plus a block per atom: its coordinate's diagonal entry (K,), and that beside its weight (K,)."""
+        """Add a block per atom: the diagonal entry of its coordinate (K,), and the one beside its weight (K,)."""
         upper = self.upper.copy()
         upper[1::2, 0] += diagonal
         upper[0::2, 1] += cross
         return Band(upper)
 
     def solve(self, right: Array, kept: Index, damping: float) -> Array:
-        """The solution over the kept variables, the others being at rest, by Cholesky at unit diagonal: (V', R)."""
+        """Solve over the kept variables, the others being at rest, by Cholesky at unit diagonal: (V', R)."""
         count, width = self.upper.shape
         free = np.zeros(count + width, dtype=bool)
         free[kept] = True
@@ -87,7 +87,7 @@ class Band:
 
 
 def windowed_information(table: Table, weights: Array) -> Band:
-    """Σ_c b_c A_c diag(1/p_c) A_cᵀ, A_c the rows (p; p') atom by atom, from CHUNK outcomes at a time: (2K, 2K)."""
+    """Return Σ_c b_c A_c diag(1/p_c) A_cᵀ, A_c the rows (p; p') atom by atom, in chunks of outcomes: (2K, 2K)."""
     width = 2 * max(_neighbors(p.columns) for p in table.p)
     upper = np.zeros((2 * len(weights), width))
     flat = upper.ravel()
@@ -109,6 +109,6 @@ def windowed_information(table: Table, weights: Array) -> Band:
 
 
 def _neighbors(columns: Index) -> int:
-    """The largest number of atoms, each counted from itself on, whose windows overlap: (K, W) -> count."""
+    """Return the largest number of atoms, each counted from itself on, whose windows overlap: (K, W) -> count."""
     low, high = columns[:, 0], columns[:, -1]
     return int((np.searchsorted(low, high, "right") - np.arange(len(low))).max())

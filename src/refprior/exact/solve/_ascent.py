@@ -218,11 +218,11 @@ class _Dense(NamedTuple):
     ones: Array  # (V,)
 
     def solve(self, diagonal: Array, cross: Array, damping: float, right: Array) -> Array:
-        """Cholesky at unit diagonal; 1·1ᵀ is added, which the constraint Σ dπ = 0 undoes."""
+        """Solve by Cholesky at unit diagonal; 1·1ᵀ is added, which the constraint Σ dπ = 0 undoes."""
         return self._solve(self.information + self._block_matrix(diagonal, cross), damping, right)
 
     def solve_held(self, diagonal: Array, cross: Array, damping: float, right: Array) -> Array:
-        """The same with variables held along which nothing changes, such as an angle at its pole."""
+        """Solve with variables held along which nothing changes, such as an angle at its pole."""
         matrix = self.information + self._block_matrix(diagonal, cross)
         entries = np.diag(matrix)
         return self._solve(
@@ -240,7 +240,7 @@ class _Dense(NamedTuple):
         return np.asarray(cho_solve(factor, right * scale[:, None], check_finite=False)) * scale[:, None]
 
     def _block_matrix(self, diagonal: Array, cross: Array) -> Array:
-        """The blocks of all atoms as one matrix over the kept variables: (V, V)."""
+        """Return the blocks of all atoms as one matrix over the kept variables: (V, V)."""
         count, dimension = cross.shape
         width, atoms = 1 + dimension, np.arange(count)
         block = np.zeros((count, width, width))
@@ -258,11 +258,11 @@ class _Banded(NamedTuple):
     kept: Index  # (V,)
 
     def solve(self, diagonal: Array, cross: Array, damping: float, right: Array) -> Array:
-        """Cholesky of the band."""
+        """Solve by Cholesky of the band."""
         return self.information.with_blocks(diagonal[:, 0, 0], cross[:, 0]).solve(right, self.kept, damping)
 
     def solve_held(self, diagonal: Array, cross: Array, damping: float, right: Array) -> Array:
-        """The same: no coordinate of a long experiment is without effect."""
+        """Solve likewise: no coordinate of a long experiment is without effect."""
         return self.solve(diagonal, cross, damping, right)
 
 

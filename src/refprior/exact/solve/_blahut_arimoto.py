@@ -92,7 +92,7 @@ def blahut_arimoto(
 
 
 def _grid(channel: Channel, grid: int | ArrayLike) -> Array:
-    """The parameters of the grid: (G, d)."""
+    """Return the parameters of the grid: (G, d)."""
     if not isinstance(grid, (int, np.integer)):
         points = as_numbers("the grid", grid)
         if not points.size or points.size % channel.dimension:

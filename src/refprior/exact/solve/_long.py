@@ -43,7 +43,7 @@ def solve_long(
     problem = Problem(lambda u: window_table(cheap, u), channel.bounds, 0.3 * unit, symmetric=mirror)
 
     def excess(point: Point) -> float:
-        """How far the gain exceeds J on the grid."""
+        """Return how far the gain exceeds J on the grid."""
         found = float(cheap.gain(grid, cheap.log_marginals(point.u, point.weights)).max()) - point.information
         LOG.info("%d atoms, excess %.0e nats", len(point.u), found)
         return found

@@ -15,7 +15,7 @@ CENTERING = 0.1  # the barrier shrinks by this factor per step, less when a step
 
 
 def optimal_weights(table: Table, tolerance: float, weights: Array | None = None, steps: int = 80) -> Array:
-    """argmax_π J(π) over weights on the points of the table, to complementarity `tolerance`: -> (K,).
+    """Return argmax_π J(π) over weights on the points of the table, to complementarity `tolerance`: -> (K,).
 
     KKT: G_k + s_k = λ, π_k s_k = 0, Σ π = 1; the linear system is (curvature + diag(s/π)) dπ + dλ = residual.
     In two stages the curvature is singular along π itself, so that Σ π would drift: 1·1ᵀ is added to it, which
@@ -41,7 +41,7 @@ def optimal_weights(table: Table, tolerance: float, weights: Array | None = None
 
 
 def _step(table: Table, pi: Array, slack: Array, gains: Array, mu: float) -> tuple[Array, Array, float] | None:
-    """One primal–dual step toward complementarity CENTERING · mu; None when rounding allows none."""
+    """Take a primal–dual step toward complementarity CENTERING · mu; return None if rounding allows none."""
     target = CENTERING * mu
     factor = _factor(table.curvature(pi) + 1.0 + np.diag(slack / pi))
     if factor is None:
@@ -56,7 +56,7 @@ def _step(table: Table, pi: Array, slack: Array, gains: Array, mu: float) -> tup
 
 
 def _factor(matrix: Array) -> Any:
-    """Cholesky factor, damped where a difference of informations is lost in rounding; None if hopeless."""
+    """Return a Cholesky factor, damped where a difference of informations is lost in rounding; None if hopeless."""
     diagonal = np.diag_indices_from(matrix)
     for damping in (0.0, 1e-15, 1e-13, 1e-11):
         matrix[diagonal] += damping * matrix[diagonal].max()
@@ -68,7 +68,7 @@ def _factor(matrix: Array) -> Any:
 
 
 def _longest(value: Array, step: Array) -> float:
-    """The longest step below one that keeps the value positive with a margin."""
+    """Return the longest step below one that keeps the value positive with a margin."""
     shrinking = step < 0
     if not np.any(shrinking):
         return 1.0
