@@ -5,7 +5,7 @@
 #
 # The idea here: a weak and a strong view of an image should get the same prediction (close to the Π-model of Laine
 # and Aila, 2017). The
-# fields are its hyper-parameters, `needs` says what it wants to be given, and the call is the loss.
+# fields are its hyperparameters, `needs` says what it wants to be given, and the call is the loss.
 
 # %%
 from dataclasses import dataclass, replace

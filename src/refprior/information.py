@@ -499,12 +499,12 @@ def _each(weights: Tensor, values: Tensor) -> Tensor:
     return weights.to(values).reshape(-1, *[1] * (values.dim() - 1))
 
 
-def uniform(particles: int, like: Tensor) -> Tensor:
+def uniform(count: int, like: Tensor) -> Tensor:
     """Return equal log-weights of particles.
 
     Parameters
     ----------
-    particles : int
+    count : int
         K, the number of particles.
     like : Tensor
         Tensor whose dtype and device the result takes.
@@ -521,4 +521,4 @@ def uniform(particles: int, like: Tensor) -> Tensor:
     >>> rp.information.uniform(4, torch.zeros(1)).exp()
     tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
-    return torch.full((particles,), -math.log(particles), dtype=like.dtype, device=like.device)
+    return torch.full((count,), -math.log(count), dtype=like.dtype, device=like.device)

@@ -86,7 +86,7 @@ def cifar10_ssl(
     The paper, EMA: 85.45 ± 2.12 (50 labels), 88.53 ± 0.67 (100), 92.13 ± 0.39 (250), 92.94 ± 0.22 (500), 93.48 ± 0.24
     (1000). The authors' released log for 250 labels, seed 0, 250 epochs, mean of logits: EMA 93.36, raw 92.58, raw
     particles 85.65, 86.82, 84.60, 69.47; these are the target of ``authors_code``. `refprior report` prints these
-    numbers next to runs of this recipe, from `rp.report.PUBLISHED`, and those of the other tables next to runs with
+    numbers next to runs of this recipe, and those of the other tables next to runs with
     their settings: without EMA (tab:app:ema), method.order (tab:app:order), particles (tab:app:particles),
     method.jensen and others (tab:app:ablation2). A full run takes days on a CPU (`--dry-run`); we have not completed
     one.
