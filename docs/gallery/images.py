@@ -64,4 +64,4 @@ plt.show()
 # %% [markdown]
 # On the command line: `refprior data show scans/ --views` to look at the views, then
 # `refprior train digits_ssl --data scans/ --out runs/scans`. [Choose views](../guides/views.md) says how to pick views for
-# photographs and other things, and [Data](../data.md#your-own-data) what a folder may look like.
+# photographs and other things, and [Data](../data.md#your-data) what a folder may look like.
