@@ -40,6 +40,8 @@ SETTING_PACKAGES = {"view": "views"}
 _DEPTH = 100  # of dictionaries and lists in a record
 _INPUTS = (data.Standardize, data.PrincipalComponents, data.PatchComponents, data.Identity)
 Plain = str | int | float | bool | None
+Make = Callable[..., Any]  # a class or function that makes a part
+Settings = dict[str, Any]
 USER_MODULE = "refprior_user_"  # begins the names of modules made from a user's file
 _PLAIN_TYPES = (bool, int, float, str, type(None))
 
@@ -48,13 +50,13 @@ _PLAIN_TYPES = (bool, int, float, str, type(None))
 class Part:
     """A part of a recipe as its maker and its settings by name."""
 
-    make: Callable[..., Any]
-    settings: dict[str, Any]
+    make: Make
+    settings: Settings
     factory: bool = False  # a function to call later, such as one that makes networks
     original: Any = field(default=None, compare=False, repr=False)  # the object, until a setting changes
 
     @property
-    def hints(self) -> dict[str, Any]:
+    def hints(self) -> Settings:
         """Return names and types of everything that can be set."""
         return signature_hints(self.make)
 
@@ -64,10 +66,10 @@ class CustomPartError(ValueError):
 
 
 @cache
-def published() -> dict[str, Callable[..., Any]]:
+def published() -> dict[str, Make]:
     """Return all parts that a recipe may name, by their public names."""
 
-    def those(package: types.ModuleType, wanted: Callable[[Any], bool]) -> list[Callable[..., Any]]:
+    def those(package: types.ModuleType, wanted: Callable[[Any], bool]) -> list[Make]:
         return [thing for thing in (getattr(package, name) for name in package.__all__) if wanted(thing)]
 
     packages = {
@@ -80,7 +82,7 @@ def published() -> dict[str, Callable[..., Any]]:
     return {f"refprior.{package}.{make.__name__}": make for package, makes in packages.items() for make in makes}
 
 
-def public_name(make: Callable[..., Any]) -> str | None:
+def public_name(make: Make) -> str | None:
     """Return the public name of a part of refprior; None for a custom part."""
     return next((name for name, other in published().items() if other is make), None)
 
@@ -99,7 +101,7 @@ def take_apart(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _arguments(function: "partial[Any]") -> dict[str, Any]:
+def _arguments(function: "partial[Any]") -> Settings:
     """Return the arguments of a partial function, defaults included."""
     try:
         signature = inspect.signature(function.func)
@@ -116,7 +118,7 @@ def _arguments(function: "partial[Any]") -> dict[str, Any]:
     return {name: take_apart(value) for name, value in given.items()}
 
 
-def put_together(value: Any, where: str = "recipe") -> Any:
+def put_together(value: object, where: str = "recipe") -> Any:
     """Invert `take_apart`; a part that was not changed is the same object."""
     if isinstance(value, tuple):
         return tuple(put_together(item, where) for item in value)
@@ -132,12 +134,12 @@ def put_together(value: Any, where: str = "recipe") -> Any:
     return partial(value.make, **settings) if settings else value.make
 
 
-def is_configuration(value: Any) -> bool:
+def is_configuration(value: object) -> bool:
     """Return whether a value is a dataclass compared by value; others, such as tasks, are data."""
     return is_dataclass(value) and not isinstance(value, type) and type(value).__eq__ is not object.__eq__
 
 
-def check_writable(value: Any, where: str) -> None:
+def check_writable(value: object, where: str) -> None:
     """Raise a ValueError if a part of refprior has a setting that recipe.json cannot hold."""
     if not isinstance(value, Part):
         return
@@ -149,7 +151,7 @@ def check_writable(value: Any, where: str) -> None:
             raise ValueError(f"{where}.{key} must be a number or text that recipe.json can hold, got a {kind}")
 
 
-def to_plain(value: Any) -> Any:
+def to_plain(value: object) -> Any:
     """Return what JSON can hold: parts as dictionaries that name their type."""
     if isinstance(value, Part):
         name = public_name(value.make)
@@ -165,7 +167,7 @@ def to_plain(value: Any) -> Any:
     return _custom(type(value)) | {key: item for key, item in known.items() if _is_plain(item)}
 
 
-def _custom(make: Callable[..., Any]) -> dict[str, str]:
+def _custom(make: Make) -> dict[str, str]:
     """Return the identity of a custom part, and a hash of its source if that can be read."""
     record = {"own": identity(make)}
     if make.__module__.startswith("refprior."):
@@ -176,7 +178,7 @@ def _custom(make: Callable[..., Any]) -> dict[str, str]:
         return record
 
 
-def identity(make: Callable[..., Any]) -> str:
+def identity(make: Make) -> str:
     """Return `module.qualname` of a custom part, the same however its file is run.
 
     In `python mine.py` the module is `__main__`, in `refprior train mine.py:recipe` it has the prefix of a user's file,
@@ -190,11 +192,11 @@ def identity(make: Callable[..., Any]) -> str:
     return f"{module.removeprefix(USER_MODULE)}.{getattr(make, '__qualname__', type(make).__qualname__)}"
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))
 
 
-def from_plain(record: Any, package: str, where: str, custom: Mapping[str, Any] | None = None) -> Any:
+def from_plain(record: object, package: str, where: str, custom: Mapping[str, Make] | None = None) -> Any:
     """Read parts of one package from JSON; `where` names the place in errors, `custom` holds the user's definitions."""
     if isinstance(record, list):
         return tuple(from_plain(item, package, where, custom) for item in record)
@@ -218,17 +220,17 @@ def from_plain(record: Any, package: str, where: str, custom: Mapping[str, Any] 
     return Part(make, fitted, factory=package == "networks" or not inspect.isclass(make))
 
 
-def _defined(own: Any, where: str, custom: Mapping[str, Any] | None) -> Callable[..., Any]:
+def _defined(own: object, where: str, custom: Mapping[str, Make] | None) -> Make:
     """Return the class or function of a recorded custom part, by its name among the user's definitions."""
     shown = own if isinstance(own, str) and own.isprintable() else "part"
     name = re.split("[.:]", shown)[-1]
     if custom is None or name not in custom:
         missing = "" if custom is None else f", and the file defines no class or function {name!r}"
         raise CustomPartError(f"{where} is the custom {shown}{missing}")
-    return custom[name]  # type: ignore[no-any-return]
+    return custom[name]
 
 
-def check_depth(record: Any, where: str) -> None:
+def check_depth(record: object, where: str) -> None:
     """Raise a ValueError for a record that is nested more deeply than any recipe, before anything recurses into it."""
     level = [record] if isinstance(record, Mapping | list) else []
     for _ in range(_DEPTH):
@@ -239,14 +241,14 @@ def check_depth(record: Any, where: str) -> None:
     raise ValueError(f"{where} is nested more than {_DEPTH} levels deep")
 
 
-def is_custom(record: Any) -> bool:
+def is_custom(record: object) -> bool:
     """Return whether a part as JSON holds it has a custom part in it."""
     if isinstance(record, Mapping):
         return "own" in record or any(is_custom(item) for item in record.values())
     return isinstance(record, list) and any(is_custom(item) for item in record)
 
 
-def checked_settings(make: Callable[..., Any], settings: dict[str, Any], where: str) -> dict[str, Any]:
+def checked_settings(make: Make, settings: Settings, where: str) -> Settings:
     """Return the settings if the part has them all."""
     known = inspect.signature(make).parameters
     unknown = [name for name in settings if name not in known]
@@ -257,7 +259,7 @@ def checked_settings(make: Callable[..., Any], settings: dict[str, Any], where: 
     return settings
 
 
-def signature_hints(make: Callable[..., Any]) -> dict[str, Any]:
+def signature_hints(make: Make) -> Settings:
     """Return names and types of the parameters of a function or class; without a type, that of the default."""
     try:
         parameters = inspect.signature(make).parameters.values()
@@ -271,17 +273,17 @@ def signature_hints(make: Callable[..., Any]) -> dict[str, Any]:
     return {p.name: hints.get(p.name, Any if p.default in (p.empty, None) else type(p.default)) for p in named}
 
 
-def alternatives(hint: Any) -> tuple[Any, ...]:
+def alternatives(hint: object) -> tuple[object, ...]:
     """Return the members of a union, or the type itself."""
     return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
-def is_plain(hint: Any) -> bool:
+def is_plain(hint: object) -> bool:
     """Return whether every value of a setting can be written as text or a number."""
     return all(choice in _PLAIN_TYPES or get_origin(choice) in (Literal, tuple) for choice in alternatives(hint))
 
 
-def fitting(value: Any, hint: Any, where: str) -> Any:
+def fitting(value: Any, hint: object, where: str) -> Any:
     """Return the value if it fits the type of a setting; lists become tuples, numpy's numbers Python's."""
     if isinstance(value, list | range):
         value = tuple(value)
@@ -295,12 +297,12 @@ def fitting(value: Any, hint: Any, where: str) -> Any:
     raise ValueError(f"{where} must be {expected(hint)}, got {shown}")
 
 
-def expected(hint: Any) -> str:
+def expected(hint: object) -> str:
     """Describe the values that a setting may have."""
     return " or ".join(_in_words(choice) for choice in alternatives(hint))
 
 
-def _fits(value: Any, choice: Any) -> bool:
+def _fits(value: object, choice: object) -> bool:
     origin, make = get_origin(choice), getattr(value, "make", None)  # what makes a part
     if choice is Any or getattr(choice, "_is_protocol", False):
         return True
@@ -317,11 +319,17 @@ def _fits(value: Any, choice: Any) -> bool:
     return make is not None or callable(value)
 
 
-def _in_words(choice: Any) -> str:
+def _in_words(choice: object) -> str:
     if get_origin(choice) is Literal:
         return "one of " + ", ".join(repr(allowed) for allowed in get_args(choice))
     if get_origin(choice) is tuple:
         return ("whole " if get_args(choice)[0] is int else "") + "numbers separated by commas"
-    names = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "none"}
+    names: dict[object, str] = {
+        bool: "true or false",
+        int: "a whole number",
+        float: "a number",
+        str: "text",
+        type(None): "none",
+    }
     named = choice.__name__ if isinstance(choice, type) else "set from Python"
     return names.get(choice, named)

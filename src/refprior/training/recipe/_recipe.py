@@ -15,6 +15,7 @@ from refprior.training.recipe._optimizer import Optimizer
 from refprior.training.recipe._parts import (
     PART_PACKAGES,
     CustomPartError,
+    Make,
     Part,
     Plain,
     check_depth,
@@ -278,7 +279,7 @@ class Recipe:
         return cls.from_dict(record, **parts)
 
 
-def check_handed_in(parts: Mapping[str, Any]) -> None:
+def check_handed_in(parts: Mapping[str, object]) -> None:
     """Raise a ValueError for parts that cannot be passed."""
     unknown = sorted(set(parts) - CUSTOM_FIELDS)
     if unknown:
@@ -288,7 +289,7 @@ def check_handed_in(parts: Mapping[str, Any]) -> None:
 StandIn = Callable[[str, bool], Any]  # (field, of the last stage) -> what stands for a part that is not there, or None
 
 
-def read_recipe(record: Any, parts: Mapping[str, Any], stand_in: StandIn, where: str = "recipe") -> Recipe:
+def read_recipe(record: object, parts: Mapping[str, Any], stand_in: StandIn, where: str = "recipe") -> Recipe:
     """Read a recipe from its record. Custom parts are passed, or placeholders stand for them."""
     if not isinstance(record, Mapping):
         raise ValueError(f"{where} must be a dictionary of settings, got {type(record).__name__}")
@@ -306,7 +307,7 @@ def read_recipe(record: Any, parts: Mapping[str, Any], stand_in: StandIn, where:
     return Recipe(**arguments)
 
 
-def custom_parts(record: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+def custom_parts(record: Mapping[str, Any], definitions: Mapping[str, Make]) -> dict[str, Any]:
     """Make the custom parts of a recorded recipe from the user's classes and functions; only the network must exist."""
     check_depth(record, "recipe")
     parts = {}
@@ -319,7 +320,7 @@ def custom_parts(record: Mapping[str, Any], definitions: Mapping[str, Any]) -> d
     return parts
 
 
-def read_field(name: str, value: Any, where: str, custom: Mapping[str, Any] | None = None) -> Any:
+def read_field(name: str, value: object, where: str, custom: Mapping[str, Make] | None = None) -> Any:
     """Read one field of a recipe; a custom part without its definition raises `CustomPartError`."""
     if name not in PART_PACKAGES:
         if not isinstance(value, Plain):

@@ -8,6 +8,7 @@ import platform
 import shlex
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
@@ -80,7 +81,7 @@ class Origin:
         return shlex.join([*words, *(["--set", *settings] if settings else [])])
 
 
-def _in_text(value: Any) -> str:
+def _in_text(value: object) -> str:
     """Return a setting as the command line takes it."""
     return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
@@ -185,7 +186,7 @@ def check_same_network(header: Header, particles: Particles, where: str, remedy:
         )
 
 
-def differences(old: Any, new: Any, path: str = "") -> list[str]:
+def differences(old: object, new: object, path: str = "") -> list[str]:
     """List where two descriptions differ: `method.alpha: 0.1 → 0.2`."""
     if isinstance(old, dict) and isinstance(new, dict):
         names = dict.fromkeys([*old, *new])
@@ -213,7 +214,7 @@ def packages() -> dict[str, str]:
     return {"refprior": __version__, **{name: version(name) for name in _PACKAGES}}
 
 
-def warn_of_changes(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+def warn_of_changes(folder: Path, before: Mapping[str, object], now: Mapping[str, object]) -> None:
     """Warn about what changed since a run was last trained: the last bits of its numbers may differ."""
     known = {name: before.get(name) for name in _DECISIVE} | {"packages": before.get("packages")}
     changes = differences(known, {name: now[name] for name in known})
