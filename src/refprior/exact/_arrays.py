@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ Index = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 
-def as_numbers(name: str, value: Any) -> Array:
+def as_numbers(name: str, value: object) -> Array:
     """Return the value as an array of doubles."""
     try:
         return np.asarray(value, dtype=float)

@@ -15,8 +15,8 @@ from refprior._files import read_record, write_record
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._posterior import Posterior, posterior_of
 from refprior.exact.certificate import Certificate, Proof, judge
-from refprior.exact.channels import Channel, SampledMean, to_coordinates
-from refprior.exact.oracle import Objective, log_marginal, sampled_gain
+from refprior.exact.channels import Channel, to_coordinates
+from refprior.exact.oracle import Objective, log_marginal
 from refprior.exact.show import as_arviz, as_code, as_html, atom_lines, decimals_within, gap_in_words, plot_solution
 
 if TYPE_CHECKING:
@@ -212,15 +212,11 @@ class Solution:
         """
         u = to_coordinates(self.channel, w)
         if not self.parts:
-            return self._gain_at(u)
+            return self.objective.gain_under(u, self.coordinates, self.weights)
         columns = np.split(u, np.cumsum([part.channel.dimension for part in self.parts])[:-1], axis=1)
-        gains = [part._gain_at(own) for part, own in zip(self.parts, columns, strict=True)]
+        pairs = zip(self.parts, columns, strict=True)
+        gains = [part.objective.gain_under(own, part.coordinates, part.weights) for part, own in pairs]
         return np.asarray(np.sum(gains, axis=0))
-
-    def _gain_at(self, u: Array) -> Array:
-        if isinstance(self.channel, SampledMean):
-            return sampled_gain(self.channel, u, self.coordinates, self.weights)
-        return self.objective.gain(u, self.objective.log_marginals(self.coordinates, self.weights))
 
     def posterior(self, z: ArrayLike) -> Posterior:
         """Compute the posterior on the atoms after one outcome.

@@ -25,12 +25,14 @@ from refprior.exact.channels import Channel
 
 MOST_CELLS = 400_000  # that may be evaluated
 MOST_ENTRIES = {1: 4e8, 2: 4e8, 3: 2e9}  # probabilities that all of them may take, by the number of parameters
-FIRST_CELLS = 2.0  # standard deviations per axis
 
 
 def stays_below(channel: Channel, log_marginal: Array, level: float) -> bool:
     """Return whether the gain is proved to be at most `level` on the whole box within the allowed work."""
-    low, high = _first_cells(channel)
+    counts = [max(1, math.ceil(length / 2)) for length in channel.axes.lengths]  # cells of two standard deviations
+    edges = [np.linspace(b[0], b[1], count + 1) for b, count in zip(channel.bounds, counts, strict=True)]
+    low = np.array(list(itertools.product(*(edge[:-1] for edge in edges))))
+    high = np.array(list(itertools.product(*(edge[1:] for edge in edges))))
     entries = channel.outcome_count / (1 if channel.outcome_axes == 1 else PRODUCTS)
     work, most = 0, min(MOST_CELLS, int(MOST_ENTRIES[low.shape[1]] / entries))
     while len(low):
@@ -46,17 +48,13 @@ def stays_below(channel: Channel, log_marginal: Array, level: float) -> bool:
             if np.any(values > level):
                 return False
             open_ = bound > level
-            kept.append(_halved(part[0][open_], part[1][open_], longest[open_]))
+            first, last, axis = part[0][open_], part[1][open_], longest[open_]
+            rows, middle = np.arange(len(first)), (first + last) / 2
+            left, right = last.copy(), first.copy()
+            left[rows, axis] = right[rows, axis] = middle[rows, axis]
+            kept.append((np.concatenate([first, right]), np.concatenate([left, last])))
         low, high = (np.concatenate(parts) for parts in zip(*kept, strict=True))
     return True
-
-
-def _first_cells(channel: Channel) -> tuple[Array, Array]:
-    """Return cells of about FIRST_CELLS standard deviations that cover the box: (N, d), (N, d)."""
-    counts = [max(1, math.ceil(length / FIRST_CELLS)) for length in channel.axes.lengths]
-    edges = [np.linspace(b[0], b[1], count + 1) for b, count in zip(channel.bounds, counts, strict=True)]
-    low = np.array(list(itertools.product(*(edge[:-1] for edge in edges))))
-    return low, np.array(list(itertools.product(*(edge[1:] for edge in edges))))
 
 
 def _bounds(channel: Channel, log_marginal: Array, low: Array, high: Array) -> tuple[Array, Array, Array]:
@@ -70,11 +68,3 @@ def _bounds(channel: Channel, log_marginal: Array, low: Array, high: Array) -> t
     bent = np.sum(np.abs(gradient) * cells.remainder, axis=1) + 0.5 * np.sum(reach**2, axis=1)
     longest = np.argmax(np.sum(cells.slope**2, axis=1) * half**2, axis=1)
     return gain, gain + linear.sum(axis=1) + bent, longest
-
-
-def _halved(low: Array, high: Array, axis: Array) -> tuple[Array, Array]:
-    """Return both halves of every cell along its own axis: (N, d) -> (2 N, d)."""
-    rows = np.arange(len(low))
-    left, right = high.copy(), low.copy()
-    left[rows, axis] = right[rows, axis] = (low[rows, axis] + high[rows, axis]) / 2
-    return np.concatenate([low, right]), np.concatenate([left, high])

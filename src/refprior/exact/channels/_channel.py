@@ -23,11 +23,6 @@ from refprior.exact.channels._traits import GaussianNoise, Sums, Symmetry
 from refprior.exact.channels._windows import Windows
 from refprior.exact.geometry import Axes, MeasuredAxes
 
-PROBES = 5  # parameters per axis, at which a channel is tried before it is used
-
-
-OUTSIDE = 1e-12  # a coordinate may miss the bounds by this much, which is rounding
-
 Resolution = Literal["coarse", "fine"]
 
 
@@ -445,7 +440,7 @@ def to_coordinates(channel: Channel, w: ArrayLike) -> Array:
     with np.errstate(invalid="ignore"):
         u = channel.coordinate(points)
     low, high = channel.bounds.T
-    outside = (u < low - OUTSIDE) | (u > high + OUTSIDE) | np.isnan(u)
+    outside = (u < low - 1e-12) | (u > high + 1e-12) | np.isnan(u)  # less is rounding
     if np.any(outside):
         ends = channel.parameter(channel.bounds.T)
         worst = points[np.argmax(np.any(outside, axis=1))].tolist()
@@ -453,58 +448,41 @@ def to_coordinates(channel: Channel, w: ArrayLike) -> Array:
     return np.clip(u, low, high)
 
 
-def check_channel(channel: Any, name: str = "channel") -> Channel:
+def check_channel(channel: object, name: str = "channel") -> Channel:
     """Check the shapes of a channel and the sums of some of its rows, and return it."""
     if not isinstance(channel, Channel):
         hint = f"; did you mean {channel.__name__}(…)?" if isinstance(channel, type) else ""
         raise ValueError(f"{name} must be a Channel such as Coin(10), got {_short(channel)}{hint}")
-    kind = type(channel).__name__
-    _check_box(kind, getattr(channel, "bounds", None))
-    if not channel.listed:
-        return channel
-    outcomes = _outcome_count(channel)
-    points = PROBES ** min(channel.dimension, 3)
-    if points * outcomes <= SLICE_ENTRIES:  # longer ones are checked as they are evaluated
-        axes = [channel.axes.points(0, 0)] if not channel.continuous else _probes(channel.bounds)
-        u = np.array(list(itertools.product(*axes))) if channel.dimension <= 3 else np.column_stack(axes)
-        check_rows(channel.log_likelihood(u), channel.parameter(u), outcomes, f"{kind}.log_likelihood")
-    return channel
-
-
-def check_instance(name: str, value: Any, kind: type, maker: str) -> None:
-    """Raise ValueError if a value is not of this kind."""
-    if not isinstance(value, kind):
-        raise ValueError(f"{name} must be a {kind.__name__} as {maker} returns it, got {_short(value)}")
-
-
-def _check_box(kind: str, bounds: Any) -> None:
+    kind, bounds = type(channel).__name__, getattr(channel, "bounds", None)
     box = np.asarray(bounds)
     good = box.ndim == 2 and box.shape[1] == 2 and len(box) >= 1 and box.dtype.kind in "fiu"
     if not good or not np.all(np.isfinite(box)) or np.any(box[:, 0] > box[:, 1]):
         raise ValueError(
             f"{kind}.bounds must be an array of shape (d, 2), low and high of each coordinate, got {_short(bounds)}"
         )
+    if not channel.listed:
+        return channel
+    if type(channel).outcome_count is Channel.outcome_count:  # else outcomes need not be listed to be counted
+        shape = np.asarray(getattr(channel, "outcomes", None)).shape
+        if not shape or 0 in shape:
+            raise ValueError(f"{kind}.outcomes must be an array with one entry per outcome, got shape {shape}")
+    outcomes = channel.outcome_count
+    if 5 ** min(channel.dimension, 3) * outcomes <= SLICE_ENTRIES:  # longer ones are checked as they are evaluated
+        places = np.linspace(0, 1, 5) ** 1.3  # both ends and uneven places between them
+        axes = [low + (high - low) * places for low, high in channel.bounds]
+        axes = axes if channel.continuous else [channel.axes.points(0, 0)]
+        u = np.array(list(itertools.product(*axes))) if channel.dimension <= 3 else np.column_stack(axes)
+        check_rows(channel.log_likelihood(u), channel.parameter(u), outcomes, f"{kind}.log_likelihood")
+    return channel
 
 
-def _outcome_count(channel: Channel) -> int:
-    """Return the number of outcomes, without listing them if the channel knows it."""
-    if type(channel).outcome_count is not Channel.outcome_count:
-        return channel.outcome_count
-    shape = np.asarray(getattr(channel, "outcomes", None)).shape
-    if not shape or 0 in shape:
-        raise ValueError(
-            f"{type(channel).__name__}.outcomes must be an array with one entry per outcome, got shape {shape}"
-        )
-    return int(shape[0])
+def check_instance(name: str, value: object, kind: type, maker: str) -> None:
+    """Raise ValueError if a value is not of this kind."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} must be a {kind.__name__} as {maker} returns it, got {_short(value)}")
 
 
-def _probes(bounds: Array) -> list[Array]:
-    """Return both ends and uneven places between them."""
-    places = np.linspace(0, 1, PROBES) ** 1.3
-    return [low + (high - low) * places for low, high in bounds]
-
-
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     """Return the repr on one line, cut to the length of a message."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -19,12 +19,14 @@ from refprior.exact.channels import (
     SMALLEST_LOG,
     Channel,
     Gains,
+    SampledMean,
     check_row_sums,
     is_long,
     log_mixture,
     windowed_divergence,
     windowed_log_marginal,
 )
+from refprior.exact.oracle._sampled import sampled_gain
 
 
 def log_marginal(channel: Channel, u: Array, weights: Array) -> Array:
@@ -106,6 +108,12 @@ class Objective:
         for sign, channel, log_marginal in zip(self.signs, self.channels, log_marginals, strict=True):
             gain += sign * divergence(channel, u, log_marginal)
         return gain
+
+    def gain_under(self, u: Array, atoms: Array, weights: Array) -> Array:
+        """Return G under a prior, from samples if outcomes are not listed: (M, d), (K, d), (K,) -> (M,)."""
+        if isinstance(self.channel, SampledMean):
+            return sampled_gain(self.channel, u, atoms, weights)
+        return self.gain(u, self.log_marginals(atoms, weights))
 
     def gains(self, u: Array, log_marginals: list[Array]) -> Gains:
         """Return G with its gradient and Hessian, in slices: (K, d) -> Gains."""
@@ -231,7 +239,7 @@ def safe_log(mixture: Array) -> Array:
     return np.log(np.maximum(mixture, 1e-320))
 
 
-def is_share(value: Any) -> bool:
+def is_share(value: object) -> bool:
     """Return whether a value is a number from 0 to 1."""
     return isinstance(value, int | float | np.number) and bool(0 <= value <= 1)
 

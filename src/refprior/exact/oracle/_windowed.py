@@ -5,7 +5,6 @@ The variables of a banded system are a weight and a coordinate per atom, atoms i
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,16 +30,13 @@ def window_table(objective: Objective, u: Array) -> Table:
         first_of_p, second_of_p = p * first, p * (second + first * first)
         table.p.append(WindowMatrix(columns, p, size))
         table.first.append([WindowMatrix(columns, first_of_p, size)])
-        table.second.append(_summed(WindowMatrix(columns, second_of_p, size)))
+        second_rows = WindowMatrix(columns, second_of_p, size)
+        table.second.append(lambda values, rows=second_rows: (rows @ values)[:, None, None])  # type: ignore[misc]
         table.value += sign * np.einsum("kw,kw->k", p, finite)
         table.gradient[:, 0] += sign * np.einsum("kw,kw->k", first_of_p, finite)
         hessian = np.einsum("kw,kw->k", second_of_p, finite) + np.einsum("kw,kw->k", first_of_p, first)
         table.hessian[:, 0, 0] += sign * hessian
     return table
-
-
-def _summed(second: WindowMatrix) -> Callable[[Array], Array]:
-    return lambda values: (second @ values)[:, None, None]
 
 
 @dataclass(frozen=True)

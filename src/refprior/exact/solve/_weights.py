@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
@@ -55,13 +53,14 @@ def _step(table: Table, pi: Array, slack: Array, gains: Array, mu: float) -> tup
     return pi + length * step, slack + length * slack_step, level
 
 
-def _factor(matrix: Array) -> Any:
+def _factor(matrix: Array) -> tuple[Array, bool] | None:
     """Return a Cholesky factor, damped where a difference of informations is lost in rounding; None if hopeless."""
     diagonal = np.diag_indices_from(matrix)
     for damping in (0.0, 1e-15, 1e-13, 1e-11):
         matrix[diagonal] += damping * matrix[diagonal].max()
         try:
-            return cho_factor(matrix, check_finite=False)
+            factor, lower = cho_factor(matrix, check_finite=False)
+            return factor, lower
         except LinAlgError:
             continue
     return None
