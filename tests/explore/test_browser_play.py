@@ -102,7 +102,7 @@ def test_files_are_saved_and_code_is_copied(browser: Browser, served: Served) ->
     settled(browser, n=4)
     copy, png, svg, saved = browser.all(".panel:first-child .buttons button")
     copy.click()
-    browser.wait(lambda: browser.one("#said").text == "The code is in the clipboard.")
+    browser.wait(lambda: browser.one("#said").text == "The code was copied to the clipboard.")
     read = "const done = arguments[0]; navigator.clipboard.readText().then(done, e => done(String(e)))"
     assert "reference_prior(Coin(4))" in browser.driver.execute_async_script(read)
     for button in (png, svg, saved):

@@ -89,7 +89,7 @@ def test_hostile_names_stay_text(browser: Browser, tmp_path: Path) -> None:
         browser.click("details.examples summary")
         browser.wait(lambda: len(browser.all(".tiles li")) == 10 and MARKUP in browser.one(".tiles").text, seconds=60)
         browser.click("nav a[href='#label']")
-        browser.wait(lambda: "Nothing is asked yet" in browser.one("main").text, seconds=60)
+        browser.wait(lambda: "There are no questions yet" in browser.one("main").text, seconds=60)
         browser.click("#suggest")
         browser.wait(lambda: MARKUP in browser.one(".question .classes").text, seconds=60)
         assert MARKUP in browser.one(".question .values").text

@@ -88,7 +88,7 @@ def test_it_works_in_a_browser_without_our_server(site: Path, browser: Browser) 
         browser.one("input[value=two-coins]").click()
         browser.wait(lambda: len(browser.all(".panel:first-child .atom")) == 9)
         assert browser.overflow() <= 0
-        for view, words in {"watch": "There is no run here", "label": "Labeling needs your own data"}.items():
+        for view, words in {"watch": "There is no run here", "label": "Labeling needs your data"}.items():
             browser.one(f"nav a[href='#{view}']").click()
             browser.wait(lambda words=words: words in browser.one("main").text)  # type: ignore[misc]
         assert browser.errors() == []

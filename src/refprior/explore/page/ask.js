@@ -22,9 +22,9 @@ async function read(address, options = {}) {
   try {
     response = await fetch(address, options);
   } catch {
-    throw new Error("the server does not answer: is refprior explore still running?");
+    throw new Error("the server does not respond: is refprior explore still running?");
   }
-  const found = await response.json().catch(() => ({ error: `the server refused: ${response.status}` }));
+  const found = await response.json().catch(() => ({ error: `the server rejected the request: ${response.status}` }));
   if (found?.error !== undefined) throw Object.assign(new Error(found.error), { refused: true, code: response.status });
   return found;
 }
@@ -35,6 +35,6 @@ function file(address) {
 }
 
 function kept(answers, words) {
-  if (!(words in answers)) throw new Error("not computed beforehand: refprior explore on your machine answers this");
+  if (!(words in answers)) throw new Error("not precomputed: run refprior explore on your machine");
   return answers[words];
 }

@@ -11,7 +11,7 @@ const KEYS = [..."1234567890abcdefghijklmnopqrtvwxyz"]; // without s and u, whic
 
 export function label(host) {
   host.append(el("h2", { class: "hidden" }, "Label"));
-  if (!live) return void host.append(el("p", {}, "Labeling needs your own data and runs: refprior explore on your machine."));
+  if (!live) return void host.append(el("p", {}, "Labeling needs your data and runs: start refprior explore on your machine."));
   const box = el("div");
   const problem = el("p", { class: "error", role: "alert", hidden: true });
   const select = el("select", { id: "run", change: () => choose(select.value) });
@@ -26,7 +26,7 @@ export function label(host) {
     try {
       const { runs } = await ask("runs");
       const able = runs.filter((run) => !run.problem && run.checkpoint !== null).sort((a, b) => b.open - a.open);
-      if (!able.length) return box.replaceChildren(el("p", { class: "note" }, "There is no run with weights here yet: refprior train digits_ssl makes one."));
+      if (!able.length) return box.replaceChildren(el("p", { class: "note" }, "There is no run with weights here yet: refprior train digits_ssl trains one."));
       select.append(...able.map((run) => el("option", { value: run.id, "data-name": run.name }, counted(run.name, run))));
       return choose(able.some(({ id }) => id === state.id) ? state.id : able[0].id);
     } catch (error) {
@@ -107,7 +107,7 @@ export function label(host) {
 
   async function suggest(budget) {
     more.disabled = true;
-    say("looking for inputs to ask about …");
+    say("choosing inputs to label …");
     try {
       await tell("suggest", { id: state.id, budget });
       state.version = "";
@@ -132,7 +132,7 @@ export function label(host) {
   }
 
   // What a person is about to click or has begun to type stays: each part is replaced only when it says something else.
-  const parts = { facts: el("div"), question: el("section", { class: "question" }), given: el("div"), train: el("p", { class: "note", hidden: true }, "Train on with all answers: ", el("code")) };
+  const parts = { facts: el("div"), question: el("section", { class: "question" }), given: el("div"), train: el("p", { class: "note", hidden: true }, "Continue training with all answers: ", el("code")) };
   const budget = el("input", { type: "number", id: "budget", min: 1, max: 200, value: 10 });
   const more = el("button", { type: "submit", id: "suggest" });
   const form = el("form", { class: "filter", submit: (event) => (event.preventDefault(), suggest(budget.valueAsNumber)) }, el("label", { for: "budget" }, "Ask about"), budget, more);
@@ -160,7 +160,7 @@ export function label(host) {
     const given = JSON.stringify([waiting(state.id), found.answered.map(({ index, label: y }) => [index, y])]);
     if (parts.given.dataset.says !== given) parts.given.replaceChildren(answers(found));
     parts.given.dataset.says = given;
-    more.textContent = now ? "other inputs instead" : "more inputs";
+    more.textContent = now ? "choose other inputs" : "more inputs";
     more.disabled = pending > 0;
     parts.train.hidden = !found.counts.answers;
     parts.train.querySelector("code").textContent = found.train;
@@ -170,7 +170,7 @@ export function label(host) {
     const typing = document.activeElement?.id === "typed";
     if (!now) {
       parts.question.removeAttribute("data-index");
-      parts.question.replaceChildren(el("h3", {}, found.counts.answers || pending ? "All questions are answered." : "Nothing is asked yet."), found.counts.answers || pending ? el("div", { class: "buttons" }, action("undo", "u", () => undo(newest()))) : "");
+      parts.question.replaceChildren(el("h3", {}, found.counts.answers || pending ? "All questions are answered." : "There are no questions yet."), found.counts.answers || pending ? el("div", { class: "buttons" }, action("undo", "u", () => undo(newest()))) : "");
       return;
     }
     const keys = keysOf(found.classes);
@@ -179,7 +179,7 @@ export function label(host) {
     const typed = (event) => {
       event.preventDefault();
       const y = found.classes.indexOf(field.value.trim());
-      if (y < 0) say(`no class is called ${field.value}`);
+      if (y < 0) say(`no class ${field.value}`);
       else give(now.index, y);
     };
     parts.question.dataset.index = now.index;
@@ -197,7 +197,7 @@ export function label(host) {
     const shown = [...waiting(state.id).map(({ index, label: y }) => ({ ...found.open.find((one) => one.index === index), index, label: y, pending: true })), ...found.answered];
     if (!shown.length) return "";
     const tile = (one) =>
-      el("li", { "data-index": one.index }, one.picture || one.values ? shownInput(one) : null, el("p", {}, el("b", {}, found.classes[one.label]), one.pending ? " (being saved)" : ""), el("button", { type: "button", "aria-label": `take back ${found.classes[one.label]}`, click: () => undo(one.index) }, "undo"));
+      el("li", { "data-index": one.index }, one.picture || one.values ? shownInput(one) : null, el("p", {}, el("b", {}, found.classes[one.label]), one.pending ? " (being saved)" : ""), el("button", { type: "button", "aria-label": `undo ${found.classes[one.label]}`, click: () => undo(one.index) }, "undo"));
     return el("section", { class: "given" }, el("h3", {}, "Newest answers"), el("ul", { class: "tiles" }, shown.slice(0, 12).map(tile)));
   }
 
@@ -252,7 +252,7 @@ function waiting(id) {
 function scores({ estimates, counts, outputs }) {
   if (!counts.answers) return [];
   if (!estimates) return [["accuracy", "being computed …"]];
-  const known = estimates.accuracy === null ? [] : [[`accuracy, ${estimates.part}`, `${(100 * estimates.accuracy).toFixed(1)} %${outputs ? ", until it is trained on" : ""}`]];
-  const agreed = estimates.agreed === null ? [] : [["the run said so too", `${estimates.agreed} of ${estimates.of} answers`]];
+  const known = estimates.accuracy === null ? [] : [[`accuracy, ${estimates.part}`, `${(100 * estimates.accuracy).toFixed(1)} %${outputs ? ", until training continues" : ""}`]];
+  const agreed = estimates.agreed === null ? [] : [["predicted by the run", `${estimates.agreed} of ${estimates.of} answers`]];
   return [...known, ...agreed];
 }

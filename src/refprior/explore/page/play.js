@@ -42,7 +42,7 @@ export function play(host, about) {
         ),
       ),
     ),
-    el("p", { class: "note" }, own ? "A likelihood of your own. It runs on this machine, with your rights." : `${model.about}.`),
+    el("p", { class: "note" }, own ? "A custom likelihood. It runs on this machine, with your permissions." : `${model.about}.`),
   );
   if (own) {
     const run = el("button", { type: "button", id: "run", click: () => follow() }, "Solve (Ctrl + Enter)");
@@ -51,7 +51,7 @@ export function play(host, about) {
     controls.append(
       el("label", { for: "code" }, "log p(z | w) in Python"),
       code,
-      el("p", { class: "note", id: "code-note" }, "It must define log_likelihood, bounds and outcomes. At most 20 seconds and 2 GB."),
+      el("p", { class: "note", id: "code-note" }, "The code must define log_likelihood, bounds and outcomes. Limits: 20 seconds and 2 GB."),
       run,
     );
   }
@@ -75,7 +75,7 @@ export function play(host, about) {
     ...[
       check("stages", "two stages, side by side", stages),
       check("jeffreys", "compare with Jeffreys", !own && model.jeffreys),
-      live || own ? null : el("p", { class: "note" }, "Answers on this page were computed beforehand; refprior explore on your machine answers the rest."),
+      live || own ? null : el("p", { class: "note" }, "Answers on this page are precomputed; run refprior explore on your machine for all others."),
     ].filter(Boolean),
   );
   const inTwo = new Set(["m", "beta"]);
@@ -140,7 +140,7 @@ function panel(title) {
     { class: "buttons" },
     button("Copy as code", async () => {
       await copy(shown.answer.code);
-      say("The code is in the clipboard.");
+      say("The code was copied to the clipboard.");
     }),
     button("Save PNG", async () => download(`${file()}.png`, await asPng(plot.querySelector("svg")), "image/png")),
     button("Save SVG", () => download(`${file()}.svg`, asText(plot.querySelector("svg")), "image/svg+xml")),
@@ -193,7 +193,7 @@ function panel(title) {
         ...(smooth ? [["Jeffreys' information", `${number(smooth.information, 6)} nats`]] : []),
         ["gap", `${answer.gap_in_words.replace("gap ", "")} nats${answer.draft ? ", being refined" : ""}`],
         ["evidence", answer.evidence],
-        ["atoms", `${answer.count}${answer.atoms_certified && !answer.draft ? ", the number is certain" : ""}`],
+        ["atoms", `${answer.count}${answer.atoms_certified && !answer.draft ? ", certified number" : ""}`],
       ]),
       answer.reason ? el("p", { class: "note" }, answer.reason) : "",
     );
@@ -204,7 +204,7 @@ function panel(title) {
     rows.replaceChildren(
       answer.atoms
         ? table([[...answer.axes, "weight"], ...answer.atoms.map((atom, k) => [...[atom].flat(), answer.weights[k]].map((value) => String(digits(value))))])
-        : el("p", {}, "The gap supports no digit of them."),
+        : el("p", {}, "The gap is too large to show digits."),
     );
   }
   return { node, follow };
@@ -215,8 +215,8 @@ const LINE = [
   { name: "gain G(w), which touches J at the atoms", ink: "red" },
   { name: "information J", ink: "soft", dash: "2 3" },
 ];
-const JEFFREYS = [{ name: "Jeffreys' density, on a scale of its own", ink: "purple", dash: "7 3" }];
-const MAP = [{ name: "atoms, their area is their weight; the lighter the ground, the nearer is the gain to J", ink: "blue", dot: true }];
+const JEFFREYS = [{ name: "Jeffreys' density, on a separate scale", ink: "purple", dash: "7 3" }];
+const MAP = [{ name: "atoms, with area proportional to weight; lighter background: gain closer to J", ink: "blue", dot: true }];
 
 function said(given) {
   return Object.entries(given).map(([name, value]) => `${name === "beta" ? "β" : name === "sigma" ? "σ" : name === "time" ? "t" : name} = ${value}`).join(", ");

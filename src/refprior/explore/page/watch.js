@@ -152,7 +152,7 @@ function compare(place, compared, focus) {
         e.step.map((step, i) => (e.best[i] === null ? null : mark("circle", { cx: x(step), cy: y(100 * e.best[i]), r: 2.5, fill: color(ink) }))),
       ]);
     const parts = [...new Set(scored.map(({ found }) => found.evaluations.part))].join(", ");
-    figures.push(figure("Accuracy", `Of the ensemble with the moving average of the weights (${parts}); thin lines are the single particles of the run in detail.`, (width) => chart(width, { name: "Accuracy over the steps", x: steps, y: { low: Math.max(0, low - margin), high: Math.min(100, high + margin), label: "accuracy (%)" }, layers: [lines] }), names));
+    figures.push(figure("Accuracy", `Accuracy of the EMA ensemble (${parts}); thin lines are the particles of the run in detail.`, (width) => chart(width, { name: "Accuracy over the steps", x: steps, y: { low: Math.max(0, low - margin), high: Math.min(100, high + margin), label: "accuracy (%)" }, layers: [lines] }), names));
   }
   const terms = compared.filter(({ found }) => "marginal_entropy" in found.terms);
   if (terms.length) {
@@ -183,7 +183,7 @@ function compare(place, compared, focus) {
 function detail(place, id) {
   const [calibration, confusion, all] = [el("div"), el("div"), el("div")];
   let known = null;
-  const cloud = lazy("Particles in the space of predictions", "embedding", (run) => `${run.snapshots} ${run.snapshots ? "" : run.checkpoint}`, embedding);
+  const cloud = lazy("Particles in prediction space", "embedding", (run) => `${run.snapshots} ${run.snapshots ? "" : run.checkpoint}`, embedding);
   const uncertain = lazy("Most uncertain examples, and each class", "examples", (run) => run.checkpoint, (body, found) => examples(body, found, known?.confusion === null));
   place.append(el("div", { class: "charts" }, calibration, confusion), cloud.node, uncertain.node, el("details", {}, el("summary", {}, "All settings"), all));
 
@@ -229,7 +229,7 @@ function reliability(place, found) {
   const bins = found.counts.map((count, i) => ({ count, x: found.confidence[i], y: found.accuracy[i] })).filter(({ count }) => count > 0);
   const plot = el("div", { class: "plot calibration" });
   place.replaceChildren(
-    el("section", { class: "panel" }, el("h3", {}, "Calibration"), numbers([["calibration error", number(found.error, 3)], ["NLL", `${number(found.nll, 3)} nats`], ["Brier", number(found.brier, 3)]]), plot, el("p", { class: "note" }, "Dots below the line: more confident than right. Their area is the share of inputs. Of the last evaluation.")),
+    el("section", { class: "panel" }, el("h3", {}, "Calibration"), numbers([["calibration error", number(found.error, 3)], ["NLL", `${number(found.nll, 3)} nats`], ["Brier", number(found.brier, 3)]]), plot, el("p", { class: "note" }, "Last evaluation. Dots below the line are overconfident; their area is the share of inputs.")),
   );
   const one = { low: -0.04, high: 1.04 };
   draw(plot, (width) =>
@@ -254,7 +254,7 @@ function matrix(place, counts, classes) {
     return cell;
   };
   const rows = counts.map((row, i) => [classes[i], ...row.map((count, j) => shaded(count, row, i === j))]);
-  place.replaceChildren(el("section", { class: "panel" }, el("h3", {}, "Which class is taken for which"), table([["truth ↓, taken for →", ...classes], ...rows], { class: "confusion" }), el("p", { class: "note" }, "Inputs of each class; right ones are blue, mistakes are orange.")));
+  place.replaceChildren(el("section", { class: "panel" }, el("h3", {}, "Confusion matrix"), table([["true ↓, predicted →", ...classes], ...rows], { class: "confusion" }), el("p", { class: "note" }, "Inputs by true and predicted class; correct ones are blue, mistakes orange.")));
   return undefined;
 }
 
@@ -269,7 +269,7 @@ function examples(place, found, whole) {
   const confusion = el("div");
   if (whole) matrix(confusion, found.confusion, found.classes);
   place.replaceChildren(
-    el("p", { class: "note" }, `At step ${found.step}. The particles disagree most about these; in brackets, how many of them say so; in nats, what the label would tell about the particle.`),
+    el("p", { class: "note" }, `At step ${found.step}. Inputs on which the particles disagree most, with votes in parentheses and the mutual information between label and particle in nats.`),
     el("ul", { class: "tiles" }, found.uncertain.map(tile)),
     found.per_class ? table(found.per_class, { class: "words" }) : "",
     confusion,
@@ -313,7 +313,7 @@ function embedding(place, found) {
     el("div", { class: "slider" }, el("label", { for: "snapshot" }, "snapshot"), said, slider),
     el("div", { class: "buttons" }, play, el("label", { class: "check" }, "show ", select)),
     plot,
-    legend([{ name: known ? "a particle; the lighter, the more accurate" : "a particle; the lighter, the surer", ink: "blue", dot: true }, { name: "a model that is certain: of the truth, or of one class for all inputs", ink: "soft", sign: "×" }]),
+    legend([{ name: known ? "a particle; lighter: more accurate" : "a particle; lighter: more confident", ink: "blue", dot: true }, { name: "a certain model: of the true classes, or of one class for all inputs", ink: "soft", sign: "×" }]),
     el("p", { class: "note" }, `${found.particles} particles by their predictions on ${found.inputs} inputs. Distances seen are at most the Hellinger distances; the axes hold ${found.explained.map((share) => `${(100 * share).toFixed(0)} %`).join(", ")} of the variance.`),
   );
   function show() {
