@@ -1,6 +1,7 @@
 """`--custom FILE.py`: commands on runs with a custom network, method, inputs and view, trained by the command line."""
 
 import csv
+import importlib
 import json
 from pathlib import Path
 
@@ -145,3 +146,15 @@ def test_an_edited_file_is_warned_about(trained: Path, tmp_path: Path, capsys: p
     (tmp_path / "mine.py").write_text(SOURCE.replace("nn.ReLU()", "nn.Tanh()"))
     succeed("predict", str(trained / "run"), str(trained / "new.npz"), "--custom", str(tmp_path / "mine.py"))
     assert "the code of network has changed since the training" in capsys.readouterr().err
+
+
+def test_a_run_from_python_is_the_same(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(trained)
+    monkeypatch.syspath_prepend(trained)
+    rp.train(importlib.import_module("mine").recipe(), "python")
+    succeed("predict", "python", "new.npz", "--out", "python.csv", "--custom", "mine.py")
+    succeed("predict", "run", "new.npz", "--out", "shell.csv", "--custom", "mine.py")
+    assert "has changed since the training" not in capsys.readouterr().err
+    assert Path("python.csv").read_text() == Path("shell.csv").read_text()

@@ -1,5 +1,6 @@
 """The commands of cells: run one by one they make the folders of the sweep."""
 
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from refprior.recipes import Cell, CustomData, digits_ssl, status, sweep
-from refprior.recipes.sweeps._cell import Plan, command
+from refprior.recipes.sweeps._cell import Plan, command, folder_name
 from tests.cli.running import refprior
 from tests.cli.workers import STARTS, forked
 from tests.training.interruption import assert_same_run
@@ -47,3 +48,22 @@ def test_a_command_says_everything_and_is_quoted() -> None:
     ]
     with pytest.raises(ValueError, match="digits_ssl is a Python object: a command line needs a recipe's name"):
         command(Cell(digits_ssl, {}, 0), Plan(Path("out")))
+
+
+def test_a_name_says_the_settings() -> None:
+    assert folder_name({"labels": "100", "method": "FixMatch"}, "digits_ssl") == "digits_ssl,labels=100,method=FixMatch"
+    assert folder_name({"method.tau": "1/3"}) == "method.tau=1:3"
+    assert folder_name({}, "digits_ssl") == "digits_ssl"
+    assert Cell("digits_ssl", {}, 0).name == "default/seed-0"
+
+
+def test_what_a_name_should_not_hold_is_replaced() -> None:
+    one, other = (folder_name({"data": f"a{c}b\n'*"}) for c in "?!")
+    assert re.fullmatch(r"data=a_b___-[0-9a-f]{8}", one)
+    assert one != other
+
+
+def test_a_long_name_is_cut_and_kept_apart() -> None:
+    one, other = (folder_name({"data": 300 * "ü" + c}) for c in "ab")
+    assert one != other
+    assert max(len(one.encode()), len(other.encode())) < 120
