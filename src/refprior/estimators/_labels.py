@@ -1,7 +1,6 @@
 """Labels of users: numbers or names, and −1, None or NaN for unlabeled rows."""
 
 import logging
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -63,7 +62,7 @@ def _signs(values: np.ndarray, known: np.ndarray) -> bool:
     return values.dtype.kind == "i" and not known.all() and set(values[known].tolist()) == {1}
 
 
-def _missing(value: Any) -> bool:
+def _missing(value: object) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):  # of pandas
         return True
     if isinstance(value, float | np.floating) and np.isnan(value):
@@ -81,7 +80,7 @@ def _of_one_kind(values: np.ndarray) -> np.ndarray:
     return np.array(values.tolist())
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     if isinstance(value, str):
         return "str"
     return "number" if isinstance(value, bool | int | float | np.number | np.bool_) else type(value).__name__

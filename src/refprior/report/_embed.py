@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -103,7 +102,7 @@ def _check_paths(out: Path, picture: Path | None, animation: Path | None) -> Non
             raise ValueError(f"the {name} must be a {suffix} file, got {path.name}")
 
 
-def _order(method: Any) -> int:
+def _order(method: object) -> int:
     """Return the order of a method's tuples: its own, that of its `target`, or 1."""
     if not isinstance(method, dict):
         return 1
@@ -148,7 +147,7 @@ def _largest(cloud: Cloud, seen: Scene) -> float:
     return min(math.log(cloud.coordinates.shape[1]), cloud.order * math.log(len(seen.classes)))
 
 
-def _data(seen: Scene) -> dict[str, Any]:
+def _data(seen: Scene) -> dict[str, object]:
     marks = np.array(list(seen.landmarks.values()))
     every = np.concatenate([marks, *(cloud.coordinates.reshape(-1, 3) for cloud in seen.clouds)])
     return {
@@ -170,7 +169,7 @@ def _data(seen: Scene) -> dict[str, Any]:
     }
 
 
-def _run(cloud: Cloud) -> dict[str, Any]:
+def _run(cloud: Cloud) -> dict[str, object]:
     return {
         "name": cloud.name,
         "particles": cloud.coordinates.shape[1],

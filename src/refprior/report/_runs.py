@@ -179,7 +179,7 @@ def accuracies(runs: Group) -> list[float]:
     return [100 * found for run in runs if (found := run.evaluation.accuracy) is not None]
 
 
-def _looked_up(description: Any, path: str) -> str | None:
+def _looked_up(description: object, path: str) -> str | None:
     """Look up a dotted name in a recipe; a part is named by its class."""
     for name in path.split("."):
         if not isinstance(description, dict) or name not in description:
@@ -188,7 +188,7 @@ def _looked_up(description: Any, path: str) -> str | None:
     return _class_of(description) if isinstance(description, dict) else str(description)
 
 
-def _class_of(part: dict[str, Any]) -> str:
+def _class_of(part: dict[str, object]) -> str:
     return str(part.get("type", part.get("own", "unknown"))).rpartition(".")[2]
 
 
@@ -201,7 +201,7 @@ def origin_of(header: Header) -> tuple[str, dict[str, str], dict[str, str]]:
     return origin.recipe, origin.changes, {name: str(value) for name, value in origin.defaults.items()}
 
 
-def _without_seeds(description: Any) -> Any:
+def _without_seeds(description: object) -> object:
     if isinstance(description, dict):
         return {name: _without_seeds(value) for name, value in description.items() if name != "seed"}
     return description
@@ -218,7 +218,7 @@ def setting_rows(runs: Group) -> list[list[str]]:
     return [["setting", "value"], seeds, *([name, value] for name, value in settings_of(runs[0].description))]
 
 
-def settings_of(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+def settings_of(value: object, name: str = "") -> Iterator[tuple[str, str]]:
     """Yield dotted names and values; a part is named by its class or function."""
     if not isinstance(value, dict):
         yield name, _words(value)
@@ -231,7 +231,7 @@ def settings_of(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
             yield from settings_of(item, f"{name}.{key}".lstrip("."))
 
 
-def _words(value: Any) -> str:
+def _words(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(_words, value)) or "none"
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
