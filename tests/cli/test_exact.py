@@ -273,7 +273,7 @@ def test_signals_are_heard_within_a_second(arguments: tuple[str, ...], number: s
         out, error = process.communicate(timeout=30)
         assert time.monotonic() - sent < 2  # one, and slack for a busy machine
         assert process.returncode == 128 + number
-    assert first.startswith(("coin of 3000000 tosses: ", "exponential decay, sigma 0.025: "))
+    assert first.startswith(("coin of 3000000 tosses", "exponential decay, sigma 0.025"))  # a busy machine logs later
     assert out == "" or out.startswith("unfinished: interrupted; this is the best prior so far")
     assert error.splitlines()[-1] == "refprior: stopped"
 
