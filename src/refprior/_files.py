@@ -26,6 +26,7 @@ from filelock import SoftFileLock, Timeout, lock_descriptor
 
 from refprior._words import in_short
 
+Json = dict[str, Any]  # a JSON object
 LOCK = ".lock"
 MARK = ".lock.owner"  # instead of a lock, on file systems without locks
 PART = ".part"  # suffix of unfinished files and folders
@@ -219,7 +220,7 @@ def write_figure(path: Path, figure: Any, dpi: int = 120) -> None:
     write_bytes(path, buffer.getvalue())
 
 
-def write_record(path: Path, format_: int, content: dict[str, Any]) -> None:
+def write_record(path: Path, format_: int, content: Json) -> None:
     """Write a JSON object with a checksum of its content."""
     record = {"format": format_, **content}
     seal = _checksum(record)
@@ -231,7 +232,7 @@ def write_record(path: Path, format_: int, content: dict[str, Any]) -> None:
     write_text(path, json.dumps(sealed, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_record(path: Path, format_: int) -> dict[str, Any]:
+def read_record(path: Path, format_: int) -> Json:
     """Read a JSON object with a checksum; raise ValueError if it is damaged or was edited."""
     record = read_json(path)
     if not isinstance(record, dict):
@@ -292,7 +293,7 @@ def check_ordinary(*paths: Path) -> None:
                 raise ValueError(f"{path} is neither a file nor a folder: remove it")
 
 
-def _checksum(content: dict[str, Any]) -> str | None:
+def _checksum(content: Json) -> str | None:
     """Hash the content, not the text: keys in order, no blanks. None for content that JSON cannot hold."""
     try:
         return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()

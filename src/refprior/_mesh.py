@@ -195,7 +195,7 @@ class Mesh:
         """Return the first rank's value, plain numbers and text."""
         return self.gather_objects(value if self.main else None)[0] if self.size > 1 else value
 
-    def gather_objects(self, value: Any) -> list[Any]:
+    def gather_objects(self, value: object) -> list[Any]:
         """Return the values of all ranks, plain numbers and text."""
         if self.size == 1:
             return [value]
@@ -227,7 +227,7 @@ class Mesh:
         if first is not None:
             raise kinds.get(found[first][0], RuntimeError)(f"rank {first}: {found[first][1]}")
 
-    def check_same(self, what: str, value: Any) -> None:
+    def check_same(self, what: str, value: object) -> None:
         """Raise a ValueError if ranks have different values."""
         said = self.gather_objects(hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest())
         other = next((rank for rank, answer in enumerate(said) if answer != said[0]), None)

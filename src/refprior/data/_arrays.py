@@ -219,7 +219,7 @@ def _count(dataset: "Dataset[Any]") -> int:
     return len(dataset)
 
 
-def _item(values: Any, index: int, first: Tensor | None) -> Tensor:
+def _item(values: object, index: int, first: Tensor | None) -> Tensor:
     """Return an input of a torch data set, which must be like the first: channels first, if it is an image."""
     if isinstance(values, Image.Image):
         made = torch.from_numpy(picture_pixels(values))

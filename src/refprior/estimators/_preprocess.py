@@ -33,7 +33,7 @@ _SCALED = 10_000  # rows from which scales are estimated
 _UNITS = 1000.0  # ratio of the spreads of two features above which a warning is logged
 
 
-def checked(estimator: Any, X: object, *, reset: bool) -> Any:
+def checked(estimator: object, X: object, *, reset: bool) -> Any:
     """Validate X with scikit-learn, with names and number of features: an array (n, *shape) or sparse rows (n, D)."""
     try:
         found = validate_data(
@@ -110,7 +110,7 @@ def too_large(rows: Any) -> bool:
     return is_sparse(rows) and 4 * rows.shape[0] * rows.shape[1] > _DENSE
 
 
-def is_sparse(rows: Any) -> bool:
+def is_sparse(rows: object) -> bool:
     return bool(sparse.issparse(rows))
 
 
@@ -147,7 +147,7 @@ def fitted_projection(rows: Any, wanted: Inputs, seed: int) -> Normalizer:
     return Normalizer(_floats(found.mean_), axes=_floats(axes))
 
 
-def projected(rows: Any, projection: Normalizer) -> np.ndarray:
+def projected(rows: object, projection: Normalizer) -> np.ndarray:
     """Project sparse rows onto components: (n, D) -> (n, J)."""
     if projection.axes is None or projection.shortest is not None:
         raise ValueError(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior._checks import whole_number
-from refprior._files import read_record, write_record
+from refprior._files import Json, read_record, write_record
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._posterior import Posterior, posterior_of
 from refprior.exact.certificate import Certificate, Proof, judge
@@ -431,7 +431,7 @@ class Solution:
     def _repr_html_(self) -> str:
         return as_html(self)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Convert the prior to plain numbers for JSON.
 
         Numbers of an unfinished prior are rounded to the digits that its gap supports.

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from refprior import labeling
-from refprior._files import locked, write_figure
+from refprior._files import Json, locked, write_figure
 from refprior._kinds import noun
-from refprior.explore._page import BusyError, ConflictError, Json
+from refprior.explore._page import BusyError, ConflictError
 from refprior.explore._watch import Runs, _hash, _stamp, shown_input
 from refprior.labeling import FILE, Ensemble, Questions
 from refprior.report import questions_figure

@@ -1,9 +1,6 @@
 """The files of the page, and errors that the page handles specially."""
 
 from importlib.resources import files
-from typing import Any
-
-Json = dict[str, Any]  # an object of an answer
 
 PAGE = {
     "index.html": "text/html",

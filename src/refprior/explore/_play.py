@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlencode
 import msgspec
 import numpy as np
 
+from refprior._files import Json
 from refprior.exact import (
     Channel,
     Coin,
@@ -28,7 +29,6 @@ from refprior.exact import (
 from refprior.exact.channels import to_coordinates
 from refprior.exact.oracle import Objective, two_stage_signs
 from refprior.exact.show import gap_in_words
-from refprior.explore._page import Json
 
 POINTS = 240  # of the gain's curve
 SIDE = 49  # points of the gain's map along each of two parameters

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from refprior._files import write_folder_atomically
+from refprior._files import Json, write_folder_atomically
 from refprior._words import in_short
-from refprior.explore._page import PAGE, Json, page_bytes
+from refprior.explore._page import PAGE, page_bytes
 from refprior.explore._play import Query, answer, check_size, models
 
 Tell = Callable[[str, int, int], None]

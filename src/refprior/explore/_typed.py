@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 
-from refprior.explore._page import Json
+from refprior._files import Json
 
 SECONDS = 20  # for the whole answer
 BYTES = 2 << 30  # of memory

@@ -19,10 +19,9 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from refprior._files import LOCK, read_bytes
+from refprior._files import LOCK, Json, read_bytes
 from refprior._kinds import noun
 from refprior._words import in_short
-from refprior.explore._page import Json
 from refprior.explore._play import rounded
 from refprior.labeling import FILE, Questions
 from refprior.report import class_rows, find_runs, origin_of, scene_of_runs, settings_of

@@ -4,13 +4,14 @@
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
 from refprior._checks import one_of
+from refprior._files import Json
 from refprior._mesh import plain
 from refprior.information import average as prior_average
 from refprior.information import entropy, finite, log_likelihood, mixture
@@ -425,7 +426,7 @@ class Scores:
     information: float
     reliability: Bins
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return plain numbers, lists and dictionaries."""
         return json.loads(json.dumps(asdict(self)))  # type: ignore[no-any-return]
 

@@ -211,7 +211,7 @@ def _size(few: FewLabels, recipe: Recipe) -> tuple[int, ...] | None:
     return tuple(side // few.shrink for side in shape[1:]) if len(shape) == 3 else None
 
 
-def _settings(part: Any) -> dict[str, Any]:
+def _settings(part: object) -> dict[str, Any]:
     return part.settings if isinstance(part, Part) else {}
 
 
@@ -241,7 +241,7 @@ def _outputs(before: Recipe, found: Outline, taught: Outline | None) -> int:
     return found.classes if taught.classes == found.classes and not separate else found.classes + taught.classes
 
 
-def _network(network: Any, shape: tuple[int, ...], classes: int) -> Any:
+def _network(network: object, shape: tuple[int, ...], classes: int) -> Any:
     """Return the network for other inputs and classes; an MLP replaces a convolutional one if inputs are vectors."""
     part = take_apart(network)
     if len(shape) == 1 and part.make in (SmallCNN, WideResNet):
@@ -250,7 +250,7 @@ def _network(network: Any, shape: tuple[int, ...], classes: int) -> Any:
     return put_together(Part(part.make, {**part.settings, **new}, factory=True)) if new else network
 
 
-def resized_view(view: Any, ratio: float) -> Any:
+def resized_view(view: object, ratio: float) -> Any:
     """Multiply the lengths of a view, in pixels, by `ratio`; a positive one stays at least 1."""
     if not is_dataclass(view) or isinstance(view, type):
         return view

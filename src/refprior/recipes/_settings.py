@@ -256,7 +256,7 @@ def paths(part: Part, before: str = "") -> Iterable[str]:
             yield from paths(value, f"{before}{name}.")
 
 
-def _change(tree: Part, path: str, value: Any) -> Part:
+def _change(tree: Part, path: str, value: object) -> Part:
     """Change one setting of a stage, and of earlier stages that share it."""
     changed = _set(tree, path, value, path, tree)
     start = tree.settings["start"]
@@ -265,7 +265,7 @@ def _change(tree: Part, path: str, value: Any) -> Part:
     return Part(Recipe, {**changed.settings, "start": _change(start, path, value)})
 
 
-def _set(part: Part, path: str, value: Any, whole: str, tree: Part, package: str | None = None) -> Part:
+def _set(part: Part, path: str, value: object, whole: str, tree: Part, package: str | None = None) -> Part:
     """Change the setting at `path` of a part; `whole` is the path from the top of the tree."""
     name, _, rest = path.partition(".")
     if name not in part.hints:
@@ -289,7 +289,7 @@ def _set(part: Part, path: str, value: Any, whole: str, tree: Part, package: str
     return Part(part.make, {**part.settings, name: new}, factory=part.factory)
 
 
-def _chosen(text: str, current: Any, package: str, name: str) -> Part:
+def _chosen(text: str, current: object, package: str, name: str) -> Part:
     """Return the part of that name; it takes over the required settings of the part before it."""
     prefix = f"refprior.{package}."
     choices = {full.rpartition(".")[2]: make for full, make in published().items() if full.startswith(prefix)}
@@ -308,7 +308,7 @@ def _chosen(text: str, current: Any, package: str, name: str) -> Part:
     return replace(whole, original=None)
 
 
-def parse(text: str, hint: Any, name: str) -> Any:
+def parse(text: str, hint: object, name: str) -> Any:
     """Parse a value of the type `hint`; a fraction such as 1/3 is a number."""
     choices = alternatives(hint)
     if text.lower() == "none" and type(None) in choices:
@@ -320,7 +320,7 @@ def parse(text: str, hint: Any, name: str) -> Any:
     raise ValueError(f"{name} must be {expected(hint)}, got {text!r}")
 
 
-def _parse_one(text: str, hint: Any) -> Any:
+def _parse_one(text: str, hint: object) -> Any:
     """Parse a value of one type; None if the text does not fit."""
     if get_origin(hint) is Literal:
         return next((choice for choice in get_args(hint) if str(choice) == text), None)

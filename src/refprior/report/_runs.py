@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
+from refprior._files import Json
 from refprior.training import Evaluation, Record
 from refprior.training.store import RECIPE, Header, read_header, read_history
 
@@ -35,7 +35,7 @@ class Summary:
     recipe: str  # its name
     settings: dict[str, str]  # set by the user, without the seed
     defaults: dict[str, str]  # the other settings of the recipe's function
-    description: dict[str, Any]  # the whole recipe
+    description: Json  # the whole recipe
     key: str  # equal for runs that differ only in their seed
     seed: int
     records: list[Record]

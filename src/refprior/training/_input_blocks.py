@@ -33,7 +33,7 @@ class Like(NamedTuple):
         whole = not self.dtype.is_floating_point and bool((values == np.rint(values)).all())
         return values.astype(np.int64) if whole else values
 
-    def tensor(self, inputs: Any) -> Tensor:
+    def tensor(self, inputs: object) -> Tensor:
         """Return inputs as a tensor of the training's shape and dtype; convert dtypes only if that loses nothing."""
         given = _tensor(inputs)
         self.check_shape(tuple(given.shape))
@@ -64,7 +64,7 @@ class Like(NamedTuple):
 Cut = Callable[[slice], Tensor]
 
 
-def in_blocks(inputs: Any, like: Like, rows: int) -> tuple[int, Iterator[Tensor]]:
+def in_blocks(inputs: object, like: Like, rows: int) -> tuple[int, Iterator[Tensor]]:
     """How many inputs there are, and they themselves like those of the training: (≤ rows, *shape) at a time."""
     count, cut = _reader(inputs, like)
     return count, (cut(slice(start, min(count, start + rows))) for start in range(0, count, rows))
@@ -124,7 +124,7 @@ def _column(values: np.ndarray, name: str, start: int) -> np.ndarray:
     return numbers
 
 
-def _is_picture(item: Any) -> bool:
+def _is_picture(item: object) -> bool:
     return isinstance(item, str | PathLike | Image.Image)
 
 
@@ -152,7 +152,7 @@ def _pixels(picture: Image.Image, shape: tuple[int, ...]) -> Tensor:
     return torch.from_numpy(np.array(plain).reshape(height, width, channels).transpose(2, 0, 1).copy())
 
 
-def _tensor(values: Any) -> Tensor:
+def _tensor(values: object) -> Tensor:
     """Make a tensor of anything with numbers in it; errors of numpy and torch are summed up in one line."""
     if isinstance(values, Tensor):
         return values.detach()

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
-from refprior._files import read_record, write_record, write_text
+from refprior._files import Json, read_record, write_record, write_text
 from refprior._process import rank
 from refprior._words import in_short
 from refprior.training.loop import Record
@@ -89,7 +89,7 @@ def scalars(record: Record) -> dict[str, float]:
     return dict(_numbers(parts))
 
 
-def _numbers(values: dict[str, Any], before: str = "") -> Iterator[tuple[str, float]]:
+def _numbers(values: Json, before: str = "") -> Iterator[tuple[str, float]]:
     for name, value in values.items():
         if isinstance(value, dict):
             yield from _numbers(value, f"{before}{name}/")
@@ -255,7 +255,7 @@ class _Wandb:
         import wandb
 
         self.note = stage / "wandb.json"
-        new: dict[str, Any] = {"run": secrets.token_hex(4), "step": 0}
+        new: Json = {"run": secrets.token_hex(4), "step": 0}
         known = read_record(self.note, _FORMAT) if self.note.exists() else new
         self.id, self.last = str(known["run"]), int(known["step"])
         self.run = wandb.init(

@@ -21,7 +21,7 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor, nn
 
 from refprior._checks import number
-from refprior._files import check_ordinary, read_record, write_folder_atomically, write_record
+from refprior._files import Json, check_ordinary, read_record, write_folder_atomically, write_record
 from refprior._html import shortened, table
 from refprior._kinds import InputType
 from refprior._mesh import usable_device
@@ -376,7 +376,7 @@ class Predictor:
 class _Record:
     """The content of predictor.json."""
 
-    network: dict[str, Any]
+    network: Json
     particles: int
     execution: Execution
     classes: tuple[str, ...]
@@ -384,7 +384,7 @@ class _Record:
     dtype: InputType
     temperature: float
     features: tuple[str, ...]
-    provenance: dict[str, Any]
+    provenance: Json
     size: int  # of the file of tensors, in bytes
     sha256: str  # of that file
     integer_labels: bool = False
@@ -428,7 +428,7 @@ def read_predictor(folder: Path, network: Callable[[], nn.Module] | None, device
     return predictor
 
 
-def read_network(folder: Path) -> dict[str, Any]:
+def read_network(folder: Path) -> Json:
     """Read the record of a saved predictor's network."""
     return _read_record(folder / RECORD).network
 
@@ -464,7 +464,7 @@ def _tempered(log_p: Tensor, temperature: float, log_ratio: Tensor | None) -> Te
     return (log_p / temperature + (0.0 if log_ratio is None else log_ratio.to(log_p))).log_softmax(-1)
 
 
-def _name_of(record: dict[str, Any], provenance: Mapping[str, Any]) -> str:
+def _name_of(record: Json, provenance: Mapping[str, Any]) -> str:
     """Return the name of a part of the data that the training knew, by its content."""
     data = provenance.get("data")
     parts = data.get("parts") if isinstance(data, Mapping) else None

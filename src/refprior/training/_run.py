@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from refprior._checks import one_of
+from refprior._files import Json
 from refprior._html import table
 from refprior._mesh import usable_device
 from refprior._words import duration, in_short
@@ -391,7 +392,7 @@ class Run:
         if self.recipe.readout == "consensus":
             raise ValueError("the outputs of this run have no names, no label was seen: see consensus and rp.labeling")
 
-    def _provenance(self, ema: bool, weighting: Weighting) -> dict[str, Any]:
+    def _provenance(self, ema: bool, weighting: Weighting) -> Json:
         """Return what made a predictor, in plain text and numbers, with the scores of the training if they apply."""
         found = self.history[-1].evaluation if self.history else None
         parts = {"test": found.test, "validation": found.validation} if found and weighting == "prior" else {}
@@ -519,7 +520,7 @@ def load_predictor(
     return load(folder, device=device, **({} if network is None else {"network": network})).predictor()
 
 
-def custom_parts(path: Path | str, definitions: Mapping[str, Any]) -> dict[str, Any]:
+def custom_parts(path: Path | str, definitions: Mapping[str, Any]) -> Json:
     """Make the custom parts of a run or a saved predictor from the user's classes and functions by name."""
     folder = Path(path)
     saved = (folder / RECORD).exists()
@@ -539,7 +540,7 @@ def _history(path: Path, step: int) -> tuple[Record, ...]:
         return ()
 
 
-def recipe_of(path: Path, header: Header, parts: dict[str, Any]) -> Recipe:
+def recipe_of(path: Path, header: Header, parts: Json) -> Recipe:
     """Read the recipe of a run folder. Custom parts may be missing, except for the network."""
     check_handed_in(parts)
 

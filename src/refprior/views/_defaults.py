@@ -50,7 +50,7 @@ class Learning(Protocol):
             What was drawn for them, for `update`.
         """
 
-    def update(self, policy: Any, proximity: Tensor, /) -> None:
+    def update(self, policy: object, proximity: Tensor, /) -> None:
         """Learn from the probes.
 
         Parameters

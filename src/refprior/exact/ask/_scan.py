@@ -17,6 +17,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from refprior._checks import number
+from refprior._files import Json
 from refprior.exact._arrays import Array
 from refprior.exact._cost import LOG
 from refprior.exact._priors import prior_to_compare
@@ -109,7 +110,7 @@ class PriorScan:
         lines = [f"{self.evidence}: {len(self.values)} priors, {len(self.forks)} forks, gaps of at most {gap:.1e}"]
         return "\n".join([*lines, *map(str, self.forks)])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Convert the scan to plain numbers for JSON.
 
         Returns

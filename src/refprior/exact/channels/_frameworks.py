@@ -30,7 +30,7 @@ def framework_of(function: Function, probe: Array, name: str) -> Framework:
         raise failed(name, probe, error) from error
 
 
-def _framework(value: Any) -> Framework:
+def _framework(value: object) -> Framework:
     module = type(value).__module__.partition(".")[0]
     return "torch" if module == "torch" else "jax" if module in ("jax", "jaxlib") else "numpy"
 

@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -54,7 +53,7 @@ class NoisyMean(ChartedChannel):
 
     @classmethod
     def build(
-        cls, mean: Any, sigma: ArrayLike, bounds: ArrayLike, curvature: ArrayLike | None, exchangeable: bool = False
+        cls, mean: object, sigma: ArrayLike, bounds: ArrayLike, curvature: ArrayLike | None, exchangeable: bool = False
     ) -> NoisyMean:
         """Check what was given, and try the function once."""
         if not callable(mean):

@@ -28,7 +28,7 @@ MOST_COUNTS = 200_000
 LEVELS = np.concatenate([10.0 ** np.arange(-17, -1), np.arange(0.05, 0.5, 0.05)])  # quantiles that are panel edges
 
 
-def from_family(family: Any, bounds: ArrayLike, censored_at: float | None) -> FunctionChannel:
+def from_family(family: object, bounds: ArrayLike, censored_at: float | None) -> FunctionChannel:
     """Find out what the family is, and where its outcomes lie."""
     if not callable(family):
         raise ValueError(f"family must be a function of the parameters, got {family!r}")
@@ -68,7 +68,7 @@ def _counts(family: Family, bounds: ArrayLike, tried: Any, end: float | None) ->
     return replace(FunctionChannel.build(function, bounds, z, None), tail=TAIL_NATS * mass)
 
 
-def _density(family: Family, bounds: ArrayLike, tried: Any, end: float | None) -> FunctionChannel:
+def _density(family: Family, bounds: ArrayLike, tried: object, end: float | None) -> FunctionChannel:
     edges = _edges(tried, end)
 
     def quadrature(fineness: int) -> tuple[Callable[[Array], Array], Array]:

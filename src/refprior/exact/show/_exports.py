@@ -129,6 +129,7 @@ def _numpyro(prior: Solution) -> str:
 import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
+from refprior._files import Json
 
 atoms = jnp.array({_table(prior.atoms)})
 weights = jnp.array({_numbers(prior.weights)})

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from refprior._files import Json
 from refprior.posterior import Scores
 
 
@@ -107,7 +108,7 @@ class Record:
     skipped: int = 0
     evaluation: Evaluation | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return plain numbers, lists and dictionaries.
 
         Returns
@@ -118,7 +119,7 @@ class Record:
         return msgspec.to_builtins(self)  # type: ignore[no-any-return]
 
     @classmethod
-    def from_dict(cls, record: Any) -> "Record":
+    def from_dict(cls, record: object) -> "Record":
         """Read a record from `to_dict`.
 
         Parameters
@@ -139,7 +140,7 @@ class Record:
         return msgspec.convert(_with_nan(record), cls)
 
 
-def _with_nan(value: Any, scores: bool = False) -> Any:
+def _with_nan(value: object, scores: bool = False) -> Any:
     """Restore NaN: JSON holds null in its place, and scores are always numbers."""
     if isinstance(value, dict):
         return {name: _with_nan(item, scores or name in ("ema", "raw")) for name, item in value.items()}

@@ -283,7 +283,7 @@ def is_plain(hint: object) -> bool:
     return all(choice in _PLAIN_TYPES or get_origin(choice) in (Literal, tuple) for choice in alternatives(hint))
 
 
-def fitting(value: Any, hint: object, where: str) -> Any:
+def fitting(value: object, hint: object, where: str) -> Any:
     """Return the value if it fits the type of a setting; lists become tuples, numpy's numbers Python's."""
     if isinstance(value, list | range):
         value = tuple(value)

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from torch import nn
 
 from refprior._checks import number, one_of, whole_number
+from refprior._files import Json
 from refprior.data import Identity, PatchComponents, PrincipalComponents, Standardize, Task
 from refprior.methods import Method, Needs
 from refprior.particles import Execution
@@ -213,7 +214,7 @@ class Recipe:
             raise ValueError(f"task must give a refprior.data.Task, got {type(task).__name__}")
         return task
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return everything that determines the run as plain numbers, text, lists and dictionaries.
 
         Returns
@@ -294,7 +295,7 @@ def read_recipe(record: object, parts: Mapping[str, Any], stand_in: StandIn, whe
     if not isinstance(record, Mapping):
         raise ValueError(f"{where} must be a dictionary of settings, got {type(record).__name__}")
     checked_settings(Recipe, dict(record), where)
-    last, arguments = where == "recipe", dict[str, Any]()
+    last, arguments = where == "recipe", Json()
     for name, value in record.items():
         if name == "start":
             arguments[name] = None if value is None else read_recipe(value, parts, stand_in, f"{where}.start")
@@ -307,7 +308,7 @@ def read_recipe(record: object, parts: Mapping[str, Any], stand_in: StandIn, whe
     return Recipe(**arguments)
 
 
-def custom_parts(record: Mapping[str, Any], definitions: Mapping[str, Make]) -> dict[str, Any]:
+def custom_parts(record: Mapping[str, Any], definitions: Mapping[str, Make]) -> Json:
     """Make the custom parts of a recorded recipe from the user's classes and functions; only the network must exist."""
     check_depth(record, "recipe")
     parts = {}

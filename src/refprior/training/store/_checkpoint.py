@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 import torch
 from torch import Tensor
 
-from refprior._files import read_record, write_record
+from refprior._files import Json, read_record, write_record
 from refprior._words import in_short
 from refprior.data import Normalizer
 from refprior.particles import Particles
@@ -320,7 +320,7 @@ def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors, stepped:
     if stepped and not tensors and not custom and optimizer.defaults.get("momentum", 1):
         raise ValueError("the optimizer's memory is missing")
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    state: dict[int, dict[str, Any]] = {}
+    state: dict[int, Json] = {}
     for name, tensor in tensors.items():
         place, _, kind = name.partition(":")
         value = tensor if not kind else None if kind == "none" else tensor.item()

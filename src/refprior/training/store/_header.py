@@ -13,13 +13,12 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import torch
 
 from refprior import __version__
-from refprior._files import read_record, write_record
+from refprior._files import Json, read_record, write_record
 from refprior._words import in_short
 from refprior.data import Task, TaskRecord
 from refprior.particles import Particles
@@ -59,9 +58,9 @@ class Origin:
     """
 
     recipe: str
-    arguments: dict[str, Any] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
-    defaults: dict[str, Any] = field(default_factory=dict)
+    arguments: Json = field(default_factory=dict)
+    settings: Json = field(default_factory=dict)
+    defaults: Json = field(default_factory=dict)
     own: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -90,11 +89,11 @@ def _in_text(value: object) -> str:
 class Header:
     """The content of recipe.json."""
 
-    recipe: dict[str, Any]  # Recipe.to_dict
+    recipe: Json  # Recipe.to_dict
     data: TaskRecord
     tensors: dict[str, tuple[int, ...]]  # of one network: names and shapes
     origin: Origin | None = None
-    environments: list[dict[str, Any]] = field(default_factory=list)
+    environments: list[Json] = field(default_factory=list)
 
     @property
     def steps(self) -> int:
@@ -194,7 +193,7 @@ def differences(old: object, new: object, path: str = "") -> list[str]:
     return [] if old == new else [f"{path}: {old} → {new}"]
 
 
-def environment(origin: Origin | None) -> dict[str, Any]:
+def environment(origin: Origin | None) -> Json:
     """Return what made a run: versions, sources, machine, threads, time, and the command to repeat it."""
     return {
         "python": platform.python_version(),
