@@ -10,7 +10,7 @@ from benchmarks.__main__ import PROGRAMS, Program, main, run
 from tests.cli import running
 
 
-def test_a_busy_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_machine_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.getloadavg", lambda: (0.7, 0.0, 0.0))
     monkeypatch.setattr(sys, "argv", ["benchmarks"])
     monkeypatch.setattr(bench, "run", lambda *_: pytest.fail("it ran"))

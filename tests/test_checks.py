@@ -30,7 +30,7 @@ def test_numbers_within_the_limits_are_taken(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, math.nan, math.inf, "0.5", True, None, [1]])
-def test_numbers_outside_are_refused(value: Any) -> None:
+def test_numbers_outside_are_rejected(value: Any) -> None:
     with pytest.raises(ValueError, match="tau must be at least 0 and at most 1, got"):
         number("tau", value, at_least=0, at_most=1)
 

@@ -112,7 +112,7 @@ def test_consecutive_items_are_tuples(order: int) -> None:
         assert grouped[:, b].equal(flat[:, b * order : (b + 1) * order])
 
 
-def test_items_that_make_no_whole_tuples_are_refused() -> None:
+def test_items_that_make_no_whole_tuples_are_rejected() -> None:
     with pytest.raises(ValueError, match="7 items do not make tuples of 2"):
         tuples(torch.zeros(3, 7, 2), 2)
     assert tuples(torch.zeros(3, 0, 2), 2).shape[1] == 0
@@ -244,7 +244,7 @@ def test_chunks_change_neither_values_nor_gradients() -> None:
         torch.testing.assert_close(results[0], other)
 
 
-def test_what_cannot_be_enumerated_is_refused_in_words() -> None:
+def test_what_cannot_be_enumerated_is_rejected_in_words() -> None:
     log_p = torch.zeros(4, 1, 9, 10).log_softmax(-1)
     with pytest.raises(ValueError, match=r"order 9 of 10 classes has 1\.0e9 labelings, at most 1\.0e8 .* lower"):
         marginal_entropy(log_p, uniform(4, log_p))

@@ -106,7 +106,7 @@ def test_questions_survive_the_folder(tmp_path: Path) -> None:
         Questions.load(tmp_path)
 
 
-def test_questions_of_a_run_with_other_images_are_refused(run: Run, tmp_path: Path) -> None:
+def test_questions_of_a_run_with_other_images_are_rejected(run: Run, tmp_path: Path) -> None:
     for name, recipe in {"one": run.recipe, "other": replace(run.recipe, task=digits(0, 1, 2, labels=9))}.items():
         train(replace(recipe, steps=1), tmp_path / name)
     Questions((5, 7), (1,)).save(tmp_path / "one")
@@ -116,7 +116,7 @@ def test_questions_of_a_run_with_other_images_are_refused(run: Run, tmp_path: Pa
         Questions.load(tmp_path / "other")
 
 
-def test_what_cannot_be_is_refused_with_numbers(run: Run) -> None:
+def test_what_cannot_be_is_rejected_with_numbers(run: Run) -> None:
     images = len(run.task.unlabeled)
     with pytest.raises(ValueError, match=f"can ask for 1 to {images} labels, got {images + 1}"):
         suggest(run, images + 1)
@@ -130,7 +130,7 @@ def test_what_cannot_be_is_refused_with_numbers(run: Run) -> None:
         continuation(run, Questions((1, 2), ()))
 
 
-def test_questions_of_another_run_are_refused(run: Run) -> None:
+def test_questions_of_another_run_are_rejected(run: Run) -> None:
     with pytest.raises(ValueError, match=r"100000 does not fit .* questions of another run"):
         classifier(run, Questions((100_000,), (0,)))
     with pytest.raises(ValueError, match=r"7 does not fit .* 3 classes"):
@@ -150,7 +150,7 @@ def test_questions_of_another_run_are_refused(run: Run) -> None:
         {"asked": [1, 1]},
     ],
 )
-def test_questions_that_are_none_are_refused_in_one_line(tmp_path: Path, record: dict[str, Any]) -> None:
+def test_questions_that_are_none_are_rejected_in_one_line(tmp_path: Path, record: dict[str, Any]) -> None:
     seal(tmp_path / "questions.json", {"format": 1, **record})
     with pytest.raises(ValueError, match=r"\A[^\n]*questions\.json is damaged: [^\n]+\Z"):
         Questions.load(tmp_path)
@@ -275,7 +275,7 @@ def test_a_single_particle_asks_by_entropy() -> None:
     assert 0.4 < (drawn < 100).double().mean() < 0.65
 
 
-def test_what_cannot_be_chosen_is_refused_with_numbers() -> None:
+def test_what_cannot_be_chosen_is_rejected_with_numbers() -> None:
     log_p = torn((0.9, 0.1), (0.5, 0.5), (0.2, 0.4))
     with pytest.raises(ValueError, match="budget must be a whole number of at least 1, got 'a'"):
         most_informative(log_p, "a")  # type: ignore[arg-type]

@@ -136,7 +136,7 @@ def test_wide_resnet_leaves_its_input_alone() -> None:
     assert x.equal(before)
 
 
-def test_wide_resnet_refuses_other_depths() -> None:
+def test_wide_resnet_rejects_other_depths() -> None:
     with pytest.raises(ValueError, match="depth must be"):
         WideResNet((3, 32, 32), 10, depth=27)
 
@@ -172,7 +172,7 @@ def test_mlp_is_one_hidden_layer_of_hardtanh() -> None:
         (lambda: WideResNet((0, 32, 32), 10), "channels must be a whole number of at least 1, got 0"),
     ],
 )
-def test_sizes_below_one_are_refused_by_name(make: Callable[[], nn.Module], message: str) -> None:
+def test_sizes_below_one_are_rejected_by_name(make: Callable[[], nn.Module], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
 
@@ -212,7 +212,7 @@ def test_perturbed_bodies_differ_by_that_share_of_their_spread() -> None:
     assert ((one - before).std() / before.std()).item() == pytest.approx(0.1, rel=0.02)
 
 
-def test_what_is_no_body_is_refused() -> None:
+def test_what_is_no_body_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"body must be an nn\.Module, got a function"):
         Pretrained(body, 6, 10)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="perturb must be at least 0, got -1"):

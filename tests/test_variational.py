@@ -87,7 +87,7 @@ def test_from_few_draws_it_starts_above_the_information_and_falls(alpha: float) 
         assert values[-1] < exact  # on the other side already
 
 
-def test_alpha_above_0_is_refused() -> None:
+def test_alpha_above_0_is_rejected() -> None:
     for alpha in (0.5, math.nan):
         with pytest.raises(ValueError, match="alpha must be at most 0"):
             log_marginal(coin(PRIOR), alpha)
@@ -203,7 +203,7 @@ def test_the_same_seed_gives_the_same_prior_and_the_global_generator_is_left_alo
     assert not torch.equal(discretize(other, 50), discretize(first, 50))
 
 
-def test_settings_out_of_range_are_refused() -> None:
+def test_settings_out_of_range_are_rejected() -> None:
     family = LogitNormal(0.0, 1.0)
     for wrong in ({"samples": 0}, {"batch": 0}, {"steps": 0}):
         with pytest.raises(ValueError, match="whole number of at least 1"):

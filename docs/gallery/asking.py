@@ -3,7 +3,7 @@
 #
 # Begin with one label per class, and ask for ten more at a time. Which rows should a person label?
 #
-# `suggest` picks typical rows of groups that have no label yet. `warm_start` goes on from the particles that are
+# `suggest` picks typical rows of groups that have no label yet. `warm_start` continues from the particles that are
 # there.
 
 # %%

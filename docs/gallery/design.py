@@ -61,5 +61,5 @@ plt.show()
 # slow ones.
 #
 # With `costs=`, each design has its price beside it. Every information is certified: no other prior could draw more
-# from that experiment. Models of your own come in by their mean, their likelihood or a distribution of scipy: [Exact
+# from that experiment. Define your model by their mean, their likelihood or a distribution of scipy: [Exact
 # priors](../exact.md).

@@ -4,7 +4,7 @@
 # A folder with one subfolder per class, and one for images without labels. That is all the preparation there is.
 #
 # To have something to look at, the first lines write such a folder: scanned digits as PNG files, three with a label of
-# each of five classes. Skip them if you have a folder of your own.
+# each of five classes. Skip them if you have your own folder.
 
 # %%
 from pathlib import Path

@@ -237,7 +237,7 @@ def test_a_long_two_stage_coin_is_certified_and_symmetric(capsys: pytest.Capture
         (("blahut-arimoto", "-n", "10", "--points", "1000000000000"), "take a coarser grid or fewer samples"),
     ],
 )
-def test_what_cannot_be_done_is_refused_before_any_work(
+def test_what_cannot_be_done_is_rejected_before_any_work(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
@@ -298,6 +298,6 @@ def test_ctrl_c_shows_the_best_prior_so_far(
     "arguments",
     [("coin", "-n", "2.5"), ("two-stage", "-m", "0.4", "-n", "1"), ("two-stage", "-m", "1", "-n", "1.5")],
 )
-def test_fractions_of_tosses_are_refused(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
+def test_fractions_of_tosses_are_rejected(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
     with pytest.raises(CycloptsError, match=r"whole number, got \d\.\d"):
         run(capsys, *arguments)

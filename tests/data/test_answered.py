@@ -52,6 +52,6 @@ def test_answers_about_a_task_of_ones_own_are_written_down_as_such() -> None:
         ((0,), (10,), r"answered label 10 at index 0 is outside 0 … 9"),
     ],
 )
-def test_answers_that_do_not_fit_are_refused(asked: tuple[int, ...], answers: tuple[int, ...], said: str) -> None:
+def test_answers_that_do_not_fit_are_rejected(asked: tuple[int, ...], answers: tuple[int, ...], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         Answered(FEW, asked, answers)()

@@ -189,7 +189,7 @@ def test_what_cannot_be_is_named_with_its_numbers(data: DataSet, settings: dict[
         FewLabels(data, **settings)()
 
 
-def test_labels_that_do_not_divide_are_refused_before_anything_is_read(tmp_path: Path) -> None:
+def test_labels_that_do_not_divide_are_rejected_before_anything_is_read(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="labels must be a multiple of the 10 classes, equally many of each, got 55"):
         FewLabels("mnist", labels=55, folder=str(tmp_path))
 
@@ -291,7 +291,7 @@ def examples(task: Task, part: str) -> torch.Tensor:
     return images
 
 
-def test_a_pair_that_overlaps_is_refused() -> None:
+def test_a_pair_that_overlaps_is_rejected() -> None:
     low, high = (FewLabels("digits", labels=40, classes=classes) for classes in ((1, 2), (2, 3)))
     with pytest.raises(ValueError, match=r"overlap: \d+ of 40 source inputs are in both"):
         Pair(source=low, target=high)()

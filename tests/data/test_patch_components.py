@@ -136,12 +136,12 @@ def test_double_precision_stays() -> None:
         ({"view": RandAugment}, "view must be a view such as FlipCrop"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any], message: str) -> None:
+def test_settings_that_do_not_fit_are_rejected(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(SMALL, **settings)
 
 
-def test_inputs_that_have_no_such_patches_are_refused() -> None:
+def test_inputs_that_have_no_such_patches_are_rejected() -> None:
     with pytest.raises(ValueError, match=r"takes images \(channels, height, width\), got \(64,\)"):
         SMALL.fit([DIGITS.flatten(1)])
     with pytest.raises(ValueError, match="patches of 9×9 do not fit into images of 8×8"):

@@ -104,7 +104,7 @@ def test_sixteen_bits_are_scaled_to_eight(tmp_path: Path, kind: str, color: bool
 
 
 @pytest.mark.parametrize("kind", [np.int32, np.float32])
-def test_pixels_without_a_scale_are_refused(tmp_path: Path, kind: type) -> None:
+def test_pixels_without_a_scale_are_rejected(tmp_path: Path, kind: type) -> None:
     Image.fromarray(np.full((4, 6), 70_000, dtype=kind)).save(tmp_path / "deep.tif")
     with pytest.raises(DataError, match=r"deep.tif: not a readable image \(pixels of mode [IF] have no scale of gray"):
         read_images([tmp_path / "deep.tif"])
@@ -248,12 +248,12 @@ def test_formats_that_run_programs_are_not_opened(root: Path) -> None:
         image_folder(root)
 
 
-def test_more_images_than_memory_holds_are_refused_before_they_are_read(root: Path) -> None:
+def test_more_images_than_memory_holds_are_rejected_before_they_are_read(root: Path) -> None:
     with bounded_memory(100_000_000), pytest.raises(ValueError, match=r"22 images like .*needs about .*smaller size="):
         image_folder(root, size=(2000, 2000))
 
 
-def test_a_small_file_of_many_pixels_is_refused_and_a_large_one_is_not(tmp_path: Path) -> None:
+def test_a_small_file_of_many_pixels_is_rejected_and_a_large_one_is_not(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     Image.new("L", (4400, 4400)).save(tmp_path / "a" / "0.png")  # 19 million black pixels in 19 kB
     with pytest.raises(DataError, match=r"0\.png: .*4400×4400 pixels from [\d,]+ bytes, more than 200 from each byte"):

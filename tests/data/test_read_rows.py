@@ -76,7 +76,7 @@ def test_rows_to_test_with_are_equally_many_per_class(tmp_path: Path) -> None:
         ("label\nx\ny\n", "no column of numbers beside the labels"),
     ],
 )
-def test_what_cannot_be_learned_from_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_what_cannot_be_learned_from_is_rejected(tmp_path: Path, text: str, message: str) -> None:
     path = saved(tmp_path / "t.csv", text)
     with pytest.raises(DataError, match=message) as raised:
         read(path)

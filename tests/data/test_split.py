@@ -56,6 +56,6 @@ def test_a_count_must_divide_into_classes() -> None:
 
 
 @pytest.mark.parametrize("ratio", [0.5, float("nan")])
-def test_an_impossible_ratio_is_refused(ratio: float) -> None:
+def test_an_impossible_ratio_is_rejected(ratio: float) -> None:
     with pytest.raises(ValueError, match="ratio"):
         long_tail(LABELS, ratio, seed=0)

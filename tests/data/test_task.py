@@ -116,7 +116,7 @@ def test_labels_may_be_names_and_those_that_are_none_belong_to_the_pool(named: b
     assert np.array_equal(made.unlabeled, VECTORS[[6, 7, 8, 4]])
 
 
-def test_names_are_counted_as_the_classes_say_and_others_are_refused() -> None:
+def test_names_are_counted_as_the_classes_say_and_others_are_rejected() -> None:
     given = VECTORS[:3], NAMES
     made = task(labeled=given, unlabeled=VECTORS, test=None, classes=list(NAMES))
     assert made.labeled.labels.tolist() == [0, 1, 2]
@@ -150,7 +150,7 @@ SHAPES: dict[str, np.ndarray] = {
 
 
 @pytest.mark.parametrize("message", SHAPES)
-def test_shapes_that_are_not_of_inputs_are_refused_with_a_remedy(message: str) -> None:
+def test_shapes_that_are_not_of_inputs_are_rejected_with_a_remedy(message: str) -> None:
     inputs = SHAPES[message]
     with pytest.raises(ValueError, match=f"labeled inputs are {message}") as caught:
         task(labeled=(inputs, LABELS[:6]), unlabeled=inputs, test=None)
@@ -167,7 +167,7 @@ def test_what_is_measured_is_the_test_part_or_else_the_validation_part() -> None
     assert moved.test is None
 
 
-def test_what_no_run_could_use_is_refused() -> None:
+def test_what_no_run_could_use_is_rejected() -> None:
     with pytest.raises(ValueError, match="the test part of task 'arrays' is empty: leave it out"):
         task(test=(IMAGES[:0], LABELS[:0]))
     with pytest.raises(ValueError, match="neither labeled nor unlabeled"):

@@ -37,7 +37,7 @@ def test_a_task_moves_with_its_source() -> None:
     assert both.source.inputs.device.type == "meta"
 
 
-def test_tasks_that_overlap_are_refused() -> None:
+def test_tasks_that_overlap_are_rejected() -> None:
     with pytest.raises(ValueError, match="overlap: 6 of 6 source inputs are in both"):
         toy("b", ["dog", "cow"], 10).with_source(toy("a", ["cat", "dog"], 10))
     with pytest.raises(ValueError, match=r"overlap: \d+ of 40 source inputs are in both"):
@@ -56,12 +56,12 @@ def test_a_source_needs_labels() -> None:
         FewLabels("digits", labels=10, classes=(3, 4))().with_source(FewLabels("digits", labels=0, classes=(1, 2))())
 
 
-def test_images_of_another_shape_are_refused() -> None:
+def test_images_of_another_shape_are_rejected() -> None:
     with pytest.raises(ValueError, match=r"source inputs are \(1, 5, 5\), labeled \(1, 4, 4\)"):
         toy("b", ["car", "bus"], 30).with_source(toy("a", ["cat", "dog"], 10, side=5))
 
 
-def test_a_source_in_the_targets_test_part_is_refused() -> None:
+def test_a_source_in_the_targets_test_part_is_rejected() -> None:
     target = toy("b", ["car", "bus"], 30)
     images, labels = torch.full((4, 1, 4, 4), 99, dtype=torch.uint8), torch.tensor([0, 1, 0, 1])
     source = task_from_arrays((images, labels), target.unlabeled, (images, labels))

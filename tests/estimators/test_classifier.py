@@ -243,7 +243,7 @@ def test_large_sparse_rows_are_projected_plainly_or_not_at_all(
         classifier(inputs=inputs).fit(sparse.csr_array(X), FEW)
 
 
-def test_large_sparse_rows_that_are_all_the_same_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_sparse_rows_that_are_all_the_same_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_preprocess, "_DENSE", 0)
     with pytest.raises(ValueError, match="are all rows equal"):
         classifier().fit(sparse.csr_array((90, 5)), FEW)

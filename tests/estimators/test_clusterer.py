@@ -68,7 +68,7 @@ def test_what_needs_a_fit_says_so() -> None:
             call()
 
 
-def test_images_of_other_numbers_are_refused() -> None:
+def test_images_of_other_numbers_are_rejected() -> None:
     fitted = clusterer().fit(IMAGES)
     with pytest.raises(ValueError, match="convert them"):
         fitted.predict(IMAGES / 255)
@@ -81,7 +81,7 @@ def test_a_source_is_a_pair() -> None:
         clusterer().fit(X, source=X)  # type: ignore[arg-type]
 
 
-def test_large_sparse_rows_are_refused_before_any_work() -> None:
+def test_large_sparse_rows_are_rejected_before_any_work() -> None:
     rows: Any = sparse.csr_array((10_000, 30_000))
     with pytest.raises(ValueError, match="TruncatedSVD first"):
         clusterer(inputs="not looked at").fit(rows)

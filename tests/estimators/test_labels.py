@@ -62,6 +62,6 @@ def test_whole_numbers_of_which_some_are_missing_stay_whole(y: Any) -> None:
     ],
     ids=str,
 )
-def test_what_is_no_label_is_refused(y: Any, message: str) -> None:
+def test_what_is_no_label_is_rejected(y: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         encoded(y)

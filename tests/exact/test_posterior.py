@@ -51,7 +51,7 @@ def test_rows_of_a_table_have_no_mean() -> None:
 
 
 @pytest.mark.parametrize("levels", [[1.5], -0.1, "half", [[0.5]]])
-def test_levels_out_of_range_are_refused(levels: object) -> None:
+def test_levels_out_of_range_are_rejected(levels: object) -> None:
     with pytest.raises(ValueError, match="levels must be"):
         PRIOR.posterior(3).quantiles(levels)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="level must be"):

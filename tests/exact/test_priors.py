@@ -83,7 +83,7 @@ def test_beta_goes_from_the_joint_prior_to_the_two_stage_prior() -> None:
 
 
 @pytest.mark.parametrize("beta", [1.0001, 2.0, -0.1, math.nan])
-def test_beta_outside_the_concave_range_is_refused(beta: float) -> None:
+def test_beta_outside_the_concave_range_is_rejected(beta: float) -> None:
     with pytest.raises(ValueError, match="concave"):
         two_stage_prior(Coin, m=1, n=1, beta=beta)
 
@@ -105,7 +105,7 @@ def test_two_stages_of_noise() -> None:
     )
 
 
-def test_stages_that_are_not_one_experiment_are_refused() -> None:
+def test_stages_that_are_not_one_experiment_are_rejected() -> None:
     """A later stage that sees less than the first makes the sum convex somewhere."""
     with pytest.raises(ValueError, match="not concave"):
         two_stage_prior(lambda n: Coin(1 if n > 3 else 3), m=3, n=1)
@@ -146,7 +146,7 @@ def test_beta_softens_the_known_first_stage() -> None:
     assert np.all(half.weights[~kept] == 0)
 
 
-def test_a_first_stage_that_rules_out_every_atom_is_refused() -> None:
+def test_a_first_stage_that_rules_out_every_atom_is_rejected() -> None:
     with pytest.raises(ValueError, match="impossible under every atom"):
         known_first_stage(reference_prior(Coin(1)), 1, first=Coin(2))
     with pytest.raises(ValueError, match="beta must lie"):
@@ -158,7 +158,7 @@ def test_certify_gives_the_same_certificate_again() -> None:
     assert certify(prior).gap == prior.gap
 
 
-def test_pairs_that_are_concave_at_the_even_prior_only_are_refused() -> None:
+def test_pairs_that_are_concave_at_the_even_prior_only_are_rejected() -> None:
     rng = np.random.default_rng(1)
     rows, even, refused = np.arange(3.0)[:, None], np.full(3, 1 / 3), 0
     for _ in range(60):

@@ -42,7 +42,7 @@ def test_the_page_and_its_files_are_served_with_a_strict_policy(served: Served) 
 
 
 @pytest.mark.parametrize("token", ["", "x", "a" * 32, "..", "%2e%2e"])
-def test_a_wrong_token_is_refused(served: Served, token: str) -> None:
+def test_a_wrong_token_is_rejected(served: Served, token: str) -> None:
     for path in ("", "api/about", "main.js"):
         code, headers, content = request(served, path, token=token)
         assert (code, content) == (404, b"not found\n")
@@ -52,7 +52,7 @@ def test_a_wrong_token_is_refused(served: Served, token: str) -> None:
 @pytest.mark.parametrize(
     "host", ["localhost:{port}", "evil.example", "127.0.0.1", "evil.example:{port}", "0.0.0.0:{port}"]
 )
-def test_another_host_is_refused(served: Served, host: str) -> None:
+def test_another_host_is_rejected(served: Served, host: str) -> None:
     port = served.host.partition(":")[2]
     assert request(served, "api/about", host=host.format(port=port))[0] == 421
     assert request(served, "api/about", host=served.host)[0] == 200
@@ -74,14 +74,14 @@ def test_another_host_is_refused(served: Served, host: str) -> None:
         "api",
     ],
 )
-def test_other_paths_are_refused(served: Served, path: str) -> None:
+def test_other_paths_are_rejected(served: Served, path: str) -> None:
     code, _, content = request(served, path)
     assert code == 404
     assert b"secret" not in content
     assert b"root:" not in content
 
 
-def test_another_site_and_other_kinds_of_requests_are_refused(served: Served) -> None:
+def test_another_site_and_other_kinds_of_requests_are_rejected(served: Served) -> None:
     assert request(served, "api/about", sec_fetch_site="cross-site")[0] == 403
     assert request(served, "api/about", sec_fetch_site="same-origin")[0] == 200
     assert request(served, "api/own", method="POST", body={}, content_type="text/plain")[0] == 415

@@ -79,6 +79,6 @@ def test_it_needs_no_labels_and_two_strong_views() -> None:
         ({"projection": 0}, "projection must be a whole number of at least [12], got 0"),
     ],
 )
-def test_bad_settings_are_refused(fields: dict[str, float], message: str) -> None:
+def test_bad_settings_are_rejected(fields: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Contrastive(**fields)  # type: ignore[arg-type]

@@ -136,6 +136,6 @@ def test_the_limit_by_hand() -> None:
         ({"weight": -1.0}, r"weight must be at least 0, got -1\.0"),
     ],
 )
-def test_bad_settings_are_refused(fields: dict[str, float], message: str) -> None:
+def test_bad_settings_are_rejected(fields: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Dash(**fields)

@@ -123,6 +123,6 @@ BAD: list[tuple[dict[str, float], str]] = [
 
 
 @pytest.mark.parametrize(("fields", "message"), BAD)
-def test_bad_settings_are_refused(fields: dict[str, float], message: str) -> None:
+def test_bad_settings_are_rejected(fields: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         FreeMatch(**fields)

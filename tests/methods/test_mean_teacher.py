@@ -43,6 +43,6 @@ def test_without_statistics_of_batches_the_plain_teacher_is_asked() -> None:
         ({"ramp": 1.5}, r"ramp must be .*at most 1, got 1\.5"),
     ],
 )
-def test_bad_settings_are_refused(fields: dict[str, float], message: str) -> None:
+def test_bad_settings_are_rejected(fields: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MeanTeacher(**fields)

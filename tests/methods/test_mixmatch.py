@@ -112,6 +112,6 @@ def test_squared_error_by_hand() -> None:
         ({"ramp": -1.0}, r"ramp must be at least 0.*, got -1\.0"),
     ],
 )
-def test_bad_settings_are_refused(fields: dict[str, float], message: str) -> None:
+def test_bad_settings_are_rejected(fields: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MixMatch(**fields)

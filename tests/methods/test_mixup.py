@@ -93,6 +93,6 @@ def test_shares_come_from_the_generator_alone() -> None:
     ("fields", "message"),
     [({"beta": 0.0}, r"beta must be above 0, got 0\.0"), ({"weight": -1.0}, r"weight must be at least 0, got -1\.0")],
 )
-def test_bad_settings_are_refused(fields: dict[str, float], message: str) -> None:
+def test_bad_settings_are_rejected(fields: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Mixup(**fields)

@@ -358,7 +358,7 @@ def test_balance_is_the_divergence_of_the_mean_prediction(shares: tuple[float, .
     torch.testing.assert_close(apart, 0.7 * torch.autograd.grad(expected, model.logits)[0])
 
 
-def test_shares_of_another_number_of_classes_are_refused() -> None:
+def test_shares_of_another_number_of_classes_are_rejected() -> None:
     with pytest.raises(ValueError, match="expected 3 class shares in class_prior, got 2"):
         ReferencePrior(class_prior=(0.5, 0.5))(Logits().step())
 
@@ -390,7 +390,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("fields", "message"), BAD, ids=str)
-def test_bad_hyper_parameters_are_refused_in_words(fields: dict[str, Any], message: str) -> None:
+def test_bad_hyper_parameters_are_rejected_in_words(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ReferencePrior(**fields)
 

@@ -154,6 +154,6 @@ def test_the_source_does_not_move_the_targets_own_head() -> None:
 
 @pytest.mark.parametrize("method", [Transfer, UnsupervisedTransfer])
 @pytest.mark.parametrize("beta", [-0.1, 1.1, float("nan")])
-def test_beta_outside_its_range_is_refused(method: type[Transfer], beta: float) -> None:
+def test_beta_outside_its_range_is_rejected(method: type[Transfer], beta: float) -> None:
     with pytest.raises(ValueError, match="beta must be at least 0 and at most 1, got"):
         method(beta=beta)

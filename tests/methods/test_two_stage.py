@@ -118,7 +118,7 @@ def test_labels_averaged_by_the_prior_are_finite_at_saturated_predictions() -> N
     assert logits.grad.isfinite().all()
 
 
-def test_labelings_that_do_not_fit_into_memory_are_refused() -> None:
+def test_labelings_that_do_not_fit_into_memory_are_rejected() -> None:
     target, source = torch.zeros(2, 8, 10).log_softmax(-1), torch.zeros(2, 1, 10).log_softmax(-1)
     target = target.expand(2, 8, 10).repeat(1, 2_000, 1)
     with pytest.raises(ValueError, match=r"the labelings of 2000 tuples of 8 items.*lower order or unlabeled_batch"):
@@ -163,7 +163,7 @@ def test_what_they_need_is_declared() -> None:
     assert (needs.tuple_size, needs.source_tuple_size, needs.enumerates) == (3, 0, 3)
 
 
-def test_bad_settings_are_refused_with_their_numbers() -> None:
+def test_bad_settings_are_rejected_with_their_numbers() -> None:
     with pytest.raises(ValueError, match="beta must be at least 0 and at most 1, got 2"):
         UnlabeledSource(beta=2)
     with pytest.raises(ValueError, match="source_order must be a whole number of at least 1, got 0"):

@@ -107,6 +107,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("fields", "message"), BAD, ids=str)
-def test_bad_settings_are_refused(fields: dict[str, Any], message: str) -> None:
+def test_bad_settings_are_rejected(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         UDA(**fields)

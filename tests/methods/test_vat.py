@@ -206,6 +206,6 @@ def test_images_are_perturbed_as_they_are(make: Callable[[], torch.nn.Module]) -
         ({"ramp": 2.0}, r"ramp must be .*at most 1, got 2\.0"),
     ],
 )
-def test_bad_settings_are_refused(fields: dict[str, float], message: str) -> None:
+def test_bad_settings_are_rejected(fields: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         VAT(**fields)

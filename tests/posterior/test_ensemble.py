@@ -126,7 +126,7 @@ def test_scores_of_averaged_logits_are_those_of_that_prediction(log_p: Tensor, y
     assert result.negative_log_likelihood != score(log_p, y, uniform(4)).negative_log_likelihood
 
 
-def test_another_average_is_refused(log_p: Tensor) -> None:
+def test_another_average_is_rejected(log_p: Tensor) -> None:
     with pytest.raises(ValueError, match="average must be 'probabilities' or 'logits', got 'weights'"):
         predictive(log_p, uniform(4), average="weights")  # type: ignore[arg-type]
 

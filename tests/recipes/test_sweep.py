@@ -40,7 +40,7 @@ def all_methods(**settings: str) -> list[Recipe]:
     return [cell.named().recipe for cell in cells("digits_ssl", {"steps": "2", **settings, "method": "all"}, [0])]
 
 
-def test_a_sweep_that_a_launcher_started_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_sweep_that_a_launcher_started_is_rejected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its cells would take themselves for ranks of one run, and wait for each other."""
     for name, value in {"RANK": "1", "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)

@@ -143,12 +143,12 @@ def test_a_matrix_has_every_ordered_pair_and_every_task_alone() -> None:
         ({"method.beta": "2"}, "beta must be at least 0 and at most 1, got 2"),
     ],
 )
-def test_bad_pairs_are_refused_before_training(settings: dict[str, str], message: str) -> None:
+def test_bad_pairs_are_rejected_before_training(settings: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         named("cifar100_transfer_small", settings, seed=0)
 
 
-def test_bad_matrices_and_labels_are_refused() -> None:
+def test_bad_matrices_and_labels_are_rejected() -> None:
     with pytest.raises(ValueError, match="at least two different tasks, got fish, fish"):
         matrix_cells("cifar100_transfer_small", ["fish", "fish"], {}, [0])
     with pytest.raises(ValueError, match="labels must be a multiple of the 5 classes, equally many of each, got 7"):
@@ -167,7 +167,7 @@ def test_settings_reach_all_stages_so_that_they_still_fit() -> None:
     assert (only.start.steps, only.steps) == (9, 500)
 
 
-def test_a_matrix_refuses_its_own_axes_and_repeated_seeds() -> None:
+def test_a_matrix_rejects_its_own_axes_and_repeated_seeds() -> None:
     with pytest.raises(ValueError, match="approach varies over the matrix"):
         matrix_cells("cifar100_transfer_small", ["fish", "people"], {"approach": "supervised"}, [0])
     with pytest.raises(ValueError, match="seed-0 is repeated"):

@@ -86,7 +86,7 @@ def test_settings_are_named_as_set_takes_them(tmp_path: Path) -> None:
     assert not any(name.endswith(".seed") for name, _ in rows)
 
 
-def test_a_matrix_of_other_classes_is_refused(tmp_path: Path) -> None:
+def test_a_matrix_of_other_classes_is_rejected(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "first", 0, 0.9, confusion=((1, 0, 0), (0, 1, 0), (0, 0, 1)))
     with pytest.raises(ValueError, match="a has a confusion matrix of 3 classes, its data have 2"):
         summarize(tmp_path / "a")

@@ -74,7 +74,7 @@ def test_the_table_and_the_figure_hold_every_number(matrix: Matrix) -> None:
     assert texts[3:6] == ["61.0", "–", "50.0"]
 
 
-def test_runs_of_one_cell_with_different_settings_are_refused(tmp_path: Path) -> None:
+def test_runs_of_one_cell_with_different_settings_are_rejected(tmp_path: Path) -> None:
     cell(tmp_path, 0.5, source="fish", target="people", approach="transfer")
     cell(tmp_path, 0.7, source="fish", target="people", approach="transfer", ema="0.3")
     with pytest.raises(ValueError, match="one cell with different settings"):

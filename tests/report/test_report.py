@@ -44,7 +44,7 @@ def test_the_page_carries_everything(runs: Path) -> None:
     assert not re.search("https?:", text)
 
 
-def test_folders_without_runs_are_refused(runs: Path, tmp_path: Path) -> None:
+def test_folders_without_runs_are_rejected(runs: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is not a folder"):
         find_runs([tmp_path / "missing"])
     (tmp_path / "empty").mkdir()
@@ -62,7 +62,7 @@ def test_unfinished_runs_are_named_and_left_out(runs: Path, caplog: pytest.LogCa
         write_report([runs / "a-0"], runs / "report.html")
 
 
-def test_the_same_run_twice_is_refused(runs: Path) -> None:
+def test_the_same_run_twice_is_rejected(runs: Path) -> None:
     write_run(runs / "c-0", "first", 0, 0.5)
     with pytest.raises(ValueError, match="are the same recipe with the same seed"):
         write_report([runs], runs / "report.html")
@@ -112,7 +112,7 @@ def test_a_pivot_has_the_papers_layout_and_numbers(tmp_path: Path) -> None:
         pivot(groups, "order")
 
 
-def test_a_pivot_refuses_two_recipes_for_one_cell(tmp_path: Path) -> None:
+def test_a_pivot_rejects_two_recipes_for_one_cell(tmp_path: Path) -> None:
     """The same settings, but a default that another version had differently: neither may hide the other."""
     for name in ("old", "new"):
         write_run(tmp_path / name, "digits_ssl", 0, 0.5, {"labels": "50"})

@@ -231,7 +231,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_a_damaged_or_foreign_folder_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
+def test_a_damaged_or_foreign_folder_is_rejected_in_one_line(name: str, tmp_path: Path) -> None:
     vectors().save(tmp_path / "model")
     damage, words = DAMAGES[name]
     damage(tmp_path / "model")
@@ -272,7 +272,7 @@ def test_calibration_finds_the_temperature_that_made_the_labels(true: float, rat
     assert near == pytest.approx([found.temperature] * 2, rel=1e-4)
 
 
-def test_calibration_names_the_part_and_refuses_an_empty_one(run: Run, predictor: Predictor) -> None:
+def test_calibration_names_the_part_and_rejects_an_empty_one(run: Run, predictor: Predictor) -> None:
     part = run.task.validation
     assert part is not None
     found = predictor.calibrated(part)
@@ -339,7 +339,7 @@ def test_columns_are_found_by_their_names(kind: Any) -> None:
         vectors().predict_proba(kind(mixed))
 
 
-def test_a_column_twice_is_refused() -> None:
+def test_a_column_twice_is_rejected() -> None:
     frame = pandas.DataFrame(rows(3), columns=list("uvwxyz"))
     with pytest.raises(ValueError, match="given inputs have the column 'u' twice"):
         named().predict_proba(pandas.concat([frame, frame["u"]], axis=1))
@@ -352,7 +352,7 @@ def test_dates_are_no_numbers() -> None:
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix, pandas.DataFrame, torch.from_numpy, np.ndarray.tolist])
-def test_another_number_of_features_is_refused_with_the_numbers(kind: Any) -> None:
+def test_another_number_of_features_is_rejected_with_the_numbers(kind: Any) -> None:
     with pytest.raises(ValueError, match=r"\Agiven inputs have 5 features, those of the training 6\Z"):
         vectors().predict_proba(kind(rows(3)[:, :5]))
 
@@ -371,7 +371,7 @@ def test_nothing_gives_nothing(empty: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_numbers_that_are_none_are_refused(value: float) -> None:
+def test_numbers_that_are_none_are_rejected(value: float) -> None:
     inputs = rows(3)
     inputs[1, 2] = value
     with pytest.raises(ValueError, match=r"given inputs are not finite as torch\.float32"):
@@ -457,7 +457,7 @@ def test_files_and_pillow_images_are_taken(colored: Predictor, predictor: Predic
     )
 
 
-def test_what_is_no_picture_is_refused_by_its_name(colored: Predictor, tmp_path: Path) -> None:
+def test_what_is_no_picture_is_rejected_by_its_name(colored: Predictor, tmp_path: Path) -> None:
     (tmp_path / "torn.png").write_bytes(b"\x89PNG\r\n\x1a\n123")
     with pytest.raises(ValueError, match=r"\A[^\n]*torn\.png: not a readable image[^\n]*\Z"):
         colored.predict([tmp_path / "torn.png"])
@@ -483,7 +483,7 @@ def test_text_is_no_number(predictor: Predictor) -> None:
 
 
 @pytest.mark.parametrize("execution", ["vectorized", "loop"])
-def test_an_id_beyond_the_embedding_is_refused_in_one_line(execution: Any) -> None:
+def test_an_id_beyond_the_embedding_is_rejected_in_one_line(execution: Any) -> None:
     run = train(tokens(steps=2, execution=execution))
     found, ids = run.predictor(), run.task.held_out.inputs[:3].clone()
     frame = pandas.DataFrame(ids.numpy().astype(float))
@@ -521,7 +521,7 @@ def test_outputs_without_names_are_not_called_by_any() -> None:
         ({"features": ("a", "b")}, r"2 names of features do not fit inputs of \(6,\)"),
     ],
 )
-def test_parts_that_do_not_fit_are_refused(change: dict[str, Any], words: str) -> None:
+def test_parts_that_do_not_fit_are_rejected(change: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         vectors(**change)
 

@@ -90,7 +90,7 @@ def test_the_posterior_is_that_of_the_labeled_images(run: Run) -> None:
     assert (run.posterior(weighting="prior") == run.ema.log_prior.detach().numpy()).all()
 
 
-def test_images_of_another_kind_are_refused(run: Run) -> None:
+def test_images_of_another_kind_are_rejected(run: Run) -> None:
     with pytest.raises(ValueError, match=r"given inputs are torch\.float32, those of the training torch\.uint8"):
         run.predict_proba(np.zeros((2, 1, 8, 8), np.float32))
     with pytest.raises(ValueError, match=r"given inputs are \(8, 8\), those of the training \(1, 8, 8\)"):
@@ -136,7 +136,7 @@ def test_any_kind_of_float_is_taken_where_floats_were_trained_on() -> None:
         ({"average": "logit"}, "average must be 'probabilities' or 'logits', got 'logit'"),
     ],
 )
-def test_a_word_that_is_none_of_the_choices_is_refused(run: Run, setting: dict[str, Any], message: str) -> None:
+def test_a_word_that_is_none_of_the_choices_is_rejected(run: Run, setting: dict[str, Any], message: str) -> None:
     images = run.task.held_out.inputs[:2]
     calls: dict[str, Callable[..., object]] = {
         "ema, weighting, average": lambda **s: run.predict_proba(images, **s),
@@ -181,7 +181,7 @@ def test_a_loaded_run_predicts_the_same_bits_without_its_data(file_run: tuple[Ru
             use()
 
 
-def test_a_loaded_run_refuses_data_that_have_changed(file_run: tuple[Run, Path]) -> None:
+def test_a_loaded_run_rejects_data_that_have_changed(file_run: tuple[Run, Path]) -> None:
     trained, file = file_run
     arrays = dict(np.load(file))
     arrays["images"][40, 0, 0, 0] ^= 1
@@ -327,7 +327,7 @@ def test_images_of_floats_are_taken_as_they_were(tmp_path: Path) -> None:
         loaded.predict_proba(np.zeros((2, 1, 8, 8), np.uint8))
 
 
-def test_what_is_no_run_is_refused_in_one_line(tmp_path: Path, trained: Run) -> None:
+def test_what_is_no_run_is_rejected_in_one_line(tmp_path: Path, trained: Run) -> None:
     with pytest.raises(ValueError, match=r"\A[^\n]*nowhere is not a run folder: it has no recipe\.json\Z"):
         load(tmp_path / "nowhere")
     assert trained.path is not None
@@ -373,7 +373,7 @@ def test_a_run_that_diverged_at_its_end_keeps_the_weights_before_it(tmp_path: Pa
     ],
     ids=["classes", "shape", "huge", "negative"],
 )
-def test_a_header_that_does_not_fit_the_weights_is_refused(
+def test_a_header_that_does_not_fit_the_weights_is_rejected(
     change: dict[str, Any], words: str, tmp_path: Path, trained: Run
 ) -> None:
     assert trained.path is not None

@@ -92,7 +92,7 @@ def test_a_damaged_file_is_named(run: tuple[Path, Run], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("metadata", [None, {"classes": "{"}, {"classes": "3"}, {"classes": "[3]"}])
-def test_images_without_names_of_classes_are_refused(
+def test_images_without_names_of_classes_are_rejected(
     run: tuple[Path, Run], tmp_path: Path, metadata: dict[str, str] | None
 ) -> None:
     path, _ = run

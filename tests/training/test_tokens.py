@@ -85,7 +85,7 @@ def test_an_id_beyond_the_embedding_is_found_before_the_first_step() -> None:
         train(recipe(network=partial(Bag, WORDS - 2)))
 
 
-def test_ids_are_dropped_at_the_rate_and_floats_are_refused() -> None:
+def test_ids_are_dropped_at_the_rate_and_floats_are_rejected() -> None:
     ids = torch.arange(1, 20_001).reshape(1000, 20)
     seen = DropTokens(0.3, token=0)(ids, torch.Generator().manual_seed(0))
     assert seen.dtype == torch.int64

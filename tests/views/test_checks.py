@@ -36,7 +36,7 @@ BAD: list[tuple[Callable[..., View], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("make", "settings", "message"), BAD)
-def test_settings_out_of_range_are_refused_by_name(
+def test_settings_out_of_range_are_rejected_by_name(
     make: Callable[..., View], settings: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
@@ -53,13 +53,13 @@ def test_strong_views_refuse_floats(view: View) -> None:
 
 
 @pytest.mark.parametrize("make", [Distort, RandAugment, CTAugment])
-def test_a_cutout_larger_than_the_images_is_refused(make: Callable[..., View]) -> None:
+def test_a_cutout_larger_than_the_images_is_rejected(make: Callable[..., View]) -> None:
     make(cutout=20)(pictures(1), torch.Generator())
     with pytest.raises(ValueError, match="a cutout of 21 pixels does not fit into images of 20×24: lower cutout"):
         make(cutout=21)(pictures(1), torch.Generator())
 
 
-def test_a_probe_refuses_floats() -> None:
+def test_a_probe_rejects_floats() -> None:
     with pytest.raises(ValueError, match=r"this view takes uint8 images of 0 … 255, got torch.float32"):
         CTAugment().probe(pictures(3) / 255, torch.Generator())
 

@@ -63,7 +63,7 @@ def test_the_generator_owns_the_randomness() -> None:
     assert not torch.equal(first, third)
 
 
-def test_a_pad_as_wide_as_the_image_is_refused() -> None:
+def test_a_pad_as_wide_as_the_image_is_rejected() -> None:
     with pytest.raises(ValueError, match="cannot reflect 9 pixels of images of 9×11"):
         FlipCrop(pad=9)(images(1), torch.Generator())
 

@@ -106,7 +106,7 @@ def test_swapped_numbers_are_those_of_the_same_feature_of_all_other_rows_alike()
         (lambda: Noise("0.1"), "scale must be at least 0, got '0.1'"),  # type: ignore[arg-type]
     ],
 )
-def test_bad_settings_are_refused(make: Any, message: str) -> None:
+def test_bad_settings_are_rejected(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
 

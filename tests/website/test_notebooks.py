@@ -46,7 +46,7 @@ def test_cells_are_text_code_and_figures() -> None:
 
 
 @pytest.mark.parametrize("text", ["print(1)\n", "# %% [raw]\n# text\n", ""])
-def test_other_texts_are_refused(text: str) -> None:
+def test_other_texts_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="# %%"):
         notebooks.notebook(text)
 

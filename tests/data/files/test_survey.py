@@ -86,7 +86,7 @@ def test_a_class_of_other_files_only_is_named_with_what_was_skipped(root: Path) 
         survey(root)
 
 
-def test_a_damaged_picture_is_found_and_then_refused_by_its_name(root: Path) -> None:
+def test_a_damaged_picture_is_found_and_then_rejected_by_its_name(root: Path) -> None:
     (root / "cat" / "bad.jpg").write_text("this is text")
     assert len(survey(root).folders[0].files) == 4
     with pytest.raises(DataError, match=r"cat/bad.jpg: not a readable image"):
@@ -103,7 +103,7 @@ def test_links_in_circles_far_below_are_named(root: Path, tmp_path_factory: pyte
         survey(root)
 
 
-def test_very_deep_folders_are_refused(root: Path) -> None:
+def test_very_deep_folders_are_rejected(root: Path) -> None:
     save(root / "cat" / Path(*["deep"] * 25) / "1.png")
     with pytest.raises(DataError, match="is more than 20 folders deep"):
         survey(root)

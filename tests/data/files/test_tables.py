@@ -100,14 +100,14 @@ def test_errors_name_the_file_and_the_line(content: str | bytes, words: str, tmp
         read_table(written(tmp_path / "t.csv", content))
 
 
-def test_files_that_are_no_tables_are_refused(tmp_path: Path) -> None:
+def test_files_that_are_no_tables_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere\.csv: not a readable table, there is no such file"):
         read_table(tmp_path / "nowhere.csv")
     with pytest.raises(DataError, match=r"t\.txt: a table is a \.csv or \.parquet file"):
         read_table(written(tmp_path / "t.txt", "a,b"))
 
 
-def test_what_memory_does_not_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_memory_does_not_hold_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("refprior._process.available_memory", lambda: 30_000_000)
     file = written(tmp_path / "t.csv", f"{','.join(map(str, range(100)))}\n" + f"{'x,' * 99}x\n" * 5000)
     with pytest.raises(ValueError, match=r"t\.csv: 100 columns of text in 5,000 rows needs about 35 MB of memory"):
@@ -183,7 +183,7 @@ def test_what_was_written_is_read(rows: list[tuple[float, str]]) -> None:
     assert table.values["word"].tolist() == [f"_{word}".strip() for _, word in rows]
 
 
-def test_damaged_tables_are_read_or_refused_in_one_line(tmp_path: Path) -> None:
+def test_damaged_tables_are_read_or_rejected_in_one_line(tmp_path: Path) -> None:
     fuzz(MIXED.encode(), tmp_path / "t.csv", read_table, 1000)
     pandas.DataFrame({"age": [3.0, 5.0], "name": ["Ann", "Bo"]}).to_parquet(tmp_path / "t.parquet")
     content = (tmp_path / "t.parquet").read_bytes()

@@ -21,7 +21,7 @@ def test_rows_of_a_picture_become_records() -> None:
     assert records.labels.tolist() == [3, 1, 4, 1, 5]
 
 
-def test_a_picture_of_another_size_is_refused() -> None:
+def test_a_picture_of_another_size_is_rejected() -> None:
     with pytest.raises(DataError, match=r"shape \(5, 1000, 3\), expected \(5, 1024, 3\)"):
         cifar_records(Image.new("RGB", (1000, 5)), [0] * 5)
 

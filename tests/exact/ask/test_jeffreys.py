@@ -78,7 +78,7 @@ def test_tables_have_none() -> None:
         jeffreys_prior(Categorical(np.eye(2)))
 
 
-def test_the_ends_are_alike_and_outside_is_refused() -> None:
+def test_the_ends_are_alike_and_outside_is_rejected() -> None:
     coin = jeffreys_prior(Coin(10))
     assert coin.density([0.0, 1.0]).tolist() == [math.inf, math.inf]
     assert fisher_information(Coin(10), [0.0, 1.0]).ravel().tolist() == [math.inf, math.inf]

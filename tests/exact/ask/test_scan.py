@@ -61,6 +61,6 @@ def test_the_figure_shows_every_atom_and_fork() -> None:
         (lambda n: Categorical(np.eye(n)), [2, 3], "one continuous parameter"),
     ],
 )
-def test_what_cannot_be_scanned_is_refused(model: object, values: list[float], message: str) -> None:
+def test_what_cannot_be_scanned_is_rejected(model: object, values: list[float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         scan_priors(model, values)  # type: ignore[arg-type]

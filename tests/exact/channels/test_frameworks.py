@@ -92,7 +92,7 @@ def test_two_parameters_in_torch() -> None:
     assert ours.information == pytest.approx(theirs.information, abs=1e-10)
 
 
-def test_single_precision_is_refused_from_torch_too() -> None:
+def test_single_precision_is_rejected_from_torch_too() -> None:
     torch = pytest.importorskip("torch")
 
     def single(w: Any) -> Any:
@@ -124,11 +124,11 @@ def test_a_function_of_numpy_imports_neither() -> None:
         (lambda w: torch.sin(torch.as_tensor(w)).bfloat16(), "half precision, which is too coarse"),
     ],
 )
-def test_what_is_no_double_is_refused(mean: Callable[[Any], Any], said: str) -> None:
+def test_what_is_no_double_is_rejected(mean: Callable[[Any], Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         Channel.from_mean(mean, sigma=0.5, bounds=(-1.5, 1.5))
 
 
-def test_what_is_no_channel_is_refused() -> None:
+def test_what_is_no_channel_is_rejected() -> None:
     with pytest.raises(ValueError, match="channel"):
         reference_prior(5)  # type: ignore[call-overload]

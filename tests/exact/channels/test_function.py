@@ -71,24 +71,24 @@ def test_two_parameters_of_ones_own() -> None:
 
 
 @pytest.mark.parametrize("bounds", [(1.0, 1.0), (1.0, 0.0), (0.0, np.inf), (0.0, np.nan), [(0, 1)] * 13])
-def test_empty_or_endless_bounds_are_refused(bounds: object) -> None:
+def test_empty_or_endless_bounds_are_rejected(bounds: object) -> None:
     with pytest.raises(ValueError, match=r"bounds|up to 12 parameters"):
         Channel.from_function(coin, bounds=bounds, outcomes=HEADS)  # type: ignore[arg-type]
 
 
-def test_likelihoods_that_do_not_sum_to_one_are_refused() -> None:
+def test_likelihoods_that_do_not_sum_to_one_are_rejected() -> None:
     with pytest.raises(ValueError, match="must sum to one"):
         Channel.from_function(lambda w: coin(w) - 0.1, bounds=(0.0, 1.0), outcomes=HEADS)
 
 
-def test_nan_is_refused_with_the_place() -> None:
+def test_nan_is_rejected_with_the_place() -> None:
     with pytest.raises(ValueError, match=r"NaN or \+inf at w = \[0.0\], outcome 3"):
         Channel.from_function(
             lambda w: np.where((w[:, None] < 0.2) & (HEADS == 3), np.nan, coin(w)), bounds=(0.0, 1.0), outcomes=HEADS
         )
 
 
-def test_wrong_shapes_are_refused() -> None:
+def test_wrong_shapes_are_rejected() -> None:
     with pytest.raises(ValueError, match=r"expected \(3, 7\)"):
         Channel.from_function(lambda w: coin(w)[:, :6], bounds=(0.0, 1.0), outcomes=HEADS)
 

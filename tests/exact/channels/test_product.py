@@ -51,7 +51,7 @@ def test_posteriors_and_gains_are_those_of_the_parts() -> None:
         prior.posterior([2])
 
 
-def test_products_of_nothing_and_of_no_channels_are_refused() -> None:
+def test_products_of_nothing_and_of_no_channels_are_rejected() -> None:
     with pytest.raises(ValueError, match="at least one"):
         Product()
     with pytest.raises(ValueError, match="part 2 must be a Channel"):

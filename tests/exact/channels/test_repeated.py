@@ -100,7 +100,7 @@ def test_two_stages_of_ones_own_model() -> None:
     assert mean.information == pytest.approx(built_in.information, abs=1e-9)
 
 
-def test_outcomes_that_are_no_counts_are_refused() -> None:
+def test_outcomes_that_are_no_counts_are_rejected() -> None:
     repeated = own(3).repeat(4)
     assert isinstance(repeated, Repeated)
     for wrong in ([1, 1, 1], [5, -1, 0], 3, [0.5, 1.5, 2]):

@@ -93,7 +93,7 @@ def test_censored_counts() -> None:
 
 
 @pytest.mark.parametrize(("end", "message"), [(-1.0, "above the smallest outcome"), (np.nan, "finite number")])
-def test_an_end_before_the_start_is_refused(end: float, message: str) -> None:
+def test_an_end_before_the_start_is_rejected(end: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Channel.from_scipy(lambda w: stats.expon(scale=1 / w), bounds=(1, 2), censored_at=end)
 
@@ -118,7 +118,7 @@ def test_mistakes_are_named(family: Any, bounds: Any, message: str) -> None:
         Channel.from_scipy(family, bounds=bounds)
 
 
-def test_mass_closer_to_an_end_than_doubles_is_refused_in_words() -> None:
+def test_mass_closer_to_an_end_than_doubles_is_rejected_in_words() -> None:
     """A quantile of such a gamma distribution is 1e-340."""
     with pytest.raises(ValueError, match="nearly all their mass at 0, closer than doubles"):
         Channel.from_scipy(lambda w: stats.gamma(a=w), bounds=(0.05, 3))

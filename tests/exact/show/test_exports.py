@@ -32,7 +32,7 @@ def test_programs_hold_atoms_and_weights(channel: Any) -> None:
     assert "TODO" in stan or re.search(r"_lp[md]f\(z \|", stan)
 
 
-def test_other_languages_are_refused() -> None:
+def test_other_languages_are_rejected() -> None:
     with pytest.raises(ValueError, match=re.escape(", ".join(LANGUAGES))):
         reference_prior(Coin(1)).to_code("bugs")
 

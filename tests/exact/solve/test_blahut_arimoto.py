@@ -36,7 +36,7 @@ def test_grids_may_be_given() -> None:
     assert blahut_arimoto(Categorical(np.eye(3)), 3, iterations=5).information[-1] == pytest.approx(np.log(3))
 
 
-def test_bad_grids_and_counts_are_refused() -> None:
+def test_bad_grids_and_counts_are_rejected() -> None:
     with pytest.raises(ValueError, match="give the grid's points for 2 parameters"):
         blahut_arimoto(TwoCoins(1), 10)
     with pytest.raises(ValueError, match="at least 2"):
@@ -45,7 +45,7 @@ def test_bad_grids_and_counts_are_refused() -> None:
         blahut_arimoto(Coin(1), 11, iterations=0)
 
 
-def test_numpy_integers_are_numbers_of_points_and_points_out_of_bounds_are_refused() -> None:
+def test_numpy_integers_are_numbers_of_points_and_points_out_of_bounds_are_rejected() -> None:
     counted = blahut_arimoto(Coin(10), np.int64(101), iterations=20)
     assert counted.information.tolist() == blahut_arimoto(Coin(10), 101, iterations=20).information.tolist()
     with pytest.raises(ValueError, match=r"parameter \[1.3\] is out of bounds"):

@@ -156,7 +156,7 @@ def test_a_prior_can_be_used_and_kept(prior: Solution, tmp_path: Path) -> None:
     assert prior.plot().get_xlabel() == "$w_1$"
 
 
-def test_what_needs_all_outcomes_is_refused(prior: Solution) -> None:
+def test_what_needs_all_outcomes_is_rejected(prior: Solution) -> None:
     with pytest.raises(ValueError, match="too many to be listed"):
         prior.predictive()
     with pytest.raises(ValueError, match="too many to be listed"):
@@ -240,7 +240,7 @@ def test_priors_of_a_sampled_model_are_compared_without_coverage() -> None:
         compare_priors(one_mean(), ["uniform"])
 
 
-def test_questions_that_samples_do_not_answer_are_refused_first() -> None:
+def test_questions_that_samples_do_not_answer_are_rejected_first() -> None:
     with pytest.raises(ValueError, match="its atoms cannot be counted"):
         scan_priors(lambda b: one_mean(), [1.0, 2.0])
     with pytest.raises(ValueError, match="compare the priors of its parts"):

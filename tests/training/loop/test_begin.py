@@ -103,7 +103,7 @@ def test_a_view_that_was_not_declared_is_named() -> None:
         train(perceptron(method=Greedy(), steps=1))
 
 
-def test_a_pool_smaller_than_a_batch_is_refused() -> None:
+def test_a_pool_smaller_than_a_batch_is_rejected() -> None:
     with pytest.raises(ValueError, match="a step takes 1000 unlabeled inputs, task 'digits' has 847"):
         train(perceptron(unlabeled_batch=1000))
 
@@ -113,7 +113,7 @@ def test_a_method_that_needs_unlabeled_images_gets_none_to_train_on() -> None:
         train(perceptron(task=NO_POOL, network=partial(MLP, (1, 8, 8), 2)))
 
 
-def test_too_high_an_order_and_a_consensus_of_nothing_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_too_high_an_order_and_a_consensus_of_nothing_are_rejected_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"order 20 of 3 classes has 3\.5e9 labelings"):
         train(transferring(method=ReferencePrior(order=20), unlabeled_batch=40), tmp_path / "run")
     with pytest.raises(ValueError, match=r"a consensus needs unlabeled inputs, .* has 0"):
@@ -130,24 +130,24 @@ def test_too_high_an_order_and_a_consensus_of_nothing_are_refused_before_anythin
     ],
 )
 @pytest.mark.parametrize("name", ["weak", "strong"])
-def test_a_view_that_does_not_keep_the_images_is_refused(name: str, view: object, made: str) -> None:
+def test_a_view_that_does_not_keep_the_images_is_rejected(name: str, view: object, made: str) -> None:
     with pytest.raises(ValueError, match=rf"the {name} view makes {made} of \(2, 1, 8, 8\)"):
         train(perceptron(**{name: view}))
 
 
-def test_a_network_with_other_outputs_than_classes_is_refused() -> None:
+def test_a_network_with_other_outputs_than_classes_is_rejected() -> None:
     with pytest.raises(ValueError, match="network gives 7 outputs, task 'digits' has 10 classes"):
         train(perceptron(network=partial(MLP, (1, 8, 8), 7)))
 
 
-def test_a_network_that_does_not_take_the_images_is_refused() -> None:
+def test_a_network_that_does_not_take_the_images_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"the network does not take inputs of \(1, 8, 8\): "):
         train(perceptron(network=partial(MLP, (1, 9, 9), 10)))
     with pytest.raises(ValueError, match=r"the network gives \(2, 8, 10\) for 2 inputs, not \(inputs, classes\)"):
         train(perceptron(network=lambda: torch.nn.Sequential(torch.nn.Flatten(1, 2), torch.nn.Linear(8, 10))))
 
 
-def test_copies_of_one_network_are_refused_unless_there_is_one_particle() -> None:
+def test_copies_of_one_network_are_rejected_unless_there_is_one_particle() -> None:
     net, other = MLP((1, 8, 8), 10), MLP((1, 8, 8), 10)
     with pytest.raises(ValueError, match=r"2 of 2 particles begin with the same weights .*Pretrained .* particles=1"):
         train(perceptron(network=lambda: deepcopy(net), steps=1))
@@ -157,7 +157,7 @@ def test_copies_of_one_network_are_refused_unless_there_is_one_particle() -> Non
     train(perceptron(network=lambda: deepcopy(net), steps=1, particles=1))
 
 
-def test_a_source_that_is_missing_or_does_not_fit_is_refused() -> None:
+def test_a_source_that_is_missing_or_does_not_fit_is_rejected() -> None:
     with pytest.raises(ValueError, match="Transfer needs inputs of a source task"):
         train(transferring(task=digits(3, 4, 5, labels=6)))
     with pytest.raises(ValueError, match=r"the network gives 4 outputs, .* 3 classes, its source 3: 6 outputs"):
@@ -173,12 +173,12 @@ def test_outputs_of_the_source_need_a_method_that_knows_them() -> None:
         train(transferring(method=ReferencePrior(), network=partial(MLP, (1, 8, 8), 6)))
 
 
-def test_a_target_without_labels_is_refused_by_a_method_that_needs_them() -> None:
+def test_a_target_without_labels_is_rejected_by_a_method_that_needs_them() -> None:
     with pytest.raises(ValueError, match=r"Transfer needs labeled inputs, task 'digits-0-1-2-to-.*' has none"):
         train(transferring(task=pair(labels=0)))
 
 
-def test_a_step_whose_images_do_not_fit_is_refused_with_the_numbers() -> None:
+def test_a_step_whose_images_do_not_fit_is_rejected_with_the_numbers() -> None:
     message = r"a step of 1,000,000,\d+ inputs needs about 256 GB of memory, and .* lower labeled_batch"
     with pytest.raises(ValueError, match=message):
         train(perceptron(labeled_batch=10**9))
@@ -246,7 +246,7 @@ def test_a_second_stage_that_is_interrupted_goes_on_exactly(tmp_path: Path) -> N
             assert tensor.equal(again.particles.state_dict()[name])
 
 
-def test_networks_that_differ_in_more_than_the_head_are_refused() -> None:
+def test_networks_that_differ_in_more_than_the_head_are_rejected() -> None:
     small, large = (Particles(partial(SmallCNN, (1, 8, 8), 3, width=w), 1) for w in (4, 8))
     with pytest.raises(ValueError, match=r"different networks: network\.0\.weight"):
         transplant(small, large)
@@ -311,7 +311,7 @@ class HeadFirst(nn.Module):
         return outputs
 
 
-def test_a_head_that_cannot_be_found_is_refused() -> None:
+def test_a_head_that_cannot_be_found_is_rejected() -> None:
     first = first_stage(network=partial(HeadFirst, 3))
     with pytest.raises(ValueError, match="outputs are not those of the network's last linear layer, body"):
         train(second_stage(network=partial(HeadFirst, 3), task=first.task, start=first))
@@ -319,7 +319,7 @@ def test_a_head_that_cannot_be_found_is_refused() -> None:
         output_layer(nn.Linear(2, 2))
 
 
-def test_stages_that_do_not_fit_are_refused_before_the_first_is_trained(tmp_path: Path) -> None:
+def test_stages_that_do_not_fit_are_rejected_before_the_first_is_trained(tmp_path: Path) -> None:
     wide = second_stage(network=partial(SmallCNN, (1, 8, 8), 4, width=8))
     for recipe in (wide, second_stage(head="same")):
         with pytest.raises(ValueError, match="two stages have different networks"):
@@ -365,7 +365,7 @@ TOO_LARGE = {
 
 
 @pytest.mark.parametrize("case", TOO_LARGE)
-def test_what_cannot_fit_is_refused_with_the_numbers(case: str) -> None:
+def test_what_cannot_fit_is_rejected_with_the_numbers(case: str) -> None:
     recipe: Recipe = TOO_LARGE[case]
     message = r"\Aparticles=[\d,]+, each a network of [\d,]+ numbers, needs about [\d.e+]+ TB of memory, and [\d.]+ .B "
     for work in (lambda: train(recipe), lambda: estimate_cost(recipe, CPU)):

@@ -337,14 +337,14 @@ def test_a_saved_state_is_a_copy() -> None:
     assert torch.equal(state["waiting"], before)
 
 
-def test_a_state_of_another_pool_is_refused() -> None:
+def test_a_state_of_another_pool_is_rejected() -> None:
     drawn = stream(100)
     drawn.take(1)
     with pytest.raises(ValueError, match="this pool has 50"):
         stream(50).load_state_dict(drawn.state_dict())
 
 
-def test_an_empty_pool_is_refused() -> None:
+def test_an_empty_pool_is_rejected() -> None:
     with pytest.raises(ValueError, match="empty pool"):
         stream(0)
 

@@ -106,6 +106,6 @@ def test_the_last_record_has_the_confusion_matrix_of_what_is_scored(readout: str
 
 
 @pytest.mark.parametrize("confusion", [((1, 2),), ((1, 2), (3,)), ((1, -1), (0, 1))])
-def test_what_is_no_confusion_matrix_is_refused(confusion: tuple[tuple[int, ...], ...]) -> None:
+def test_what_is_no_confusion_matrix_is_rejected(confusion: tuple[tuple[int, ...], ...]) -> None:
     with pytest.raises(ValueError, match="the confusion matrix must be square, of counts"):
         Evaluation(confusion=confusion)

@@ -89,7 +89,7 @@ def test_the_place_that_is_wrong_is_named(change: dict[str, Any], place: str) ->
         Record.from_dict({**RECORD.to_dict(), **change})
 
 
-def test_what_is_no_record_is_refused() -> None:
+def test_what_is_no_record_is_rejected() -> None:
     wrongs: list[Any] = [None, 3, [], {}, {"step": 1}]
     for wrong in wrongs:
         with pytest.raises(ValueError, match=r"Expected|missing"):

@@ -162,7 +162,7 @@ def test_the_average_moves_weights_and_copies_statistics() -> None:
         ({"warmup": -1}, "warmup must be a whole number of at least 0, got -1"),
     ],
 )
-def test_bad_settings_are_refused(fields: dict[str, float], message: str) -> None:
+def test_bad_settings_are_rejected(fields: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Optimizer(**fields)  # type: ignore[arg-type]
 

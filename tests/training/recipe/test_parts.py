@@ -114,7 +114,7 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("case", CRAFTED)
-def test_a_crafted_record_is_refused_in_one_line(case: str, watched: None) -> None:
+def test_a_crafted_record_is_rejected_in_one_line(case: str, watched: None) -> None:
     record, message = CRAFTED[case]
     with pytest.raises(ValueError, match=message) as caught:
         Recipe.from_dict(record)
@@ -132,7 +132,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("case", [case for case in CRAFTED if case not in ("own that is no word", "own in two lines")])
-def test_a_run_folder_with_a_crafted_recipe_is_refused(
+def test_a_run_folder_with_a_crafted_recipe_is_rejected(
     case: str, finished: Path, tmp_path: Path, watched: None
 ) -> None:
     crafted = tmp_path / "crafted"
@@ -175,7 +175,7 @@ VALUES = st.recursive(
 
 @given(st.data())
 @settings(max_examples=150, deadline=None)
-def test_any_record_is_read_or_refused(data: st.DataObject) -> None:
+def test_any_record_is_read_or_rejected(data: st.DataObject) -> None:
     record = data.draw(st.sampled_from(RECORDS))
     for _ in range(data.draw(st.integers(1, 3))):
         record = changed(record, data.draw(st.sampled_from(list(places(record)))), data.draw(VALUES))

@@ -53,7 +53,7 @@ from tests.training.recipes import (
         ({"unlabeled_unit": "pairs"}, "unlabeled_unit must be"),
     ],
 )
-def test_a_bad_recipe_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_a_bad_recipe_is_rejected(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         perceptron(**changes)
 
@@ -181,6 +181,6 @@ def test_what_is_handed_in_stands_for_own_parts_of_earlier_stages_only() -> None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "3", "null", "{", '{"steps": NaN', "[" * 100_000])
-def test_text_that_is_no_recipe_is_refused_in_one_line(text: str) -> None:
+def test_text_that_is_no_recipe_is_rejected_in_one_line(text: str) -> None:
     with pytest.raises(ValueError, match=r"\A[^\n]+\Z"):
         Recipe.from_json(text)

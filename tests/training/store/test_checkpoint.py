@@ -128,7 +128,7 @@ def test_a_damaged_one_no_longer_counts_as_one_of_the_last_two(run: Path) -> Non
     assert (run / "checkpoints" / "step-00000004.json.damaged").exists()
 
 
-def test_a_checkpoint_without_the_optimizers_memory_is_refused(run: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_without_the_optimizers_memory_is_rejected(run: Path, tmp_path: Path) -> None:
     tensors = {name: t for name, t in read_checkpoint(run, 4).tensors.items() if not name.startswith("optimizer.")}
     save_file(tensors, tmp_path / "side")
     forge(run, (tmp_path / "side").read_bytes())
@@ -145,14 +145,14 @@ def test_resuming_from_the_previous_one_ends_in_the_same_weights(run: Path, orig
     assert (run / "metrics.jsonl").read_text().count("\n") == (original / "metrics.jsonl").read_text().count("\n")
 
 
-def test_nothing_usable_is_refused(run: Path) -> None:
+def test_nothing_usable_is_rejected(run: Path) -> None:
     for path in (run / "checkpoints").glob("*.safetensors"):
         path.write_bytes(b"")
     with pytest.raises(CheckpointError, match=r"no checkpoint in .* can be used: .*step-00000004"):
         restore_latest(run, fresh_state())
 
 
-def test_another_format_is_refused_in_words(run: Path) -> None:
+def test_another_format_is_rejected_in_words(run: Path) -> None:
     for step in (3, 4):
         content = (run / "checkpoints" / f"step-{step:08}.safetensors").read_bytes()
         forge(run, content, step, format=1)
@@ -200,7 +200,7 @@ def test_names_that_look_like_paths_are_only_names(run: Path, tmp_path: Path) ->
     assert not (run.parent / "escape").exists()
 
 
-def test_wrong_shapes_and_streams_are_refused(run: Path, tmp_path: Path) -> None:
+def test_wrong_shapes_and_streams_are_rejected(run: Path, tmp_path: Path) -> None:
     good = read_checkpoint(run, 4).tensors
     bad = [
         {"particles.prior_logits": torch.zeros(5)},
@@ -245,13 +245,13 @@ def test_mutated_bytes_raise_only_the_readers_own_error(run: Path, data: st.Data
 
 @given(st.binary(max_size=300) | st.text(max_size=100).map(str.encode))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_record_is_read_or_refused(run: Path, content: bytes) -> None:
+def test_any_record_is_read_or_rejected(run: Path, content: bytes) -> None:
     (run / "checkpoints" / "step-00000003.json").write_bytes(content)
     with pytest.raises(CheckpointError):
         read_checkpoint(run, 3)
 
 
-def test_a_checkpoint_of_another_network_is_refused(run: Path) -> None:
+def test_a_checkpoint_of_another_network_is_rejected(run: Path) -> None:
     state = begin(replace(RECIPE, particles=3, method=ReferencePrior()), TASK, CPU)
     with pytest.raises(CheckpointError, match="does not fit this run"):
         restore_state(state, read_checkpoint(run, 4))
@@ -262,7 +262,7 @@ def weights_of(run: Path, step: int) -> None:
     load_weights(read_checkpoint(run, step), raw=raw, ema=ema)
 
 
-def test_weights_that_do_not_fit_the_recipe_are_refused(run: Path, tmp_path: Path) -> None:
+def test_weights_that_do_not_fit_the_recipe_are_rejected(run: Path, tmp_path: Path) -> None:
     good = read_checkpoint(run, 4).tensors
     bad: list[dict[str, torch.Tensor]] = [
         {**good, "particles.network.0.weight": torch.zeros(5)},

@@ -85,7 +85,7 @@ def test_a_file_that_has_another_name_elsewhere_is_not_written_to(tmp_path: Path
 
 @given(st.binary(max_size=300))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_other_bytes_are_refused(tmp_path: Path, content: bytes) -> None:
+def test_any_other_bytes_are_rejected(tmp_path: Path, content: bytes) -> None:
     content += b"\n" * bool(content)
     (tmp_path / "metrics.jsonl").write_bytes(content)
     if not content:
@@ -95,7 +95,7 @@ def test_any_other_bytes_are_refused(tmp_path: Path, content: bytes) -> None:
         folder.read_records(tmp_path)
 
 
-def test_a_folder_without_metrics_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_metrics_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"has no metrics\.jsonl: nothing was trained there"):
         folder.read_records(tmp_path)
 
@@ -111,7 +111,7 @@ def test_lines_that_the_checkpoint_does_not_know_are_cut(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("damage", ["lost", "short", "other"])
-def test_metrics_that_are_not_those_of_the_checkpoint_are_refused_and_left_as_they_are(
+def test_metrics_that_are_not_those_of_the_checkpoint_are_rejected_and_left_as_they_are(
     tmp_path: Path, damage: str
 ) -> None:
     known = written(tmp_path, RECORD, RECORD).sync()
@@ -143,7 +143,7 @@ def test_a_lock_that_moved_away_with_its_folder_is_not_a_lock(tmp_path: Path, mo
         assert moved
 
 
-def test_a_second_process_is_refused_and_a_crash_leaves_no_lock(tmp_path: Path) -> None:
+def test_a_second_process_is_rejected_and_a_crash_leaves_no_lock(tmp_path: Path) -> None:
     with folder.locked(tmp_path / "run"):
         probe = (
             "import sys; from pathlib import Path; from refprior.training.store import _folder as folder\n"

@@ -224,7 +224,7 @@ EARLIER: dict[str, Any] = {
 @pytest.mark.parametrize(
     "record", [EARLIER, {**EARLIER, "format": 1}, {**EARLIER, "format": 2}, {**EARLIER, "format": 4}]
 )
-def test_a_folder_of_another_format_is_refused_in_one_line(tmp_path: Path, record: dict[str, Any]) -> None:
+def test_a_folder_of_another_format_is_rejected_in_one_line(tmp_path: Path, record: dict[str, Any]) -> None:
     path = tmp_path / "run"
     path.mkdir()
     (path / "recipe.json").write_text(json.dumps(record))
@@ -257,7 +257,7 @@ def test_a_folder_of_another_format_is_refused_in_one_line(tmp_path: Path, recor
     ],
     ids=str,
 )
-def test_a_header_that_is_none_is_refused_in_one_line(finished: Path, tmp_path: Path, change: dict[str, Any]) -> None:
+def test_a_header_that_is_none_is_rejected_in_one_line(finished: Path, tmp_path: Path, change: dict[str, Any]) -> None:
     seal(tmp_path / "recipe.json", {**content(finished / "recipe.json"), **change})
     with pytest.raises(ValueError, match=r"\A[^\n]*recipe\.json is not the record of a run[^\n]*\Z"):
         read_header(tmp_path)
@@ -265,7 +265,7 @@ def test_a_header_that_is_none_is_refused_in_one_line(finished: Path, tmp_path: 
 
 @given(st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_bytes_are_refused(tmp_path: Path, content: bytes) -> None:
+def test_any_bytes_are_rejected(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "recipe.json").write_bytes(content)
     with pytest.raises(ValueError, match=r"recipe\.json"):
         read_header(tmp_path)
