@@ -15,7 +15,7 @@ from refprior.exact import (
     reference_prior,
     two_stage_prior,
 )
-from refprior.exact.oracle import Objective, Table, require_concave
+from refprior.exact.oracle import Likelihoods, Objective, require_concave
 
 
 def test_one_and_one_toss_in_closed_form() -> None:
@@ -163,7 +163,7 @@ def test_pairs_that_are_concave_at_the_even_prior_only_are_rejected() -> None:
     rows, even, refused = np.arange(3.0)[:, None], np.full(3, 1 / 3), 0
     for _ in range(60):
         second, first = Categorical(rng.dirichlet(np.full(3, 0.7), 3)), Categorical(rng.dirichlet(np.full(3, 2.0), 3))
-        table = Table.of_values(Objective((second, first), (1.0, -1.0)), rows)
+        table = Likelihoods.of_values(Objective((second, first), (1.0, -1.0)), rows)
         if np.linalg.eigvalsh(table.curvature(even))[0] < -1e-8:
             continue  # refused at the even prior already
         spots = np.vstack([even, np.random.default_rng(2).dirichlet(np.ones(3), 300)])

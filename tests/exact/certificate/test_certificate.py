@@ -17,7 +17,7 @@ from refprior.exact import (
 )
 from refprior.exact.certificate import judge
 from refprior.exact.channels import Channel
-from refprior.exact.oracle import Objective, Table
+from refprior.exact.oracle import Likelihoods, Objective
 from refprior.exact.solve._weights import optimal_weights
 
 CHANNELS: list[Channel] = [
@@ -148,7 +148,7 @@ def test_the_gap_is_true_where_the_tolerance_is_missed() -> None:
 def test_two_maxima_within_a_cell_around_an_atom_show(amplitude: float) -> None:
     """The best prior of three atoms has a dip of the gain at 0, some 1e-9 deep and far narrower than the grid."""
     objective, ends = Objective((Gaussian(amplitude),)), np.array([[-amplitude], [0.0], [amplitude]])
-    table = Table.of_values(objective, ends)
+    table = Likelihoods.of_values(objective, ends)
     certificate = judge(objective, ends, optimal_weights(table, 1e-15))
     fine = np.linspace(-0.1, 0.1, 4001)[:, None]
     logs = objective.log_marginals(ends, optimal_weights(table, 1e-15))

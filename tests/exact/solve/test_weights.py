@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from refprior.exact import Categorical, Coin
-from refprior.exact.oracle import Objective, Table
+from refprior.exact.oracle import Likelihoods, Objective
 from refprior.exact.solve import fisher_grid
 from refprior.exact.solve._weights import optimal_weights
 
 
-def random_table(inputs: int, outcomes: int, seed: int) -> tuple[np.ndarray, Table]:
+def random_table(inputs: int, outcomes: int, seed: int) -> tuple[np.ndarray, Likelihoods]:
     matrix = np.random.default_rng(seed).dirichlet(np.full(outcomes, 0.5), inputs)
     objective = Objective((Categorical(matrix),))
-    return matrix, Table.of_values(objective, np.arange(float(inputs))[:, None])
+    return matrix, Likelihoods.of_values(objective, np.arange(float(inputs))[:, None])
 
 
 @pytest.mark.parametrize(("inputs", "outcomes"), [(2, 2), (5, 12), (30, 8), (50, 50)])
@@ -44,7 +44,7 @@ def test_against_cvxpy(seed: int) -> None:
 def test_weights_of_two_stages_reach_the_optimum(spacing: float) -> None:
     """The curvature is singular along the weights: without 1·1ᵀ their sum drifts, and they end far away."""
     objective = Objective((Coin(200), Coin(100)), (1.0, -1.0))
-    table = Table.of_values(objective, fisher_grid(objective.channel, spacing).points)
+    table = Likelihoods.of_values(objective, fisher_grid(objective.channel, spacing).points)
     weights = optimal_weights(table, 1e-12)
     gains = table.gains(table.own_logs(weights))
     assert gains.max() - weights @ gains <= 1e-10

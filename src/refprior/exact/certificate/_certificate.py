@@ -25,7 +25,16 @@ from refprior.exact._arrays import Array
 from refprior.exact.certificate._bound import stays_below
 from refprior.exact.certificate._maxima import FLOOR, ROUNDING, Case, maxima, nearest_points, own_points, summits
 from refprior.exact.channels import SampledMean, canonical
-from refprior.exact.oracle import Mixture, Objective, Point, Table, evaluate, fresh_noise, sampled_maxima, sensitivity
+from refprior.exact.oracle import (
+    Likelihoods,
+    Mixture,
+    Objective,
+    Point,
+    evaluate,
+    fresh_noise,
+    sampled_maxima,
+    sensitivity,
+)
 
 INDEPENDENT = 1e-10  # smallest curvature at which the rows of the atoms count as independent
 ERRORS = 3.0  # standard errors of the information and of the largest gain that a sampled gap includes
@@ -146,7 +155,7 @@ def _only_atoms(case: Case, radius: Array, tolerance: float) -> bool:
 
 def _judge_rows(case: Case, residual: float) -> tuple[bool, float]:
     """Judge a table: are the rows in use independent, so that no other weights do as well, and the others below J?"""
-    curvature = Table.of_values(case.objective, case.u).curvature(case.weights) + 1.0  # 1·1ᵀ: weights sum to one
+    curvature = Likelihoods.of_values(case.objective, case.u).curvature(case.weights) + 1.0  # 1·1ᵀ: weights sum to one
     smallest = float(np.linalg.eigvalsh(curvature)[0])
     if smallest < INDEPENDENT:
         return False, math.sqrt(residual)

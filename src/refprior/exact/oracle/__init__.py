@@ -1,9 +1,9 @@
 """The objective J(π) and the gain G(w) with its derivatives."""
 
 from refprior.exact.oracle._objective import (
+    Likelihoods,
     Objective,
     Point,
-    Table,
     divergence,
     evaluate,
     information_matrix,
@@ -33,10 +33,10 @@ __all__ = [
     "STARTS",
     "STEPS",
     "Band",
+    "Likelihoods",
     "Mixture",
     "Objective",
     "Point",
-    "Table",
     "candidates",
     "divergence",
     "evaluate",

@@ -127,13 +127,13 @@ class Objective:
             total = [a + sign * b for a, b in zip(total, gains(channel, u, log_marginal), strict=True)]
         return Gains(*(np.asarray(part) for part in total))
 
-    def table(self, u: Array) -> Table:
-        """Return all that does not depend on the weights, at the points u: (K, d) -> Table."""
-        return Table.build(self, u)
+    def table(self, u: Array) -> Likelihoods:
+        """Return all that does not depend on the weights, at the points u: (K, d) -> Likelihoods."""
+        return Likelihoods.build(self, u)
 
 
 @dataclass(kw_only=True)
-class Table:
+class Likelihoods:
     """p and its derivatives at K points, with the sums that need no prior.
 
     Matrices are (K, Z_c), arrays or `Windows`: `p[c]`, `first[c][i]`; `second[c]` sums second derivatives over z.
@@ -148,14 +148,14 @@ class Table:
     hessian: Array  # (K, d, d) its second derivative
 
     @classmethod
-    def empty(cls, signs: tuple[float, ...], count: int, dimension: int) -> Table:
+    def empty(cls, signs: tuple[float, ...], count: int, dimension: int) -> Likelihoods:
         """Return a table without channels."""
         gradient, hessian = np.zeros((count, dimension)), np.zeros((count, dimension, dimension))
         return cls(signs=signs, p=[], first=[], second=[], value=np.zeros(count), gradient=gradient, hessian=hessian)
 
     @classmethod
-    def build(cls, objective: Objective, u: Array) -> Table:
-        """Return the table of points that may move: (K, d) -> Table."""
+    def build(cls, objective: Objective, u: Array) -> Likelihoods:
+        """Return the likelihoods of points that may move: (K, d) -> Likelihoods."""
         table = cls.empty(objective.signs, *u.shape)
         for sign, channel in zip(objective.signs, objective.channels, strict=True):
             log_p, first, second, hessian = channel.rows(u)
@@ -167,16 +167,16 @@ class Table:
         return table
 
     @classmethod
-    def of_values(cls, objective: Objective, u: Array) -> Table:
+    def of_values(cls, objective: Objective, u: Array) -> Likelihoods:
         """Return a table without derivatives: enough for the weights of points that do not move."""
         table = cls.empty(objective.signs, len(u), 0)
         for sign, channel in zip(objective.signs, objective.channels, strict=True):
             table._append_values(sign, channel.log_likelihood(u))
         return table
 
-    def mixed(self, values: Array, derivatives: Array) -> Table:
+    def mixed(self, values: Array, derivatives: Array) -> Likelihoods:
         """Return the table of points whose likelihoods are mixtures of these, and their derivatives: (M, K), (M, K)."""
-        return Table(
+        return Likelihoods(
             signs=self.signs,
             p=[values @ p for p in self.p],
             first=[[derivatives @ axis for axis in first] for first in self.first],
@@ -260,7 +260,7 @@ def require_concave(objective: Objective, u: Array, weights: Array | None = None
     Without weights it tries the uniform prior and random ones. The channels of one experiment, where z^m is a part of
     z^{m+n}, always pass.
     """
-    table = Table.of_values(objective, u)
+    table = Likelihoods.of_values(objective, u)
     uniform = np.full(len(u), 1 / len(u))
     drawn = np.random.default_rng(0).dirichlet(np.full(len(u), 0.5), 32)
     for trial in np.vstack([uniform, drawn]) if weights is None else weights[None, :]:
@@ -279,7 +279,7 @@ class Point(NamedTuple):
 
     u: Array
     weights: Array
-    table: Table
+    table: Likelihoods
     gains: Array  # (K,)
     gradients: Array  # (K, d)
     hessians: Array  # (K, d, d)
@@ -306,14 +306,14 @@ class Point(NamedTuple):
         return np.flatnonzero(np.column_stack([np.ones(len(self.u), dtype=bool), self.free(bounds)]))
 
 
-def evaluate(make_table: Callable[[Array], Table], u: Array, weights: Array) -> Point:
+def evaluate(make_table: Callable[[Array], Likelihoods], u: Array, weights: Array) -> Point:
     """Return G, G', G'' at the atoms under their own mixture."""
     table = make_table(u)
     logs = table.own_logs(weights)
     return Point(u, weights, table, table.gains(logs), table.gradients(logs), table.hessians(logs))
 
 
-def information_matrix(table: Table, weights: Array, dimension: int) -> Array:
+def information_matrix(table: Likelihoods, weights: Array, dimension: int) -> Array:
     """Return Σ_c b_c A_c diag(1/p_c) A_cᵀ, A_c the rows (p; p') atom by atom: (K(1+d), K(1+d))."""
     count = len(weights)
     order = np.arange(count * (1 + dimension)).reshape(1 + dimension, count).T.ravel()

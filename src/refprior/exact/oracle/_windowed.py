@@ -12,14 +12,14 @@ from scipy.linalg import LinAlgError, cho_solve_banded, cholesky_banded
 
 from refprior.exact._arrays import Array, Index
 from refprior.exact.channels import SMALLEST_LOG, WindowMatrix, whole_windows
-from refprior.exact.oracle._objective import Objective, Table
+from refprior.exact.oracle._objective import Likelihoods, Objective
 
 CHUNK = 128  # outcomes whose part of the system is computed at once
 
 
-def window_table(objective: Objective, u: Array) -> Table:
-    """Return the table of an objective of one parameter whose rows are windows: sorted (K, 1) -> Table."""
-    table = Table.empty(objective.signs, *u.shape)
+def window_table(objective: Objective, u: Array) -> Likelihoods:
+    """Return the table of an objective of one parameter whose rows are windows: sorted (K, 1) -> Likelihoods."""
+    table = Likelihoods.empty(objective.signs, *u.shape)
     for sign, channel in zip(objective.signs, objective.channels, strict=True):
         size, windows = channel.outcome_count, channel.windows
         assert windows is not None
@@ -82,7 +82,7 @@ class Band:
         return np.asarray(solved * scale[:count, None])[kept]
 
 
-def windowed_information(table: Table, weights: Array) -> Band:
+def windowed_information(table: Likelihoods, weights: Array) -> Band:
     """Return Σ_c b_c A_c diag(1/p_c) A_cᵀ, A_c the rows (p; p') atom by atom, in chunks of outcomes: (2K, 2K)."""
     width = 2 * max(_neighbors(p.columns) for p in table.p)
     upper = np.zeros((2 * len(weights), width))

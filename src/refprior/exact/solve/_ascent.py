@@ -21,7 +21,15 @@ from scipy.spatial.distance import cdist
 from refprior.exact._arrays import Array, Index, separated
 from refprior.exact._cost import LOG
 from refprior.exact.channels import Channel, NoisyMean, WindowMatrix, canonical
-from refprior.exact.oracle import Band, Objective, Point, Table, evaluate, information_matrix, windowed_information
+from refprior.exact.oracle import (
+    Band,
+    Likelihoods,
+    Objective,
+    Point,
+    evaluate,
+    information_matrix,
+    windowed_information,
+)
 
 PATIENCE = 4  # rounds without halving the excess: the rest is rounding
 MERGE_AFTER_ASCENT = 0.02  # standard deviations between atoms that have become one in an ascent
@@ -32,7 +40,7 @@ LARGEST_DAMPING = 1e-1  # at which a step no longer has an effect
 class Problem(NamedTuple):
     """Settings of an ascent: how to make tables, the bounds (d, 2), and the longest step of an atom (d,)."""
 
-    make_table: Callable[[Array], Table]
+    make_table: Callable[[Array], Likelihoods]
     bounds: Array
     trust: Array
     enough: float = 0.0  # nats: a rise or a residual below this is not worth a step

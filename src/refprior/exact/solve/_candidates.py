@@ -15,7 +15,7 @@ from refprior.exact._arrays import Array, Index, scattered
 from refprior.exact._cost import LOG, Work, check_search
 from refprior.exact.certificate import GRIDS, MOST_CELLS, MOST_POINTS, SEARCHED
 from refprior.exact.channels import Channel, canonical, is_long
-from refprior.exact.oracle import Objective, Point, Table, safe_log
+from refprior.exact.oracle import Likelihoods, Objective, Point, safe_log
 from refprior.exact.solve._ascent import ascend_merged, merge_close, merge_to_centers
 from refprior.exact.solve._weights import optimal_weights
 
@@ -195,10 +195,10 @@ def start_from_grid(objective: Objective, unit: Array, tolerance: float) -> Poin
         u = _candidates(channel)
         if channel.dimension == 2:  # only near those with weight on a grid twice as coarse: a tenth of the time
             rough = _candidates(channel, 2.0)
-            weights = optimal_weights(Table.of_values(objective, rough), ROUGH_WEIGHTS)
+            weights = optimal_weights(Likelihoods.of_values(objective, rough), ROUGH_WEIGHTS)
             heavy = rough[weights > 1e-4 * weights.max()]
             u = u[cKDTree(heavy / unit).query(u / unit)[0] <= 2.0 * SPACING[2]]
-        weights = optimal_weights(Table.of_values(objective, u), ROUGH_WEIGHTS)
+        weights = optimal_weights(Likelihoods.of_values(objective, u), ROUGH_WEIGHTS)
         top = np.flatnonzero(weights > 1e-4 * weights.max())
         u, weights = merge_to_centers(u, weights, u[top])
         if channel.dimension > 2:
@@ -206,7 +206,7 @@ def start_from_grid(objective: Objective, unit: Array, tolerance: float) -> Poin
         return ascend_merged(objective, u, weights, unit, tolerance)
     narrowest = float(channel.axes.lengths.max()) / _most_candidates(channel)
     u, shape = fisher_grid(channel, max(SPACING[1], narrowest))
-    weights = optimal_weights(Table.of_values(objective, u), ROUGH_WEIGHTS)
+    weights = optimal_weights(Likelihoods.of_values(objective, u), ROUGH_WEIGHTS)
     top = peaks(weights, shape)
     u, weights = merge_to_centers(u, weights, u[top[weights[top] > 1e-3 * weights.max()]])
     logs = search_logs(objective, u, weights)
@@ -214,7 +214,7 @@ def start_from_grid(objective: Objective, unit: Array, tolerance: float) -> Poin
     if values.max() > 1.1 * float(weights @ objective.gain(u, logs)):
         # somewhere the weights had no peaks, so no atom is near: start with atoms about as dense as in an optimum
         u = fisher_grid(channel, max(1.75, narrowest)).points
-        weights = optimal_weights(Table.of_values(objective, u), 1e-12)
+        weights = optimal_weights(Likelihoods.of_values(objective, u), 1e-12)
     return ascend_merged(objective, u, weights, unit, tolerance)
 
 
@@ -226,7 +226,7 @@ def _contracted(objective: Objective, u: Array, weights: Array, unit: Array) -> 
         top, _ = climb(objective, u, search_logs(objective, u, weights), 2 * SEARCH_SPACING * unit)
         both = canonical(objective.channel, np.vstack([u, top]))
         u, _ = merge_close(objective.channel, both, np.concatenate([0.1 * weights, weights]), SPACING[3])
-        weights = optimal_weights(Table.of_values(objective, u), ROUGH_WEIGHTS)
+        weights = optimal_weights(Likelihoods.of_values(objective, u), ROUGH_WEIGHTS)
         used = weights > 1e-3 * weights.max()
         u, weights = u[used], weights[used] / weights[used].sum()
         if number >= 2 and len(u) > 0.95 * before:

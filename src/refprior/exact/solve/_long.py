@@ -12,7 +12,7 @@ import numpy as np
 from refprior.exact._arrays import Array
 from refprior.exact._cost import LOG
 from refprior.exact.channels import Channel, is_long
-from refprior.exact.oracle import Objective, Point, Table, window_table
+from refprior.exact.oracle import Likelihoods, Objective, Point, window_table
 from refprior.exact.solve._ascent import Problem, newton_step, note
 from refprior.exact.solve._candidates import fisher_grid
 from refprior.exact.solve._weights import optimal_weights
@@ -53,7 +53,7 @@ def solve_long(
         u, weights = starting_atoms(short.channel, prior, length, channel.bounds, more)
         point = balanced(problem, problem.evaluate(u, weights))
         if unevenness(point) > 1e-7:  # nats: in two stages, weights near the ends may be far from the start
-            point = problem.evaluate(u, optimal_weights(Table.of_values(cheap, u), tolerance, weights))
+            point = problem.evaluate(u, optimal_weights(Likelihoods.of_values(cheap, u), tolerance, weights))
         point = climbed(problem, point, tolerance)
         attempts.append((excess(point), point))
         if attempts[-1][0] <= tolerance / 3:

@@ -18,7 +18,7 @@ import numpy as np
 from refprior.exact._arrays import Array, separated
 from refprior.exact._cost import LOG, check_tables
 from refprior.exact.channels import SampledMean, canonical, is_long
-from refprior.exact.oracle import Objective, Point, Table, evaluate
+from refprior.exact.oracle import Likelihoods, Objective, Point, evaluate
 from refprior.exact.solve._ascent import (
     MERGE_AFTER_ASCENT,
     PATIENCE,
@@ -147,7 +147,7 @@ def _with_missing(
     if channel.dimension == 1 and len(missing.places) > 2 and len(point.u) >= 8:
         more = 1 + len(missing.places) // 16 + stale
         u, weights = insert_and_shift(point, grid.points[:, 0], missing.surplus, more)
-        weights = optimal_weights(Table.of_values(objective, u), FINE_WEIGHTS, weights)
+        weights = optimal_weights(Likelihoods.of_values(objective, u), FINE_WEIGHTS, weights)
         return ascend_merged(objective, u, weights, unit, tolerance)
     distance, old = MERGE_BEFORE_ASCENT[stale], point.u
     if stale == 0 and channel.dimension == 1:  # an atom with a new one near on both sides has become these two
@@ -155,7 +155,7 @@ def _with_missing(
         near = np.abs(apart) < 1.2
         old = old[~(np.any(near & (apart < 0), axis=1) & np.any(near & (apart > 0), axis=1))]
     u = canonical(channel, np.vstack([old, missing.places]))
-    weights = optimal_weights(Table.of_values(objective, u), FINE_WEIGHTS)
+    weights = optimal_weights(Likelihoods.of_values(objective, u), FINE_WEIGHTS)
     used = weights > 1e-9
     u, weights = u[used], weights[used] / weights[used].sum()
     u, weights = merge_close(channel, u, weights, distance)
@@ -185,11 +185,11 @@ def solve_finite(objective: Objective, tolerance: float) -> tuple[Array, Array]:
     with hardly any weight are then left out if that costs nothing.
     """
     u = fisher_grid(objective.channel, 1.0).points
-    table = Table.of_values(objective, u)
+    table = Likelihoods.of_values(objective, u)
     uniform = np.full(len(u), 1 / len(u))
     active = np.argsort(-table.gains(table.own_logs(uniform)), kind="stable")[:300]
     for number in range(100):
-        own = Table.of_values(objective, u[active])
+        own = Likelihoods.of_values(objective, u[active])
         weights = _drop_below(optimal_weights(own, 0.1 * tolerance), 1e-3 * tolerance)
         gains = table.gains(own.own_logs(weights))
         excess = gains - float(weights @ gains[active])
@@ -202,7 +202,7 @@ def solve_finite(objective: Objective, tolerance: float) -> tuple[Array, Array]:
         active = np.concatenate([active[weights > UNUSED_WEIGHT], missing])
     u, kept = u[active], weights > UNUSED_WEIGHT
     fewer = np.zeros(len(u))
-    fewer[kept] = optimal_weights(Table.of_values(objective, u[kept]), 0.1 * tolerance)
+    fewer[kept] = optimal_weights(Likelihoods.of_values(objective, u[kept]), 0.1 * tolerance)
     if _table_gap(own, fewer) <= max(tolerance, _table_gap(own, weights)):
         weights = _drop_below(fewer, 1e-3 * tolerance)
     return u[weights > 0], weights[weights > 0]
@@ -214,7 +214,7 @@ def _drop_below(weights: Array, least: float) -> Array:
     return np.asarray(kept / kept.sum())
 
 
-def _table_gap(table: Table, weights: Array) -> float:
+def _table_gap(table: Likelihoods, weights: Array) -> float:
     """Return the largest gain minus J on the points of a table."""
     gains = table.gains(table.own_logs(weights))
     return float(gains.max() - weights @ gains)
@@ -250,7 +250,7 @@ def exchanged(objective: Objective, point: Point, unit: Array, tolerance: float)
             break
         LOG.info("exchange %d: excess %.0e nats", number, excess)
         u = canonical(channel, np.vstack([point.u, top[height > level]]))
-        weights = optimal_weights(Table.of_values(objective, u), 1e-13)
+        weights = optimal_weights(Likelihoods.of_values(objective, u), 1e-13)
         used = weights > UNUSED_WEIGHT
         point = evaluate(objective.table, u[used], weights[used] / weights[used].sum())
     return best
@@ -269,7 +269,7 @@ def respaced(
     count = max(2, len(places) - FEWER_ATOMS)
     for _ in range(FEWER_ATOMS + MORE_ATOMS):
         u = np.interp(np.linspace(0, len(places) - 1, count), np.arange(len(places)), places)[:, None]
-        weights = optimal_weights(Table.of_values(objective, u), FINE_WEIGHTS)
+        weights = optimal_weights(Likelihoods.of_values(objective, u), FINE_WEIGHTS)
         trial = ascend_merged(objective, u, weights, unit, tolerance)
         found = find_missing(objective, trial, grid, unit, tolerance)
         LOG.info("%d atoms spread anew: excess %.0e nats", count, found.excess)
@@ -317,7 +317,7 @@ def _split(objective: Objective, point: Point, atom: int, far: float, unit: Arra
     def sides(u: Array, half: float) -> Array:
         return np.asarray(np.clip(u[atom] + np.array([[-half], [half]]), *objective.channel.bounds.T))
 
-    def table(half: float, u: Array) -> Table:
+    def table(half: float, u: Array) -> Likelihoods:
         """Treat both as one atom with the mean of their likelihoods."""
         points = np.vstack([u, sides(u, half)[1:]])
         points[atom] = sides(u, half)[0]
@@ -336,7 +336,7 @@ def _joined(objective: Objective, point: Point, place: Array, unit: Array) -> tu
     """Add an atom at a place (1, 1) that takes its weight from all others: (K + 1, 1), (K + 1,)."""
     count = len(point.u)
 
-    def table(share: float, u: Array) -> Table:
+    def table(share: float, u: Array) -> Likelihoods:
         """Make the share of the new atom part of every atom's likelihood."""
         own = (1 - share) * np.eye(count, count + 1)
         return objective.table(np.vstack([u, place])).mixed(own + share * np.eye(1, count + 1, count), own)
@@ -351,7 +351,7 @@ def _joined(objective: Objective, point: Point, place: Array, unit: Array) -> tu
 def _followed(
     objective: Objective,
     point: Point,
-    table: Callable[[float, Array], Table],
+    table: Callable[[float, Array], Likelihoods],
     too_little: Callable[[Point, float], bool],
     most: float,
     unit: Array,

@@ -7,12 +7,12 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from refprior.exact._arrays import Array
 from refprior.exact._cost import LOG
-from refprior.exact.oracle import Table
+from refprior.exact.oracle import Likelihoods
 
 CENTERING = 0.1  # the barrier shrinks by this factor per step, less when a step was cut short
 
 
-def optimal_weights(table: Table, tolerance: float, weights: Array | None = None, steps: int = 80) -> Array:
+def optimal_weights(table: Likelihoods, tolerance: float, weights: Array | None = None, steps: int = 80) -> Array:
     """Return argmax_π J(π) over weights on the points of the table, to complementarity `tolerance`: -> (K,).
 
     KKT: G_k + s_k = λ, π_k s_k = 0, Σ π = 1; the linear system is (curvature + diag(s/π)) dπ + dλ = residual.
@@ -38,7 +38,7 @@ def optimal_weights(table: Table, tolerance: float, weights: Array | None = None
     return np.asarray(pi / pi.sum())
 
 
-def _step(table: Table, pi: Array, slack: Array, gains: Array, mu: float) -> tuple[Array, Array, float] | None:
+def _step(table: Likelihoods, pi: Array, slack: Array, gains: Array, mu: float) -> tuple[Array, Array, float] | None:
     """Take a primal–dual step toward complementarity CENTERING · mu; return None if rounding allows none."""
     target = CENTERING * mu
     factor = _factor(table.curvature(pi) + 1.0 + np.diag(slack / pi))
