@@ -91,6 +91,11 @@ def test_recipe_json_names_it_and_loading_needs_it_for_nothing_but_training(tmp_
         train(perceptron(optimizer=adafactor), tmp_path / "run")
 
 
+def test_a_typed_recipe_accepts_a_function_and_holds_an_optimizer() -> None:
+    optimizer: Optimizer = replace(perceptron(), optimizer=rmsprop).optimizer  # mypy checks both sides
+    assert optimizer == Optimizer(kind=rmsprop, schedule="constant")
+
+
 def test_settings_change_its_schedule() -> None:
     changed = override(perceptron(optimizer=rmsprop), {"optimizer.schedule": "cosine", "optimizer.warmup": "3"})
     assert changed.optimizer == Optimizer(kind=rmsprop, schedule="cosine", warmup=3)

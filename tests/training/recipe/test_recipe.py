@@ -1,5 +1,7 @@
 """Recipes: wrong ones are refused, and all read back from JSON as they were."""
 
+import hashlib
+import inspect
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +18,7 @@ from refprior.methods import FixMatch, InformationOnly, ReferencePrior, Supervis
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.recipes import RECIPES
 from refprior.training import Optimizer, Recipe, train
+from refprior.training.recipe import custom_parts
 from refprior.views import CTAugment, Distort, FlipCrop, RandAugment, Shift, Unchanged
 from tests.training.recipes import (
     Own,
@@ -169,6 +172,28 @@ def test_own_parts_are_named_in_the_record_and_must_be_handed_in() -> None:
     for name in parts:
         with pytest.raises(ValueError, match=rf"recipe\.{name} is the custom .*: pass {name}=…"):
             Recipe.from_json(recipe.to_json(), **{n: part for n, part in parts.items() if n != name})
+
+
+class Sourced(Own):
+    """A custom network with settings that are named like keys of its record."""
+
+    def __init__(self, source: str, own: int = 3) -> None:
+        super().__init__(hidden=own)
+
+
+def test_settings_named_source_and_own_leave_the_identity_of_a_custom_part_alone() -> None:
+    recipe = perceptron(network=partial(Sourced, source="camera"))
+    record = json.loads(recipe.to_json())
+    hashed = hashlib.sha256(inspect.getsource(Sourced).encode()).hexdigest()[:16]
+    assert record["network"] == {
+        "own": "tests.training.recipe.test_recipe.Sourced",
+        "source": hashed,
+        "setting source": "camera",
+        "setting own": 3,
+    }
+    network = custom_parts(record, {"Sourced": Sourced})["network"]
+    assert network.keywords == {"source": "camera", "own": 3}
+    assert replace(recipe, network=network).to_dict() == record
 
 
 def test_what_is_handed_in_stands_for_own_parts_of_earlier_stages_only() -> None:

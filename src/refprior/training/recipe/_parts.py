@@ -12,6 +12,7 @@ import re
 import sys
 import types
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, partial
 from os import PathLike, fspath
@@ -44,6 +45,8 @@ Make = Callable[..., Any]  # a class or function that makes a part
 Settings = dict[str, Any]
 USER_MODULE = "refprior_user_"  # begins the names of modules made from a user's file
 _PLAIN_TYPES = (bool, int, float, str, type(None))
+_IDENTITY = ("own", "source")  # keys in the record of a custom part that are not settings
+_SETTING = "setting "  # begins the key of a setting that is named like one of these
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,7 @@ def to_plain(value: object) -> Any:
     if isinstance(value, Part):
         name = public_name(value.make)
         plain = {key: to_plain(item) for key, item in value.settings.items()}
-        return ({"type": name} if name is not None else _custom(value.make)) | plain
+        return {"type": name} | plain if name is not None else _custom(value.make, plain)
     if isinstance(value, tuple):
         return [to_plain(item) for item in value]
     if _is_plain(value):
@@ -164,18 +167,16 @@ def to_plain(value: object) -> Any:
     if isinstance(value, Mapping):
         return {"own": "dict", "items": {str(key): to_plain(item) for key, item in value.items()}}
     known = {} if isinstance(value, Task | DataSet) else getattr(value, "__dict__", {})
-    return _custom(type(value)) | {key: item for key, item in known.items() if _is_plain(item)}
+    return _custom(type(value), {key: item for key, item in known.items() if _is_plain(item)})
 
 
-def _custom(make: Make) -> dict[str, str]:
-    """Return the identity of a custom part, and a hash of its source if that can be read."""
-    record = {"own": identity(make)}
-    if make.__module__.startswith("refprior."):
-        return record
-    try:
-        return {**record, "source": hashlib.sha256(inspect.getsource(make).encode()).hexdigest()[:16]}
-    except (OSError, TypeError):
-        return record
+def _custom(make: Make, settings: Settings) -> Settings:
+    """Return the identity of a custom part, a hash of its source if that can be read, and its settings."""
+    record: Settings = {"own": identity(make)}
+    if not make.__module__.startswith("refprior."):
+        with suppress(OSError, TypeError):
+            record["source"] = hashlib.sha256(inspect.getsource(make).encode()).hexdigest()[:16]
+    return record | {_SETTING + key if key in _IDENTITY else key: item for key, item in settings.items()}
 
 
 def identity(make: Make) -> str:
@@ -209,8 +210,9 @@ def from_plain(record: object, package: str, where: str, custom: Mapping[str, Ma
         make = published()[name]
     else:
         raise ValueError(f"{where} names {name!r}, which is not part of refprior.{package}")
-    named = ("own", "source") if "own" in record else ("type",)
+    named = _IDENTITY if "own" in record else ("type",)
     settings = {key: item for key, item in record.items() if key not in named}
+    settings |= {key: settings.pop(_SETTING + key) for key in _IDENTITY if _SETTING + key in settings}
     checked_settings(make, settings, where)
     hints = signature_hints(make)
     fitted = {}

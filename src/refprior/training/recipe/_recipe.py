@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from torch import nn
 
@@ -12,7 +12,7 @@ from refprior._files import Json
 from refprior.data import Identity, PatchComponents, PrincipalComponents, Standardize, Task
 from refprior.methods import Method, Needs
 from refprior.particles import Execution
-from refprior.training.recipe._optimizer import Optimizer
+from refprior.training.recipe._optimizer import MakeOptimizer, Optimizer
 from refprior.training.recipe._parts import (
     PART_PACKAGES,
     CustomPartError,
@@ -33,6 +33,14 @@ from refprior.views import Unchanged, View
 Head = Literal["same", "new", "probe"]
 CUSTOM_FIELDS = {"network", "task", "method", "weak", "strong", "inputs", "optimizer"}
 STEPS_PER_EPOCH = 1024  # weight updates, as the paper counts (appendix Setup)
+
+if TYPE_CHECKING:
+
+    class OptimizerField:
+        """Tell type checkers that a recipe accepts a function and always holds an `Optimizer`."""
+
+        def __get__(self, recipe: "Recipe | None", owner: type) -> Optimizer: ...
+        def __set__(self, recipe: "Recipe", optimizer: Optimizer | MakeOptimizer) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +130,10 @@ class Recipe:
     unlabeled_unit: Literal["images", "tuples"] = "images"
     weak: View = field(default_factory=Unchanged)
     strong: View = field(default_factory=Unchanged)
-    optimizer: Optimizer = field(default_factory=Optimizer)
+    if TYPE_CHECKING:
+        optimizer: OptimizerField = OptimizerField()
+    else:
+        optimizer: Optimizer = field(default_factory=Optimizer)
     ema: float = 0.999
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
     execution: Execution = "auto"
