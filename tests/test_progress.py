@@ -58,8 +58,8 @@ def test_what_takes_long_says_so_on_stderr(capsys: pytest.CaptureFixture[str], m
     with working("thinking"):
         time.sleep(0.01)
     assert capsys.readouterr().err == ""
-    with working("thinking") as tell:
-        tell("thinking hard", 3, 7)
+    with working("thinking") as progress:
+        progress("thinking hard", 3, 7)
         time.sleep(0.4)
     seen = capsys.readouterr()
     assert (seen.out, seen.err) == ("", "thinking hard: 3 of 7, 0 s\n")

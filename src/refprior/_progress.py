@@ -5,20 +5,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Protocol
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
+from rich import progress as rich_progress
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.text import Text
 
 from refprior._process import rank
@@ -31,59 +23,51 @@ _SHORT = {"cross_entropy": "ce", "marginal_entropy": "h_y", "conditional_entropy
 _PATIENCE = 2.0  # seconds before anything is shown
 
 
-class Tell(Protocol):
-    """A function that reports progress."""
+Progress = Callable[[str, int, int], None]  # receives the current work, the completed part and the total
 
-    def __call__(self, part: str, done: int | None = None, total: int | None = None) -> None: ...
+
+def no_progress(what: str, done: int, total: int) -> None:
+    """Report no progress."""
 
 
 @contextmanager
-def working(what: str, log: logging.Logger | None = None) -> Iterator[Tell]:
+def working(what: str, log: logging.Logger | None = None) -> Iterator[Progress]:
     """Show what is being done once it has taken two seconds, with its time; yield a function to report progress.
 
     Messages of the logger `log` are progress too; its warnings are printed at once. Of several processes only the first
     prints.
     """
     if rank() > 0:
-        yield lambda part, done=None, total=None: None
+        yield no_progress
         return
-    news, started = _News(what), time.monotonic()
+    latest, started = what, time.monotonic()
 
-    def tell(part: str, done: int | None = None, total: int | None = None) -> None:
-        news.line = part if done is None else f"{part}: {done} of {total}"
+    def progress(part: str, done: int, total: int) -> None:
+        nonlocal latest
+        latest = f"{part}: {done} of {total}"
 
-    def line() -> str:
-        return f"{news.line}, {time.monotonic() - started:.0f} s"
-
-    with live(line, 0.2, patience=_PATIENCE, plain=True), news.of(log) if log is not None else nullcontext():
-        yield tell
-
-
-class _News(logging.Handler):
-    """The latest message of a logger."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__()
-        self.what = self.line = what
-
-    def emit(self, record: logging.LogRecord) -> None:
-        line = f"{self.what}: {record.getMessage()}"
+    def emit(record: logging.LogRecord) -> None:
+        nonlocal latest
+        message = f"{what}: {record.getMessage()}"
         if record.levelno >= logging.WARNING:
-            print(line, file=sys.stderr, flush=True)
+            print(message, file=sys.stderr, flush=True)
         else:
-            self.line = line
+            latest = message
 
-    @contextmanager
-    def of(self, log: logging.Logger) -> Iterator[None]:
-        """Listen to a logger, and restore it afterwards."""
+    handler = logging.Handler()
+    handler.emit = emit  # type: ignore[method-assign]
+    with live(lambda: f"{latest}, {time.monotonic() - started:.0f} s", 0.2, patience=_PATIENCE, plain=True):
+        if log is None:
+            yield progress
+            return
         level, propagate = log.level, log.propagate
-        log.addHandler(self)
+        log.addHandler(handler)
         log.setLevel(logging.INFO)
         log.propagate = False
         try:
-            yield
+            yield progress
         finally:
-            log.removeHandler(self)
+            log.removeHandler(handler)
             log.setLevel(level)
             log.propagate = propagate
 
@@ -139,8 +123,8 @@ class _Words:
         yield Text(" ".join(words), style="cyan")
 
 
-class _WordsColumn(ProgressColumn):
-    def render(self, task: Task) -> _Words:
+class _WordsColumn(rich_progress.ProgressColumn):
+    def render(self, task: rich_progress.Task) -> _Words:
         return task.fields["words"]  # type: ignore[no-any-return]
 
 
@@ -160,21 +144,21 @@ def watching(title: str, steps: int, shown: bool = True) -> "Iterator[Callable[[
         console.print(Text(title))
         title = ""
     columns = (
-        *([TextColumn("{task.description}", markup=False)] if title else []),
-        BarColumn(bar_width=10),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(compact=True),
+        *([rich_progress.TextColumn("{task.description}", markup=False)] if title else []),
+        rich_progress.BarColumn(bar_width=10),
+        rich_progress.MofNCompleteColumn(),
+        rich_progress.TimeRemainingColumn(compact=True),
         _WordsColumn(),
     )
-    with Progress(*columns, console=console) as progress:
-        bar = progress.add_task(title, total=steps, words=_Words())
+    with rich_progress.Progress(*columns, console=console) as bars:
+        bar = bars.add_task(title, total=steps, words=_Words())
         accuracy: list[str] = []
 
         def watch(record: "Record") -> None:
             nonlocal accuracy
             accuracy = [word.replace("validation", "val") for word in _accuracy(record)] or accuracy
             words = _Words([*accuracy, *_terms(record)])
-            progress.update(bar, completed=record.step, total=record.steps, words=words)
+            bars.update(bar, completed=record.step, total=record.steps, words=words)
 
         yield watch
 
@@ -182,16 +166,18 @@ def watching(title: str, steps: int, shown: bool = True) -> "Iterator[Callable[[
 @contextmanager
 def _lines(title: str) -> "Iterator[Callable[[Record], None]]":
     """Print a line at every evaluation, and every ten seconds between them."""
-    with working(title) as tell:
+    latest, started = title, time.monotonic()
 
-        def watch(record: "Record") -> None:
-            accuracy = _accuracy(record)
-            left = record.seconds / record.step * (record.steps - record.step)
-            words = [title, f"{record.step}/{record.steps}", *_terms(record), *accuracy, f"{left:.0f} s left"]
-            tell(" ".join(words))
-            if accuracy:
-                print(*words, file=sys.stderr, flush=True)
+    def watch(record: "Record") -> None:
+        nonlocal latest
+        accuracy = _accuracy(record)
+        left = record.seconds / record.step * (record.steps - record.step)
+        words = [title, f"{record.step}/{record.steps}", *_terms(record), *accuracy, f"{left:.0f} s left"]
+        latest = " ".join(words)
+        if accuracy:
+            print(latest, file=sys.stderr, flush=True)
 
+    with live(lambda: f"{latest}, {time.monotonic() - started:.0f} s", 0.2, patience=_PATIENCE, plain=True):
         yield watch
 
 

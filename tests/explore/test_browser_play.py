@@ -128,7 +128,7 @@ def test_every_model_is_drawn_wide_and_narrow_light_and_dark(browser: Browser, s
 
 
 def test_typed_code_is_solved_and_its_mistakes_are_text(browser: Browser, served: Served) -> None:
-    browser.open(f"{served.address}#play?model=own")
+    browser.open(f"{served.address}#play?model=typed")
     browser.wait(lambda: facts(browser).get("atoms", "").startswith("4"), "the example", 60)
     code = browser.one("#code")
     code.clear()

@@ -84,17 +84,17 @@ def test_other_paths_are_rejected(served: Served, path: str) -> None:
 def test_another_site_and_other_kinds_of_requests_are_rejected(served: Served) -> None:
     assert request(served, "api/about", sec_fetch_site="cross-site")[0] == 403
     assert request(served, "api/about", sec_fetch_site="same-origin")[0] == 200
-    assert request(served, "api/own", method="POST", body={}, content_type="text/plain")[0] == 415
-    assert request(served, "api/own", method="POST", body=b"x" * 70_000)[0] == 413
-    assert request(served, "api/own", method="POST", body=b"{")[0] == 400
+    assert request(served, "api/typed", method="POST", body={}, content_type="text/plain")[0] == 415
+    assert request(served, "api/typed", method="POST", body=b"x" * 70_000)[0] == 413
+    assert request(served, "api/typed", method="POST", body=b"{")[0] == 400
     assert request(served, "api/about", method="DELETE")[0] == 405
-    assert request(served, "api/own")[0] == 405
+    assert request(served, "api/typed")[0] == 405
 
 
 def test_code_does_not_run_unless_it_is_allowed(served: Served) -> None:
     assert answer(served, "api/about")["code"] is False
     asked = {"code": "raise SystemExit", "n": 1, "m": 0, "beta": 1}
-    assert "typed code is disabled" in answer(served, "api/own", method="POST", body=asked)["error"]
+    assert "typed code is disabled" in answer(served, "api/typed", method="POST", body=asked)["error"]
 
 
 def test_mistakes_are_one_line_and_a_stopped_solver_comes_back(served: Served) -> None:

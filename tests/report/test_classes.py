@@ -79,7 +79,7 @@ def test_settings_are_named_as_set_takes_them(tmp_path: Path) -> None:
         ("method.threshold", "0.95"),
         ("method.flag", "true"),
         ("method.none", "none"),
-        ("network", "Network (your own)"),
+        ("network", "Network (custom)"),
         ("network.shape", "1, 8, 8"),
     ):
         assert [name, value] in rows

@@ -10,7 +10,7 @@ from refprior.cli._options import Custom, Device, RunFolder, check_picture, cust
 from refprior.cli._tables import print_table
 
 if TYPE_CHECKING:
-    from refprior._progress import Tell
+    from refprior._progress import Progress
     from refprior.posterior import Average
     from refprior.training import Run, Weighting
 
@@ -36,9 +36,9 @@ def evaluate(
     from refprior.training import load
 
     check_picture(uncertain)
-    with working(f"reading {folder}") as tell:
+    with working(f"reading {folder}") as progress:
         run = load(folder, device=device, **custom_parts(folder, custom))
-        tables = _consensus_table(run) if run.recipe.readout == "consensus" else _score_tables(run, tell)
+        tables = _consensus_table(run) if run.recipe.readout == "consensus" else _score_tables(run, progress)
         classes = _class_table(run) if per_class else None
     print(f"{folder}: step {run.step} of {run.recipe.steps}")
     if not tables:
@@ -58,7 +58,7 @@ def evaluate(
         print(f"Most uncertain inputs: {uncertain}")
 
 
-def _score_tables(run: "Run", tell: "Tell") -> dict[str, list[list[str]]]:
+def _score_tables(run: "Run", progress: "Progress") -> dict[str, list[list[str]]]:
     """Score each part of the data under every readout."""
     from refprior._kinds import noun
 
@@ -70,7 +70,7 @@ def _score_tables(run: "Run", tell: "Tell") -> dict[str, list[list[str]]]:
             continue
         lines: list[list[str]] = []
         for weights, by, of in _readouts():
-            tell(f"scoring the {name} part", len(lines), len(_readouts()))
+            progress(f"scoring the {name} part", len(lines), len(_readouts()))
             scores = run.evaluate(part, ema=weights == "ema", weighting=by, average=of)
             rest = (scores.negative_log_likelihood, scores.brier, scores.calibration_error, scores.information)
             lines.append([weights, by, of, f"{100 * scores.accuracy:.1f}", *(f"{value:.3f}" for value in rest)])

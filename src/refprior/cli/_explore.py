@@ -38,8 +38,8 @@ def explore(
         from refprior.explore import write_static
 
         check_folder(static)
-        with working("computing answers") as tell:
-            write_static(static, folder if folder.is_dir() else None, tell=tell)
+        with working("computing answers") as progress:
+            write_static(static, folder if folder.is_dir() else None, progress=progress)
         print(f"Written: {static / 'index.html'}")
         return
     import webbrowser

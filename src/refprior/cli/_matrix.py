@@ -77,9 +77,9 @@ def _show_before(matrix: "Matrix", cells: "list[Cell]", out: Path) -> None:
     place = {task: i for i, task in enumerate(matrix.tasks)}
     scores: dict[tuple[int, int], list[float]] = {}
     judged = [cell for cell in cells if cell.settings["approach"] == "fine_tuning"]
-    with working("judging sources") as tell:
+    with working("judging sources") as progress:
         for done, cell in enumerate(judged):
-            tell("judging sources", done, len(judged))
+            progress("judging sources", done, len(judged))
             at = place[cell.settings["target"]], place[cell.settings["source"]]
             scores.setdefault(at, []).append(before_training(out / cell.name))
     before = np.full((len(place), len(place)), np.nan)

@@ -19,7 +19,7 @@ from refprior.cli._tables import print_table
 if TYPE_CHECKING:
     import numpy as np
 
-    from refprior._progress import Tell
+    from refprior._progress import Progress
     from refprior.training import Predictor
 
 log = logging.getLogger("refprior")
@@ -83,11 +83,11 @@ def predict(
         said = one_line(error)
         skipped.append(said if str(path) in said else f"{path}: {said}")
 
-    with working(f"predicting with {model}") as tell:
+    with working(f"predicting with {model}") as progress:
         predictor = load_predictor(model, custom_parts(model, custom).get("network"), device)
         skip = note if keep_going else None
         sources = list(_sources(inputs, predictor, skip))
-        rows = list(islice(_rows(predictor, sources, skip, tell), None if out else _SHOWN))
+        rows = list(islice(_rows(predictor, sources, skip, progress), None if out else _SHOWN))
         if out is not None:
             _write(out, rows)
     total = sum(len(source.names) for source in sources)
@@ -170,14 +170,14 @@ def _matrix(path: Path, predictor: "Predictor") -> "np.ndarray":
     return predictor.like.whole(values)
 
 
-def _rows(predictor: "Predictor", sources: list[Source], skip: Skip | None, tell: "Tell") -> Iterator[Row]:
+def _rows(predictor: "Predictor", sources: list[Source], skip: Skip | None, progress: "Progress") -> Iterator[Row]:
     done, total = 0, sum(len(source.names) for source in sources)
     for source in sources:
         for start in range(0, len(source.names), _ROWS):
             part = source.part(slice(start, start + _ROWS))
             yield from _block(predictor, part, skip)
             done += len(part.names)
-            tell("predicting", done, total)
+            progress("predicting", done, total)
 
 
 def _block(predictor: "Predictor", source: Source, skip: Skip | None) -> Iterator[Row]:

@@ -41,8 +41,8 @@ def report(
     check_file(out)
     if figures is not None:
         check_folder(figures)
-    with working("reading runs") as tell:
-        groups = write_report(folders, out, figures, columns, tell, definitions(custom) if custom else None)
+    with working("reading runs") as progress:
+        groups = write_report(folders, out, figures, columns, progress, definitions(custom) if custom else None)
     lines = pivot(groups, columns) if columns else rows(groups)
     if style == "text":
         print_table(lines if columns else few_side_by_side(lines))
@@ -77,9 +77,9 @@ def embed(
     out = out or folders[0] / "embedding.html"
     if folders[0].is_dir():  # otherwise reading it reports the problem
         check_file(out, picture, animation)
-    with working("reading snapshots") as tell:
+    with working("reading snapshots") as progress:
         films = [read_trajectory(path, **custom_parts(path, custom)) for path in folders]
-        seen = write_embedding(films, out, picture, animation, tell)
+        seen = write_embedding(films, out, picture, animation, progress)
     text = printable(summary(seen))
     print(textwrap.fill(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
     for path in filter(None, (out, picture, animation)):

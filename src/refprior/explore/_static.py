@@ -1,17 +1,17 @@
 """The page without a server: the same files with precomputed answers."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from refprior._files import Json, write_folder_atomically
+from refprior._progress import Progress, no_progress
 from refprior._words import in_short
 from refprior.explore._page import PAGE, page_bytes
 from refprior.explore._play import Query, answer, check_size, models
 
-Tell = Callable[[str, int, int], None]
 ANSWERS = "answers"
 LIVE, STATIC = b'name="refprior" content="live"', b'name="refprior" content="static"'
 Marks = Mapping[str, Mapping[str, Sequence[float]]]
@@ -36,7 +36,7 @@ MARKS: Marks = {  # settings with precomputed answers, in every combination
 
 
 def write_static(
-    out: Path | str, folder: Path | str | None = None, *, marks: Marks = MARKS, tell: Tell | None = None
+    out: Path | str, folder: Path | str | None = None, *, marks: Marks = MARKS, progress: Progress = no_progress
 ) -> None:
     """Write the explorer as static files that any web server can serve.
 
@@ -51,7 +51,7 @@ def write_static(
         Folder of runs to show, in their current state.
     marks : mapping, optional
         Values of the settings of each model for which answers are computed, in every combination.
-    tell : callable, optional
+    progress : callable, optional
         Called with the current work, the completed part and the total.
 
     Raises
@@ -75,13 +75,13 @@ def write_static(
         for name in PAGE:
             (side / name).write_bytes(page_bytes(name).replace(LIVE, STATIC))
         (side / ANSWERS).mkdir()
-        for name, content in itertools.chain(_answers(marks, tell or (lambda what, done, total: None)), _runs(folder)):
+        for name, content in itertools.chain(_answers(marks, progress), _runs(folder)):
             (side / ANSWERS / f"{name}.json").write_bytes(content)
 
     write_folder_atomically(out, write)
 
 
-def _answers(marks: Marks, tell: Tell) -> Iterator[tuple[str, bytes]]:
+def _answers(marks: Marks, progress: Progress) -> Iterator[tuple[str, bytes]]:
     """Yield names and contents of the files with answers."""
     yield "about", msgspec.json.encode({"live": False, "models": _marked_models(marks), "code": False})
     asked = {name: questions(name, marks[name]) for name in marks}
@@ -89,7 +89,7 @@ def _answers(marks: Marks, tell: Tell) -> Iterator[tuple[str, bytes]]:
     for name, queries in asked.items():
         found = {}
         for query in queries:
-            tell("computing answers", done, total)
+            progress("computing answers", done, total)
             found[query.text] = msgspec.Raw(answer(query.text))
             done += 1
         yield f"play-{name}", msgspec.json.encode(found)

@@ -279,15 +279,15 @@ def _uncertain(run: Run) -> list[Json]:
     part = task.validation if task.test is None else task.test
     if part is None and not len(task.unlabeled):
         part = task.labeled
-    images = task.unlabeled if part is None else part.inputs
-    log_p, between = run.log_probabilities(images), run.uncertainty(images).between
-    chosen = between.topk(min(UNCERTAIN, len(images))).indices.tolist()
+    inputs = task.unlabeled if part is None else part.inputs
+    log_p, between = run.log_probabilities(inputs), run.uncertainty(inputs).between
+    chosen = between.topk(min(UNCERTAIN, len(inputs))).indices.tolist()
     outputs = run.data.classes
     if run.recipe.readout == "consensus":
         outputs = tuple(f"output {c + 1}" for c in range(log_p.shape[-1]))
     return [
         {
-            **shown_input(images[index], task.features),
+            **shown_input(inputs[index], task.features),
             "votes": Counter(outputs[y] for y in log_p[:, index].argmax(-1).tolist()).most_common(),
             "truth": None if part is None else run.data.classes[int(part.labels[index])],
             "nats": float(between[index]),

@@ -56,7 +56,12 @@ class Explorer:
             "examples": self.of_run("examples", self.loading),
             "questions": self.questions,
         }
-        posts: dict[str, Answer] = {"own": self.own, "answer": self.answer, "undo": self.undo, "suggest": self.suggest}
+        posts: dict[str, Answer] = {
+            "typed": self.typed,
+            "answer": self.answer,
+            "undo": self.undo,
+            "suggest": self.suggest,
+        }
         return [
             Route("/", page_file),
             Route("/{name}", page_file),
@@ -157,7 +162,7 @@ class Explorer:
             except (ValueError, OSError) as error:
                 log.warning("%s", in_short(error))
 
-    async def own(self, request: Request) -> Json:
+    async def typed(self, request: Request) -> Json:
         if not self.allow_code:
             raise ValueError("typed code is disabled: start with refprior explore --allow-code")
         asked = await _body(request, {"code": str, "n": int, "m": int, "beta": float})

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from refprior._files import write_text
 from refprior._kinds import noun
+from refprior._progress import Progress, no_progress
 from refprior._style import CLASSES, PAGE
 from refprior.report._film import write_animation, write_picture
-from refprior.report._runs import Progress, no_progress
 from refprior.report._scene import Cloud, Scene, scene
 from refprior.training import Trajectory
 from refprior.training.store import read_header
@@ -183,8 +183,8 @@ def _run(cloud: Cloud) -> dict[str, object]:
         "information": cloud.information,
         "marginal": cloud.marginal_entropy,
         "conditional": cloud.conditional_entropy,
-        "images": _packed(cloud.consensus.coordinates, np.float32),
-        "imageRanges": _ranges(cloud.consensus.coordinates.reshape(-1, 2)),
+        "inputs": _packed(cloud.consensus.coordinates, np.float32),
+        "inputRanges": _ranges(cloud.consensus.coordinates.reshape(-1, 2)),
         "clusters": cloud.consensus.clusters.tolist(),
         "agreement": cloud.consensus.accuracy,
     }

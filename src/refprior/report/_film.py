@@ -10,9 +10,9 @@ from mpl_toolkits.mplot3d import Axes3D
 from PIL import Image
 
 from refprior._files import write_atomically
+from refprior._progress import Progress, no_progress
 from refprior._style import END, MIDDLE, MOMENTS, START, styled
 from refprior.report._figures import as_png
-from refprior.report._runs import Progress, no_progress
 from refprior.report._scene import Cloud, Scene
 
 _FRAME_MILLISECONDS, _LAST_MILLISECONDS = 180, 2500

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 from refprior._files import write_figure, write_text
+from refprior._progress import Progress, no_progress
 from refprior._style import PAGE
 from refprior.report._figures import as_image, confusion_of, figures, sheets
 from refprior.report._published import Source, find_published
-from refprior.report._runs import Group, Progress, find_runs, group, no_progress, setting_rows, summarize_finished
+from refprior.report._runs import Group, find_runs, group, setting_rows, summarize_finished
 from refprior.report._tables import class_rows, confusion_rows, mistake_rows, pivot, rows
 from refprior.report._tiles import uncertain_figure
 from refprior.training import custom_parts, load

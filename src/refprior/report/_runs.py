@@ -3,23 +3,17 @@
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from refprior._files import Json
+from refprior._progress import Progress, no_progress
 from refprior.training import Evaluation, Record
 from refprior.training.store import RECIPE, Header, read_header, read_history
 
 log = logging.getLogger("refprior")
-Progress = Callable[[str, int, int], None]  # receives the current work, the completed part and the total
-
-
-def no_progress(what: str, done: int, total: int) -> None:
-    """Report no progress."""
-
-
 EMPTY = "–"  # a cell without a value
 
 
@@ -225,7 +219,7 @@ def settings_of(value: object, name: str = "") -> Iterator[tuple[str, str]]:
         return
     if made_by := value.get("type", value.get("own")):
         short = str(made_by).removeprefix("refprior.")
-        yield name, f"{short.rpartition('.')[2]} (your own)" if "own" in value else short
+        yield name, f"{short.rpartition('.')[2]} (custom)" if "own" in value else short
     for key, item in value.items():
         if key not in ("type", "own", "seed"):
             yield from settings_of(item, f"{name}.{key}".lstrip("."))

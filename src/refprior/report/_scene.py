@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from refprior._progress import Progress, no_progress
 from refprior.geometry import Components, embedding, information_of_tuples, is_constant, principal_components, truth
 from refprior.information import average, entropy, mixture, uniform
 from refprior.posterior import accuracy, cluster, match, output_code
-from refprior.report._runs import Progress, no_progress
 from refprior.training import Snapshot, Trajectory
 
 SHOWN = 8  # inputs whose predictions are shown for a single particle
@@ -172,9 +172,9 @@ def _particle(shots: Sequence[Snapshot], labels: Tensor, known: bool) -> Particl
     return Particle(*(np.stack([values.numpy() for values in column]) for column in zip(*each, strict=True)))
 
 
-def affordable_order(order: int, particles: int, images: int, classes: int) -> int:
+def affordable_order(order: int, particles: int, inputs: int, classes: int) -> int:
     """Return the order, or the largest below it whose labelings can be enumerated."""
-    while order > 1 and (order > images or particles * (images // order) * classes**order > MOST_PROBABILITIES):
+    while order > 1 and (order > inputs or particles * (inputs // order) * classes**order > MOST_PROBABILITIES):
         order -= 1
     return order
 
@@ -182,8 +182,8 @@ def affordable_order(order: int, particles: int, images: int, classes: int) -> i
 def _entropies(shot: Snapshot, order: int) -> tuple[float, float]:
     """Return the information of eq:ref_ssl and its second term, on tuples of probe inputs."""
     information = information_of_tuples(shot.log_p, shot.log_prior, order).mean().item()
-    images = shot.log_p.shape[1] // order * order
-    conditional = order * average(entropy(shot.log_p[:, :images]).mean(-1), shot.log_prior).item()
+    inputs = shot.log_p.shape[1] // order * order
+    conditional = order * average(entropy(shot.log_p[:, :inputs]).mean(-1), shot.log_prior).item()
     return information, conditional
 
 

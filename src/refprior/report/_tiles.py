@@ -57,12 +57,12 @@ def uncertain_figure(run: Run, count: int = 12, columns: int = 4, among: int | N
     part = task.validation if task.test is None else task.test
     if part is None and not len(task.unlabeled):
         part = task.labeled
-    images = task.unlabeled if part is None else part.inputs
-    looked_at = torch.arange(0, len(images), max(1, -(-len(images) // (among or len(images)))))
-    images = images[looked_at]
-    log_p = run.log_probabilities(images)  # (K, n, C)
-    between = run.uncertainty(images).between
-    chosen = between.topk(min(count, len(images))).indices
+    inputs = task.unlabeled if part is None else part.inputs
+    looked_at = torch.arange(0, len(inputs), max(1, -(-len(inputs) // (among or len(inputs)))))
+    inputs = inputs[looked_at]
+    log_p = run.log_probabilities(inputs)  # (K, n, C)
+    between = run.uncertainty(inputs).between
+    chosen = between.topk(min(count, len(inputs))).indices
     lines = -(-len(chosen) // columns)
     figure = Figure(figsize=(2.3 * columns, 2.6 * lines + 0.5), layout="constrained")
     above = "how much" if part is None else "the true class, and how much"
@@ -72,7 +72,7 @@ def uncertain_figure(run: Run, count: int = 12, columns: int = 4, among: int | N
     figure.suptitle(plain("\n".join(textwrap.wrap(key, 28 * columns))), fontsize=9, color=SOFT)
     for place, index in enumerate(chosen.tolist(), start=1):
         axes = figure.add_subplot(lines, columns, place)
-        draw_input(axes, images[index], task.features)
+        draw_input(axes, inputs[index], task.features)
         votes = Counter(log_p[:, index].argmax(-1).tolist()).most_common(3)
         counted = ", ".join(f"{f'output {y}' if numbered else task.classes[y]} ({number})" for y, number in votes)
         truth = "" if part is None else f"truth: {task.classes[int(part.labels[looked_at[index]])]}, "

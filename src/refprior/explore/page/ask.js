@@ -11,8 +11,8 @@ export async function ask(name, given = {}) {
   return file(`answers/${[name, given.id].filter((word) => word !== undefined).join("-")}.json`);
 }
 
-/** Tell the server something; its answer. */
-export function tell(name, given) {
+/** Send something to the server; its answer. */
+export function post(name, given) {
   const body = JSON.stringify(given);
   return read(`api/${name}`, { method: "POST", headers: { "content-type": "application/json" }, body });
 }

@@ -1,7 +1,7 @@
 // Label: one question after another, by keys. A label is written down in this browser before it is sent, and sent until
 // the server says that it is on disk: a reload, a crash or another tab loses none.
 
-import { ask, live, tell } from "./ask.js";
+import { ask, live, post } from "./ask.js";
 import { letGo, remember, say, settings } from "./page.js";
 import { el, numbers } from "./plot.js";
 import { shownInput } from "./watch.js";
@@ -71,7 +71,7 @@ export function label(host) {
     let sent = 0;
     for (const { index, label: y } of waiting(id)) {
       try {
-        await tell("answer", { id, index, label: y });
+        await post("answer", { id, index, label: y });
         say(`saved: ${state.found?.classes[y] ?? "label"}`);
         state.kept.set(index, y);
       } catch (error) {
@@ -95,7 +95,7 @@ export function label(host) {
     if (index === undefined) return;
     localStorage.removeItem(place(state.id, index));
     try {
-      await tell("undo", { id: state.id, index });
+      await post("undo", { id: state.id, index });
       state.kept.delete(index);
       state.version = "";
       say("taken back");
@@ -109,7 +109,7 @@ export function label(host) {
     more.disabled = true;
     say("choosing inputs to label …");
     try {
-      await tell("suggest", { id: state.id, budget });
+      await post("suggest", { id: state.id, budget });
       state.version = "";
     } catch (error) {
       said(error);

@@ -1,6 +1,6 @@
 // Play with a prior: drag a setting, and the atoms, their weights and the gain follow.
 
-import { ask, live, tell } from "./ask.js";
+import { ask, live, post } from "./ask.js";
 import { remember, say, settings } from "./page.js";
 import { asPng, asText, chart, color, download, draw, el, extent, legend, mark, number, numbers, path, table } from "./plot.js";
 
@@ -10,8 +10,8 @@ const DEEPEST = 1.5; // nats below J at which the map of the gain is as dark as 
 export function play(host, about) {
   const given = settings();
   const model = about.models.find(({ name }) => name === given.model) ?? about.models[0];
-  const own = about.code && given.model === "own";
-  const values = Object.fromEntries((own ? OWN : model.sliders).map((s) => [s.name, within(s, Number(given[s.name] ?? s.value))]));
+  const typed = about.code && given.model === "typed";
+  const values = Object.fromEntries((typed ? TYPED : model.sliders).map((s) => [s.name, within(s, Number(given[s.name] ?? s.value))]));
   const two = { stages: given.two === "1", jeffreys: given.jeffreys === "1" };
   const first = panel("One stage");
   const second = panel("Two stages");
@@ -22,12 +22,12 @@ export function play(host, about) {
   host.append(el("h2", { class: "hidden" }, "Play with a prior"), el("div", { class: "side" }, controls, panels));
 
   const choose = (name) => {
-    remember("play", name === "own" ? { model: "own" } : { model: name });
+    remember("play", { model: name });
     dispatchEvent(new HashChangeEvent("hashchange"));
     document.querySelector(`input[value="${CSS.escape(name)}"]`)?.focus();
   };
-  const choices = [...about.models, ...(about.code ? [{ name: "own", title: "Your own" }] : [])];
-  const stages = (own ? OWN : model.sliders).some(({ name, marks }) => name === "m" && (marks?.length ?? 2) > 1);
+  const choices = [...about.models, ...(about.code ? [{ name: "typed", title: "Custom model" }] : [])];
+  const stages = (typed ? TYPED : model.sliders).some(({ name, marks }) => name === "m" && (marks?.length ?? 2) > 1);
   controls.append(
     el(
       "fieldset",
@@ -37,14 +37,14 @@ export function play(host, about) {
         el(
           "label",
           {},
-          el("input", { type: "radio", name: "model", value: name, checked: name === (own ? "own" : model.name), change: () => choose(name) }),
+          el("input", { type: "radio", name: "model", value: name, checked: name === (typed ? "typed" : model.name), change: () => choose(name) }),
           el("span", {}, title),
         ),
       ),
     ),
-    el("p", { class: "note" }, own ? "A custom likelihood. It runs on this machine, with your permissions." : `${model.about}.`),
+    el("p", { class: "note" }, typed ? "A custom likelihood. It runs on this machine, with your permissions." : `${model.about}.`),
   );
-  if (own) {
+  if (typed) {
     const run = el("button", { type: "button", id: "run", click: () => follow() }, "Solve (Ctrl + Enter)");
     code.addEventListener("input", () => sessionStorage.setItem("code", code.value));
     code.addEventListener("keydown", (event) => event.ctrlKey && event.key === "Enter" && follow());
@@ -55,11 +55,11 @@ export function play(host, about) {
       run,
     );
   }
-  for (const slider of (own ? OWN : model.sliders).filter(({ marks }) => (marks?.length ?? 2) > 1)) {
+  for (const slider of (typed ? TYPED : model.sliders).filter(({ marks }) => (marks?.length ?? 2) > 1)) {
     controls.append(
       dragged(slider, values[slider.name], (value, done) => {
         values[slider.name] = value;
-        if (!own || done) follow();
+        if (!typed || done) follow();
       }),
     );
   }
@@ -74,8 +74,8 @@ export function play(host, about) {
   controls.append(
     ...[
       check("stages", "two stages, side by side", stages),
-      check("jeffreys", "compare with Jeffreys", !own && model.jeffreys),
-      live || own ? null : el("p", { class: "note" }, "Answers on this page are precomputed; run refprior explore on your machine for all others."),
+      check("jeffreys", "compare with Jeffreys", !typed && model.jeffreys),
+      live || typed ? null : el("p", { class: "note" }, "Answers on this page are precomputed; run refprior explore on your machine for all others."),
     ].filter(Boolean),
   );
   const inTwo = new Set(["m", "beta"]);
@@ -86,11 +86,11 @@ export function play(host, about) {
     panels.classList.toggle("two", two.stages);
     const one = Object.fromEntries(Object.entries(values).filter(([name]) => !inTwo.has(name)));
     const both = { ...one, ...(values.m ? { m: values.m, beta: values.beta } : {}) };
-    const name = own ? "own" : model.name;
+    const name = typed ? "typed" : model.name;
     remember("play", { model: name, ...one, ...(two.stages ? { m: values.m, beta: values.beta, two: 1 } : {}), ...(two.jeffreys ? { jeffreys: 1 } : {}) });
-    const question = (wanted) => (own ? () => tell("own", { code: code.value, n: wanted.n, m: wanted.m ?? 0, beta: wanted.beta ?? 1 }) : () => ask("play", { model: name, ...wanted }));
-    const sketch = (wanted) => (own || !live ? null : () => ask("draft", { model: name, ...wanted }));
-    const smooth = two.jeffreys && !own && model.jeffreys ? () => ask("play", { model: name, ...one, jeffreys: 1 }) : null;
+    const question = (wanted) => (typed ? () => post("typed", { code: code.value, n: wanted.n, m: wanted.m ?? 0, beta: wanted.beta ?? 1 }) : () => ask("play", { model: name, ...wanted }));
+    const sketch = (wanted) => (typed || !live ? null : () => ask("draft", { model: name, ...wanted }));
+    const smooth = two.jeffreys && !typed && model.jeffreys ? () => ask("play", { model: name, ...one, jeffreys: 1 }) : null;
     first.follow({ name, settings: one, ask: question(one), sketch: sketch(one), smooth });
     if (two.stages) second.follow({ name, settings: both, ask: question(both), sketch: sketch(both), smooth: null });
   }
@@ -98,7 +98,7 @@ export function play(host, about) {
 }
 
 // Typed likelihoods are solved when a slider is let go: each takes a second or more.
-const OWN = [
+const TYPED = [
   { name: "n", label: "samples n", low: 1, high: 50, step: 1, value: 1 },
   { name: "m", label: "samples m of the first stage", low: 0, high: 50, step: 1, value: 1 },
   { name: "beta", label: "β, weight of the first stage", low: 0, high: 1, step: 0.05, value: 1 },
@@ -126,7 +126,7 @@ function dragged({ name, label, low, high, step, marks }, value, moved) {
 
 /**
  * One prior: its picture, its numbers, and what can be done with it. It asks the newest question only. While a slider
- * moves, drafts follow it: the nearest prior that is known, with a certificate of its own; at rest the prior is solved.
+ * moves, drafts follow it: the nearest prior that is known, with a new certificate; at rest the prior is solved.
  */
 function panel(title) {
   const [plot, facts, key, rows] = [el("div", { class: "plot" }), el("div"), el("div"), el("div")];
