@@ -38,7 +38,7 @@ from refprior.exact import (
     two_stage_prior,
 )
 from refprior.exact.certificate._certificate import judge
-from refprior.exact.oracle._objective import Objective
+from refprior.exact.oracle import Objective
 
 BLAHUT_ARIMOTO_GAP = 1e-6
 BLAHUT_ARIMOTO_ITERATIONS = 700_000

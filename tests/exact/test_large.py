@@ -5,7 +5,7 @@ import pytest
 
 from refprior.exact import Channel, Coin, Gaussian, Poisson, reference_prior
 from refprior.exact.channels import whole_windows
-from refprior.exact.channels._rows import log_mixture
+from refprior.exact.channels._channel import log_mixture
 from refprior.exact.oracle import (
     Objective,
     divergence,

@@ -18,7 +18,7 @@ from refprior.exact import (
 from refprior.exact.certificate import judge
 from refprior.exact.channels import Channel
 from refprior.exact.oracle import Likelihoods, Objective
-from refprior.exact.solve._weights import optimal_weights
+from refprior.exact.solve._ascent import optimal_weights
 
 CHANNELS: list[Channel] = [
     Coin(10),

@@ -21,7 +21,8 @@ from refprior.exact import (
     two_stage_prior,
 )
 from refprior.exact.channels import NoisyMean, SampledMean
-from refprior.exact.oracle import Mixture, divergence, log_marginal, normals
+from refprior.exact.oracle import divergence, log_marginal
+from refprior.exact.sampling import Mixture, normals
 from refprior.exact.solve import _sampled as sampled
 
 

@@ -25,16 +25,8 @@ from refprior.exact._arrays import Array
 from refprior.exact.certificate._bound import stays_below
 from refprior.exact.certificate._maxima import FLOOR, ROUNDING, Case, maxima, nearest_points, own_points, summits
 from refprior.exact.channels import SampledMean, canonical
-from refprior.exact.oracle import (
-    Likelihoods,
-    Mixture,
-    Objective,
-    Point,
-    evaluate,
-    fresh_noise,
-    sampled_maxima,
-    sensitivity,
-)
+from refprior.exact.oracle import Likelihoods, Objective, Point, evaluate, sensitivity
+from refprior.exact.sampling import Mixture, fresh_noise, sampled_maxima
 
 INDEPENDENT = 1e-10  # smallest curvature at which the rows of the atoms count as independent
 ERRORS = 3.0  # standard errors of the information and of the largest gain that a sampled gap includes

@@ -1,20 +1,24 @@
 """Proofs by ball arithmetic that the capacity lies in [I, I + bound]. They need the extra `proof`.
 
 Every number is a ball that contains the true value, whatever rounding does. The weights are made to sum to one as exact
-rationals. The capacity is at least J(π) and at most the largest gain. A model (`_proof_coin.py`, `_proof_poisson.py`)
+rationals. The capacity is at least J(π) and at most the largest gain. A model (`_CoinGain`, `_PoissonGain`)
 gives balls for the gain's derivatives and a bound of the highest. Cells then cover the parameter: one around each atom,
 where a parabola bounds G; cells in between, halved until a Taylor bound suffices; and one at each end, by the model.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from refprior.exact._arrays import Array
+import numpy as np
+
+from refprior.exact._arrays import Array, as_numbers
+from refprior.exact.channels import Categorical, Channel, Coin, Poisson
 
 Flint = Any  # the module flint and its balls, which have no type annotations
 Ball = Any
@@ -164,3 +168,321 @@ def average(gain: Gain, weights: list[Ball], at: Callable[[float], Ball]) -> Bal
     """Return J = Σ_k π_k G(w_k)."""
     terms = [weight * at(atom) for weight, atom in zip(weights, gain.atoms, strict=True)]
     return sum(terms[1:], terms[0])
+
+
+MOST_TOSSES = 400
+
+
+def prove_coin(
+    n: int, atoms: Array, weights: Array, *, tolerance: float = 1e-12, first: tuple[int, float] | None = None
+) -> Proof:
+    """Prove capacity ∈ [I, I + tolerance] for a prior of n tosses; ArithmeticError where that is not so.
+
+    With `first` = (m, β), n is the number of tosses of both stages, and I is I(w; zⁿ) − β I(w; z^m).
+    """
+    if n > MOST_TOSSES:
+        raise ValueError(f"proofs are for coins of at most {MOST_TOSSES} tosses, got {n}")
+    with balls() as flint:
+        return cover(_CoinGain(flint, n, atoms, weights, first, tolerance), tolerance)
+
+
+class _CoinGain:
+    """The gain of a coin in balls, in one stage and in two.
+
+    G(w) = a (w log w + (1 − w) log(1 − w)) + Σ_z p(z | w) c_z with a = n is a Bernstein polynomial plus two logarithms,
+    so its derivatives follow from differences of the c_z. In two stages, I(w; z^N) − β I(w; z^m), a = N − β m; the
+    polynomial of degree m is raised to degree N, exactly, and subtracted.
+    """
+
+    def __init__(
+        self, flint: Flint, n: int, atoms: Array, weights: Array, first: tuple[int, float] | None, bound: float
+    ) -> None:
+        self.flint, self.n, self.arb, self.bound = flint, n, flint.arb, bound
+        self.weights = exact_weights(flint, weights)
+        self.atoms = [float(atom) for atom in atoms]
+        self.factor, self.coefficients = self.arb(n), self._coefficients(n)
+        if first is not None:
+            m, beta = first[0], self.arb(fraction(flint, float(first[1])))
+            self.factor -= beta * m
+            pairs = zip(self.coefficients, self._raised(self._coefficients(m), m), strict=True)
+            self.coefficients = [c - beta * d for c, d in pairs]
+        self.polynomials = [self._polynomial(k) for k in range(min(ORDER, n) + 1)]
+        self.information = average(self, self.weights, lambda atom: self.derivatives(atom, 0)[0])
+
+    def _coefficients(self, n: int) -> list[Ball]:
+        """Return c_z = log binomial(n, z) − log p(z), p(z) = Σ_k π_k p(z | w_k)."""
+        found = []
+        for z in range(n + 1):
+            binomial, total = self.arb(self.flint.fmpz.bin_uiui(n, z)), self.arb(0)
+            for weight, atom in zip(self.weights, self.atoms, strict=True):
+                w = self.arb(atom)
+                total += weight * binomial * w**z * (1 - w) ** (n - z)
+            found.append(binomial.log() - total.log())
+        return found
+
+    def _raised(self, coefficients: list[Ball], m: int) -> list[Ball]:
+        """Return the same Bernstein polynomial in degree n: averages over which m of n tosses came first."""
+        choose, raised = self.flint.fmpz.bin_uiui, []
+        for z in range(self.n + 1):
+            ways = range(max(0, z - (self.n - m)), min(m, z) + 1)
+            total = self.arb(0)
+            for j in ways:
+                share = self.flint.fmpq(choose(m, j) * choose(self.n - m, z - j), choose(self.n, z))
+                total += self.arb(share) * coefficients[j]
+            raised.append(total)
+        return raised
+
+    def _polynomial(self, k: int) -> tuple[Ball, Ball]:
+        """Return the polynomial in w/(1 − w) that times (1 − w)^(n−k) is ∂ᵏ Σ p(z|w) c_z; and one with |Δᵏ c|."""
+        differences = self.coefficients
+        for _ in range(k):
+            differences = [b - a for a, b in itertools.pairwise(differences)]
+        falling = math.prod(range(self.n - k + 1, self.n + 1))
+        scale = [self.arb(self.flint.fmpz.bin_uiui(self.n - k, z) * falling) for z in range(self.n - k + 1)]
+        signed = [d * s for d, s in zip(differences, scale, strict=True)]
+        absolute = [self.arb(abs(d).upper()) * s for d, s in zip(differences, scale, strict=True)]
+        return self.flint.arb_poly(signed), self.flint.arb_poly(absolute)
+
+    def derivatives(self, w: float, order: int) -> list[Ball]:
+        """Return G and its derivatives at a point; at 0 and 1 only G itself exists."""
+        x = self.arb(w)
+        if w in (0.0, 1.0):
+            return [self.coefficients[0] if w == 0.0 else self.coefficients[self.n]]
+        values = []
+        for k in range(order + 1):
+            polynomial = self.polynomials[k][0] if k <= self.n else None
+            smooth = (1 - x) ** (self.n - k) * polynomial(x / (1 - x)) if polynomial is not None else self.arb(0)
+            values.append(smooth + self.factor * _entropy_derivative(x, k))
+        return values
+
+    def remainder(self, low: float, high: float) -> Ball:
+        """Return an upper bound of |G^(ORDER)| on [low, high], inside (0, 1)."""
+        a, b = self.arb(low), self.arb(high)
+        logs = self.factor * math.factorial(ORDER - 2) * (a ** (1 - ORDER) + (1 - b) ** (1 - ORDER))
+        if self.n < ORDER:
+            return self.arb(logs.upper())
+        smooth = self.polynomials[ORDER][1](b / (1 - b)) * (1 - a) ** (self.n - ORDER)
+        return self.arb((logs + smooth).upper())
+
+    def inside(self, upper: Ball) -> tuple[float, float]:
+        """Leave out both ends, where w log w dominates: G stays below its value there, which the bound must exceed."""
+        if not all(value <= upper for value in (self.coefficients[0], self.coefficients[self.n])):
+            raise refuse("at an end", self.bound)
+        return self._end_width(reflected=False), 1 - self._end_width(reflected=True)
+
+    def _end_width(self, *, reflected: bool) -> float:
+        """Return a width h with G ≤ G(0) on [0, h], or its mirror image: a log h + n max |Δc| ≤ 0."""
+        c = self.coefficients[::-1] if reflected else self.coefficients
+        slope = self.arb(0)
+        for a, b in itertools.pairwise(c):
+            slope = slope.max(abs(b - a).upper())
+        width = 0.25
+        while not self.factor * self.arb(width).log() + self.n * slope <= 0:
+            width /= 2
+            if width == 0.0:
+                raise refuse("near an end", self.bound)
+        return width
+
+
+def _entropy_derivative(x: Ball, k: int) -> Ball:
+    """Return the k-th derivative of x log x + (1 − x) log(1 − x)."""
+    if k == 0:
+        return x * x.log() + (1 - x) * (1 - x).log()
+    if k == 1:
+        return x.log() - (1 - x).log()
+    return math.factorial(k - 2) * ((-1) ** k * x ** (1 - k) + (1 - x) ** (1 - k))
+
+
+MOST_COUNTS = 400.0  # the largest mean
+
+
+def prove_poisson(
+    ends: tuple[float, float], samples: int, atoms: Array, weights: Array, *, tolerance: float = 1e-12
+) -> Proof:
+    """Prove capacity ∈ [I, I + tolerance] for rates `dark + w` from ends[0] to ends[1], and atoms w."""
+    if ends[1] * samples > MOST_COUNTS:
+        raise ValueError(f"proofs are for mean counts of at most {MOST_COUNTS:g}, got {ends[1] * samples:g}")
+    with balls() as flint:
+        return cover(_PoissonGain(flint, ends, samples, atoms, weights, tolerance), tolerance)
+
+
+class _PoissonGain:
+    """The gain of Poisson counts in balls, all counts included.
+
+    The parameter is the rate dark + w, of which `samples` counts are added up. Let λ be the mean count, and λ_K that of
+    the largest atom. Then
+
+        G(λ) = λ log(λ / λ_K) − λ + E_λ[d_z],   d_z = −log Σ_k π_k e^(−λ_k) (λ_k / λ_K)^z,
+
+    and ∂ᵏ E_λ[d_z] = E_λ[Δᵏ d_z]. All d_z lie between 0 and L = λ_K − log π_K, so that counts beyond a last one add at
+    most 2ᵏ L times the mass of the tail, which is largest at the largest λ.
+    """
+
+    def __init__(
+        self, flint: Flint, ends: tuple[float, float], samples: int, atoms: Array, weights: Array, bound: float
+    ) -> None:
+        self.flint, self.arb, self.bound, self.ends, self.samples = flint, flint.arb, bound, ends, samples
+        self.weights = exact_weights(flint, weights)
+        self.atoms = [float(atom) for atom in atoms]
+        rates = [self.arb(atom) * samples for atom in self.atoms]
+        highest = max(range(len(self.atoms)), key=lambda k: self.atoms[k])
+        self.top = rates[highest]
+        if self.atoms[highest] <= 0:
+            raise refuse("at the upper end", bound)
+        largest = ends[1] * samples
+        self.last = math.ceil(largest + 14 * math.sqrt(largest) + 80)
+        base = [w * (-rate).exp() for w, rate in zip(self.weights, rates, strict=True)]
+        ratios = [rate / self.top for rate in rates]
+        self.d = [self._d(base, ratios, z) for z in range(self.last)]
+        self.most = -base[highest].log()  # L
+        self.tail = self._tail()
+        self.polynomials = [self._polynomial(k) for k in range(ORDER + 1)]
+        self.information = average(self, self.weights, lambda atom: self.derivatives(atom, 0)[0])
+
+    def _d(self, base: list[Ball], ratios: list[Ball], z: int) -> Ball:
+        """Return d_z = −log Σ_k π_k e^(−λ_k) (λ_k / λ_K)^z."""
+        return -sum((b * r**z for b, r in zip(base, ratios, strict=True)), self.arb(0)).log()
+
+    def _tail(self) -> Ball:
+        """Return L times the mass of the counts that no polynomial holds, at the largest rate."""
+        rate, first = self.arb(self.ends[1]) * self.samples, self.last - ORDER
+        mass = (-rate).exp() * rate**first / self.arb(self.flint.fmpz.fac_ui(first)) / (1 - rate / (first + 1))
+        return self.most * mass
+
+    def _polynomial(self, k: int) -> tuple[Ball, Ball]:
+        """Return Σ_z Δᵏ d_z xᶻ / z!, and the same with |Δᵏ d_z|."""
+        differences = self.d
+        for _ in range(k):
+            differences = [b - a for a, b in itertools.pairwise(differences)]
+        scaled = [d / self.arb(self.flint.fmpz.fac_ui(z)) for z, d in enumerate(differences)]
+        return self.flint.arb_poly(scaled), self.flint.arb_poly([self.arb(abs(d).upper()) for d in scaled])
+
+    def derivatives(self, w: float, order: int) -> list[Ball]:
+        """Return G and its derivatives in the rate; at 0 only G itself exists."""
+        if w == 0.0:
+            return [self.d[0]]
+        x = self.arb(w) * self.samples
+        values = []
+        for k in range(order + 1):
+            beyond = self.arb(0, float((2**k * self.tail).upper()))  # a ball around zero
+            smooth = (-x).exp() * self.polynomials[k][0](x) + beyond
+            values.append(self.samples**k * (smooth + _log_derivative(x, self.top, k)))
+        return values
+
+    def remainder(self, low: float, high: float) -> Ball:
+        """Return an upper bound of |G^(ORDER)| on [low, high]: e^(−λ) is largest at low, powers of λ at high."""
+        a, b = self.arb(low) * self.samples, self.arb(high) * self.samples
+        smooth = (-a).exp() * self.polynomials[ORDER][1](b) + 2**ORDER * self.tail * (b - a).exp()
+        logs = math.factorial(ORDER - 2) * a ** (1 - ORDER)
+        return self.arb((self.samples**ORDER * (smooth + logs)).upper())
+
+    def inside(self, upper: Ball) -> tuple[float, float]:
+        """Leave out both ends: at 0, λ log λ dominates; at others the gain is shown to fall inward."""
+        low, high = self.ends
+        if not all(self.derivatives(end, 0)[0] <= upper for end in self.ends):
+            raise refuse("at an end", self.bound)
+        left = self._zero_width() if low == 0.0 else low + monotone_reach(self, low, (high - low) / 8, 1)
+        return left, high - monotone_reach(self, high, (high - max(low, left)) / 8, -1)
+
+    def _zero_width(self) -> float:
+        """Return a rate h with G ≤ G(0) on [0, h]: log(h / λ_K) − 1 + max |Δd| ≤ 0."""
+        slope = self.most - self.d[-1]  # d rises with z up to L, so that no difference beyond the last count is larger
+        for a, b in itertools.pairwise(self.d):
+            slope = slope.max(abs(b - a).upper())
+        width = self.ends[1] / 4
+        while not (self.arb(width) * self.samples / self.top).log() - 1 + slope <= 0:
+            width /= 2
+            if width == 0.0:
+                raise refuse("near zero", self.bound)
+        return width
+
+
+def _log_derivative(x: Ball, top: Ball, k: int) -> Ball:
+    """Return the k-th derivative of x log(x / top) − x."""
+    if k == 0:
+        return x * (x / top).log() - x
+    if k == 1:
+        return (x / top).log()
+    return (-1) ** k * math.factorial(k - 2) * x ** (1 - k)
+
+
+def prove(
+    channel: Channel, atoms: Array, weights: Array, *, tolerance: float, first: tuple[Channel, float] | None = None
+) -> Proof:
+    """Prove by ball arithmetic that a prior is within `tolerance` of the capacity.
+
+    Parameters
+    ----------
+    channel : Channel
+        A coin, Poisson counts or a table.
+    atoms, weights : ndarray
+        The prior.
+    tolerance : float
+        Largest gap to prove, in nats.
+    first : tuple of Channel and float, optional
+        The channel of a first stage and the weight β of its information; for coins only.
+
+    Returns
+    -------
+    Proof
+        The interval that contains the capacity.
+
+    Raises
+    ------
+    ValueError
+        If there is no proof for this kind of channel.
+    ArithmeticError
+        If the gap of the prior exceeds the tolerance.
+    """
+    match channel, first:
+        case Coin(), None:
+            return prove_coin(channel.n, atoms, weights, tolerance=tolerance)
+        case Coin(), (Coin() as stage, beta):
+            return prove_coin(channel.n, atoms, weights, tolerance=tolerance, first=(stage.n, beta))
+        case Poisson(), None:
+            ends = channel.dark, channel.dark + channel.amplitude
+            rates = np.where(atoms >= channel.amplitude * (1 - 1e-15), ends[1], channel.dark + atoms)
+            return prove_poisson(ends, channel.samples, rates, weights, tolerance=tolerance)
+        case Categorical(), None:
+            return prove_table(as_numbers("the table", channel.matrix), atoms, weights, tolerance=tolerance)
+    raise ValueError("proofs are for coins in one or two stages, Poisson counts and tables; others carry the gap only")
+
+
+MOST_ENTRIES = 1_000_000
+
+
+def prove_table(matrix: Array, rows: Array, weights: Array, *, tolerance: float = 1e-12) -> Proof:
+    """Prove capacity ∈ [I, largest gain] for weights on some rows; ArithmeticError if that is above I + tolerance.
+
+    The entries of a table are exact rationals, and its rows are all there is to cover.
+    """
+    if matrix.size > MOST_ENTRIES:
+        raise ValueError(f"proofs are for tables of at most {MOST_ENTRIES:,} entries, got {matrix.size:,}")
+    with balls() as flint:
+        table = [_normalized(flint, row) for row in matrix]
+        used = list(zip(exact_weights(flint, weights), (round(float(k)) for k in rows), strict=True))
+        output = [sum((w * table[k][z] for w, k in used), flint.arb(0)) for z in range(matrix.shape[1])]
+        gains = [_divergence(flint, row, output) for row in table]
+        information = sum((w * gains[k] for w, k in used), flint.arb(0))
+        upper = information
+        for number, gain in enumerate(gains):
+            if not gain <= flint.arb(information.lower()) + flint.arb(tolerance):
+                raise refuse(f"of row {number}", tolerance)
+            upper = upper.max(gain)
+        return interval(information, upper, len(table))
+
+
+def _normalized(flint: Flint, row: Array) -> list[Ball]:
+    """Return a row as balls of exact rationals that sum to one."""
+    rational = [fraction(flint, float(p)) for p in row]
+    total = sum(rational[1:], rational[0])
+    return [flint.arb(p / total) for p in rational]
+
+
+def _divergence(flint: Flint, row: list[Ball], output: list[Ball]) -> Ball:
+    """Return Σ p log(p / q), where p > 0."""
+    total = flint.arb(0)
+    for p, q in zip(row, output, strict=True):
+        if p != 0:
+            total += p * (p / q).log()
+    return total

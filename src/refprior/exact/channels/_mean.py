@@ -19,14 +19,18 @@ from numpy.typing import ArrayLike
 
 from refprior._checks import whole_number
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact.channels._channel import Resolution
-from refprior.exact.channels._charted import ChartedChannel
+from refprior.exact.channels._channel import Cells, Gains, GaussianNoise, Resolution, Rows, Sums, Symmetry
 from refprior.exact.channels._components import COARSE, COARSEST, Components, Precision
 from refprior.exact.channels._frameworks import call, framework_of
-from refprior.exact.channels._function import DIFFERENCE_ERROR, LONGEST_STEP, box_of, differences, slopes
+from refprior.exact.channels._function import (
+    DIFFERENCE_ERROR,
+    LONGEST_STEP,
+    ChartedChannel,
+    box_of,
+    differences,
+    slopes,
+)
 from refprior.exact.channels._one_parameter import log_normal_nodes
-from refprior.exact.channels._rows import Rows
-from refprior.exact.channels._traits import Cells, Gains, GaussianNoise, Sums, Symmetry
 from refprior.exact.geometry import Axes, ChartedAxes
 
 SAMPLED = {1: 201, 2: 33, 3: 13}  # places per axis at which the mean is sampled; with more parameters, at random
@@ -286,11 +290,8 @@ def _spread(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
 
 def _summed_or_sampled(function: Callable[[Array], Array], box: Array, scalar: bool, sigma: Array) -> type[NoisyMean]:
     """Return the class for a model, by the number of outcomes that a grid of them would have."""
-    if Components.of(_values(function, _places(box), scalar) / sigma).size <= MOST_OUTCOMES:
-        return NoisyMean
-    from refprior.exact.channels._sampled import SampledMean  # a subclass of NoisyMean
-
-    return SampledMean
+    outcomes = Components.of(_values(function, _places(box), scalar) / sigma).size
+    return NoisyMean if outcomes <= MOST_OUTCOMES else SampledMean
 
 
 def _places(box: Array) -> Array:
@@ -313,3 +314,61 @@ def _values(function: Callable[[Array], Array], w: Array, scalar: bool) -> Array
         bad = w[np.argmin(np.all(np.isfinite(value.reshape(len(w), -1)), axis=1))]
         raise ValueError(f"mean is not finite at w = {bad.tolist()}")
     return value.reshape(len(w), -1)
+
+
+FARTHEST = 50.0  # standard deviations from the middle that means may have, so that no exponential overflows
+
+NOT_LISTED = "outcomes of this model are too many to be listed: it has priors, their gain and posteriors only"
+
+
+@dataclass(frozen=True, eq=False)
+class SampledMean(NoisyMean):
+    """A mean with noise in too many directions for a grid of outcomes: sums become means over samples of the noise."""
+
+    default_tolerance = 1e-3
+    listed = False
+
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        components = self._components()
+        far = float(np.linalg.norm(np.abs(components.ranges).max(axis=1)))
+        if far > FARTHEST:
+            raise ValueError(
+                f"means reach {far:.3g} standard deviations from their middle, and a grid of outcomes would have "
+                f"{components.size:.2g} of them: take a larger sigma, narrower bounds or fewer observations"
+            )
+        self._derive(components=components, tail=components.left_out)
+
+    @property
+    def outcomes(self) -> Array:  # type: ignore[override]
+        raise ValueError(NOT_LISTED)
+
+    @property  # type: ignore[misc]
+    def nodes(self) -> list[tuple[Array, Array]]:
+        raise ValueError(NOT_LISTED)
+
+    def at_resolution(self, resolution: Resolution) -> NoisyMean | None:
+        raise ValueError(NOT_LISTED)
+
+    noise = None
+
+    @property
+    def width(self) -> int:
+        """The number of components R."""
+        return len(self.components.ranges)
+
+    @property
+    def axes(self) -> Axes:
+        axes = Axes(self.bounds, super().axes.lengths)
+        axes.resolved = self._chart.resolved
+        return axes
+
+    def at(self, u: Array) -> Array:
+        """Return components of the means at coordinates: (n, d) -> (n, R)."""
+        return self.means(self.parameter(u))
+
+    def slopes_at(self, u: Array) -> Array:
+        """Return their derivatives in the coordinates: (n, d) -> (n, d, R)."""
+        w = self.parameter(u)
+        return slopes(self.means, w, self.box, self._steps(w)) * self.jacobian(u)[:, :, None]

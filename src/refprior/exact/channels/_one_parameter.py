@@ -14,9 +14,7 @@ from refprior._checks import number, whole_number
 from refprior._process import check_memory
 from refprior.exact._arrays import Array, Index, as_numbers
 from refprior.exact._cost import say_time
-from refprior.exact.channels._channel import Channel, Resolution
-from refprior.exact.channels._rows import Rows
-from refprior.exact.channels._traits import Cells, GaussianNoise
+from refprior.exact.channels._channel import Cells, Channel, GaussianNoise, Resolution, Rows
 from refprior.exact.channels._windows import LONG_FROM, NARROW, Windows, columns_between, reach
 from refprior.exact.geometry import Axes
 

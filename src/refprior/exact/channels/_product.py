@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 
 from refprior._process import check_memory
 from refprior.exact._arrays import Array
-from refprior.exact.channels._channel import Channel
-from refprior.exact.channels._rows import Rows
+from refprior.exact.channels._channel import Channel, Rows, check_channel
 from refprior.exact.geometry import Axes
 
 
@@ -39,8 +38,6 @@ class Product(Channel):
     parts: tuple[Channel, ...]
 
     def __init__(self, *parts: Channel) -> None:
-        from refprior.exact.channels._channel import check_channel  # it knows channels of every kind
-
         if not parts:
             raise ValueError("a product needs at least one channel")
         self._derive(parts=tuple(check_channel(part, f"part {i + 1}") for i, part in enumerate(parts)))

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike
 
 from refprior._checks import number
 from refprior.exact._arrays import Array
+from refprior.exact.channels._channel import ROW_SUM_TOLERANCE
 from refprior.exact.channels._function import FunctionChannel, box_of
-from refprior.exact.channels._rows import ROW_SUM_TOLERANCE
 
 Family = Callable[..., Any]  # parameters -> a frozen distribution
 

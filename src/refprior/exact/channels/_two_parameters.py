@@ -12,10 +12,8 @@ from numpy.typing import ArrayLike
 from refprior._checks import number, whole_number
 from refprior._process import check_memory
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact.channels._channel import Channel, Resolution
+from refprior.exact.channels._channel import Cells, Channel, GaussianNoise, Resolution, Rows, Sums, Symmetry
 from refprior.exact.channels._one_parameter import EDGE, TAIL, TAIL_GAIN, Coin, log_normal_nodes
-from refprior.exact.channels._rows import Rows
-from refprior.exact.channels._traits import Cells, GaussianNoise, Sums, Symmetry
 from refprior.exact.geometry import Axes
 
 NODES = 4  # quadrature nodes per standard deviation; twice as many change the gain by less than 5e-13

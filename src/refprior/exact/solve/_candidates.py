@@ -16,8 +16,7 @@ from refprior.exact._cost import LOG, Work, check_search
 from refprior.exact.certificate import GRIDS, MOST_CELLS, MOST_POINTS, SEARCHED
 from refprior.exact.channels import Channel, canonical, is_long
 from refprior.exact.oracle import Likelihoods, Objective, Point, safe_log
-from refprior.exact.solve._ascent import ascend_merged, merge_close, merge_to_centers
-from refprior.exact.solve._weights import optimal_weights
+from refprior.exact.solve._ascent import ascend_merged, merge_close, merge_to_centers, optimal_weights
 
 # Lengths are in standard deviations.
 SPACING = {1: 0.25, 2: 0.8, 3: 1.0}  # between candidates, by the number of parameters: their number grows fast

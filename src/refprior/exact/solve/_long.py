@@ -13,9 +13,8 @@ from refprior.exact._arrays import Array
 from refprior.exact._cost import LOG
 from refprior.exact.channels import Channel, is_long
 from refprior.exact.oracle import Likelihoods, Objective, Point, window_table
-from refprior.exact.solve._ascent import Problem, newton_step, note
+from refprior.exact.solve._ascent import Problem, newton_step, note, optimal_weights
 from refprior.exact.solve._candidates import fisher_grid
-from refprior.exact.solve._weights import optimal_weights
 
 SHORT_LENGTH = math.pi * math.sqrt(390) * (1 + 1e-9)  # of the one that gives atoms near both ends: 390 tosses
 SPACING = 0.9  # standard deviations between atoms far from the ends

@@ -18,7 +18,7 @@ from scipy.special import softmax
 from refprior.exact._arrays import Array, separated
 from refprior.exact._cost import LOG
 from refprior.exact.channels import SampledMean, canonical
-from refprior.exact.oracle import APART, STARTS, STEPS, Mixture, candidates, into_box, normals, sampled_maxima
+from refprior.exact.sampling import APART, STARTS, STEPS, Mixture, candidates, into_box, normals, sampled_maxima
 from refprior.exact.solve._ascent import note
 
 STAGES = ((512, 2e-3), (2048, 5e-4), (16384, 2e-4))  # samples of the noise, and nats above I of a missing atom

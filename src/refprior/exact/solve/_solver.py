@@ -27,6 +27,7 @@ from refprior.exact.solve._ascent import (
     average_with_mirror_image,
     equalize,
     merge_close,
+    optimal_weights,
     unit_of,
 )
 from refprior.exact.solve._candidates import (
@@ -43,7 +44,6 @@ from refprior.exact.solve._candidates import (
 )
 from refprior.exact.solve._long import shorter, solve_long
 from refprior.exact.solve._sampled import search
-from refprior.exact.solve._weights import optimal_weights
 
 COARSE_TOLERANCE = {1: 1e-6, 2: 1e-6, 3: 1e-3}  # of a search on fewer outcomes, by the number of parameters
 SHORT_TOLERANCE = 1e-11  # of the shorter experiment from which a long one starts

@@ -1,7 +1,8 @@
-"""n independent samples of a channel with C outcomes: what counts is how often each outcome occurred, its type.
+"""Finite channels: tables of probabilities, and n samples of a channel as counts of its outcomes.
 
-There are C(n + C − 1, C − 1) types; the probability of one is multinomial. Coordinates, bounds and grids are those of
-the single sample, with √n times the Fisher length, so that channels of different n share their parameter.
+The counts of n samples of C outcomes are their type. There are C(n + C − 1, C − 1) types, with multinomial
+probabilities. Coordinates, bounds and grids are those of the single sample, with √n times the Fisher length, so that
+channels of different n share their parameter.
 """
 
 from __future__ import annotations
@@ -17,11 +18,66 @@ from scipy.special import gammaln
 from refprior._checks import whole_number
 from refprior._process import check_memory
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact.channels._categorical import Categorical
-from refprior.exact.channels._channel import Channel
-from refprior.exact.channels._rows import Rows
-from refprior.exact.channels._traits import Symmetry
-from refprior.exact.geometry import ScaledAxes
+from refprior.exact.channels._channel import Channel, Rows, Symmetry, check_row_sums
+from refprior.exact.geometry import ListedAxes, ScaledAxes
+
+
+@dataclass(frozen=True, eq=False)
+class Categorical(Channel):
+    """A finite channel, given by a table of probabilities p(z | w); the parameter w is the row's number.
+
+    Parameters
+    ----------
+    matrix : array_like of shape (inputs, outcomes)
+        Probabilities. Every row sums to one.
+
+    Examples
+    --------
+    >>> from refprior.exact import Categorical, reference_prior
+    >>> erasure = Categorical([[0.8, 0.2, 0.0], [0.0, 0.2, 0.8]])
+    >>> round(reference_prior(erasure).information, 6)  # 0.8 log 2
+    0.554518
+    """
+
+    continuous = False
+
+    matrix: ArrayLike
+    log_p: Array = field(init=False, repr=False)
+    bounds: Array = field(init=False, repr=False)
+    outcomes: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        matrix = as_numbers("the table", self.matrix)
+        if matrix.ndim != 2 or 0 in matrix.shape:
+            raise ValueError(f"need a table of shape (inputs, outcomes), got shape {matrix.shape}")
+        if not np.all(np.isfinite(matrix)) or matrix.min() < 0:
+            raise ValueError("the table holds NaN, infinite or negative probabilities: correct those entries")
+        check_row_sums(matrix.sum(axis=1))
+        with np.errstate(divide="ignore"):
+            log_p = np.log(matrix / matrix.sum(axis=1, keepdims=True))
+        inputs, outcomes = matrix.shape
+        self._derive(log_p=log_p, bounds=np.array([[0.0, inputs - 1.0]]), outcomes=np.arange(float(outcomes)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Categorical) and np.array_equal(self.log_p, other.log_p)
+
+    def __hash__(self) -> int:
+        return hash(self.log_p.tobytes())
+
+    def log_likelihood(self, u: Array) -> Array:
+        return np.asarray(self.log_p[np.round(u[:, 0]).astype(int)])
+
+    def rows(self, u: Array) -> Rows:
+        log_p = self.log_likelihood(u)
+        zero = np.zeros_like(log_p)
+        return Rows.from_derivatives(log_p, zero[:, None, :], zero[:, None, None, :])
+
+    @property
+    def axes(self) -> ListedAxes:
+        return ListedAxes(np.arange(float(len(self.log_p))))
+
+    def repeat(self, n: int) -> Channel:
+        return repeated_table(self, whole_number("the number of samples n", n, at_least=1))
 
 
 @dataclass(frozen=True, eq=False)

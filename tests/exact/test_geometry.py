@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from refprior.exact import Channel, Coin, reference_prior
-from refprior.exact.geometry._charts import measure, unclear_between
+from refprior.exact.geometry import measure, unclear_between
 
 HEADS = np.arange(101)
 

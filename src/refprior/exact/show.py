@@ -1,4 +1,4 @@
-"""Plots of priors, posteriors, comparisons and scans.
+"""Text, plots and exports of results; knows no question and computes no prior.
 
 matplotlib is imported inside the functions, so that computing a prior does not load it. Figures are objects without
 pyplot: drawing changes no backend and opens no window.
@@ -7,13 +7,18 @@ pyplot: drawing changes no backend and opens no window.
 from __future__ import annotations
 
 import math
+import warnings
+from html import escape
 from itertools import cycle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from refprior._checks import whole_number
 from refprior._style import ATOM, SERIES, SOFT, VERMILION, styled
-from refprior.exact.show._text import gap_in_words
+from refprior.exact._arrays import Array
+from refprior.exact.channels import Channel, Coin, Gaussian, Poisson
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +27,60 @@ if TYPE_CHECKING:
     from refprior.exact._posterior import Posterior
     from refprior.exact._solution import Solution
     from refprior.exact.ask import CapacityCurve, DesignSearch, PriorComparison, PriorScan
+
+NEAR_ROUNDING = 1e-13  # smaller gaps are printed as a power of ten: their digits depend on the machine
+MOST_DECIMALS = 12  # that are printed
+SHOWN = 24  # atoms of a printed table; the middle of a longer one is left out
+BAR = 8  # em: width of the bar of the largest weight in HTML
+
+
+def gap_in_words(gap: float) -> str:
+    """Format a gap, or, near rounding, the power of ten above it: "gap 3.1e-05", "gap below 1e-14"."""
+    if 0 < gap < NEAR_ROUNDING:
+        return f"gap below {10.0 ** math.ceil(math.log10(gap)):.0e}"
+    return f"gap {gap:.1e}"
+
+
+def decimals_within(error: float) -> int:
+    """Return the number of decimals that an error leaves, at most 12: 3e-5 leaves 4, 2 leaves none."""
+    if error <= 0:
+        return MOST_DECIMALS
+    return min(max(0, math.floor(-math.log10(error))), MOST_DECIMALS) if math.isfinite(error) else 0
+
+
+def atom_lines(atoms: Array, weights: Array, digits: int) -> list[str]:
+    """Format a heading and a line for each atom: (K,) or (K, d), (K,)."""
+    columns = np.atleast_2d(atoms.T).T
+    rows = [
+        [f"{round(x, digits) + 0.0:.{digits}f}" for x in (*atom, weight)]
+        for atom, weight in zip(columns, weights, strict=True)
+    ]
+    width = max(len(cell) for row in rows for cell in row)
+    lines = ["  ".join(f"{cell:>{width}}" for cell in row) for row in rows]
+    if len(lines) > SHOWN:
+        half = SHOWN // 2
+        lines = [*lines[:half], f"... {len(lines) - SHOWN} more ...", *lines[-half:]]
+    return [f"{'atom':{columns.shape[1] * (width + 2)}}weight", *lines]
+
+
+def as_html(prior: Solution) -> str:
+    """Format the headline and a table of atoms with bars for their weights, for notebooks."""
+    head, *rest = str(prior).splitlines()
+    word, _, words = head.partition(": ")
+    found = f"<p><b>{escape(word)}</b>: {escape(words)}</p>"
+    table = [line for line in rest if line[:1] in " -0123456789." and not line.startswith("...")]
+    if not prior.decimals or len(table) != len(prior.weights):
+        return found + "".join(f"<pre>{escape(line)}</pre>" for line in ["\n".join(rest)] if line)
+    columns = [f"w<sub>{i + 1}</sub>" for i in range(prior.channel.dimension)]
+    columns = ["w"] if len(columns) == 1 else columns
+    rows = []
+    for line, weight in zip(table, prior.weights, strict=True):
+        width = BAR * weight / prior.weights.max()
+        bar = f'<div style="background:{ATOM};height:0.7em;width:{width:.2f}em"></div>'
+        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in [*line.split(), bar]) + "</tr>")
+    heads = "".join(f"<th>{name}</th>" for name in [*columns, "weight", ""])
+    return f"{found}<table><tr>{heads}</tr>{''.join(rows)}</table>"
+
 
 DASHES = ("-", "--", "-.", ":")  # lines differ by more than their color
 CURVE_POINTS = 1201  # of the gain's curve: smooth at the size of a page
@@ -188,3 +247,153 @@ def plot_scan(scan: PriorScan, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("atoms w")
     ax.set_title(str(scan).splitlines()[0], fontsize=9, loc="left")
     return ax
+
+
+LANGUAGES = ("stan", "pymc", "numpyro")
+
+
+def as_code(prior: Solution, language: str) -> str:
+    """Write the model with this prior in a language.
+
+    The prior becomes a finite mixture: Stan sums over the atoms, the other two have a categorical variable.
+    """
+    if language not in LANGUAGES:
+        raise ValueError(f"language must be one of {', '.join(LANGUAGES)}, got {language!r}")
+    return {"stan": _stan, "pymc": _pymc, "numpyro": _numpyro}[language](prior)
+
+
+def _heading(prior: Solution, comment: str) -> str:
+    return f"{comment} reference prior of {len(prior.weights)} atoms; {str(prior).splitlines()[0]}"
+
+
+def _likelihood(channel: Channel) -> dict[str, str] | None:
+    """Return the data and the likelihood of z given w in each language; None for other models."""
+    if isinstance(channel, Coin):
+        return {
+            "data": f"int<lower=0, upper={channel.n}> z;",
+            "stan": f"binomial_lpmf(z | {channel.n}, w[k])",
+            "pymc": f'pm.Binomial("z", n={channel.n}, p=w, observed=z)',
+            "numpyro": f'numpyro.sample("z", dist.Binomial({channel.n}, probs=w), obs=z)',
+        }
+    if isinstance(channel, Gaussian):
+        return {
+            "data": "real z;",
+            "stan": f"normal_lpdf(z | w[k], {channel.sigma!r})",
+            "pymc": f'pm.Normal("z", mu=w, sigma={channel.sigma!r}, observed=z)',
+            "numpyro": f'numpyro.sample("z", dist.Normal(w, {channel.sigma!r}), obs=z)',
+        }
+    if isinstance(channel, Poisson):
+        rate = f"{channel.samples} * ({channel.dark!r} + w{{}})"
+        return {
+            "data": "int<lower=0> z;",
+            "stan": f"poisson_lpmf(z | {rate.format('[k]')})",
+            "pymc": f'pm.Poisson("z", mu={rate.format("")}, observed=z)',
+            "numpyro": f'numpyro.sample("z", dist.Poisson({rate.format("")}), obs=z)',
+        }
+    return None
+
+
+def _numbers(values: Array) -> str:
+    return "[" + ", ".join(repr(float(x)) for x in values) + "]"
+
+
+def _table(values: Array) -> str:
+    """Write nested lists in the syntax that Python and Stan share."""
+    return _numbers(values) if np.ndim(values) == 1 else "[" + ", ".join(map(_numbers, values)) + "]"
+
+
+def _stan(prior: Solution) -> str:
+    known, count, dimension = _likelihood(prior.channel), len(prior.weights), prior.channel.dimension
+    table = _table(prior.atoms)
+    kind = f"vector[{count}] w = {table}';" if dimension == 1 else f"matrix[{count}, {dimension}] w = {table};"
+    drawn = "real drawn = w[number];" if dimension == 1 else f"row_vector[{dimension}] drawn = w[number];"
+    term = known["stan"] if known else "0 /* TODO: that of your data */"
+    data = known["data"] if known else "// TODO: your data"
+    return f"""{_heading(prior, "//")}
+data {{
+  {data}
+}}
+transformed data {{
+  int K = {count};
+  {kind}
+  vector[{count}] log_weight = log({_numbers(prior.weights)}');
+  vector[{count}] log_joint;
+  for (k in 1:K) {{
+    // the log-likelihood at w[k]:
+    log_joint[k] = log_weight[k] + {term};
+  }}
+}}
+model {{
+  target += log_sum_exp(log_joint);
+}}
+generated quantities {{
+  vector[{count}] posterior = softmax(log_joint);
+  int number = categorical_rng(posterior);
+  {drawn}
+}}
+"""
+
+
+def _pymc(prior: Solution) -> str:
+    known = _likelihood(prior.channel)
+    line = known["pymc"] if known else "...  # TODO: the likelihood of your data z, given w"
+    return f"""{_heading(prior, "#")}
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+
+atoms = np.array({_table(prior.atoms)})
+weights = np.array({_numbers(prior.weights)})
+
+
+def model(z):
+    with pm.Model() as built:
+        k = pm.Categorical("k", p=weights)
+        w = pm.Deterministic("w", pt.as_tensor(atoms)[k])
+        {line}
+    return built
+"""
+
+
+def _numpyro(prior: Solution) -> str:
+    known = _likelihood(prior.channel)
+    line = known["numpyro"] if known else "...  # TODO: the likelihood of your data z, given w"
+    return f"""{_heading(prior, "#")}
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+
+atoms = jnp.array({_table(prior.atoms)})
+weights = jnp.array({_numbers(prior.weights)})
+
+
+def model(z=None):
+    k = numpyro.sample("k", dist.Categorical(probs=weights), infer={{"enumerate": "parallel"}})
+    w = numpyro.deterministic("w", atoms[k])
+    {line}
+"""
+
+
+def as_arviz(prior: Solution, z: ArrayLike | None, draws: int, rng: np.random.Generator) -> Any:
+    """Create InferenceData with draws of w and of the data from the prior and, given z, from the posterior."""
+    try:
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):  # about its next version
+            import arviz
+    except ImportError as error:
+        raise ValueError("to_arviz needs ArviZ: install refprior[arviz]") from error
+    whole_number("draws", draws, at_least=1)
+    p, outcomes = np.exp(prior.channel.log_likelihood(prior.coordinates)), prior.channel.outcomes
+    weights = {"prior": prior.weights}
+    groups: dict[str, Any] = {}
+    if z is not None:
+        weights["posterior"] = prior.posterior(z).weights
+        groups["observed_data"] = {"z": np.asarray(z, dtype=float)}
+    for name, mass in weights.items():
+        atom = rng.choice(len(mass), draws, p=mass)
+        data = np.empty((draws, *np.shape(outcomes)[1:]))  # one outcome for each drawn atom
+        for k in np.unique(atom):
+            own = atom == k
+            data[own] = outcomes[rng.choice(p.shape[1], int(own.sum()), p=p[k] / p[k].sum())]
+        groups[name] = {"w": prior.atoms[atom][None]}
+        groups[f"{name}_predictive"] = {"z": data[None]}
+    return arviz.from_dict(**groups)

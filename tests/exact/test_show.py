@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from refprior.exact import Coin, ExponentialDecay, Gaussian, Poisson, TwoCoins, reference_prior
-from refprior.exact.show._exports import LANGUAGES
+from refprior.exact.show import LANGUAGES
 
 CHANNELS = [Coin(10), Gaussian(2.0, 0.7), Poisson(6.0, 0.5), TwoCoins(2), ExponentialDecay(sigma=0.3)]
 

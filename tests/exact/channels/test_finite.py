@@ -17,7 +17,7 @@ from refprior.exact import (
     reference_prior,
     two_stage_prior,
 )
-from refprior.exact.channels._repeated import Repeated, types
+from refprior.exact.channels._finite import Repeated, types
 
 
 def toss(w: np.ndarray) -> np.ndarray:
