@@ -19,7 +19,7 @@ from refprior.methods import ReferencePrior
 from refprior.networks import SmallCNN, WideResNet
 from refprior.training import Recipe, estimate_cost, train
 from refprior.training.loop import State
-from refprior.training.store import Written, _saving, save_checkpoint, state_tensors
+from refprior.training.store import Written, _checkpoint, save_checkpoint, state_tensors
 from refprior.views import Distort, Shift
 
 SECONDS = 50  # of training: one checkpoint at the start, one after 30 seconds, one at the end
@@ -55,7 +55,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="runs of ten seconds: saving takes a larger share")
     seconds = 10 if parser.parse_args().quick else SECONDS
-    setattr(_saving, "save_checkpoint", measured)  # noqa: B010 (a name that the module does not export)
+    setattr(_checkpoint, "save_checkpoint", measured)  # noqa: B010 (a name that the module does not export)
     for name, recipe in NETWORKS.items():
         cost = estimate_cost(recipe, torch.device("cpu"))
         steps = int(seconds / cost.step_seconds)

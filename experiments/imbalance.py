@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from refprior.data import Examples, FewLabels, Task
-from refprior.data._split import long_tail, per_class, without
+from refprior.data._data_set import long_tail, per_class, without
 from refprior.methods import FixMatch, Method, ReferencePrior
 from refprior.posterior import change_class_prior
 from refprior.recipes import digits_ssl

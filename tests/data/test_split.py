@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refprior.data._split import long_tail, per_class, with_label_noise, without
+from refprior.data._data_set import long_tail, per_class, with_label_noise, without
 
 LABELS = np.arange(100) % 4
 PER_CLASS_0 = [8, 20, 31, 38, 49, 57, 70, 87]

@@ -20,9 +20,8 @@ from refprior.networks import MLP, WideResNet
 from refprior.particles import Particles
 from refprior.training import NotFiniteError, Recipe, Record, Run, Stopped, train
 from refprior.training.loop._begin import begin, new_particles
-from refprior.training.store._checkpoint import read_checkpoint, save_checkpoint
+from refprior.training.store._checkpoint import Saver, read_checkpoint, save_checkpoint
 from refprior.training.store._folder import Written
-from refprior.training.store._saving import Saver
 from tests.training.recipes import (
     CPU,
     colors,

@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from refprior.estimators._labels import encoded
+from refprior.estimators._preprocess import encoded
 
 CASES: dict[str, tuple[Any, list[Any], list[int]]] = {
     "integers": (np.array([5, -1, 3, 5]), [3, 5], [1, -1, 0, 1]),

@@ -8,6 +8,7 @@ from PIL import Image, ImageChops, ImageEnhance, ImageFilter, ImageOps
 from torch import Tensor
 
 from refprior.views import _operations as operations
+from refprior.views._images import erase
 from refprior.views._operations import rotate, shear_x, shear_y, translate_x, translate_y, warp
 from tests.views.oracle import Oracle, Picture, by_pillow, difference, pictures
 
@@ -80,7 +81,7 @@ def test_magnitudes_belong_to_their_own_image() -> None:
 def test_erase_paints_a_square_and_nothing_else() -> None:
     images = torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
     size, row, column = torch.tensor([4, 4]), torch.tensor([4, 0]), torch.tensor([4, 7])
-    erased = operations.erase(images, size, row, column, fill=127)
+    erased = erase(images, size, row, column, fill=127)
     expected = images.clone()
     expected[0, :, 2:6, 2:6] = 127
     expected[1, :, 0:2, 5:8] = 127  # cut at the border

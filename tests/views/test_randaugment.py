@@ -5,8 +5,7 @@ import torch
 from torch import Tensor
 
 from refprior.views import FlipCrop, RandAugment
-from refprior.views._images import cutout
-from refprior.views._operations import rectangle
+from refprior.views._images import cutout, rectangle
 from refprior.views._randaugment import RANDAUGMENT, apply
 from tests.views.oracle import difference, from_picture, pictures, to_picture
 from tests.views.pillow_randaugment import OPERATIONS

@@ -1,20 +1,31 @@
-"""Tasks of a recipe: a data set with most of its labels hidden, and a pair of them to transfer between."""
+"""Tasks of a recipe: a data set with most of its labels hidden, a pair to transfer between, and a task with answers."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
 from refprior._checks import number, one_of, whole_number
 from refprior._kinds import Kind
-from refprior.data._data_set import DataSet, check_members, inputs_of_other_classes, subset
+from refprior._words import counted
+from refprior.data._data_set import (
+    DataSet,
+    check_members,
+    check_multiple,
+    inputs_of_other_classes,
+    long_tail,
+    per_class,
+    subset,
+    with_label_noise,
+    without,
+)
 from refprior.data._read import drawn_to_test, read
-from refprior.data._split import check_multiple, long_tail, per_class, with_label_noise, without
-from refprior.data._task import Examples, Task
+from refprior.data._task import Examples, Task, check_labels
 from refprior.data.files import look, survey
 from refprior.data.sources import KNOWN, is_folder
 
@@ -302,3 +313,65 @@ def _pooled(images: Tensor, side: int) -> Tensor:
         raise ValueError(f"shrink must divide images of {images.shape[-2]}×{images.shape[-1]} pixels, got {side}")
     small = avg_pool2d(images.float(), side)
     return small if images.is_floating_point() else small.round().to(images.dtype)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Another task, some of whose unlabeled inputs have been labeled since.
+
+    Calling it reads the task and moves these inputs to the labeled part.
+
+    Parameters
+    ----------
+    task : Task or callable
+        The task, or what reads it, such as `FewLabels`.
+    asked : tuple of int
+        Indices in its unlabeled pool.
+    answers : tuple of int
+        The class of each of them.
+
+    Raises
+    ------
+    ValueError
+        If there is not one answer for each index.
+
+    Examples
+    --------
+    >>> import refprior as rp
+    >>> few = rp.data.FewLabels("digits", labels=50)
+    >>> before, now = few(), rp.data.Answered(few, asked=(7, 3), answers=(1, 0))()
+    >>> len(now.labeled) - len(before.labeled), len(before.unlabeled) - len(now.unlabeled)
+    (2, 2)
+    """
+
+    task: Callable[[], Task] | Task
+    asked: tuple[int, ...]
+    answers: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("asked", "answers"):
+            object.__setattr__(self, name, tuple(int(number) for number in getattr(self, name)))
+        if len(self.asked) != len(self.answers) or len(set(self.asked)) < len(self.asked):
+            inputs = counted(len(set(self.asked)), "different input")
+            raise ValueError(
+                f"expected one answer for each input, got {counted(len(self.answers), 'answer')} for {inputs}"
+            )
+
+    def __call__(self) -> Task:
+        """Read the task and move the answered inputs."""
+        task = self.task if isinstance(self.task, Task) else self.task()
+        pool, labels = task.unlabeled, torch.tensor(self.answers, dtype=torch.int64)
+        wrong = [index for index in self.asked if not 0 <= index < len(pool)]
+        if wrong:
+            raise ValueError(
+                f"input {wrong[0]} is not in the pool of {len(pool)}: these answers belong to another task"
+            )
+        check_labels("answered", labels, len(task.classes))
+        moved, rest = torch.tensor(self.asked, dtype=torch.int64), without(len(pool), np.array(self.asked, int))
+        known = task.labeled
+        return replace(
+            task,
+            labeled=Examples(torch.cat([known.inputs, pool[moved]]), torch.cat([known.labels, labels])),
+            unlabeled=pool[torch.from_numpy(rest)],
+            names=tuple(task.names[i] for i in rest) if task.names else (),
+        )

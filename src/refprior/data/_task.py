@@ -1,20 +1,107 @@
 """A task: which inputs are labeled, which are not, and which are held out for evaluation.
 
-An input is an image, a row of a table, the features of another network or a sequence: a tensor of any shape.
+An input is an image, a row of a table, the features of another network or a sequence: a tensor of any shape. A run
+folder keeps a record of its task, with a hash of every part: a run is resumed and evaluated only with its data.
 """
 
+import hashlib
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from refprior._html import shortened, table
 from refprior._kinds import InputType, Kind, noun
-from refprior.data._fingerprint import PARTS, PartRecord, TaskRecord, sha256_of
+from refprior._words import counted
 
+PARTS = ("labeled", "unlabeled", "test", "validation", "source")
 _MOST_SHARED = 0.01  # of the source's inputs may be in the target: data sets hold some images twice
+
+
+@dataclass(frozen=True)
+class PartRecord:
+    """One part of a task."""
+
+    count: int
+    sha256: str  # of its inputs, then of its labels
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """What a run has to know of its data to predict with them and to recognize them.
+
+    Attributes
+    ----------
+    name : str
+        Name of the task.
+    classes, source_classes : tuple of str
+        Names of the classes, and of those of the source task.
+    shape : tuple of int
+        Shape of one input.
+    dtype : str
+        Type of the inputs, such as ``"uint8"``.
+    parts : dict of str to PartRecord
+        The number of inputs and the SHA-256 hash of each part.
+    features : tuple of str
+        Names of the columns of a table.
+    integer_labels : bool
+        Whether labels were given as integers, not as names.
+
+    Examples
+    --------
+    >>> import refprior as rp
+    >>> few, more = (rp.data.FewLabels("digits", labels=n)().fingerprint() for n in (50, 100))
+    >>> few.differences(more)
+    ['labeled: 50 → 100 inputs', 'unlabeled: 1147 → 1097 inputs']
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    source_classes: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: InputType
+    parts: dict[str, PartRecord]
+    features: tuple[str, ...] = ()
+    integer_labels: bool = False
+
+    def differences(self, other: "TaskRecord") -> list[str]:
+        """Describe how other data differ from these, one line per difference.
+
+        Parameters
+        ----------
+        other : TaskRecord
+            The record to compare with.
+
+        Returns
+        -------
+        list of str
+            Empty if the data are the same.
+        """
+        changes = [
+            f"{name}: {getattr(self, name)} → {getattr(other, name)}"
+            for name in ("classes", "source_classes", "shape", "dtype", "features")
+            if getattr(self, name) != getattr(other, name)
+        ]
+        for name in PARTS:
+            here, there = self.parts.get(name), other.parts.get(name)
+            counts = [0 if part is None else part.count for part in (here, there)]
+            if counts[0] != counts[1] or (here is None) != (there is None):
+                changes.append(f"{name}: {counts[0]} → {counts[1]} inputs")
+            elif here != there:
+                changes.append(f"{name}: {counted(counts[0], 'input')} of other content")
+        return changes
+
+
+def sha256_of(*tensors: Tensor) -> str:
+    """Hash the content of tensors, one after the other."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        if tensor.numel():
+            digest.update(np.ascontiguousarray(tensor.cpu().numpy()).data)
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,6 @@ from refprior._progress import watching
 from refprior._words import in_short
 from refprior.data import FewLabels, Normalizer, Standardize, Task, task_from_arrays
 from refprior.data.sources import is_folder
-from refprior.estimators._labels import encoded, labels_of
 from refprior.estimators._preprocess import (
     AsFitted,
     Inputs,
@@ -30,6 +29,8 @@ from refprior.estimators._preprocess import (
     checked,
     components,
     digests,
+    encoded,
+    labels_of,
     network_maker,
     prepared,
     seed_of,

@@ -15,13 +15,13 @@ from refprior._checks import whole_number
 from refprior._progress import watching
 from refprior._words import in_short
 from refprior.data import Examples, Task
-from refprior.estimators._labels import encoded
 from refprior.estimators._preprocess import (
     Inputs,
     as_numbers,
     as_trained,
     batch_size,
     checked,
+    encoded,
     network_maker,
     prepared,
     seed_of,

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from refprior._checks import number, one_of, whole_number
 from refprior.views import _operations as operations
-from refprior.views._images import FlipCrop, check_bytes, check_hole, check_view, cutout
+from refprior.views._images import FlipCrop, check_bytes, check_hole, check_view, cutout, erase
 from refprior.views._randaugment import DRAWS, GRAY, Motion, Operations, apply
 
 PARAMETERS, BINS = 2, 17
@@ -35,7 +35,7 @@ def _either_way(draws: Tensor, largest: float) -> Tensor:
 def _cutout(images: Tensor, draws: Tensor) -> Tensor:
     height, width = images.shape[2:]
     size = 1 + (draws[:, 0] * min(height, width) * 0.499).long()
-    return operations.erase(images, size - size % 2, (draws[:, 2] * height).long(), (draws[:, 3] * width).long(), GRAY)
+    return erase(images, size - size % 2, (draws[:, 2] * height).long(), (draws[:, 3] * width).long(), GRAY)
 
 
 CTAUGMENT = Operations(

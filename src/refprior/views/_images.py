@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from refprior._checks import number, one_of, whole_number
-from refprior.views._operations import erase
 
 
 @dataclass(frozen=True)
@@ -188,6 +187,22 @@ def cutout(images: Tensor, size: int, generator: torch.Generator, fill: int = 0)
     return erase(images, torch.full_like(row, size), row, column, fill)
 
 
+def erase(images: Tensor, size: Tensor, row: Tensor, column: Tensor, fill: int = 127) -> Tensor:
+    """A square of `size` pixels around (row, column) painted over, cut at the border; all (n,) integers."""
+    corners = [at - size // 2 for at in (row, column)]
+    return _painted(images, corners, size, fill)
+
+
+def rectangle(images: Tensor, size: int, row: Tensor, column: Tensor, fill: int = 127) -> Tensor:
+    """Pillow's rectangle from `size`/2 above and left of (row, column) to `size` below and right of there, (n,) floats.
+
+    Both ends are painted, so that it has `size` + 1 pixels. A corner beyond the upper or left border is moved onto it
+    before the other corner is found: only at the lower and right border is something cut off.
+    """
+    corners = [(at - size / 2).clamp(min=0).long() for at in (row, column)]
+    return _painted(images, corners, torch.full_like(corners[0], size + 1), fill)
+
+
 def check_view(name: str, view: object) -> None:
     """Reject what is not a view."""
     if not callable(view) or isinstance(view, type):
@@ -205,6 +220,16 @@ def check_bytes(images: Tensor) -> None:
     """Reject floats: a gray level of 127 would be painted into images of 0 … 1."""
     if images.dtype != torch.uint8:
         raise ValueError(f"this view takes uint8 images of 0 … 255, got {images.dtype}")
+
+
+def _painted(images: Tensor, corners: list[Tensor], size: Tensor, fill: int) -> Tensor:
+    """Paint over the squares of `size` pixels whose first rows and columns are given, (n,) each."""
+    outside = []
+    for start, length in zip(corners, images.shape[2:], strict=True):
+        position = torch.arange(length, device=start.device)
+        outside.append((position < start[:, None]) | (position >= (start + size)[:, None]))  # (n, length)
+    kept = (outside[0][:, None, :, None] | outside[1][:, None, None, :]).to(images.dtype)
+    return images * kept + fill * (1 - kept)  # products of bytes: four times as fast as torch.where
 
 
 def _reflected(shift: Tensor, length: int) -> Tensor:

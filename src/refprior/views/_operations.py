@@ -114,25 +114,6 @@ def solarize(images: Tensor, threshold: Tensor) -> Tensor:
     return images ^ (255 * reached.to(torch.uint8))  # the complement of a byte is 255 minus it
 
 
-def erase(images: Tensor, size: Tensor, row: Tensor, column: Tensor, fill: int = 127) -> Tensor:
-    """A square of `size` pixels around (row, column) painted over, cut at the border; all (n,) integers."""
-    corners = [at - size // 2 for at in (row, column)]
-    rows, columns = (_beyond(at, size, length) for at, length in zip(corners, images.shape[2:], strict=True))
-    return _painted(images, rows, columns, fill)
-
-
-def rectangle(images: Tensor, size: int, row: Tensor, column: Tensor, fill: int = 127) -> Tensor:
-    """Pillow's rectangle from `size`/2 above and left of (row, column) to `size` below and right of there, (n,) floats.
-
-    Both ends are painted, so that it has `size` + 1 pixels. A corner beyond the upper or left border is moved onto it
-    before the other corner is found: only at the lower and right border is something cut off.
-    """
-    corners = [(at - size / 2).clamp(min=0).long() for at in (row, column)]
-    sides = torch.full_like(corners[0], size + 1)
-    rows, columns = (_beyond(at, sides, length) for at, length in zip(corners, images.shape[2:], strict=True))
-    return _painted(images, rows, columns, fill)
-
-
 def shear_x(amount: Tensor) -> Tensor:
     """Rows shifted in proportion to their height: (n,) -> (n, 6)."""
     one, zero = torch.ones_like(amount), torch.zeros_like(amount)
@@ -189,18 +170,6 @@ def zoom(images: Tensor, margin: Tensor, kind: Tensor) -> Tensor:
     rows = columns if height == width else _resizing(margin, kind, height)
     wide = _levels(images.double() @ columns.transpose(1, 2)[:, None])
     return _levels(rows[:, None] @ wide).to(torch.uint8)
-
-
-def _painted(images: Tensor, rows: Tensor, columns: Tensor, fill: int) -> Tensor:
-    """What is neither in the rows nor in the columns outside is painted over: (n, c, h, w), (n, h), (n, w)."""
-    kept = (rows[:, None, :, None] | columns[:, None, None, :]).to(images.dtype)
-    return images * kept + fill * (1 - kept)  # products of bytes: four times as fast as torch.where
-
-
-def _beyond(start: Tensor, size: Tensor, length: int) -> Tensor:
-    """Which of `length` positions lie outside intervals: (n,), (n,) -> (n, length)."""
-    position = torch.arange(length, device=start.device)
-    return (position < start[:, None]) | (position >= (start + size)[:, None])
 
 
 def _box(wide: Tensor, size: int) -> Tensor:

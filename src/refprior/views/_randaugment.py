@@ -9,7 +9,7 @@ from torch import Tensor
 
 from refprior._checks import number, one_of, whole_number
 from refprior.views import _operations as operations
-from refprior.views._images import FlipCrop, check_bytes, check_hole, check_view, cutout
+from refprior.views._images import FlipCrop, check_bytes, check_hole, check_view, cutout, rectangle
 
 GRAY = 127
 Hole = Literal["square", "rectangle"]
@@ -152,7 +152,7 @@ class RandAugment:
             return cutout(images, self.cutout, generator, self.fill)
         n, _, height, width = images.shape
         center = torch.rand(2, n, generator=generator, device=images.device, dtype=torch.float64)
-        return operations.rectangle(images, self.cutout, center[0] * height, center[1] * width, self.fill)
+        return rectangle(images, self.cutout, center[0] * height, center[1] * width, self.fill)
 
     def _draw(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw an operation of RANDAUGMENT.names and its numbers for each image: (n,), (n, DRAWS)."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from refprior.data.files._error import DataError
-from refprior.data.sources._download import download, install
+from refprior.data.sources._obtain import download, install
 from tests.data.server import Site, serve
 
 CONTENT = os.urandom(50_000)
@@ -87,7 +87,7 @@ def test_an_absent_address_is_named(tmp_path: Path) -> None:
 SCRIPT = """
 import sys
 from pathlib import Path
-from refprior.data.sources._download import download
+from refprior.data.sources._obtain import download
 download(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4], lambda *_: None)
 """
 

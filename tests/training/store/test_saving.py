@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from refprior.training.loop._begin import State, begin
+from refprior.training.store import _checkpoint
 from refprior.training.store import _folder as folder
-from refprior.training.store import _saving
-from refprior.training.store._checkpoint import checkpoint_steps
-from refprior.training.store._saving import Saver
+from refprior.training.store._checkpoint import Saver, checkpoint_steps
 from tests.training.recipes import CPU, perceptron
 
 
@@ -56,7 +55,7 @@ def test_a_save_that_fails_is_tried_again_later(
 ) -> None:
     one = saver(tmp_path, 0.0)
     with monkeypatch.context() as patched:
-        patched.setattr(_saving, "save_checkpoint", full)
+        patched.setattr(_checkpoint, "save_checkpoint", full)
         one.try_save(state)
     assert "could not save step 0 ([Errno 28] no room): the old checkpoint stays, trying again later" in caplog.text
     assert checkpoint_steps(tmp_path) == []
@@ -69,7 +68,7 @@ def test_a_save_that_must_be_is_tried_for_a_while_and_then_says_what_is_left(
 ) -> None:
     one = saver(tmp_path)
     one.must_save(state)
-    monkeypatch.setattr(_saving, "save_checkpoint", full)
+    monkeypatch.setattr(_checkpoint, "save_checkpoint", full)
     with pytest.raises(OSError, match=r"could not save step 0 in .*; the checkpoint of step 0 stays\. Free some space"):
         one.must_save(state, tries=3, wait=0.0)
     assert caplog.text.count("no room") == 3

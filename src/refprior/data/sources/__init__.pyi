@@ -1,6 +1,5 @@
 from ._catalog import INSTALLED, SOURCES, Source, data_folder
-from ._download import Report
-from ._obtain import get, state, verify
+from ._obtain import Report, get, state, verify
 from ._sets import DATA_SETS, KNOWN, SUPERCLASSES, is_folder
 
 __all__ = [

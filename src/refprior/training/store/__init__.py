@@ -3,7 +3,9 @@
 from refprior.training.store._checkpoint import (
     Checkpoint,
     CheckpointError,
+    Saver,
     checkpoint_steps,
+    dump_batch,
     entries,
     latest_checkpoint,
     load_weights,
@@ -42,7 +44,6 @@ from refprior.training.store._header import (
     read_header,
     write_header,
 )
-from refprior.training.store._saving import Saver, dump_batch
 
 __all__ = [
     "METRICS",
