@@ -119,17 +119,7 @@ def _interruptible(objective: Objective, tolerance: float) -> Iterator[None]:
             bounds = objective.channel.bounds
             if best.u is None or best.weights is None or best.u.shape[1] != len(bounds):
                 raise
-            unknown = Certificate(
-                information=best.information,
-                gap=math.inf,
-                error=math.inf,
-                proved=False,
-                searched=False,
-                spread=math.inf,
-                worst=np.full(len(bounds), math.nan),
-                atoms_certified=False,
-                evaluations=0,
-            )
+            unknown = Certificate(information=best.information, worst=np.full(len(bounds), math.nan))
             order = np.lexsort(best.u.T[::-1])
             prior = Solution(
                 objective=objective,
@@ -358,7 +348,6 @@ def _product(channel: Channel, parts: tuple[Solution, ...], tolerance: float) ->
         spread=max(part.spread for part in judged),
         worst=np.concatenate([part.worst for part in judged]),
         atoms_certified=all(part.atoms_certified for part in judged),
-        evaluations=sum(part.evaluations for part in judged),
         sampled=any(part.sampled for part in judged),
     )
     return Solution(

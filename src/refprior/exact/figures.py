@@ -74,8 +74,7 @@ def convergence_figure() -> Figure:
         left.step(places, mass, where="post", color=color, linestyle=dash, linewidth=1.2, label=f"n = {n}")
     w = np.linspace(0, 1, 400)
     left.plot(w, 2 / math.pi * np.arcsin(np.sqrt(w)), color=INK, linewidth=0.8, label="Jeffreys")
-    left.set_xlabel("w")
-    left.set_ylabel("prior mass below w")
+    left.set(xlabel="w", ylabel="prior mass below w")
     left.legend()
     tosses = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
     limit = [0.5 * math.log(n * math.pi / (2 * math.e)) for n in tosses]  # ½ log(n/2πe) + log π
@@ -83,8 +82,7 @@ def convergence_figure() -> Figure:
     smooth = [jeffreys_prior(Coin(n)).information for n in tosses]
     right.loglog(tosses, np.subtract(best, limit), "o-", color=ATOM, markersize=3, label="reference prior")
     right.loglog(tosses, np.abs(np.subtract(smooth, limit)), "s-", color=JEFFREYS, markersize=3, label="Jeffreys prior")
-    right.set_xlabel("n")
-    right.set_ylabel("information − its limit (nats)")
+    right.set(xlabel="n", ylabel="information − its limit (nats)")
     right.legend()
     return figure
 
@@ -112,8 +110,7 @@ def _decays_panel(ax: Axes) -> None:
         ax.plot(*channel.means((1 - share) * a + share * b)[:, :2].T, color=SOFT, linewidth=0.8)
     _circles(ax, channel.means(prior.atoms)[:, :2], prior.weights)
     ax.set_title(f"{prior.evidence}: three decays at five times, σ = 0.3", fontsize=9, loc="left")
-    ax.set_xlabel("first component of the signal (σ)")
-    ax.set_ylabel("second component (σ)")
+    ax.set(xlabel="first component of the signal (σ)", ylabel="second component (σ)")
 
 
 def _categories_panel(ax: Axes) -> None:
@@ -201,8 +198,7 @@ def nuisance_figure() -> Figure:
         (right, joint, SERIES[1], "both are"),
     ):
         ax.scatter(prior.atoms[:, 0], prior.atoms[:, 1], s=900 * prior.weights, color=color, clip_on=False, zorder=3)
-        ax.set_xlabel("ratio $w_1$")
-        ax.set_ylabel("second bias $w_2$")
+        ax.set(xlabel="ratio $w_1$", ylabel="second bias $w_2$")
         ax.set_title(f"{prior.evidence}: {title}", fontsize=9, loc="left")
     return figure
 

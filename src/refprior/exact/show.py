@@ -138,8 +138,7 @@ def _plot_map(solution: Solution, ax: Axes) -> Axes:
     ax.contourf(x, y, np.maximum(table, solution.information - MAP_DEPTH), levels=20, cmap="Greys", alpha=0.6)
     area = 900 * solution.weights / solution.weights.max() / math.sqrt(len(solution.weights))
     ax.scatter(solution.atoms[:, 0], solution.atoms[:, 1], s=area, color=ATOM, zorder=3, clip_on=False)
-    ax.set_xlabel("$w_1$")
-    ax.set_ylabel("$w_2$")
+    ax.set(xlabel="$w_1$", ylabel="$w_2$")
     return ax
 
 
@@ -150,8 +149,7 @@ def _plot_space(solution: Solution, ax: Axes) -> Axes:
     shown = ax.scatter(first, second, s=area, c=third, cmap="cividis", zorder=3, clip_on=False, alpha=0.8)
     if ax.figure is not None:
         ax.figure.colorbar(shown, ax=ax, label="$w_3$")
-    ax.set_xlabel("$w_1$")
-    ax.set_ylabel("$w_2$")
+    ax.set(xlabel="$w_1$", ylabel="$w_2$")
     return ax
 
 
@@ -163,15 +161,12 @@ def plot_posterior(posterior: Posterior, ax: Axes | None = None) -> Axes:
         for weights, color in ((posterior.before, "0.8"), (posterior.weights, ATOM)):
             area = 300 * weights / posterior.before.max()
             ax.scatter(posterior.atoms[:, 0], posterior.atoms[:, 1], s=area, color=color, zorder=3)
-        ax.set_xlabel("$w_1$")
-        ax.set_ylabel("$w_2$")
+        ax.set(xlabel="$w_1$", ylabel="$w_2$")
     else:
         shift = 0.006 * float(np.ptp(posterior.atoms))
         ax.vlines(posterior.atoms - shift, 0, posterior.before, color="0.75", linewidth=3, label="prior")
         ax.vlines(posterior.atoms + shift, 0, posterior.weights, color=ATOM, linewidth=3, label="posterior")
-        ax.set_ylim(bottom=0)
-        ax.set_xlabel("w")
-        ax.set_ylabel("probability")
+        ax.set(ylim=(0, None), xlabel="w", ylabel="probability")
         ax.legend()
     ax.set_title(f"after {posterior.outcome!r}", fontsize=9, loc="left")
     return ax
@@ -194,8 +189,7 @@ def plot_comparison(comparison: PriorComparison) -> Figure:
     left.set_title(f"{comparison.evidence}: least worst regret {comparison.capacity:.4g} nats", fontsize=9, loc="left")
     left.set_ylim(bottom=0)
     right.axhline(0.95, color=SOFT, linewidth=0.8, linestyle=":")
-    right.set_ylabel("coverage of 95% intervals")
-    right.set_ylim(-0.02, 1.02)
+    right.set(ylabel="coverage of 95% intervals", ylim=(-0.02, 1.02))
     for ax in (left, right):
         ax.set_xlabel("w")
     left.legend()
@@ -213,8 +207,7 @@ def plot_designs(found: DesignSearch, ax: Axes | None = None) -> Axes:
         front = found.front()
         ax.plot([d.cost or 0.0 for d in front], [d.information for d in front], "-", color=ATOM, linewidth=1.0)
     ax.plot(x[0], found.information, "o", color=ATOM, markersize=6)
-    ax.set_xlabel("first setting" if found.cost is None else "cost")
-    ax.set_ylabel("information (nats)")
+    ax.set(xlabel="first setting" if found.cost is None else "cost", ylabel="information (nats)")
     ax.set_title(str(found).splitlines()[0], fontsize=8, loc="left")
     return ax
 
@@ -225,8 +218,7 @@ def plot_capacity(curve: CapacityCurve, ax: Axes | None = None) -> Axes:
     ax = _axes(ax)
     ax.semilogx(curve.samples, curve.law, "--", color=SOFT, linewidth=1.0, label="law")
     ax.semilogx(curve.samples, curve.information, "o-", color=ATOM, markersize=3.5, label="capacity")
-    ax.set_xlabel("samples n")
-    ax.set_ylabel("information (nats)")
+    ax.set(xlabel="samples n", ylabel="information (nats)")
     ax.set_title(f"{curve.evidence}: gaps of at most {curve.gap:.0e} nats", fontsize=9, loc="left")
     ax.legend()
     return ax
@@ -243,8 +235,7 @@ def plot_scan(scan: PriorScan, ax: Axes | None = None) -> Axes:
     for value, prior in zip(scan.values, scan.priors, strict=True):
         area = 60 * prior.weights**0.7
         ax.scatter(np.full(len(prior.weights), value), prior.atoms, s=area, color=ATOM, linewidth=0, zorder=3)
-    ax.set_xlabel(scan.setting)
-    ax.set_ylabel("atoms w")
+    ax.set(xlabel=scan.setting, ylabel="atoms w")
     ax.set_title(str(scan).splitlines()[0], fontsize=9, loc="left")
     return ax
 

@@ -43,12 +43,12 @@ def stays_below(channel: Channel, log_marginal: Array, level: float) -> bool:
         size = max(64, SLICE_ENTRIES // channel.outcome_count)
         kept: list[tuple[Array, Array]] = []
         for i in range(0, len(low), size):
-            part = low[i : i + size], high[i : i + size]
-            values, bound, longest = _bounds(channel, log_marginal, *part)
+            first, last = low[i : i + size], high[i : i + size]
+            values, bound, longest = _bounds(channel, log_marginal, first, last)
             if np.any(values > level):
                 return False
             open_ = bound > level
-            first, last, axis = part[0][open_], part[1][open_], longest[open_]
+            first, last, axis = first[open_], last[open_], longest[open_]
             rows, middle = np.arange(len(first)), (first + last) / 2
             left, right = last.copy(), first.copy()
             left[rows, axis] = right[rows, axis] = middle[rows, axis]

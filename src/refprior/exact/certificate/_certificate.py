@@ -37,14 +37,13 @@ class Certificate:
     """J, the gap, where the gain is largest, whether the number of atoms is certain, and how well each is known."""
 
     information: float
-    gap: float
-    error: float  # the part of the gap that rounding, quadrature and outcomes left out may hide
-    proved: bool  # whether the gap bounds the gain on whole cells, and not on a grid that was looked at closely
-    searched: bool  # whether that grid was too coarse to certify anything: many parameters
-    spread: float  # about how far atoms and weights are from those of the optimum
     worst: Array  # (d,) coordinates of the largest gain
-    atoms_certified: bool
-    evaluations: int
+    gap: float = math.inf
+    error: float = math.inf  # the part of the gap that rounding, quadrature and outcomes left out may hide
+    spread: float = math.inf  # about how far atoms and weights are from those of the optimum
+    proved: bool = False  # whether the gap bounds the gain on whole cells, and not on a grid that was looked at closely
+    searched: bool = False  # whether that grid was too coarse to certify anything: many parameters
+    atoms_certified: bool = False
     sampled: bool = False  # whether the error is that of samples
 
 
@@ -57,25 +56,24 @@ def judge(objective: Objective, u: Array, weights: Array, tolerance: float = 1e-
     if isinstance(channel, SampledMean):
         return estimate(channel, u, weights)
     case, bounded = Case.of(objective, u, weights), False
-    if np.all(np.isfinite(case.values)):
-        top, height, count = maxima(case)
-        worst = top[int(np.argmax(height))]
-        error = _error(case, worst)
-        residual = max(0.0, float(height.max()) - case.information)
-        gap = residual + error if objective.resolved else math.inf
-        if channel.at_resolution("fine") is None:  # else the number of nodes of a quadrature bounds nothing
-            most = math.log(channel.outcome_count) - case.information + FLOOR
-            gap = max(0.0, min(gap, most)) if objective.resolved else most
-        certified, spread = judge_atoms(case, residual)
-        bound = residual + max(1e-14 * (1 + abs(case.information)), 0.05 * tolerance)
-        if objective.resolved and bound + error <= tolerance and len(objective.channels) == 1:
-            # with more than three parameters there would be too many cells
-            bounded = channel.noise is not None and channel.dimension <= 3
-            bounded = bounded and stays_below(channel, case.logs[0], case.information + bound)
-            gap = bound + error if bounded else gap
-    else:  # some w allows an outcome that the prior excludes
-        worst, count, gap, error = case.grid.points[int(np.argmax(case.values))], 0, math.inf, math.inf
-        certified, spread = False, math.inf
+    if not np.all(np.isfinite(case.values)):  # some w allows an outcome that the prior excludes
+        worst = case.grid.points[int(np.argmax(case.values))]
+        return Certificate(information=case.information, worst=worst, searched=case.grid.coarse)
+    top, height = maxima(case)
+    worst = top[int(np.argmax(height))]
+    error = _error(case, worst)
+    residual = max(0.0, float(height.max()) - case.information)
+    gap = residual + error if objective.resolved else math.inf
+    if channel.at_resolution("fine") is None:  # else the number of nodes of a quadrature bounds nothing
+        most = math.log(channel.outcome_count) - case.information + FLOOR
+        gap = max(0.0, min(gap, most)) if objective.resolved else most
+    certified, spread = judge_atoms(case, residual)
+    bound = residual + max(1e-14 * (1 + abs(case.information)), 0.05 * tolerance)
+    if objective.resolved and bound + error <= tolerance and len(objective.channels) == 1:
+        # with more than three parameters there would be too many cells
+        bounded = channel.noise is not None and channel.dimension <= 3
+        bounded = bounded and stays_below(channel, case.logs[0], case.information + bound)
+        gap = bound + error if bounded else gap
     return Certificate(
         information=case.information,
         gap=gap,
@@ -85,7 +83,6 @@ def judge(objective: Objective, u: Array, weights: Array, tolerance: float = 1e-
         spread=spread,
         worst=worst,
         atoms_certified=certified,
-        evaluations=len(case.values) + len(u) + count,
     )
 
 
@@ -139,7 +136,7 @@ def judge_atoms(case: Case, gap: float) -> tuple[bool, float]:
 def _only_atoms(case: Case, radius: Array, tolerance: float) -> bool:
     """Return whether every summit of the gain within the tolerance of J lies within the radius (K, d) of an atom."""
     channel, level = case.objective.channel, case.information - tolerance
-    top, height, _, _ = summits(case, level)
+    top, height, _ = summits(case, level)
     reached = canonical(channel, top[height >= level])
     apart = np.abs(reached[:, None] - canonical(channel, case.u)) <= radius
     return bool(np.all(np.any(np.all(apart, axis=2), axis=1)))
@@ -214,12 +211,9 @@ def estimate(channel: SampledMean, u: Array, weights: Array) -> Certificate:
         information=float(information),
         gap=gap,
         error=error,
-        proved=False,
         searched=True,
         spread=math.sqrt(gap),
         worst=places[top],
-        atoms_certified=False,
-        evaluations=len(places) * len(others),
         sampled=True,
     )
 

@@ -117,43 +117,38 @@ def nearest_points(grid: CertificateGrid, u: Array) -> tuple[Index, ...]:
     return tuple(nearest(line, u[:, axis]) for axis, line in enumerate(grid.axes))
 
 
-def maxima(case: Case) -> tuple[Array, Array, int]:
-    """Find the highest points of G around the grid's peaks and around the atoms: (M, d), (M,), evaluations."""
+def maxima(case: Case) -> tuple[Array, Array]:
+    """Find the highest points of G around the grid's peaks and around the atoms: (M, d), (M,)."""
     everywhere = np.vstack([case.grid.points, case.u]), np.concatenate([case.values, case.at_atoms])
     if not case.objective.channel.continuous:
-        return *everywhere, 0
+        return everywhere
     if not case.grid.shape:
         return _searched_maxima(case, *everywhere)
-    top, height, width, count = summits(case, float(everywhere[1].max()))
+    top, height, width = summits(case, float(everywhere[1].max()))
     if case.objective.channel.axes.measured:
-        top, height, more = _zoom(case.objective, top, height, width, case.logs)
-        count += more
-    return np.vstack([top, everywhere[0]]), np.concatenate([height, everywhere[1]]), count
+        top, height = _zoom(case.objective, top, height, width, case.logs)
+    return np.vstack([top, everywhere[0]]), np.concatenate([height, everywhere[1]])
 
 
-def _searched_maxima(case: Case, points: Array, values: Array) -> tuple[Array, Array, int]:
+def _searched_maxima(case: Case, points: Array, values: Array) -> tuple[Array, Array]:
     """Find maxima of more than three parameters by L-BFGS from the highest points and from all atoms."""
     bounds = [(float(low), float(high)) for low, high in case.objective.channel.bounds]
     logs = [np.maximum(log, -1e4) for log in case.logs]
     order = np.argsort(-values)
     chosen = np.concatenate([order[:15], order[15 : len(order) // 2 : len(order) // 30]])  # and some of the upper half
-    count, starts = 0, np.vstack([points[chosen], case.u])  # the highest points may all belong to one peak
+    starts = np.vstack([points[chosen], case.u])  # the highest points may all belong to one peak
 
     def downhill(u: Array) -> tuple[float, Array]:
         gains = case.objective.gains(u[None, :], logs)
         return -float(gains.value[0]), -gains.gradient[0]
 
-    found = []
-    for start in starts:
-        result = minimize(downhill, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 60})
-        found.append(result.x)
-        count += int(result.nfev)
-    top = np.vstack([points, found])
-    return top, np.concatenate([values, case.objective.gain(np.array(found), case.logs)]), count
+    runs = (minimize(downhill, u, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 60}) for u in starts)
+    found = np.array([run.x for run in runs])
+    return np.vstack([points, found]), np.concatenate([values, case.objective.gain(found, case.logs)])
 
 
-def summits(case: Case, level: float) -> tuple[Array, Array, Array, int]:
-    """Find local maxima of G that may reach a level: (M, d), (M,), widths of their cells (M, d), evaluations."""
+def summits(case: Case, level: float) -> tuple[Array, Array, Array]:
+    """Find local maxima of G that may reach a level: (M, d), (M,), widths of their cells (M, d)."""
     grid, values = case.grid, case.values
     center = np.vstack([grid.points, case.u])
     table = values.reshape(grid.shape)
@@ -169,14 +164,11 @@ def summits(case: Case, level: float) -> tuple[Array, Array, Array, int]:
         width = np.where(symmetry.idle(center[chosen]), np.ptp(bounds, axis=1), width)  # in all directions
     best = np.argsort(-case.more_values)[:400]
     places, width = np.vstack([center[chosen], case.more[best]]), np.vstack([width, case.more_widths[best]])
-    summit, top, count = _best_in_cells(case.objective, places, width, case.logs)
-    refined, height, more = _refine(case.objective, summit, top, width / SUBDIVISIONS, case.logs, level)
-    return refined, height, width, count + more
+    summit, top = _best_in_cells(case.objective, places, width, case.logs)
+    return *_refine(case.objective, summit, top, width / SUBDIVISIONS, case.logs, level), width
 
 
-def _zoom(
-    objective: Objective, best: Array, height: Array, width: Array, logs: list[Array]
-) -> tuple[Array, Array, int]:
+def _zoom(objective: Objective, best: Array, height: Array, width: Array, logs: list[Array]) -> tuple[Array, Array]:
     """Approach the summits until G no longer falls on both sides of them: (M, d), and bounds of their heights (M,).
 
     What a cell hides is at most about the fall from its middle to both sides; a smooth summit's fall vanishes with
@@ -185,12 +177,11 @@ def _zoom(
     bounds, dimension = objective.channel.bounds, best.shape[1]
     steps = np.array([s for s in itertools.product((-1.0, 0.0, 1.0), repeat=dimension) if s > (0.0,) * dimension])
     best, height, width, hidden = best.copy(), height.copy(), width.copy(), np.full(len(best), np.inf)
-    floor, count, active = FLOOR * (1 + abs(height.max())), 0, np.arange(len(best))
+    floor, active = FLOOR * (1 + abs(height.max())), np.arange(len(best))
     for _ in range(300):  # along a curved ridge it takes many moves
         sides = np.concatenate([steps, -steps]) * width[active, None]
         points = np.clip(best[active, None] + sides, bounds[:, 0], bounds[:, 1])
         values = objective.gain(points.reshape(-1, dimension), logs).reshape(len(active), 2, -1)
-        count += values.size
         fall = height[active] - values.max(axis=1).min(axis=1)
         rows, first = np.arange(len(active)), values.reshape(len(active), -1).argmax(axis=1)
         higher = values.reshape(len(active), -1)[rows, first]
@@ -200,11 +191,10 @@ def _zoom(
         hidden[active] = np.where(moved, np.maximum(hidden[active], 0.0), np.maximum(fall, 0.0))
         width[active[~moved]] /= 2
         small = np.all(width <= 2 * np.spacing(np.maximum(np.abs(best), 1e-300)), axis=1)
-        open_ = (hidden > floor) & ~small & (height + 4 * hidden > height.max())
-        active = np.flatnonzero(open_)
+        active = np.flatnonzero((hidden > floor) & ~small & (height + 4 * hidden > height.max()))
         if not len(active):
             break
-    return best, height + np.where(np.isfinite(hidden), hidden, 0.0), count
+    return best, height + np.where(np.isfinite(hidden), hidden, 0.0)
 
 
 def _cells(grid: CertificateGrid, u: Array) -> Array:
@@ -217,7 +207,7 @@ def _cells(grid: CertificateGrid, u: Array) -> Array:
     return np.stack(columns, axis=-1)
 
 
-def _best_in_cells(objective: Objective, center: Array, width: Array, logs: list[Array]) -> tuple[Array, Array, int]:
+def _best_in_cells(objective: Objective, center: Array, width: Array, logs: list[Array]) -> tuple[Array, Array]:
     """Find the top of a polynomial through values in one cell of each center, if it is the best point seen.
 
     Two maxima within one cell, as near where an atom splits, look like one peak on the grid.
@@ -238,21 +228,20 @@ def _best_in_cells(objective: Objective, center: Array, width: Array, logs: list
     points = np.concatenate([seen, tops[:, None]], axis=1)
     heights = np.concatenate([values, objective.gain(tops, logs)[:, None]], axis=1)
     rows, best = np.arange(len(center)), np.argmax(heights, axis=1)
-    return points[rows, best], heights[rows, best], heights.size
+    return points[rows, best], heights[rows, best]
 
 
 def _refine(
-    objective: Objective, best: Array, height: Array, width: Array, logs: list[Array], level: float, rounds: int = 6
-) -> tuple[Array, Array, int]:
-    """Return maxima of G near the given points, by parabolas on shrinking stencils: (M, d), (M,), evaluations."""
+    objective: Objective, best: Array, height: Array, width: Array, logs: list[Array], level: float
+) -> tuple[Array, Array]:
+    """Return maxima of G near the given points, by parabolas on shrinking stencils: (M, d), (M,)."""
     bounds = objective.channel.bounds
     best, height, center, width = best.copy(), height.copy(), best.copy(), width.copy()
-    count, active = 0, np.arange(len(best))
-    for _ in range(rounds):
+    active = np.arange(len(best))
+    for _ in range(6):  # each stencil is a quarter as wide as the one before
         half = np.minimum(width[active], (bounds[:, 1] - bounds[:, 0]) / 2)
         middle = np.clip(center[active], bounds[:, 0] + half, bounds[:, 1] - half)
         summit, seen, seen_value, predicted = _parabola(objective, middle, half, logs)
-        count += len(active) * 3 ** len(bounds)
         better = seen_value > height[active]
         best[active[better]], height[active[better]] = seen[better], seen_value[better]
         center[active], width[active] = summit, half / 4
@@ -262,7 +251,7 @@ def _refine(
         active = active[(rise > rounding) & (height[active] + 2 * rise > level)]
         if not len(active):
             break
-    return best, height, count
+    return best, height
 
 
 def _parabola(objective: Objective, middle: Array, half: Array, logs: list[Array]) -> tuple[Array, Array, Array, Array]:
@@ -285,7 +274,6 @@ def _parabola(objective: Objective, middle: Array, half: Array, logs: list[Array
 def _differences(values: Array) -> tuple[Array, Array]:
     """Return central differences on a 3^d stencil, in units of its half width: (k, 3[, 3, 3]) -> (k, d), (k, d, d)."""
     dimension = values.ndim - 1
-
     unit: Index = np.eye(dimension, dtype=np.intp)
 
     def at(offset: Index) -> Array:

@@ -100,12 +100,27 @@ def cover(gain: Gain, bound: float) -> Proof:
     cells, edges = 2, [low]
     for atom in sorted(gain.atoms):
         if low < atom < high:
-            radius = _radius_around(gain, atom, min(atom - low, high - atom) / 2, upper, bound)
+            gaps = [abs(atom - other) for other in gain.atoms if other != atom]
+            radius = min([min(atom - low, high - atom) / 2, *(0.4 * gap for gap in gaps)])  # cells of atoms stay apart
+            while not largest(gain, atom, radius) <= upper:
+                radius /= 2
+                if radius < 1e-9 * max(1.0, abs(atom)):
+                    raise refuse(f"near the atom {atom:.12g}", bound)
             edges += [atom - radius / WIDER, atom + radius / WIDER]
             cells += 1
     edges.append(high)
     pending = [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
-    return _covered(gain, pending, upper, bound, cells)
+    while pending:  # intervals between atoms, halved until a Taylor bound suffices on each
+        a, b = pending.pop()
+        middle = (a + b) / 2
+        radius = max(middle - a, b - middle) * WIDER
+        if largest(gain, middle, radius) <= upper:
+            cells += 1
+            continue
+        if cells + len(pending) > MOST_CELLS or radius < NARROWEST * max(1.0, abs(middle)):
+            raise refuse(f"near {middle:.12g}", bound)
+        pending += [(a, middle), (middle, b)]
+    return interval(gain.information, upper, cells)
 
 
 def largest(gain: Gain, middle: float, radius: float) -> Ball:
@@ -138,30 +153,18 @@ def monotone_reach(gain: Gain, end: float, longest: float, sign: int) -> float:
     raise ArithmeticError(f"the gain is not shown to fall from the end {end:.12g}: no proof")
 
 
-def _radius_around(gain: Gain, atom: float, radius: float, upper: Ball, bound: float) -> float:
-    """Return the radius of a cell around an atom on which the bound holds."""
-    distances = [abs(atom - other) for other in gain.atoms if other != atom]
-    radius = min([radius, *(0.4 * distance for distance in distances)])
-    while not largest(gain, atom, radius) <= upper:
-        radius /= 2
-        if radius < 1e-9 * max(1.0, abs(atom)):
-            raise refuse(f"near the atom {atom:.12g}", bound)
-    return radius
+def _differences(values: list[Ball], order: int) -> list[Ball]:
+    """Return the differences Δᵏ of a sequence."""
+    for _ in range(order):
+        values = [b - a for a, b in itertools.pairwise(values)]
+    return values
 
 
-def _covered(gain: Gain, pending: list[tuple[float, float]], upper: Ball, bound: float, cells: int) -> Proof:
-    """Halve the intervals between atoms until a Taylor bound suffices on each."""
-    while pending:
-        a, b = pending.pop()
-        middle = (a + b) / 2
-        radius = max(middle - a, b - middle) * WIDER
-        if largest(gain, middle, radius) <= upper:
-            cells += 1
-            continue
-        if cells + len(pending) > MOST_CELLS or radius < NARROWEST * max(1.0, abs(middle)):
-            raise refuse(f"near {middle:.12g}", bound)
-        pending += [(a, middle), (middle, b)]
-    return interval(gain.information, upper, cells)
+def _steepest(values: list[Ball], least: Ball) -> Ball:
+    """Return an upper bound of the differences |Δ| of a sequence, at least `least`."""
+    for difference in _differences(values, 1):
+        least = least.max(abs(difference).upper())
+    return least
 
 
 def average(gain: Gain, weights: list[Ball], at: Callable[[float], Ball]) -> Ball:
@@ -234,9 +237,7 @@ class _CoinGain:
 
     def _polynomial(self, k: int) -> tuple[Ball, Ball]:
         """Return the polynomial in w/(1 − w) that times (1 − w)^(n−k) is ∂ᵏ Σ p(z|w) c_z; and one with |Δᵏ c|."""
-        differences = self.coefficients
-        for _ in range(k):
-            differences = [b - a for a, b in itertools.pairwise(differences)]
+        differences = _differences(self.coefficients, k)
         falling = math.prod(range(self.n - k + 1, self.n + 1))
         scale = [self.arb(self.flint.fmpz.bin_uiui(self.n - k, z) * falling) for z in range(self.n - k + 1)]
         signed = [d * s for d, s in zip(differences, scale, strict=True)]
@@ -268,20 +269,13 @@ class _CoinGain:
         """Leave out both ends, where w log w dominates: G stays below its value there, which the bound must exceed."""
         if not all(value <= upper for value in (self.coefficients[0], self.coefficients[self.n])):
             raise refuse("at an end", self.bound)
-        return self._end_width(reflected=False), 1 - self._end_width(reflected=True)
-
-    def _end_width(self, *, reflected: bool) -> float:
-        """Return a width h with G ≤ G(0) on [0, h], or its mirror image: a log h + n max |Δc| ≤ 0."""
-        c = self.coefficients[::-1] if reflected else self.coefficients
-        slope = self.arb(0)
-        for a, b in itertools.pairwise(c):
-            slope = slope.max(abs(b - a).upper())
-        width = 0.25
+        # a width h with G ≤ G(0) on [0, h], and G ≤ G(1) on [1 − h, 1]: a log h + n max |Δc| ≤ 0
+        slope, width = _steepest(self.coefficients, self.arb(0)), 0.25
         while not self.factor * self.arb(width).log() + self.n * slope <= 0:
             width /= 2
             if width == 0.0:
                 raise refuse("near an end", self.bound)
-        return width
+        return width, 1 - width
 
 
 def _entropy_derivative(x: Ball, k: int) -> Ball:
@@ -333,27 +327,20 @@ class _PoissonGain:
         self.last = math.ceil(largest + 14 * math.sqrt(largest) + 80)
         base = [w * (-rate).exp() for w, rate in zip(self.weights, rates, strict=True)]
         ratios = [rate / self.top for rate in rates]
-        self.d = [self._d(base, ratios, z) for z in range(self.last)]
+        self.d = [
+            -sum((b * r**z for b, r in zip(base, ratios, strict=True)), self.arb(0)).log() for z in range(self.last)
+        ]
         self.most = -base[highest].log()  # L
-        self.tail = self._tail()
+        # L times the mass of the counts that no polynomial holds, at the largest rate
+        rate, first = self.arb(ends[1]) * samples, self.last - ORDER
+        mass = (-rate).exp() * rate**first / self.arb(flint.fmpz.fac_ui(first)) / (1 - rate / (first + 1))
+        self.tail = self.most * mass
         self.polynomials = [self._polynomial(k) for k in range(ORDER + 1)]
         self.information = average(self, self.weights, lambda atom: self.derivatives(atom, 0)[0])
 
-    def _d(self, base: list[Ball], ratios: list[Ball], z: int) -> Ball:
-        """Return d_z = −log Σ_k π_k e^(−λ_k) (λ_k / λ_K)^z."""
-        return -sum((b * r**z for b, r in zip(base, ratios, strict=True)), self.arb(0)).log()
-
-    def _tail(self) -> Ball:
-        """Return L times the mass of the counts that no polynomial holds, at the largest rate."""
-        rate, first = self.arb(self.ends[1]) * self.samples, self.last - ORDER
-        mass = (-rate).exp() * rate**first / self.arb(self.flint.fmpz.fac_ui(first)) / (1 - rate / (first + 1))
-        return self.most * mass
-
     def _polynomial(self, k: int) -> tuple[Ball, Ball]:
         """Return Σ_z Δᵏ d_z xᶻ / z!, and the same with |Δᵏ d_z|."""
-        differences = self.d
-        for _ in range(k):
-            differences = [b - a for a, b in itertools.pairwise(differences)]
+        differences = _differences(self.d, k)
         scaled = [d / self.arb(self.flint.fmpz.fac_ui(z)) for z, d in enumerate(differences)]
         return self.flint.arb_poly(scaled), self.flint.arb_poly([self.arb(abs(d).upper()) for d in scaled])
 
@@ -386,9 +373,8 @@ class _PoissonGain:
 
     def _zero_width(self) -> float:
         """Return a rate h with G ≤ G(0) on [0, h]: log(h / λ_K) − 1 + max |Δd| ≤ 0."""
-        slope = self.most - self.d[-1]  # d rises with z up to L, so that no difference beyond the last count is larger
-        for a, b in itertools.pairwise(self.d):
-            slope = slope.max(abs(b - a).upper())
+        # d rises with z up to L, so that no difference beyond the last count is larger than what is left of it
+        slope = _steepest(self.d, self.most - self.d[-1])
         width = self.ends[1] / 4
         while not (self.arb(width) * self.samples / self.top).log() - 1 + slope <= 0:
             width /= 2

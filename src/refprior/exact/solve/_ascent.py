@@ -34,7 +34,7 @@ from refprior.exact.oracle import (
 CENTERING = 0.1  # the barrier shrinks by this factor per step, less when a step was cut short
 
 
-def optimal_weights(table: Likelihoods, tolerance: float, weights: Array | None = None, steps: int = 80) -> Array:
+def optimal_weights(table: Likelihoods, tolerance: float, weights: Array | None = None) -> Array:
     """Return argmax_π J(π) over weights on the points of the table, to complementarity `tolerance`: -> (K,).
 
     KKT: G_k + s_k = λ, π_k s_k = 0, Σ π = 1; the linear system is (curvature + diag(s/π)) dπ + dλ = residual.
@@ -47,7 +47,7 @@ def optimal_weights(table: Likelihoods, tolerance: float, weights: Array | None 
     gains = table.gains(table.own_logs(pi))
     level = gains.max() + 0.1
     slack = level - gains
-    for number in range(steps):
+    for number in range(80):
         complementarity = float(pi @ slack)
         LOG.info("weights of %d candidates, step %d, complementarity %.0e", count, number, complementarity)
         if complementarity < tolerance and np.abs(level - gains - slack).max() < tolerance:
@@ -134,13 +134,13 @@ class Problem(NamedTuple):
         return point.residual(self.bounds, self.trust)
 
 
-def ascend(problem: Problem, point: Point, steps: int = 150, patience: int = 150) -> Point:
+def ascend(problem: Problem, point: Point, patience: int = 150) -> Point:
     """Take Newton steps from a point until the predicted increase is below rounding.
 
     `patience` is the number of steps that may leave J as it is.
     """
     stalled = 0
-    for number in range(steps):
+    for number in range(150):
         LOG.info("ascent of %d atoms, step %d, information %.9f", len(point.u), number, point.information)
         note(point.u, point.weights, point.information)
         step_weights, step_u, predicted = _step_within(problem, point)
@@ -162,10 +162,10 @@ def ascend(problem: Problem, point: Point, steps: int = 150, patience: int = 150
     return point
 
 
-def equalize(problem: Problem, point: Point, steps: int = 60) -> Point:
+def equalize(problem: Problem, point: Point) -> Point:
     """Equalize the gains of the atoms where J is too flat to tell, by damped steps that lower the residual."""
     damping = 1e-10
-    for _ in range(steps):
+    for _ in range(60):
         residual = problem.residual(point)
         LOG.info("equalizing the gains of %d atoms: %.0e nats", len(point.u), residual)
         if residual < max(2e-15, problem.enough):  # nats: nothing is left to equalize
@@ -252,7 +252,11 @@ class Newton(NamedTuple):
         kept = (1 + dimension) * np.arange(count) if weights_only else point.variables(bounds)
         right = np.column_stack([point.gains - point.information, point.gradients]).ravel()[kept]
         ones = np.column_stack([np.ones(count), np.zeros((count, dimension))]).ravel()[kept]
-        return cls(point, kept, right, ones, _system(point, kept, ones), _blocks(point))
+        values, vectors = np.linalg.eigh(-point.hessians)
+        definite = np.einsum("kia,ka,kja->kij", vectors, np.maximum(values, 0.0), vectors)
+        scale = point.weights[:, None, None]
+        blocks = Blocks(-point.hessians / scale, definite / scale, -point.gradients / point.weights[:, None])
+        return cls(point, kept, right, ones, _system(point, kept, ones), blocks)
 
     def step(self, damping: float) -> tuple[Array, Array, float]:
         """Return steps of weights (K,) and atoms (K, d), and the predicted increase of J."""
@@ -276,13 +280,6 @@ class Blocks(NamedTuple):
     cross: Array  # (K, d)
 
 
-def _blocks(point: Point) -> Blocks:
-    values, vectors = np.linalg.eigh(-point.hessians)
-    definite = np.einsum("kia,ka,kja->kij", vectors, np.maximum(values, 0.0), vectors)
-    scale = point.weights[:, None, None]
-    return Blocks(-point.hessians / scale, definite / scale, -point.gradients / point.weights[:, None])
-
-
 class _Dense(NamedTuple):
     """The information matrix over the kept variables, which of all are kept, and which of those are weights (1)."""
 
@@ -290,19 +287,15 @@ class _Dense(NamedTuple):
     kept: Index  # (V,)
     ones: Array  # (V,)
 
-    def solve(self, diagonal: Array, cross: Array, damping: float, right: Array) -> Array:
-        """Solve by Cholesky at unit diagonal; 1·1ᵀ is added, which the constraint Σ dπ = 0 undoes."""
-        return self._solve(self.information + self._block_matrix(diagonal, cross), damping, right)
+    def solve(self, diagonal: Array, cross: Array, damping: float, right: Array, *, hold: bool = False) -> Array:
+        """Solve by Cholesky at unit diagonal; 1·1ᵀ is added, which the constraint Σ dπ = 0 undoes.
 
-    def solve_held(self, diagonal: Array, cross: Array, damping: float, right: Array) -> Array:
-        """Solve with variables held along which nothing changes, such as an angle at its pole."""
+        `hold` keeps variables where they are along which nothing changes, such as an angle at its pole.
+        """
         matrix = self.information + self._block_matrix(diagonal, cross)
-        entries = np.diag(matrix)
-        return self._solve(
-            matrix + np.diag(np.where(entries <= ROUNDING * entries.max(), entries.max(), 0.0)), damping, right
-        )
-
-    def _solve(self, matrix: Array, damping: float, right: Array) -> Array:
+        if hold:
+            entries = np.diag(matrix)
+            matrix = matrix + np.diag(np.where(entries <= ROUNDING * entries.max(), entries.max(), 0.0))
         matrix = matrix + np.outer(self.ones, self.ones)
         if not np.all(np.diag(matrix) > 0):
             raise LinAlgError("not positive definite")
@@ -330,13 +323,9 @@ class _Banded(NamedTuple):
     information: Band
     kept: Index  # (V,)
 
-    def solve(self, diagonal: Array, cross: Array, damping: float, right: Array) -> Array:
-        """Solve by Cholesky of the band."""
+    def solve(self, diagonal: Array, cross: Array, damping: float, right: Array, *, hold: bool = False) -> Array:
+        """Solve by Cholesky of the band; no coordinate of a long experiment is without effect, so none is held."""
         return self.information.with_blocks(diagonal[:, 0, 0], cross[:, 0]).solve(right, self.kept, damping)
-
-    def solve_held(self, diagonal: Array, cross: Array, damping: float, right: Array) -> Array:
-        """Solve likewise: no coordinate of a long experiment is without effect."""
-        return self.solve(diagonal, cross, damping, right)
 
 
 def _system(point: Point, kept: Index, ones: Array) -> _Dense | _Banded:
@@ -353,15 +342,15 @@ def _solve(system: _Dense | _Banded, blocks: Blocks, right: Array, damping: floa
     """Solve with the exact Hessian where it is positive definite, else with less of it, else damped more."""
     nothing = np.zeros_like(blocks.cross)
     attempts = [
-        (system.solve, blocks.exact, blocks.cross, damping),
-        (system.solve, blocks.definite, blocks.cross, damping),
-        (system.solve, blocks.definite, nothing, damping),
-        *((system.solve, blocks.definite, nothing, damping + ROUNDING * 100.0**k) for k in range(7)),
-        (system.solve_held, blocks.definite, nothing, damping + ROUNDING),
+        (blocks.exact, blocks.cross, damping, False),
+        (blocks.definite, blocks.cross, damping, False),
+        (blocks.definite, nothing, damping, False),
+        *((blocks.definite, nothing, damping + ROUNDING * 100.0**k, False) for k in range(7)),
+        (blocks.definite, nothing, damping + ROUNDING, True),
     ]
-    for solve, diagonal, cross, more in attempts:
+    for diagonal, cross, more, hold in attempts:
         try:
-            return solve(diagonal, cross, more, right)
+            return system.solve(diagonal, cross, more, right, hold=hold)
         except LinAlgError:
             continue
     return None

@@ -59,11 +59,11 @@ def peaks(values: Array, shape: tuple[int, ...]) -> Index:
     return np.flatnonzero((table >= maximum_filter(table, size=3, mode="nearest")).ravel())
 
 
-def climb(objective: Objective, u: Array, logs: list[Array], reach: Array, steps: int = 5) -> tuple[Array, Array]:
+def climb(objective: Objective, u: Array, logs: list[Array], reach: Array) -> tuple[Array, Array]:
     """Ascend G by Newton steps from each point, at most `reach` (d,) per step: -> (M, d), (M,)."""
     bounds = objective.channel.bounds
     best, value = u, objective.gain(u, logs)
-    for _ in range(steps):
+    for _ in range(5):
         gains = objective.gains(best, logs)
         values, vectors = np.linalg.eigh(-gains.hessian)
         inverse = 1 / np.maximum(np.abs(values), 1e-12)
@@ -78,13 +78,13 @@ def climb(objective: Objective, u: Array, logs: list[Array], reach: Array, steps
     return best, value
 
 
-def approach(objective: Objective, u: Array, logs: list[Array], width: Array, rounds: int = 60) -> tuple[Array, Array]:
+def approach(objective: Objective, u: Array, logs: list[Array], width: Array) -> tuple[Array, Array]:
     """Ascend G without derivatives: move to the best neighbor, or halve the width (M, d) if there is none."""
     bounds, dimension = objective.channel.bounds, u.shape[1]
     steps = np.array([s for s in itertools.product((-1.0, 0.0, 1.0), repeat=dimension) if any(s)])
     best, value, width = u.copy(), objective.gain(u, logs), width.copy()
     rows = np.arange(len(u))
-    for _ in range(rounds):
+    for _ in range(60):
         points = np.clip(best[:, None] + steps * width[:, None], bounds[:, 0], bounds[:, 1])
         values = objective.gain(points.reshape(-1, dimension), logs).reshape(len(u), -1)
         first = values.argmax(axis=1)
