@@ -55,9 +55,24 @@ class Scale:
         return rp.data.Standardize().fit(parts)
 
 
+def weak(inputs, generator, scale=1):
+    return scale * inputs
+
+
+def momentum(parameters):
+    return torch.optim.SGD(parameters, lr=0.01, momentum=0.5)
+
+
 def recipe(labels: int = 50, seed: int = 0) -> rp.Recipe:
     small = rp.recipes.override(rp.recipes.digits_ssl(labels=labels, seed=seed), {"steps": 2, "unlabeled_batch": 8})
-    return replace(small, network=partial(Network, classes=10, width=5), method=Half(weight=0.5), inputs=Scale(3.0))
+    return replace(
+        small,
+        network=partial(Network, classes=10, width=5),
+        method=Half(weight=0.5),
+        inputs=Scale(3.0),
+        weak=partial(weak, scale=2),
+        optimizer=momentum,
+    )
 '''
 
 

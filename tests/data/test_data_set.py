@@ -65,7 +65,7 @@ def test_what_cannot_be_is_named_with_its_numbers(data: DataSet) -> None:
         ValueError, match="out_of_distribution must be at most 160, the inputs of the other classes, got 161"
     ):
         inputs_of_other_classes(data, [0, 1], 161, seed=0)
-    with pytest.raises(ValueError, match="test must be a multiple of the 4 classes, equally many of each, got 6"):
+    with pytest.raises(ValueError, match=r"test must be a multiple of the 4 classes, for example \d+, got 6"):
         held_out("toy", "abcd", (IMAGES, LABELS), test=6)
     with pytest.raises(DataError, match=r"toy: class 4 \(e\) has no train inputs"):
         data_set("toy", "abcde", (IMAGES, LABELS), (IMAGES, LABELS))

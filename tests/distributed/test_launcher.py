@@ -51,7 +51,9 @@ def test_sigterm_to_the_launcher_stops_all_ranks_at_one_step_with_one_message(tm
             time.sleep(0.05)
         launcher.terminate()
         _, said = launcher.communicate(timeout=100)
-    found = re.findall(r"stopped at step (\d+) of 40 and saved; the same command with --out run resumes it", said)
+    found = re.findall(
+        r"stopped at step (\d+) of 40 and saved; the same command or call with the folder run resumes it", said
+    )
     assert len(found) == 1, said
     assert (tmp_path / "run" / "checkpoints" / f"step-{int(found[0]):08}.json").exists()
     ours = str(Path(refprior.__file__).parent)
@@ -74,7 +76,7 @@ def test_a_rank_that_does_not_answer_ends_the_run_within_the_timeout(tmp_path: P
         _, said = first.communicate(timeout=100)
         assert first.returncode == 1
     assert "refprior: rank 0 lost another rank, which ended or did not answer in time" in said
-    assert "the same command goes on from the last checkpoint" in said
+    assert "the same command resumes from the last checkpoint" in said
 
 
 def test_a_rank_that_never_comes_ends_the_others_within_the_timeout(tmp_path: Path) -> None:
@@ -95,7 +97,7 @@ def test_a_dry_run_divides_a_step_into_computing_and_exchanging(tmp_path: Path) 
     with launch(*FORKED, *command, out=tmp_path) as launcher:
         printed, _ = launcher.communicate(timeout=100)
         assert launcher.returncode == 0
-    assert "ranks        1 share the particles out × 2 divide the inputs" in printed
+    assert "ranks        1 divide the particles × 2 divide the inputs" in printed
     assert len(re.findall(r"^  computing  .* of a step$", printed, re.MULTILINE)) == 1
     exchange = r"^  exchanging .* of a step, waiting included; (\d+) kB received by all ranks together$"
     (kilobytes,) = re.findall(exchange, printed, re.MULTILINE)

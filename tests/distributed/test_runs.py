@@ -47,7 +47,7 @@ def test_four_ranks_then_two_then_one_then_eight_go_on_with_a_run(
 ) -> None:
     for found, step in ((four, 5), (two, 10)):
         assert {rank["stopped"] for rank in found} == {
-            f"stopped at step {step} of 12 and saved; the same command with --out 'FOLDER' resumes it"
+            f"stopped at step {step} of 12 and saved; the same command or call with the folder 'FOLDER' resumes it"
         }
     assert_close_runs(ranks / "one" / "goes on", ranks / "goes on")
     assert [shot.step for shot in read_trajectory(ranks / "goes on").snapshots] == [0, 1, 5, 12]

@@ -105,7 +105,7 @@ def test_a_signal_in_the_last_step_of_a_stage_is_heard_and_names_the_whole_run(t
     out = tmp_path / "a run"
     for step in (2, 3):
         with pytest.raises(
-            Stopped, match=rf"stopped at step {step} of 3 of start/ and saved; .* --out '.*/a run' resumes it"
+            Stopped, match=rf"stopped at step {step} of 3 of start/ and saved; .* folder '.*/a run' resumes it"
         ):
             train(TWO_STAGES(), out, watch=signal_at(step, signal.SIGTERM))
     train(TWO_STAGES(), out)
@@ -229,7 +229,9 @@ def test_the_command_stops_saves_and_says_how_to_go_on(number: signal.Signals, c
         _, errors = process.communicate(timeout=60)
         assert process.returncode == code
     last = errors.strip().splitlines()[-1]
-    assert re.match(r"refprior: stopped at step \d+ of 600 and saved; the same command with --out run resumes it", last)
+    assert re.match(
+        r"refprior: stopped at step \d+ of 600 and saved; the same command or call with the folder run resumes it", last
+    )
     assert "Traceback" not in errors
     assert checkpoint_steps(tmp_path / "run")
 

@@ -185,7 +185,8 @@ def per_class(labels: np.ndarray, count: int, seed: int, what: str = "examples")
 def check_multiple(what: str, count: int, classes: int) -> None:
     """Reject a number of examples that cannot be divided equally."""
     if count % classes:
-        raise ValueError(f"{what} must be a multiple of the {classes} classes, equally many of each, got {count}")
+        near = max(1, count // classes) * classes
+        raise ValueError(f"{what} must be a multiple of the {classes} classes, for example {near}, got {count}")
 
 
 def long_tail(labels: np.ndarray, ratio: float, seed: int) -> np.ndarray:

@@ -402,7 +402,7 @@ def _stop_if_asked(recipe: Recipe, state: State, path: Path, session: Session) -
     if session.stop.signal_number is not None and not finished:
         stage = "" if path == session.out else f" of {path.relative_to(session.out)}/"
         message = f"stopped at step {state.step} of {recipe.steps}{stage} and saved"
-        again = f"the same command with --out {shlex.quote(str(session.out))} resumes it"
+        again = f"the same command or call with the folder {shlex.quote(str(session.out))} resumes it"
         raise Stopped(f"{message}; {again}", session.stop.signal_number)
 
 

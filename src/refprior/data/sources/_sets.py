@@ -51,7 +51,7 @@ class Known(NamedTuple):
     """Facts about a data set that are known before it is read."""
 
     classes: int | None
-    shape: tuple[int, int, int]
+    shape: tuple[int, ...]
     kind: Kind
 
 

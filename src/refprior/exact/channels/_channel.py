@@ -156,7 +156,14 @@ class Rows(NamedTuple):
         -------
         Rows
             The rows.
+
+        Raises
+        ------
+        ValueError
+            If a derivative is not finite, as where p = 0: use `from_derivatives` there.
         """
+        if not (np.isfinite(first).all() and np.isfinite(second).all()):
+            raise ValueError("the derivatives of log p are not finite: where p = 0, use Rows.from_derivatives")
         return cls.from_derivatives(log_p, *derivatives_of_p(log_p, first, second))
 
 

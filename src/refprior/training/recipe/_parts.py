@@ -213,7 +213,10 @@ def from_plain(record: object, package: str, where: str, custom: Mapping[str, Ma
     named = _IDENTITY if "own" in record else ("type",)
     settings = {key: item for key, item in record.items() if key not in named}
     settings |= {key: settings.pop(_SETTING + key) for key in _IDENTITY if _SETTING + key in settings}
-    checked_settings(make, settings, where)
+    if inspect.isclass(make) or "own" not in record:
+        checked_settings(
+            make, settings, where
+        )  # a custom function receives the rest of its arguments when it is called
     hints = signature_hints(make)
     fitted = {}
     for key, item in settings.items():
