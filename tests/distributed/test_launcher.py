@@ -99,7 +99,7 @@ def test_a_dry_run_divides_a_step_into_computing_and_exchanging(tmp_path: Path) 
         assert launcher.returncode == 0
     assert "ranks        1 divide the particles × 2 divide the inputs" in printed
     assert len(re.findall(r"^  computing  .* of a step$", printed, re.MULTILINE)) == 1
-    exchange = r"^  exchanging .* of a step, waiting included; (\d+) kB received by all ranks together$"
+    exchange = r"^  exchanging .* of a step, including waits; (\d+) kB received by all ranks together$"
     (kilobytes,) = re.findall(exchange, printed, re.MULTILINE)
     gradient = 2 * 4 * 4 * 14058  # 2 (D - 1) gradients of four particles
     assert float(kilobytes) * 1e3 == pytest.approx(gradient, rel=0.25)  # and the outputs

@@ -64,6 +64,8 @@ def listening() -> Iterator[None]:
     listener = _Listener()
     wakeup = signal.set_wakeup_fd(listener.written, warn_on_full_buffer=False)
     threading.Thread(target=listener.watch, daemon=True).start()
+    hook = sys.unraisablehook  # a callback may ignore the exception; `watch` then ends the process
+    sys.unraisablehook = lambda found: None if isinstance(found.exc_value, Ended) else hook(found)
     try:
         with handling(listener, signal.SIGINT, signal.SIGTERM):
             yield
@@ -73,6 +75,7 @@ def listening() -> Iterator[None]:
         raise
     finally:
         listener.over.set()
+        sys.unraisablehook = hook
         signal.set_wakeup_fd(wakeup)
         os.close(listener.written)
 
