@@ -15,8 +15,7 @@ import pytest
 from refprior import labeling
 from refprior._files import locked
 from refprior.explore import _label
-from refprior.explore._label import Labels
-from refprior.explore._page import BusyError, ConflictError
+from refprior.explore._label import BusyError, ConflictError, Labels
 from refprior.explore._watch import Runs
 from refprior.explore.server import Served
 from refprior.labeling import Questions

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from refprior.explore._page import PAGE
+from refprior.explore._static import PAGE
 from refprior.explore.server import Served
 from tests.cli.running import refprior, start
 from tests.explore.served import answer, request, serving

@@ -11,8 +11,8 @@ from selenium.webdriver.common.keys import Keys
 
 from refprior.exact import Coin, reference_prior, two_stage_prior
 from refprior.explore import _static, write_static
-from refprior.explore._page import PAGE
 from refprior.explore._play import Query, check_size, sliders_of
+from refprior.explore._static import PAGE
 from tests.explore.browser import NARROW, Browser, needs_chromium
 from tests.report.folders import write_run
 

@@ -18,7 +18,6 @@ from typing import Any
 from refprior import labeling
 from refprior._files import Json, locked, write_figure
 from refprior._kinds import noun
-from refprior.explore._page import BusyError, ConflictError
 from refprior.explore._watch import Runs, _hash, _stamp, shown_input
 from refprior.labeling import FILE, Ensemble, Questions
 from refprior.report import questions_figure
@@ -28,6 +27,18 @@ from refprior.training.store import check_no_links, read_header
 PATIENCE = 3.0  # seconds to wait for another process in the folder
 SHOWN = 20  # open questions and newest answers sent to the page
 TABLE = "answers.csv"
+
+
+class ConflictError(ValueError):
+    """The request no longer fits the state of the run."""
+
+    status = 409
+
+
+class BusyError(ValueError):
+    """Another process uses the folder; the request can be repeated."""
+
+    status = 423
 
 
 class Labels:

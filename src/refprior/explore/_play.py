@@ -204,14 +204,9 @@ def neighbors(query: Query) -> list[Query]:
 
 def answer(text: str) -> bytes:
     """Answer a query as JSON. Query and answer are text, so that other processes can compute it."""
-    query = _read(text)
+    query = Query.parse(dict(parse_qsl(text)))
     check_size(query)
-    found = jeffreys_of(query) if query.jeffreys else prior_of(query)
-    return msgspec.json.encode(found)
-
-
-def _read(text: str) -> Query:
-    return Query.parse(dict(parse_qsl(text)))
+    return msgspec.json.encode(jeffreys_of(query) if query.jeffreys else prior_of(query))
 
 
 def check_size(query: Query) -> None:
@@ -228,14 +223,17 @@ def check_size(query: Query) -> None:
 def prior_of(query: Query) -> Json:
     """Solve for the reference prior of one stage, or of two if m > 0."""
     model, settings = MODELS[query.model], query.values()
-    family, n, m = model.family(settings), int(settings["n"]), int(settings["m"])
     tolerance = {} if model.tolerance is None else {"tolerance": model.tolerance}
-    with warnings.catch_warnings(action="ignore"):  # the answer reports what is unfinished
+    n, m, beta = int(settings["n"]), int(settings["m"]), settings["beta"]
+    return {**solved(model.family(settings), n, m, beta, **tolerance), "axes": model.axes, "code": code_of(query)}
+
+
+def solved(family: Family, n: int, m: int, beta: float, **tolerance: float) -> Json:
+    """Solve for the prior of n samples, after a first stage of m if m > 0; the answer reports what is unfinished."""
+    with warnings.catch_warnings(action="ignore"):
         if m:
-            solution = two_stage_prior(family, m=m, n=n, beta=settings["beta"], **tolerance)
-        else:
-            solution = reference_prior(family(n), **tolerance)
-    return {**shown(solution), "axes": model.axes, "code": code_of(query)}
+            return shown(two_stage_prior(family, m=m, n=n, beta=beta, **tolerance))
+        return shown(reference_prior(family(n), **tolerance))
 
 
 def draft(text: str, near: bytes) -> bytes:
@@ -243,7 +241,7 @@ def draft(text: str, near: bytes) -> bytes:
 
     Its information and gap are correct; the gap is larger than that of the optimum.
     """
-    query, known = _read(text), msgspec.json.decode(near)
+    query, known = Query.parse(dict(parse_qsl(text))), msgspec.json.decode(near)
     model, settings = MODELS[query.model], query.values()
     family, n, m = model.family(settings), int(settings["n"]), int(settings["m"])
     channels = (family(m + n), family(m)) if m else (family(n),)
@@ -268,24 +266,16 @@ def distance(query: Query, other: Query) -> float:
 def shown(solution: Solution) -> Json:
     """Return a prior as the page draws it: atoms, weights, and the gain on a line or a map."""
     low, high = solution.channel.parameter(solution.channel.bounds.T)
-    drawn = _line(solution) if solution.channel.dimension == 1 else _map(solution, low, high)
+    if solution.channel.dimension == 1:  # at points evenly spaced in Fisher length, and at the atoms: (M,) each
+        u = np.union1d(solution.channel.axes.points(0, POINTS), solution.coordinates[:, 0])[:, None]
+        w = solution.channel.parameter(u)[:, 0]
+        drawn: Json = {"w": rounded(w), "gain": rounded(solution.gain(w))}
+    else:  # on an even grid of both parameters, by rows of the second: (SIDE · SIDE,)
+        x, y = (np.linspace(low[i], high[i], SIDE) for i in (0, 1))
+        points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+        drawn = {"side": SIDE, "gain": rounded(solution.gain(points), 4)}
     words = {"gap_in_words": gap_in_words(solution.gap), "count": len(solution.weights)}
     return {**solution.to_dict(), **words, "low": low.tolist(), "high": high.tolist(), **drawn}
-
-
-def _line(solution: Solution) -> Json:
-    """Return the gain at points evenly spaced in Fisher length, and at the atoms: (M,) each."""
-    channel = solution.channel
-    u = np.union1d(channel.axes.points(0, POINTS), solution.coordinates[:, 0])[:, None]
-    w = channel.parameter(u)[:, 0]
-    return {"w": rounded(w), "gain": rounded(solution.gain(w))}
-
-
-def _map(solution: Solution, low: np.ndarray, high: np.ndarray) -> Json:
-    """Return the gain on an even grid of both parameters, by rows of the second: (SIDE · SIDE,)."""
-    x, y = (np.linspace(low[i], high[i], SIDE) for i in (0, 1))
-    points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    return {"side": SIDE, "gain": rounded(solution.gain(points), 4)}
 
 
 def jeffreys_of(query: Query) -> Json:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 
 import msgspec
@@ -9,9 +10,10 @@ import msgspec
 from refprior._files import Json, write_folder_atomically
 from refprior._progress import Progress, no_progress
 from refprior._words import in_short
-from refprior.explore._page import PAGE, page_bytes
 from refprior.explore._play import Query, answer, check_size, models
 
+_KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+PAGE = {file.name: _KINDS[Path(file.name).suffix] for file in files("refprior.explore").joinpath("page").iterdir()}
 ANSWERS = "answers"
 LIVE, STATIC = b'name="refprior" content="live"', b'name="refprior" content="static"'
 Marks = Mapping[str, Mapping[str, Sequence[float]]]
@@ -33,6 +35,11 @@ MARKS: Marks = {  # settings with precomputed answers, in every combination
     "two-coins": {"n": (*range(1, 13), 15, 20)},
     "decay": {"sigma": (0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1), "time": (2, 4)},
 }
+
+
+def page_bytes(name: str) -> bytes:
+    """Read a file of the page."""
+    return files("refprior.explore").joinpath("page", name).read_bytes()
 
 
 def write_static(

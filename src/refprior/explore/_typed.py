@@ -58,17 +58,13 @@ async def typed_prior(code: str, n: int = 1, m: int = 0, beta: float = 1.0) -> J
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
-            code_of_end = await child.wait()
+            ended = await child.wait()
         out.seek(0)
-        return _answer_of(out.read(MOST_ANSWER + 1), code_of_end)
-
-
-def _answer_of(written: bytes, code: int) -> Json:
-    """Return the answer of the process; raise its error, or how it ended."""
+        written = out.read(MOST_ANSWER + 1)
     try:
         found = json.loads(written)
     except ValueError:
-        raise ValueError(f"the code ended without an answer (exit code {code}): out of time or memory") from None
+        raise ValueError(f"the code ended without an answer (exit code {ended}): out of time or memory") from None
     if "error" in found:
         raise ValueError(str(found["error"]))
     return dict(found)
@@ -81,19 +77,12 @@ def solve_typed(code: str, n: int, m: int, beta: float) -> Json:
     missing = [name for name in ("log_likelihood", "bounds", "outcomes") if name not in names]
     if missing:
         raise ValueError(f"the code must define log_likelihood, bounds and outcomes; {missing[0]} is missing")
-    import warnings
-
-    from refprior.exact import Channel, reference_prior, two_stage_prior
-    from refprior.explore._play import shown
+    from refprior.exact import Channel
+    from refprior.explore._play import solved
 
     one = Channel.from_function(names["log_likelihood"], bounds=names["bounds"], outcomes=names["outcomes"])
-    with warnings.catch_warnings(action="ignore"):
-        if m:
-            prior = two_stage_prior(one.repeat, m=m, n=n, beta=beta, tolerance=1e-9)
-        else:
-            prior = reference_prior(one.repeat(n), tolerance=1e-9)
     axes = ["w"] if one.dimension == 1 else ["w₁", "w₂"]
-    return {**shown(prior), "axes": axes, "code": _as_script(code, n, m, beta)}
+    return {**solved(one.repeat, n, m, beta, tolerance=1e-9), "axes": axes, "code": _as_script(code, n, m, beta)}
 
 
 def _as_script(code: str, n: int, m: int, beta: float) -> str:
@@ -116,19 +105,14 @@ def _in_words(error: BaseException) -> str:
     return f"{f'line {line}: ' if line else ''}{kind}{words}"[:500]
 
 
-def _limit() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_ANSWER, MOST_ANSWER))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
 def main(solve: Callable[..., Json] = solve_typed) -> None:
     """Read the code from stdin and write the answer to stdout; discard what the code prints."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     asked = json.load(sys.stdin)
-    _limit()
+    limits = {"AS": BYTES, "CPU": SECONDS, "FSIZE": MOST_ANSWER, "CORE": 0}
+    for name, most in limits.items():
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
     try:
         answer = solve(**asked)
     except BaseException as error:

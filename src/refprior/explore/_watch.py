@@ -2,21 +2,17 @@
 
 # K particles, S snapshots, E evaluations
 
-import base64
 import hashlib
-import io
 import math
 import os
 import platform
 import re
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 from torch import Tensor
 
 from refprior._files import LOCK, Json, read_bytes
@@ -24,8 +20,8 @@ from refprior._kinds import noun
 from refprior._words import in_short
 from refprior.explore._play import rounded
 from refprior.labeling import FILE, Questions
-from refprior.report import class_rows, find_runs, origin_of, scene_of_runs, settings_of
-from refprior.training import Evaluation, Record, Run, custom_parts, load, read_trajectory
+from refprior.report import class_rows, find_runs, most_uncertain, origin_of, picture_url, scene_of_runs, settings_of
+from refprior.training import Evaluation, Record, custom_parts, load, read_trajectory
 from refprior.training.loop import evaluate_consensus, output_confusion
 from refprior.training.store import METRICS, RECIPE, Header, checkpoint_steps, read_header, read_records
 
@@ -64,7 +60,12 @@ class Runs:
         """List all runs; only {"version"} if nothing has changed since the known version."""
         if time.monotonic() - self.searched > _AGAIN:
             self._search()
-        shown = [self._summary(identity, path) for identity, path in self.found.items()]
+        shown = []
+        for identity, path in self.found.items():
+            version, before = version_of(path), self.summaries.get(identity)
+            if before is None or before[0] != version:
+                self.summaries[identity] = before = version, summary(path, self.folder)
+            shown.append({"id": identity, "version": version, **before[1]})
         version = _hash(*(run["version"] for run in shown))
         return {"version": version} if version == known else {"version": version, "runs": shown}
 
@@ -75,13 +76,6 @@ class Runs:
         except (ValueError, OSError):  # none yet
             paths = []
         self.found = {_hash(os.fsencode(path)): path for path in paths}
-
-    def _summary(self, identity: str, path: Path) -> Json:
-        version = version_of(path)
-        before = self.summaries.get(identity)
-        if before is None or before[0] != version:
-            self.summaries[identity] = version, summary(path, self.folder)
-        return {"id": identity, "version": version, **self.summaries[identity][1]}
 
 
 def version_of(path: Path) -> str:
@@ -263,57 +257,22 @@ def examples(path: Path, **parts: Any) -> Json:
         counts = output_confusion(run.ema, run.normalizer, run.task)
     return {
         "step": run.step,
-        "uncertain": _uncertain(run),
+        "uncertain": [
+            {**shown_input(given, run.task.features), "votes": votes, "truth": truth, "nats": nats}
+            for given, votes, truth, nats in most_uncertain(run, UNCERTAIN)
+        ],
         "confusion": None if counts is None else counts.tolist(),
         "classes": run.data.classes,
         "per_class": None if counts is None else class_rows(counts, run.data.classes),
     }
 
 
-def _uncertain(run: Run) -> list[Json]:
-    """Return the inputs with the largest mutual information between label and particle, and the particles' votes.
-
-    They come from the first that exists: the test part, the validation part, the pool, the labeled inputs.
-    """
-    task = run.task
-    part = task.validation if task.test is None else task.test
-    if part is None and not len(task.unlabeled):
-        part = task.labeled
-    inputs = task.unlabeled if part is None else part.inputs
-    log_p, between = run.log_probabilities(inputs), run.uncertainty(inputs).between
-    chosen = between.topk(min(UNCERTAIN, len(inputs))).indices.tolist()
-    outputs = run.data.classes
-    if run.recipe.readout == "consensus":
-        outputs = tuple(f"output {c + 1}" for c in range(log_p.shape[-1]))
-    return [
-        {
-            **shown_input(inputs[index], task.features),
-            "votes": Counter(outputs[y] for y in log_p[:, index].argmax(-1).tolist()).most_common(),
-            "truth": None if part is None else run.data.classes[int(part.labels[index])],
-            "nats": float(between[index]),
-        }
-        for index in chosen
-    ]
-
-
 def shown_input(given: Tensor, features: Sequence[str] = ()) -> Json:
     """Return {"picture": PNG as a data URL}, or {"values": [[name, value], …], "more": number of values not shown}."""
     values = np.asarray(given.detach().cpu().double() if given.is_floating_point() else given.cpu())
     if noun(values.shape) == "image":
-        return {"picture": _picture(values)}
+        return {"picture": picture_url(values, _SMALLEST)}
     flat = values.reshape(-1)
     names = features or [f"[{i}]" for i in range(min(_VALUES, len(flat)))]
     pairs = [[names[i], f"{flat[i].item():.4g}"] for i in range(min(_VALUES, len(flat)))]
     return {"values": pairs, "more": len(flat) - len(pairs)}
-
-
-def _picture(image: np.ndarray) -> str:
-    """Encode an image (1 or 3, height, width) as PNG; floats are scaled to their range."""
-    if image.dtype != np.uint8:
-        image = 255 * (image - image.min()) / max(float(np.ptp(image)), 1e-12)
-    pixels = np.round(image).astype(np.uint8)
-    drawn = Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, 2))
-    factor = max(1, -(-_SMALLEST // max(drawn.size)))
-    buffer = io.BytesIO()
-    drawn.resize((factor * drawn.width, factor * drawn.height), Image.Resampling.NEAREST).save(buffer, "png")
-    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"

@@ -21,8 +21,8 @@ from refprior._files import Json
 from refprior._words import in_short
 from refprior.explore import _typed
 from refprior.explore._guard import Guard
-from refprior.explore._page import PAGE, page_bytes
 from refprior.explore._play import Query, models
+from refprior.explore._static import PAGE, page_bytes
 from refprior.explore._workers import Solver
 
 if TYPE_CHECKING:

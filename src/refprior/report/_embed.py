@@ -1,7 +1,6 @@
 """The interactive page of particles in the space of predictions: one file that needs no network."""
 
 import base64
-import io
 import json
 import math
 from collections.abc import Sequence
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
 from refprior._files import write_text
@@ -19,6 +17,7 @@ from refprior._progress import Progress, no_progress
 from refprior._style import CLASSES, PAGE
 from refprior.report._film import write_animation, write_picture
 from refprior.report._scene import Cloud, Scene, scene
+from refprior.report._tiles import picture_url
 from refprior.training import Trajectory
 from refprior.training.store import read_header
 
@@ -62,13 +61,20 @@ def write_embedding(
     >>> len(scene.clouds)
     1
     """
-    _check_paths(out, picture, animation)
-    script = _plotly()
+    for name, path, suffix in (("page", out, None), ("picture", picture, ".png"), ("animation", animation, ".gif")):
+        if path is not None and path.is_dir():
+            raise ValueError(f"{path} is a folder: give a file name")
+        if path is not None and suffix and path.suffix.lower() != suffix:
+            raise ValueError(f"the {name} must be a {suffix} file, got {path.name}")
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise ValueError("the page needs plotly, which is not installed: pip install plotly") from None
     seen = scene_of_runs(films, progress)
     for path in (out, picture, animation):
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out, page(seen, script))
+    write_text(out, page(seen, get_plotlyjs()))
     if picture is not None:
         write_picture(seen, picture)
     if animation is not None:
@@ -94,29 +100,12 @@ def _names(paths: Sequence[Path]) -> list[str]:
     return ["/".join(path.parts[-depth:]) for path in paths]
 
 
-def _check_paths(out: Path, picture: Path | None, animation: Path | None) -> None:
-    for name, path, suffix in (("page", out, None), ("picture", picture, ".png"), ("animation", animation, ".gif")):
-        if path is not None and path.is_dir():
-            raise ValueError(f"{path} is a folder: give a file name")
-        if path is not None and suffix and path.suffix.lower() != suffix:
-            raise ValueError(f"the {name} must be a {suffix} file, got {path.name}")
-
-
 def _order(method: object) -> int:
     """Return the order of a method's tuples: its own, that of its `target`, or 1."""
     if not isinstance(method, dict):
         return 1
     order = method.get("order")
     return max(1, order) if isinstance(order, int) else _order(method.get("target"))
-
-
-def _plotly() -> str:
-    """Return the JavaScript of plotly."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise ValueError("the page needs plotly, which is not installed: pip install plotly") from None
-    return str(get_plotlyjs())
 
 
 def page(seen: Scene, script: str) -> str:
@@ -203,14 +192,7 @@ def _packed(values: np.ndarray, dtype: type[np.generic]) -> str:
     return base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode()
 
 
-def _picture(image: Tensor) -> str:
-    """Encode an image, or any other input as one row of gray, as a PNG data URL."""
-    values = image.double().numpy()
-    values = values if values.ndim == 3 and len(values) in (1, 3) else values.reshape(1, 1, -1)
-    if image.dtype != torch.uint8:
-        values = 255 * (values - values.min()) / max(float(np.ptp(values)), 1e-12)
-    pixels = np.round(values).astype(np.uint8)
-    gray_or_color = pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)
-    buffer = io.BytesIO()
-    Image.fromarray(gray_or_color).save(buffer, "png")
-    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+def _picture(given: Tensor) -> str:
+    """Encode an image, or any other input as one row of gray."""
+    values = (given if given.dtype == torch.uint8 else given.double()).numpy()
+    return picture_url(values if values.ndim == 3 and len(values) in (1, 3) else values.reshape(1, 1, -1))

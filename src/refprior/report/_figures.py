@@ -45,13 +45,29 @@ class Kind:
 @styled
 def figures(groups: Sequence[Group]) -> dict[Kind, list[Figure]]:
     """Draw one small figure per group of every kind that these runs have, for a page to arrange."""
-    return {kind: _small(kind, shown) for kind, shown in _shown(groups).items()}
+    found = {}
+    for kind, shown in _shown(groups).items():
+        found[kind] = [Figure(figsize=(_WIDTH, kind.height)) for _ in shown]
+        for figure, runs in zip(found[kind], shown, strict=True):
+            kind.draw(_axes(figure, kind, 1, 1, 1), runs)
+        if kind.same_range:
+            _same_range([axes for figure in found[kind] for axes in figure.axes])
+    return found
 
 
 @styled
 def sheets(groups: Sequence[Group]) -> dict[str, Figure]:
     """Draw all groups of a kind on one figure, by title."""
-    return {kind.title: _sheet(kind, shown) for kind, shown in _shown(groups).items()}
+    found = {}
+    for kind, shown in _shown(groups).items():
+        columns = min(_COLUMNS, len(shown))
+        lines = -(-len(shown) // columns)
+        found[kind.title] = figure = Figure(figsize=(_WIDTH * columns, kind.height * lines))
+        for place, runs in enumerate(shown, start=1):
+            kind.draw(_axes(figure, kind, lines, columns, place), runs)
+        if kind.same_range:
+            _same_range(figure.axes)
+    return found
 
 
 def as_png(figure: Figure, dpi: int = 140) -> bytes:
@@ -78,28 +94,6 @@ def _shown(groups: Sequence[Group]) -> dict[Kind, list[Group]]:
     """Return the groups that each kind is drawn for; kinds without groups are left out."""
     found = {kind: [g for g in groups if kind.has(g)] for kind in KINDS}
     return {kind: shown for kind, shown in found.items() if shown}
-
-
-def _small(kind: Kind, groups: Sequence[Group]) -> list[Figure]:
-    drawn = []
-    for runs in groups:
-        figure = Figure(figsize=(_WIDTH, kind.height))
-        kind.draw(_axes(figure, kind, 1, 1, 1), runs)
-        drawn.append(figure)
-    if kind.same_range:
-        _same_range([axes for figure in drawn for axes in figure.axes])
-    return drawn
-
-
-def _sheet(kind: Kind, groups: Sequence[Group]) -> Figure:
-    columns = min(_COLUMNS, len(groups))
-    lines = -(-len(groups) // columns)
-    figure = Figure(figsize=(_WIDTH * columns, kind.height * lines))
-    for place, runs in enumerate(groups, start=1):
-        kind.draw(_axes(figure, kind, lines, columns, place), runs)
-    if kind.same_range:
-        _same_range(figure.axes)
-    return figure
 
 
 def _axes(figure: Figure, kind: Kind, lines: int, columns: int, place: int) -> Axes:
@@ -214,8 +208,8 @@ def draw_confusion(axes: Axes, counts: Tensor, classes: Sequence[str]) -> None:
     if len(classes) <= _NAMED:
         names = [name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…" for name in classes]
         upright = 0 if max(map(len, names)) <= 2 else 90
-        axes.set_xticks(range(len(classes)), [n.replace("$", r"\$") for n in names], rotation=upright, fontsize=8)
-        axes.set_yticks(range(len(classes)), [n.replace("$", r"\$") for n in names], fontsize=8)
+        axes.set_xticks(range(len(classes)), list(map(plain, names)), rotation=upright, fontsize=8)
+        axes.set_yticks(range(len(classes)), list(map(plain, names)), fontsize=8)
 
 
 KINDS = (

@@ -4,6 +4,7 @@ import io
 from pathlib import Path
 
 import numpy as np
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d import Axes3D
@@ -43,12 +44,12 @@ def write_picture(seen: Scene, path: Path) -> None:
 
 def write_animation(seen: Scene, path: Path, progress: Progress = no_progress) -> None:
     """Write a GIF: one frame per snapshot, slowly turning, with a rest at the end."""
-    cloud, images = seen.clouds[0], []
+    cloud, frames = seen.clouds[0], []
     for number in range(len(cloud.steps)):
         progress("drawing frames", number, len(cloud.steps))
-        images.append(_frame(seen, cloud, number).quantize(64))
-    durations = [_FRAME_MILLISECONDS] * (len(images) - 1) + [_LAST_MILLISECONDS]
-    first, *others = images
+        frames.append(_frame(seen, cloud, number).quantize(64))
+    durations = [_FRAME_MILLISECONDS] * (len(frames) - 1) + [_LAST_MILLISECONDS]
+    first, *others = frames
     write_atomically(
         path, lambda side: first.save(side, "gif", save_all=True, append_images=others, duration=durations, loop=0)
     )
@@ -59,7 +60,9 @@ def _frame(seen: Scene, cloud: Cloud, number: int) -> Image.Image:
     figure = Figure(figsize=(3.4, 3.0))
     axes = _axes(figure, seen, (1, 1, 1), zoom=0.82)  # room for the labels
     figure.subplots_adjust(left=0.04, right=1, bottom=0.1, top=0.92)
-    _scatter(axes, cloud, number, _color(number / max(1, len(cloud.steps) - 1)))
+    stops = np.array([to_rgb(color) for color in MOMENTS])
+    share = number / max(1, len(cloud.steps) - 1)
+    _scatter(axes, cloud, number, tuple(np.interp(share, [0, 0.5, 1], stops[:, channel]) for channel in range(3)))
     axes.set_title(_title(cloud, number))
     axes.view_init(elev=22, azim=35 + 2 * number)
     with Image.open(io.BytesIO(as_png(figure))) as drawn:
@@ -90,9 +93,3 @@ def _scatter(axes: Axes3D, cloud: Cloud, number: int, color: object) -> None:
     particles = cloud.coordinates.shape[1]
     area = 2.5 if particles > 500 else 12 if particles > 20 else 40
     axes.scatter(*cloud.coordinates[number].T, s=area, color=color, alpha=0.6, linewidths=0, depthshade=False)
-
-
-def _color(progress: float) -> tuple[float, ...]:
-    """Interpolate the colors of start, middle and end."""
-    stops = np.array([[int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)] for c in MOMENTS])
-    return tuple(float(np.interp(progress, [0, 0.5, 1], stops[:, channel])) for channel in range(3))

@@ -103,9 +103,8 @@ def write_report(
     found = find_runs(paths)
     groups = group(summarize_finished(found, progress))
     text = page(groups, found, column, progress, definitions)
-    drawings = sheets(groups[:_DRAWN]) if pictures is not None else {}
     if pictures is not None:
-        for title, figure in drawings.items():
+        for title, figure in sheets(groups[:_DRAWN]).items():
             write_figure(pictures / f"{title.lower().replace(' ', '_')}.png", figure, dpi=140)
     write_text(out, text)
     return groups
@@ -119,9 +118,10 @@ def page(
     definitions: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the HTML text."""
+    printed = any(find_published(runs[0], source) for runs in groups for source in get_args(Source))
     sections = {
         **({f"Accuracy by {column}": _table(pivot(groups, column))} if column else {}),
-        "Results": f"{_table(rows(groups))}{_note(_meaning(groups) + (_PRINTED if _has_printed(groups) else ''))}",
+        "Results": f"{_table(rows(groups))}{_note(_meaning(groups) + (_PRINTED if printed else ''))}",
         **_drawings(groups, progress),
         **_examples(groups, progress, definitions),
         **_classes(groups[:_DRAWN]),
@@ -178,10 +178,6 @@ def _examples(
         + (f" Of the first {_EXAMPLES} groups." if len(groups) > _EXAMPLES else "")
     )
     return {"Examples": _note(note) + _folded(found, opened=True)}
-
-
-def _has_printed(groups: Sequence[Group]) -> bool:
-    return any(find_published(runs[0], source) for runs in groups for source in get_args(Source))
 
 
 def _meaning(groups: Sequence[Group]) -> str:

@@ -42,7 +42,14 @@ class Summary:
     def setting(self, name: str) -> str | None:
         """Return the value of a setting, set by the user or default; None if there is no such setting."""
         known = self.settings.get(name, self.defaults.get(name))
-        return _looked_up(self.description, name) if known is None else known
+        if known is not None:
+            return known
+        found: object = self.description
+        for part in name.split("."):
+            if not isinstance(found, dict) or part not in found:
+                return None
+            found = found[part]
+        return _class_of(found) if isinstance(found, dict) else str(found)
 
     @property
     def result(self) -> Record:
@@ -148,7 +155,8 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         if not path.is_dir():
             raise ValueError(f"{path} is not a folder")
-        runs = [file.parent for file in sorted(path.rglob(RECIPE)) if not _is_stage(file.parent)]
+        runs = [file.parent for file in sorted(path.rglob(RECIPE))]
+        runs = [run for run in runs if run.name != "start" or not (run.parent / RECIPE).exists()]  # no earlier stages
         inside = [run for run in runs if run == path or not re.search(r"\.old-\d+$", run.name)]  # not those moved aside
         if not inside:
             raise ValueError(f"{path} holds no run: no {RECIPE} in it or below")
@@ -173,15 +181,6 @@ def accuracies(runs: Group) -> list[float]:
     return [100 * found for run in runs if (found := run.evaluation.accuracy) is not None]
 
 
-def _looked_up(description: object, path: str) -> str | None:
-    """Look up a dotted name in a recipe; a part is named by its class."""
-    for name in path.split("."):
-        if not isinstance(description, dict) or name not in description:
-            return None
-        description = description[name]
-    return _class_of(description) if isinstance(description, dict) else str(description)
-
-
 def _class_of(part: dict[str, object]) -> str:
     return str(part.get("type", part.get("own", "unknown"))).rpartition(".")[2]
 
@@ -199,11 +198,6 @@ def _without_seeds(description: object) -> object:
     if isinstance(description, dict):
         return {name: _without_seeds(value) for name, value in description.items() if name != "seed"}
     return description
-
-
-def _is_stage(path: Path) -> bool:
-    """Return whether a run folder is an earlier stage of the run that contains it."""
-    return path.name == "start" and (path.parent / RECIPE).exists()
 
 
 def setting_rows(runs: Group) -> list[list[str]]:

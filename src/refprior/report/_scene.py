@@ -32,7 +32,7 @@ class Particle:
 
 
 @dataclass(frozen=True)
-class ImageMap:
+class InputMap:
     """The inputs by the predictions of all particles together, and their clusters."""
 
     coordinates: Array  # (S, n, 2) along the axes of the last snapshot
@@ -54,7 +54,7 @@ class Cloud:
     information: list[float]  # of tuples of probe inputs, in nats, one value per snapshot
     conditional_entropy: list[float]
     constant: list[float]  # share of constant particles
-    consensus: ImageMap
+    consensus: InputMap
 
     @property
     def marginal_entropy(self) -> list[float]:
@@ -138,11 +138,14 @@ def _shown(labels: Tensor) -> Tensor:
 
 
 def _cloud(film: Trajectory, name: str, order: int, axes: Components, shown: Tensor, progress: Progress) -> Cloud:
-    shots, entropies = film.snapshots, []
+    shots = film.snapshots
     trained, order = order, affordable_order(order, *shots[0].log_p.shape)
+    inputs = shots[0].log_p.shape[1] // order * order  # in tuples
+    information, conditional = [], []
     for number, shot in enumerate(shots):
         progress(f"measuring snapshots of {name}", number, len(shots))
-        entropies.append(_entropies(shot, order))
+        information.append(information_of_tuples(shot.log_p, shot.log_prior, order).mean().item())
+        conditional.append(order * average(entropy(shot.log_p[:, :inputs]).mean(-1), shot.log_prior).item())
     return Cloud(
         name,
         trained,
@@ -151,8 +154,8 @@ def _cloud(film: Trajectory, name: str, order: int, axes: Components, shown: Ten
         np.stack([axes.project(embedding(s.log_p)).numpy() for s in shots]),
         _particle(shots, film.probe.labels, film.known),
         np.stack([s.log_p[:, shown].exp().numpy() for s in shots]),
-        [information for information, _ in entropies],
-        [conditional for _, conditional in entropies],
+        information,
+        conditional,
         [is_constant(s.log_p).double().mean().item() for s in shots],
         _consensus(shots, film.probe.labels, film.known),
     )
@@ -179,15 +182,7 @@ def affordable_order(order: int, particles: int, inputs: int, classes: int) -> i
     return order
 
 
-def _entropies(shot: Snapshot, order: int) -> tuple[float, float]:
-    """Return the information of eq:ref_ssl and its second term, on tuples of probe inputs."""
-    information = information_of_tuples(shot.log_p, shot.log_prior, order).mean().item()
-    inputs = shot.log_p.shape[1] // order * order
-    conditional = order * average(entropy(shot.log_p[:, :inputs]).mean(-1), shot.log_prior).item()
-    return information, conditional
-
-
-def _consensus(shots: Sequence[Snapshot], labels: Tensor, known: bool) -> ImageMap:
+def _consensus(shots: Sequence[Snapshot], labels: Tensor, known: bool) -> InputMap:
     """Map the inputs by the predictions of all particles, an output code, and cluster them into C clusters."""
     points = [output_code(s.log_p, s.log_prior) for s in shots]  # (n, K·C) each
     axes = principal_components(points[-1], count=2)
@@ -195,4 +190,4 @@ def _consensus(shots: Sequence[Snapshot], labels: Tensor, known: bool) -> ImageM
     found = cluster(last, classes, shots[-1].log_prior).clusters(last)
     names = match(found, labels, classes)[found] if known else found
     right = (names == labels).double().mean().item() if known else None
-    return ImageMap(np.stack([axes.project(p).numpy() for p in points]), names.numpy(), right)
+    return InputMap(np.stack([axes.project(p).numpy() for p in points]), names.numpy(), right)

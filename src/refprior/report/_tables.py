@@ -15,8 +15,13 @@ from refprior.report._published import PUBLISHED, Source, find_published
 from refprior.report._runs import EMPTY, Group, Summary, accuracies, group
 from refprior.training import PartScores
 
+Printed = Literal["ensemble", "raw", "particles"]  # accuracies of `Published`
 _DIGITS = {"NLL": 3, "ECE": 3}
-_BESIDE = {"ensemble, EMA %": "ensemble", "ensemble, raw %": "raw", "particle, raw %": "particles"}
+_BESIDE: dict[str, Printed] = {
+    "ensemble, EMA %": "ensemble",
+    "ensemble, raw %": "raw",
+    "particle, raw %": "particles",
+}
 
 
 def results_table(runs: Sequence[Summary], column: str | None = None) -> list[list[str]]:
@@ -94,9 +99,8 @@ def rows(groups: Sequence[Group]) -> list[list[str]]:
     for name in COLUMNS:
         columns[name] = [_cell(name, g) for g in groups]
         if name in _BESIDE:
-            columns |= {
-                f"{source}: {name}": [_printed_beside(g, source, name) for g in groups] for source in get_args(Source)
-            }
+            for source in get_args(Source):
+                columns[f"{source}: {name}"] = [_printed(g, source, _BESIDE[name]) for g in groups]
     columns = {name: cells for name, cells in columns.items() if any(cell != EMPTY for cell in cells)}
     head = ["recipe", "seeds", *columns]
     return [head, *([g[0].label, str(len(g)), *(c[i] for c in columns.values())] for i, g in enumerate(groups))]
@@ -111,10 +115,10 @@ def _cell(name: str, runs: Group) -> str:
     return f"{mean} ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else mean
 
 
-def _printed_beside(runs: Group, source: Source, name: str) -> str:
-    """Return what a source printed for runs like these in a column like that one."""
+def _printed(runs: Group, source: Source, field: Printed = "ensemble") -> str:
+    """Return the accuracy that a source printed for runs like these."""
     found = find_published(runs[0], source)
-    return (getattr(found, _BESIDE[name]) or EMPTY) if found is not None else EMPTY
+    return EMPTY if found is None else getattr(found, field) or EMPTY
 
 
 _Cells = dict[tuple[str, str], str]  # by row and value of the setting
@@ -152,11 +156,6 @@ def pivot(groups: Sequence[Group], column: str) -> list[list[str]]:
     }
     body = [[row, *(cells[i] for cells in columns.values())] for i, row in enumerate(lines)]
     return [[f"accuracy, % ({column} →)", *columns], *body]
-
-
-def _printed(runs: Group, source: Source) -> str:
-    found = find_published(runs[0], source)
-    return (found.ensemble or EMPTY) if found is not None else EMPTY
 
 
 def _not_run(groups: Sequence[Group]) -> _Cells:

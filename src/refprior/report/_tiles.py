@@ -1,13 +1,17 @@
 """Figures of inputs, one tile each: those to label next, and those that the particles disagree about most."""
 
+import base64
+import io
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from PIL import Image
 from torch import Tensor
 
 from refprior._kinds import noun
@@ -53,6 +57,36 @@ def uncertain_figure(run: Run, count: int = 12, columns: int = 4, among: int | N
     >>> len(rp.report.uncertain_figure(run, count=4).axes)
     4
     """
+    chosen = most_uncertain(run, count, among)
+    lines = -(-len(chosen) // columns)
+    figure = Figure(figsize=(2.3 * columns, 2.6 * lines + 0.5), layout="constrained")
+    above = "how much" if chosen[0].truth is None else "the true class, and how much"
+    key = f"Above: {above} the particles disagree (nats). Below: their votes, and how many particles say so."
+    figure.suptitle(plain("\n".join(textwrap.wrap(key, 28 * columns))), fontsize=9, color=SOFT)
+    for place, found in enumerate(chosen, start=1):
+        axes = figure.add_subplot(lines, columns, place)
+        draw_input(axes, found.given, run.task.features)
+        counted = ", ".join(f"{output} ({number})" for output, number in found.votes[:3])
+        truth = "" if found.truth is None else f"truth: {found.truth}, "
+        axes.set_title(plain(textwrap.fill(f"{truth}{found.nats:.2f} nats", 30)), fontsize=9)
+        axes.set_xlabel(plain(textwrap.fill(f"votes: {counted}", 34)), fontsize=8)
+    return figure
+
+
+class Uncertain(NamedTuple):
+    """An input that the particles disagree about."""
+
+    given: Tensor
+    votes: list[tuple[str, int]]  # outputs and how many particles say so, most first
+    truth: str | None  # its class, if known
+    nats: float  # mutual information between label and particle
+
+
+def most_uncertain(run: Run, count: int, among: int | None = None) -> list[Uncertain]:
+    """Find the inputs with the largest mutual information between label and particle, among some or all of a part.
+
+    They come from the first that exists: the test part, the validation part, the pool, the labeled inputs.
+    """
     task = run.task
     part = task.validation if task.test is None else task.test
     if part is None and not len(task.unlabeled):
@@ -60,25 +94,19 @@ def uncertain_figure(run: Run, count: int = 12, columns: int = 4, among: int | N
     inputs = task.unlabeled if part is None else part.inputs
     looked_at = torch.arange(0, len(inputs), max(1, -(-len(inputs) // (among or len(inputs)))))
     inputs = inputs[looked_at]
-    log_p = run.log_probabilities(inputs)  # (K, n, C)
-    between = run.uncertainty(inputs).between
-    chosen = between.topk(min(count, len(inputs))).indices
-    lines = -(-len(chosen) // columns)
-    figure = Figure(figsize=(2.3 * columns, 2.6 * lines + 0.5), layout="constrained")
-    above = "how much" if part is None else "the true class, and how much"
-    key = f"Above: {above} the particles disagree (nats). Below: their votes, and how many particles say so."
-    # Where clusters are the classes, outputs have no names.
-    numbered = run.recipe.readout == "consensus"
-    figure.suptitle(plain("\n".join(textwrap.wrap(key, 28 * columns))), fontsize=9, color=SOFT)
-    for place, index in enumerate(chosen.tolist(), start=1):
-        axes = figure.add_subplot(lines, columns, place)
-        draw_input(axes, inputs[index], task.features)
-        votes = Counter(log_p[:, index].argmax(-1).tolist()).most_common(3)
-        counted = ", ".join(f"{f'output {y}' if numbered else task.classes[y]} ({number})" for y, number in votes)
-        truth = "" if part is None else f"truth: {task.classes[int(part.labels[looked_at[index]])]}, "
-        axes.set_title(plain(textwrap.fill(f"{truth}{between[index]:.2f} nats", 30)), fontsize=9)
-        axes.set_xlabel(plain(textwrap.fill(f"votes: {counted}", 34)), fontsize=8)
-    return figure
+    log_p, between = run.log_probabilities(inputs), run.uncertainty(inputs).between
+    outputs = task.classes
+    if run.recipe.readout == "consensus":  # clusters are the classes, and outputs have no names
+        outputs = tuple(f"output {c + 1}" for c in range(log_p.shape[-1]))
+    return [
+        Uncertain(
+            inputs[index],
+            Counter(outputs[y] for y in log_p[:, index].argmax(-1).tolist()).most_common(),
+            None if part is None else task.classes[int(part.labels[looked_at[index]])],
+            float(between[index]),
+        )
+        for index in between.topk(min(count, len(inputs))).indices.tolist()
+    ]
 
 
 @styled
@@ -124,6 +152,21 @@ def picture(image: np.ndarray) -> np.ndarray:
     if image.dtype.kind == "f":
         image = (image - image.min()) / max(float(np.ptp(image)), 1e-12)
     return np.moveaxis(image, 0, 2)
+
+
+def picture_url(image: np.ndarray, smallest: int = 1) -> str:
+    """Encode an image (1 or 3, height, width) as a PNG data URL; floats are scaled to their range.
+
+    The longer side of a small image is enlarged to at least `smallest` pixels.
+    """
+    if image.dtype != np.uint8:
+        image = 255 * (image - image.min()) / max(float(np.ptp(image)), 1e-12)
+    pixels = np.round(image).astype(np.uint8)
+    drawn = Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, 2))
+    factor = max(1, -(-smallest // max(drawn.size)))
+    buffer = io.BytesIO()
+    drawn.resize((factor * drawn.width, factor * drawn.height), Image.Resampling.NEAREST).save(buffer, "png")
+    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
 def _lines(values: np.ndarray, features: Sequence[str]) -> list[str]:

@@ -40,31 +40,28 @@ class Matrix:
 
 
 def read_matrix(folders: Sequence[Path], tasks: Sequence[str]) -> Matrix:
-    """Read the finished cells from run folders."""
-    groups = group(summarize_finished(find_runs(folders)))
-    place = {task: i for i, task in enumerate(tasks)}
-    pairs = {method: np.full((len(tasks), len(tasks)), math.nan) for method in PAIRS}
-    alone = {method: np.full(len(tasks), math.nan) for method in ALONE}
-    for (method, source, target), values in _by_cell(groups).items():
-        if method in pairs and {source, target} <= set(place):
-            pairs[method][place[target], place[source]] = np.mean(values)
-        elif method in alone and target in place:
-            alone[method][place[target]] = np.mean(values)
-    return Matrix(tuple(tasks), pairs, alone)
-
-
-def _by_cell(groups: Sequence[Group]) -> dict[tuple[str, str, str], list[float]]:
-    """Return the accuracies of all seeds by method, source and target; raise if runs differ in more than their seed."""
+    """Read the finished cells from run folders, means over seeds; raise if runs of a cell differ otherwise."""
     cells: dict[tuple[str, str, str], Group] = {}
-    for runs in groups:
-        said = runs[0].settings
-        key = (said.get("approach", "transfer"), said.get("source", ""), said.get("target", ""))
+    for runs in group(summarize_finished(find_runs(folders))):
+        given = runs[0].settings
+        key = (given.get("approach", "transfer"), given.get("source", ""), given.get("target", ""))
         other = cells.setdefault(key, runs)
         if other is not runs:
             raise ValueError(
                 f"{other[0].path} and {runs[0].path} are one cell with different settings: keep them in two folders"
             )
-    return {key: found for key, runs in cells.items() if (found := accuracies(runs))}
+    place = {task: i for i, task in enumerate(tasks)}
+    pairs = {method: np.full((len(tasks), len(tasks)), math.nan) for method in PAIRS}
+    alone = {method: np.full(len(tasks), math.nan) for method in ALONE}
+    for (method, source, target), runs in cells.items():
+        values = accuracies(runs)
+        if not values:
+            continue
+        if method in pairs and {source, target} <= set(place):
+            pairs[method][place[target], place[source]] = np.mean(values)
+        elif method in alone and target in place:
+            alone[method][place[target]] = np.mean(values)
+    return Matrix(tuple(tasks), pairs, alone)
 
 
 def from_median(values: np.ndarray) -> np.ndarray:
