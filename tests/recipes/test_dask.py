@@ -12,6 +12,7 @@ import pytest
 
 from refprior._files import holder
 from refprior.recipes import Dask, status
+from refprior.recipes.sweeps import Plan
 from tests.cli.running import Program
 from tests.recipes.sweeping import ENDLESS, cell, ended, has_records, kill_owner_of, owner_of, sweeping, wait_until
 
@@ -87,4 +88,4 @@ def test_an_address_is_a_host_and_a_port(address: str) -> None:
 def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("refprior.recipes.sweeps._dask._PATIENCE", 1)
     with pytest.raises(ValueError, match=r"no Dask scheduler responds at dask://127\.0\.0\.1:9 within 1 s"):
-        Dask("dask://127.0.0.1:9")._client()
+        list(Dask("dask://127.0.0.1:9")([], Plan(tmp_path)))

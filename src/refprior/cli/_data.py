@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
-
-    from refprior._kinds import Kind
     from refprior.data import Task
     from refprior.data.sources import Report, Source
 
@@ -109,9 +106,13 @@ def show(
 
     For a folder, first list the images of each class, and the skipped files with the reason.
     """
+    import torch
+
     from refprior._files import write_atomically
-    from refprior.data import survey
-    from refprior.data.sources import is_folder
+    from refprior.cli._sheet import image_sheet, in_turn, view_sheet
+    from refprior.data import FewLabels, survey
+    from refprior.data.sources import DATA_SETS, is_folder
+    from refprior.views import default_views
 
     if rows < 1:
         raise ValueError(f"rows must be at least 1, got {rows}")
@@ -119,39 +120,31 @@ def show(
         raise ValueError(f"out must be the name of a .png file, got {str(out)!r}")
     if is_folder(name):
         print(survey(name))
-    task = _task(name, labels, seed, classes, data, size)
+    numbers = tuple(map(int, classes.split(","))) if classes and re.fullmatch(r"\d+(,\d+)*", classes) else classes
+    if labels is None and name in DATA_SETS:
+        labels = _LABELS
+    place = str(data) if data is not None else None
+    task = FewLabels(name, labels=labels, seed=seed, classes=numbers, folder=place, size=size)()
     _describe(task)
     if len(task.shape) != 3:
         print(f"inputs of {task.shape} are not images: nothing is drawn")
         return
-    picture = _view_sheet(task, rows, seed, kind) if views else _image_sheet(task, rows)
+    if views:
+        if kind is None and task.kind is None:
+            raise ValueError("--views needs --kind digits, photos or objects: digits are never mirrored")
+        chosen = task.labeled.inputs[in_turn(task.labeled.labels)][:rows]
+        picture = view_sheet(chosen, *default_views(kind or task.kind, task.shape), seed)
+    else:  # labeled images first, then others of the class if they are too few
+        parts = [part for part in (task.labeled, task.test, task.validation) if part is not None]
+        images, known = torch.cat([part.inputs for part in parts]), torch.cat([part.labels for part in parts])
+        picture = image_sheet(images, known, rows, task.name)
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, lambda side: picture.save(side, "PNG"))
     print(f"wrote {out}, {picture.width}×{picture.height} pixels")
 
 
-def _view_sheet(task: "Task", rows: int, seed: int, kind: "Kind | None") -> "Image":
-    from refprior.cli._sheet import in_turn, view_sheet
-    from refprior.views import default_views
-
-    if kind is None and task.kind is None:
-        raise ValueError("--views needs --kind digits, photos or objects: digits are never mirrored")
-    images = task.labeled.inputs[in_turn(task.labeled.labels)][:rows]
-    return view_sheet(images, *default_views(kind or task.kind, task.shape), seed)
-
-
-def _image_sheet(task: "Task", rows: int) -> "Image":
-    """Draw the labeled images of each class, then images of the test part if they are too few."""
-    import torch
-
-    from refprior.cli._sheet import image_sheet
-
-    parts = [part for part in (task.labeled, task.test, task.validation) if part is not None]
-    images, labels = torch.cat([part.inputs for part in parts]), torch.cat([part.labels for part in parts])
-    return image_sheet(images, labels, rows, task.name)
-
-
 def _verify(source: "Source", root: Path) -> None:
+    from refprior.data import duplicates, read
     from refprior.data.sources import verify as check
 
     with _progress() as report:
@@ -159,24 +152,18 @@ def _verify(source: "Source", root: Path) -> None:
     for file in found:
         print(f"{file.md5}  {file.name}{'' if file.compared else '  (no checksum to compare with)'}")
     unknown = [file.name for file in found if not file.compared]
-    _count(source.name, root, "sizes and counts only" if unknown else "verified")
+    data = read(source.name, root)
+    if data.test is None:
+        raise ValueError(f"{source.name} has no test part")
+    pairs, verdict = duplicates(data.train.inputs, data.test.inputs), "sizes and counts only" if unknown else "verified"
+    print(f"{len(data.train)} training and {len(data.test)} test images of {len(data.classes)} classes, {verdict}")
+    print(f"{_shared(pairs)} in the training part too{_first(pairs)}")
     if unknown:
         print(f"to verify {', '.join(unknown)}: delete them and run refprior data get {source.name}")
 
 
-def _count(name: str, root: Path, verdict: str) -> None:
-    """Print the contents of the files."""
-    from refprior.data import duplicates, read
-
-    data = read(name, root)
-    if data.test is None:
-        raise ValueError(f"{name} has no test part")
-    pairs = duplicates(data.train.inputs, data.test.inputs)
-    print(f"{len(data.train)} training and {len(data.test)} test images of {len(data.classes)} classes, {verdict}")
-    print(f"{_shared(pairs)} in the training part too{_first(pairs)}")
-
-
 def _describe(task: "Task") -> None:
+    """Print the sizes and moments of a task, and test inputs that are also in its pool."""
     from refprior._kinds import noun
     from refprior.data import Standardize, duplicates
 
@@ -186,25 +173,12 @@ def _describe(task: "Task") -> None:
     print(f"{task.name}: {noun(task.shape)}s {task.shape}, classes {', '.join(task.classes)}")
     print(", ".join(f"{count} {part}" for part, count in sizes.items()))
     fitted = Standardize().fit(task.training_inputs).state_dict()
-    mean, std = (_numbers(fitted[name].flatten().tolist()) for name in ("mean", "std"))
+    moments = [[f"{value:.2f}" for value in fitted[name].flatten().tolist()] for name in ("mean", "std")]
+    mean, std = (" ".join([*values[:_SHOWN], *(["…"] if len(values) > _SHOWN else [])]) for values in moments)
     print(f"mean {mean}, standard deviation {std} per {'channel' if len(task.shape) == 3 else 'feature'}")
-    if task.test is None:
-        return
-    pairs = duplicates(task.unlabeled, task.test.inputs)
-    print(f"{_shared(pairs, noun(task.shape))} in the unlabeled pool too{_first(pairs)}")
-
-
-def _task(
-    name: str, labels: int | None, seed: int, classes: str | None, folder: Path | None, size: int | None
-) -> "Task":
-    from refprior.data import FewLabels
-    from refprior.data.sources import DATA_SETS
-
-    numbers = tuple(map(int, classes.split(","))) if classes and re.fullmatch(r"\d+(,\d+)*", classes) else classes
-    place = str(folder) if folder is not None else None
-    if labels is None and name in DATA_SETS:
-        labels = _LABELS
-    return FewLabels(name, labels=labels, seed=seed, classes=numbers, folder=place, size=size)()
+    if task.test is not None:
+        pairs = duplicates(task.unlabeled, task.test.inputs)
+        print(f"{_shared(pairs, noun(task.shape))} in the unlabeled pool too{_first(pairs)}")
 
 
 def _source(name: str) -> "Source":
@@ -231,11 +205,6 @@ def _shared(pairs: list[tuple[int, int]], what: str = "image") -> str:
 def _first(pairs: list[tuple[int, int]], count: int = 5) -> str:
     listed = ", ".join(f"{i} = {j}" for i, j in pairs[:count])
     return f" (training = test index: {listed}{', …' if len(pairs) > count else ''})" if pairs else ""
-
-
-def _numbers(values: list[float]) -> str:
-    shown = " ".join(f"{v:.2f}" for v in values[:_SHOWN])
-    return f"{shown} …" if len(values) > _SHOWN else shown
 
 
 @contextmanager

@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from refprior.posterior import Average
     from refprior.training import Run, Weighting
 
+READOUTS: "tuple[tuple[str, Weighting, Average], ...]" = (  # weights, weighting of the particles, what is averaged
+    ("ema", "prior", "probabilities"),
+    ("ema", "likelihood", "probabilities"),
+    ("ema", "prior", "logits"),
+    ("raw", "prior", "probabilities"),
+    ("raw", "likelihood", "probabilities"),
+)
+
 
 def evaluate(
     folder: RunFolder,
@@ -69,8 +77,8 @@ def _score_tables(run: "Run", progress: "Progress") -> dict[str, list[list[str]]
         if part is None:
             continue
         lines: list[list[str]] = []
-        for weights, by, of in _readouts():
-            progress(f"scoring the {name} part", len(lines), len(_readouts()))
+        for weights, by, of in READOUTS:
+            progress(f"scoring the {name} part", len(lines), len(READOUTS))
             scores = run.evaluate(part, ema=weights == "ema", weighting=by, average=of)
             rest = (scores.negative_log_likelihood, scores.brier, scores.calibration_error, scores.information)
             lines.append([weights, by, of, f"{100 * scores.accuracy:.1f}", *(f"{value:.3f}" for value in rest)])
@@ -99,14 +107,3 @@ def _consensus_table(run: "Run") -> dict[str, list[list[str]]]:
         shown = (None,) * 3 if found is None else (found.test, found.validation, found.stability)
         lines.append([name, *("–" if value is None else f"{100 * value:.1f}" for value in shown)])
     return {"Consensus of the particles: clusters of their predictions, matched to the classes.": lines}
-
-
-def _readouts() -> list[tuple[str, "Weighting", "Average"]]:
-    """List which weights, which weighting of the particles, and what is averaged."""
-    return [
-        ("ema", "prior", "probabilities"),
-        ("ema", "likelihood", "probabilities"),
-        ("ema", "prior", "logits"),
-        ("raw", "prior", "probabilities"),
-        ("raw", "likelihood", "probabilities"),
-    ]

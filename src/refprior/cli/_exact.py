@@ -14,7 +14,6 @@ from refprior.cli._exact_parts import (
     Tolerance,
     Tosses,
     end_if_unfinished,
-    end_unfinished,
     print_json,
     show_prior,
     solving,
@@ -23,7 +22,7 @@ from refprior.cli._exact_questions import compare_priors, curve, scan
 from refprior.cli._options import check_folder, whole
 
 if TYPE_CHECKING:
-    from refprior.exact import Channel, Solution
+    from refprior.exact import Solution
 
 app = App(
     name="exact",
@@ -42,30 +41,28 @@ Proof = Annotated[bool, Parameter(negative=(), help="Prove the capacity to 1e-12
 @app.command
 def coin(*, tosses: Tosses, tolerance: Tolerance = 1e-12, proof: Proof = False, output: Output = TABLE) -> None:
     """Reference prior for the bias of a coin, eq:ref_pin."""
-    from refprior.exact import Coin
+    from refprior.exact import Coin, reference_prior
 
-    def solve() -> Solution:
-        return _proved(_reference_prior(Coin(tosses), tolerance), proof)
-
-    show_prior(f"coin of {tosses} tosses", solve, output)
+    what = f"coin of {tosses} tosses"
+    show_prior(what, lambda: reference_prior(Coin(tosses), tolerance=tolerance), output, proof)
 
 
 @app.command
 def two_coins(*, tosses: Tosses, tolerance: Tolerance = 1e-11, output: Output = TABLE) -> None:
     """Reference prior for the biases of two coins, each tossed n times."""
-    from refprior.exact import TwoCoins
+    from refprior.exact import TwoCoins, reference_prior
 
-    show_prior(f"two coins of {tosses} tosses", lambda: _reference_prior(TwoCoins(tosses), tolerance), output)
+    what = f"two coins of {tosses} tosses"
+    show_prior(what, lambda: reference_prior(TwoCoins(tosses), tolerance=tolerance), output)
 
 
 @app.command
 def gaussian(*, amplitude: Amplitude, sigma: Noise = 1.0, tolerance: Tolerance = 1e-12, output: Output = TABLE) -> None:
     """Reference prior for a mean in [-amplitude, amplitude], observed with Gaussian noise."""
-    from refprior.exact import Gaussian
+    from refprior.exact import Gaussian, reference_prior
 
-    show_prior(
-        f"Gaussian, amplitude {amplitude:g}", lambda: _reference_prior(Gaussian(amplitude, sigma), tolerance), output
-    )
+    what = f"Gaussian, amplitude {amplitude:g}"
+    show_prior(what, lambda: reference_prior(Gaussian(amplitude, sigma), tolerance=tolerance), output)
 
 
 @app.command
@@ -78,12 +75,10 @@ def poisson(
     output: Output = TABLE,
 ) -> None:
     """Reference prior for a rate in [0, amplitude], observed as a Poisson count."""
-    from refprior.exact import Poisson
+    from refprior.exact import Poisson, reference_prior
 
-    def solve() -> Solution:
-        return _proved(_reference_prior(Poisson(amplitude, dark), tolerance), proof)
-
-    show_prior(f"Poisson, amplitude {amplitude:g}", solve, output)
+    what = f"Poisson, amplitude {amplitude:g}"
+    show_prior(what, lambda: reference_prior(Poisson(amplitude, dark), tolerance=tolerance), output, proof)
 
 
 @app.command
@@ -95,13 +90,10 @@ def decay(
     output: Output = TABLE,
 ) -> None:
     """Reference prior for two decay rates, w = exp(-rate), observed as their mean signal at two times."""
-    from refprior.exact import ExponentialDecay
+    from refprior.exact import ExponentialDecay, reference_prior
 
-    show_prior(
-        f"exponential decay, sigma {sigma:g}",
-        lambda: _reference_prior(ExponentialDecay(times, sigma), tolerance),
-        output,
-    )
+    what = f"exponential decay, sigma {sigma:g}"
+    show_prior(what, lambda: reference_prior(ExponentialDecay(times, sigma), tolerance=tolerance), output)
 
 
 @app.command
@@ -121,9 +113,9 @@ def two_stage(
     from refprior.exact import Coin, two_stage_prior
 
     def solve() -> Solution:
-        return _proved(two_stage_prior(Coin, m=first, n=second, beta=beta, tolerance=tolerance), proof)
+        return two_stage_prior(Coin, m=first, n=second, beta=beta, tolerance=tolerance)
 
-    show_prior(f"coin in two stages, {first} and {second} tosses", solve, output)
+    show_prior(f"coin in two stages, {first} and {second} tosses", solve, output, proof)
 
 
 @app.command
@@ -205,21 +197,3 @@ def figures(*, out: Annotated[Path, Parameter(help="Folder for the figures.")], 
                 print(path, flush=True)
     if json:
         print_json({"figures": paths})
-
-
-def _reference_prior(channel: Channel, tolerance: float) -> Solution:
-    from refprior.exact import reference_prior
-
-    return reference_prior(channel, tolerance=tolerance)
-
-
-def _proved(solution: Solution, proof: bool) -> Solution:
-    """Return the prior, with a proof if requested."""
-    from refprior.exact import certify
-
-    if not proof:
-        return solution
-    try:
-        return certify(solution, proof=True)
-    except ArithmeticError as error:  # the proof fails
-        end_unfinished(str(error), to_stderr=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -18,6 +18,8 @@ from refprior._files import write_figure
 from refprior.cli._options import check_picture, whole
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure, SubFigure
+
     from refprior.exact import Solution
 
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON instead of a table.")]
@@ -40,35 +42,45 @@ class Output:
 TABLE = Output()
 
 
-def show_prior(what: str, solve: Callable[[], Solution], output: Output) -> None:
-    """Solve, draw and print a prior; exit with code 3 if it is unfinished."""
+def show_prior(what: str, solve: Callable[[], Solution], output: Output, proof: bool = False) -> None:
+    """Solve, prove if requested, draw and print a prior; exit with code 3 if it is unfinished."""
     check_picture(output.plot)
     with solving(what):
-        from refprior.exact import SearchInterrupted
+        from refprior.exact import SearchInterrupted, certify
 
         try:
             solution = solve()
-        except SearchInterrupted as stopped:
-            _show_best_so_far(stopped.best, output)
+        except SearchInterrupted as stopped:  # print the best prior so far, with its gap if that takes no time
+            best = stopped.best
+            work = len(best.channel.outcomes) * (200 + (best.channel.axes.lengths / 0.1).prod())
+            best = certify(best) if work <= QUICK else best
+            print(json_module.dumps(best.to_dict(), allow_nan=False) if output.json else best, flush=True)
             raise
+        if proof:
+            try:
+                solution = certify(solution, proof=True)
+            except ArithmeticError as error:  # the proof fails
+                end_if_unfinished(str(error), to_stderr=True)
+    number = "certified" if solution.atoms_certified else "not certified: another number may be optimal"
+    text = f"{solution}\nnumber of atoms {number}"
+    show(text, solution.to_dict, lambda: solution.plot().figure, solution.shortfall, output)
+
+
+def show(
+    text: object,
+    plain: Callable[[], Mapping[str, object]],
+    figure: Callable[[], Figure | SubFigure],
+    reason: str | None,
+    output: Output,
+) -> None:
+    """Draw a result and print it as text or JSON; exit with code 3 if there is a reason why it is unfinished."""
     if output.plot is not None:
-        write_figure(output.plot, solution.plot().figure, dpi=110)
+        write_figure(output.plot, figure(), dpi=110)
     if output.json:
-        print_json(solution.to_dict())
+        print_json(plain())
     else:
-        print(solution)
-        number = "certified" if solution.atoms_certified else "not certified: another number may be optimal"
-        print(f"number of atoms {number}")
-    end_if_unfinished(solution.shortfall, output.json)
-
-
-def _show_best_so_far(best: Solution, output: Output) -> None:
-    """Print the best prior of an interrupted search, with its gap if that takes no time."""
-    from refprior.exact import certify
-
-    work = len(best.channel.outcomes) * (200 + (best.channel.axes.lengths / 0.1).prod())
-    best = certify(best) if work <= QUICK else best
-    print(json_module.dumps(best.to_dict(), allow_nan=False) if output.json else best, flush=True)
+        print(text)
+    end_if_unfinished(reason, output.json)
 
 
 @contextmanager
@@ -93,14 +105,9 @@ def solving(what: str) -> Iterator[None]:
 def end_if_unfinished(reason: str | None, to_stderr: bool) -> None:
     """Exit with code 3 if there is a reason; with JSON on stdout, print the reason on stderr."""
     if reason is not None:
-        end_unfinished(reason, to_stderr)
-
-
-def end_unfinished(reason: str, to_stderr: bool) -> NoReturn:
-    """Exit with code 3, with a line on stderr if requested."""
-    if to_stderr:
-        print(f"refprior: unfinished: {reason}", file=sys.stderr)
-    sys.exit(3)
+        if to_stderr:
+            print(f"refprior: unfinished: {reason}", file=sys.stderr)
+        sys.exit(3)
 
 
 def print_json(value: Mapping[str, object]) -> None:

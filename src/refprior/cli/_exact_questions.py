@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter, Token
 
-from refprior._files import write_figure
-from refprior.cli._exact_parts import TABLE, Output, Tosses, end_if_unfinished, print_json, solving
+from refprior.cli._exact_parts import TABLE, Output, Tosses, show, solving
 from refprior.cli._options import check_picture, whole
 
 if TYPE_CHECKING:
@@ -127,13 +125,8 @@ def _scan(
     check_picture(output.plot)
     with solving(f"scan of {what}"):
         found = scan_priors(model, values, setting=setting)
-    _draw(output.plot, lambda: found.plot().figure)
-    if output.json:
-        print_json(found.to_dict())
-    else:
-        print(found)
     worst = next((prior.shortfall for prior in found.priors if prior.shortfall is not None), None)
-    end_if_unfinished(worst, output.json)
+    show(found, found.to_dict, lambda: found.plot().figure, worst, output)
 
 
 def compare_priors(*, tosses: Tosses, output: Output = TABLE) -> None:
@@ -144,16 +137,14 @@ def compare_priors(*, tosses: Tosses, output: Output = TABLE) -> None:
     check_picture(output.plot)
     with solving(f"priors of {tosses} tosses"):
         found = run(Coin(tosses))
-    _draw(output.plot, found.plot)
-    if output.json:
+
+    def plain() -> dict[str, object]:
         names = ("name", "information", "worst_regret", "mean_coverage", "least_coverage")
         priors = [{name: getattr(prior, name) for name in names} for prior in found]
-        print_json({"evidence": found.evidence, "gap": found.gap, "capacity": found.capacity, "priors": priors})
-    else:
-        print(found)
-    end_if_unfinished(
-        "the reference prior misses its tolerance" if found.evidence == "unfinished" else None, output.json
-    )
+        return {"evidence": found.evidence, "gap": found.gap, "capacity": found.capacity, "priors": priors}
+
+    reason = "the reference prior misses its tolerance" if found.evidence == "unfinished" else None
+    show(found, plain, found.plot, reason, output)
 
 
 def curve(
@@ -174,16 +165,11 @@ def curve(
     numbers = sorted({round(x) for x in np.geomspace(low, high, points)})
     with solving("curve"):
         found = capacity_curve(Coin, numbers)
-    _draw(output.plot, lambda: found.plot().figure)
-    if output.json:
+
+    def plain() -> dict[str, object]:
         rows = zip(found.samples, found.information, found.law, strict=True)
         shown = [{"n": n, "information": a, "law": b} for n, a, b in rows]
-        print_json({"evidence": found.evidence, "gap": found.gap, "curve": shown})
-    else:
-        print(found)
-    end_if_unfinished("a prior misses its tolerance" if found.evidence == "unfinished" else None, output.json)
+        return {"evidence": found.evidence, "gap": found.gap, "curve": shown}
 
-
-def _draw(path: Path | None, figure: Callable[[], Any]) -> None:
-    if path is not None:
-        write_figure(path, figure(), dpi=110)
+    reason = "a prior misses its tolerance" if found.evidence == "unfinished" else None
+    show(found, plain, lambda: found.plot().figure, reason, output)

@@ -1,16 +1,13 @@
 """`refprior fit`: a classifier from a table, arrays or a folder of images."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from refprior.cli._options import Device, Set, check_folder, whole
 from refprior.cli._tables import print_table
 from refprior.cli._train import show_folder
-
-if TYPE_CHECKING:
-    from refprior.data import Task
 
 MODEL = "model"  # folder of the predictor, in the run folder
 
@@ -45,6 +42,7 @@ def fit(
     In a table, every numeric column except the target is a feature. In a folder, each subfolder is a class, and
     unlabeled/ holds unlabeled images. The same command resumes after an interruption.
     """
+    from refprior._kinds import noun
     from refprior._progress import watching, working
     from refprior.data import FewLabels
     from refprior.estimators import classifier_recipe
@@ -58,7 +56,11 @@ def fit(
         recipe, task = classifier_recipe(few, seed=seed)
         recipe = override(recipe, set_ or {})
     show_folder(str(data))
-    print_table(_found(task))
+    counts = task.labeled.labels.bincount(minlength=len(task.classes)).tolist()
+    classes = ([name, f"{count:,}"] for name, count in zip(task.classes, counts, strict=True))
+    unlabeled = ["unlabeled", f"{len(task.unlabeled) - len(task.labeled):,}"]
+    size_of_one = [f"size of an {noun(task.shape)}", " × ".join(map(str, task.shape))]
+    print_table([["class", "labeled"], *classes, unlabeled, size_of_one])
     with watching(f"fitting {data.name}", recipe.steps) as watch:
         run = train(recipe, folder, device=device, watch=watch)
     run.predictor().save(folder / MODEL)
@@ -67,14 +69,3 @@ def fit(
         print(f"Accuracy {100 * accuracy:.1f} % on {len(run.task.test):,} held-out inputs.")
     print(f"Model: {folder / MODEL}")
     print(f"Next: refprior predict {folder / MODEL} NEW --out predictions.csv")
-
-
-def _found(task: "Task") -> list[list[str]]:
-    """Tabulate the labeled inputs of each class, the unlabeled inputs, and the size of an input."""
-    from refprior._kinds import noun
-
-    counts = task.labeled.labels.bincount(minlength=len(task.classes)).tolist()
-    rows = [["class", "labeled"], *([name, f"{count:,}"] for name, count in zip(task.classes, counts, strict=True))]
-    size = " × ".join(map(str, task.shape))
-    rest = f"{len(task.unlabeled) - len(task.labeled):,}"
-    return [*rows, ["unlabeled", rest], [f"size of an {noun(task.shape)}", size]]

@@ -23,8 +23,7 @@ from refprior.cli._options import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from refprior.labeling import Questions
-    from refprior.training import Origin, Run
+    from refprior.training import Run
 
 
 def suggest(
@@ -128,16 +127,19 @@ def _continue(folder: Path, train: Path, out: Path | None, settings: dict[str, s
     from refprior._progress import watching, working
     from refprior.recipes import override
     from refprior.report import write_report
-    from refprior.training import Stopped, load
+    from refprior.training import Origin, Stopped, load
     from refprior.training import train as train_recipe
+    from refprior.training.store import read_header
 
     questions, run = labeling.Questions.load(folder), load(folder, **custom_parts(folder, custom))
     recipe = labeling.continuation(run, questions, override(run.recipe, settings) if settings else None)
+    header = read_header(folder)
+    before = header.origin or Origin(str(header.recipe["method"].get("type", "own")).rpartition(".")[2] + "()")
+    answered = {"answers": f"<{len(questions.answers)} more, after {folder}>"}  # no command reproduces them
+    origin = replace(before, settings={**before.settings, **answered, **settings})
     try:
         with watching(f"{train}", recipe.steps) as watch:
-            after = train_recipe(
-                recipe, train, watch=watch, origin=_origin(folder, questions, settings), first_stage=run
-            )
+            after = train_recipe(recipe, train, watch=watch, origin=origin, first_stage=run)
     except Stopped as stopped:
         changed = f" --set {shlex.join(f'{name}={value}' for name, value in settings.items())}" if settings else ""
         given = f" --custom {shlex.quote(str(custom))}" if custom is not None else ""
@@ -154,17 +156,6 @@ def _continue(folder: Path, train: Path, out: Path | None, settings: dict[str, s
     print(f"Trained with {counted(len(after.task.labeled), 'label')}{right}")
     print(f"The class of every unlabeled input of {folder}: {out}")
     print(f"Run folder: {train}")
-
-
-def _origin(folder: Path, questions: "Questions", settings: dict[str, str]) -> "Origin":
-    """Return the origin of the new run: the old recipe, its folder, and the changed settings."""
-    from refprior.training import Origin
-    from refprior.training.store import read_header
-
-    header = read_header(folder)
-    before = header.origin or Origin(str(header.recipe["method"].get("type", "own")).rpartition(".")[2] + "()")
-    answered = {"answers": f"<{len(questions.answers)} more, after {folder}>"}  # no command reproduces them
-    return replace(before, settings={**before.settings, **answered, **settings})
 
 
 def _right(run: "Run", found: "Tensor") -> str:

@@ -182,8 +182,19 @@ def _rows(predictor: "Predictor", sources: list[Source], skip: Skip | None, prog
 
 def _block(predictor: "Predictor", source: Source, skip: Skip | None) -> Iterator[Row]:
     """Predict some inputs. If a file is unreadable, try them one by one to skip only that file."""
+    import torch
+
+    from refprior.data.files import naming
+    from refprior.posterior import uncertainty
+
     try:
-        yield from _predicted(predictor, source)
+        with naming(source.path):
+            log_p = torch.as_tensor(predictor.log_probabilities(source.inputs))
+        probability, best = predictor.mix(log_p).exp().max(-1)
+        split = uncertainty(log_p, predictor.log_posterior.to(log_p.device))
+        labels = [predictor.classes[index] for index in best.tolist()]
+        numbers = (values.tolist() for values in (probability, split.total, split.between))
+        yield from map(Row, source.names, labels, *numbers)
     except ValueError as error:
         if skip is None or not isinstance(source.inputs, list):
             raise
@@ -192,21 +203,6 @@ def _block(predictor: "Predictor", source: Source, skip: Skip | None) -> Iterato
             return
         for number in range(len(source.names)):
             yield from _block(predictor, source.part(slice(number, number + 1)), skip)
-
-
-def _predicted(predictor: "Predictor", source: Source) -> list[Row]:
-    import torch
-
-    from refprior.data.files import naming
-    from refprior.posterior import uncertainty
-
-    with naming(source.path):
-        log_p = torch.as_tensor(predictor.log_probabilities(source.inputs))
-    probability, best = predictor.mix(log_p).exp().max(-1)
-    split = uncertainty(log_p, predictor.log_posterior.to(log_p.device))
-    numbers = zip(probability.tolist(), split.total.tolist(), split.between.tolist(), strict=True)
-    labels = (predictor.classes[index] for index in best.tolist())
-    return [Row(name, label, *three) for name, label, three in zip(source.names, labels, numbers, strict=True)]
 
 
 def _write(path: Path, rows: list[Row]) -> None:

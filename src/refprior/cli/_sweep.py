@@ -1,7 +1,6 @@
 """`refprior sweep`, `demo` and `status`: many runs of a recipe, and where they are trained."""
 
 import signal
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from refprior._words import counted, printable
+from refprior._words import counted
 from refprior.cli._ending import FailedError
 from refprior.cli._options import (
     Data,
@@ -28,7 +27,7 @@ from refprior.cli._options import (
 )
 from refprior.cli._report import report
 from refprior.cli._tables import print_table
-from refprior.cli._train import show_custom_data
+from refprior.cli._train import say, show_custom_data
 
 if TYPE_CHECKING:
     from refprior.recipes import Cell, Outcome
@@ -97,7 +96,7 @@ def train_cells(cells: "Sequence[Cell]", out: Path, where: Where) -> "list[Outco
             for ended, outcome in enumerate(run_cells(cells, plan, engine), start=1):
                 del left[outcome.cell.name]
                 failed += [outcome] if outcome.problem is not None else []
-                _say(f"{ended}/{len(cells)} {outcome.cell.name} {outcome.problem or 'done'}")
+                say(f"{ended}/{len(cells)} {outcome.cell.name} {outcome.problem or 'done'}")
     except KeyboardInterrupt as stop:
         number = getattr(stop, "signal_number", signal.SIGINT)
         said = f"stopped after {ended} of {counted(len(cells), 'cell')}; the same command resumes"
@@ -108,7 +107,7 @@ def train_cells(cells: "Sequence[Cell]", out: Path, where: Where) -> "list[Outco
 def report_failed(failed: "Sequence[Outcome]", cells: "Sequence[Cell]") -> None:
     """List the failed cells at the end of the output."""
     for outcome in failed:
-        _say(f"failed: {outcome.cell.name} {outcome.problem}")
+        say(f"failed: {outcome.cell.name} {outcome.problem}")
     if failed:
         raise FailedError(f"{len(failed)} of {counted(len(cells), 'cell')} failed; the same command retries them")
 
@@ -138,10 +137,6 @@ def _engine(where: Where) -> "Engine":
     if kind == "dask":
         return Dask(where.engine)
     return Slurm(**given) if kind == "slurm" else Local(**given)
-
-
-def _say(line: str) -> None:
-    print(printable(line), file=sys.stderr, flush=True)
 
 
 def sweep(

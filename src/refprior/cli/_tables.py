@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from refprior._words import printable
 
@@ -15,7 +16,9 @@ Rows = Sequence[Sequence[str]]
 
 def print_table(rows: Rows, keys: int = 1, width: int | None = None) -> None:
     """Print a table, header first. The first `keys` columns name each line and are repeated in every block."""
+    from rich import box
     from rich.console import Console
+    from rich.table import Table
 
     if width is None and not sys.stdout.isatty():
         width = _PIPE
@@ -24,7 +27,13 @@ def print_table(rows: Rows, keys: int = 1, width: int | None = None) -> None:
     for number, (columns, widths) in enumerate(_blocks(plain, console.width, keys)):
         if number:
             console.print()
-        console.print(_table([[row[c] for c in columns] for row in plain], widths, keys))
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
+        for place, (column, wide) in enumerate(zip(columns, widths, strict=True)):
+            justify: Literal["left", "right"] = "left" if place < keys else "right"
+            table.add_column(plain[0][column], justify=justify, width=wide, overflow="fold")
+        for row in plain[1:]:
+            table.add_row(*(row[column] for column in columns))
+        console.print(table)
 
 
 def _blocks(rows: Rows, width: int, keys: int) -> Iterator[tuple[list[int], list[int]]]:
@@ -72,15 +81,3 @@ def _widened(rows: Rows, columns: list[int], widths: list[int], width: int, keys
         widths[place] += given
         left -= given
     return widths
-
-
-def _table(rows: Rows, widths: list[int], keys: int) -> object:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
-    for place, (name, width) in enumerate(zip(rows[0], widths, strict=True)):
-        table.add_column(name, justify="left" if place < keys else "right", width=width, overflow="fold")
-    for line in rows[1:]:
-        table.add_row(*line)
-    return table

@@ -145,7 +145,7 @@ def show_custom_data(custom: "CustomData", recipe: "Recipe") -> None:
 
     for place in filter(None, (custom.data, custom.source)):
         show_folder(place)
-    _say(*described(recipe))
+    say(*described(recipe))
 
 
 def show_folder(place: str) -> None:
@@ -154,9 +154,10 @@ def show_folder(place: str) -> None:
     from refprior.data.sources import is_folder
 
     if is_folder(place):
-        _say(f"{place}:", *str(survey(place)).splitlines())
+        say(f"{place}:", *str(survey(place)).splitlines())
 
 
-def _say(*lines: str) -> None:
+def say(*lines: str) -> None:
+    """Print lines on stderr without control characters."""
     for line in lines:
         print(printable(line), file=sys.stderr, flush=True)

@@ -117,7 +117,19 @@ def cifar10_ssl(
     """
     one_of("preset", preset, [name for part in get_args(Preset) for name in get_args(part) or (part,)])
     if preset != "paper" and preset != "authors_code":
-        return after("contrastive" if preset == "selfmatch" else pretraining, _baseline(preset, labels, seed))
+        adam, weak = preset in _WITH_ADAM, FlipCrop()
+        baseline = replace(
+            cifar10_ssl(labels, seed, "authors_code"),
+            task=FewLabels("cifar10", labels=labels, seed=seed, labeled_in_pool=True),
+            method=(_WITH_ADAM if adam else _WITH_SGD)[preset],
+            particles=1,
+            steps=1024 * STEPS_PER_EPOCH,
+            unlabeled_batch=64 if adam else 448,
+            strong=CTAugment(weak) if preset.endswith("_cta") else RandAugment(weak),
+            optimizer=ADAM if adam else _FIXMATCH,
+            precision="float32",
+        )
+        return after("contrastive" if preset == "selfmatch" else pretraining, baseline)
     paper, weak = preset == "paper", FlipCrop()
     recipe = Recipe(
         task=FewLabels("cifar10", labels=labels, seed=seed),
@@ -134,18 +146,3 @@ def cifar10_ssl(
         seed=seed,
     )
     return after(pretraining, recipe)
-
-
-def _baseline(preset: Baseline, labels: int, seed: int) -> Recipe:
-    adam, weak = preset in _WITH_ADAM, FlipCrop()
-    return replace(
-        cifar10_ssl(labels, seed, "authors_code"),
-        task=FewLabels("cifar10", labels=labels, seed=seed, labeled_in_pool=True),
-        method=(_WITH_ADAM if adam else _WITH_SGD)[preset],
-        particles=1,
-        steps=1024 * STEPS_PER_EPOCH,
-        unlabeled_batch=64 if adam else 448,
-        strong=CTAugment(weak) if preset.endswith("_cta") else RandAugment(weak),
-        optimizer=ADAM if adam else _FIXMATCH,
-        precision="float32",
-    )

@@ -71,11 +71,31 @@ def label_free_transfer(
     >>> rp.recipes.label_free_transfer(data="digits").task.target.classes
     (5, 6, 7, 8, 9)
     """
-    task = _of_classes(label_free_pair(data, target, seed), source_classes, target_classes)
+    if target != "all":
+        pair = Pair(source=half(data, _OTHER[target], None, seed), target=half(data, target, 0, seed))
+    elif data not in _TEACHERS:
+        raise ValueError(f"target 'all' has no source for {data}; use one of {', '.join(_TEACHERS)}")
+    else:
+        source = FewLabels(_TEACHERS[data], labels=None, seed=seed)
+        pair = Pair(source=source, target=FewLabels(data, labels=0, seed=seed))
+    task = _of_classes(pair, source_classes, target_classes)
     teachers, classes = (few.class_count or 0 for few in (task.source, task.target))
     outputs = classes if teachers == classes and not separate_heads else classes + teachers
     if faithful:
-        return _as_in_the_paper(task, KNOWN[data].shape, outputs, seed)
+        return Recipe(
+            task=task,
+            network=partial(MLP, shape=KNOWN[data].shape, classes=outputs, hidden=32),
+            # Without views the mixture of views is the prediction: τ = 0.
+            method=UnsupervisedTransfer(ReferencePrior(tau=0.0, alpha=0.1, gamma=0.5), beta=0.5),
+            particles=50,
+            steps=1024 * STEPS_PER_EPOCH,
+            unlabeled_unit="tuples",
+            optimizer=Optimizer(learning_rate=1e-3, decay=1e-5, schedule="constant"),
+            ema=0.0,
+            evaluate_every=64 * STEPS_PER_EPOCH,
+            readout="consensus",
+            seed=seed,
+        )
     pixels = max(1, KNOWN[data].shape[1] // 14)
     view = Distort(degrees=10, scale=0.1, pixels=pixels, noise=0, cutout=0)
     return Recipe(
@@ -95,33 +115,6 @@ def label_free_transfer(
         readout="consensus",
         seed=seed,
     )
-
-
-def _as_in_the_paper(task: Pair, shape: tuple[int, ...], outputs: int, seed: int) -> Recipe:
-    """Return the settings of tab:mnist_transfer1. Without views the mixture of views is the prediction: τ = 0."""
-    return Recipe(
-        task=task,
-        network=partial(MLP, shape=shape, classes=outputs, hidden=32),
-        method=UnsupervisedTransfer(ReferencePrior(tau=0.0, alpha=0.1, gamma=0.5), beta=0.5),
-        particles=50,
-        steps=1024 * STEPS_PER_EPOCH,
-        unlabeled_unit="tuples",
-        optimizer=Optimizer(learning_rate=1e-3, decay=1e-5, schedule="constant"),
-        ema=0.0,
-        evaluate_every=64 * STEPS_PER_EPOCH,
-        readout="consensus",
-        seed=seed,
-    )
-
-
-def label_free_pair(data: DataName, target: Target, seed: int) -> Pair:
-    """Return one half of the classes with labels and the other without, or all ten classes of two data sets."""
-    if target != "all":
-        return Pair(source=half(data, _OTHER[target], None, seed), target=half(data, target, 0, seed))
-    if data not in _TEACHERS:
-        raise ValueError(f"target 'all' has no source for {data}; use one of {', '.join(_TEACHERS)}")
-    source = FewLabels(_TEACHERS[data], labels=None, seed=seed)
-    return Pair(source=source, target=FewLabels(data, labels=0, seed=seed))
 
 
 def _of_classes(pair: Pair, source: Classes, target: Classes) -> Pair:

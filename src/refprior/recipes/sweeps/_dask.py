@@ -50,36 +50,27 @@ class Dask:
 
     def __call__(self, cells: Sequence[Cell], plan: Plan) -> Iterator[Outcome]:
         """Train the cells and yield outcomes as they come."""
-        from distributed import as_completed
-
-        with self._client() as client:
-            _look_at_workers(client, self.address)
+        try:
+            from distributed import Client, as_completed
+        except ImportError:
+            raise ValueError("--engine dask needs Dask: pip install 'refprior[dask]'") from None
+        try:
+            connected = Client(self.scheduler, timeout=_PATIENCE, set_as_default=False)
+        except OSError:
+            said = f"no Dask scheduler responds at {self.address} within {_PATIENCE} s: start one with `dask scheduler`"
+            raise ValueError(said) from None
+        with connected as client:
+            threads = client.nthreads()
+            if not threads:
+                log.warning("%s has no workers yet: start some with `dask worker --nthreads 1`", self.address)
+            elif max(threads.values()) > 1:
+                log.warning("each worker trains one cell at a time: start more workers, with --nthreads 1")
             sent = {client.submit(_work, cell, plan, os.getcwd(), pure=False): cell for cell in cells}
             try:
                 for future in as_completed(list(sent), loop=client.loop):
                     yield _outcome(future, sent[future])
             finally:
                 client.cancel(list(sent))  # a busy worker stops at its next record
-
-    def _client(self) -> Any:
-        try:
-            from distributed import Client
-        except ImportError:
-            raise ValueError("--engine dask needs Dask: pip install 'refprior[dask]'") from None
-        try:
-            return Client(self.scheduler, timeout=_PATIENCE, set_as_default=False)
-        except OSError:
-            said = f"no Dask scheduler responds at {self.address} within {_PATIENCE} s: start one with `dask scheduler`"
-            raise ValueError(said) from None
-
-
-def _look_at_workers(client: Any, address: str) -> None:
-    """Warn about missing workers and about workers with several threads."""
-    threads = client.nthreads()
-    if not threads:
-        log.warning("%s has no workers yet: start some with `dask worker --nthreads 1`", address)
-    elif max(threads.values()) > 1:
-        log.warning("each worker trains one cell at a time: start more workers, with --nthreads 1")
 
 
 def _outcome(future: Any, cell: Cell) -> Outcome:

@@ -100,18 +100,15 @@ class Slurm:
         logs = str((plan.out / LOGS).absolute()).replace("%", "%%")
         for cell in cells:
             forget_failure(plan.folder(cell))
+        several = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.gpus}"]  # one per GPU
+        program = [sys.executable, *(several if (self.gpus or 0) > 1 else []), "-m", "refprior"]
         for first in range(0, len(cells), _ARRAY):
             part = cells[first : first + _ARRAY]
             tasks = f"0-{len(part) - 1}{f'%{self.jobs}' if self.jobs else ''}"
             fixed = [f"--job-name={queue}", f"--array={tasks}", f"--output={logs}/%A-%a.log", "--requeue", "--parsable"]
-            script = array_script([command(cell, plan, self._program()) for cell in part])
+            script = array_script([command(cell, plan, program) for cell in part])
             job = _call(["sbatch", *fixed, f"--signal=B:TERM@{_TO_SAVE}", *self.options], script).strip()
             log.warning("SLURM job %s has %s; refprior status %s shows them", job, counted(len(part), "cell"), plan.out)
-
-    def _program(self) -> list[str]:
-        """Return the command of this Python, with one process per GPU if there are several."""
-        several = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.gpus}"]
-        return [sys.executable, *(several if (self.gpus or 0) > 1 else []), "-m", "refprior"]
 
 
 def array_script(commands: Sequence[str]) -> str:

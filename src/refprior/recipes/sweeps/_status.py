@@ -113,15 +113,11 @@ def read_cells(out: Path) -> list[str]:
     if not (out / SWEEP).exists():
         return []
     names = read_record(out / SWEEP, _FORMAT).get("cells")
-    if not isinstance(names, list) or not all(isinstance(name, str) and _inside(name) for name in names):
+    paths = [Path(name) for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    inside = [path for path in paths if len(path.parts) == 2 and ".." not in path.parts and not path.is_absolute()]
+    if not isinstance(names, list) or len(inside) < len(names):
         raise ValueError(f"{out / SWEEP} is not the record of a sweep: its cells must be names of folders in it")
     return names
-
-
-def _inside(name: str) -> bool:
-    """Return whether a name is a folder in a folder, without leading elsewhere."""
-    parts = Path(name).parts
-    return len(parts) == 2 and ".." not in parts and not Path(name).is_absolute()
 
 
 def write_failure(cell: Path, problem: str) -> None:
@@ -148,7 +144,12 @@ def forget_failure(cell: Path) -> None:
 @contextmanager
 def noting_failure(folder: Path) -> Iterator[None]:
     """Record the failure of a run that is a cell of a sweep: schedulers start cells one by one, as commands."""
-    if rank() > 0 or not _is_cell(folder.absolute()):  # only the first rank writes
+    cell = folder.absolute()
+    try:
+        listed = f"{cell.parent.name}/{cell.name}" in read_cells(cell.parent.parent)
+    except (ValueError, OSError):  # a damaged record does not prevent training
+        listed = False
+    if rank() > 0 or not listed:  # only the first rank writes
         yield
         return
     forget_failure(folder)
@@ -157,14 +158,6 @@ def noting_failure(folder: Path) -> Iterator[None]:
     except Exception as error:
         write_failure(folder, in_short(error))
         raise
-
-
-def _is_cell(folder: Path) -> bool:
-    """Return whether the sweep two folders above lists it; a damaged record does not prevent training."""
-    try:
-        return f"{folder.parent.name}/{folder.name}" in read_cells(folder.parent.parent)
-    except (ValueError, OSError):
-        return False
 
 
 def _failure(cell: Path) -> Path:
