@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,11 @@ def as_numbers(name: str, value: object) -> Array:
         raise ValueError(f"{name} must be numbers in an array, got {text[:60]}") from None
 
 
+def grid_of(axes: Sequence[Array]) -> Array:
+    """Return all points of a grid, the last axis fastest: [(N_i,)] -> (∏ N_i, d)."""
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+
+
 def scattered(bounds: Array, count: int, seed: int = 0) -> Array:
     """Return points of a box (d, 2) of many axes: spread evenly, drawn to faces and edges, and all corners: (M, d)."""
     from scipy.stats import qmc  # slow to import, and only many parameters need it
@@ -30,7 +34,7 @@ def scattered(bounds: Array, count: int, seed: int = 0) -> Array:
     with warnings.catch_warnings(action="ignore"):  # any number of points will do
         x = qmc.Sobol(len(bounds), rng=seed).random(count)
     x[: count // 2] = np.clip(1.6 * x[: count // 2] - 0.3, 0, 1)
-    corners = np.array(list(itertools.product((0.0, 1.0), repeat=len(bounds))))
+    corners = grid_of([np.array([0.0, 1.0])] * len(bounds))
     return np.unique(bounds[:, 0] + np.vstack([corners, x]) * np.ptp(bounds, axis=1), axis=0)
 
 

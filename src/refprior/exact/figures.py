@@ -17,7 +17,7 @@ from scipy import stats
 from refprior._files import write_figure
 from refprior._style import ATOM, INK, JEFFREYS, SERIES, SOFT, styled
 from refprior.exact import models
-from refprior.exact._arrays import Array
+from refprior.exact._arrays import Array, grid_of
 from refprior.exact._cost import LOG
 from refprior.exact._priors import reference_prior, two_stage_prior
 from refprior.exact._solution import Solution
@@ -175,7 +175,7 @@ def design_figure() -> Figure:
 def two_binomials(n: int) -> Channel:
     """Return the channel of n tosses each of coins with biases w₁ w₂ and w₂; w₁ is their ratio."""
     heads = np.arange(n + 1.0)
-    pairs = np.stack(np.meshgrid(heads, heads, indexing="ij"), axis=-1).reshape(-1, 2)
+    pairs = grid_of([heads, heads])
 
     def log_likelihood(w: Array) -> Array:
         first, second = (np.asarray(stats.binom.logpmf(heads, n, p[:, None])) for p in (w[:, 0] * w[:, 1], w[:, 1]))

@@ -155,7 +155,9 @@ def _follow(roots: Callable[[Array], Array], nodes: Array, size: int) -> tuple[A
     """Return nodes to add to an even line, and whether halving ended: (N,) -> (M,)."""
     width = nodes[1] - nodes[0]
     finest = 4 * np.spacing(np.abs(nodes).max())
-    unclear, added = nodes[1:-1][_unclear_on_line(roots, nodes, size)], []
+    parts = [np.diff(roots(nodes[i : i + size + 2]), axis=0) for i in range(0, len(nodes) - 2, size)]
+    unclear = nodes[1:-1][np.concatenate([unclear_between(chords[:-1], chords[1:]) for chords in parts])]
+    added: list[Array] = []
     while len(unclear):
         width /= 2
         if width < finest:
@@ -164,22 +166,13 @@ def _follow(roots: Callable[[Array], Array], nodes: Array, size: int) -> tuple[A
         added.append(active)
         if sum(map(len, added)) > 60_000:
             return np.concatenate(added), False
-        flags = [_unclear(roots, active[i : i + size], width) for i in range(0, len(active), size)]
+        flags = []
+        for i in range(0, len(active), size):
+            part = active[i : i + size]
+            before, at, after = roots(np.concatenate([part - width, part, part + width])).reshape(3, len(part), -1)
+            flags.append(unclear_between(at - before, after - at))
         unclear = active[np.concatenate(flags)]
     return np.concatenate(added) if added else nodes[:0], True
-
-
-def _unclear_on_line(roots: Callable[[Array], Array], nodes: Array, size: int) -> Mask:
-    """Return whether something may happen around each inner node of an even line: (N,) -> (N − 2,)."""
-    parts = [roots(nodes[i : i + size + 2]) for i in range(0, len(nodes) - 2, size)]
-    chords = [np.diff(part, axis=0) for part in parts]
-    return np.concatenate([unclear_between(part[:-1], part[1:]) for part in chords])
-
-
-def _unclear(roots: Callable[[Array], Array], nodes: Array, width: float) -> Mask:
-    """Return whether something may happen within `width` of each node: (N,) -> (N,)."""
-    stacked = roots(np.concatenate([nodes - width, nodes, nodes + width])).reshape(3, len(nodes), -1)
-    return unclear_between(stacked[1] - stacked[0], stacked[2] - stacked[1])
 
 
 def unclear_between(before: Array, after: Array, smallest: float = 0.002) -> Mask:

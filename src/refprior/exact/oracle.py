@@ -414,7 +414,10 @@ class Band:
 
 def windowed_information(table: Likelihoods, weights: Array) -> Band:
     """Return Σ_c b_c A_c diag(1/p_c) A_cᵀ, A_c the rows (p; p') atom by atom, in chunks of outcomes: (2K, 2K)."""
-    width = 2 * max(_neighbors(p.columns) for p in table.p)
+    width = 0
+    for p in table.p:  # atoms whose windows overlap, each counted from itself on
+        low, high = p.columns[:, 0], p.columns[:, -1]
+        width = max(width, 2 * int((np.searchsorted(low, high, "right") - np.arange(len(low))).max()))
     upper = np.zeros((2 * len(weights), width))
     flat = upper.ravel()
     for sign, p, first, mixture in zip(table.signs, table.p, table.first, table.mixtures(weights), strict=True):
@@ -432,9 +435,3 @@ def windowed_information(table: Likelihoods, weights: Array) -> Band:
             i, j = i[near], j[near]
             flat[(2 * rows.start + i) * width + j - i] += sign * (both @ both.T)[i, j]
     return Band(upper)
-
-
-def _neighbors(columns: Index) -> int:
-    """Return the largest number of atoms, each counted from itself on, whose windows overlap: (K, W) -> count."""
-    low, high = columns[:, 0], columns[:, -1]
-    return int((np.searchsorted(low, high, "right") - np.arange(len(low))).max())

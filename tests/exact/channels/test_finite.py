@@ -104,7 +104,7 @@ def test_outcomes_that_are_no_counts_are_rejected() -> None:
     repeated = own(3).repeat(4)
     assert isinstance(repeated, Repeated)
     for wrong in ([1, 1, 1], [5, -1, 0], 3, [0.5, 1.5, 2]):
-        with pytest.raises(ValueError, match="counts of 3 that sum to 4"):
+        with pytest.raises(ValueError, match="3 counts that sum to 4"):
             repeated.log_likelihood_of(np.array([[0.5]]), wrong)
     with pytest.raises(ValueError, match="at least 1"):
         own().repeat(0)

@@ -5,7 +5,6 @@ For the coin g = n / (w (1 − w)), so the exponent is −1/2: π_J ∝ (w (1 �
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior._process import check_memory
-from refprior.exact._arrays import Array
+from refprior.exact._arrays import Array, grid_of
 from refprior.exact._cost import ENTRIES, LOG, SLICE_ENTRIES, in_slices, say_time
 from refprior.exact.channels import Channel, check_channel, to_coordinates
 from refprior.exact.oracle import divergence, log_marginal
@@ -172,6 +171,6 @@ def quadrature(channel: Channel) -> tuple[Array, Array]:
         axes.append((nodes.ravel(), (half[:, None] * weight).ravel()))
     if math.prod(len(nodes) for nodes, _ in axes) > MOST_NODES:
         raise ValueError(f"the Jeffreys prior of this channel needs more than {MOST_NODES} nodes: take fewer samples")
-    points = np.array(list(itertools.product(*(nodes for nodes, _ in axes))))
-    measure = np.array([math.prod(m) for m in itertools.product(*(weights for _, weights in axes))])
+    points = grid_of([nodes for nodes, _ in axes])
+    measure = np.prod(grid_of([weights for _, weights in axes]), axis=1)
     return points, measure

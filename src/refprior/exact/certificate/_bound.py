@@ -14,12 +14,11 @@ Shapes: N cells, d parameters, T means.
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
 
-from refprior.exact._arrays import Array
+from refprior.exact._arrays import Array, grid_of
 from refprior.exact._cost import LOG, PRODUCTS, SLICE_ENTRIES
 from refprior.exact.channels import Channel
 
@@ -31,8 +30,8 @@ def stays_below(channel: Channel, log_marginal: Array, level: float) -> bool:
     """Return whether the gain is proved to be at most `level` on the whole box within the allowed work."""
     counts = [max(1, math.ceil(length / 2)) for length in channel.axes.lengths]  # cells of two standard deviations
     edges = [np.linspace(b[0], b[1], count + 1) for b, count in zip(channel.bounds, counts, strict=True)]
-    low = np.array(list(itertools.product(*(edge[:-1] for edge in edges))))
-    high = np.array(list(itertools.product(*(edge[1:] for edge in edges))))
+    low = grid_of([edge[:-1] for edge in edges])
+    high = grid_of([edge[1:] for edge in edges])
     entries = channel.outcome_count / (1 if channel.outcome_axes == 1 else PRODUCTS)
     work, most = 0, min(MOST_CELLS, int(MOST_ENTRIES[low.shape[1]] / entries))
     while len(low):

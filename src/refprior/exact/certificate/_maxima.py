@@ -15,7 +15,7 @@ from numpy.polynomial.chebyshev import chebvander
 from scipy.ndimage import maximum_filter, minimum_filter
 from scipy.optimize import minimize
 
-from refprior.exact._arrays import Array, Index, Mask, scattered
+from refprior.exact._arrays import Array, Index, Mask, grid_of, scattered
 from refprior.exact.channels import Channel, canonical
 from refprior.exact.oracle import Objective
 
@@ -47,7 +47,7 @@ class CertificateGrid(NamedTuple):
         if coarse:
             counts = [int(count * (MOST_POINTS / math.prod(counts)) ** (1 / 3)) for count in counts]
         axes = [channel.axes.certificate_points(axis, count) for axis, count in enumerate(counts)]
-        points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+        points = grid_of(axes)
         return cls(points, axes, tuple(len(axis) for axis in axes), coarse)
 
 
@@ -218,13 +218,13 @@ def _best_in_cells(objective: Objective, center: Array, width: Array, logs: list
     middle = np.clip(center, bounds[:, 0] + half, bounds[:, 1] - half)
     count = 9 if dimension < 3 else 5  # a polynomial of degree 8 errs by 1e-16 in a cell of 0.11
     nodes = -np.cos(np.pi * np.arange(count) / (count - 1))
-    seen = middle[:, None] + half[:, None] * np.array(list(itertools.product(nodes, repeat=dimension)))
+    seen = middle[:, None] + half[:, None] * grid_of([nodes] * dimension)
     values = objective.gain(seen.reshape(-1, dimension), logs).reshape(len(center), -1)
     fine = np.linspace(-1, 1, 2 * (SUBDIVISIONS if dimension < 3 else 4) + 1)
     between = chebvander(fine, count - 1) @ np.linalg.inv(chebvander(nodes, count - 1))
     matrix = reduce(np.kron, [between] * dimension)
     predicted = np.argmax(values @ matrix.T, axis=1)
-    tops = middle + half * np.array(list(itertools.product(fine, repeat=dimension)))[predicted]
+    tops = middle + half * grid_of([fine] * dimension)[predicted]
     points = np.concatenate([seen, tops[:, None]], axis=1)
     heights = np.concatenate([values, objective.gain(tops, logs)[:, None]], axis=1)
     rows, best = np.arange(len(center)), np.argmax(heights, axis=1)
@@ -257,7 +257,7 @@ def _refine(
 def _parabola(objective: Objective, middle: Array, half: Array, logs: list[Array]) -> tuple[Array, Array, Array, Array]:
     """Return the summit of the parabola through 3^d values, the best point seen, its gain, the summit's height."""
     count, dimension = middle.shape
-    offsets = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=dimension)))
+    offsets = grid_of([np.array([-1.0, 0.0, 1.0])] * dimension)
     points = middle[:, None, :] + offsets * half[:, None, :]
     values = objective.gain(points.reshape(-1, dimension), logs).reshape(count, *([3] * dimension))
     slope, hessian = _differences(values)

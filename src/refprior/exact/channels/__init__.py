@@ -18,7 +18,7 @@ from refprior.exact.channels._channel import (
     to_coordinates,
 )
 from refprior.exact.channels._curve import Curve, Slice, to_axis
-from refprior.exact.channels._finite import Categorical, types
+from refprior.exact.channels._finite import Categorical, type_number, types
 from refprior.exact.channels._function import FunctionChannel, box_of, share_coordinates
 from refprior.exact.channels._mean import NoisyMean, SampledMean
 from refprior.exact.channels._one_parameter import EDGE, Coin, Gaussian, Poisson, log_normal_nodes
@@ -67,6 +67,7 @@ __all__ = [
     "share_coordinates",
     "to_axis",
     "to_coordinates",
+    "type_number",
     "types",
     "whole_windows",
     "windowed_divergence",

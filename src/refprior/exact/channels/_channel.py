@@ -7,16 +7,15 @@ a monotone function of w, in which Fisher length is evenly spread.
 
 from __future__ import annotations
 
-import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Iterable
+from functools import cached_property, reduce
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refprior.exact._arrays import Array, Mask, as_numbers
+from refprior.exact._arrays import Array, Mask, as_numbers, grid_of
 from refprior.exact._cost import SLICE_ENTRIES
 from refprior.exact.channels._windows import Windows
 from refprior.exact.geometry import Axes, MeasuredAxes
@@ -172,6 +171,11 @@ def derivatives_of_p(log_p: Array, first: Array, second: Array) -> tuple[Array, 
     p = np.exp(log_p)[:, None, :]
     outer = first[:, :, None, :] * first[:, None, :, :]
     return p * first, p[:, None] * (second + outer)
+
+
+def combined(operation: np.ufunc, parts: Iterable[Array]) -> Array:
+    """Combine independent outcomes row by row, by np.add or np.multiply: [(K, Y_r)] -> (K, ∏ Y_r)."""
+    return reduce(lambda a, b: operation(a[:, :, None], b[:, None, :]).reshape(len(a), -1), parts)
 
 
 def log_mixture(log_p: Array, weights: Array) -> Array:
@@ -675,7 +679,7 @@ def check_channel(channel: object, name: str = "channel") -> Channel:
         places = np.linspace(0, 1, 5) ** 1.3  # both ends and uneven places between them
         axes = [low + (high - low) * places for low, high in channel.bounds]
         axes = axes if channel.continuous else [channel.axes.points(0, 0)]
-        u = np.array(list(itertools.product(*axes))) if channel.dimension <= 3 else np.column_stack(axes)
+        u = grid_of(axes) if channel.dimension <= 3 else np.column_stack(axes)
         check_rows(channel.log_likelihood(u), channel.parameter(u), outcomes, f"{kind}.log_likelihood")
     return channel
 

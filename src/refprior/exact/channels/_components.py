@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from refprior._process import check_memory
-from refprior.exact._arrays import Array
+from refprior.exact._arrays import Array, grid_of
 
 FEWER_OUTCOMES = "take a larger sigma or fewer observations"
 MOST_REACH = 1e12  # standard deviations from their middle that means may have: beyond, doubles lose the noise
@@ -103,7 +103,7 @@ class Components(NamedTuple):
         """Return all combinations of nodes, as observations: (Z, T)."""
         entries = math.prod(len(z) for z, _ in nodes)
         check_memory(16.0 * entries * len(self.center), f"a list of {entries:.3g} outcomes", FEWER_OUTCOMES)
-        grid = np.stack(np.meshgrid(*(z for z, _ in nodes), indexing="ij"), axis=-1).reshape(-1, len(nodes))
+        grid = grid_of([z for z, _ in nodes])
         return np.asarray(grid @ self.rotation.T + self.center)
 
 

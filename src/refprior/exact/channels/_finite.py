@@ -77,7 +77,8 @@ class Categorical(Channel):
         return ListedAxes(np.arange(float(len(self.log_p))))
 
     def repeat(self, n: int) -> Channel:
-        return repeated_table(self, whole_number("the number of samples n", n, at_least=1))
+        p = np.exp(Repeated(self, n).log_likelihood(self.axes.places[:, None]))
+        return Categorical(p / p.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,16 +117,7 @@ class Repeated(Channel):
         return Rows.from_derivatives(self.log_likelihood(u), first_of_p, second_of_p)
 
     def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:
-        seen = as_numbers("an outcome", z)
-        if (
-            seen.shape != self.outcomes.shape[1:]
-            or seen.sum() != self.n
-            or np.any((seen < 0) | (seen != np.round(seen)))
-        ):
-            raise ValueError(
-                f"{z!r} is not an outcome: they are counts of {self.one.outcome_count} that sum to {self.n}"
-            )
-        return np.asarray(self.log_likelihood(u)[:, np.all(self.outcomes == seen, axis=1)][:, 0])
+        return np.asarray(self.log_likelihood(u)[:, type_number(self.outcomes, self.n, z)])
 
     def parameter(self, u: Array) -> Array:
         return self.one.parameter(u)
@@ -156,6 +148,15 @@ class Repeated(Channel):
         return Repeated(self.one, self.n * whole_number("the number of samples n", n, at_least=1))
 
 
+def type_number(counts: Array, n: int, z: ArrayLike) -> int:
+    """Return the number of a type given by a user among the types (Z, C) of n samples; raise ValueError if none."""
+    seen = as_numbers("an outcome", z)
+    same = np.flatnonzero(np.all(counts == seen, axis=1)) if seen.shape == counts.shape[1:] else np.empty(0)
+    if not len(same):
+        raise ValueError(f"{z!r} is not an outcome: they are {counts.shape[1]} counts that sum to {n}")
+    return int(same[0])
+
+
 def types(n: int, outcomes: int) -> Array:
     """Return all counts of n samples over C outcomes: (Z, C)."""
     count = math.comb(n + outcomes - 1, outcomes - 1)
@@ -165,13 +166,3 @@ def types(n: int, outcomes: int) -> Array:
     places = np.array(list(bars), dtype=float).reshape(count, outcomes - 1)
     ends = np.column_stack([np.full(count, -1.0), places, np.full(count, n + outcomes - 1.0)])
     return np.asarray(np.diff(ends, axis=1) - 1)
-
-
-def repeated_table(table: Categorical, n: int) -> Categorical:
-    """Return the table of n samples, its columns the types."""
-    counts = types(n, table.outcome_count)
-    coefficient = gammaln(n + 1.0) - gammaln(counts + 1).sum(axis=1)
-    impossible = np.isneginf(table.log_p)
-    log = np.where(impossible, 0.0, table.log_p) @ counts.T + coefficient
-    p = np.where(impossible.astype(float) @ counts.T > 0, 0.0, np.exp(log))
-    return Categorical(p / p.sum(axis=1, keepdims=True))

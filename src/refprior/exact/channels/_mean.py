@@ -8,7 +8,6 @@ Shapes: K points, d parameters, T observations, R components of them, Y_r nodes 
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -18,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior._checks import whole_number
-from refprior.exact._arrays import Array, as_numbers
-from refprior.exact.channels._channel import Cells, Gains, GaussianNoise, Resolution, Rows, Sums, Symmetry
+from refprior.exact._arrays import Array, as_numbers, grid_of
+from refprior.exact.channels._channel import Cells, Gains, GaussianNoise, Resolution, Rows, Sums, Symmetry, combined
 from refprior.exact.channels._components import COARSE, COARSEST, Components, Precision
 from refprior.exact.channels._frameworks import call, framework_of
 from refprior.exact.channels._function import (
@@ -148,11 +147,7 @@ class NoisyMean(ChartedChannel):
         return [log_normal_nodes(z - mean[:, [r]], 1) + weight for r, (z, weight) in enumerate(self.nodes)]
 
     def log_likelihood(self, u: Array) -> Array:
-        logs = self._factors(self.means(self.parameter(u)))
-        total = logs[0]
-        for log in logs[1:]:
-            total = (total[:, :, None] + log[:, None, :]).reshape(len(u), -1)
-        return total
+        return combined(np.add, self._factors(self.means(self.parameter(u))))
 
     def _expectations(self, mean: Array, values: Array, order: int) -> dict[tuple[int, ...], Array]:
         """Return E[values ∏ h_{n_r}(z_r − m_r)] for Hermite orders n of total at most `order`: {(n_1, …): (K,)}."""
@@ -171,9 +166,7 @@ class NoisyMean(ChartedChannel):
     def _log_marginal(self, u: Array, weights: Array) -> Array:
         """Return log p(z) by one product of matrices; what underflows there is far from all atoms."""
         p = [np.exp(log) for log in self._factors(self.means(self.parameter(u)))]
-        rest = np.ones((len(u), 1))
-        for factor in p[1:]:
-            rest = (rest[:, :, None] * factor[:, None, :]).reshape(len(u), -1)
+        rest = combined(np.multiply, [np.ones((len(u), 1)), *p[1:]])
         return np.asarray(np.log(np.maximum((weights[:, None] * p[0]).T @ rest, 1e-300)).ravel())
 
     def rows(self, u: Array) -> Rows:
@@ -181,11 +174,10 @@ class NoisyMean(ChartedChannel):
         mean = self.means(w)
         first, second = self._in_coordinates(u, w)
         log_p = self.log_likelihood(u)
-        scores = np.meshgrid(*(z for z, _ in self.nodes), indexing="ij")
         p = np.exp(log_p)
         slopes_of_p = np.zeros((len(u), self.dimension, p.shape[1]))
-        for r, z in enumerate(scores):
-            slopes_of_p += first[:, :, [r]] * (p * (z.ravel() - mean[:, [r]]))[:, None]
+        for r, z in enumerate(grid_of([z for z, _ in self.nodes]).T):
+            slopes_of_p += first[:, :, [r]] * (p * (z - mean[:, [r]]))[:, None]
 
         def summed(values: Array) -> Array:
             return self._chained(first, second, self._expectations(mean, values, 2))[1]
@@ -209,24 +201,20 @@ class NoisyMean(ChartedChannel):
 
     def _in_coordinates(self, u: Array, w: Array) -> tuple[Array, Array]:
         """Return derivatives of the means in u: (K, d, R), (K, d, d, R)."""
-        return self.in_u(u, *self._mean_derivatives(w))
+        return self.in_u(u, *differences(self.means, w, self.box, self._steps(w)))
 
     def _steps(self, w: Array) -> Array:
         return np.tile(LONGEST_STEP * np.ptp(self.box, axis=1), (len(w), 1))
-
-    def _mean_derivatives(self, w: Array) -> tuple[Array, Array]:
-        return differences(self.means, w, self.box, self._steps(w))
 
     def _divergence(self, u: Array, log_marginal: Array) -> Array:
         return self._gain(self.means(self.parameter(u)), log_marginal, 0)[0]
 
     def _gain(self, mean: Array, log_marginal: Array, order: int) -> tuple[Array, dict[tuple[int, ...], Array]]:
         """Return KL(p(z | m), p(z)) from the density of p(z), and the expectations of its log."""
-        weights = [weight for _, weight in self.nodes]
-        total = weights[0]
-        for weight in weights[1:]:
-            total = (total[:, None] + weight).ravel()
-        finite = np.maximum(log_marginal, -1e4) - total  # nodes that no atom reaches have no weight in doubles either
+        weights = [weight[None] for _, weight in self.nodes]
+        finite = (
+            np.maximum(log_marginal, -1e4) - combined(np.add, weights)[0]
+        )  # nodes that no atom reaches have no weight in doubles either
         sums = self._expectations(mean, finite, order)
         entropy = len(weights) * 0.5 * math.log(2 * math.pi * math.e)
         return -entropy - sums[(0,) * len(weights)], sums
@@ -250,16 +238,8 @@ class NoisyMean(ChartedChannel):
         root = math.sqrt(whole_number("the number of samples n", n, at_least=1))
         curvature = None if self.curvature is None else self.curvature * root
         kind = _summed_or_sampled(self.function, self.box, self.scalar, self.sigma / root)
-        return kind(
-            self.function,
-            self.box,
-            self.scalar,
-            self.sigma / root,
-            curvature,
-            self.bounds,
-            self.exchangeable,
-            self.partner,
-        )
+        settings = self.function, self.box, self.scalar, self.sigma / root, curvature
+        return kind(*settings, self.bounds, self.exchangeable, self.partner)
 
     def at_resolution(self, resolution: Resolution) -> NoisyMean | None:
         assert self.precision is not None
@@ -298,7 +278,7 @@ def _places(box: Array) -> Array:
     """Return places at which the mean is sampled: (N, d)."""
     dimension = len(box)
     if dimension in SAMPLED:
-        x = np.array(list(itertools.product(np.linspace(0, 1, SAMPLED[dimension]), repeat=dimension)))
+        x = grid_of([np.linspace(0, 1, SAMPLED[dimension])] * dimension)
     else:
         x = np.random.default_rng(0).uniform(0, 1, (8000, dimension))
         x[::2] = np.round(x[::2])  # corners: there the mean is most extreme

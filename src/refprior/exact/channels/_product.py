@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior._process import check_memory
-from refprior.exact._arrays import Array
-from refprior.exact.channels._channel import Channel, Rows, check_channel
+from refprior.exact._arrays import Array, grid_of
+from refprior.exact.channels._channel import Channel, Rows, check_channel, combined
 from refprior.exact.geometry import Axes
 
 
@@ -53,9 +53,7 @@ class Product(Channel):
         check_memory(
             100.0 * math.prod(sizes), f"a table of {math.prod(sizes):,} outcomes", "look at the parts one by one"
         )
-        return (
-            np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), axis=-1).reshape(-1, len(sizes)).astype(float)
-        )
+        return grid_of([np.arange(float(size)) for size in sizes])
 
     @property
     def listed(self) -> bool:  # type: ignore[override]
@@ -78,8 +76,8 @@ class Product(Channel):
         return np.split(u, np.cumsum([part.dimension for part in self.parts])[:-1], axis=1)
 
     def log_likelihood(self, u: Array) -> Array:
-        logs = [part.log_likelihood(own) for part, own in zip(self.parts, self._split(u), strict=True)]
-        return reduce(lambda a, b: (a[:, :, None] + b[:, None, :]).reshape(len(u), -1), logs)
+        pairs = zip(self.parts, self._split(u), strict=True)
+        return combined(np.add, (part.log_likelihood(own) for part, own in pairs))
 
     def rows(self, u: Array) -> Rows:
         # for slices only: the prior of the product is computed part by part
@@ -89,15 +87,12 @@ class Product(Channel):
 
         def joint(*changed: tuple[int, Array]) -> Array:
             """Return the product of p of all parts, some of them replaced: -> (K, Z)."""
-            factors = [dict(changed).get(i, np.exp(r.log_p)) for i, r in enumerate(parts)]
-            return reduce(lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(len(u), -1), factors)
+            return combined(np.multiply, (dict(changed).get(i, np.exp(r.log_p)) for i, r in enumerate(parts)))
 
         def mixed(i: int, a: int, j: int, b: int) -> Array:
-            return (
-                joint((i, second[i][:, a, b]))
-                if i == j
-                else joint((i, parts[i].first[:, a]), (j, parts[j].first[:, b]))
-            )
+            if i == j:
+                return joint((i, second[i][:, a, b]))
+            return joint((i, parts[i].first[:, a]), (j, parts[j].first[:, b]))
 
         first = np.stack([joint((i, parts[i].first[:, a])) for i, a in owner], axis=1)
         hessian = np.stack([np.stack([mixed(i, a, j, b) for j, b in owner], axis=1) for i, a in owner], axis=1)

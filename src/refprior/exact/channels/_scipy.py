@@ -7,7 +7,6 @@ as the narrowest distribution there; the certificate compares with twice as many
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior._checks import number
-from refprior.exact._arrays import Array
+from refprior.exact._arrays import Array, grid_of
 from refprior.exact.channels._channel import ROW_SUM_TOLERANCE
 from refprior.exact.channels._function import FunctionChannel, box_of
 
@@ -37,7 +36,7 @@ def from_family(family: object, bounds: ArrayLike, censored_at: float | None) ->
     # quantiles are taken at a grid of parameters
     sides = [np.linspace(low, high, {1: 33, 2: 9}[len(box)]) for low, high in box]
     try:
-        tried = family(*np.array(list(itertools.product(*sides))).T[:, :, None])
+        tried = family(*grid_of(sides).T[:, :, None])
     except (TypeError, ValueError) as error:
         raise ValueError(f"family failed on {len(box)} parameters, one array each: {error}") from error
     if not hasattr(tried, "ppf"):
@@ -90,19 +89,15 @@ def _density(family: Family, bounds: ArrayLike, tried: object, end: float | None
     box, scalar = box_of(bounds)
     # places other than those at which panels have their edges
     places = box[:, 0] + np.array([0.0, 0.217, 0.563, 0.871, 1.0])[:, None] * np.ptp(box, axis=1)
-    _check_mass(np.exp(function(places[:, 0] if scalar else places)).sum(axis=1))
-    channel = FunctionChannel.build(function, bounds, nodes, None)
-    return replace(channel, quadrature=quadrature, density=density, tail=TAIL_NATS * 2 * TAIL_MASS)
-
-
-def _check_mass(sums: Array) -> None:
-    """Raise ValueError for densities whose masses on the quadrature (K,) are not one."""
-    missed = float(np.abs(sums - 1).max())
+    mass = np.exp(function(places[:, 0] if scalar else places)).sum(axis=1)
+    missed = float(np.abs(mass - 1).max())
     if missed > ROW_SUM_TOLERANCE:
         raise ValueError(
             f"the quadrature misses the density's mass of one by {missed:.1e}: narrow the bounds, for which it is too "
             "coarse; or, of a density with a kink or a jump that moves, as Laplace's, give bins to from_function"
         )
+    channel = FunctionChannel.build(function, bounds, nodes, None)
+    return replace(channel, quadrature=quadrature, density=density, tail=TAIL_NATS * 2 * TAIL_MASS)
 
 
 def _edges(tried: Any, end: float | None) -> Array:
@@ -115,7 +110,8 @@ def _edges(tried: Any, end: float | None) -> Array:
         if not found[0] < end:
             raise ValueError(f"censored_at = {end:g} must be above the smallest outcome, {found[0]:g}")
         found, ends = np.append(found[found < end], end), (ends[0], np.inf)
-    return np.unique(np.concatenate([_thin(found, 160), *(_toward(edge, found) for edge in ends)]))
+    thinned = found[np.unique(np.round(np.linspace(0, len(found) - 1, 161)).astype(int))]  # as many from every part
+    return np.unique(np.concatenate([thinned, *(_toward(edge, found) for edge in ends)]))
 
 
 def _last(tried: Any, direction: int) -> float:
@@ -146,12 +142,6 @@ def _toward(end: float, edges: Array) -> Array:
         )
     steps = nearest * 2.0 ** np.arange(halvings)
     return np.asarray(np.clip(end + np.sign(np.median(edges) - end) * steps, edges[0], edges[-1]))
-
-
-def _thin(edges: Array, count: int) -> Array:
-    """Return about `count` of the edges, both ends included, as many from every part of the sorted list."""
-    chosen = np.unique(np.round(np.linspace(0, len(edges) - 1, count + 1)).astype(int))
-    return np.asarray(edges[chosen])
 
 
 def _nodes(edges: Array) -> tuple[Array, Array]:

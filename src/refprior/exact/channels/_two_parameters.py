@@ -11,8 +11,17 @@ from numpy.typing import ArrayLike
 
 from refprior._checks import number, whole_number
 from refprior._process import check_memory
-from refprior.exact._arrays import Array, as_numbers
-from refprior.exact.channels._channel import Cells, Channel, GaussianNoise, Resolution, Rows, Sums, Symmetry
+from refprior.exact._arrays import Array, as_numbers, grid_of
+from refprior.exact.channels._channel import (
+    Cells,
+    Channel,
+    GaussianNoise,
+    Resolution,
+    Rows,
+    Sums,
+    Symmetry,
+    combined,
+)
 from refprior.exact.channels._one_parameter import EDGE, TAIL, TAIL_GAIN, Coin, log_normal_nodes
 from refprior.exact.geometry import Axes
 
@@ -20,17 +29,12 @@ NODES = 4  # quadrature nodes per standard deviation; twice as many change the g
 COARSE_NODES = 2  # good to about 1e-7: enough to find where the atoms are
 
 
-def _outer(a: Array, b: Array) -> Array:
-    """Return outer products row by row: (K, Y), (K, Z) -> (K, Y·Z)."""
-    return (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
-
-
 def _product_expectation(a: Array, b: Array, values: Array) -> Array:
     """Return Σ a b values for independent outcomes, as one matrix product: (K, Y), (K, Z), (Y·Z,) -> (K,)."""
     table = values.reshape(a.shape[1], b.shape[1])
     if np.all(np.isfinite(table)):
         return np.asarray(np.einsum("kz,kz->k", a @ table, b))
-    p = _outer(a, b)
+    p = combined(np.multiply, (a, b))
     return np.asarray(np.sum(np.where(p > 0, p * values, 0.0), axis=1))
 
 
@@ -83,22 +87,20 @@ class TwoCoins(Channel):
     def __post_init__(self) -> None:
         coin = Coin(self.n)
         check_memory(64.0 * (self.n + 1) ** 2, f"a pair of coins of {self.n} tosses", "take fewer tosses n")
-        heads = np.meshgrid(coin.outcomes, coin.outcomes, indexing="ij")
-        outcomes = np.stack(heads, axis=-1).reshape(-1, 2)
+        outcomes = grid_of([coin.outcomes, coin.outcomes])
         self._derive(coin=coin, outcomes=outcomes, bounds=np.vstack([coin.bounds, coin.bounds]))
 
     def log_likelihood(self, u: Array) -> Array:
-        first, second = (self.coin.log_likelihood(u[:, [i]]) for i in (0, 1))
-        return (first[:, :, None] + second[:, None, :]).reshape(len(u), -1)
+        return combined(np.add, (self.coin.log_likelihood(u[:, [i]]) for i in (0, 1)))
 
     def rows(self, u: Array) -> Rows:
-        factors = [_Factor.of_coin(self.coin, u[:, [i]]) for i in (0, 1)]
-        first = np.stack([_outer(factors[0].d1, factors[1].p), _outer(factors[0].p, factors[1].d1)], axis=1)
+        factors = a, b = [_Factor.of_coin(self.coin, u[:, [i]]) for i in (0, 1)]
+        first = np.stack([combined(np.multiply, (a.d1, b.p)), combined(np.multiply, (a.p, b.d1))], axis=1)
         hessian = np.zeros((len(u), 2, 2))
         hessian[:, 0, 0], hessian[:, 1, 1] = (factor.negentropy_hessian for factor in factors)
 
         def second(values: Array) -> Array:
-            sums = _product_sums(factors[0], factors[1], values)
+            sums = _product_sums(a, b, values)
             return np.stack([sums[2, 0], sums[1, 1], sums[1, 1], sums[0, 2]], axis=1).reshape(-1, 2, 2)
 
         return Rows(self.log_likelihood(u), first, second, hessian)
@@ -180,7 +182,7 @@ class ExponentialDecay(Channel):
             raise ValueError(f"sigma = {sigma:g} needs too fine a grid of outcomes; at least 0.01 is supported")
         reach = np.arange(-math.ceil(TAIL * self.nodes), math.ceil((1 / sigma + TAIL) * self.nodes) + 1.0)
         axis = sigma * reach / self.nodes
-        outcomes = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+        outcomes = grid_of([axis, axis])
         self._derive(times=times, axis=axis, outcomes=outcomes, bounds=np.array([[0.0, 1.0], [0.0, 1.0]]))
 
     @property
@@ -238,20 +240,15 @@ class ExponentialDecay(Channel):
         """Exponents in the coordinate x = w^(earliest time): none is below 1, so no slope is infinite."""
         return self.times[0] / min(self.times), self.times[1] / min(self.times)
 
-    def _means(self, u: Array) -> tuple[Array, Array]:
-        """Return noise-free values at the two times: (K, 2) -> (K,), (K,)."""
-        first, second = (np.mean(u**power, axis=1) for power in self._powers)
-        return first, second
+    def _means(self, u: Array) -> list[Array]:
+        """Return noise-free values at the two times: (K, 2) -> [(K,), (K,)]."""
+        return [np.mean(u**power, axis=1) for power in self._powers]
 
-    def _log_factors(self, u: Array) -> tuple[Array, Array]:
-        first, second = (
-            log_normal_nodes((self.axis - mean[:, None]) / self.sigma, self.nodes) for mean in self._means(u)
-        )
-        return first, second
+    def _log_factors(self, u: Array) -> list[Array]:
+        return [log_normal_nodes((self.axis - mean[:, None]) / self.sigma, self.nodes) for mean in self._means(u)]
 
     def log_likelihood(self, u: Array) -> Array:
-        first, second = self._log_factors(u)
-        return (first[:, :, None] + second[:, None, :]).reshape(len(u), -1)
+        return combined(np.add, self._log_factors(u))
 
     def rows(self, u: Array) -> Rows:
         factors, gradients, hessians = [], [], []
@@ -262,7 +259,8 @@ class ExponentialDecay(Channel):
             gradients.append(power * u ** (power - 1) / 2 / self.sigma)  # (K, 2)
             hessians.append(power * (power - 1) * np.maximum(u, EDGE) ** (power - 2) / 2 / self.sigma)
         (s, t), (a, b) = gradients, factors
-        first = s[:, :, None] * _outer(a.d1, b.p)[:, None] + t[:, :, None] * _outer(a.p, b.d1)[:, None]
+        by_mean = combined(np.multiply, (a.d1, b.p)), combined(np.multiply, (a.p, b.d1))
+        first = s[:, :, None] * by_mean[0][:, None] + t[:, :, None] * by_mean[1][:, None]
 
         def second(values: Array) -> Array:
             """Return ∂_i ∂_j p by the chain rule through the two means."""

@@ -15,7 +15,7 @@ from scipy.special import gammaln
 
 from refprior._checks import whole_number
 from refprior.exact._arrays import Array, Mask, as_numbers
-from refprior.exact.channels import EDGE, Channel, Coin, Rows, Symmetry, from_family, types
+from refprior.exact.channels import EDGE, Channel, Coin, Rows, Symmetry, from_family, type_number, types
 from refprior.exact.geometry import Axes
 
 POLE = 1e-7  # an angle below: the category takes all the probability that is left, and later angles have no effect
@@ -226,10 +226,7 @@ class Multinomial(Channel):
         return np.asarray((np.cumsum(pole, axis=1) > 0) & ~(pole & (np.cumsum(pole, axis=1) == 1)))
 
     def log_likelihood_of(self, u: Array, z: ArrayLike) -> Array:
-        seen = as_numbers("an outcome", z)
-        if seen.shape != (self.categories,) or seen.sum() != self.n or np.any((seen < 0) | (seen != np.round(seen))):
-            raise ValueError(f"{z!r} is not an outcome: they are {self.categories} counts that sum to {self.n}")
-        return np.asarray(self.log_likelihood(u)[:, np.all(self.outcomes == seen, axis=1)][:, 0])
+        return np.asarray(self.log_likelihood(u)[:, type_number(self.outcomes, self.n, z)])
 
     def repeat(self, n: int) -> Multinomial:
         return Multinomial(self.categories, self.n * whole_number("the number of samples n", n, at_least=1))

@@ -18,7 +18,7 @@ from scipy.special import gammaln
 
 from refprior._checks import whole_number
 from refprior._process import check_memory
-from refprior.exact._arrays import Array, as_numbers
+from refprior.exact._arrays import Array, as_numbers, grid_of
 from refprior.exact.channels import Channel, FunctionChannel, log_normal_nodes
 
 TAIL_MASS = 1e-12  # left out at each end of each axis
@@ -106,7 +106,7 @@ def _quadrature(n: int, box: Array, fineness: int) -> tuple[Callable[[Array], Ar
         logs = _log_mean(w, first, n)[:, :, None] + _log_deviation(w, np.exp(second), n)[:, None, :]
         return np.asarray(logs.reshape(len(w), -1) + log_weight)
 
-    return function, np.stack(np.meshgrid(first, np.exp(second), indexing="ij"), axis=-1).reshape(-1, 2)
+    return function, grid_of([first, np.exp(second)])
 
 
 def _even(low: float, high: float, step: float) -> Array:

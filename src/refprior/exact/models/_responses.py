@@ -17,7 +17,7 @@ from scipy.special import expit, gammaln
 
 from refprior._checks import whole_number
 from refprior._process import check_memory
-from refprior.exact._arrays import Array, as_numbers
+from refprior.exact._arrays import Array, as_numbers, grid_of
 from refprior.exact.channels import Channel, FunctionChannel
 
 DIGITS = 9  # decimals to which two sums s must agree to be one outcome
@@ -82,7 +82,7 @@ def _sums(x: Array, offset: Array, n: int) -> tuple[Array, Array]:
     """Return all values of Σ x_i y_i, and the log of Σ C(n, y) e^(offset · y) over the answers: (S, d), (S,)."""
     many = float(n + 1) ** len(x)
     check_memory(ANSWER_BYTES * many, f"{n} answers at each of {len(x)} inputs", "take fewer inputs or fewer trials")
-    answers = np.stack(np.meshgrid(*[np.arange(n + 1.0)] * len(x), indexing="ij"), axis=-1).reshape(-1, len(x))
+    answers = grid_of([np.arange(n + 1.0)] * len(x))
     ways = gammaln(n + 1) - gammaln(answers + 1) - gammaln(n - answers + 1)
     log_count = ways.sum(axis=1) + answers @ offset
     every = answers @ x

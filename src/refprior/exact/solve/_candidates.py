@@ -11,7 +11,7 @@ from scipy.ndimage import maximum_filter
 from scipy.spatial import cKDTree
 
 from refprior._process import check_memory
-from refprior.exact._arrays import Array, Index, scattered
+from refprior.exact._arrays import Array, Index, grid_of, scattered
 from refprior.exact._cost import LOG, Work, check_search
 from refprior.exact.certificate import GRIDS, MOST_CELLS, MOST_POINTS, SEARCHED
 from refprior.exact.channels import Channel, canonical, is_long
@@ -42,7 +42,7 @@ def fisher_grid(channel: Channel, spacing: float, least: int = 9, most: int = MO
         share = (most / math.prod(counts)) ** (1 / 3)
         counts = [max(3, int(share * count)) for count in counts]
     axes = [channel.axes.points(axis, count) for axis, count in enumerate(counts)]
-    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+    points = grid_of(axes)
     return SearchGrid(points, tuple(len(axis) for axis in axes))
 
 

@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from refprior.exact._arrays import Array, separated
+from refprior.exact._arrays import Array, grid_of, separated
 from refprior.exact._cost import LOG, check_tables
 from refprior.exact.channels import SampledMean, canonical, is_long
 from refprior.exact.oracle import Likelihoods, Objective, Point, evaluate
@@ -233,7 +233,7 @@ def exchanged(objective: Objective, point: Point, unit: Array, tolerance: float)
     else:
         counts = [math.ceil(length / SEARCH_SPACING) + 9 for length in channel.axes.lengths]
         axes = [channel.axes.certificate_points(i, count) for i, count in enumerate(counts)]
-        grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+        grid = grid_of(axes)
     points = np.vstack([grid, more])
     widths = np.vstack([np.tile(SEARCH_SPACING * unit, (len(grid), 1)), widths])
     best, least, rounds = point, math.inf, 30
