@@ -58,12 +58,28 @@ def export(predictor: Predictor, path: Path | str, kind: Graph = "onnx") -> None
     one_of("kind", kind, ("onnx", "torch"))
     if kind == "onnx":
         _check_onnx(predictor)
-    file = Path(path)
-    program = _traced(predictor)
-    if kind == "onnx":
-        write_bytes(file, _onnx(program, predictor))
-    else:
-        write_atomically(file, lambda side: _save(program, side, _metadata(predictor)))
+    whole = _Whole(predictor).to("cpu").eval()
+    inputs = torch.zeros(3, *predictor.shape, dtype=predictor.dtype)
+    known = {"classes": predictor.classes, "features": predictor.features, "provenance": dict(predictor.provenance)}
+    metadata = {name: json.dumps(value, ensure_ascii=False) for name, value in known.items()}
+    with _from_others(), torch.no_grad():
+        program = torch.export.export(whole, (inputs,), dynamic_shapes=({0: torch.export.Dim("rows", min=1)},))
+
+    def save(side: Path) -> None:
+        with _from_others():
+            torch.export.save(program, side, extra_files=cast(dict[str, Any], metadata))
+
+    if kind == "torch":
+        write_atomically(Path(path), save)
+        return
+    with _from_others():
+        translated = torch.onnx.export(
+            program, dynamo=True, verbose=False, input_names=[INPUTS], output_names=[PROBABILITIES]
+        )
+        model = cast(Any, translated).model_proto
+    for name, text in metadata.items():
+        model.metadata_props.add(key=name, value=text)
+    write_bytes(Path(path), model.SerializeToString())
 
 
 class _Whole(nn.Module):
@@ -80,40 +96,6 @@ class _Whole(nn.Module):
         logits = torch.stack([network(seen) for network in self.networks])
         log_p = (logits.float() if logits.element_size() < 4 else logits).log_softmax(-1)
         return self.predictor.mix(split_heads(log_p, len(self.predictor.classes))[0]).exp()
-
-
-def _traced(predictor: Predictor) -> Any:
-    """The graph that torch traces, with any number of inputs."""
-    whole = _Whole(predictor).to("cpu").eval()
-    inputs = torch.zeros(3, *predictor.shape, dtype=predictor.dtype)
-    with _from_others(), torch.no_grad():
-        return torch.export.export(whole, (inputs,), dynamic_shapes=({0: torch.export.Dim("rows", min=1)},))
-
-
-def _onnx(program: Any, predictor: Predictor) -> bytes:
-    with _from_others():
-        translated = torch.onnx.export(
-            program, dynamo=True, verbose=False, input_names=[INPUTS], output_names=[PROBABILITIES]
-        )
-        model = cast(Any, translated).model_proto
-    for name, text in _metadata(predictor).items():
-        model.metadata_props.add(key=name, value=text)
-    return cast(bytes, model.SerializeToString())
-
-
-def _save(program: Any, side: Path, metadata: dict[str, Any]) -> None:
-    with _from_others():
-        torch.export.save(program, side, extra_files=metadata)
-
-
-def _metadata(predictor: Predictor) -> dict[str, str]:
-    """What the graph itself does not say, as JSON."""
-    known = {
-        "classes": predictor.classes,
-        "features": predictor.features,
-        "provenance": dict(predictor.provenance),
-    }
-    return {name: json.dumps(value, ensure_ascii=False) for name, value in known.items()}
 
 
 def _check_onnx(predictor: Predictor) -> None:

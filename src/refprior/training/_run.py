@@ -136,22 +136,17 @@ class Run:
         return self.history[-1]
 
     def _repr_html_(self) -> str:
-        recipe = self.recipe
         rows: dict[str, object] = {
-            "method": type(recipe.method).__name__,
+            "method": type(self.recipe.method).__name__,
             "particles": self.particles.count,
-            "step": f"{self.step:,} of {recipe.steps:,}",
+            "step": f"{self.step:,} of {self.recipe.steps:,}",
         }
-        return table(f"Run on {self.data.name}", rows | self._scores_in_words() | {"folder": self.path or "none"})
-
-    def _scores_in_words(self) -> dict[str, object]:
-        """Return test accuracy and duration of the training in words."""
-        if not self.history:
-            return {}
-        evaluation = self.result.evaluation
-        accuracy = None if evaluation is None else evaluation.accuracy
-        found = {} if accuracy is None else {"test accuracy": f"{100 * accuracy:.1f} %"}
-        return {**found, "training took": duration(self.result.seconds)}
+        if self.history:
+            evaluation = self.result.evaluation
+            if evaluation is not None and evaluation.accuracy is not None:
+                rows["test accuracy"] = f"{100 * evaluation.accuracy:.1f} %"
+            rows["training took"] = duration(self.result.seconds)
+        return table(f"Run on {self.data.name}", rows | {"folder": self.path or "none"})
 
     def predictor(self, *, ema: bool = True, weighting: Weighting = "prior") -> Predictor:
         """Return the deployable model: particles and fitted inputs, without the data.
@@ -463,13 +458,18 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
     if found is None:
         raise ValueError(f"{path} has no checkpoint yet: nothing to load")
     step, normalizer = found
+    try:
+        history = tuple(record for record in read_history(path) if record.step <= step)
+    except ValueError as error:
+        log.warning("%s; the run is loaded without its history", error)
+        history = ()
     run = Run(
         recipe=recipe,
         data=header.data,
         find_weights=partial(both, raw.to(device), ema.to(device)),
         normalizer=normalizer,
         step=step,
-        history=_history(path, step),
+        history=history,
         path=path,
         find_task=partial(same_task, recipe, header, path, device),
         written=header.recipe,
@@ -529,15 +529,6 @@ def custom_parts(path: Path | str, definitions: Mapping[str, Any]) -> Json:
         return recorded_parts(record, definitions)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{folder / (RECORD if saved else RECIPE)}: {in_short(error)}") from None
-
-
-def _history(path: Path, step: int) -> tuple[Record, ...]:
-    """Read the records up to a step; if they are damaged, warn and load the run without them."""
-    try:
-        return tuple(record for record in read_history(path) if record.step <= step)
-    except ValueError as error:
-        log.warning("%s; the run is loaded without its history", error)
-        return ()
 
 
 def recipe_of(path: Path, header: Header, parts: Json) -> Recipe:

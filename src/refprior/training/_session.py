@@ -26,7 +26,6 @@ from refprior.training.loop import (
     State,
     Stop,
     Stopped,
-    Trouble,
     begin,
     check_stages,
     check_training_fits,
@@ -52,7 +51,6 @@ from refprior.training.store import (
     latest_checkpoint,
     load_weights,
     locked,
-    make_header,
     move_aside,
     read_history,
     restore_state,
@@ -149,7 +147,11 @@ def train(
         with mesh.together():
             check_training_fits(recipe, mesh)
             if first_stage is not None:
-                _check_first_stage(recipe, first_stage)
+                name = first_stage.path or "first_stage"
+                if recipe.start is None or recipe.start.to_dict() != first_stage.recipe.to_dict():
+                    raise ValueError(f"{name} is of another recipe than recipe.start, which it would take the place of")
+                if first_stage.step < first_stage.recipe.steps:
+                    raise ValueError(f"{name} is not finished: step {first_stage.step} of {first_stage.recipe.steps}")
             _prefer_large_pages(recipe)
         first = None if first_stage is None else first_stage.particles.shard(mesh)
         if out is None:
@@ -172,15 +174,6 @@ def _taken(path: Path, fresh: bool, mesh: Mesh) -> Iterator[None]:
                         log.warning("moved the old run to %s", move_aside(path))
                 held.enter_context(locked(path))
         yield
-
-
-def _check_first_stage(recipe: Recipe, first_stage: Run) -> None:
-    """Raise a ValueError for a run that is not the finished first stage of the recipe."""
-    name = first_stage.path or "first_stage"
-    if recipe.start is None or recipe.start.to_dict() != first_stage.recipe.to_dict():
-        raise ValueError(f"{name} is of another recipe than recipe.start, which it would take the place of")
-    if first_stage.step < first_stage.recipe.steps:
-        raise ValueError(f"{name} is not finished: step {first_stage.step} of {first_stage.recipe.steps}")
 
 
 @dataclass(frozen=True)
@@ -225,8 +218,8 @@ def _train_in_memory(
         for record in optimize(recipe, task, state):
             if record is not None:
                 history.append(record)
-                if mesh.main:
-                    _tell(watch, record)
+                if mesh.main and watch is not None:
+                    watch(record)
     return Trained(task, state, history)
 
 
@@ -317,7 +310,7 @@ def _restored(
         mesh.check_same(f"a checkpoint (of step {state.step})", state.step)
     with mesh.together():
         if mesh.main and state.step < recipe.steps:
-            write_header(path, make_header(recipe, task, state.particles, origin))
+            write_header(path, recipe, task, state.particles, origin)
     if known is None and recipe.start is not None:
         initial = first or _train_stage(recipe.start, path / "start", None, session).state.particles
         state = begin(recipe, task, session.device, initial, mesh)
@@ -332,17 +325,13 @@ def _metrics(path: Path, state: State, known: Written) -> Metrics | None:
             try:
                 metrics = Metrics(path, known)
             except ValueError as error:
-                damaged, metrics = True, _new_metrics(path, state, error)
+                damaged, aside = True, move_aside(path / METRICS)
+                kept = f"what is left of it is in {aside.name}, " if aside is not None else ""
+                log.warning("%s; %sa new one begins at step %d", error, kept, state.step)
+                metrics = Metrics(path, Written())
     if mesh.broadcast(damaged):
         Saver(path, metrics, None).save(state)
     return metrics
-
-
-def _new_metrics(path: Path, state: State, error: ValueError) -> Metrics:
-    aside = move_aside(path / METRICS)
-    kept = f"what is left of it is in {aside.name}, " if aside is not None else ""
-    log.warning("%s; %sa new one begins at step %d", error, kept, state.step)
-    return Metrics(path, Written())
 
 
 def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, session: Session) -> list[Record]:
@@ -362,8 +351,8 @@ def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, ses
             if record is not None:
                 saver.append(record)
                 history.append(record)
-                if mesh.main:
-                    _tell(session.watch, record)
+                if mesh.main and session.watch is not None:
+                    session.watch(record)
             signal_number, save_now = mesh.largest(session.stop.signal_number or 0, mesh.main and saver.due())
             session.stop.signal_number = int(signal_number) or None
             if state.step == recipe.steps or session.stop.signal_number is not None:
@@ -375,17 +364,14 @@ def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, ses
         saver.must_save(state)
         _stop_if_asked(recipe, state, saver.path, session)
     except NotFiniteError as error:
-        where = f"; {_dumped(saver.path, error.trouble)}" if mesh.main else ""
+        where = ""
+        if mesh.main:
+            try:
+                where = f"; the batch is in {dump_batch(saver.path, error.trouble)}"
+            except OSError as problem:  # such as a full disk
+                where = f"; the batch could not be kept ({problem})"
         raise NotFiniteError(error.trouble, where) from None
     return history
-
-
-def _dumped(path: Path, trouble: Trouble) -> str:
-    """Describe where the batch of a bad step is, if the disk has room for it."""
-    try:
-        return f"the batch is in {dump_batch(path, trouble)}"
-    except OSError as error:
-        return f"the batch could not be kept ({error})"
 
 
 def _try_snapshot(path: Path, task: Task, state: State) -> None:
@@ -404,11 +390,6 @@ def _stop_if_asked(recipe: Recipe, state: State, path: Path, session: Session) -
         message = f"stopped at step {state.step} of {recipe.steps}{stage} and saved"
         again = f"the same command or call with the folder {shlex.quote(str(session.out))} resumes it"
         raise Stopped(f"{message}; {again}", session.stop.signal_number)
-
-
-def _tell(watch: Watcher | None, record: Record) -> None:
-    if watch is not None:
-        watch(record)
 
 
 def _from_folder(recipe: Recipe, path: Path, device: torch.device) -> tuple[Particles, Particles]:

@@ -70,16 +70,14 @@ class Trajectory:
     def __post_init__(self) -> None:
         if not self.snapshots:
             raise ValueError(f"{self.path}: a trajectory needs at least one snapshot")
-        _check_labels(self.path / FOLDER / PROBE, self.probe.labels, len(self.classes))
+        labels, classes = self.probe.labels, len(self.classes)
+        known = labels if (labels != UNKNOWN).any() else labels[:0]
+        if labels.dtype != torch.int64 or ((known < 0) | (known >= classes)).any():
+            path = self.path / FOLDER / PROBE
+            raise ValueError(f"{path}: the labels of the inputs must be whole numbers from 0 to {classes - 1}")
         particles = self.snapshots[0].log_p.shape[:1]
         for shot in self.snapshots:
-            _check_snapshot(_file(self.path, shot.step), shot, (*particles, len(self.probe), len(self.classes)))
-
-
-def _check_labels(path: Path, labels: Tensor, classes: int) -> None:
-    known = labels if (labels != UNKNOWN).any() else labels[:0]
-    if labels.dtype != torch.int64 or ((known < 0) | (known >= classes)).any():
-        raise ValueError(f"{path}: the labels of the inputs must be whole numbers from 0 to {classes - 1}")
+            _check_snapshot(_file(self.path, shot.step), shot, (*particles, len(self.probe), classes))
 
 
 def _check_snapshot(path: Path, shot: Snapshot, wanted: tuple[int, ...]) -> None:

@@ -177,7 +177,10 @@ def prepare_data(recipe: Recipe, task: Task, normalizer: Normalizer) -> Prepared
     stored = PreparedData.stored(task, normalizer)
     sizes, drawn = part_sizes(recipe.method.needs, task), recipe.labeled_batch + recipe.source_batch
     pool = recipe.tuples * recipe.method.needs.tuple_size * max(1, len(recipe.method.needs.views))
-    raw = any(not _takes_normalized(view) for view in (recipe.weak, recipe.strong))
+    raw = any(
+        type(view) is not Unchanged and (not getattr(view, "normalized", False) or isinstance(view, Learning))
+        for view in (recipe.weak, recipe.strong)
+    )
     if raw or task.unlabeled.device.type != "cpu" or sum(sizes.values()) > recipe.steps * (drawn + pool):
         return stored
     example = normalizer(next(part for part in task.training_inputs if len(part))[:1])
@@ -197,10 +200,6 @@ def prepare_data(recipe: Recipe, task: Task, normalizer: Normalizer) -> Prepared
         source=examples("source", stored.source),
         normalize=lambda inputs: inputs,
     )
-
-
-def _takes_normalized(view: View) -> bool:
-    return type(view) is Unchanged or (getattr(view, "normalized", False) and not isinstance(view, Learning))
 
 
 def part_sizes(needs: Needs, task: Task) -> dict[str, int]:

@@ -136,7 +136,13 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
         batch_teacher=partial(state.teacher.aside, as_in=state.particles, sharded=sharded),
         ema=recipe.ema,
     )
-    half = _precision(recipe, batch, state) == "bfloat16"
+    precision = recipe.precision
+    if precision == "auto":  # measured once per run
+        if state.precision is None:
+            inputs = next(x for x in (*batch.views.values(), batch.labeled, batch.source) if len(x))
+            state.precision = faster_precision(state.particles, inputs)
+        precision = state.precision
+    half = precision == "bfloat16"
     with replicating(sharded):
         with torch.autocast(state.particles.prior_logits.device.type, torch.bfloat16) if half else nullcontext():
             loss = recipe.method(step)
@@ -148,16 +154,6 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
     if recipe.optimizer.sees_scale:
         equalize(state.particles, log_prior.detach().exp() if loss.weights is None else loss.weights)
     return Loss(loss.total.detach(), loss.terms)
-
-
-def _precision(recipe: Recipe, batch: Batch, state: State) -> Precision:
-    """Return the recipe's precision, or for "auto" the faster one, measured once per run."""
-    if recipe.precision != "auto":
-        return recipe.precision
-    if state.precision is None:
-        inputs = next(x for x in (*batch.views.values(), batch.labeled, batch.source) if len(x))
-        state.precision = faster_precision(state.particles, inputs)
-    return state.precision
 
 
 def update(recipe: Recipe, state: State) -> None:

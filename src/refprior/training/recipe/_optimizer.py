@@ -118,24 +118,22 @@ class Optimizer:
             if any("lr" not in group for group in built.param_groups):
                 raise ValueError(f"{type(built).__name__} has a parameter group without a learning rate, 'lr'")
         else:
-            built = self._build_known(self.kind, particles)
+            decay = self.decay if self.kind == "adamw" else self.decay / particles.count
+            # Fused where possible: one pass over memory is much faster for large stacks.
+            groups = [
+                {**group, "params": list(parameters), "fused": fused}
+                for group in parameter_groups(particles, decay, biases=self.decay_biases)
+                for fused, parameters in groupby(cast(list[Tensor], group["params"]), partial(_is_fused, particles))
+            ]
+            make = partial(_without_compiler(_KINDS[self.kind]), groups, foreach=False)
+            if self.kind == "sgd":
+                rate = self.learning_rate * particles.count
+                built = make(lr=rate, momentum=self.momentum, nesterov=self.momentum > 0)
+            else:
+                built = make(lr=self.learning_rate)
         for group in built.param_groups:
             group["initial_lr"] = group["lr"]
         return built
-
-    def _build_known(self, kind: str, particles: Particles) -> torch.optim.Optimizer:
-        """Build SGD, Adam or AdamW, fused where possible: one pass over memory is much faster for large stacks."""
-        decay = self.decay if kind == "adamw" else self.decay / particles.count
-        groups = [
-            {**group, "params": list(parameters), "fused": fused}
-            for group in parameter_groups(particles, decay, biases=self.decay_biases)
-            for fused, parameters in groupby(cast(list[Tensor], group["params"]), partial(_is_fused, particles))
-        ]
-        make = _without_compiler(_KINDS[kind])
-        if kind != "sgd":
-            return make(groups, lr=self.learning_rate, foreach=False)
-        rate = self.learning_rate * particles.count
-        return make(groups, lr=rate, momentum=self.momentum, nesterov=self.momentum > 0, foreach=False)
 
     def factor(self, step: int, steps: int) -> float:
         """Return the factor of the learning rate at a step.

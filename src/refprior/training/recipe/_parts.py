@@ -205,7 +205,13 @@ def from_plain(record: object, package: str, where: str, custom: Mapping[str, Ma
         return record
     name = record.get("type")
     if "own" in record:
-        make = _defined(record["own"], where, custom)
+        own = record["own"]
+        shown = own if isinstance(own, str) and own.isprintable() else "part"
+        called = re.split("[.:]", shown)[-1]  # its name among the user's definitions
+        if custom is None or called not in custom:
+            missing = "" if custom is None else f", and the file defines no class or function {called!r}"
+            raise CustomPartError(f"{where} is the custom {shown}{missing}")
+        make = custom[called]
     elif isinstance(name, str) and name.startswith(f"refprior.{package}.") and name in published():
         make = published()[name]
     else:
@@ -223,16 +229,6 @@ def from_plain(record: object, package: str, where: str, custom: Mapping[str, Ma
         part = from_plain(item, SETTING_PACKAGES.get(key, package), f"{where}.{key}", custom)
         fitted[key] = fitting(part, hints.get(key, Any), f"{where}.{key}")
     return Part(make, fitted, factory=package == "networks" or not inspect.isclass(make))
-
-
-def _defined(own: object, where: str, custom: Mapping[str, Make] | None) -> Make:
-    """Return the class or function of a recorded custom part, by its name among the user's definitions."""
-    shown = own if isinstance(own, str) and own.isprintable() else "part"
-    name = re.split("[.:]", shown)[-1]
-    if custom is None or name not in custom:
-        missing = "" if custom is None else f", and the file defines no class or function {name!r}"
-        raise CustomPartError(f"{where} is the custom {shown}{missing}")
-    return custom[name]
 
 
 def check_depth(record: object, where: str) -> None:

@@ -153,7 +153,12 @@ class Recipe:
         one_of("execution", self.execution, get_args(Execution))
         one_of("readout", self.readout, ("outputs", "consensus"))
         one_of("head", self.head, get_args(Head))
-        self._check_stages()
+        if self.optimizer.warmup >= self.steps:
+            raise ValueError(f"{self.optimizer.warmup} steps of warm-up do not fit a run of {self.steps} steps")
+        if self.start is not None and self.start.particles != self.particles:
+            raise ValueError(f"the first stage has {self.start.particles} particles, this one {self.particles}")
+        if self.head != "same" and self.start is None:
+            raise ValueError(f"head={self.head!r} is for a second stage: give start, the recipe of the first one")
         if self.method.needs.views and not self.tuples:
             size = self.method.needs.tuple_size
             raise ValueError(f"unlabeled_batch={self.unlabeled_batch} is less than one tuple of {size} inputs")
@@ -195,14 +200,6 @@ class Recipe:
         for f in fields(self):
             if f.name != "start":
                 check_writable(take_apart(getattr(self, f.name)), f.name)
-
-    def _check_stages(self) -> None:
-        if self.optimizer.warmup >= self.steps:
-            raise ValueError(f"{self.optimizer.warmup} steps of warm-up do not fit a run of {self.steps} steps")
-        if self.start is not None and self.start.particles != self.particles:
-            raise ValueError(f"the first stage has {self.start.particles} particles, this one {self.particles}")
-        if self.head != "same" and self.start is None:
-            raise ValueError(f"head={self.head!r} is for a second stage: give start, the recipe of the first one")
 
     @property
     def tuples(self) -> int:

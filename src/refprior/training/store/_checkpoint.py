@@ -97,12 +97,16 @@ def save_checkpoint(folder: Path, state: State, metrics: Written) -> Path:
 
 
 def _save(path: Path, state: State, metrics: Written, tensors: Tensors, pieces: Iterator[Tensor]) -> None:
+    """Write both files of a checkpoint, and remove all but the last two checkpoints."""
     path.parent.mkdir(exist_ok=True)
     write_stream(path, entries(state, tensors), pieces)
     size, sha256 = path.stat().st_size, digest(path)
     summary = Summary(state.step, size, sha256, metrics, state.seconds, state.skipped, state.precision)
     write_record(path.with_suffix(".json"), FORMAT, asdict(summary))
-    _forget_old(path.parent)
+    kept = {f"step-{step:08}" for step in checkpoint_steps(path.parents[1])[:KEPT]}
+    for old in path.parent.glob("step-*"):
+        if old.name.partition(".")[0] not in kept:
+            old.unlink(missing_ok=True)
 
 
 def _pieces(state: State, tensors: Tensors) -> Iterator[Tensor]:
@@ -151,13 +155,6 @@ def _own(state: State) -> Own | None:
         return mesh.block(count)
 
     return own
-
-
-def set_aside(folder: Path, step: int) -> None:
-    """Rename a damaged checkpoint, so that it no longer counts."""
-    record = folder / FOLDER / f"step-{step:08}.json"
-    with suppress(FileNotFoundError):
-        record.replace(record.with_suffix(".json.damaged"))
 
 
 def checkpoint_steps(folder: Path) -> list[int]:
@@ -259,8 +256,10 @@ def latest_checkpoint(
             continue
         for damaged, problem in problems.items():
             log.warning("%s; going back to step %d", problem, step)
+            record = folder / FOLDER / f"step-{damaged:08}.json"
             if rename_damaged:
-                set_aside(folder, damaged)
+                with suppress(FileNotFoundError):
+                    record.replace(record.with_suffix(".json.damaged"))
         return used
     if problems:
         raise CheckpointError(f"no checkpoint in {folder} can be used: {next(iter(problems.values()))}")
@@ -345,14 +344,6 @@ def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors, stepped:
         if index >= len(parameters) or any(v.dim() and v.shape != parameters[index].shape for v in values.values()):
             raise ValueError(f"optimizer memory of parameter {index} has the wrong shape")
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-
-
-def _forget_old(folder: Path) -> None:
-    """Remove all but the last two checkpoints."""
-    kept = {f"step-{step:08}" for step in checkpoint_steps(folder.parent)[:KEPT]}
-    for path in folder.glob("step-*"):
-        if path.name.partition(".")[0] not in kept:
-            path.unlink(missing_ok=True)
 
 
 class Saver:

@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -67,7 +67,11 @@ class Origin:
     def changes(self) -> dict[str, str]:
         """Everything that was set by hand, except the seed."""
         changed = {**self.arguments, **self.settings, **{_OPTIONS[name]: value for name, value in self.own.items()}}
-        return {name: _in_text(value) for name, value in changed.items() if name != "seed"}
+        return {
+            name: ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+            for name, value in changed.items()
+            if name != "seed"
+        }
 
     @property
     def command(self) -> str | None:
@@ -78,11 +82,6 @@ class Origin:
         words = ["refprior", "train", self.recipe, "--seed", str(self.arguments.get("seed", 0))]
         words += [word for name, value in self.own.items() for word in (_OPTIONS[name], value)]
         return shlex.join([*words, *(["--set", *settings] if settings else [])])
-
-
-def _in_text(value: object) -> str:
-    """Return a setting as the command line takes it."""
-    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 @dataclass(frozen=True)
@@ -104,24 +103,21 @@ class Header:
         return int(self.recipe["seed"])
 
 
-def make_header(recipe: Recipe, task: Task, particles: Particles, origin: Origin | None) -> Header:
-    """Return the header of a run that begins now."""
-    return Header(recipe.to_dict(), task.fingerprint(), tensor_shapes(particles), origin)
-
-
 def tensor_shapes(particles: Particles) -> dict[str, tuple[int, ...]]:
     """Return names and shapes of the tensors of one particle."""
     return {name: tuple(tensor.shape[1:]) for name, tensor in particles.network.state_dict().items()}
 
 
-def write_header(folder: Path, header: Header) -> None:
+def write_header(folder: Path, recipe: Recipe, task: Task, particles: Particles, origin: Origin | None) -> None:
     """Write recipe.json, with the environment of this time added to the earlier ones."""
-    before = read_header(folder) if (folder / RECIPE).exists() else header
-    origin = header.origin if header.origin is not None else before.origin
+    before = read_header(folder) if (folder / RECIPE).exists() else None
+    earlier = [] if before is None else before.environments
+    if origin is None and before is not None:
+        origin = before.origin
     this = environment(origin)
-    if before.environments:
-        warn_of_changes(folder, before.environments[-1], this)
-    now = replace(header, origin=origin, environments=[*before.environments, this])
+    if earlier:
+        warn_of_changes(folder, earlier[-1], this)
+    now = Header(recipe.to_dict(), task.fingerprint(), tensor_shapes(particles), origin, [*earlier, this])
     write_record(folder / RECIPE, FORMAT, msgspec.to_builtins(now))
 
 
