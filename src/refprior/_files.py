@@ -234,7 +234,11 @@ def write_record(path: Path, format_: int, content: Json) -> None:
 
 def read_record(path: Path, format_: int) -> Json:
     """Read a JSON object with a checksum; raise ValueError if it is damaged or was edited."""
-    record = read_json(path)
+    text = read_bytes(path, _RECORD_LIMIT)
+    try:
+        record = decode(text)
+    except ValueError as error:
+        raise ValueError(f"{path} is not valid JSON: {in_short(error)}") from None
     if not isinstance(record, dict):
         raise ValueError(f"{path} is damaged: expected a JSON object")
     seal, found = record.pop(SEAL, None), record.get("format")
@@ -247,15 +251,6 @@ def read_record(path: Path, format_: int) -> Json:
         raise ValueError(f"{path} is damaged or was edited: its content does not match its {SEAL}")
     del record["format"]
     return record
-
-
-def read_json(path: Path) -> Any:
-    """Read a JSON file."""
-    text = read_bytes(path, _RECORD_LIMIT)
-    try:
-        return decode(text)
-    except ValueError as error:
-        raise ValueError(f"{path} is not valid JSON: {in_short(error)}") from None
 
 
 def decode(text: bytes) -> Any:

@@ -419,19 +419,15 @@ def synchronize_batch_norm(network: nn.Module, mesh: Mesh) -> None:
                     f"the custom batch norm {type(module).__name__} cannot share its statistics among ranks: start as "
                     "many ranks as particles, or a divisor of them"
                 )
-            setattr(network, name, _synchronized(module, mesh))
+            if mesh.device.type == "cuda":
+                shared = nn.SyncBatchNorm.convert_sync_batchnorm(module, mesh.data_group)
+            else:
+                shared = SharedBatchNorm(mesh)
+                shared.__dict__.update(module.__dict__)  # weights, statistics and settings are the same objects
+                shared.mesh = mesh
+            setattr(network, name, shared)
         else:
             synchronize_batch_norm(module, mesh)
-
-
-def _synchronized(module: _BatchNorm, mesh: Mesh) -> _BatchNorm:
-    if mesh.device.type == "cuda":
-        group = mesh.data_group
-        return cast(_BatchNorm, nn.SyncBatchNorm.convert_sync_batchnorm(module, group))
-    found = SharedBatchNorm(mesh)
-    found.__dict__.update(module.__dict__)  # weights, statistics and settings are the same objects
-    found.mesh = mesh
-    return found
 
 
 class SharedBatchNorm(_BatchNorm):

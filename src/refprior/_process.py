@@ -60,7 +60,13 @@ def handling(handler: Callable[[int, FrameType | None], object], *numbers: signa
 
 def available_memory() -> int:
     """Return how many bytes this process can still take: the least that machine, control group and ulimit -v leave."""
-    left = [_machine(), *_control_groups(), *_address_space()]
+    free = _field(Path("/proc/meminfo"), "MemAvailable:")  # with what caches would give back
+    page = os.sysconf("SC_PAGE_SIZE")
+    left = [page * os.sysconf("SC_PHYS_PAGES") if free is None else 1024 * free, *_control_groups()]
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if soft != resource.RLIM_INFINITY:
+        pages = _read(Path("/proc/self/statm")).split()
+        left.append(soft - (page * int(pages[0]) if pages else 0))
     return max(0, min(left))
 
 
@@ -73,14 +79,6 @@ def check_memory(needed: float, what: str, remedy: str = "close other programs")
         raise ValueError(
             f"{what} needs about {in_bytes(needed)} of memory, and {in_bytes(available)} are available: {remedy}"
         )
-
-
-def _machine() -> int:
-    """Free memory of the machine with what its caches would give back; its whole memory where nobody says."""
-    value = _field(Path("/proc/meminfo"), "MemAvailable:")
-    if value is not None:
-        return 1024 * value
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _control_groups() -> list[int]:
@@ -105,15 +103,6 @@ def _up_to_root(root: Path, name: str, limit: str, used: str) -> list[int]:
         if place == root:
             break
     return left
-
-
-def _address_space() -> list[int]:
-    """What `ulimit -v` leaves, if it is set."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if soft == resource.RLIM_INFINITY:
-        return []
-    pages = _read(Path("/proc/self/statm")).split()
-    return [soft - (os.sysconf("SC_PAGE_SIZE") * int(pages[0]) if pages else 0)]
 
 
 def _field(path: Path, name: str) -> int | None:

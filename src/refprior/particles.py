@@ -553,30 +553,20 @@ def _batch_last(layers: list[nn.Module], x: Tensor) -> Tensor:
 
     With the examples last in memory, the first layer is one matrix product and nothing is transposed.
     """
-    shape = (len(cast(Tensor, layers[0].weight)), -1, len(x))  # (K, H, B)
-    hidden = _shared_linear(cast(nn.Linear, layers[0]), x)
+    first = cast(nn.Linear, layers[0])
+    shape = (len(first.weight), -1, len(x))  # (K, H, B)
+    weight, columns, bias = first.weight.flatten(0, 1), x.flatten(1).T, cast(Tensor | None, first.bias)
+    hidden = weight @ columns if bias is None else torch.addmm(bias.reshape(-1, 1), weight, columns)  # (K·H, B)
     for before, layer in pairwise(layers):
         if isinstance(layer, nn.Linear):
-            hidden = _own_linear(layer, hidden.reshape(shape))
+            hidden, bias = hidden.reshape(shape), cast(Tensor | None, layer.bias)
+            if bias is None:
+                hidden = torch.bmm(layer.weight, hidden)
+            else:
+                hidden = torch.baddbmm(bias.unsqueeze(-1), layer.weight, hidden)
         elif type(layer) is nn.Hardtanh and isinstance(before, nn.Linear):
             # In place: nothing else needs what a linear layer gives, and memory that is new is slower than arithmetic.
             hidden = F.hardtanh_(hidden, layer.min_val, layer.max_val)
         else:
             hidden = layer(hidden)
     return hidden.reshape(shape).transpose(1, 2)
-
-
-def _shared_linear(linear: nn.Linear, x: Tensor) -> Tensor:
-    """Return W_k x + b_k of one x for all particles, as one matrix product: (B, ...) -> (K·H, B)."""
-    weight = linear.weight.flatten(0, 1)
-    columns = x.flatten(1).T  # (D, B)
-    bias = cast(Tensor | None, linear.bias)
-    return weight @ columns if bias is None else torch.addmm(bias.reshape(-1, 1), weight, columns)
-
-
-def _own_linear(linear: nn.Linear, hidden: Tensor) -> Tensor:
-    """Return W_k h_k + b_k of every particle on its own h_k: (K, H, B) -> (K, J, B)."""
-    bias = cast(Tensor | None, linear.bias)
-    if bias is None:
-        return torch.bmm(linear.weight, hidden)
-    return torch.baddbmm(bias.unsqueeze(-1), linear.weight, hidden)

@@ -1,6 +1,5 @@
 """Tasks and examples from what users have in memory: arrays, tensors, sparse matrices and torch data sets."""
 
-import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -11,13 +10,11 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from refprior._process import check_memory
 from refprior._words import in_short
+from refprior.data._data_set import NO_LABEL, Array, are_names, as_array, as_inputs, examples, numbered
 from refprior.data._task import Examples, Task
 from refprior.data.files import DataError, channels_first, picture_pixels
 
-NO_LABEL = -1
-Array = np.ndarray | Tensor
 Part = tuple[Array, Array] | Examples | Dataset[Any]
 
 
@@ -87,9 +84,11 @@ def task_from_arrays(
     30
     """
     given = _pair(labeled)
-    found = named_classes(_array(given[1])) if classes is None else tuple(classes)
+    found = None if classes is None else tuple(classes)
+    if found is None and are_names(labels := as_array(given[1])):
+        found = tuple(sorted(set(labels.tolist()) - {None}))
     known = examples("labeled", *given, found)
-    pool = _inputs("unlabeled", _stacked(unlabeled) if isinstance(unlabeled, Dataset) else unlabeled)
+    pool = as_inputs("unlabeled", _stacked(unlabeled) if isinstance(unlabeled, Dataset) else unlabeled)
     without = known.labels == NO_LABEL
     if without.any():
         pool = torch.cat([pool, known.inputs[without]]) if len(pool) else known.inputs[without]
@@ -155,47 +154,6 @@ def examples_from_dataset(dataset: "Dataset[Any]") -> Examples:
     return Examples(torch.stack(inputs), torch.tensor(labels))
 
 
-def examples(name: str, inputs: Array, labels: Array, classes: Sequence[str] | None = None) -> Examples:
-    """Check inputs and labels, which an error calls `name`; labels that are names are counted as in `classes`."""
-    return Examples(_inputs(name, inputs), whole_labels(name, _array(labels), classes))
-
-
-def named_classes(labels: np.ndarray) -> tuple[str, ...] | None:
-    """Return the sorted classes of labels that are names; None for numbers: (n,) -> (C,)."""
-    return tuple(sorted(set(labels.tolist()) - {None})) if _are_names(labels) else None
-
-
-def whole_labels(name: str, labels: np.ndarray, classes: Sequence[str] | None = None) -> Tensor:
-    """Return the number of each label's class, -1 for None: (n,) -> (n,) int64. Errors call the labels `name`."""
-    if labels.ndim != 1:
-        raise ValueError(f"{name} labels must be a row of numbers, got {labels.shape}")
-    if classes is not None and _are_names(labels):
-        numbers: dict[str | None, int] = {None: NO_LABEL, **{label: number for number, label in enumerate(classes)}}
-        unknown = [label for label in labels.tolist() if label not in numbers]
-        if unknown:
-            raise ValueError(f"{name} label {unknown[0]!r} is none of the classes {in_short(', '.join(classes))}")
-        return torch.tensor([numbers[label] for label in labels.tolist()], dtype=torch.int64)
-    if not np.issubdtype(labels.dtype, np.integer):
-        raise ValueError(f"{name} labels must be whole numbers or names, got {labels.dtype}")
-    return torch.from_numpy(labels.astype(np.int64))
-
-
-def numbered(name: str, labels: np.ndarray) -> tuple[str, ...]:
-    """Name classes by their numbers 0 … largest label; each needs an example, so there are no more than labels."""
-    largest = int(labels.max()) if len(labels) else -1
-    if largest >= len(labels):
-        at = int(labels.argmax())
-        raise ValueError(f"{name} label {largest} at index {at} needs {largest + 1} classes, of {len(labels)} examples")
-    return tuple(str(c) for c in range(largest + 1))
-
-
-def _are_names(labels: np.ndarray) -> bool:
-    """Whether labels are text, or text and None."""
-    if labels.dtype == object:
-        return labels.ndim == 1 and all(label is None or isinstance(label, str) for label in labels.tolist())
-    return labels.dtype.kind == "U"
-
-
 def _pair(part: Part) -> tuple[Array, Array]:
     """Return inputs and labels."""
     found = examples_from_dataset(part) if isinstance(part, Dataset) else part
@@ -239,22 +197,6 @@ def _item(values: object, index: int, first: Tensor | None) -> Tensor:
     return made
 
 
-def _inputs(name: str, inputs: Array) -> Tensor:
-    values = _array(inputs)
-    if values.dtype == np.uint8:
-        return torch.from_numpy(values.copy())
-    if values.ndim == 2 and values.dtype.kind in "iu":
-        return torch.from_numpy(values.astype(np.int64))
-    if values.dtype.kind not in ("fb" if values.ndim == 2 else "f"):
-        raise ValueError(f"{name} inputs must be uint8 or floats, got {values.dtype}; vectors may be any numbers")
-    with np.errstate(over="ignore"):  # infinite then, and rejected below
-        values = values.astype(np.float32)
-    finite = np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
-    if not finite.all():
-        raise ValueError(f"{name} input {int(np.argmin(finite))} is not finite ({(~finite).sum()} such inputs)")
-    return torch.from_numpy(values)
-
-
 def _check_channels(inputs: Tensor) -> None:
     """Reject images without channels, or with the channels last."""
     shape, remedy = tuple(inputs.shape), "images are (n, channels, height, width): use"
@@ -268,10 +210,3 @@ def _check_channels(inputs: Tensor) -> None:
     last = (1, 3, 4) if inputs.dtype == torch.uint8 else (1, 3)  # 4: with transparency
     if len(shape) == 4 and shape[3] in last and min(shape[1:3]) > max(3, shape[3]):
         raise ValueError(f"labeled inputs are {shape}, {remedy} np.moveaxis(x, -1, 1)")
-
-
-def _array(values: Any) -> np.ndarray:
-    if hasattr(values, "toarray"):  # a sparse matrix
-        check_memory(values.dtype.itemsize * math.prod(values.shape), f"a sparse matrix of {values.shape} made dense")
-        return np.asarray(values.toarray())
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)

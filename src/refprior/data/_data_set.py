@@ -4,19 +4,23 @@ The draws come from numpy's RandomState, whose stream is frozen by numpy's polic
 generators may change between releases.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from refprior._kinds import Kind
+from refprior._process import check_memory
 from refprior._words import in_short
-from refprior.data._arrays import Array, examples
 from refprior.data._task import Examples
 from refprior.data.files import DataError
 
+NO_LABEL = -1
+Array = np.ndarray | Tensor
 _TEST_SEED = 0  # one test part for all runs
 
 
@@ -111,7 +115,6 @@ def held_out(
     classes: Sequence[str],
     everything: tuple[np.ndarray, np.ndarray],
     test: int,
-    names: Sequence[str] = (),
     *,
     kind: Kind | None = None,
 ) -> DataSet:
@@ -119,8 +122,7 @@ def held_out(
     inputs, labels = everything
     rest, chosen = divided(labels, test)
     held = (inputs[chosen], labels[chosen]) if test else None
-    data = data_set(name, classes, (inputs[rest], labels[rest]), held, kind=kind)
-    return replace(data, names=tuple(names[i] for i in rest)) if names else data
+    return data_set(name, classes, (inputs[rest], labels[rest]), held, kind=kind)
 
 
 def divided(labels: np.ndarray, test: int) -> tuple[np.ndarray, np.ndarray]:
@@ -166,6 +168,65 @@ def _subset(part: Examples, members: Sequence[int]) -> Examples:
         position[old : old + 1] = new
     labels = position[part.labels]
     return Examples(part.inputs[labels >= 0], labels[labels >= 0])
+
+
+def examples(name: str, inputs: Array, labels: Array, classes: Sequence[str] | None = None) -> Examples:
+    """Check inputs and labels, which an error calls `name`; labels that are names are counted as in `classes`."""
+    return Examples(as_inputs(name, inputs), whole_labels(name, as_array(labels), classes))
+
+
+def whole_labels(name: str, labels: np.ndarray, classes: Sequence[str] | None = None) -> Tensor:
+    """Return the number of each label's class, -1 for None: (n,) -> (n,) int64. Errors call the labels `name`."""
+    if labels.ndim != 1:
+        raise ValueError(f"{name} labels must be a row of numbers, got {labels.shape}")
+    if classes is not None and are_names(labels):
+        numbers: dict[str | None, int] = {None: NO_LABEL, **{label: number for number, label in enumerate(classes)}}
+        unknown = [label for label in labels.tolist() if label not in numbers]
+        if unknown:
+            raise ValueError(f"{name} label {unknown[0]!r} is none of the classes {in_short(', '.join(classes))}")
+        return torch.tensor([numbers[label] for label in labels.tolist()], dtype=torch.int64)
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(f"{name} labels must be whole numbers or names, got {labels.dtype}")
+    return torch.from_numpy(labels.astype(np.int64))
+
+
+def numbered(name: str, labels: np.ndarray) -> tuple[str, ...]:
+    """Name classes by their numbers 0 … largest label; each needs an example, so there are no more than labels."""
+    largest = int(labels.max()) if len(labels) else -1
+    if largest >= len(labels):
+        at = int(labels.argmax())
+        raise ValueError(f"{name} label {largest} at index {at} needs {largest + 1} classes, of {len(labels)} examples")
+    return tuple(str(c) for c in range(largest + 1))
+
+
+def are_names(labels: np.ndarray) -> bool:
+    """Whether labels are text, or text and None."""
+    if labels.dtype == object:
+        return labels.ndim == 1 and all(label is None or isinstance(label, str) for label in labels.tolist())
+    return labels.dtype.kind == "U"
+
+
+def as_inputs(name: str, inputs: Array) -> Tensor:
+    values = as_array(inputs)
+    if values.dtype == np.uint8:
+        return torch.from_numpy(values.copy())
+    if values.ndim == 2 and values.dtype.kind in "iu":
+        return torch.from_numpy(values.astype(np.int64))
+    if values.dtype.kind not in ("fb" if values.ndim == 2 else "f"):
+        raise ValueError(f"{name} inputs must be uint8 or floats, got {values.dtype}; vectors may be any numbers")
+    with np.errstate(over="ignore"):  # infinite then, and rejected below
+        values = values.astype(np.float32)
+    finite = np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
+    if not finite.all():
+        raise ValueError(f"{name} input {int(np.argmin(finite))} is not finite ({(~finite).sum()} such inputs)")
+    return torch.from_numpy(values)
+
+
+def as_array(values: Any) -> np.ndarray:
+    if hasattr(values, "toarray"):  # a sparse matrix
+        check_memory(values.dtype.itemsize * math.prod(values.shape), f"a sparse matrix of {values.shape} made dense")
+        return np.asarray(values.toarray())
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
 
 
 def per_class(labels: np.ndarray, count: int, seed: int, what: str = "examples") -> np.ndarray:

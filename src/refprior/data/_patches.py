@@ -45,15 +45,12 @@ def responses(images: Tensor, filters: Tensor, offset: Tensor, contrast: Tensor)
 
 def cell_shares(rows: int, columns: int, cells: int) -> Tensor:
     """Return the weight of every patch in the mean over every cell: -> (P, g²), columns sum to 1."""
-    down, right = (_shares(places, cells) for places in (rows, columns))
-    return torch.kron(down, right)
-
-
-def _shares(places: int, cells: int) -> Tensor:
-    """Return the part of each of g equal intervals that each of some places covers: -> (places, g)."""
-    place, cell = torch.arange(places)[:, None] / places, torch.arange(cells) / cells
-    covered = torch.minimum(place + 1 / places, cell + 1 / cells) - torch.maximum(place, cell)
-    return covered.clamp(min=0) * cells
+    axes = []  # (places, g): the part of each of g equal intervals that each place along an axis covers
+    for places in (rows, columns):
+        place, cell = torch.arange(places)[:, None] / places, torch.arange(cells) / cells
+        covered = torch.minimum(place + 1 / places, cell + 1 / cells) - torch.maximum(place, cell)
+        axes.append(covered.clamp(min=0) * cells)
+    return torch.kron(*axes)
 
 
 def draw_patches(images: Tensor, size: int, count: int, generator: torch.Generator) -> Tensor:

@@ -13,8 +13,7 @@ from torch import Tensor
 from refprior._checks import whole_number
 from refprior._kinds import Kind
 from refprior._words import counted, in_short
-from refprior.data._arrays import NO_LABEL, examples, numbered
-from refprior.data._data_set import DataSet, data_set, divided, held_out
+from refprior.data._data_set import NO_LABEL, DataSet, data_set, divided, examples, held_out, numbered
 from refprior.data._task import Examples
 from refprior.data.files import (
     TABLE_SUFFIXES,

@@ -236,10 +236,13 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
             If labels and rows do not match, or there are more classes than clusters.
         """
         check_is_fitted(self, "run_")
-        asked, (names, codes) = _row_numbers(rows, len(self.labels_)), encoded(labels)
+        asked, count = np.asarray(rows), len(self.labels_)
+        if asked.ndim != 1 or asked.dtype.kind not in "iu" or not ((asked >= 0) & (asked < count)).all():
+            raise ValueError(f"rows must be a list of indices of rows of X, 0 … {count - 1}, got {in_short(rows)}")
+        names, codes = encoded(labels)
         if len(asked) != len(codes) or (codes < 0).any():
             raise ValueError(f"expected one label per row, got {(codes >= 0).sum()} labels for {len(asked)} rows")
-        answers = {**self._answers, **dict(zip(asked, names[codes].tolist(), strict=True))}
+        answers = {**self._answers, **dict(zip(asked.tolist(), names[codes].tolist(), strict=True))}
         classes, y = encoded(list(answers.values()))
         clusters = len(self.run_.data.classes)
         if len(classes) > clusters:
@@ -329,10 +332,3 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         starts = range(0, inputs.shape[0], _BLOCK)
         blocks = (torch.as_tensor(self.run_.log_probabilities(inputs[start : start + _BLOCK])) for start in starts)
         return np.concatenate([self._consensus.clusters(log_p).cpu().numpy() for log_p in blocks])
-
-
-def _row_numbers(rows: ArrayLike, count: int) -> list[int]:
-    found = np.asarray(rows)
-    if found.ndim != 1 or found.dtype.kind not in "iu" or not ((found >= 0) & (found < count)).all():
-        raise ValueError(f"rows must be a list of indices of rows of X, 0 … {count - 1}, got {in_short(rows)}")
-    return [int(row) for row in found]

@@ -236,7 +236,7 @@ def encoded(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return the classes in order, and the class index of each row, −1 if unlabeled: (n,) -> (C,), (n,)."""
     values = _array(y)
     known = _labeled(values)
-    if _signs(values, known):
+    if values.dtype.kind == "i" and not known.all() and set(values[known].tolist()) == {1}:
         log.warning(
             "y contains only -1 and 1: both are treated as classes; "
             "−1 marks unlabeled rows only if there are other labels"
@@ -275,11 +275,6 @@ def _labeled(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind == "i":
         return np.asarray(values != UNLABELED, dtype=bool)
     return np.ones(len(values), dtype=bool)
-
-
-def _signs(values: np.ndarray, known: np.ndarray) -> bool:
-    """Return whether −1 must be a class: the only values are −1 and 1."""
-    return values.dtype.kind == "i" and not known.all() and set(values[known].tolist()) == {1}
 
 
 def _missing(value: object) -> bool:

@@ -79,10 +79,10 @@ def members(path: Path) -> Iterator[Member]:
     raise DataError(f"{path}: more than {_MOST_MEMBERS} members, no archive of a data set has as many")
 
 
-def content_of(member: Member, where: str, limit: int = LARGEST_FILE) -> bytes:
+def content_of(member: Member, where: str) -> bytes:
     """Read all of a file in an archive."""
-    if member.size > limit:
-        raise DataError(f"{where}, {in_short(member.name)}: {member.size:,} bytes, at most {limit:,} are read")
+    if member.size > LARGEST_FILE:
+        raise DataError(f"{where}, {in_short(member.name)}: {member.size:,} bytes, at most {LARGEST_FILE:,} are read")
     check_memory(2 * member.size, f"{where}: reading {member.size:,} bytes")
     return b"".join(member.blocks)
 

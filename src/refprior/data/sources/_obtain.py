@@ -92,8 +92,10 @@ def _from_addresses(source: Source, folder: Path, missing: set[str], report: Rep
             _first_address(item, archive, report)
             for name, blocks in _unpacked(item, archive):
                 md5 = _install(source, folder, name, blocks, missing)
-                if md5 is not None:
-                    _note(source, folder, name, md5)
+                if md5 is not None and any(file.name == name and file.md5 is None for file in source.files):
+                    # No checksum of the file itself is published: note that of the one from the verified archive.
+                    noted = sorted((_noted(folder) | {name: md5}).items())
+                    write_text(folder / NOTES, "".join(f"{value}  {file}\n" for file, value in noted))
             if not users:
                 archive.unlink()
     _check_all(source, folder)
@@ -141,13 +143,6 @@ def _install(source: Source, folder: Path, name: str, blocks: Iterator[bytes], m
     if file is None or name not in missing:
         return None
     return install(blocks, folder / name, file.md5, file.size)
-
-
-def _note(source: Source, folder: Path, name: str, md5: str) -> None:
-    """Record the checksum of a file from a verified archive, if none is published for the file itself."""
-    if any(file.name == name and file.md5 is None for file in source.files):
-        lines = [f"{value}  {file}\n" for file, value in sorted((_noted(folder) | {name: md5}).items())]
-        write_text(folder / NOTES, "".join(lines))
 
 
 def _noted(folder: Path) -> dict[str, str]:

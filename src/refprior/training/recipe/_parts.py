@@ -94,7 +94,8 @@ def take_apart(value: Any) -> Any:
     """Turn configurations, partial functions, functions and classes into a `Part`."""
     if isinstance(value, partial):
         return Part(value.func, _arguments(value), factory=True, original=value)
-    if is_configuration(value):
+    # A dataclass compared by value is a configuration; others, such as tasks, are data.
+    if is_dataclass(value) and not isinstance(value, type) and type(value).__eq__ is not object.__eq__:
         settings = {f.name: take_apart(getattr(value, f.name)) for f in fields(value) if f.init and f.compare}
         return Part(type(value), settings, original=value)
     if inspect.isclass(value) or inspect.isfunction(value):
@@ -135,11 +136,6 @@ def put_together(value: object, where: str = "recipe") -> Any:
     if not value.factory:
         return value.make(**settings)
     return partial(value.make, **settings) if settings else value.make
-
-
-def is_configuration(value: object) -> bool:
-    """Return whether a value is a dataclass compared by value; others, such as tasks, are data."""
-    return is_dataclass(value) and not isinstance(value, type) and type(value).__eq__ is not object.__eq__
 
 
 def check_writable(value: object, where: str) -> None:

@@ -8,7 +8,6 @@ import platform
 import shlex
 import subprocess
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
@@ -116,7 +115,10 @@ def write_header(folder: Path, recipe: Recipe, task: Task, particles: Particles,
         origin = before.origin
     this = environment(origin)
     if earlier:
-        warn_of_changes(folder, earlier[-1], this)
+        known = {name: earlier[-1].get(name) for name in (*_DECISIVE, "packages")}
+        changes = differences(known, {name: this[name] for name in known})
+        if changes:
+            log.warning("%s resumes with %s (then → now): the last bits may differ", folder, "; ".join(changes))
     now = Header(recipe.to_dict(), task.fingerprint(), tensor_shapes(particles), origin, [*earlier, this])
     write_record(folder / RECIPE, FORMAT, msgspec.to_builtins(now))
 
@@ -207,14 +209,6 @@ def environment(origin: Origin | None) -> Json:
 def packages() -> dict[str, str]:
     """Return the versions of refprior and of the packages that its numbers depend on."""
     return {"refprior": __version__, **{name: version(name) for name in _PACKAGES}}
-
-
-def warn_of_changes(folder: Path, before: Mapping[str, object], now: Mapping[str, object]) -> None:
-    """Warn about what changed since a run was last trained: the last bits of its numbers may differ."""
-    known = {name: before.get(name) for name in _DECISIVE} | {"packages": before.get("packages")}
-    changes = differences(known, {name: now[name] for name in known})
-    if changes:
-        log.warning("%s resumes with %s (then → now): the last bits may differ", folder, "; ".join(changes))
 
 
 @cache
