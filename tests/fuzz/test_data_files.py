@@ -22,8 +22,7 @@ from PIL import Image
 from refprior.data._read import image_folder, read_npz
 from refprior.data.files._pictures import read_images
 from refprior.data.sources._cifar import PIXELS, _Files, _from_archive, _from_folder, _names, read_binary
-from refprior.data.sources._obtain import NOTES, _noted
-from refprior.data.sources._packages import read_cifar_package
+from refprior.data.sources._obtain import NOTES, _noted, read_cifar_package
 from refprior.data.sources._sets import _read_five, read_idx
 from tests.data.written import idx
 from tests.fuzz._mutations import bounded_memory, check, fuzz, mutate

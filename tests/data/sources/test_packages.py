@@ -10,7 +10,7 @@ from PIL import Image
 
 from refprior.data.files._error import DataError
 from refprior.data.sources._cifar import read_binary
-from refprior.data.sources._packages import cifar_records, read_cifar_package
+from refprior.data.sources._obtain import cifar_records, read_cifar_package
 
 
 def test_rows_of_a_picture_become_records() -> None:

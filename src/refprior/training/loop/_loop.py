@@ -1,37 +1,103 @@
 """The only loop: batch → method → loss → optimizer → moving average → record.
 
 It names no method and no data set. It yields a record of what happened every few steps, and the caller decides what
-to do with it: write a line, draw a bar, stop.
+to do with it: write a line, draw a bar, stop. Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 ask a run to save and stop; a second
+Ctrl-C ends it at once.
 """
 
 # K particles, n inputs, C classes
 
 import math
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from types import FrameType
 
 import torch
 from torch import Tensor
 
 from refprior._mesh import plain, replicating
+from refprior._process import handling
 from refprior.data import Task
 from refprior.methods import Batch, Loss, Method, Step
 from refprior.particles import Particles, normalizes_batches
 from refprior.posterior import predictive
 from refprior.training.loop._begin import Precision, State
 from refprior.training.loop._draw import PreparedData, prepare_data, remember_randomness
-from refprior.training.loop._evaluate import evaluate_all, log_probabilities
-from refprior.training.loop._records import Evaluation, Record
+from refprior.training.loop._evaluate import Evaluation, Record, evaluate_all, log_probabilities
 from refprior.training.recipe import Recipe, equalize, update_average
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)  # of people, systems, terminals, schedulers
 LOG_EVERY = 10  # steps
 WORTH = 0.9  # of the time of single precision, below which bf16 is taken
 INPUTS = 64  # of fewer inputs mostly the calls are timed
 TURNS = 2
 _NAMED = 5  # particles
+
+
+class Stopped(KeyboardInterrupt):
+    """The run was asked to stop by a signal, and stopped with everything saved.
+
+    Parameters
+    ----------
+    message : str
+        What was saved, and how to resume.
+    signal_number : int
+        The signal.
+
+    Examples
+    --------
+    >>> from refprior.training import Stopped
+    >>> issubclass(Stopped, KeyboardInterrupt)
+    True
+    """
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.signal_number = signal_number
+
+
+class Stop:
+    """Which signal asked, if any. Within a step it is obeyed at once, elsewhere when what is under way is done."""
+
+    def __init__(self) -> None:
+        self.signal_number: int | None = None
+        self.within_step: Callable[[], bool] = lambda: False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        first = self.signal_number is None
+        if number == signal.SIGINT and not first:
+            os._exit(128 + number)
+        self.signal_number = number
+        if first and self.within_step():
+            raise Interrupted
+
+
+class Interrupted(BaseException):
+    """A step was given up in the middle: the state is that before it."""
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """The signals raise `Stopped` where they arrive."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Stopped("terminated", number)
+
+    with handling(stop, *SIGNALS):
+        yield
+
+
+@contextmanager
+def stopping() -> Iterator[Stop]:
+    """Listen to people, systems, terminals and schedulers."""
+    stop = Stop()
+    with handling(stop, *SIGNALS):
+        yield stop
 
 
 @dataclass(frozen=True)
