@@ -134,15 +134,6 @@ class Uncertainty(NamedTuple):
         Mean entropy of the particles, the aleatoric part: noise in the labels, (n,).
     between : Tensor
         Mutual information of label and particle, the epistemic part: disagreement of the particles, (n,).
-
-    Examples
-    --------
-    >>> import torch
-    >>> import refprior as rp
-    >>> log_p = torch.eye(2).log().unsqueeze(1)  # two particles, one image, certain of different classes
-    >>> found = rp.posterior.uncertainty(log_p, torch.tensor([0.5, 0.5]).log())
-    >>> found.within.item(), round(found.between.item(), 4)
-    (0.0, 0.6931)
     """
 
     total: Tensor
@@ -276,15 +267,6 @@ class Reliability(NamedTuple):
         Mean confidence, 0 in an empty bin, (bins,).
     accuracy : Tensor
         Mean accuracy, 0 in an empty bin, (bins,).
-
-    Examples
-    --------
-    >>> import torch
-    >>> import refprior as rp
-    >>> log_p = torch.tensor([[0.9, 0.1], [0.3, 0.7]]).log()  # two images
-    >>> y = torch.tensor([0, 0])
-    >>> rp.posterior.reliability(log_p, y, bins=5).counts
-    tensor([0., 0., 0., 1., 1.])
     """
 
     counts: Tensor
@@ -372,14 +354,6 @@ class Bins:
         Examples in each bin.
     confidence, accuracy : tuple of float
         Means, 0 in an empty bin.
-
-    Examples
-    --------
-    >>> import torch
-    >>> import refprior as rp
-    >>> log_p = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]).log()  # one particle, two images, certain
-    >>> rp.posterior.score(log_p, torch.tensor([0, 0]), torch.zeros(1)).reliability.accuracy[-1]
-    0.5
     """
 
     counts: tuple[float, ...]
@@ -407,15 +381,6 @@ class Scores:
         Mean I(w; y | x) in nats.
     reliability : Bins
         The reliability diagram.
-
-    Examples
-    --------
-    >>> import torch
-    >>> import refprior as rp
-    >>> log_p = torch.tensor([[[0.9, 0.1], [0.2, 0.8]]]).log()  # one particle, two images
-    >>> found = rp.posterior.score(log_p, torch.tensor([0, 0]), torch.zeros(1))
-    >>> found.accuracy, found.to_dict()["particle_accuracies"]
-    (0.5, [0.5])
     """
 
     accuracy: float
@@ -560,13 +525,6 @@ class PerClass:
         Harmonic mean of the two, (C,).
     count : Tensor
         Examples of the class, (C,).
-
-    Examples
-    --------
-    >>> import torch
-    >>> import refprior as rp
-    >>> rp.posterior.per_class(torch.tensor([[1, 1], [0, 1]])).count
-    tensor([2, 1])
     """
 
     precision: Tensor

@@ -27,13 +27,7 @@ CONSENSUS_INPUTS = 2000  # of the unlabeled pool, in which clusters are found
 
 @dataclass(frozen=True)
 class PartScores:
-    """Scores on one part of the data, of the moving average and of the raw weights.
-
-    >>> import refprior as rp
-    >>> evaluation = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 2})).result.evaluation
-    >>> len(evaluation.test.ema.particle_accuracies)
-    4
-    """
+    """Scores on one part of the data, of the moving average and of the raw weights."""
 
     ema: Scores
     raw: Scores
@@ -41,12 +35,7 @@ class PartScores:
 
 @dataclass(frozen=True)
 class ConsensusScores:
-    """How well clusters, found without labels and matched to the classes, fit each part.
-
-    >>> from refprior.training import ConsensusScores
-    >>> ConsensusScores(test=0.96).stability is None
-    True
-    """
+    """How well clusters, found without labels and matched to the classes, fit each part."""
 
     test: float | None = None
     validation: float | None = None
@@ -55,14 +44,7 @@ class ConsensusScores:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """All scores at one step; None of a part that the task does not have.
-
-    >>> import refprior as rp
-    >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 2})
-    >>> evaluation = rp.train(recipe).result.evaluation
-    >>> 0 <= evaluation.accuracy <= 1
-    True
-    """
+    """All scores at one step; None of a part that the task does not have."""
 
     test: PartScores | None = None
     validation: PartScores | None = None
