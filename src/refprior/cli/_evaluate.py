@@ -88,13 +88,9 @@ def _score_tables(run: "Run", progress: "Progress") -> dict[str, list[list[str]]
 
 def _class_table(run: "Run") -> list[list[str]] | None:
     """Score each class on the test part, or on the validation part without one."""
-    from refprior.report import class_rows
-    from refprior.training.loop import evaluate_consensus, output_confusion
+    from refprior.report import class_rows, run_confusion
 
-    if run.recipe.readout == "consensus":
-        counts = evaluate_consensus(run.ema, run.normalizer, run.task)[1]
-    else:
-        counts = output_confusion(run.ema, run.normalizer, run.task)
+    counts = run_confusion(run)
     return None if counts is None else class_rows(counts, run.data.classes)
 
 

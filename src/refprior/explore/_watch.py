@@ -20,9 +20,17 @@ from refprior._kinds import noun
 from refprior._words import in_short
 from refprior.explore._play import rounded
 from refprior.labeling import FILE, Questions
-from refprior.report import class_rows, find_runs, most_uncertain, origin_of, picture_url, scene_of_runs, settings_of
+from refprior.report import (
+    class_rows,
+    find_runs,
+    most_uncertain,
+    origin_of,
+    picture_url,
+    run_confusion,
+    scene_of_runs,
+    settings_of,
+)
 from refprior.training import Evaluation, Record, custom_parts, load, read_trajectory
-from refprior.training.loop import evaluate_consensus, output_confusion
 from refprior.training.store import METRICS, RECIPE, Header, checkpoint_steps, read_header, read_records
 
 MOST_POINTS = 400  # of a curve
@@ -251,10 +259,7 @@ def embedding(path: Path, **parts: Any) -> Json:
 def examples(path: Path, **parts: Any) -> Json:
     """Return the most uncertain inputs and the confusion matrix, which need the weights and the data."""
     run = load(path, **parts)
-    if run.recipe.readout == "consensus":
-        counts = evaluate_consensus(run.ema, run.normalizer, run.task)[1]
-    else:
-        counts = output_confusion(run.ema, run.normalizer, run.task)
+    counts = run_confusion(run)
     return {
         "step": run.step,
         "uncertain": [

@@ -18,6 +18,7 @@ from refprior.report._tables import as_latex, as_markdown, results_table
 from refprior.report._tables import class_rows as class_rows
 from refprior.report._tables import pivot as pivot
 from refprior.report._tables import rows as rows
+from refprior.report._tables import run_confusion as run_confusion
 from refprior.report._tiles import most_uncertain as most_uncertain
 from refprior.report._tiles import picture_url as picture_url
 from refprior.report._tiles import questions_figure as questions_figure

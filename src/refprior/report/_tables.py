@@ -13,7 +13,8 @@ from torch import Tensor
 from refprior.posterior import Scores, per_class
 from refprior.report._published import PUBLISHED, Source, find_published
 from refprior.report._runs import EMPTY, Group, Summary, accuracies, group
-from refprior.training import PartScores
+from refprior.training import PartScores, Run
+from refprior.training.loop import evaluate_consensus, output_confusion
 
 Printed = Literal["ensemble", "raw", "particles"]  # accuracies of `Published`
 _DIGITS = {"NLL": 3, "ECE": 3}
@@ -267,6 +268,13 @@ def _order(value: str) -> tuple[float, str]:
         return float(value), value
     except ValueError:
         return float("inf"), value
+
+
+def run_confusion(run: Run) -> Tensor | None:
+    """Return the confusion matrix of a run's EMA ensemble or consensus on its test or validation part; None without."""
+    if run.recipe.readout == "consensus":
+        return evaluate_consensus(run.ema, run.normalizer, run.task)[1]
+    return output_confusion(run.ema, run.normalizer, run.task)
 
 
 def class_rows(counts: Tensor, classes: Sequence[str]) -> list[list[str]]:
