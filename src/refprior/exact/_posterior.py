@@ -112,7 +112,12 @@ class Posterior:
         asked = np.atleast_1d(as_numbers("levels", levels))
         if asked.ndim != 1 or not np.all((asked >= 0) & (asked <= 1)):
             raise ValueError(f"levels must be numbers from 0 to 1, got {levels!r}")
-        columns = [_quantiles(column, self.weights, asked) for column in np.atleast_2d(self.atoms.T)]
+        columns = []
+        for atoms in np.atleast_2d(self.atoms.T):
+            order = np.argsort(atoms, kind="stable")
+            order = order[self.weights[order] > 0]
+            places = np.searchsorted(np.cumsum(self.weights[order]), asked - ROUNDING)
+            columns.append(atoms[order[np.minimum(places, len(order) - 1)]])
         return columns[0] if self.atoms.ndim == 1 else np.stack(columns, axis=1)
 
     def credible_set(self, level: float = 0.95) -> CredibleSet:
@@ -217,14 +222,6 @@ def posterior_of(channel: Channel, u: Array, weights: Array, z: ArrayLike) -> Po
         before=weights,
         outcome=z,
     )
-
-
-def _quantiles(atoms: Array, weights: Array, levels: Array) -> Array:
-    """Compute quantiles of one parameter: (K,), (K,), (Q,) -> (Q,)."""
-    order = np.argsort(atoms, kind="stable")
-    order = order[weights[order] > 0]
-    below = np.cumsum(weights[order])
-    return np.asarray(atoms[order[np.minimum(np.searchsorted(below, levels - ROUNDING), len(order) - 1)]])
 
 
 def _plain(value: Array) -> Any:

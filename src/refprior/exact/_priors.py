@@ -24,7 +24,7 @@ from refprior.exact.solve import check_cost, fisher_grid, recording, solve
 
 # Default tolerances, in nats.
 NUISANCE_TOLERANCE = 1e-9  # a prior with nuisances takes tens of conditional searches to this tolerance
-TWO_STAGE_TOLERANCE = 1e-12
+TWO_STAGE_TOLERANCE = 1e-12  # as of one stage
 COMPARED_TOLERANCE = 1e-9  # comparisons print six decimals
 
 

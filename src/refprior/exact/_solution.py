@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Evidence = Literal["proved", "certified", "searched", "unfinished"]
-FILE_FORMAT = 1
+FILE_FORMAT = 1  # of saved priors
 
 
 def weakest(*evidence: Evidence) -> Evidence:

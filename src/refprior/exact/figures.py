@@ -29,15 +29,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COIN_TOSSES = (1, 10, 50)
-TWO_STAGES = ((1, 1), (1, 10), (1, 40), (10, 1), (30, 1))
-MANY_TOSSES = (10, 100, 1000)
+COIN_TOSSES = (1, 10, 50)  # as in the paper
+TWO_STAGES = ((1, 1), (1, 10), (1, 40), (10, 1), (30, 1))  # as in the paper
+MANY_TOSSES = (10, 100, 1000)  # toward the limit
 
 
 def _figure(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def _two_panels(width: float, height: float) -> tuple[Figure, Axes, Axes]:
+    figure = _figure(width, height)
+    left, right = figure.subplots(1, 2)
+    return figure, left, right
 
 
 def coin_figure() -> Figure:
@@ -66,8 +72,7 @@ def _row(panels: list[tuple[str, Solution]]) -> Figure:
 @styled
 def convergence_figure() -> Figure:
     """Draw how the coin's prior approaches the Jeffreys prior: distribution functions and information."""
-    figure = _figure(9.0, 3.2)
-    left, right = figure.subplots(1, 2)
+    figure, left, right = _two_panels(9.0, 3.2)
     for n, color, dash in zip(MANY_TOSSES, (SERIES[3], SERIES[2], ATOM), (":", "--", "-"), strict=True):
         prior = reference_prior(Coin(n))
         places, mass = [0.0, *prior.atoms, 1.0], [0.0, *np.cumsum(prior.weights), 1.0]
@@ -90,8 +95,7 @@ def convergence_figure() -> Figure:
 @styled
 def manifold_figure() -> Figure:
     """Draw atoms of three parameters in prediction space: they start at corners and on edges."""
-    figure = _figure(9.0, 3.6)
-    left, right = figure.subplots(1, 2)
+    figure, left, right = _two_panels(9.0, 3.6)
     _decays_panel(left)
     _categories_panel(right)
     return figure
@@ -134,8 +138,7 @@ def _circles(ax: Axes, places: Array, weights: Array) -> None:
 @styled
 def scan_figure() -> Figure:
     """Draw atoms against the amplitude, for Gaussian noise and for Poisson counts."""
-    figure = _figure(10.0, 3.8)
-    left, right = figure.subplots(1, 2)
+    figure, left, right = _two_panels(10.0, 3.8)
     scan_priors(Gaussian, [float(a) for a in np.linspace(0.5, 12, 80)], setting="amplitude, Gaussian noise").plot(left)
     scan_priors(Poisson, [float(a) for a in np.linspace(1, 40, 80)], setting="amplitude, Poisson counts").plot(right)
     return figure
@@ -150,8 +153,7 @@ def priors_figure() -> Figure:
 @styled
 def posterior_figure() -> Figure:
     """Draw the posterior after 37 heads of 100, and the capacity of n tosses."""
-    figure = _figure(9.0, 3.2)
-    left, right = figure.subplots(1, 2)
+    figure, left, right = _two_panels(9.0, 3.2)
     reference_prior(Coin(100)).posterior(37).plot(left).set_title("100 tosses, 37 heads", fontsize=9, loc="left")
     capacity_curve(Coin).plot(right)
     return figure
@@ -165,8 +167,7 @@ def decay(t: float) -> Channel:
 @styled
 def design_figure() -> Figure:
     """Draw two design searches: the time of one observation of a decay, and a number of tosses within a budget."""
-    figure = _figure(9.0, 3.2)
-    left, right = figure.subplots(1, 2)
+    figure, left, right = _two_panels(9.0, 3.2)
     best_design(decay, (0.05, 4.0), points=12).plot(left).set_xlabel("time of the observation")
     best_design(Coin, (1, 120), cost=lambda n: 20.0 + n, budget=80.0, points=12).plot(right)
     return figure
@@ -187,8 +188,7 @@ def two_binomials(n: int) -> Channel:
 @styled
 def nuisance_figure() -> Figure:
     """Draw the ratio of two binomials: with the second bias as a nuisance, and both jointly."""
-    figure = _figure(9.0, 3.2)
-    left, right = figure.subplots(1, 2)
+    figure, left, right = _two_panels(9.0, 3.2)
     channel = two_binomials(20)
     LOG.info("the ratio of two binomials")
     ordered = reference_prior(channel, interest=0, tolerance=1e-6)

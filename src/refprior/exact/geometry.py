@@ -25,7 +25,7 @@ Roots = Callable[
     [Array], Array
 ]  # √p(z | w), or, for Gaussian noise, half the mean in standard deviations: (K, d) -> (K, Z)
 
-PLACES = 5
+PLACES = 5  # of every other axis at which an axis is measured
 PLANE_ENTRIES = 4e7  # probabilities that the first nodes of a scan may take
 EVEN_SHARE, EVEN_SHARE_2D = 1e-3, 0.5  # of the coordinate that is even in w, so that no part of the box is left out
 
@@ -132,7 +132,9 @@ def _measure_axis(roots: Roots, bounds: Array, outcomes: int, axis: int, count: 
         nodes, resolved = np.union1d(nodes, added), resolved and ended
     chords = np.zeros(len(nodes) - 1)
     for line in lines:
-        chords = np.maximum(chords, _chords(lambda w, line=line: along(w, line), nodes, size))  # type: ignore[misc]
+        parts = [along(nodes[i : i + size + 1], line) for i in range(0, len(nodes) - 1, size)]
+        own = np.concatenate([np.linalg.norm(np.diff(part, axis=0), axis=1) for part in parts])  # |√p − √q|
+        chords = np.maximum(chords, own)
     angles = 4 * np.arcsin(np.minimum(chords / 2, 1.0))  # twice the angle between two points of the sphere
     return Axis(nodes, np.concatenate([[0.0], np.cumsum(angles)]), resolved)
 
@@ -143,12 +145,6 @@ def _places(axes: list[Array]) -> list[tuple[float, ...]]:
         return list(itertools.product(*axes))
     drawn = np.random.default_rng(0).integers(0, PLACES, (PLACES**2, len(axes)))
     return [tuple(float(line[k]) for line, k in zip(axes, row, strict=True)) for row in drawn]
-
-
-def _chords(roots: Callable[[Array], Array], nodes: Array, size: int) -> Array:
-    """Return |√p − √q| of neighboring nodes: (N,) -> (N − 1,)."""
-    parts = [roots(nodes[i : i + size + 1]) for i in range(0, len(nodes) - 1, size)]
-    return np.concatenate([np.linalg.norm(np.diff(part, axis=0), axis=1) for part in parts])
 
 
 def _follow(roots: Callable[[Array], Array], nodes: Array, size: int) -> tuple[Array, bool]:

@@ -106,13 +106,12 @@ class Objective:
 
     def gain(self, u: Array, log_marginals: list[Array]) -> Array:
         """Return G(w) = Σ_c b_c KL(p_c(z | w), p_c(z)), the gray line of the figures, in slices: (K, d) -> (K,)."""
-        return in_slices(lambda part: self._gain(part, log_marginals), u, max(map(len, log_marginals)))
 
-    def _gain(self, u: Array, log_marginals: list[Array]) -> Array:
-        gain = np.zeros(len(u))
-        for sign, channel, log_marginal in zip(self.signs, self.channels, log_marginals, strict=True):
-            gain += sign * divergence(channel, u, log_marginal)
-        return gain
+        def gain(part: Array) -> Array:
+            terms = zip(self.signs, self.channels, log_marginals, strict=True)
+            return np.asarray(sum(sign * divergence(channel, part, log) for sign, channel, log in terms))
+
+        return in_slices(gain, u, max(map(len, log_marginals)))
 
     def gain_under(self, u: Array, atoms: Array, weights: Array) -> Array:
         """Return G under a prior, from samples if outcomes are not listed: (M, d), (K, d), (K,) -> (M,)."""

@@ -11,7 +11,7 @@ from scipy import stats
 from refprior.exact import Channel, Coin, Gaussian, Poisson, reference_prior
 from refprior.exact.certificate import judge
 from refprior.exact.channels import FunctionChannel
-from refprior.exact.channels._scipy import _nodes
+from refprior.exact.channels._scipy import panel_nodes
 from refprior.exact.oracle import Objective
 
 
@@ -60,7 +60,7 @@ def test_a_rough_quadrature_shows_in_the_gap() -> None:
     prior = reference_prior(channel)
 
     def quadrature(fineness: int) -> tuple[Callable[[Any], Any], np.ndarray]:
-        nodes, log_weights = _nodes(np.linspace(-11, 11, 8 * fineness + 1))
+        nodes, log_weights = panel_nodes(np.linspace(-11, 11, 8 * fineness + 1), 1)
         return lambda w: stats.norm(w[:, None], 1).logpdf(nodes) + log_weights, nodes
 
     function, nodes = quadrature(1)

@@ -24,9 +24,9 @@ Flint = Any  # the module flint and its balls, which have no type annotations
 Ball = Any
 
 ORDER = 8  # of the Taylor bound
-MOST_CELLS = 200_000
+MOST_CELLS = 200_000  # that a proof may take before it gives up
 WIDER = 1 + 1e-9  # cells overlap, so that rounding of their ends leaves no gap
-NARROWEST = 1e-13
+NARROWEST = 1e-13  # relative width of a cell at which a proof gives up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +173,7 @@ def average(gain: Gain, weights: list[Ball], at: Callable[[float], Ball]) -> Bal
     return sum(terms[1:], terms[0])
 
 
-MOST_TOSSES = 400
+MOST_TOSSES = 400  # of a coin in a proof
 
 
 def prove_coin(
@@ -434,7 +434,7 @@ def prove(
     raise ValueError("proofs are for coins in one or two stages, Poisson counts and tables; others carry the gap only")
 
 
-MOST_ENTRIES = 1_000_000
+MOST_ENTRIES = 1_000_000  # of a table in a proof
 
 
 def prove_table(matrix: Array, rows: Array, weights: Array, *, tolerance: float = 1e-12) -> Proof:

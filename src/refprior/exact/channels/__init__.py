@@ -23,7 +23,7 @@ from refprior.exact.channels._function import FunctionChannel, box_of, share_coo
 from refprior.exact.channels._mean import NoisyMean, SampledMean
 from refprior.exact.channels._one_parameter import EDGE, Coin, Gaussian, Poisson, log_normal_nodes
 from refprior.exact.channels._product import Product
-from refprior.exact.channels._scipy import from_family
+from refprior.exact.channels._scipy import from_family, panel_nodes
 from refprior.exact.channels._two_parameters import ExponentialDecay, TwoCoins
 from refprior.exact.channels._windows import (
     WindowMatrix,
@@ -64,6 +64,7 @@ __all__ = [
     "is_long",
     "log_mixture",
     "log_normal_nodes",
+    "panel_nodes",
     "share_coordinates",
     "to_axis",
     "to_coordinates",

@@ -42,8 +42,8 @@ class Precision(NamedTuple):
 # by the number of components with many nodes; twice the nodes change the gain by 2e-14, 5e-13, and about 1e-7
 PRECISIONS = {1: Precision(8, 9.0, 0.1, 1e-20), 2: Precision(4, 9.0, 0.1, 1e-20), 3: Precision(2, 6.5, 0.75, 1e-11)}
 MOST_OUTCOMES = 200_000  # beyond, the last of these is used
-COARSE = Precision(2, 6.0, 0.1, 1e-10)
-COARSEST = Precision(1, 5.0, 0.75, 1e-5)
+COARSE = Precision(2, 6.0, 0.1, 1e-10)  # for the first part of a search
+COARSEST = Precision(1, 5.0, 0.75, 1e-5)  # the same with three components or more
 
 
 class Components(NamedTuple):

@@ -92,7 +92,7 @@ class Slice(Channel):
         return None if whole is None else replace(self, whole=whole)
 
 
-DEGREE = 12
+DEGREE = 12  # of the polynomial of a panel
 NODES = -np.cos(np.pi * np.arange(DEGREE + 1) / DEGREE)  # ends included: neighbors share a row
 TO_COEFFICIENTS = np.asarray(np.linalg.inv(chebvander(NODES, DEGREE)), dtype=float)
 DERIVATIVE = np.vstack([chebder(np.eye(DEGREE + 1)), np.zeros(DEGREE + 1)])  # of coefficients: (D + 1, D + 1)

@@ -82,9 +82,9 @@ def share_coordinates(channel: Channel, other: Channel) -> Channel:
     return channel
 
 
-MOST_PARAMETERS = 12
+MOST_PARAMETERS = 12  # of a custom model
 STENCIL = np.arange(-3, 4)  # seven points: sixth order, errors below DIFFERENCE_ERROR with these steps
-DIFFERENCE_ERROR = 1e-9
+DIFFERENCE_ERROR = 1e-9  # nats per standard deviation, of slopes of the gain
 STEP, LONGEST_STEP = 0.03, 2e-3  # of a standard deviation, and at most of the box
 
 

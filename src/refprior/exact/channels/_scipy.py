@@ -23,7 +23,7 @@ Family = Callable[..., Any]  # parameters -> a frozen distribution
 
 TAIL_MASS = 1e-17  # on either side, at every parameter that was tried
 TAIL_NATS = 750.0  # by which a log-ratio of doubles can differ at most: a tail adds less than this times its mass
-MOST_COUNTS = 200_000
+MOST_COUNTS = 200_000  # that are listed
 LEVELS = np.concatenate([10.0 ** np.arange(-17, -1), np.arange(0.05, 0.5, 0.05)])  # quantiles that are panel edges
 
 
@@ -71,8 +71,7 @@ def _density(family: Family, bounds: ArrayLike, tried: object, end: float | None
     edges = _edges(tried, end)
 
     def quadrature(fineness: int) -> tuple[Callable[[Array], Array], Array]:
-        finer = np.interp(np.arange(fineness * (len(edges) - 1) + 1) / fineness, np.arange(len(edges)), edges)
-        nodes, log_weights = _nodes(finer)
+        nodes, log_weights = panel_nodes(edges, fineness)
 
         def function(w: Array) -> Array:
             chosen = family(*_parameters(w))
@@ -144,8 +143,9 @@ def _toward(end: float, edges: Array) -> Array:
     return np.asarray(np.clip(end + np.sign(np.median(edges) - end) * steps, edges[0], edges[-1]))
 
 
-def _nodes(edges: Array) -> tuple[Array, Array]:
-    """Return Gauss–Legendre nodes of all panels and the logs of their weights: (Z,), (Z,)."""
+def panel_nodes(edges: Array, fineness: int) -> tuple[Array, Array]:
+    """Return Gauss–Legendre nodes of all panels, cut into so many parts, and the logs of their weights: (Z,), (Z,)."""
+    finer = np.interp(np.arange(fineness * (len(edges) - 1) + 1) / fineness, np.arange(len(edges)), edges)
     x, weight = np.polynomial.legendre.leggauss(8)
-    half = np.diff(edges)[:, None] / 2
-    return (edges[:-1, None] + half * (1 + x)).ravel(), np.log(half * weight).ravel()
+    half = np.diff(finer)[:, None] / 2
+    return (finer[:-1, None] + half * (1 + x)).ravel(), np.log(half * weight).ravel()

@@ -17,11 +17,10 @@ from scipy import stats
 
 from refprior._checks import number
 from refprior.exact._arrays import Array, as_numbers
-from refprior.exact.channels import Channel, FunctionChannel, box_of, from_family
+from refprior.exact.channels import Channel, FunctionChannel, box_of, from_family, panel_nodes
 
 NEGLIGIBLE = 40.0  # nats: a mass of e^−40 = 4e-18 is left out
 TAIL = 1e-14  # nats by which that mass, times a log-ratio of a few hundred, can change the gain
-ORDER = 8  # nodes per panel
 
 
 def exponential_lifetime(*, bounds: ArrayLike = (0.1, 10.0), censored_at: float | None = None) -> Channel:
@@ -113,10 +112,7 @@ def _observed(family: Family, bounds: ArrayLike, box: Array, censored_at: float 
         return np.asarray(np.where(y < end, np.log(shape) + x - np.exp(x), -np.exp(x)))
 
     def quadrature(fineness: int) -> tuple[Callable[[Array], Array], Array]:
-        finer = np.interp(np.arange(fineness * (len(edges) - 1) + 1) / fineness, np.arange(len(edges)), edges)
-        x, weight = np.polynomial.legendre.leggauss(ORDER)
-        half = np.diff(finer)[:, None] / 2
-        nodes, log_weights = (finer[:-1, None] + half * (1 + x)).ravel(), np.log(half * weight).ravel()
+        nodes, log_weights = panel_nodes(edges, fineness)
         if math.isfinite(end):  # one more outcome: survival
             nodes, log_weights = np.append(nodes, end), np.append(log_weights, 0.0)
         return lambda w: log_density(w, nodes) + log_weights, np.exp(nodes)

@@ -262,7 +262,7 @@ class Newton(NamedTuple):
         """Return steps of weights (K,) and atoms (K, d), and the predicted increase of J."""
         count, dimension = self.point.u.shape
         ones = self.ones
-        solved = _solve(self.system, self.blocks, np.stack([self.right, ones], axis=1), damping)
+        solved = self._solve(np.stack([self.right, ones], axis=1), damping)
         if solved is None:  # doubles resolve no direction any more: stay
             return np.zeros(count), np.zeros((count, dimension)), 0.0
         step = solved[:, 0] - solved[:, 1] * (ones @ solved[:, 0]) / (ones @ solved[:, 1])
@@ -270,6 +270,23 @@ class Newton(NamedTuple):
         full[self.kept] = step
         full = full.reshape(count, 1 + dimension)
         return full[:, 0], full[:, 1:] / self.point.weights[:, None], float(step @ self.right) / 2
+
+    def _solve(self, right: Array, damping: float) -> Array | None:
+        """Solve with the exact Hessian where it is positive definite, else with less of it, else damped more."""
+        blocks, nothing = self.blocks, np.zeros_like(self.blocks.cross)
+        attempts = [
+            (blocks.exact, blocks.cross, damping, False),
+            (blocks.definite, blocks.cross, damping, False),
+            (blocks.definite, nothing, damping, False),
+            *((blocks.definite, nothing, damping + ROUNDING * 100.0**k, False) for k in range(7)),
+            (blocks.definite, nothing, damping + ROUNDING, True),
+        ]
+        for diagonal, cross, more, hold in attempts:
+            try:
+                return self.system.solve(diagonal, cross, more, right, hold=hold)
+            except LinAlgError:
+                continue
+        return None
 
 
 class Blocks(NamedTuple):
@@ -336,24 +353,6 @@ def _system(point: Point, kept: Index, ones: Array) -> _Dense | _Banded:
     if len(point.table.p) == 1:
         return _Banded(band, kept)
     return _Dense(band.dense()[np.ix_(kept, kept)], kept, ones)  # two stages: without 1·1ᵀ it is singular
-
-
-def _solve(system: _Dense | _Banded, blocks: Blocks, right: Array, damping: float) -> Array | None:
-    """Solve with the exact Hessian where it is positive definite, else with less of it, else damped more."""
-    nothing = np.zeros_like(blocks.cross)
-    attempts = [
-        (blocks.exact, blocks.cross, damping, False),
-        (blocks.definite, blocks.cross, damping, False),
-        (blocks.definite, nothing, damping, False),
-        *((blocks.definite, nothing, damping + ROUNDING * 100.0**k, False) for k in range(7)),
-        (blocks.definite, nothing, damping + ROUNDING, True),
-    ]
-    for diagonal, cross, more, hold in attempts:
-        try:
-            return system.solve(diagonal, cross, more, right, hold=hold)
-        except LinAlgError:
-            continue
-    return None
 
 
 def unit_of(objective: Objective) -> Array:
