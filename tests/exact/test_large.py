@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from refprior.exact import Channel, Coin, Gaussian, Poisson, reference_prior
-from refprior.exact.channels import whole_windows
-from refprior.exact.channels._channel import log_mixture
 from refprior.exact.oracle import (
     Objective,
     divergence,
     evaluate,
     information_matrix,
     log_marginal,
+    log_mixture,
+    whole_windows,
     window_table,
     windowed_information,
 )

@@ -8,52 +8,68 @@ In long experiments rows are windows, and only neighboring atoms share outcomes:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve_banded, cholesky_banded
 
 from refprior.exact._arrays import Array, Index, Mask
-from refprior.exact._cost import SLICE_ENTRIES, in_slices
-from refprior.exact.channels import (
-    SMALLEST_LOG,
-    Channel,
-    Gains,
-    SampledMean,
-    WindowMatrix,
-    check_row_sums,
-    is_long,
-    log_mixture,
-    whole_windows,
-    windowed_divergence,
-    windowed_log_marginal,
-)
+from refprior.exact._cost import LOG, SLICE_ENTRIES, in_slices
+from refprior.exact.channels import SMALLEST_LOG, Channel, Gains, SampledMean, Windows, check_row_sums, is_long
 from refprior.exact.sampling import sampled_gain
+
+
+def log_mixture(log_p: Array, weights: Array) -> Array:
+    """Return log Σ_k π_k p(z | w_k), safe where every p underflows: (K, Z), (K,) -> (Z,)."""
+    mixture = weights @ np.exp(log_p)
+    with np.errstate(divide="ignore"):
+        log = np.log(mixture)
+        tiny = mixture < 1e-250
+        if np.any(tiny):
+            joint = log_p[:, tiny] + np.log(weights)[:, None]
+            top = joint.max(axis=0)
+            shift = np.where(np.isfinite(top), top, 0.0)
+            log[tiny] = np.log(np.exp(joint - shift).sum(axis=0)) + shift
+    return np.asarray(log)
 
 
 def log_marginal(channel: Channel, u: Array, weights: Array) -> Array:
     """Return log p(z) = log Σ_k π_k p(z | w_k): (K, d), (K,) -> (Z,)."""
     if channel.sums.log_marginal is not None:
         return channel.sums.log_marginal(u, weights)
-    if channel.windows is not None and channel.windows.long:
-        return windowed_log_marginal(channel, channel.windows, u, weights)
-    return log_mixture(channel.log_likelihood(u), weights)
+    windows = channel.windows
+    if windows is None or not windows.long:
+        return log_mixture(channel.log_likelihood(u), weights)
+    mixture = np.zeros(channel.outcome_count)
+    for part, columns, log_p in slices(channel, windows, u):
+        mixture += np.bincount(columns.ravel(), (weights[part, None] * np.exp(log_p)).ravel(), len(mixture))
+    with np.errstate(divide="ignore"):
+        return np.log(mixture)
 
 
 def divergence(channel: Channel, u: Array, log_marginal: Array) -> Array:
     """Return KL(p(z | w), p(z)), infinite where w allows what the marginal excludes: (K, d), (Z,) -> (K,)."""
     if channel.sums.divergence is not None:
         return channel.sums.divergence(u, log_marginal)
-    if channel.windows is not None and channel.windows.long:
-        return windowed_divergence(channel, channel.windows, u, log_marginal)
+    windows = channel.windows
+    if windows is not None and windows.long:
+        result = np.empty(len(u))
+        for part, columns, log_p in slices(channel, windows, u):
+            result[part] = _summed(np.exp(log_p), log_p, log_marginal[columns])
+        return result
     log_p = channel.log_likelihood(u)
     p = np.exp(log_p)
     check_row_sums(p.sum(axis=1), lambda row: f"at w = {channel.parameter(u[row : row + 1])[0].tolist()} it")
+    return _summed(p, log_p, log_marginal)
+
+
+def _summed(p: Array, log_p: Array, log_q: Array) -> Array:
+    """Return Σ_z p log(p/q), with 0 log 0 = 0: (K, Z), (K, Z), (K, Z) or (Z,) -> (K,)."""
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.sum(np.where(p > 0, p * (log_p - log_marginal), 0.0), axis=1))
+        return np.asarray(np.sum(np.where(p > 0, p * (log_p - log_q), 0.0), axis=1))
 
 
 def gains(channel: Channel, u: Array, log_marginal: Array) -> Gains:
@@ -344,6 +360,56 @@ def sensitivity(point: Point, bounds: Array, unit: Array) -> tuple[float, float]
 
 
 CHUNK = 128  # outcomes whose part of the system is computed at once
+
+
+def whole_windows(ends: tuple[Index, Index], size: int) -> Index:
+    """Return columns of windows that are all as wide as the widest: (K,), (K,) -> (K, W)."""
+    width = int((ends[1] - ends[0]).max()) + 1
+    return np.asarray(np.minimum(ends[0], size - width)[:, None] + np.arange(width))
+
+
+def slices(channel: Channel, windows: Windows, u: Array) -> Iterator[tuple[slice, Index, Array]]:
+    """Yield slices of the points with the columns of their windows and log p(z | w) there, each (k, width)."""
+    ends = windows.ends(u)
+    widths, start = ends[1] - ends[0] + 1, 0
+    while start < len(u):
+        stop, width = start + 1, int(widths[start])
+        # a larger table of windows leaves the processor's cache
+        while stop < len(u) and max(width, int(widths[stop])) * (stop - start + 1) <= 500_000:
+            width, stop = max(width, int(widths[stop])), stop + 1
+        if start:
+            LOG.info("%d of %d points", start, len(u))
+        part = slice(start, stop)
+        columns = whole_windows((ends[0][part], ends[1][part]), channel.outcome_count)
+        yield part, columns, windows.log_likelihood(u[part], columns)
+        start = stop
+
+
+@dataclass(frozen=True)
+class WindowMatrix:
+    """A matrix (K, Z) of which only windows are not zero: their columns and values, (K, W) each."""
+
+    columns: Index
+    values: Array
+    size: int
+
+    __array_ufunc__: ClassVar[None] = None  # numpy leaves products to the methods below
+
+    def __matmul__(self, other: Array) -> Array:
+        """Return the product with a vector over the outcomes: (Z,) -> (K,)."""
+        return np.asarray(np.einsum("kw,kw->k", self.values, other[self.columns]))
+
+    def __rmatmul__(self, other: Array) -> Array:
+        """Return the product of a vector over the points with this matrix: (K,) -> (Z,)."""
+        return np.bincount(self.columns.ravel(), (other[:, None] * self.values).ravel(), self.size).astype(float)
+
+    def block(self, rows: slice, start: int, stop: int) -> Array:
+        """Return some neighboring rows and columns as an ordinary matrix: (rows, stop − start)."""
+        columns = self.columns[rows]
+        place = np.arange(start, stop) - columns[:, :1]
+        inside = (place >= 0) & (place < columns.shape[1])
+        taken = np.take_along_axis(self.values[rows], np.clip(place, 0, columns.shape[1] - 1), axis=1)
+        return np.where(inside, taken, 0.0)
 
 
 def window_table(objective: Objective, u: Array) -> Likelihoods:

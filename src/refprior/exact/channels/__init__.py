@@ -2,19 +2,16 @@
 
 from refprior.exact.channels._channel import (
     SMALLEST_LOG,
-    Cells,
     Channel,
     Gains,
-    GaussianNoise,
     Rows,
-    Sums,
     Symmetry,
+    Windows,
     canonical,
     check_channel,
     check_instance,
     check_row_sums,
     is_long,
-    log_mixture,
     to_coordinates,
 )
 from refprior.exact.channels._curve import Curve, Slice, to_axis
@@ -25,18 +22,11 @@ from refprior.exact.channels._one_parameter import EDGE, Coin, Gaussian, Poisson
 from refprior.exact.channels._product import Product
 from refprior.exact.channels._scipy import from_family, panel_nodes
 from refprior.exact.channels._two_parameters import ExponentialDecay, TwoCoins
-from refprior.exact.channels._windows import (
-    WindowMatrix,
-    whole_windows,
-    windowed_divergence,
-    windowed_log_marginal,
-)
 
 __all__ = [
     "EDGE",
     "SMALLEST_LOG",
     "Categorical",
-    "Cells",
     "Channel",
     "Coin",
     "Curve",
@@ -44,17 +34,15 @@ __all__ = [
     "FunctionChannel",
     "Gains",
     "Gaussian",
-    "GaussianNoise",
     "NoisyMean",
     "Poisson",
     "Product",
     "Rows",
     "SampledMean",
     "Slice",
-    "Sums",
     "Symmetry",
     "TwoCoins",
-    "WindowMatrix",
+    "Windows",
     "box_of",
     "canonical",
     "check_channel",
@@ -62,7 +50,6 @@ __all__ = [
     "check_row_sums",
     "from_family",
     "is_long",
-    "log_mixture",
     "log_normal_nodes",
     "panel_nodes",
     "share_coordinates",
@@ -70,7 +57,4 @@ __all__ = [
     "to_coordinates",
     "type_number",
     "types",
-    "whole_windows",
-    "windowed_divergence",
-    "windowed_log_marginal",
 ]

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refprior.exact._arrays import Array, Mask, as_numbers, grid_of
+from refprior.exact._arrays import Array, Index, Mask, as_numbers, grid_of
 from refprior.exact._cost import SLICE_ENTRIES
-from refprior.exact.channels._windows import Windows
 from refprior.exact.geometry import Axes, MeasuredAxes
 
 
@@ -50,6 +50,23 @@ class Sums(NamedTuple):
     log_marginal: Callable[[Array, Array], Array] | None = None
     divergence: Callable[[Array, Array], Array] | None = None
     gains: Callable[[Array, Array], Gains] | None = None
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The outcomes that a parameter can show in a long experiment of one parameter; all others are impossible.
+
+    `ends` returns the first and the last outcome of each window: (K, 1) -> (K,), (K,). `log_likelihood` returns
+    log p(z | w) at some outcomes of each w: (K, 1), (K, W) -> (K, W). `score` returns the first and second derivatives
+    of log p in u there. `shortened` returns a shorter experiment, of about a share of the Fisher length, that looks
+    the same near both ends. Windows are used if the experiment is `long`.
+    """
+
+    long: bool
+    ends: Callable[[Array], tuple[Index, Index]]
+    log_likelihood: Callable[[Array, Index], Array]
+    score: Callable[[Array, Index], tuple[Array, Array]]
+    shortened: Callable[[float], Channel]
 
 
 class Cells(NamedTuple):
@@ -176,20 +193,6 @@ def derivatives_of_p(log_p: Array, first: Array, second: Array) -> tuple[Array, 
 def combined(operation: np.ufunc, parts: Iterable[Array]) -> Array:
     """Combine independent outcomes row by row, by np.add or np.multiply: [(K, Y_r)] -> (K, ∏ Y_r)."""
     return reduce(lambda a, b: operation(a[:, :, None], b[:, None, :]).reshape(len(a), -1), parts)
-
-
-def log_mixture(log_p: Array, weights: Array) -> Array:
-    """Return log Σ_k π_k p(z | w_k), safe where every p underflows: (K, Z), (K,) -> (Z,)."""
-    mixture = weights @ np.exp(log_p)
-    with np.errstate(divide="ignore"):
-        log = np.log(mixture)
-        tiny = mixture < 1e-250
-        if np.any(tiny):
-            joint = log_p[:, tiny] + np.log(weights)[:, None]
-            top = joint.max(axis=0)
-            shift = np.where(np.isfinite(top), top, 0.0)
-            log[tiny] = np.log(np.exp(joint - shift).sum(axis=0)) + shift
-    return np.asarray(log)
 
 
 def check_rows(log_p: Array, u: Array, outcomes: int, name: str) -> Array:

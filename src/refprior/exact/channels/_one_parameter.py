@@ -14,10 +14,14 @@ from refprior._checks import number, whole_number
 from refprior._process import check_memory
 from refprior.exact._arrays import Array, Index, as_numbers
 from refprior.exact._cost import say_time
-from refprior.exact.channels._channel import Cells, Channel, GaussianNoise, Resolution, Rows
-from refprior.exact.channels._windows import LONG_FROM, NARROW, Windows, columns_between, reach
+from refprior.exact.channels._channel import Cells, Channel, GaussianNoise, Resolution, Rows, Windows
 from refprior.exact.geometry import Axes
 
+# For coins and Poisson counts p(z | w) ≤ exp(−y²/4) at a distance of y standard deviations on the Fisher line, and
+# nearly exp(−y²/2) away from the ends of the range and for Gaussian noise: windows of 13 and of 9.2 standard
+# deviations omit less than 1e-17 of the mass.
+LONG_FROM = 90.0  # standard deviations from end to end: of a long experiment, whose rows are windows
+WIDE, NARROW, NARROW_FROM = 13.0, 9.2, 4000.0  # standard deviations; narrow from this variance on
 THIN_FROM = 3000.0  # tosses or counts from which leaving out outcomes pays
 BLEND_FROM, BLEND_WIDTH = 1.7, 0.22  # where nodes leave the integers, in units of √z / NODES
 BLENDED = 12.0  # z / NODES² from which nodes are even in Fisher length, to all digits
@@ -31,6 +35,19 @@ NODES = 8  # quadrature nodes per standard deviation; twice as many change the g
 SHORTEST = 1e-6  # standard deviations from end to end: of less, the information is lost in rounding
 TAIL_GAIN = 1e-16  # nats that outcomes beyond TAIL can add: a mass of 1e-19 times a log ratio of at most some hundred
 EDGE = 1e-9  # derivatives of the coin and of Poisson are taken this far from where p vanishes
+
+
+def reach(variance: Array) -> Array:
+    """Return standard deviations within which all outcomes of a count with this variance lie: (K,) -> (K,)."""
+    return np.where(variance > NARROW_FROM, NARROW, WIDE)
+
+
+def columns_between(outcomes: Array, low: Array, high: Array) -> tuple[Index, Index]:
+    """Return the first and the last of the sorted outcomes between real numbers: (Z,), (K,), (K,) -> (K,), (K,)."""
+    first = np.searchsorted(outcomes, low, "left")
+    last = np.searchsorted(outcomes, high, "right") - 1
+    first = np.minimum(first, len(outcomes) - 1)
+    return first, np.maximum(first, last)
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,13 @@ from scipy.spatial.distance import cdist
 
 from refprior.exact._arrays import Array, Index, separated
 from refprior.exact._cost import LOG
-from refprior.exact.channels import Channel, NoisyMean, WindowMatrix, canonical
+from refprior.exact.channels import Channel, NoisyMean, canonical
 from refprior.exact.oracle import (
     Band,
     Likelihoods,
     Objective,
     Point,
+    WindowMatrix,
     evaluate,
     information_matrix,
     windowed_information,
