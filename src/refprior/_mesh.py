@@ -376,7 +376,7 @@ def made(ranks: int, rank: int, particles: int, device: str, particle_ranks: int
 
 
 def timeout() -> float:
-    """Seconds after which a rank that does not answer is given up."""
+    """Return the seconds after which a rank that does not answer counts as lost."""
     text = os.environ.get(TIMEOUT, "")
     try:
         return float(text) if text else _PATIENCE

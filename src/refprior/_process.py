@@ -82,7 +82,7 @@ def check_memory(needed: float, what: str, remedy: str = "close other programs")
 
 
 def _control_groups() -> list[int]:
-    """What the limits of this process's control groups, and of those above them, leave."""
+    """Return the memory that the limits of this process's control groups, and of those above them, leave."""
     left = []
     for line in _read(Path("/proc/self/cgroup")).splitlines():
         _, controllers, name = line.split(":", 2)
@@ -106,7 +106,7 @@ def _up_to_root(root: Path, name: str, limit: str, used: str) -> list[int]:
 
 
 def _field(path: Path, name: str) -> int | None:
-    """The number after a name that begins a line."""
+    """Return the number after a name that begins a line."""
     for line in _read(path).splitlines():
         words = line.split()
         if words[:1] == [name] and len(words) > 1:
@@ -115,7 +115,7 @@ def _field(path: Path, name: str) -> int | None:
 
 
 def _read(path: Path) -> str:
-    """The text of a file of the system, or nothing where there is none."""
+    """Return the text of a system file, or nothing if it cannot be read."""
     try:
         return path.read_text()
     except (OSError, UnicodeDecodeError):

@@ -83,7 +83,7 @@ def export(predictor: Predictor, path: Path | str, kind: Graph = "onnx") -> None
 
 
 class _Whole(nn.Module):
-    """The predictor as an ordinary module: K networks one after another, and what becomes of their outputs."""
+    """The predictor as an ordinary module: K networks one after another, and the mixture of their outputs."""
 
     def __init__(self, predictor: Predictor) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ def _check_onnx(predictor: Predictor) -> None:
 
 @contextmanager
 def _from_others() -> Iterator[None]:
-    """Silence what torch and onnx say of their use of each other; what they cannot write is a ValueError."""
+    """Silence deprecation warnings of torch and onnx; raise a ValueError for what they cannot write."""
     log = logging.getLogger("torch.onnx._internal.exporter._registration")  # of packages that are not installed
     before = log.level
     log.setLevel(logging.ERROR)

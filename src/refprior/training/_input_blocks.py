@@ -65,13 +65,13 @@ Cut = Callable[[slice], Tensor]
 
 
 def in_blocks(inputs: object, like: Like, rows: int) -> tuple[int, Iterator[Tensor]]:
-    """How many inputs there are, and they themselves like those of the training: (≤ rows, *shape) at a time."""
+    """Return the number of inputs and an iterator over blocks (≤ rows, *shape) in the training dtype."""
     count, cut = _reader(inputs, like)
     return count, (cut(slice(start, min(count, start + rows))) for start in range(0, count, rows))
 
 
 def _reader(inputs: Any, like: Like) -> tuple[int, Cut]:
-    """How many inputs there are, and a function that gives some of them. What can be checked of all is checked."""
+    """Return the number of inputs and a function that reads some of them; check what can be checked of all."""
     if like.pictures and _is_picture(inputs):
         raise ValueError("given inputs must be a list, of one file or picture too: predict([file])")
     if isinstance(inputs, list | tuple):
@@ -89,7 +89,7 @@ def _reader(inputs: Any, like: Like) -> tuple[int, Cut]:
 
 
 def _frame(frame: Any, like: Like) -> Cut:
-    """Rows of a frame: the columns with the names of the features; without such names, all columns in their order."""
+    """Return a function that reads rows of a frame: the columns of the features, or all columns without such names."""
     columns = [str(name) for name in frame.columns]
     missing = [name for name in like.features if name not in columns]
     if missing:
@@ -111,7 +111,7 @@ def _frame(frame: Any, like: Like) -> Cut:
 
 
 def _column(values: np.ndarray, name: str, start: int) -> np.ndarray:
-    """A column of numbers: (n,) -> (n,) float64. start: the row in which it begins, for the error."""
+    """Return a column as numbers: (n,) -> (n,) float64. Errors count rows from `start`."""
     try:
         if values.dtype.kind not in "biufO" or (values.dtype.kind == "O" and any(isinstance(v, str) for v in values)):
             raise TypeError
@@ -129,7 +129,7 @@ def _is_picture(item: object) -> bool:
 
 
 def _pictures(items: Sequence[Any], like: Like) -> Tensor:
-    """Files, or Pillow's images: (n, channels, height, width) uint8."""
+    """Read files, or convert Pillow's images: (n, channels, height, width) uint8."""
     channels, height, width = like.shape
     if all(isinstance(item, Image.Image) for item in items):
         return torch.stack([_pixels(item, like.shape) for item in items])
@@ -142,7 +142,7 @@ def _pictures(items: Sequence[Any], like: Like) -> Tensor:
 
 
 def _pixels(picture: Image.Image, shape: tuple[int, ...]) -> Tensor:
-    """A Pillow image with the channels and the size of the training: -> (channels, height, width) uint8."""
+    """Convert a Pillow image to the channels and size of the training: -> (channels, height, width) uint8."""
     channels, height, width = shape
     if picture.mode.startswith(("I", "F")):
         raise ValueError(f"a picture of mode {picture.mode} has no scale of 8 bits: convert it, or give its file")

@@ -1,4 +1,4 @@
-"""The records of a run where people already look: a table, TensorBoard, MLflow, Weights & Biases.
+"""Logs of a run's records in other tools: a table, TensorBoard, MLflow, Weights & Biases.
 
 metrics.jsonl is the truth: when a run is resumed, a log takes what it lacks from there, and no point is written twice.
 Loggers are imported only if they are used. Each stage of a run has its log in its folder.
@@ -83,7 +83,7 @@ def log_to(folder: Path | str, *kinds: str) -> Iterator[Callable[[Record], None]
 
 
 def scalars(record: Record) -> dict[str, float]:
-    """The finite numbers of a record by name: loss, terms/cross_entropy, test/ema/accuracy."""
+    """Return the finite numbers of a record by name: loss, terms/cross_entropy, test/ema/accuracy."""
     found = record.to_dict()
     parts = {**found, **(found.pop("evaluation") or {}), "evaluation": None, "step": None, "steps": None}
     return dict(_numbers(parts))
@@ -99,7 +99,7 @@ def _numbers(values: Json, before: str = "") -> Iterator[tuple[str, float]]:
 
 @contextmanager
 def _stream(kind: str, folder: Path) -> Iterator[Callable[[Record], None]]:
-    """One log of a run, opened with the first record of each stage: mistakes are said there, later ones survived."""
+    """Open a log with the first record of each stage, where errors raise; later errors are only warnings."""
     stage: Path | None = None
     to: Log | None = None
 
@@ -123,7 +123,7 @@ def _stream(kind: str, folder: Path) -> Iterator[Callable[[Record], None]]:
 
 
 def _opened(kind: str, stage: Path, first: Record) -> Log:
-    """A log with all that it lacks of what was before this record."""
+    """Open a log and write the earlier records that it lacks."""
     kinds: dict[str, Callable[[Path], Log]] = {
         "csv": _Csv,
         "tensorboard": _TensorBoard,
@@ -156,7 +156,7 @@ def _before(stage: Path, step: int) -> Iterable[Record]:
 
 
 def _settings(stage: Path) -> dict[str, str]:
-    """What was chosen, as far as recipe.json says it."""
+    """Return the settings that recipe.json records."""
     origin = read_header(stage).origin
     return {} if origin is None else {"recipe": origin.recipe, "seed": str(read_header(stage).seed), **origin.changes}
 
@@ -193,7 +193,7 @@ def _lines(columns: Sequence[str], rows: Sequence[dict[str, float]], header: boo
 
 
 class _TensorBoard:
-    """Event files; those of earlier times are taken back by the first event of the new one, and written again."""
+    """Event files; a resumed run purges the earlier ones and writes them again."""
 
     def __init__(self, stage: Path) -> None:
         from torch.utils.tensorboard import SummaryWriter
@@ -211,7 +211,7 @@ class _TensorBoard:
 
 
 class _MLflow:
-    """A run of MLflow, whose store says how far it is; mlflow.json keeps its id."""
+    """A run of MLflow, whose store knows its last step; mlflow.json keeps its id."""
 
     def __init__(self, stage: Path) -> None:
         from mlflow.tracking import MlflowClient
@@ -249,7 +249,7 @@ class _MLflow:
 
 
 class _Wandb:
-    """A run of Weights & Biases; wandb.json keeps its id and how far it is, which offline nobody else knows."""
+    """A run of Weights & Biases; wandb.json keeps its id and last step, which nothing else knows offline."""
 
     def __init__(self, stage: Path) -> None:
         import wandb

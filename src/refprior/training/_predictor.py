@@ -1,4 +1,4 @@
-"""A predictor: what one deploys. Particles, their weights in the mixture and the fitted inputs, without any data.
+"""A predictor, the deployable model: particles, their weights in the mixture and the fitted inputs, without any data.
 
 A predictor is saved as a folder of two files: `model.safetensors` holds every tensor, `predictor.json` its checksum and
 the rest. The folder appears as a whole. Nothing is ever unpickled, and only networks that refprior publishes are made
@@ -359,7 +359,7 @@ class Predictor:
         return whole
 
     def _blocks(self, inputs: Any) -> tuple[int, Iterator[Tensor]]:
-        """How many inputs there are, and raw log-probabilities of so many at a time that memory stays bounded."""
+        """Return the number of inputs and an iterator over log-probabilities, in blocks that bound memory."""
         rows = max(1, min(_ROWS, _NUMBERS // (self.particles.count * len(self.classes))))
         count, blocks = in_blocks(inputs, self.like, rows)
         return count, map(self._log_p, blocks)

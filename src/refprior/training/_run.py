@@ -480,7 +480,7 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
 
 
 def both(raw: Particles, ema: Particles) -> tuple[Particles, Particles]:
-    """The weights of a run that is in memory."""
+    """Return the weights of a run in memory; unlike a lambda, it can be pickled."""
     return raw, ema
 
 

@@ -185,8 +185,11 @@ class Trained:
     history: list[Record]
 
     def run(self, recipe: Recipe, path: Path | None = None) -> Run:
-        """What the user gets. Of a run on several ranks, each reads all weights from the folder when it first needs
-        them, and may ask what the others do not; without a folder they are gathered now."""
+        """Return the run for the user.
+
+        Of a run on several ranks, each rank reads all weights from the folder when it first needs them, independently
+        of the others; without a folder they are gathered now.
+        """
         raw, ema = self.state.particles, self.state.teacher
         weights = partial(both, raw, ema)
         if raw.mesh.size > 1 and path is not None:

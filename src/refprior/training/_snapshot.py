@@ -81,7 +81,7 @@ class Trajectory:
 
 
 def _check_snapshot(path: Path, shot: Snapshot, wanted: tuple[int, ...]) -> None:
-    """Of the run's particles, inputs and classes, and logarithms: -inf is one, NaN is not."""
+    """Check that a snapshot has the shape of the run and holds logarithms: -inf is one, NaN is not."""
     if shot.log_p.shape != wanted or shot.log_prior.shape != wanted[:1]:
         raise ValueError(
             f"{path} has predictions {tuple(shot.log_p.shape)} and prior weights {tuple(shot.log_prior.shape)}, "
@@ -93,12 +93,12 @@ def _check_snapshot(path: Path, shot: Snapshot, wanted: tuple[int, ...]) -> None
 
 
 def snapshot_steps(recipe: Recipe) -> set[int]:
-    """The start, the end, and between them steps · (i / snapshots)²: the particles spread fastest in the beginning."""
+    """Return the steps of all snapshots, steps · (i / snapshots)²: the particles spread fastest in the beginning."""
     return {round(recipe.steps * (i / recipe.snapshots) ** 2) for i in range(recipe.snapshots + 1) if recipe.snapshots}
 
 
 def probe_inputs(task: Task) -> Examples:
-    """Inputs at equal intervals of the test part; of the unlabeled pool, their labels UNKNOWN, if there is none."""
+    """Return inputs at equal intervals of the test part, or of the unlabeled pool with UNKNOWN labels without one."""
     part = task.labeled if task.test is None else task.test
     if task.test is None and len(task.unlabeled):
         part = Examples(task.unlabeled, torch.full((len(task.unlabeled),), UNKNOWN, device=task.unlabeled.device))
@@ -122,7 +122,7 @@ def save_snapshot(folder: Path, task: Task, state: State) -> None:
 
 
 def take_snapshot(task: Task, step: int, particles: Particles, normalizer: Normalizer) -> Snapshot:
-    """The snapshot of this moment."""
+    """Return the snapshot of this moment."""
     log_p = log_probabilities(particles, normalizer, probe_inputs(task).inputs, len(task.classes))
     return Snapshot(step, log_p, particles.log_prior.detach())
 
@@ -161,7 +161,7 @@ def read_trajectory(path: Path | str, **parts: Any) -> Trajectory:
 
 
 def _read_snapshots(folder: Path, header: Header) -> Trajectory | None:
-    """The snapshots of a run folder; None if it has none. No file is read that is larger than its kind can be."""
+    """Read the snapshots of a run folder; None if it has none. A file larger than its kind can be is rejected."""
     names = (re.fullmatch(r"step-([0-9]{8,})\.safetensors", path.name) for path in (folder / FOLDER).glob("step-*"))
     found = sorted(int(match[1]) for match in names if match)
     if not found:
@@ -175,7 +175,7 @@ def _read_snapshots(folder: Path, header: Header) -> Trajectory | None:
 
 
 def _from_checkpoints(folder: Path, recipe: Recipe, task: Task) -> Trajectory:
-    """The start and the checkpoints of a run, for runs that kept no snapshots; a damaged one is left out."""
+    """Predict with the first weights and all checkpoints of a run without snapshots; skip damaged checkpoints."""
     check_loading_fits(recipe.network, recipe.particles)
     raw, ema = (new_particles(recipe) for _ in range(2))
     first = [take_snapshot(task, 0, raw, recipe.inputs.fit(task.training_inputs))] if recipe.start is None else []
@@ -198,7 +198,7 @@ def _file(folder: Path, step: int) -> Path:
 
 
 def _read_probe(path: Path, size: int) -> tuple[Examples, tuple[str, ...]]:
-    """The inputs with their labels, and the names of the classes."""
+    """Read the inputs with their labels, and the names of the classes."""
     tensors, metadata = _read_tensors(path, PROBES * (size + 1), "images", "labels")
     try:
         names = json.loads(metadata.get("classes", "null"))
@@ -210,7 +210,7 @@ def _read_probe(path: Path, size: int) -> tuple[Examples, tuple[str, ...]]:
 
 
 def _write_tensors(path: Path, tensors: dict[str, Tensor], **metadata: str) -> None:
-    """A file of tensors that holds its own checksum."""
+    """Write a file of tensors that holds its own checksum."""
     write_tensors(path, tensors, {**metadata, "sha256": _digest(tensors, metadata)})
 
 
@@ -223,7 +223,7 @@ def _digest(tensors: dict[str, Tensor], metadata: dict[str, str]) -> str:
 
 
 def _read_tensors(path: Path, numbers: float, *names: str) -> tuple[list[Tensor], dict[str, str]]:
-    """Tensors of that many numbers together, at most, and what else the file says."""
+    """Read tensors of at most that many numbers together, and the metadata of the file."""
     size = path.stat().st_size if path.exists() else 0
     if size > 8 * numbers + _HEAD:
         raise ValueError(f"{path} has {size:,} bytes, more than a snapshot of this run: not read")

@@ -217,7 +217,13 @@ def check_network(recipe: Recipe, particles: Particles, normalizer: Normalizer, 
     except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
         remedy = _remedy(particles, inputs)
         raise ValueError(f"the network does not take inputs of {tuple(inputs.shape[1:])}{remedy}: {error}") from None
-    _check_outputs(recipe, task, outputs[-1])
+    if not recipe.method.needs.projection:  # whose outputs are no classes
+        given, classes = outputs[-1], len(task.classes)
+        source = len(task.source_classes) if recipe.method.needs.source else 0
+        shared = given == classes == source  # by target and source, which otherwise have outputs of their own
+        if given != classes + source and not shared:
+            own = f", its source {source}: {classes + source} outputs give each its own" if source else ""
+            raise ValueError(f"the network gives {given} outputs, task {task.name!r} has {classes} classes{own}")
     if len(outputs) != 3:
         raise ValueError(f"the network gives {tuple(outputs[1:])} for {len(inputs)} inputs, not (inputs, classes)")
     if recipe.head != "same":
@@ -247,18 +253,6 @@ def _remedy(particles: Particles, inputs: Tensor) -> str:
     if not embeds and not inputs.is_floating_point():
         return ", which are whole numbers: set inputs=Standardize(), or give floats"
     return ""
-
-
-def _check_outputs(recipe: Recipe, task: Task, outputs: int) -> None:
-    """Check the number of outputs: the classes, shared with a source of as many, or those of target and source."""
-    if recipe.method.needs.projection:
-        return  # outputs are no classes
-    classes, source = len(task.classes), len(task.source_classes) if recipe.method.needs.source else 0
-    if outputs == classes and source in (0, classes):
-        return
-    if not source or outputs != classes + source:
-        own = f", its source {source}: {classes + source} outputs give each its own" if source else ""
-        raise ValueError(f"the network gives {outputs} outputs, task {task.name!r} has {classes} classes{own}")
 
 
 def check_training_fits(recipe: Recipe, mesh: Mesh = ALONE) -> None:

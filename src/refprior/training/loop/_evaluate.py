@@ -172,8 +172,7 @@ def log_probabilities(
 def evaluate_all(
     recipe: Recipe, task: Task, normalizer: Normalizer, *, raw: Particles, ema: Particles, last: bool = False
 ) -> Evaluation:
-    """Scores on the test and validation parts that there are, and of the consensus if the recipe reads it. last: with
-    the confusion matrix."""
+    """Score the test and validation parts, and the consensus if the recipe reads it; `last` adds a confusion matrix."""
     if recipe.method.needs.projection:
         return Evaluation()  # outputs are no classes
     test, validation = (
@@ -198,7 +197,7 @@ def _scores(particles: Particles, normalizer: Normalizer, task: Task, part: Exam
 
 
 def output_confusion(particles: Particles, normalizer: Normalizer, task: Task) -> Tensor | None:
-    """Of the ensemble on the test part, or else on the validation part: (C, C)."""
+    """Return the ensemble's confusion matrix on the test part, or else on the validation part: (C, C)."""
     part = task.validation if task.test is None else task.test
     if part is None:
         return None
@@ -212,9 +211,11 @@ def output_confusion(particles: Particles, normalizer: Normalizer, task: Task) -
 def evaluate_consensus(
     particles: Particles, normalizer: Normalizer, task: Task
 ) -> tuple[ConsensusScores | None, Tensor | None]:
-    """Accuracy of clusters found in the unlabeled pool, matched to the classes of each part for this purpose only; and
-    how far two halves of the particles agree on the pool, which needs no label. The confusion matrix of the test part,
-    or else of the validation part. None if a prediction is not finite."""
+    """Score clusters that are found in the unlabeled pool, and return the confusion matrix of the first part.
+
+    Clusters are matched to the classes of each part for this purpose only. The agreement of two halves of the particles
+    on the pool needs no label. None if a prediction is not finite.
+    """
     classes, log_prior = len(task.classes), particles.log_prior.detach()
     inputs = evenly_spaced(task.unlabeled, CONSENSUS_INPUTS)
     pool = log_probabilities(particles, normalizer, inputs, classes)
@@ -234,5 +235,5 @@ def evaluate_consensus(
 
 
 def evenly_spaced(inputs: Tensor, most: int) -> Tensor:
-    """At most this many inputs, at equal intervals: (n, *shape) -> (m, *shape)."""
+    """Return at most this many inputs, at equal intervals: (n, *shape) -> (m, *shape)."""
     return inputs[torch.linspace(0, len(inputs) - 1, min(most, len(inputs)), dtype=torch.float64).long()]
