@@ -10,6 +10,8 @@ minimize and its `terms`. The argument `settings` is the method whose fields are
 from refprior.methods import (
     contrastive,
     dash,
+    dbat,
+    divdis,
     fixmatch,
     flexmatch,
     freematch,
@@ -31,6 +33,8 @@ from refprior.methods import (
 __all__ = [
     "contrastive",
     "dash",
+    "dbat",
+    "divdis",
     "fixmatch",
     "flexmatch",
     "freematch",

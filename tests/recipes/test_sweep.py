@@ -32,8 +32,8 @@ def test_the_workers_of_a_killed_sweep_save_their_cells_and_end(tmp_path: Path) 
             pass
 
 
-FEW_LABELS = ["Dash", "FixMatch", "FlexMatch", "FreeMatch", "MeanTeacher", "MixMatch", "Mixup", "ReferencePrior"]
-FEW_LABELS += ["SoftMatch", "Supervised", "UDA", "VAT"]
+FEW_LABELS = ["DBAT", "Dash", "DivDis", "FixMatch", "FlexMatch", "FreeMatch", "MeanTeacher", "MixMatch", "Mixup"]
+FEW_LABELS += ["ReferencePrior", "SoftMatch", "Supervised", "UDA", "VAT"]
 
 
 def all_methods(**settings: str) -> list[Recipe]:

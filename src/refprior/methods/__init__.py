@@ -16,6 +16,10 @@ from refprior.methods._consistency import mean_teacher as mean_teacher
 from refprior.methods._consistency import vat as vat
 from refprior.methods._contrastive import Contrastive
 from refprior.methods._contrastive import contrastive as contrastive
+from refprior.methods._dbat import DBAT
+from refprior.methods._dbat import dbat as dbat
+from refprior.methods._divdis import DivDis
+from refprior.methods._divdis import divdis as divdis
 from refprior.methods._fixmatch import UDA, FixMatch
 from refprior.methods._fixmatch import fixmatch as fixmatch
 from refprior.methods._fixmatch import uda as uda
@@ -37,11 +41,13 @@ from refprior.methods._transfer import unlabeled_source as unlabeled_source
 from refprior.methods._transfer import unsupervised_transfer as unsupervised_transfer
 
 __all__ = [
+    "DBAT",
     "UDA",
     "VAT",
     "Batch",
     "Contrastive",
     "Dash",
+    "DivDis",
     "FixMatch",
     "FlexMatch",
     "FreeMatch",

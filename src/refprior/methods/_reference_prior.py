@@ -239,11 +239,7 @@ class ReferencePrior:
         if self.samples is not None:
             whole_number("samples", self.samples, at_least=2)
         if self.class_prior is not None:
-            shares: object = self.class_prior
-            if isinstance(shares, str) or not isinstance(shares, Iterable):
-                raise ValueError(f"class_prior must be numbers, one for each class, got {shares!r}")
-            checked = tuple(number("each share of class_prior", share, above=0) for share in shares)
-            object.__setattr__(self, "class_prior", checked)
+            object.__setattr__(self, "class_prior", checked_shares(self.class_prior))
         number("balance", self.balance, at_least=0)
         one_of("marginal_views", self.marginal_views, ("mixture", "weak"))
         if self.marginal_views == "weak" and not self.marginal_gradient and self.stop_gradient:
@@ -385,7 +381,7 @@ def information_of_views(
     if not settings.balance:
         return Loss.of(total, marginal_entropy=h_y, conditional_entropy=h_yw)
     items = mixture(seen, log_prior).flatten(0, 1)
-    skew = divergence(mixture(items, uniform(len(items), items)), _log_shares(items, settings))
+    skew = divergence(mixture(items, uniform(len(items), items)), log_shares(settings.class_prior, items))
     return Loss.of(total + settings.balance * skew, marginal_entropy=h_y, conditional_entropy=h_yw, skew=skew)
 
 
@@ -404,7 +400,7 @@ def marginal_term(
     else:
         h_y = sampled_marginal_entropy(log_p, log_prior, settings.samples, generator)
     if settings.class_prior is not None:
-        surprise = class_surprise(log_p, log_prior, _log_shares(log_p, settings))
+        surprise = class_surprise(log_p, log_prior, log_shares(settings.class_prior, log_p))
         h_y = h_y + settings.order * math.log(log_p.shape[-1]) - surprise
     return h_y / settings.order if settings.per_item else h_y
 
@@ -446,10 +442,17 @@ def confident(weak: Tensor, threshold: float) -> Tensor:
     return (weak.detach().amax(-1) >= math.log(threshold)).to(weak.dtype)
 
 
-def _log_shares(log_p: Tensor, settings: ReferencePrior) -> Tensor:
-    """Return log q of the classes: (..., C) -> (C,)."""
+def checked_shares(shares: object) -> tuple[float, ...]:
+    """Validate a `class_prior` given by the user."""
+    if isinstance(shares, str) or not isinstance(shares, Iterable):
+        raise ValueError(f"class_prior must be numbers, one for each class, got {shares!r}")
+    return tuple(number("each share of class_prior", share, above=0) for share in shares)
+
+
+def log_shares(class_prior: tuple[float, ...] | None, log_p: Tensor) -> Tensor:
+    """Return log q of the classes, equal unless given: (..., C) -> (C,)."""
     classes = log_p.shape[-1]
-    shares = (1.0,) * classes if settings.class_prior is None else settings.class_prior
+    shares = (1.0,) * classes if class_prior is None else class_prior
     if len(shares) != classes:
         raise ValueError(f"expected {classes} class shares in class_prior, got {len(shares)}")
     return torch.tensor(shares, dtype=torch.float64).log().log_softmax(0).to(finite(log_p))
