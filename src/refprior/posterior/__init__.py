@@ -26,15 +26,20 @@ from refprior.posterior._ensemble import (
     transferability,
     uncertainty,
 )
+from refprior.posterior._new_labels import Evidence
+from refprior.posterior._rules import Rules, find_rules
 
 __all__ = [
     "Consensus",
+    "Evidence",
+    "Rules",
     "accuracy",
     "brier_score",
     "change_class_prior",
     "cluster",
     "confusion_matrix",
     "expected_calibration_error",
+    "find_rules",
     "likelihood_weights",
     "match",
     "negative_log_likelihood",

@@ -1,0 +1,309 @@
+"""Labels that admit several rules: which methods find all of them, and what a few new labels decide.
+
+    python experiments/shortcuts.py RESULTS.jsonl [--only PATTERN] [--seeds 1,2,3] [--minutes 60]
+
+Each cell trains particles on labeled inputs whose cues agree and on a pool in which they are independent, then asks for
+labels of pool inputs under each possible truth and weights the particles by the answers. Cells that RESULTS.jsonl
+already holds are skipped. `--table` prints the table of the file.
+"""
+
+import argparse
+import json
+import math
+import re
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+import refprior as rp
+from refprior.posterior import Evidence, find_rules, predictive, uncertainty
+
+QUESTIONS = 4
+Cell = tuple[str, Callable[[int], dict[str, float]]]
+NOISE = 0.05
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Inputs with several cues, each of which predicts all labels."""
+
+    task: rp.Task
+    pool: Tensor  # (n, cues) values of the cues, 0 or 1
+    test: Tensor  # (m, cues)
+
+
+def truths(cues: Tensor) -> dict[str, Tensor]:
+    """Return the rules that agree with the labels where all cues agree: each cue, all of them, any of them."""
+    named = {f"cue {i + 1}": cues[:, i] for i in range(cues.shape[1])}
+    return {**named, "and": cues.amin(1), "or": cues.amax(1)}
+
+
+def scene(
+    build: Callable[[Tensor, int, torch.Generator], Tensor],
+    *,
+    cues: int = 2,
+    labels: int = 1000,
+    pool: int = 4000,
+    test: int = 2000,
+    contradicting: float = 1.0,
+    shortcut: bool = True,
+    seed: int = 0,
+) -> Scene:
+    """Build a task whose label is the last cue; the other cues agree with it on the labeled inputs."""
+    draw = torch.Generator().manual_seed(seed)
+
+    def values(count: int, free: float) -> Tensor:
+        found = torch.randint(0, 2, (count, cues), generator=draw)
+        found[:, -1] = torch.arange(count) % 2
+        agree = torch.rand(count, generator=draw) >= free
+        found = torch.where(agree[:, None], found[:, -1:], found)
+        return found[torch.randperm(count, generator=draw)]
+
+    parts = [values(labels, 0.0 if shortcut else 1.0), values(pool, contradicting), values(test, 1.0)]
+    x = [build(part, split, draw) for part, split in zip(parts, (0, 0, 1), strict=True)]
+    task = rp.data.task_from_arrays(
+        (x[0].numpy(), parts[0][:, -1].numpy()), x[1].numpy(), (x[2].numpy(), parts[2][:, -1].numpy())
+    )
+    return Scene(task, parts[1], parts[2])
+
+
+@cache
+def images(name: str, side: int) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Read the training and the test part of a data set with images of side × side pixels."""
+    data = rp.data.read(name)
+    assert data.test is not None
+    shrunk = [
+        (nn.functional.interpolate(part.inputs.float(), (side, side), mode="area").round().byte(), part.labels)
+        for part in (data.train, data.test)
+    ]
+    return shrunk[0], shrunk[1]
+
+
+def one_of_two(name: str, side: int, zero: int, one: int, cue: Tensor, split: int, draw: torch.Generator) -> Tensor:
+    """Draw an image of class `zero` where the cue is 0 and of class `one` where it is 1."""
+    x, y = images(name, side)[split]
+    found = x.new_empty(len(cue), *x.shape[1:])
+    for value, label in ((0, zero), (1, one)):
+        wanted, there = (cue == value).nonzero()[:, 0], (y == label).nonzero()[:, 0]
+        there = there[torch.randperm(len(there), generator=draw)]
+        found[wanted] = x[there[torch.arange(len(wanted)) % len(there)]]
+    return found
+
+
+def dominoes(cues: Tensor, split: int, draw: torch.Generator) -> Tensor:
+    """MNIST 0 or 1 beside Fashion-MNIST coat or dress, and beside sneaker or bag for a third cue: 14 × 14 each."""
+    kinds = [("mnist", 0, 1), ("fashion-mnist", 4, 3), ("fashion-mnist", 7, 8)]
+    if cues.shape[1] == 3:
+        kinds = [kinds[0], kinds[2], kinds[1]]
+    return torch.cat(
+        [
+            one_of_two(name, 14, zero, one, cues[:, i], split, draw)
+            for i, (name, zero, one) in enumerate(kinds[: cues.shape[1]])
+        ],
+        dim=3,
+    )
+
+
+def cifar_dominoes(cues: Tensor, split: int, draw: torch.Generator) -> Tensor:
+    """MNIST 0 or 1 above CIFAR-10 car or truck: 3 × 32 × 16."""
+    digit = one_of_two("mnist", 16, 0, 1, cues[:, 0], split, draw).expand(-1, 3, -1, -1)
+    return torch.cat([digit, one_of_two("cifar10", 16, 1, 9, cues[:, 1], split, draw)], dim=2)
+
+
+def colored(cues: Tensor, split: int, draw: torch.Generator) -> Tensor:
+    """MNIST digits 0–4 or 5–9 (second cue) in red or green (first cue): 2 × 14 × 14."""
+    x, y = images("mnist", 14)[split]
+    found = x.new_zeros(len(cues), 2, 14, 14)
+    for value in (0, 1):
+        wanted, there = (cues[:, 1] == value).nonzero()[:, 0], ((y >= 5).long() == value).nonzero()[:, 0]
+        there = there[torch.randperm(len(there), generator=draw)][: len(wanted)]
+        found[wanted, cues[wanted, 0]] = x[there, 0]
+    return found
+
+
+def table(cues: Tensor, split: int, draw: torch.Generator) -> Tensor:
+    """Eight columns for each cue, shifted along a fixed direction by 2 and 1, and eight columns of noise."""
+    fixed = torch.Generator().manual_seed(0)
+    blocks = [0.5 * torch.randn(len(cues), 8, generator=draw)]
+    for i, shift in enumerate((2.0, 1.0)):
+        direction = torch.randn(8, generator=fixed)
+        center = shift * (2.0 * cues[:, i, None] - 1) * direction / direction.norm()
+        blocks.append(center + 0.5 * torch.randn(len(cues), 8, generator=draw))
+    return torch.cat(blocks, 1)
+
+
+class ReLU(nn.Sequential):
+    """A perceptron with two hidden layers of 48."""
+
+    def __init__(self, shape: tuple[int, ...], classes: int) -> None:
+        wide = math.prod(shape)
+        super().__init__(
+            nn.Flatten(), nn.Linear(wide, 48), nn.ReLU(), nn.Linear(48, 48), nn.ReLU(), nn.Linear(48, classes)
+        )
+
+
+METHODS: dict[str, rp.methods.Method] = {
+    "ensemble": rp.Supervised(),
+    "FixMatch": rp.FixMatch(),
+    "default": rp.ReferencePrior(),
+    "α 1, order 1": rp.ReferencePrior(alpha=1, order=1),
+    "α 1, order 2": rp.ReferencePrior(alpha=1, order=2),
+    "α 1, order 3": rp.ReferencePrior(alpha=1, order=3),
+    "α 1, order 4": rp.ReferencePrior(alpha=1, order=4),
+    "DivDis": rp.methods.DivDis(),
+    "D-BAT": rp.methods.DBAT(),
+}
+
+
+COMPARED = [
+    ("ensemble", 16),
+    ("FixMatch", 16),
+    ("default", 8),
+    ("α 1, order 1", 16),
+    ("α 1, order 2", 16),
+    ("α 1, order 3", 8),
+    ("α 1, order 3", 16),
+    ("DivDis", 2),
+    ("DivDis", 4),
+    ("D-BAT", 4),
+]
+
+
+def recipe_for(
+    found: Scene, method: rp.methods.Method, particles: int, *, network: str, seed: int, steps: int = 400
+) -> rp.Recipe:
+    shape = found.task.shape
+    make: Callable[..., nn.Module] = {"mlp": ReLU, "cnn": rp.networks.SmallCNN}[network]
+    weak, strong = rp.views.Noise(0.1), rp.views.Corrupt(0.1, 0.3)
+    return rp.Recipe(
+        task=found.task,
+        network=partial(make, shape=shape, classes=2),
+        method=method,
+        particles=particles,
+        steps=steps,
+        labeled_batch=min(64, len(found.task.labeled)),
+        unlabeled_batch=132,
+        weak=weak,
+        strong=strong,
+        optimizer=rp.Optimizer(kind="adam", learning_rate=2e-3, decay=0.0),
+        ema=0.98,
+        evaluate_every=steps,
+        seed=seed,
+    )
+
+
+def ask(pool: Tensor, truth: Tensor, count: int, prior: Tensor, seed: int) -> Iterator[Evidence]:
+    """Yield the evidence after 0, 1, … count questions, each where the particles' weighted disagreement is largest."""
+    draw, evidence, known = torch.Generator().manual_seed(seed), Evidence(prior, NOISE), list[int]()
+    yield evidence
+    for _ in range(count):
+        gain = uncertainty(pool, evidence.log_selected.to(pool)).between + 1e-4 * torch.rand(
+            pool.shape[1], generator=draw
+        )
+        gain[known] = -1
+        known.append(int(gain.argmax()))
+        evidence = evidence.update(pool[:, known[-1:]], truth[known[-1:]])
+        yield evidence
+
+
+def measure(found: Scene, recipe: rp.Recipe) -> dict[str, float]:
+    """Train, and score each truth after 0 … 4 questions, by selection, by the average and by both."""
+    start = time.perf_counter()
+    run = rp.train(recipe)
+    assert found.task.test is not None
+    pool, test, labeled = (
+        run.log_probabilities(x) for x in (found.task.unlabeled, found.task.test.inputs, found.task.labeled.inputs)
+    )
+    prior = rp.information.uniform(len(pool), pool)
+    rules = find_rules(pool, prior, labeled=labeled)
+    row = {"seconds": time.perf_counter() - start, "rules": len(rules), "disagreement": rules.disagreement}
+    for name, truth in truths(found.test).items():
+        right = (test.argmax(-1) == truth).double().mean(1)
+        row |= {f"best {name}": right.max().item(), f"mean {name}": right.mean().item()}
+        for m, evidence in enumerate(ask(pool, truths(found.pool)[name], QUESTIONS, prior, recipe.seed)):
+            for how, weights in {"select": evidence.log_selected, "both": evidence.log_weights}.items():
+                hit = predictive(test, weights.to(test)).argmax(-1) == truth
+                row[f"{how} {m} {name}"] = hit.double().mean().item()
+    return row
+
+
+def cells() -> Iterator[Cell]:
+    """Yield the name of each cell of the table, and the function that measures it for a seed."""
+    builders = {"dominoes": dominoes, "cifar": cifar_dominoes, "colored": colored, "table": table}
+
+    def cell(data: str, method: str, particles: int, network: str = "mlp", **settings: float) -> Cell:
+        def run(seed: int) -> dict[str, float]:
+            found = scene(builders[data], seed=seed, **settings)  # type: ignore[arg-type]
+            return measure(found, recipe_for(found, METHODS[method], particles, network=network, seed=seed))
+
+        words = " ".join(f"{name}={value}" for name, value in settings.items())
+        return f"{data} {network} {method} K{particles} {words}".strip(), run
+
+    for method, particles in COMPARED:
+        yield cell("dominoes", method, particles)
+        yield cell("dominoes", method, particles, "cnn")
+        yield cell("dominoes", method, particles, shortcut=False)
+        for labels in (40, 200):
+            yield cell("dominoes", method, particles, labels=labels)
+            yield cell("dominoes", method, particles, labels=labels, shortcut=False)
+        for share in (0.1, 0.3):
+            yield cell("dominoes", method, particles, contradicting=share)
+
+
+def show(path: Path) -> None:
+    """Print mean and standard deviation over seeds, in percent."""
+    rows = defaultdict(list)
+    for line in path.read_text().splitlines():
+        record = json.loads(line)
+        rows[record["cell"]].append(record)
+    columns: dict[str, Callable[[dict[str, float]], float]] = {
+        "best t": lambda r: r["best cue 2"],
+        "mean t": lambda r: r["mean cue 2"],
+        "no question": lambda r: r["both 0 cue 2"],
+        "4 questions": lambda r: r["both 4 cue 2"],
+        "selected": lambda r: r["select 4 cue 2"],
+        "worst truth": lambda r: min(value for key, value in r.items() if key.startswith("select 4")),
+    }
+    print(f"{'cell':56} seeds rules", *(f"{name:>12}" for name in columns))
+    for name, records in sorted(rows.items()):
+        cells = []
+        for column in columns.values():
+            values = [100 * column(record) for record in records]
+            spread = statistics.stdev(values) if len(values) > 1 else 0
+            cells.append(f"{statistics.mean(values):5.1f} ± {spread:4.1f}")
+        print(f"{name:56} {len(records):5} {statistics.mean(r['rules'] for r in records):5.1f}", *cells)
+
+
+def main() -> None:
+    """Measure the missing cells, or print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--table", action="store_true")
+    options = parser.parse_args()
+    if options.table:
+        show(options.results)
+        return
+    torch.set_num_threads(1)
+    written = options.results.read_text().splitlines() if options.results.exists() else []
+    done = {(record["cell"], record["seed"]) for record in map(json.loads, written)}
+    end = time.monotonic() + 60 * options.minutes
+    for seed in map(int, options.seeds.split(",")):
+        for name, run in cells():
+            if (name, seed) in done or not re.search(options.only, name) or time.monotonic() > end:
+                continue
+            with options.results.open("a") as file:
+                print(json.dumps({"cell": name, "seed": seed, **run(seed)}), file=file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""The posterior of the particles given labels that did not train them, eq:bayes_posterior_predictive_distribution."""
+
+# K particles, n new labels, C classes
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from refprior._checks import number
+from refprior.information import finite, log_likelihood, mixture
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What labels that trained no particle say about the particles.
+
+    Two hypotheses explain the labels. *Select*: one particle generated all of them, so that the particles are weighted
+    by their likelihoods. *Average*: the mixture generated each of them, so that the weights stay as they are; this is
+    right where the particles err independently and their mean is better than any of them. `log_weights` averages over
+    both hypotheses, equally probable at first. Labels are wrong with probability `noise` and then uniform, so that one
+    wrong label cannot exclude a particle.
+
+    Parameters
+    ----------
+    log_prior : Tensor, shape (K,)
+        Log-weights of the particles before the new labels.
+    noise : float, default: 0.05
+        Probability ε that a new label is drawn uniformly from all classes.
+    log_likelihood : Tensor, shape (K,), optional
+        Log-likelihood of the labels so far by particle. Defaults to no labels.
+    log_average : float, default: 0
+        Log-likelihood of the labels so far under the mixture.
+    count : int, default: 0
+        Number of labels so far.
+    log_chance : float, default: 0
+        Log-likelihood of the labels so far if they are uniform.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.tensor([[[0.9, 0.1]] * 3, [[0.1, 0.9]] * 3]).log()  # two particles, three inputs
+    >>> evidence = rp.posterior.Evidence(torch.tensor([0.5, 0.5]).log())
+    >>> weights = evidence.update(log_p, torch.tensor([0, 0, 0])).log_weights.exp()
+    >>> [round(weight, 2) for weight in weights.tolist()]
+    [0.86, 0.14]
+    """
+
+    log_prior: Tensor
+    noise: float = 0.05
+    log_likelihood: Tensor | None = None
+    log_average: float = 0.0
+    count: int = 0
+    log_chance: float = 0.0
+
+    def __post_init__(self) -> None:
+        number("noise", self.noise, at_least=0, at_most=1)
+
+    def update(self, log_p: Tensor, y: Tensor) -> "Evidence":
+        """Add labels; the order of labels and of updates does not matter.
+
+        Parameters
+        ----------
+        log_p : Tensor, shape (K, n, C)
+            Log-probabilities of the inputs by particle.
+        y : Tensor, shape (n,)
+            Their labels.
+
+        Returns
+        -------
+        Evidence
+            The evidence of all labels so far.
+        """
+        classes = log_p.shape[-1]
+        each = with_noise(log_likelihood(log_p, y), self.noise, classes).double().sum(-1)
+        mean = with_noise(log_likelihood(mixture(log_p, self.log_prior.to(log_p)), y), self.noise, classes)
+        before = torch.zeros_like(each) if self.log_likelihood is None else self.log_likelihood.to(each)
+        return replace(
+            self,
+            log_likelihood=before + each,
+            log_average=self.log_average + mean.double().sum().item(),
+            count=self.count + len(y),
+            log_chance=self.log_chance - len(y) * math.log(classes),
+        )
+
+    @property
+    def log_selected(self) -> Tensor:
+        """Log-weights of the particles if one of them is right: log π_k + Σ_i log p_k(y_i), normalized, (K,)."""
+        return self._joint.log_softmax(0)
+
+    @property
+    def log_selection(self) -> float:
+        """Log-likelihood of the labels if one particle is right: log Σ_k π_k Π_i p_k(y_i)."""
+        return self._joint.logsumexp(0).item()
+
+    @property
+    def selection(self) -> float:
+        """Posterior probability that one particle is right, against the average of all."""
+        return torch.tensor(self.log_selection - self.log_average, dtype=torch.float64).sigmoid().item()
+
+    @property
+    def log_weights(self) -> Tensor:
+        """Log-weights of the particles in predictions, averaged over both hypotheses: (K,)."""
+        select = torch.tensor([self.selection, 1 - self.selection], dtype=torch.float64).log()
+        return torch.logaddexp(self.log_selected + select[0], self.log_prior.double().cpu() + select[1])
+
+    @property
+    def explained(self) -> bool:
+        """Whether the particles or their average explain the labels better than chance."""
+        return max(self.log_selection, self.log_average) >= self.log_chance
+
+    @property
+    def _joint(self) -> Tensor:
+        prior = finite(self.log_prior.double().cpu())
+        return prior if self.log_likelihood is None else prior + self.log_likelihood.cpu()
+
+
+def with_noise(log_p: Tensor, noise: float, classes: int) -> Tensor:
+    """Return log((1 - ε) p + ε / C): (...) -> (...)."""
+    if noise == 0:
+        return finite(log_p)
+    uniform = math.log(noise / classes)
+    if noise == 1:
+        return torch.full_like(finite(log_p), uniform)
+    return torch.logaddexp(finite(log_p) + math.log1p(-noise), torch.tensor(uniform).to(finite(log_p)))

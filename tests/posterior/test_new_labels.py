@@ -1,0 +1,75 @@
+"""Evidence of new labels against Bayes' law by enumeration, and which hypothesis it prefers."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from refprior.information import uniform
+from refprior.posterior import Evidence
+
+
+@pytest.fixture
+def log_p() -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(3, 6, 4, generator=generator, dtype=torch.float64).log_softmax(-1)
+
+
+Y = torch.tensor([0, 1, 2, 3, 0, 1])
+
+
+def test_weights_equal_bayes_law_over_both_hypotheses(log_p: Tensor) -> None:
+    prior, noise = torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64), 0.1
+    select = average = 0.0
+    joint = []
+    for k in range(3):
+        likelihood = math.prod(0.9 * log_p[k, i, Y[i]].exp().item() + 0.1 / 4 for i in range(6))
+        joint.append(prior[k].item() * likelihood)
+    select = sum(joint)
+    mixed = (prior[:, None, None] * log_p.exp()).sum(0)
+    average = math.prod(0.9 * mixed[i, Y[i]].item() + 0.1 / 4 for i in range(6))
+    probability = select / (select + average)
+    expected = [probability * joint[k] / select + (1 - probability) * prior[k].item() for k in range(3)]
+    found = Evidence(prior.log(), noise).update(log_p, Y)
+    assert found.selection == pytest.approx(probability)
+    assert found.log_weights.exp().tolist() == pytest.approx(expected)
+    assert found.log_chance == pytest.approx(-6 * math.log(4))
+
+
+def test_the_order_of_updates_does_not_matter(log_p: Tensor) -> None:
+    at_once = Evidence(uniform(3, log_p)).update(log_p, Y)
+    one_by_one = Evidence(uniform(3, log_p))
+    for i in (3, 0, 5, 1, 2, 4):
+        one_by_one = one_by_one.update(log_p[:, [i]], Y[[i]])
+    torch.testing.assert_close(one_by_one.log_weights, at_once.log_weights)
+    assert one_by_one.count == at_once.count == 6
+
+
+def test_without_labels_the_weights_are_the_prior(log_p: Tensor) -> None:
+    torch.testing.assert_close(Evidence(uniform(3, log_p)).log_weights, uniform(3, log_p))
+
+
+def test_one_right_rule_is_selected_and_independent_errors_are_averaged() -> None:
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randint(0, 2, (40,), generator=generator)
+    sure = torch.tensor([[0.95, 0.05], [0.05, 0.95]]).log()
+    rules = torch.stack([sure[y], sure[torch.randint(0, 2, (40,), generator=generator)]])  # one is right, one guesses
+    assert Evidence(uniform(2, rules)).update(rules, y).selection > 0.99
+    wrong = torch.rand(15, 40, generator=generator) < 0.3
+    noisy = sure[torch.where(wrong, 1 - y, y)]  # fifteen particles that err independently
+    assert Evidence(uniform(15, noisy)).update(noisy, y).selection < 0.01
+
+
+def test_labels_that_no_particle_explains_are_found_out() -> None:
+    sure = torch.tensor([[0.99, 0.01]]).log().expand(3, 8, 2)
+    assert not Evidence(uniform(3, sure)).update(sure, torch.ones(8, dtype=torch.long)).explained
+    assert Evidence(uniform(3, sure)).update(sure, torch.zeros(8, dtype=torch.long)).explained
+
+
+def test_impossible_labels_stay_finite_without_noise() -> None:
+    never = torch.tensor([[[1.0, 0.0]], [[0.5, 0.5]]]).log()
+    found = Evidence(uniform(2, never), noise=0.0).update(never, torch.tensor([1]))
+    assert found.log_selected.exp().tolist() == pytest.approx([0, 1])
+    with pytest.raises(ValueError, match=r"noise must be at least 0 and at most 1, got 1\.1"):
+        Evidence(uniform(2, never), noise=1.1)

@@ -1,0 +1,61 @@
+"""Groups of particles by agreement, and the inputs that separate them."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from refprior.information import uniform
+from refprior.posterior import find_rules
+
+
+def sure_of(labels: Tensor, p: float = 0.95) -> Tensor:
+    """Return log-probabilities of two classes that give these labels with confidence p: (...) -> (..., 2)."""
+    return torch.where(torch.nn.functional.one_hot(labels, 2).bool(), p, 1 - p).log()
+
+
+@pytest.fixture
+def cues() -> Tensor:
+    return torch.randint(0, 2, (2, 1000), generator=torch.Generator().manual_seed(0))
+
+
+def test_particles_with_the_same_labels_form_a_rule(cues: Tensor) -> None:
+    first, second = cues
+    wrong = torch.zeros(1000, dtype=torch.long)
+    wrong[:50] = 1  # 5 % of the inputs
+    labels = torch.stack([second, first, first ^ wrong, first & second, second])
+    log_p = sure_of(labels)
+    weights = torch.tensor([0.1, 0.2, 0.3, 0.05, 0.35]).log()
+    found = find_rules(log_p, weights, classes=("no", "yes"), labeled=log_p[:, :0])
+    assert found.members == ((1, 2), (0, 4), (3,))
+    assert found.weights == pytest.approx((0.5, 0.45, 0.05))
+    apart = (first != second).double().mean().item()
+    plain = sum(
+        a * b * (x != y).double().mean().item()
+        for a, x in zip(found.weights, found.labels, strict=True)
+        for b, y in zip(found.weights, found.labels, strict=True)
+    )
+    assert found.disagreement == pytest.approx(plain)
+    assert found.disagreement > 0.45 * apart
+    assert repr(found).splitlines()[0].startswith("3 rules fit the labels; they disagree on ")
+    assert len(repr(found).splitlines()) == 5
+
+
+def test_separating_inputs_are_those_on_which_both_are_sure(cues: Tensor) -> None:
+    log_p = sure_of(cues)
+    differ = (cues[0] != cues[1]).nonzero()[:, 0]
+    log_p[0, differ[7]] = torch.tensor([0.999, 0.001] if cues[0, differ[7]] == 0 else [0.001, 0.999]).log()
+    log_p[1, differ[7]] = torch.tensor([0.999, 0.001] if cues[1, differ[7]] == 0 else [0.001, 0.999]).log()
+    found = find_rules(log_p, uniform(2, log_p))
+    assert found.separating(0, 1)[0] == int(differ[7])
+    assert set(found.separating(0, 1, count=2000)) == set(differ.tolist())
+    assert find_rules(log_p[:1], torch.zeros(1)).separating(0, 0) == []
+
+
+def test_agreement_is_that_of_the_labeled_inputs(cues: Tensor) -> None:
+    log_p = sure_of(cues)
+    found = find_rules(log_p, uniform(2, log_p), labeled=log_p[:, cues[0] == cues[1]])
+    assert found.agreement == pytest.approx(1)
+    with pytest.raises(ValueError, match="the pool is empty"):
+        find_rules(log_p[:, :0], uniform(2, log_p))
+    with pytest.raises(ValueError, match="same must be above 0 and at most 1, got 0"):
+        find_rules(log_p, uniform(2, log_p), same=0)
