@@ -18,7 +18,10 @@ def test_programs_hold_atoms_and_weights(channel: Any) -> None:
     """Python is parsed and its arrays are read back; Stan's brackets match and its arrays hold the same numbers."""
     prior = reference_prior(channel, tolerance=1e-9)
     for language in ("pymc", "numpyro"):
-        tree = ast.parse(prior.to_code(language))
+        program = prior.to_code(language)
+        assert "import refprior" not in program
+        assert "from refprior" not in program
+        tree = ast.parse(program)
         values = {
             node.targets[0].id: ast.literal_eval(node.value.args[0])  # type: ignore[attr-defined]
             for node in tree.body

@@ -5,7 +5,7 @@ that is even in Fisher length and finer than the solver's. Around every peak of 
 polynomial through more values searches for what the grid missed, and parabolas refine the result.
 
 For up to three parameters the gap uses values of G only. Derivatives of G enter in three places: the number of atoms
-and their spread (`judge_atoms`), the search with more than three parameters (`summits`), and the bound on whole cells
+and their spread (`judge_atoms`), the search with more than three parameters (`maxima`), and the bound on whole cells
 for Gaussian noise (`_bound`). No step of the solver is used anywhere.
 
 The gap includes everything that can make G and J differ from the truth: omitted outcomes, the quadrature of continuous
