@@ -59,3 +59,14 @@ def test_agreement_is_that_of_the_labeled_inputs(cues: Tensor) -> None:
         find_rules(log_p[:, :0], uniform(2, log_p))
     with pytest.raises(ValueError, match="same must be above 0 and at most 1, got 0"):
         find_rules(log_p, uniform(2, log_p), same=0)
+
+
+def test_labels_are_ambiguous_if_rules_agree_on_them_and_not_on_the_pool(cues: Tensor) -> None:
+    log_p, agree = sure_of(cues), cues[0] == cues[1]
+    prior = uniform(2, log_p)
+    assert find_rules(log_p, prior, labeled=log_p[:, agree]).ambiguous
+    assert not find_rules(log_p, prior, labeled=log_p).ambiguous  # half of the labels separate the rules
+    assert not find_rules(log_p, prior).ambiguous  # no label admits anything
+    assert not find_rules(log_p[:, agree], prior, labeled=log_p[:, agree]).ambiguous  # one rule
+    rare = torch.tensor([0.99, 0.01]).log()
+    assert not find_rules(log_p, rare, labeled=log_p[:, agree]).ambiguous  # 1 % of the weight differs

@@ -14,6 +14,9 @@ from torch import Tensor
 from refprior._checks import number
 from refprior.information import mixture
 
+AGREED = 0.95  # least agreement on the labeled inputs
+APART = 0.05  # least disagreement on the pool
+
 
 @dataclass(frozen=True, eq=False)
 class Rules:
@@ -65,6 +68,14 @@ class Rules:
         weights = torch.tensor(self.weights, dtype=torch.float64)
         apart = (self.labels[:, None] != self.labels[None]).double().mean(-1)
         return float(weights @ apart.cpu() @ weights)
+
+    @property
+    def ambiguous(self) -> bool:
+        """Whether the labels admit several rules.
+
+        The particles agree on at least 95 % of the labeled inputs and the rules disagree on at least 5 % of the pool.
+        """
+        return len(self) > 1 and self.agreement >= AGREED and self.disagreement >= APART
 
     def separating(self, first: int, second: int, count: int = 8) -> list[int]:
         """Find the inputs that separate two rules best.
