@@ -9,12 +9,13 @@ import time
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from refprior._checks import whole_number
+from refprior._process import handling
 from refprior._words import in_short
 from refprior.recipes.sweeps._cell import Cell, Outcome, Plan, train_cell
 
@@ -62,9 +63,10 @@ class Local:
         try:
             while waiting or busy:
                 while waiting and len(busy) < self.jobs:
-                    cell = waiting.popleft()
-                    future, pool = _send(free, threads, cell, plan)
-                    busy[future] = pool, cell
+                    with _signals_deferred():
+                        cell = waiting.popleft()
+                        future, pool = _send(free, threads, cell, plan)
+                        busy[future] = pool, cell
                 for future in wait(busy, return_when=FIRST_COMPLETED).done:
                     pool, cell = busy.pop(future)
                     outcome = _outcome(future, cell)
@@ -81,6 +83,16 @@ class Local:
                         waiting.append(cell)
         finally:
             _end([*free, *(pool for pool, _ in busy.values())], busy)
+
+
+@contextmanager
+def _signals_deferred() -> Iterator[None]:
+    """Deliver signals at the end of the block: a pool that is interrupted while it starts leaks its semaphores."""
+    received: list[int] = []
+    with handling(lambda number, frame: received.append(number), signal.SIGINT, signal.SIGTERM):
+        yield
+    for number in received[:1]:
+        signal.raise_signal(number)
 
 
 def _pool(threads: int) -> Pool:
