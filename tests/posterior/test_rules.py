@@ -62,11 +62,12 @@ def test_agreement_is_that_of_the_labeled_inputs(cues: Tensor) -> None:
 
 
 def test_labels_are_ambiguous_if_rules_agree_on_them_and_not_on_the_pool(cues: Tensor) -> None:
-    log_p, agree = sure_of(cues), cues[0] == cues[1]
-    prior = uniform(2, log_p)
+    log_p, agree = sure_of(cues).repeat_interleave(2, 0), cues[0] == cues[1]  # each rule has two particles
+    prior = uniform(4, log_p)
     assert find_rules(log_p, prior, labeled=log_p[:, agree]).ambiguous
     assert not find_rules(log_p, prior, labeled=log_p).ambiguous  # half of the labels separate the rules
     assert not find_rules(log_p, prior).ambiguous  # no label admits anything
     assert not find_rules(log_p[:, agree], prior, labeled=log_p[:, agree]).ambiguous  # one rule
-    rare = torch.tensor([0.99, 0.01]).log()
-    assert not find_rules(log_p, rare, labeled=log_p[:, agree]).ambiguous  # 1 % of the weight differs
+    rare = torch.tensor([0.49, 0.49, 0.01, 0.01]).log()
+    assert not find_rules(log_p, rare, labeled=log_p[:, agree]).ambiguous  # 2 % of the weight differs
+    assert not find_rules(log_p[1:3], prior[1:3], labeled=log_p[1:3, agree]).ambiguous  # each particle is its own rule

@@ -16,6 +16,7 @@ from refprior.information import mixture
 
 AGREED = 0.95  # least agreement on the labeled inputs
 APART = 0.05  # least disagreement on the pool
+SHARED = 0.5  # least weight of rules that several particles found
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +74,12 @@ class Rules:
     def ambiguous(self) -> bool:
         """Whether the labels admit several rules.
 
-        The particles agree on at least 95 % of the labeled inputs and the rules disagree on at least 5 % of the pool.
+        The particles agree on at least 95 % of the labeled inputs, the rules disagree on at least 5 % of the pool, and
+        rules that several particles found have at least half of the weight. Otherwise each particle errs in its own
+        way, as with too few labels.
         """
-        return len(self) > 1 and self.agreement >= AGREED and self.disagreement >= APART
+        shared = sum(weight for weight, members in zip(self.weights, self.members, strict=True) if len(members) > 1)
+        return self.agreement >= AGREED and self.disagreement >= APART and shared >= SHARED
 
     def separating(self, first: int, second: int, count: int = 8) -> list[int]:
         """Find the inputs that separate two rules best.
