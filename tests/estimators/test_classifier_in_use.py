@@ -55,6 +55,7 @@ def test_four_lines() -> None:
     asked = clf.suggest(X, budget=7)
     assert len(set(asked.tolist())) == 7
     assert clf.run_.history[-1].step == 60
+    assert clf.rules(X).members == clf.run_.rules().members
 
 
 def test_names_and_frames_and_their_columns(tmp_path: Any) -> None:

@@ -16,6 +16,7 @@ from refprior.posterior._ensemble import (
     change_class_prior,
     confusion_matrix,
     expected_calibration_error,
+    group_accuracy,
     likelihood_weights,
     negative_log_likelihood,
     per_class,
@@ -103,6 +104,17 @@ def test_scores_equal_scikit_learns(log_p: Tensor, y: Tensor) -> None:
     result = score(log_p, y, uniform(4))
     assert result.accuracy == pytest.approx((ensemble.argmax(-1) == y).double().mean().item())
     assert result.particle_accuracies == pytest.approx([(p.argmax(-1) == y).double().mean().item() for p in log_p])
+
+
+def test_the_accuracy_of_groups_is_that_of_their_examples(log_p: Tensor, y: Tensor) -> None:
+    groups = torch.arange(len(y)) % 3 * 5 - 2
+    found = group_accuracy(log_p, y, groups)
+    assert found.shape == (len(log_p), 3)
+    for group, mine in zip((-2, 3, 8), found.unbind(-1), strict=True):
+        its = groups == group
+        torch.testing.assert_close(mine, (log_p.argmax(-1) == y)[:, its].to(mine.dtype).mean(-1))
+    with pytest.raises(ValueError, match=r"expected a group for each of \d+ examples, got \(1,\)"):
+        group_accuracy(log_p, y, groups[:1])
 
 
 def test_scores_are_plain_numbers(log_p: Tensor, y: Tensor) -> None:

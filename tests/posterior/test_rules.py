@@ -1,5 +1,7 @@
 """Groups of particles by agreement, and the inputs that separate them."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -37,7 +39,9 @@ def test_particles_with_the_same_labels_form_a_rule(cues: Tensor) -> None:
     assert found.disagreement == pytest.approx(plain)
     assert found.disagreement > 0.45 * apart
     assert repr(found).splitlines()[0].startswith("3 rules fit the labels; they disagree on ")
-    assert len(repr(found).splitlines()) == 5
+    assert len(repr(found).splitlines()) == 5 + 3
+    assert found.differences[0, 1].item() == pytest.approx(apart, abs=0.001)
+    assert torch.equal(found.shares[1], torch.bincount(second).double() / 1000)
 
 
 def test_separating_inputs_are_those_on_which_both_are_sure(cues: Tensor) -> None:
@@ -46,7 +50,9 @@ def test_separating_inputs_are_those_on_which_both_are_sure(cues: Tensor) -> Non
     log_p[0, differ[7]] = torch.tensor([0.999, 0.001] if cues[0, differ[7]] == 0 else [0.001, 0.999]).log()
     log_p[1, differ[7]] = torch.tensor([0.999, 0.001] if cues[1, differ[7]] == 0 else [0.001, 0.999]).log()
     found = find_rules(log_p, uniform(2, log_p))
+    first, other = (found.answers(place) for place in found.separating(0, 1, count=2))
     assert found.separating(0, 1)[0] == int(differ[7])
+    assert first == other[::-1]  # pairs of classes take turns
     assert set(found.separating(0, 1, count=2000)) == set(differ.tolist())
     assert find_rules(log_p[:1], torch.zeros(1)).separating(0, 0) == []
 
@@ -71,3 +77,19 @@ def test_labels_are_ambiguous_if_rules_agree_on_them_and_not_on_the_pool(cues: T
     rare = torch.tensor([0.49, 0.49, 0.01, 0.01]).log()
     assert not find_rules(log_p, rare, labeled=log_p[:, agree]).ambiguous  # 2 % of the weight differs
     assert not find_rules(log_p[1:3], prior[1:3], labeled=log_p[1:3, agree]).ambiguous  # each particle is its own rule
+
+
+def test_places_and_names_are_those_of_the_whole_pool(cues: Tensor) -> None:
+    log_p = sure_of(cues)
+    plain = find_rules(log_p, uniform(2, log_p))
+    apart = 100 * plain.differences[0, 1].item()
+    assert repr(plain).splitlines()[-1].startswith(f"rules 1 and 2 differ on {apart:.0f} %: input ")
+    found = replace(plain, places=tuple(range(7, 3007, 3)), names=tuple(f"{i}.png" for i in range(1000)))
+    assert found.separating(0, 1) == [7 + 3 * i for i in plain.separating(0, 1)]
+    assert found.answers(7 + 3 * 5) == plain.answers(5)
+    assert f"{plain.separating(0, 1)[0]}.png ({' or '.join(plain.answers(plain.separating(0, 1)[0]))})" in repr(found)
+
+
+def test_particles_that_do_not_fit_the_labels_are_not_called_rules(cues: Tensor) -> None:
+    found = find_rules(sure_of(cues), torch.zeros(2), labeled=sure_of(cues))
+    assert repr(found).startswith("2 groups of particles agree on only ")

@@ -12,7 +12,7 @@ from refprior.data import FewLabels, Pair, Task, task_from_arrays
 from refprior.methods import FixMatch, Loss, Needs, ReferencePrior, Step, Supervised, Transfer
 from refprior.networks import MLP, SmallCNN
 from refprior.training import Optimizer, Recipe
-from refprior.views import CTAugment, Distort, FlipCrop, Shift
+from refprior.views import CTAugment, Distort, FlipCrop, Noise, Shift
 
 CPU = torch.device("cpu")
 DIGITS = FewLabels("digits", labels=50, validation=300)
@@ -115,6 +115,33 @@ def colors() -> Task:
     images[np.arange(60), 2 * labels] += 90
     images = images.astype(np.uint8)
     return task_from_arrays((images[:8], labels[:8]), images[8:40], (images[40:], labels[40:]))
+
+
+def two_cues() -> Task:
+    """40 labels that color and shape both predict, and a pool in which these are independent."""
+    draw, y = np.random.default_rng(0), np.arange(40) % 2
+    cues = np.concatenate([np.stack([y, y], 1), draw.integers(0, 2, (400, 2))])
+    rows = 2.0 * cues - 1 + 0.3 * draw.normal(size=cues.shape)
+    return task_from_arrays((rows[:40], y), rows[40:], classes=["no", "yes"], features=["color", "shape"])
+
+
+def ambiguous(**changes: Any) -> Recipe:
+    """Eight perceptrons that find the rules of `two_cues`: color, shape, both, either."""
+    recipe = Recipe(
+        task=two_cues,
+        network=partial(MLP, (2,), 2),
+        method=ReferencePrior(alpha=1, order=2),
+        particles=8,
+        steps=100,
+        labeled_batch=40,
+        unlabeled_batch=64,
+        weak=Noise(0.1),
+        strong=Noise(0.3),
+        optimizer=Optimizer(kind="adam", learning_rate=0.01, decay=0.0),
+        ema=0.9,
+        evaluate_every=100,
+    )
+    return replace(recipe, **changes)
 
 
 def learning_view(**changes: Any) -> Recipe:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 import refprior as rp
 from refprior.data import FewLabels, Normalizer, PrincipalComponents, Task, task_from_arrays
-from refprior.methods import Loss, Needs, Step, Supervised
+from refprior.methods import InformationOnly, Loss, Needs, Step, Supervised
 from refprior.networks import MLP, SmallCNN
 from refprior.posterior import predictive
 from refprior.training import NotFiniteError, Recipe, Run, load, train
@@ -27,7 +27,7 @@ from refprior.training.loop._evaluate import log_probabilities
 from refprior.views import Unchanged
 from tests import records
 from tests.training.interruption import stop
-from tests.training.recipes import DIGITS, Own, colors, convolutional, perceptron, second_stage
+from tests.training.recipes import DIGITS, Own, ambiguous, colors, convolutional, perceptron, second_stage, two_cues
 
 
 @pytest.fixture(scope="module")
@@ -471,3 +471,37 @@ def test_weights_load_without_their_history(
     assert "loaded without its history" in caplog.text
     with pytest.raises(ValueError, match="the run has no record yet"):
         _ = loaded.result
+
+
+def test_rules_are_groups_of_particles_on_the_pool() -> None:
+    run = train(ambiguous())
+    found = run.rules()
+    assert found.ambiguous
+    assert sorted(k for members in found.members for k in members) == list(range(8))
+    assert found.places == tuple(range(400))
+    color, shape = (torch.as_tensor(run.task.unlabeled[:, i] > 0).long() for i in (0, 1))
+    for cue in (color, shape):
+        assert max((labels == cue).double().mean() for labels in found.labels) > 0.95
+    same = run.predictor().rules(run.task.unlabeled.numpy(), labeled=run.task.labeled.inputs)
+    assert (same.members, same.agreement) == (found.members, found.agreement)
+    assert not run.predictor().rules(run.task.unlabeled).ambiguous  # unknown without labeled inputs
+    (only,) = train(ambiguous(particles=1)).rules().members
+    assert only == (0,)
+
+
+def test_rules_of_a_large_pool_are_found_at_equal_intervals(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("refprior.training._run.RULE_INPUTS", 100)
+    found, pool = run.rules(), run.task.unlabeled
+    assert (len(found.places), found.places[0], found.places[-1]) == (100, 0, len(pool) - 1)
+    assert set(np.diff(found.places)) == {len(pool) // 100, len(pool) // 100 + 1}
+    one = run.log_probabilities(pool[found.places[7], None])[list(found.members[0])]
+    mixed = predictive(one, rp.information.uniform(len(one), one))[0]
+    torch.testing.assert_close(found.log_p[0, 7], mixed, atol=1e-5, rtol=1e-5)
+
+
+def test_rules_need_classes_and_a_pool() -> None:
+    labeled = replace(two_cues(), unlabeled=two_cues().unlabeled[:0])
+    with pytest.raises(ValueError, match="rules need unlabeled inputs: the pool is empty"):
+        train(ambiguous(task=labeled, method=Supervised(), steps=2)).rules()
+    with pytest.raises(ValueError, match="the outputs of this run have no names"):
+        train(ambiguous(readout="consensus", method=InformationOnly(), steps=2)).rules()

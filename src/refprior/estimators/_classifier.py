@@ -38,7 +38,7 @@ from refprior.estimators._preprocess import (
 )
 from refprior.labeling import most_informative, most_typical
 from refprior.methods import Method, ReferencePrior
-from refprior.posterior import Uncertainty
+from refprior.posterior import Rules, Uncertainty
 from refprior.training import Optimizer, Predictor, Recipe, Run, train
 from refprior.views import View
 
@@ -268,6 +268,24 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """
         given = as_trained(self, X)
         return self._precise().uncertainty(given)
+
+    def rules(self, X: object) -> Rules:
+        """Group the particles into rules, by the labels that they give to the rows.
+
+        Several rules mean that the labels do not determine the task.
+
+        Parameters
+        ----------
+        X : array-like (n, features) or (n, channels, height, width)
+            Inputs.
+
+        Returns
+        -------
+        Rules
+            Groups of particles and the rows that separate them, the heaviest group first.
+        """
+        given = as_trained(self, X)
+        return self.predictor_.rules(given)
 
     def suggest(self, X: object, budget: int = 10) -> np.ndarray:
         """Suggest the rows whose labels would be most informative.

@@ -199,6 +199,42 @@ def accuracy(log_p: Tensor, y: Tensor) -> Tensor:
     return (log_p.argmax(-1) == y).to(log_p.dtype)
 
 
+def group_accuracy(log_p: Tensor, y: Tensor, groups: Tensor) -> Tensor:
+    """Compute the accuracy in each group of examples.
+
+    The worst group, ``group_accuracy(log_p, y, groups).amin(-1)``, shows whether a prediction follows a shortcut: it is
+    the accuracy where the shortcut is wrong.
+
+    Parameters
+    ----------
+    log_p : Tensor
+        Log-probabilities, (..., n, C).
+    y : Tensor
+        True classes, (n,).
+    groups : Tensor
+        Group of each example, any integers, such as a number for each combination of cues, (n,).
+
+    Returns
+    -------
+    Tensor
+        Accuracy in each group, in the order of their numbers, (..., G).
+
+    Examples
+    --------
+    >>> import torch
+    >>> import refprior as rp
+    >>> log_p = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3], [0.6, 0.4]]).log()
+    >>> y, background = torch.tensor([0, 1, 1, 0]), torch.tensor([5, 5, 7, 7])
+    >>> rp.posterior.group_accuracy(log_p, y, background)
+    tensor([1.0000, 0.5000])
+    """
+    if groups.shape != y.shape:
+        raise ValueError(f"expected a group for each of {len(y)} examples, got {tuple(groups.shape)}")
+    found, home = groups.to(log_p.device).unique(return_inverse=True)
+    members = one_hot(home, len(found)).to(log_p.dtype)  # (n, G)
+    return accuracy(log_p, y) @ members / members.sum(0)
+
+
 def negative_log_likelihood(log_p: Tensor, y: Tensor) -> Tensor:
     """Compute -log p(y) of every example.
 

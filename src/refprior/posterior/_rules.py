@@ -2,14 +2,18 @@
 
 # K particles, n inputs, C classes, R rules
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from operator import itemgetter
 
 import numpy as np
 import torch
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from refprior._checks import number
 from refprior.information import mixture
@@ -17,6 +21,7 @@ from refprior.information import mixture
 AGREED = 0.95  # least agreement on the labeled inputs
 APART = 0.05  # least disagreement on the pool
 SHARED = 0.5  # least weight of rules that several particles found
+_PAIRS = 3  # rules of which a repr compares each pair
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +43,10 @@ class Rules:
         Names of the classes.
     agreement : float
         Mean agreement of two particles drawn by their weights, on the labeled inputs. NaN without labels.
+    places : tuple of int, optional
+        Places of the n inputs in the pool. Defaults to 0 … n - 1.
+    names : tuple of str, optional
+        Names of the n inputs, such as files.
 
     Examples
     --------
@@ -54,6 +63,8 @@ class Rules:
     log_p: Tensor
     classes: tuple[str, ...]
     agreement: float = float("nan")
+    places: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.members)
@@ -64,11 +75,20 @@ class Rules:
         return self.log_p.argmax(-1)
 
     @property
+    def shares(self) -> Tensor:
+        """Share of the inputs that each rule gives to each class: (R, C)."""
+        return one_hot(self.labels, len(self.classes)).double().mean(1)
+
+    @property
+    def differences(self) -> Tensor:
+        """Share of the inputs to which two rules give different labels: (R, R)."""
+        return _disagreements(self.log_p)
+
+    @property
     def disagreement(self) -> float:
         """Probability that two rules, drawn by their weights, give a random input of the pool different labels."""
         weights = torch.tensor(self.weights, dtype=torch.float64)
-        apart = (self.labels[:, None] != self.labels[None]).double().mean(-1)
-        return float(weights @ apart.cpu() @ weights)
+        return float(weights @ self.differences @ weights)
 
     @property
     def ambiguous(self) -> bool:
@@ -80,6 +100,22 @@ class Rules:
         """
         shared = sum(weight for weight, members in zip(self.weights, self.members, strict=True) if len(members) > 1)
         return self.agreement >= AGREED and self.disagreement >= APART and shared >= SHARED
+
+    def answers(self, place: int) -> tuple[str, ...]:
+        """Return the class of an input under each rule.
+
+        Parameters
+        ----------
+        place : int
+            Place of the input in the pool, as `separating` returns it.
+
+        Returns
+        -------
+        tuple of str
+            Names of classes, one for each rule.
+        """
+        i = self.places.index(place) if self.places else place
+        return tuple(self.classes[label] for label in self.labels[:, i].tolist())
 
     def separating(self, first: int, second: int, count: int = 8) -> list[int]:
         """Find the inputs that separate two rules best.
@@ -94,24 +130,42 @@ class Rules:
         Returns
         -------
         list of int
-            Places in the pool, the clearest first: both rules are confident and name different classes.
+            Places in the pool, the clearest first: both rules are confident and name different classes. Pairs of
+            classes take turns.
         """
         labels = self.labels
         sure = self.log_p[first].amax(-1).minimum(self.log_p[second].amax(-1))
-        sure = sure.where(labels[first] != labels[second], -torch.inf)
-        order = sure.argsort(descending=True, stable=True)[:count]
-        return [int(place) for place in order if sure[place] > -torch.inf]
+        pairs = list(zip(labels[first].tolist(), labels[second].tolist(), strict=True))
+        seen, ranked = Counter[tuple[int, int]](), []
+        for i in sure.argsort(descending=True, stable=True).tolist():
+            if pairs[i][0] != pairs[i][1]:
+                ranked.append((seen[pairs[i]], i))
+                seen[pairs[i]] += 1
+        chosen = [i for _, i in sorted(ranked, key=itemgetter(0))[:count]]
+        return [self.places[i] for i in chosen] if self.places else chosen
 
     def __repr__(self) -> str:
-        one = "1 rule fits" if len(self) == 1 else f"{len(self)} rules fit"
+        found = "1 rule fits the labels" if len(self) == 1 else f"{len(self)} rules fit the labels"
+        if self.agreement < AGREED:
+            found = f"{len(self)} groups of particles agree on only {100 * self.agreement:.0f} % of the labels"
         apart = f"; they disagree on {100 * self.disagreement:.0f} % of the pool" if len(self) > 1 else ""
-        names = [name[:12] for name in self.classes[:6]]
-        lines = [f"{one} the labels{apart}", "rule  particles  weight %  " + "  ".join(f"{n} %" for n in names)]
-        for rule, (members, weight, labels) in enumerate(zip(self.members, self.weights, self.labels, strict=True), 1):
-            shares = torch.bincount(labels, minlength=len(self.classes)) / len(labels)
-            cells = "  ".join(f"{100 * s:{len(n) + 2}.1f}" for s, n in zip(shares.tolist(), names, strict=False))
-            lines.append(f"{rule:<4}  {len(members):<9}  {100 * weight:<8.1f}  {cells}")
+        names = [f"{name[:12]} %".rjust(5) for name in self.classes[:6]]
+        lines = [f"{found}{apart}", f"rule  particles  weight %  {'  '.join(names)}"]
+        for rule, (members, weight) in enumerate(zip(self.members, self.weights, strict=True)):
+            cells = (f"{100 * s:{len(n)}.1f}" for s, n in zip(self.shares[rule].tolist(), names, strict=False))
+            lines.append(f"{rule + 1:<4}  {len(members):<9}  {100 * weight:<8.1f}  {'  '.join(cells)}")
+        for i, j in combinations(range(min(_PAIRS, len(self))), 2):
+            shown = (
+                f"{self._name(p)} ({self.answers(p)[i]} or {self.answers(p)[j]})" for p in self.separating(i, j, 3)
+            )
+            differ = 100 * self.differences[i, j].item()
+            lines.append(f"rules {i + 1} and {j + 1} differ on {differ:.0f} %: {', '.join(shown)}")
         return "\n".join(lines)
+
+    def _name(self, place: int) -> str:
+        if not self.names:
+            return f"input {place}"
+        return self.names[self.places.index(place) if self.places else place]
 
 
 def find_rules(
@@ -177,5 +231,5 @@ def find_rules(
 
 def _disagreements(log_p: Tensor) -> Tensor:
     """Return the share of inputs on which two particles' labels differ: (K, n, C) -> (K, K)."""
-    hard = torch.nn.functional.one_hot(log_p.argmax(-1), log_p.shape[-1]).flatten(1).float()
+    hard = one_hot(log_p.argmax(-1), log_p.shape[-1]).flatten(1).float()
     return (1 - hard @ hard.T / log_p.shape[1]).double().clamp_min(0).cpu().fill_diagonal_(0)

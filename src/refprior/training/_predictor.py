@@ -29,7 +29,15 @@ from refprior._process import check_memory
 from refprior._words import in_short
 from refprior.data import Examples, Normalizer
 from refprior.particles import Execution, Particles
-from refprior.posterior import Average, Uncertainty, negative_log_likelihood, predictive, uncertainty
+from refprior.posterior import (
+    Average,
+    Rules,
+    Uncertainty,
+    find_rules,
+    negative_log_likelihood,
+    predictive,
+    uncertainty,
+)
 from refprior.training._input_blocks import Like, in_blocks
 from refprior.training.loop import check_loading_fits, log_probabilities
 from refprior.training.recipe import check_depth, read_field, take_apart, to_plain
@@ -252,6 +260,30 @@ class Predictor:
         weights = self.log_posterior.to(self.device)
         found = self._of_each(inputs, lambda log_p: torch.stack(uncertainty(log_p, weights), 1), 3)
         return Uncertainty(*cast(Any, (_like_inputs(part, inputs) for part in found.unbind(1))))
+
+    def rules(self, inputs: Any, *, labeled: Any = None) -> Rules:
+        """Group the particles into rules, by the labels that they give to unlabeled inputs.
+
+        Parameters
+        ----------
+        inputs : array, tensor, list, sparse matrix, data frame or list of image files
+            n unlabeled inputs of the shape and type of the training.
+        labeled : array, tensor, list, sparse matrix, data frame or list of image files, optional
+            Labeled inputs, for `Rules.agreement` and `Rules.ambiguous`.
+
+        Returns
+        -------
+        Rules
+            Groups of particles and the inputs that separate them, the heaviest group first.
+
+        Raises
+        ------
+        ValueError
+            If there are no inputs.
+        """
+        known = None if labeled is None else torch.as_tensor(self.log_probabilities(labeled))
+        log_p = torch.as_tensor(self.log_probabilities(inputs))
+        return find_rules(log_p, self.log_posterior.to(log_p.device), classes=self.classes, labeled=known)
 
     def calibrated(self, part: Examples) -> "Predictor":
         """Return the model at the temperature that minimizes the negative log-likelihood on a labeled part.

@@ -28,6 +28,7 @@ from refprior.particles import Particles
 from refprior.posterior import (
     Average,
     Consensus,
+    Rules,
     Scores,
     Uncertainty,
     cluster,
@@ -59,6 +60,8 @@ from refprior.training.store import (
 )
 
 log = logging.getLogger("refprior")
+RULE_INPUTS = 4000  # of the unlabeled pool, by which particles are grouped into rules
+_NUMBERS = 1 << 24  # log-probabilities at most for it
 Weighting = Literal["prior", "likelihood"]  # how much each particle counts in a prediction
 
 
@@ -361,6 +364,38 @@ class Run:
         count = len(self.data.classes) if clusters is None else clusters
         log_p = self.log_probabilities(evenly_spaced(self.task.unlabeled, CONSENSUS_INPUTS), ema=ema)
         return cluster(log_p, count, self._particles(ema).log_prior.detach())
+
+    def rules(self, *, ema: bool = True) -> Rules:
+        """Group the particles into rules, by the labels that they give to the unlabeled pool.
+
+        Several rules mean that the labels do not determine the task. Of more than 4,000 inputs, 4,000 at equal
+        intervals are used; fewer if there are thousands of particles.
+
+        Parameters
+        ----------
+        ema : bool, default: True
+            Predict with the moving average of the weights, not with the weights of the last step.
+
+        Returns
+        -------
+        Rules
+            Groups of particles and the inputs of the pool that separate them, the heaviest group first.
+
+        Raises
+        ------
+        ValueError
+            If the pool is empty, or if the outputs are not classes.
+        """
+        return self._rules(RULE_INPUTS, ema)
+
+    def _rules(self, most: int, ema: bool = True) -> Rules:
+        """Find rules with at most this many inputs of the pool, and at most as many labeled ones."""
+        self._check_named()
+        task, predictor = self.task, self._predictor(ema)
+        most = max(1, min(most, _NUMBERS // (predictor.particles.count * len(self.data.classes))))
+        places = tuple(evenly_spaced(torch.arange(len(task.unlabeled)), most).tolist())
+        found = predictor.rules(task.unlabeled[list(places)], labeled=evenly_spaced(task.labeled.inputs, most))
+        return replace(found, places=places, names=tuple(task.names[i] for i in places) if task.names else ())
 
     def _particles(self, ema: bool) -> Particles:
         one_of("ema", ema, (True, False))
