@@ -73,6 +73,18 @@ def test_a_cusp_between_doubles_is_within_the_gap() -> None:
     assert solution.gap < 1e-6
 
 
+@pytest.mark.parametrize("at", [1.2484000000000002, 1.5452000000000001, 1.6936, 1.7307000000000001])
+def test_a_cusp_at_a_double_that_coordinates_miss_is_within_the_gap(at: float) -> None:
+    """The two doubles beside the cusp have equal gains, 7e-9 nats below the cusp itself."""
+
+    def p(w: np.ndarray) -> np.ndarray:
+        return np.asarray(0.9 - 0.6 * np.sqrt(np.abs(w - at)))
+
+    solution = reference_prior(binary(p, (1.0, 2.0)), tolerance=1e-6)
+    assert covers(solution, capacity_between(float(p(np.array([1.0, 2.0])).min()), 0.9) - 1e-11)
+    assert solution.evidence == "certified"
+
+
 def test_a_narrow_ridge_in_two_dimensions_is_followed() -> None:
     solution = reference_prior(binary(ridge, SQUARE), tolerance=1e-5)
     line = np.linspace(0.3, 0.9, 20_001)

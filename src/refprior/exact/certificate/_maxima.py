@@ -16,7 +16,7 @@ from scipy.ndimage import maximum_filter, minimum_filter
 from scipy.optimize import minimize
 
 from refprior.exact._arrays import Array, Index, Mask, grid_of, scattered
-from refprior.exact.channels import Channel, canonical
+from refprior.exact.channels import Channel, canonical, in_parameters
 from refprior.exact.oracle import Objective
 
 EPSILON = float(np.finfo(float).eps)
@@ -25,6 +25,7 @@ FLOOR = 8 * EPSILON  # of 1 + J: a gap is never below
 SUBDIVISIONS = 16  # of a cell, at which a polynomial through its values is evaluated
 GRIDS = {1: (0.11, 201), 2: (0.22, 41), 3: (0.3, 25)}  # standard deviations between grid points, and how many at least
 MOST_POINTS = 1_500_000  # of a grid: a coarser one certifies nothing
+NEAR_SUMMIT = 1e-5  # of 1 + J below the largest gain: kinks that are searched to the last bit of w
 SEARCHED = 8192  # points of more than three parameters, which no grid can cover,
 
 
@@ -127,6 +128,7 @@ def maxima(case: Case) -> tuple[Array, Array]:
     top, height, width = summits(case, float(everywhere[1].max()))
     if case.objective.channel.axes.measured:
         top, height = _zoom(case.objective, top, height, width, case.logs)
+        top, height = _at_doubles(case.objective, top, height, case.logs)
     return np.vstack([top, everywhere[0]]), np.concatenate([height, everywhere[1]])
 
 
@@ -195,6 +197,47 @@ def _zoom(objective: Objective, best: Array, height: Array, width: Array, logs: 
         if not len(active):
             break
     return best, height + np.where(np.isfinite(hidden), hidden, 0.0)
+
+
+def _at_doubles(objective: Objective, best: Array, height: Array, logs: list[Array]) -> tuple[Array, Array]:
+    """Move summits with a kink to the highest double of w: (M, d), and bounds of their heights (M,).
+
+    A cusp can lie at a double that coordinates do not hit, and beside it two equal values look like a flat summit.
+    What may still lie between doubles is at most about the fall to the next ones.
+    """
+    direct = Objective(tuple(map(in_parameters, objective.channels)), objective.signs)
+    charted, dimension = direct.channel is not objective.channel, best.shape[1]
+    low, high = objective.channel.parameter(objective.channel.bounds.T) if charted else objective.channel.bounds.T
+    steps = np.array([s for s in itertools.product((-1.0, 0.0, 1.0), repeat=dimension) if any(s)])
+    floor = FLOOR * (1 + abs(height.max()))
+    place = objective.channel.parameter(best) if charted else best.copy()
+
+    def around(w: Array, distances: Array) -> tuple[Array, Array]:
+        """Return points so many doubles away in all directions, and their gains: (A, N, d), (A, N)."""
+        moves = (distances[:, None, None] * steps).reshape(-1, dimension)
+        points = np.clip(w[:, None] + moves * np.spacing(np.abs(w))[:, None], low, high)
+        points = np.concatenate([points, np.clip(np.zeros_like(w), low, high)[:, None]], axis=1)
+        return points, direct.gain(points.reshape(-1, dimension), logs).reshape(points.shape[:2])
+
+    active = np.flatnonzero(height >= height.max() - NEAR_SUMMIT * (1 + abs(height.max())))
+    _, values = around(place[active], np.array([1.0, 4.0, 64.0]))
+    active = active[np.ptp(values[:, :-1], axis=1) > 4 * floor]  # the others are flat, or slopes that rounding hides
+    reached = direct.gain(place, logs)
+    for _ in range(100):
+        if not len(active):
+            break
+        points, values = around(place[active], 2.0 ** np.arange(50.0))
+        rows, first = np.arange(len(active)), values.argmax(axis=1)
+        higher = values[rows, first]
+        rises = higher > reached[active]
+        beside = values[:, : len(steps)].reshape(len(active), 2, -1)  # opposite directions, in reverse order
+        fall = reached[active] - np.maximum(beside[:, 0], beside[:, 1, ::-1]).min(axis=1)
+        still = active[~rises]
+        height[still] = np.maximum(height[still], reached[still] + np.maximum(fall[~rises], 0.0))
+        active = active[rises]
+        place[active], reached[active] = points[rows, first][rises], higher[rises]
+    height = np.maximum(height, reached)
+    return np.clip(objective.channel.coordinate(place), *objective.channel.bounds.T) if charted else place, height
 
 
 def _cells(grid: CertificateGrid, u: Array) -> Array:

@@ -16,7 +16,7 @@ from refprior.exact.channels._channel import (
 )
 from refprior.exact.channels._curve import Curve, Slice, to_axis
 from refprior.exact.channels._finite import Categorical, type_number, types
-from refprior.exact.channels._function import FunctionChannel, box_of, share_coordinates
+from refprior.exact.channels._function import FunctionChannel, box_of, in_parameters, share_coordinates
 from refprior.exact.channels._mean import NoisyMean, SampledMean
 from refprior.exact.channels._one_parameter import EDGE, Coin, Gaussian, Poisson, log_normal_nodes
 from refprior.exact.channels._product import Product
@@ -49,6 +49,7 @@ __all__ = [
     "check_instance",
     "check_row_sums",
     "from_family",
+    "in_parameters",
     "is_long",
     "log_normal_nodes",
     "panel_nodes",

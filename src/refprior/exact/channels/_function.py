@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from refprior._checks import whole_number
 from refprior.exact._arrays import Array, as_numbers
 from refprior.exact.channels._channel import Channel, Resolution, Rows, check_rows, derivatives_of_p
+from refprior.exact.channels._finite import Repeated
 from refprior.exact.channels._frameworks import Derivatives, Framework, Function, call, derivatives_by, framework_of
 from refprior.exact.geometry import Axes, BoxScan, Chart, ChartedAxes, measure, scan_box
 
@@ -80,6 +81,24 @@ def share_coordinates(channel: Channel, other: Channel) -> Channel:
     ):
         return replace(channel, partner=other)  # type: ignore[type-var]
     return channel
+
+
+class _Parameters:
+    """Stands in for a partner and its chart where coordinates are the parameters themselves."""
+
+    @property
+    def _chart(self) -> _Parameters:
+        return self
+
+    def to_box(self, w: Array) -> Array:
+        return w
+
+
+def in_parameters(channel: Channel) -> Channel:
+    """Return the channel with w as its coordinate, so that every double of w can be evaluated; else the same object."""
+    if isinstance(channel, ChartedChannel):
+        return replace(channel, partner=_Parameters())  # type: ignore[type-var]
+    return replace(channel, one=in_parameters(channel.one)) if isinstance(channel, Repeated) else channel
 
 
 MOST_PARAMETERS = 12  # of a custom model
