@@ -206,6 +206,7 @@ DIVIDED: dict[str, Callable[[], Method]] = {
     "TrainedPrior": partial(ReferencePrior, trainable_prior=True),
     "Balanced": partial(ReferencePrior, class_prior=(0.3, 0.7), balance=0.1),
     "FixMatch": FixMatch,
+    "Folds": ReferencePrior,
 }
 
 
@@ -214,6 +215,7 @@ def run_divided(world: int, rank: int) -> dict[str, Any]:
     mesh, large, found = mesh_of(world, rank, world), particles_module.LARGE, {}
     for name, make in DIVIDED.items():
         recipe = replace(recipe_of("InformationOnly", "MLP"), method=make())
+        recipe = replace(recipe, folds=4) if name == "Folds" else recipe
         task = recipe.read_task()
         alone = trace(recipe, task, ALONE, scored=True)
         try:

@@ -77,6 +77,7 @@ CASES: dict[str, Callable[[], Recipe]] = {
     "bfloat16": lambda: convolutional(precision="bfloat16"),
     "recomputed": lambda: convolutional(network=Dropped, execution="recomputed"),
     "a method with memory": lambda: convolutional(method=Remembers()),
+    "folds": lambda: convolutional(folds="auto"),
     "two stages": lambda: convolutional(start=convolutional(method=Supervised(), steps=3)),
 }
 TWO_STAGES = CASES["two stages"]

@@ -31,6 +31,7 @@ from refprior.methods._reference_prior import information as information
 from refprior.methods._reference_prior import reference_prior as reference_prior
 from refprior.methods._reference_prior import supervised as supervised
 from refprior.methods._step import Batch, Loss, Needs, Step
+from refprior.methods._step import LabelWeights as LabelWeights
 from refprior.methods._step import Method as Method
 from refprior.methods._step import Views as Views
 from refprior.methods._step import split_heads as split_heads

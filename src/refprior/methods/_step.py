@@ -100,6 +100,8 @@ class Batch:
         Weak view of the labeled inputs, (b, ...).
     labels : Tensor, optional
         Their classes, (b,).
+    labeled_index : Tensor, optional
+        Their positions in the labeled part of the task, (b,).
     views : mapping of str to Tensor, optional
         Each view of the unlabeled inputs by name, (n, ...). Consecutive inputs form the tuples.
     index : Tensor, optional
@@ -120,10 +122,28 @@ class Batch:
 
     labeled: Tensor = field(default_factory=_nothing)
     labels: Tensor = field(default_factory=_nothing)
+    labeled_index: Tensor = field(default_factory=_nothing)
     views: Mapping[str, Tensor] = field(default_factory=Views)
     index: Tensor = field(default_factory=_nothing)
     source: Tensor = field(default_factory=_nothing)
     source_labels: Tensor = field(default_factory=_nothing)
+
+
+@dataclass(eq=False)
+class LabelWeights:
+    """How much each label of a batch counts for each particle; 0 hides a label from a particle."""
+
+    weights: Tensor  # (K, b)
+    applied: bool = False  # a method that never predicts the labeled inputs as they are cannot have its labels weighted
+
+    def apply(self, log_p: Tensor) -> None:
+        """Multiply the gradient of the labeled inputs' log-probabilities by the weights: (K, b, C).
+
+        Every supervised term is linear in these log-probabilities, so that this weights its examples.
+        """
+        self.applied = True
+        if log_p.requires_grad:
+            log_p.register_hook(lambda slope: slope * self.weights.unsqueeze(-1).to(slope.dtype))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -168,6 +188,8 @@ class Step:
         The teacher with batch norm and dropout in training mode.
     ema : float, default: 0.999
         Decay of the teacher's moving average.
+    label_weights : LabelWeights, optional
+        Weights of the labels by particle, which `predict` applies to the gradient. By default all labels count equally.
 
     Examples
     --------
@@ -198,12 +220,14 @@ class Step:
     each: Model | None = None
     batch_teacher: Model | None = None
     ema: float = 0.999
+    label_weights: LabelWeights | None = None
 
     def predict(self, *inputs: Tensor, frozen: Sequence[Tensor] = ()) -> list[Tensor]:
         """Predict with the student.
 
         All inputs pass through the networks together, so that batch norm sees them as one batch. Without batch norm the
-        frozen inputs pass separately, which saves their backward pass.
+        frozen inputs pass separately, which saves their backward pass. The gradient of `batch.labeled` is multiplied by
+        `label_weights`: a particle learns nothing from the labels that it leaves out.
 
         Parameters
         ----------
@@ -220,9 +244,15 @@ class Step:
         if frozen and self.independent:
             outputs = self._together(inputs)
             with torch.no_grad():
-                return [*outputs, *self._together(frozen)]
-        outputs = self._together([*inputs, *frozen])
-        return [*outputs[: len(inputs)], *(p.detach() for p in outputs[len(inputs) :])]
+                frozen_outputs = self._together(frozen)
+        else:
+            together = self._together([*inputs, *frozen])
+            outputs, frozen_outputs = together[: len(inputs)], [p.detach() for p in together[len(inputs) :]]
+        if self.label_weights is not None:
+            for x, log_p in zip(inputs, outputs, strict=True):
+                if x is self.batch.labeled:
+                    self.label_weights.apply(log_p)
+        return [*outputs, *frozen_outputs]
 
     @torch.no_grad()
     def guess(self, *inputs: Tensor) -> list[Tensor]:

@@ -35,6 +35,7 @@ from refprior.training.loop import (
     own_randomness,
     recompute_last_record,
     stopping,
+    why_no_folds,
 )
 from refprior.training.recipe import Recipe
 from refprior.training.store import (
@@ -232,6 +233,9 @@ def _read_task(recipe: Recipe, device: torch.device, mesh: Mesh) -> Task:
     with mesh.together(), own_randomness(recipe.seed + 3, device):
         task = recipe.read_task().to(device)
         _warn_of_imbalance(recipe, task)
+        problem = why_no_folds(recipe, task) if recipe.folds == "auto" else None
+        if problem is not None:
+            log.warning("folds=auto leaves folds off: %s", problem)
     if mesh.size > 1:
         mesh.check_same("a recipe", recipe.to_dict())
         mesh.check_same("data", msgspec.to_builtins(task.fingerprint()))

@@ -24,6 +24,7 @@ from refprior.training.loop._evaluate import (
     log_probabilities,
     output_confusion,
 )
+from refprior.training.loop._folds import held_out, why_no_folds
 from refprior.training.loop._loop import (
     Interrupted,
     NotFiniteError,
@@ -67,6 +68,7 @@ __all__ = [
     "fitting_batch",
     "gathered",
     "has_bf16",
+    "held_out",
     "load_randomness",
     "log_probabilities",
     "new_particles",
@@ -78,4 +80,5 @@ __all__ = [
     "stopping",
     "terminable",
     "update",
+    "why_no_folds",
 ]

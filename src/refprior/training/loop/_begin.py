@@ -19,6 +19,7 @@ from refprior.data import Normalizer, Task
 from refprior.information import check_labelings
 from refprior.particles import NotLogitsError, Particles, output_layer
 from refprior.training.loop._draw import Sampler, Stream, part_sizes
+from refprior.training.loop._folds import label_weights, why_no_folds
 from refprior.training.recipe import Recipe
 
 Precision = Literal["float32", "bfloat16"]
@@ -39,6 +40,7 @@ class State:
     skipped: int = 0  # steps whose loss or gradient was not finite
     seconds: float = 0.0  # spent training, over all interruptions
     precision: Precision | None = None  # the choice of "auto", which a run keeps
+    label_weights: Tensor | None = None  # (K, n) of each label for each particle, fixed by the task; None: all count
     interruptible: bool = False  # an exception now would leave everything as it was before the step
 
 
@@ -63,7 +65,8 @@ def begin(
         strong=deepcopy(recipe.strong),
     )
     teacher = deepcopy(particles).requires_grad_(False).eval()
-    return State(particles, teacher, recipe.optimizer.build(particles), normalizer, sampler)
+    optimizer, weights = recipe.optimizer.build(particles), label_weights(recipe, task)
+    return State(particles, teacher, optimizer, normalizer, sampler, label_weights=weights)
 
 
 def new_particles(recipe: Recipe, mesh: Mesh = ALONE) -> Particles:
@@ -172,6 +175,9 @@ def check_needs(recipe: Recipe, task: Task) -> None:
         raise ValueError(
             f"class_prior has {needs.classes} numbers, {has} {len(task.classes)} classes: give one for each"
         )
+    problem = why_no_folds(recipe, task) if isinstance(recipe.folds, int) else None
+    if problem is not None:
+        raise ValueError(f"the labels cannot be divided into {recipe.folds} folds: {problem}; set folds=off")
     if needs.enumerates:
         check_labelings(needs.enumerates, len(task.classes))
     drawn = recipe.tuples * needs.tuple_size * len(needs.views) + recipe.labeled_batch + recipe.source_batch

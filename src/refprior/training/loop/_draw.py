@@ -88,17 +88,19 @@ class Sampler:
 
     def draw(self, recipe: Recipe, data: "PreparedData", predict: Predict) -> Batch:
         """Return the next batch. predict: gives a learning view the probabilities of its probes."""
-        needs, chosen = recipe.method.needs, self._take(data.labeled, "labeled", recipe.labeled_batch)
+        needs = recipe.method.needs
+        labeled_index, chosen = self._take(data.labeled, "labeled", recipe.labeled_batch)
         labeled = self._weak(chosen.inputs, data.normalize)
         if "unlabeled" in self.streams and isinstance(self.strong, Learning) and len(chosen):
             inputs, policy = self.strong.probe(chosen.inputs, self.generator)
             self.strong.update(policy, log_likelihood(predict(inputs), chosen.labels).exp())
         index, views = self._unlabeled(recipe, data)
         count = recipe.tuples * needs.source_tuple_size or recipe.source_batch
-        source = self._take(data.source, "source", count)
+        _, source = self._take(data.source, "source", count)
         return Batch(
             labeled=labeled,
             labels=chosen.labels,
+            labeled_index=labeled_index,
             views=views,
             index=index,
             source=self._weak(source.inputs, data.normalize),
@@ -137,12 +139,12 @@ class Sampler:
     def _weak(self, inputs: Tensor, normalizer: Normalize) -> Tensor:
         return see(self.weak, inputs, normalizer, self.generator) if len(inputs) else normalizer(inputs)
 
-    def _take(self, part: Examples, name: str, count: int) -> Examples:
-        """Return the next examples of a part; none of a part that is not drawn from."""
+    def _take(self, part: Examples, name: str, count: int) -> tuple[Tensor, Examples]:
+        """Return positions and examples of the next draw from a part; none of a part that is not drawn from."""
         stream = self.streams.get(name)
         index = torch.arange(0) if stream is None else stream.take(count)
         index = index.to(part.inputs.device)
-        return Examples(part.inputs.index_select(0, index), part.labels.index_select(0, index))
+        return index, Examples(part.inputs.index_select(0, index), part.labels.index_select(0, index))
 
 
 def see(view: View, inputs: Tensor, normalizer: Normalize, generator: torch.Generator) -> Tensor:

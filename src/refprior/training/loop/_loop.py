@@ -23,7 +23,7 @@ from torch import Tensor
 from refprior._mesh import plain, replicating
 from refprior._process import handling
 from refprior.data import Task
-from refprior.methods import Batch, Loss, Method, Step
+from refprior.methods import Batch, LabelWeights, Loss, Method, Step
 from refprior.particles import Particles, normalizes_batches
 from refprior.posterior import predictive
 from refprior.training.loop._begin import Precision, State
@@ -183,6 +183,10 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
     state.particles.train(recipe.head != "probe")  # the features under a probe stay as they are
     sharded = state.particles.worth_sharding and recipe.method.needs.shardable
     log_prior = state.particles.log_prior
+    weights = None
+    if state.label_weights is not None:
+        drawn = state.label_weights[:, batch.labeled_index]
+        weights = LabelWeights(state.particles.mesh.shard(drawn) if sharded else drawn)
     step = Step(
         batch=batch,
         student=partial(state.particles, sharded=sharded),
@@ -201,6 +205,7 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
         each=partial(state.particles.each, sharded=sharded),
         batch_teacher=partial(state.teacher.aside, as_in=state.particles, sharded=sharded),
         ema=recipe.ema,
+        label_weights=weights,
     )
     precision = recipe.precision
     if precision == "auto":  # measured once per run
@@ -213,6 +218,9 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
         with torch.autocast(state.particles.prior_logits.device.type, torch.bfloat16) if half else nullcontext():
             loss = recipe.method(step)
         check_result(recipe.method, loss, state.memory)
+        if weights is not None and not weights.applied:
+            name = type(recipe.method).__name__
+            raise ValueError(f"{name} mixes labels before particles see them: none can be left out, set folds=off")
         loss = Loss(plain(loss.total), {name: plain(term) for name, term in loss.terms.items()}, loss.weights)
         state.optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss.total)

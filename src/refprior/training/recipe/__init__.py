@@ -23,6 +23,7 @@ from refprior.training.recipe._recipe import (
     Recipe,
     check_handed_in,
     custom_parts,
+    labels_since,
     read_field,
     read_recipe,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "fitting",
     "is_custom_optimizer",
     "is_plain",
+    "labels_since",
     "published",
     "put_together",
     "read_field",

@@ -9,7 +9,7 @@ from torch import nn
 
 from refprior._checks import number, one_of, whole_number
 from refprior._files import Json
-from refprior.data import Identity, PatchComponents, PrincipalComponents, Standardize, Task
+from refprior.data import Answered, Identity, PatchComponents, PrincipalComponents, Standardize, Task
 from refprior.methods import Method, Needs
 from refprior.particles import Execution
 from refprior.training.recipe._optimizer import MakeOptimizer, Optimizer
@@ -67,6 +67,11 @@ class Recipe:
         Labeled inputs per step.
     labeled_copies : int, default: 1
         Copies of the labeled inputs that are shuffled together. Many copies are almost draws with replacement.
+    folds : {"off", "auto"} or int, default: "off"
+        Into how many folds to divide the labels. With F folds, particle k never learns from the labels of fold k mod F,
+        so that every label is held out by some particles: `Run.out_of_fold` scores without a test set, and
+        `Run.label_quality` finds wrong labels. ``"auto"`` makes as many folds as particles if there are at least two
+        particles and two labels of each class, and none otherwise.
     unlabeled_batch : int, default: 448
         Unlabeled inputs or tuples per step.
     source_batch : int, default: 64
@@ -125,6 +130,7 @@ class Recipe:
     steps: int = 200 * STEPS_PER_EPOCH
     labeled_batch: int = 64
     labeled_copies: int = 1
+    folds: Literal["off", "auto"] | int = "off"
     unlabeled_batch: int = 448
     source_batch: int = 64
     unlabeled_unit: Literal["images", "tuples"] = "images"
@@ -153,6 +159,7 @@ class Recipe:
         one_of("execution", self.execution, get_args(Execution))
         one_of("readout", self.readout, ("outputs", "consensus"))
         one_of("head", self.head, get_args(Head))
+        self._check_folds()
         if self.optimizer.warmup >= self.steps:
             raise ValueError(f"{self.optimizer.warmup} steps of warm-up do not fit a run of {self.steps} steps")
         if self.start is not None and self.start.particles != self.particles:
@@ -176,6 +183,27 @@ class Recipe:
         numbers["ema"] = number("ema", self.ema, at_least=0, below=1)
         for name, value in numbers.items():
             object.__setattr__(self, name, value)
+
+    def _check_folds(self) -> None:
+        if self.folds in ("off", "auto"):
+            pass
+        elif isinstance(self.folds, str):
+            raise ValueError(f"folds must be 'off', 'auto' or a whole number, got {self.folds!r}")
+        else:
+            object.__setattr__(self, "folds", whole_number("folds", self.folds, at_least=2))
+            if self.folds > self.particles:
+                raise ValueError(
+                    f"{self.folds} folds need at least {self.folds} particles, one to leave out each; "
+                    f"there are {self.particles}"
+                )
+            if not self.method.needs.labels:
+                raise ValueError(f"{type(self.method).__name__} uses no labels to divide into folds: leave folds off")
+        start = self.start
+        if self.folds != "off" and start is not None and start.folds != self.folds and labels_since(self) is not None:
+            raise ValueError(
+                f"the first stage learns the same labels with folds={start.folds!r}, this one has "
+                f"folds={self.folds!r}: set the same in both"
+            )
 
     def _check_parts(self) -> None:
         for name in ("task", "network", "method", "weak", "strong"):
@@ -286,6 +314,19 @@ class Recipe:
         except (ValueError, RecursionError) as error:
             raise ValueError(f"not a recipe: {error}") from None
         return cls.from_dict(record, **parts)
+
+
+def labels_since(recipe: Recipe) -> int | None:
+    """Count the labels that a stage has and its first stage has not; None if that one learns no labels of its task."""
+    if recipe.start is None or not recipe.start.method.needs.labels:
+        return None
+    task, answers = recipe.task, 0
+    while task is not recipe.start.task and task != recipe.start.task:
+        if not isinstance(task, Answered):
+            return None
+        answers += len(task.answers)
+        task = task.task
+    return answers
 
 
 def check_handed_in(parts: Mapping[str, object]) -> None:

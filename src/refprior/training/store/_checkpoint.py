@@ -401,6 +401,6 @@ def dump_batch(folder: Path, trouble: Trouble) -> Path:
     path = folder / f"trouble-step-{trouble.step:08}.safetensors"
     batch = trouble.batch
     tensors = {"labeled": batch.labeled, "labels": batch.labels, "index": batch.index, **batch.views}
-    tensors |= {"source": batch.source, "source_labels": batch.source_labels}
+    tensors |= {"labeled_index": batch.labeled_index, "source": batch.source, "source_labels": batch.source_labels}
     write_tensors(path, tensors, {"trouble": str(trouble)})
     return path
