@@ -1,6 +1,7 @@
 """`refprior fit`: from a table, arrays or a folder to a model that `refprior predict` takes."""
 
 import csv
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import refprior as rp
 from refprior.data import FewLabels
 from refprior.estimators._classifier import classifier_recipe
 from tests.cli.running import refprior
+from tests.training.recipes import two_cues
 
 COLORS = {"red": (200, 30, 30), "blue": (30, 30, 200)}
 FEW = ("--set", "steps=60", "particles=4")
@@ -61,6 +63,24 @@ def test_the_same_command_goes_on_and_ends_with_the_same_model(table: Path) -> N
     again = refprior(*command, cwd=table)
     assert again.returncode == 0, again.stderr
     assert (rp.load_predictor(table / "run/model").predict_proba(rows) == before).all()
+
+
+def test_labels_that_do_not_determine_the_task_are_reported(tmp_path: Path) -> None:
+    task = two_cues()
+    rows = [*task.labeled.inputs.tolist(), *task.unlabeled.tolist()]
+    with (tmp_path / "cues.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["color", "shape", "label"])
+        writer.writerows([*row, ["no", "yes"][i % 2] if i < 40 else ""] for i, row in enumerate(rows))
+    settings = ("--set", "steps=100", "particles=8", "method.alpha=1")
+    done = refprior("fit", "cues.csv", "--out", "run", *settings, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if "rules" in line]
+    assert re.fullmatch(
+        r"[3-8] rules fit the 40 labels and disagree on \d+ % of the pool: the labels do not determine the task; "
+        r"see run\.rules\(\)",
+        line,
+    )
 
 
 def test_a_folder_of_images(tmp_path: Path) -> None:

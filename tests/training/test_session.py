@@ -10,11 +10,21 @@ import torch
 from torch import nn
 
 from refprior.data import task_from_arrays
-from refprior.methods import FixMatch, Method, ReferencePrior, Transfer
+from refprior.methods import FixMatch, InformationOnly, Method, ReferencePrior, Supervised, Transfer
+from refprior.recipes import digits_ssl, override
 from refprior.training import Recipe, Record, Run, train
 from refprior.training.store._checkpoint import checkpoint_steps
-from tests.training.interruption import metrics
-from tests.training.recipes import DIGITS, Dropped, convolutional, perceptron, second_stage, transferring
+from tests.training.interruption import interrupted_at, metrics
+from tests.training.recipes import (
+    DIGITS,
+    Dropped,
+    ambiguous,
+    convolutional,
+    perceptron,
+    second_stage,
+    transferring,
+    two_cues,
+)
 
 
 def assert_same_weights(one: Run, other: Run) -> None:
@@ -126,3 +136,59 @@ def test_labels_far_from_balanced_are_reported(
         said = [record.getMessage() for record in caplog.records]
         expected = "33 labels of class '0' but 3 of '1', and the method takes all classes to be equally frequent"
         assert any(expected in line and line.endswith("class_prior") for line in said) is warned, said
+
+
+WARNING = (
+    "4 rules fit the 40 labels and disagree on 24 % of the pool: the labels do not determine the task; see run.rules()"
+)
+
+
+def test_labels_that_admit_several_rules_are_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    recipe = ambiguous(evaluate_every=20)
+    interrupted_at(recipe, tmp_path / "run", [20, 60])
+    assert [message for message in caplog.messages if "rules" in message] == [WARNING]
+    caplog.clear()
+    train(recipe, tmp_path / "run")
+    assert "is complete" in caplog.text
+    assert "rules" not in caplog.text
+
+
+class Draw(nn.Module):
+    """Draws a number in each forward pass, also in evaluation."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        np.random.rand()  # noqa: NPY002
+        return x
+
+
+class Drawing(nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(Draw(), nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 2))
+
+
+def test_searching_rules_leaves_global_generators_alone(caplog: pytest.LogCaptureFixture) -> None:
+    np.random.seed(3)  # noqa: NPY002
+    train(ambiguous(network=Drawing))
+    assert "rules fit the 40 labels" in caplog.text
+    after = np.random.rand()  # noqa: NPY002
+    np.random.seed(3)  # noqa: NPY002
+    assert after == np.random.rand()  # noqa: NPY002
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        override(digits_ssl(), {"steps": 300}),
+        override(digits_ssl(), {"steps": 5}),
+        override(digits_ssl(), {"steps": 300, "method": "Supervised"}),
+        ambiguous(steps=5),
+        ambiguous(particles=1),
+        ambiguous(readout="consensus", method=InformationOnly()),
+        ambiguous(task=replace(two_cues(), unlabeled=two_cues().unlabeled[:0]), method=Supervised()),
+        ambiguous(task=replace(two_cues(), labeled=two_cues().labeled[torch.arange(0)]), method=InformationOnly()),
+    ],
+    ids=["digits", "digits, 5 steps", "ensemble", "5 steps", "one particle", "consensus", "no pool", "no labels"],
+)
+def test_other_runs_report_no_rules(recipe: Recipe, caplog: pytest.LogCaptureFixture) -> None:
+    train(recipe)
+    assert caplog.messages == []

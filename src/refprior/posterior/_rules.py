@@ -21,7 +21,7 @@ from refprior.information import mixture
 AGREED = 0.95  # least agreement on the labeled inputs
 APART = 0.05  # least disagreement on the pool
 SHARED = 0.5  # least weight of rules that several particles found
-_PAIRS = 3  # rules of which a repr compares each pair
+_LISTED, _PAIRS = 20, 3  # rules that a repr lists, and of which it compares each pair
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,9 +151,11 @@ class Rules:
         apart = f"; they disagree on {100 * self.disagreement:.0f} % of the pool" if len(self) > 1 else ""
         names = [f"{name[:12]} %".rjust(5) for name in self.classes[:6]]
         lines = [f"{found}{apart}", f"rule  particles  weight %  {'  '.join(names)}"]
-        for rule, (members, weight) in enumerate(zip(self.members, self.weights, strict=True)):
-            cells = (f"{100 * s:{len(n)}.1f}" for s, n in zip(self.shares[rule].tolist(), names, strict=False))
-            lines.append(f"{rule + 1:<4}  {len(members):<9}  {100 * weight:<8.1f}  {'  '.join(cells)}")
+        rows = zip(self.members[:_LISTED], self.weights, self.shares.tolist(), strict=False)
+        for rule, (members, weight, shares) in enumerate(rows, 1):
+            cells = (f"{100 * share:{len(name)}.1f}" for share, name in zip(shares, names, strict=False))
+            lines.append(f"{rule:<4}  {len(members):<9}  {100 * weight:<8.1f}  {'  '.join(cells)}")
+        lines += [f"… {len(self) - _LISTED} more"] if len(self) > _LISTED else []
         for i, j in combinations(range(min(_PAIRS, len(self))), 2):
             shown = (
                 f"{self._name(p)} ({self.answers(p)[i]} or {self.answers(p)[j]})" for p in self.separating(i, j, 3)

@@ -17,7 +17,7 @@ from refprior._checks import number
 from refprior._mesh import Mesh, joined, usable_device
 from refprior.data import Task
 from refprior.particles import Particles, convolves
-from refprior.training._run import Run, both
+from refprior.training._run import RULE_INPUTS, Run, both
 from refprior.training._snapshot import save_snapshot, snapshot_steps
 from refprior.training.loop import (
     Interrupted,
@@ -60,6 +60,8 @@ from refprior.training.store import (
 
 Watcher = Callable[[Record], None]
 log = logging.getLogger("refprior")
+_CHECKED = 0.05  # inputs that may be searched for rules, by those that the run has drawn: about 1 % of its time
+_FEWEST = 50  # inputs by which rules are told apart
 IMBALANCE = 10  # times as many labels of one class as of another, beyond which a warning says so
 
 
@@ -156,11 +158,16 @@ def train(
             _prefer_large_pages(recipe)
         first = None if first_stage is None else first_stage.particles.shard(mesh)
         if out is None:
-            return _train_in_memory(recipe, device, watch, first, mesh).run(recipe)
-        path = Path(out).absolute() if fresh else Path(out)
-        with _taken(path, fresh, mesh), stopping() as stop:
-            session = Session(path, device, watch, save_every, stop, mesh)
-            return _train_stage(recipe, path, origin, session, first).run(recipe, path)
+            trained, path = _train_in_memory(recipe, device, watch, first, mesh), None
+        else:
+            path = Path(out).absolute() if fresh else Path(out)
+            with _taken(path, fresh, mesh), stopping() as stop:
+                session = Session(path, device, watch, save_every, stop, mesh)
+                trained = _train_stage(recipe, path, origin, session, first)
+        run = trained.run(recipe, path)
+        if trained.new and mesh.size == 1:  # no rank of several may hold all weights
+            _warn_of_rules(run, device)
+        return run
 
 
 @contextmanager
@@ -184,6 +191,7 @@ class Trained:
     task: Task
     state: State
     history: list[Record]
+    new: bool = True  # whether this call trained it to the end
 
     def run(self, recipe: Recipe, path: Path | None = None) -> Run:
         """Return the run for the user.
@@ -254,7 +262,8 @@ def _train_stage(
         state, metrics = _restored(recipe, task, path, origin, session, first)
         saver = Saver(path, metrics, session.save_every)
         history = _read_history(path, session.mesh)
-        if state.step == recipe.steps:
+        new = state.step < recipe.steps
+        if not new:
             log.warning("%s is complete: all %d steps are done", path, recipe.steps)
             if not history:  # its metrics were lost
                 saver.append(recompute_last_record(recipe, task, state))
@@ -262,7 +271,7 @@ def _train_stage(
                 history = _read_history(path, session.mesh)
         else:
             history += _train_in_folder(recipe, task, state, saver, session)
-    return Trained(task, state, history)
+    return Trained(task, state, history, new)
 
 
 def _read_history(path: Path, mesh: Mesh) -> list[Record]:
@@ -290,6 +299,26 @@ def _warn_of_imbalance(recipe: Recipe, task: Task) -> None:
             most,
             min(counts),
             fewest,
+        )
+
+
+def _warn_of_rules(run: Run, device: torch.device) -> None:
+    """Warn if particles that agree on the labels disagree on the pool: the labels do not determine the task."""
+    recipe, task, needs = run.recipe, run.task, run.recipe.method.needs
+    drawn = recipe.labeled_batch + recipe.tuples * needs.tuple_size * len(needs.views) + recipe.source_batch
+    inputs = min(RULE_INPUTS, int(_CHECKED * recipe.steps * drawn), len(task.unlabeled))
+    groups = recipe.particles > 1 and len(task.labeled) > 0 and recipe.readout == "outputs" and not needs.projection
+    if not groups or inputs < _FEWEST:
+        return
+    with own_randomness(recipe.seed + 3, device):  # of a network that draws in evaluation too
+        rules = run._rules(inputs)
+    if rules.ambiguous:
+        log.warning(
+            "%d rules fit the %d labels and disagree on %.0f %% of the pool: the labels do not determine the task; "
+            "see run.rules()",
+            len(rules),
+            len(task.labeled),
+            100 * rules.disagreement,
         )
 
 
