@@ -150,7 +150,9 @@ KINDS = {
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole") / "run"
     trained = train(perceptron(network=NETWORK, steps=2, particles=2, snapshots=1), folder)
-    found = replace(trained.predictor(), log_prior_ratio=torch.zeros(10))
+    new = trained.task.held_out[torch.arange(2)]
+    found = trained.given(new.inputs, [trained.data.classes[label] for label in new.labels])
+    found = replace(found, log_prior_ratio=torch.zeros(10))
     found.save(folder / "model")
     Questions((7, 3, 9), (1, 0)).save(folder)
     return folder

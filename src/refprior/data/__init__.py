@@ -8,5 +8,5 @@ import lazy_loader
 # The names in __init__.pyi, imported on first use: listing data sets does not wait for torch.
 __getattr__, __dir__, _names = lazy_loader.attach_stub(__name__, __file__)
 
-# Types that you receive and never construct are not in the reference.
-__all__ = sorted(set(_names) - {"FoundFolder", "Outline", "Survey", "TaskRecord"})
+# Types that you receive and never construct, and functions for other packages of refprior, are not in the reference.
+__all__ = sorted(set(_names) - {"FoundFolder", "Outline", "Survey", "TaskRecord", "fingerprints"})

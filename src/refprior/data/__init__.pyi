@@ -7,6 +7,7 @@ from ._patch_components import PatchComponents
 from ._read import read
 from ._task import Examples, Task, duplicates
 from ._task import TaskRecord as TaskRecord
+from ._task import fingerprints as fingerprints
 from .files import DataError, survey
 from .files import FoundFolder as FoundFolder
 from .files import Survey as Survey

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from refprior._checks import number
+from refprior._checks import number, whole_number
+from refprior._words import counted
 from refprior.information import finite, log_likelihood, mixture
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evidence:
     """What labels that trained no particle say about the particles.
 
@@ -57,6 +58,28 @@ class Evidence:
 
     def __post_init__(self) -> None:
         number("noise", self.noise, at_least=0, at_most=1)
+        whole_number("count", self.count, at_least=0)
+        number("log_average", self.log_average)
+        number("log_chance", self.log_chance, at_most=0)
+        found, prior = self.log_likelihood, self.log_prior
+        if prior.dim() != 1 or not prior.is_floating_point() or prior.isnan().any():
+            raise ValueError(f"log_prior must be one number per particle, got {tuple(prior.shape)} {prior.dtype}")
+        if found is not None and (found.shape != prior.shape or not found.isfinite().all()):
+            raise ValueError(f"log_likelihood must be {len(prior)} finite numbers, got {tuple(found.shape)}")
+
+    def __str__(self) -> str:
+        labels = counted(self.count, "new label")
+        if self.explained:
+            return f"{labels}: one particle is right with probability {self.selection:.2f}"
+        best = max(self.log_selection, self.log_average)
+        return (
+            f"the {labels} {'is' if self.count == 1 else 'are'} less likely under the particles ({best:.1f} nats) than "
+            f"under chance ({self.log_chance:.1f} nats): the right rule is probably not among the particles; "
+            "train with these labels"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Evidence: {self}>"
 
     def update(self, log_p: Tensor, y: Tensor) -> "Evidence":
         """Add labels; the order of labels and of updates does not matter.

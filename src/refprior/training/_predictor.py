@@ -27,10 +27,11 @@ from refprior._kinds import InputType
 from refprior._mesh import usable_device
 from refprior._process import check_memory
 from refprior._words import in_short
-from refprior.data import Examples, Normalizer
+from refprior.data import Examples, Normalizer, fingerprints
 from refprior.particles import Execution, Particles
 from refprior.posterior import (
     Average,
+    Evidence,
     Rules,
     Uncertainty,
     find_rules,
@@ -88,6 +89,12 @@ class Predictor:
         What made the model: recipe, data, versions, scores.
     network : mapping
         How to make the network again, as a record.
+    evidence : Evidence, optional
+        What new labels say about the particles. `given` sets it.
+    labeled : Tensor, optional
+        Fingerprints of the inputs whose labels trained the particles, (b,) int64.
+    new_labels : Tensor, optional
+        Fingerprint and class index of each new label in `evidence`, (m, 2) int64.
 
     Examples
     --------
@@ -113,6 +120,9 @@ class Predictor:
     integer_labels: bool = False  # labels were given as integers: `predict` returns integers
     provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)  # what made it, in plain words and numbers
     network: Mapping[str, Any] = field(default_factory=dict, repr=False)  # how a network is made again, as a record
+    evidence: Evidence | None = None  # of labels that did not train the particles
+    labeled: Tensor | None = field(default=None, repr=False)  # (b,) fingerprints of the labeled training inputs
+    new_labels: Tensor | None = field(default=None, repr=False)  # (m, 2) fingerprint and class of each new label
 
     def __post_init__(self) -> None:
         number("temperature", self.temperature, above=0)
@@ -124,6 +134,16 @@ class Predictor:
                 raise ValueError(f"{name} must be {count} numbers, got {tuple(values.shape)} {values.dtype}")
         if self.features and self.shape != (len(self.features),):
             raise ValueError(f"{len(self.features)} names of features do not fit inputs of {self.shape}")
+        if self.evidence is not None and len(self.evidence.log_prior) != self.particles.count:
+            count = len(self.evidence.log_prior)
+            raise ValueError(f"the evidence is of {count} particles, the predictor has {self.particles.count}")
+        if self.labeled is not None and (self.labeled.dim() != 1 or self.labeled.dtype != torch.int64):
+            raise ValueError(f"labeled must be (b,) int64, got {tuple(self.labeled.shape)} {self.labeled.dtype}")
+        known = self.new_labels
+        if known is not None and (known.dim() != 2 or known.shape[1] != 2 or known.dtype != torch.int64):
+            raise ValueError(f"new_labels must be (m, 2) int64, got {tuple(known.shape)} {known.dtype}")
+        if known is not None and not ((known[:, 1] >= 0) & (known[:, 1] < len(self.classes))).all():
+            raise ValueError(f"new_labels has a class that is not 0 … {len(self.classes) - 1}")
 
     def _repr_html_(self) -> str:
         calibrated = "calibration" in self.provenance
@@ -133,7 +153,7 @@ class Predictor:
             "particles": self.particles.count,
             "temperature": f"{self.temperature:.3g}{'' if calibrated else ' (not calibrated)'}",
         }
-        return table("Predictor", rows)
+        return table("Predictor", rows if self.evidence is None else rows | {"evidence": str(self.evidence)})
 
     @property
     def device(self) -> torch.device:
@@ -330,6 +350,81 @@ class Predictor:
         provenance = {**self.provenance, "calibration": calibration}
         return replace(self, temperature=temperature, provenance=provenance)
 
+    def given(self, X: Any, y: Any, *, noise: float = 0.05) -> "Predictor":
+        """Weight the particles by labels that did not train them.
+
+        The posterior of eq:bayes_posterior_predictive_distribution: particles count by their likelihood of the new
+        labels, averaged with the hypothesis that their mixture is right (`posterior.Evidence`). It decides between
+        rules that fit the training labels equally well, without training. Labels can be given in several calls and in
+        any order; an input that is given again with the same label counts once. The likelihood is that of each
+        particle before temperature and class shares, which stay as they are.
+
+        If the labels are less likely than under chance, a warning says so. The weights are then still those of the
+        evidence, although no particle is right: train with the labels instead.
+
+        Parameters
+        ----------
+        X : array, tensor, list, sparse matrix, data frame or list of image files
+            n inputs as `predict` takes them, without a label in training.
+        y : sequence of str or int
+            Their labels, as `predict` returns them.
+        noise : float, default: 0.05
+            Probability that a label is drawn uniformly from all classes, so that one wrong label excludes no particle.
+
+        Returns
+        -------
+        Predictor
+            The same particles with the weights `evidence.log_weights`.
+
+        Raises
+        ------
+        ValueError
+            If a label is no class, if an input was labeled in training (labels that trained the particles cannot weight
+            them), or if an input is given with two labels. Models saved by an older version do not know their
+            training inputs.
+
+        Examples
+        --------
+        >>> import refprior as rp
+        >>> run = rp.train(rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5}))
+        >>> images, labels = run.task.test.inputs[:4], run.task.test.labels[:4]
+        >>> run.predictor().given(images, labels).evidence.count
+        4
+        """
+        number("noise", noise, at_least=0, at_most=1)
+        labels = self._class_indices(y)
+        _, blocks = in_blocks(X, self.like, _ROWS)
+        inputs = torch.cat([*blocks] or [torch.empty(0, *self.shape, dtype=self.dtype)])
+        if len(inputs) != len(labels):
+            raise ValueError(f"X has {len(inputs)} inputs and y {len(labels)} labels: give one label per input")
+        marks = fingerprints(inputs)
+        trained = [] if self.labeled is None else torch.isin(marks, self.labeled.cpu()).nonzero()[:, 0].tolist()
+        if trained:
+            raise ValueError(
+                f"{len(trained)} of {len(inputs)} inputs were labeled in training, the first is number {trained[0]}: "
+                "labels that trained the particles cannot weight them; leave these inputs out"
+            )
+        known = {} if self.new_labels is None else dict(self.new_labels.tolist())
+        fresh = []
+        for place, (mark, label) in enumerate(zip(marks.tolist(), labels, strict=True)):
+            if known.get(mark, label) != label:
+                first, second = self.classes[known[mark]], self.classes[label]
+                raise ValueError(f"input {place} is given with two labels, {first!r} and {second!r}: give one of them")
+            if mark not in known:
+                known[mark] = label
+                fresh.append(place)
+        before = Evidence(self.log_posterior.cpu()) if self.evidence is None else self.evidence
+        log_p = self.log_probabilities(inputs[fresh]).cpu()
+        evidence = replace(before, noise=noise).update(log_p, torch.tensor(labels, dtype=torch.int64)[fresh])
+        if not evidence.explained:
+            log.warning("%s", evidence)
+        return replace(
+            self,
+            evidence=evidence,
+            log_posterior=evidence.log_weights.to(self.log_posterior),
+            new_labels=torch.tensor([*known.items()], dtype=torch.int64).reshape(-1, 2),
+        )
+
     def save(self, path: Path | str) -> None:
         """Save the model as a folder, which `load_predictor` reads.
 
@@ -353,7 +448,14 @@ class Predictor:
             **{f"normalizer.{name}": tensor for name, tensor in self.normalizer.state_dict().items()},
             "log_posterior": self.log_posterior,
             **({} if self.log_prior_ratio is None else {"log_prior_ratio": self.log_prior_ratio}),
+            **({} if self.labeled is None else {"labeled": self.labeled}),
+            **({} if self.new_labels is None else {"new_labels": self.new_labels}),
         }
+        evidence = self.evidence
+        if evidence is not None:
+            tensors["evidence.log_prior"] = evidence.log_prior
+            if evidence.log_likelihood is not None:
+                tensors["evidence.log_likelihood"] = evidence.log_likelihood
 
         def write(side: Path) -> None:
             write_tensors(side / MODEL, tensors)
@@ -368,12 +470,28 @@ class Predictor:
                 features=self.features,
                 integer_labels=self.integer_labels,
                 provenance=dict(self.provenance),
+                evidence=None if evidence is None else _EvidenceRecord.of(evidence),
                 size=(side / MODEL).stat().st_size,
                 sha256=digest(side / MODEL),
             )
             write_record(side / RECORD, FORMAT, msgspec.to_builtins(record))
 
         write_folder_atomically(folder, write)
+
+    def _class_indices(self, y: Any) -> list[int]:
+        """Return the class index of each label, a name or an integer."""
+        given = np.asarray(y.cpu() if isinstance(y, Tensor) else y)
+        if given.ndim != 1:
+            raise ValueError(f"y must be one label per input, got the shape {given.shape}")
+        names = [str(label) for label in given.tolist()]
+        unknown = sorted(set(names) - set(self.classes))
+        if unknown:
+            raise ValueError(
+                f"y has labels that are no classes: {in_short(', '.join(unknown))}; "
+                f"the classes are {in_short(', '.join(self.classes))}"
+            )
+        index = {name: place for place, name in enumerate(self.classes)}
+        return [index[name] for name in names]
 
     def _of_each(self, inputs: Any, reduce: Callable[[Tensor], Tensor], columns: int) -> Tensor:
         """What is made of each input's raw log-probabilities, block by block: (K, rows, C) -> (rows, columns).
@@ -405,6 +523,25 @@ class Predictor:
 
 
 @dataclass(frozen=True)
+class _EvidenceRecord:
+    """The numbers of an `Evidence`; its tensors are in model.safetensors."""
+
+    noise: float
+    log_average: float
+    count: int
+    log_chance: float
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> "_EvidenceRecord":
+        return cls(evidence.noise, evidence.log_average, evidence.count, evidence.log_chance)
+
+    def read(self, tensors: dict[str, Tensor]) -> Evidence:
+        """Return the evidence with the tensors of a file; a KeyError or ValueError if they do not fit."""
+        found = tensors.get("log_likelihood")
+        return Evidence(tensors["log_prior"], self.noise, found, self.log_average, self.count, self.log_chance)
+
+
+@dataclass(frozen=True)
 class _Record:
     """The content of predictor.json."""
 
@@ -420,6 +557,7 @@ class _Record:
     size: int  # of the file of tensors, in bytes
     sha256: str  # of that file
     integer_labels: bool = False
+    evidence: _EvidenceRecord | None = None
 
 
 def read_predictor(folder: Path, network: Callable[[], nn.Module] | None, device: torch.device | str) -> Predictor:
@@ -453,6 +591,9 @@ def read_predictor(folder: Path, network: Callable[[], nn.Module] | None, device
             integer_labels=record.integer_labels,
             provenance=record.provenance,
             network=record.network,
+            evidence=None if record.evidence is None else record.evidence.read(tensors_of(tensors, "evidence")),
+            labeled=tensors.get("labeled"),
+            new_labels=tensors.get("new_labels"),
         )
     except (RuntimeError, TypeError, ValueError, KeyError) as error:
         raise ValueError(f"{folder / MODEL} does not fit {RECORD}: {in_short(error)}") from None

@@ -53,6 +53,7 @@ from refprior.training.store import (
     check_same_data,
     check_same_network,
     latest_checkpoint,
+    load_fingerprints,
     load_weights,
     packages,
     read_header,
@@ -90,6 +91,8 @@ class Run:
         The run folder.
     find_task : function
         Reads the data.
+    labeled : Tensor, optional
+        Fingerprints of the labeled inputs, (b,) int64.
     written : mapping, optional
         The recipe as its folder has it.
 
@@ -110,6 +113,7 @@ class Run:
     history: tuple[Record, ...] = ()
     path: Path | None = None  # the run folder
     find_task: Callable[[], Task] = field(repr=False)
+    labeled: Tensor | None = field(default=None, repr=False)  # fingerprints of the labeled inputs
     written: Mapping[str, Any] | None = field(default=None, repr=False)  # the recipe as its folder has it
 
     @property
@@ -172,6 +176,27 @@ class Run:
             provenance=self._provenance(ema, weighting),
             network=to_plain(take_apart(self.recipe.network)),
         )
+
+    def given(self, X: Any, y: Any, *, noise: float = 0.05) -> Predictor:
+        """Return the deployable model with its particles weighted by new labels.
+
+        ``run.given(X, y)`` is ``run.predictor().given(X, y)``; see `Predictor.given`.
+
+        Parameters
+        ----------
+        X : array, tensor, list, sparse matrix, data frame or list of image files
+            n inputs without a label in training.
+        y : sequence of str or int
+            Their labels, as `predict` returns them.
+        noise : float, default: 0.05
+            Probability that a label is drawn uniformly from all classes.
+
+        Returns
+        -------
+        Predictor
+            The model, with its `evidence`.
+        """
+        return self.predictor().given(X, y, noise=noise)
 
     @overload
     def log_probabilities(self, inputs: Tensor, *, ema: bool = True) -> Tensor: ...
@@ -415,6 +440,7 @@ class Run:
             log_posterior=self._log_posterior(ema, weighting),
             features=self.data.features,
             integer_labels=self.data.integer_labels,
+            labeled=self.labeled,
         )
 
     def _check_named(self) -> None:
@@ -486,13 +512,13 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
     check_same_network(header, raw, str(path), "Pass the network it was trained with, network=…")
     ema = deepcopy(raw).requires_grad_(False).eval()
 
-    def weights(found: Checkpoint) -> tuple[int, Normalizer]:
-        return found.summary.step, load_weights(found, raw=raw, ema=ema)
+    def weights(found: Checkpoint) -> tuple[int, Normalizer, Tensor | None]:
+        return found.summary.step, load_weights(found, raw=raw, ema=ema), load_fingerprints(found)
 
     found = latest_checkpoint(path, weights)
     if found is None:
         raise ValueError(f"{path} has no checkpoint yet: nothing to load")
-    step, normalizer = found
+    step, normalizer, labeled = found
     try:
         history = tuple(record for record in read_history(path) if record.step <= step)
     except ValueError as error:
@@ -507,6 +533,7 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
         history=history,
         path=path,
         find_task=partial(same_task, recipe, header, path, device),
+        labeled=labeled,
         written=header.recipe,
     )
     if not recipe.method.needs.projection:  # which has no classes to predict

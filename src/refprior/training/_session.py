@@ -210,6 +210,7 @@ class Trained:
             data=self.task.fingerprint(),
             find_weights=weights,
             normalizer=self.state.normalizer,
+            labeled=self.state.labeled,
             step=self.state.step,
             history=tuple(self.history),
             path=path,

@@ -53,7 +53,7 @@ def state_of(recipe: Recipe) -> State:
     teacher = deepcopy(particles).requires_grad_(False)
     optimizer = recipe.optimizer.build(particles)
     sampler = Sampler({}, torch.Generator(), Unchanged(), Unchanged())
-    return State(particles, teacher, optimizer, Normalizer(torch.zeros(1)), sampler)
+    return State(particles, teacher, optimizer, Normalizer(torch.zeros(1)), sampler, torch.zeros(0).long())
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam"])

@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from refprior import _process
 from refprior._mesh import ALONE, Mesh
 from refprior._process import check_memory
-from refprior.data import Normalizer, Task
+from refprior.data import Normalizer, Task, fingerprints
 from refprior.information import check_labelings
 from refprior.particles import NotLogitsError, Particles, output_layer
 from refprior.training.loop._draw import Sampler, Stream, part_sizes
@@ -28,13 +28,14 @@ _LOADED = 3  # copies of the weights: themselves, their moving average, and what
 
 @dataclass
 class State:
-    """Everything that changes while training, and the normalizer that was fitted before."""
+    """Everything that changes while training, the fitted normalizer, and fingerprints of the labeled inputs."""
 
     particles: Particles
     teacher: Particles
     optimizer: torch.optim.Optimizer
     normalizer: Normalizer
     sampler: Sampler
+    labeled: Tensor  # (b,) fingerprints of the labeled inputs: their labels cannot weight the particles later
     memory: dict[str, Tensor] = field(default_factory=dict)
     step: int = 0
     skipped: int = 0  # steps whose loss or gradient was not finite
@@ -66,7 +67,8 @@ def begin(
     )
     teacher = deepcopy(particles).requires_grad_(False).eval()
     optimizer, weights = recipe.optimizer.build(particles), label_weights(recipe, task)
-    return State(particles, teacher, optimizer, normalizer, sampler, label_weights=weights)
+    labeled = fingerprints(task.labeled.inputs)
+    return State(particles, teacher, optimizer, normalizer, sampler, labeled, label_weights=weights)
 
 
 def new_particles(recipe: Recipe, mesh: Mesh = ALONE) -> Particles:

@@ -202,6 +202,7 @@ def state_tensors(state: State) -> Tensors:
         "teacher": state.teacher.state_dict(),
         "optimizer": _optimizer_tensors(state.optimizer),
         "normalizer": state.normalizer.state_dict(),
+        "fingerprints": {"labeled": state.labeled},
         **state.sampler.state_dict(),
         "global": randomness_state(state.sampler.generator.device),
         "memory": {name: tensor.clone() for name, tensor in state.memory.items()},  # a file takes no tensor twice
@@ -239,6 +240,14 @@ def load_weights(checkpoint: Checkpoint, *, raw: Particles, ema: Particles) -> N
         raise CheckpointError(f"{checkpoint.path} does not fit its recipe: {in_short(error)}") from None
 
 
+def load_fingerprints(checkpoint: Checkpoint) -> Tensor | None:
+    """Return the fingerprints of the labeled inputs, (b,); older files have none."""
+    found = checkpoint.tensors.get("fingerprints.labeled")
+    if found is not None and (found.dim() != 1 or found.dtype != torch.int64):
+        raise CheckpointError(f"{checkpoint.path} is damaged: fingerprints are {tuple(found.shape)} {found.dtype}")
+    return found
+
+
 def latest_checkpoint(
     folder: Path, use: Callable[[Checkpoint], T], *, rename_damaged: bool = False, state: State | None = None
 ) -> T | None:
@@ -269,6 +278,7 @@ def latest_checkpoint(
 def _check_fit(checkpoint: Checkpoint, expected: Tensors) -> None:
     """Raise a CheckpointError unless names, shapes and types are those of the run; some may grow in training."""
     free = (
+        "fingerprints.",  # absent in older files
         "memory.",
         "weak.",
         "strong.",
