@@ -101,6 +101,24 @@ def test_a_narrow_bump_in_two_dimensions_is_found(place: tuple[float, float]) ->
     assert solution.information > 0.33
 
 
+@pytest.mark.parametrize("share", [42, 62, 100, 128])
+@pytest.mark.parametrize("place", [(0.3137, 0.6411), (0.8293, 0.1177)])
+def test_a_weak_bump_of_a_rare_outcome_is_found(share: int, place: tuple[float, float]) -> None:
+    """A bump whose full width at half maximum is a small share of both axes; steps of √p there are below 0.002."""
+    width = 1 / (2 * math.sqrt(2 * math.log(2)) * share)
+
+    def log_likelihood(w: np.ndarray) -> np.ndarray:
+        rare = 1e-5 + 2e-5 * np.exp(-np.sum((w - place) ** 2, axis=1) / (2 * width**2))
+        p = 0.5 + 1e-4 * (w[:, 0] - w[:, 1])
+        return np.asarray(np.log(np.stack([(1 - rare) * p, (1 - rare) * (1 - p), rare], axis=1)))
+
+    channel = Channel.from_function(log_likelihood, bounds=SQUARE, outcomes=[0.0, 1.0, 2.0])
+    solution = reference_prior(channel, tolerance=1e-9)
+    rows = np.exp(log_likelihood(np.vstack([solution.atoms, place])))
+    log_mixture = np.log(solution.weights @ rows[:-1])
+    assert np.sum(rows[-1] * (np.log(rows[-1]) - log_mixture)) <= solution.information + solution.gap + 1e-14
+
+
 @pytest.mark.parametrize("at", [0.337123, 0.5, 0.9, 1e-4, 0.73205])
 @pytest.mark.parametrize("width", [1e-9, 1e-12])
 def test_a_step_far_narrower_than_any_grid_is_found(width: float, at: float) -> None:

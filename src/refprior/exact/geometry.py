@@ -64,10 +64,11 @@ class Chart:
 
     def from_box(self, w: Array) -> Array:
         """Invert the map by bisection between knots; it continues beyond the box, where a check rejects it."""
-        columns = [self._invert(axis, w[:, axis]) for axis in range(w.shape[1])]
+        columns = [self.along(axis, w[:, axis]) for axis in range(w.shape[1])]
         return np.stack(columns, axis=1)
 
-    def _invert(self, axis: int, w: Array) -> Array:
+    def along(self, axis: int, w: Array) -> Array:
+        """Return coordinates on one axis: (K,) -> (K,)."""
         nodes, knots, (low, high) = self.axes[axis].nodes, self.knots[axis], self.bounds[axis]
         right = np.clip(np.searchsorted(nodes, w), 1, len(nodes) - 1)
         below, above = knots[right - 1], knots[right]
@@ -183,6 +184,20 @@ def unclear_between(before: Array, after: Array, smallest: float = 0.002) -> Mas
     return np.asarray((longest > 0.35) | (turned & (longest > smallest)))
 
 
+FIRST_NODES = {2: 129, 3: 33}  # of each axis, at which a box is scanned if outcomes are few
+LEAST_NODES = {2: 33, 3: 17}  # if there are many
+
+
+def _most_nodes(dimension: int, outcomes: int) -> int:
+    """Return the number of nodes per axis at which so many outcomes can be evaluated."""
+    return max(LEAST_NODES[dimension], int((PLANE_ENTRIES / outcomes) ** (1 / dimension)))
+
+
+def even_nodes(ends: Array, outcomes: int) -> Array:
+    """Return nodes of one of two axes, even in w: a bump as wide as their distance shows at one of them, (N,)."""
+    return np.linspace(ends[0], ends[1], min(FIRST_NODES[2], _most_nodes(2, outcomes)))
+
+
 class BoxScan(NamedTuple):
     """Points (M, d) in [0, 1]^d where two parameters had to be followed, their widths (M, d), and whether it ended."""
 
@@ -197,9 +212,7 @@ def scan_box(roots: Roots, lengths: Array, outcomes: int) -> BoxScan:
     nothing = np.empty((0, dimension))
     if not 2 <= dimension <= 3:  # one axis is all there is; more cannot be looked at everywhere
         return BoxScan(nothing, nothing, True)
-    # first nodes on each axis: at least, and if outcomes are few
-    least, first = {2: (33, 129), 3: (17, 33)}[dimension]
-    most = max(least, int((PLANE_ENTRIES / outcomes) ** (1 / dimension)))
+    most, first = _most_nodes(dimension, outcomes), FIRST_NODES[dimension]
     # or closer, 0.22 standard deviations apart
     counts = [min(most, max(first, math.ceil(length / 0.22) + 1)) for length in lengths]
     axes = [np.linspace(0, 1, count) for count in counts]
@@ -345,8 +358,11 @@ class MeasuredAxes(Axes):
         return np.asarray(self.chart.to_box(x)[:, axis])
 
     def certificate_points(self, axis: int, count: int) -> Array:
-        points = self.points(axis, count)
-        return points if len(self.bounds) > 1 else np.union1d(points, self.chart.axes[axis].nodes)
+        points, dimension = self.points(axis, count), len(self.bounds)
+        if dimension > 2:
+            return points
+        more = self.chart.axes[axis].nodes if dimension == 1 else even_nodes(self.bounds[axis], self.outcomes)
+        return np.union1d(points, more)
 
     def off_grid(self) -> tuple[Array, Array]:
         if len(self.bounds) == 1:
@@ -360,17 +376,22 @@ class ChartedAxes(Axes):
 
     measured = True
 
-    def __init__(self, chart: Chart, scan: Callable[[], BoxScan], lengths: Array) -> None:
+    def __init__(self, chart: Chart, scan: Callable[[], BoxScan], lengths: Array, outcomes: int) -> None:
         super().__init__(np.tile([0.0, 1.0], (len(lengths), 1)), lengths)
-        self.chart, self._scan = chart, scan
+        self.chart, self._scan, self.outcomes = chart, scan, outcomes
 
     @property
     def resolved(self) -> bool:  # type: ignore[override]
         return self.chart.resolved and self._scan().resolved
 
     def certificate_points(self, axis: int, count: int) -> Array:
-        points = self.points(axis, count)
-        return points if len(self.bounds) > 1 else np.union1d(points, self.chart.knots[axis])
+        points, dimension = self.points(axis, count), len(self.bounds)
+        if dimension > 2:
+            return points
+        more = self.chart.knots[axis]
+        if dimension == 2:
+            more = self.chart.along(axis, even_nodes(self.chart.bounds[axis], self.outcomes))
+        return np.union1d(points, more)
 
     def off_grid(self) -> tuple[Array, Array]:
         return self._scan().points, self._scan().widths

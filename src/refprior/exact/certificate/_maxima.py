@@ -156,7 +156,10 @@ def summits(case: Case, level: float) -> tuple[Array, Array, Array]:
     table = values.reshape(grid.shape)
     peak = (table >= maximum_filter(table, size=3, mode="nearest")).ravel()
     fall = (table - minimum_filter(table, size=5, mode="nearest")).ravel()
-    high = peak & (values + fall >= level)  # a rise between grid points is less than the fall around it
+    # A rise between grid points is less than the fall around it. A bump of one's own model that is as wide as a cell
+    # shows at the corners of the cell, with 2^-d of its height.
+    hidden = 2.0 ** len(grid.shape) if case.objective.channel.axes.measured else 1.0
+    high = peak & (values + hidden * fall >= level)
     high[high] = own_points(case.objective.channel, grid.points[high])
     chosen = np.flatnonzero(np.concatenate([high, np.ones(len(case.u), dtype=bool)]))
     width = _cells(grid, case.u)[chosen]

@@ -45,7 +45,7 @@ class ChartedChannel(Channel):
 
     @property
     def axes(self) -> Axes:
-        return ChartedAxes(self._chart, lambda: self._scan, self._chart.lengths)
+        return ChartedAxes(self._chart, lambda: self._scan, self._chart.lengths, self.width)
 
     def in_u(self, u: Array, first: Array, second: Array) -> tuple[Array, Array]:
         """Return derivatives in w as derivatives in u: (K, d, M), (K, d, d, M) -> the same."""

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from refprior._checks import whole_number
 from refprior.exact._arrays import Array, as_numbers, grid_of
+from refprior.exact._cost import PRODUCTS
 from refprior.exact.channels._channel import Cells, Gains, GaussianNoise, Resolution, Rows, Sums, Symmetry, combined
 from refprior.exact.channels._components import COARSE, COARSEST, Components, Precision
 from refprior.exact.channels._frameworks import call, framework_of
@@ -106,7 +107,8 @@ class NoisyMean(ChartedChannel):
     def axes(self) -> Axes:
         """Fisher lengths under this channel's noise, in the other channel's coordinates if it shares them."""
         scale = 1.0 if self.partner is None else float(np.mean(self.partner.sigma / self.sigma))
-        return ChartedAxes(self._chart, lambda: self._scan, np.asarray(scale * self._chart.lengths))
+        work = self.outcome_count // (1 if self.width == 1 else PRODUCTS) if self.listed else self.width
+        return ChartedAxes(self._chart, lambda: self._scan, np.asarray(scale * self._chart.lengths), max(work, 1))
 
     @property
     def sums(self) -> Sums:  # type: ignore[override]
