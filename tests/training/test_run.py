@@ -489,9 +489,8 @@ def test_rules_are_groups_of_particles_on_the_pool() -> None:
     assert only == (0,)
 
 
-def test_rules_of_a_large_pool_are_found_at_equal_intervals(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("refprior.training._run.RULE_INPUTS", 100)
-    found, pool = run.rules(), run.task.unlabeled
+def test_rules_of_a_large_pool_are_found_at_equal_intervals(run: Run) -> None:
+    found, pool = run.rules(most=100), run.task.unlabeled
     assert (len(found.places), found.places[0], found.places[-1]) == (100, 0, len(pool) - 1)
     assert set(np.diff(found.places)) == {len(pool) // 100, len(pool) // 100 + 1}
     one = run.log_probabilities(pool[found.places[7], None])[list(found.members[0])]

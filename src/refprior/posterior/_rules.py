@@ -91,6 +91,11 @@ class Rules:
         return float(weights @ self.differences @ weights)
 
     @property
+    def fits(self) -> bool:
+        """Whether the particles agree on at least 95 % of the labeled inputs; otherwise the groups are no rules yet."""
+        return self.agreement >= AGREED
+
+    @property
     def ambiguous(self) -> bool:
         """Whether the labels admit several rules.
 
@@ -99,7 +104,7 @@ class Rules:
         way, as with too few labels.
         """
         shared = sum(weight for weight, members in zip(self.weights, self.members, strict=True) if len(members) > 1)
-        return self.agreement >= AGREED and self.disagreement >= APART and shared >= SHARED
+        return self.fits and self.disagreement >= APART and shared >= SHARED
 
     def answers(self, place: int) -> tuple[str, ...]:
         """Return the class of an input under each rule.

@@ -11,8 +11,9 @@ from refprior._progress import Progress, no_progress
 from refprior._style import PAGE
 from refprior.report._figures import as_image, confusion_of, figures, sheets
 from refprior.report._published import Source, find_published
+from refprior.report._rules import rules_section
 from refprior.report._runs import Group, find_runs, group, setting_rows, summarize_finished
-from refprior.report._tables import class_rows, confusion_rows, mistake_rows, pivot, rows
+from refprior.report._tables import as_html, class_rows, confusion_rows, mistake_rows, note, pivot, rows
 from refprior.report._tiles import uncertain_figure
 from refprior.training import custom_parts, load
 
@@ -29,6 +30,9 @@ th:first-child, td:first-child {{ text-align: left; white-space: normal; min-wid
 .sheet {{ width: 46rem; max-width: 100%; min-width: 34rem; height: auto }} details {{ overflow-x: auto }}
 details {{ margin: .5rem 0 }} summary {{ cursor: pointer; overflow-wrap: anywhere }}
 .words th, .words td {{ text-align: left; white-space: normal; overflow-wrap: anywhere }}
+.pairs {{ display: flex; flex-wrap: wrap; gap: 1rem; margin: .75rem 0 }} figure {{ margin: 0; width: 7.6rem }}
+figure img {{ display: block; width: 100%; image-rendering: pixelated; background: #888 }}
+figcaption {{ font-size: .85rem; overflow-wrap: anywhere; margin-top: .25rem }}
 .high {{ max-height: 32rem; overflow: auto }} li {{ overflow-wrap: anywhere }}
 @media print {{
   .wide, .high {{ overflow: visible; max-height: none }} table {{ font-size: 7pt }} td {{ white-space: normal }}
@@ -36,7 +40,6 @@ details {{ margin: .5rem 0 }} summary {{ cursor: pointer; overflow-wrap: anywher
 }}
 """
 _WHOLE = 20  # classes up to which the whole confusion matrix is a table
-_HIGH = 25  # lines of a table, above which it scrolls
 _EXAMPLES = 4  # groups with examples: each is a network to load and data to read
 _AMONG = 1000  # inputs of a part among which examples are searched
 _DRAWN = 20  # groups with figures; those of hundreds would take minutes
@@ -120,12 +123,12 @@ def page(
     """Return the HTML text."""
     printed = any(find_published(runs[0], source) for runs in groups for source in get_args(Source))
     sections = {
-        **({f"Accuracy by {column}": _table(pivot(groups, column))} if column else {}),
-        "Results": f"{_table(rows(groups))}{_note(_meaning(groups) + (_PRINTED if printed else ''))}",
+        **({f"Accuracy by {column}": as_html(pivot(groups, column))} if column else {}),
+        "Results": f"{as_html(rows(groups))}{note(_meaning(groups) + (_PRINTED if printed else ''))}",
         **_drawings(groups, progress),
-        **_examples(groups, progress, definitions),
+        **_looked_at(groups, progress, definitions),
         **_classes(groups[:_DRAWN]),
-        "Settings": _folded([(g, _table(setting_rows(g), " words")) for g in groups[:_DRAWN]]),
+        "Settings": _folded([(g, as_html(setting_rows(g), " words")) for g in groups[:_DRAWN]]),
         "Runs": "<ul>" + "".join(f"<li><code>{escape(str(s))}</code></li>" for s in sources) + "</ul>",
     }
     body = "\n".join(f"<h2>{escape(title)}</h2>\n{content}" for title, content in sections.items())
@@ -149,35 +152,44 @@ def _drawings(groups: Sequence[Group], progress: Progress) -> dict[str, str]:
             progress("drawing figures", done, total)
             images.append(as_image(figure, kind.title))
             done += 1
-        note = _note(kind.note + (limit if len(groups) > _DRAWN else ""))
-        sections[kind.title] = f"{note}<div class='figures'>{''.join(images)}</div>"
+        words = note(kind.note + (limit if len(groups) > _DRAWN else ""))
+        sections[kind.title] = f"{words}<div class='figures'>{''.join(images)}</div>"
     return sections
 
 
-def _examples(
+def _looked_at(
     groups: Sequence[Group], progress: Progress, definitions: Mapping[str, Any] | None = None
 ) -> dict[str, str]:
-    """Return the section of examples, if a run has them; runs that cannot be loaded here have none."""
-    found = []
+    """Return the sections of rules and of examples, if a run has them; runs that cannot be loaded here have none."""
+    rules, examples = [], []
     for done, runs in enumerate(groups[:_EXAMPLES]):
         progress("looking for examples", done, min(_EXAMPLES, len(groups)))
         try:
-            parts = {} if definitions is None else custom_parts(runs[0].path, definitions)
-            figure = uncertain_figure(load(runs[0].path, **parts), 8, 4, _AMONG)
+            run = load(runs[0].path, **({} if definitions is None else custom_parts(runs[0].path, definitions)))
+            figure = uncertain_figure(run, 8, 4, _AMONG)
+            section = rules_section(run, _AMONG)
         except (OSError, ValueError) as error:  # the data or a custom part may not be here
             log.info("no examples of %s: %s", runs[0].path, error)
             continue
         label = f"{runs[0].label}, seed {runs[0].seed}"
         image = as_image(figure, f"inputs that the particles of {label} disagree about most")
-        found.append((runs, image.replace("<img ", "<img class='sheet' ")))
-    if not found:
-        return {}
-    note = (
-        "The inputs that the particles of the first seed disagree about most, among at most 1,000 evenly taken from "
-        "the test part, or from what there is instead: with these the prior asks for a label first."
-        + (f" Of the first {_EXAMPLES} groups." if len(groups) > _EXAMPLES else "")
+        examples.append((runs, image.replace("<img ", "<img class='sheet' ")))
+        if section is not None:
+            rules.append((runs, section))
+    first = f" Of the first {_EXAMPLES} groups." if len(groups) > _EXAMPLES else ""
+    of_rules = (
+        "A rule is a group of particles of the first seed that agree with each other on at least 90 % of the unlabeled "
+        "pool, of which at most 1,000 inputs are used. ≠: share of the pool to which two rules give different labels."
+        + first
     )
-    return {"Examples": _note(note) + _folded(found, opened=True)}
+    of_examples = (
+        "The inputs that the particles of the first seed disagree about most, among at most 1,000 evenly taken from "
+        "the test part, or from what there is instead: with these the prior asks for a label first." + first
+    )
+    return {
+        **({"Rules that fit the labels": note(of_rules) + _folded(rules, opened=True)} if rules else {}),
+        **({"Examples": note(of_examples) + _folded(examples, opened=True)} if examples else {}),
+    }
 
 
 def _meaning(groups: Sequence[Group]) -> str:
@@ -197,15 +209,15 @@ def _classes(groups: Sequence[Group]) -> dict[str, str]:
         counts, names = confusion_of(runs), runs[0].classes
         if counts is not None:
             pairs = confusion_rows if len(names) <= _WHOLE else mistake_rows
-            tables.append((runs, _table(class_rows(counts, names)) + _table(pairs(counts, names))))
+            tables.append((runs, as_html(class_rows(counts, names)) + as_html(pairs(counts, names))))
     if not tables:
         return {}
-    note = (
+    words = (
         "Of the test part, or of the validation part where there is none; the EMA ensemble or its consensus at the "
         "last step, all seeds together. Below: what is taken for what; of more than "
         f"{_WHOLE} classes, the most frequent mistakes."
     )
-    return {"Each class": _note(note) + _folded(tables)}
+    return {"Each class": note(words) + _folded(tables)}
 
 
 def _folded(tables: Sequence[tuple[Group, str]], opened: bool = False) -> str:
@@ -213,17 +225,4 @@ def _folded(tables: Sequence[tuple[Group, str]], opened: bool = False) -> str:
     state = " open" if opened or len(tables) == 1 else ""
     return "".join(
         f"<details{state}><summary>{escape(runs[0].label)}</summary>{table}</details>" for runs, table in tables
-    )
-
-
-def _note(text: str) -> str:
-    return f"<p class='note'>{escape(text)}</p>"
-
-
-def _table(cells: Sequence[Sequence[str]], kind: str = "") -> str:
-    head, *body = cells
-    lines = ["<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in head) + "</tr>"]
-    lines += ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body]
-    return (
-        f"<div class='wide{kind}{' high' if len(cells) > _HIGH else ''}'><table>" + "\n".join(lines) + "</table></div>"
     )

@@ -5,6 +5,7 @@
 import re
 import statistics
 from collections.abc import Callable, Sequence
+from html import escape
 from typing import Literal, get_args
 
 import torch
@@ -17,6 +18,7 @@ from refprior.training import PartScores, Run
 from refprior.training.loop import evaluate_consensus, output_confusion
 
 Printed = Literal["ensemble", "raw", "particles"]  # accuracies of `Published`
+_HIGH = 25  # lines of a table, above which it scrolls
 _DIGITS = {"NLL": 3, "ECE": 3}
 _BESIDE: dict[str, Printed] = {
     "ensemble, EMA %": "ensemble",
@@ -304,3 +306,18 @@ def mistake_rows(counts: Tensor, classes: Sequence[str], most: int = 20) -> list
     places = wrong.sort(descending=True, stable=True).indices[:count].tolist()
     pairs = [(place, *divmod(place, len(classes))) for place in places]
     return [["truth", "taken for", "inputs"], *([classes[t], classes[p], f"{wrong[at]:,}"] for at, t, p in pairs)]
+
+
+def as_html(cells: Sequence[Sequence[str]], kind: str = "") -> str:
+    """Format a table for a page, the header first; cells are escaped. kind: further classes of style."""
+    head, *body = cells
+    lines = ["<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in head) + "</tr>"]
+    lines += ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body]
+    return (
+        f"<div class='wide{kind}{' high' if len(cells) > _HIGH else ''}'><table>" + "\n".join(lines) + "</table></div>"
+    )
+
+
+def note(text: str) -> str:
+    """Format a paragraph in soft letters."""
+    return f"<p class='note'>{escape(text)}</p>"

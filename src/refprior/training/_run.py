@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from refprior._checks import one_of
+from refprior._checks import one_of, whole_number
 from refprior._files import Json
 from refprior._html import table
 from refprior._mesh import usable_device
@@ -390,14 +390,15 @@ class Run:
         log_p = self.log_probabilities(evenly_spaced(self.task.unlabeled, CONSENSUS_INPUTS), ema=ema)
         return cluster(log_p, count, self._particles(ema).log_prior.detach())
 
-    def rules(self, *, ema: bool = True) -> Rules:
+    def rules(self, *, most: int = RULE_INPUTS, ema: bool = True) -> Rules:
         """Group the particles into rules, by the labels that they give to the unlabeled pool.
 
-        Several rules mean that the labels do not determine the task. Of more than 4,000 inputs, 4,000 at equal
-        intervals are used; fewer if there are thousands of particles.
+        Several rules mean that the labels do not determine the task.
 
         Parameters
         ----------
+        most : int, default: 4000
+            Largest number of inputs of the pool, which are taken at equal intervals. Thousands of particles use fewer.
         ema : bool, default: True
             Predict with the moving average of the weights, not with the weights of the last step.
 
@@ -411,10 +412,7 @@ class Run:
         ValueError
             If the pool is empty, or if the outputs are not classes.
         """
-        return self._rules(RULE_INPUTS, ema)
-
-    def _rules(self, most: int, ema: bool = True) -> Rules:
-        """Find rules with at most this many inputs of the pool, and at most as many labeled ones."""
+        whole_number("most", most, at_least=1)
         self._check_named()
         task, predictor = self.task, self._predictor(ema)
         most = max(1, min(most, _NUMBERS // (predictor.particles.count * len(self.data.classes))))

@@ -312,7 +312,7 @@ def _warn_of_rules(run: Run, device: torch.device) -> None:
     if not groups or inputs < _FEWEST:
         return
     with own_randomness(recipe.seed + 3, device):  # of a network that draws in evaluation too
-        rules = run._rules(inputs)
+        rules = run.rules(most=inputs)
     if rules.ambiguous:
         log.warning(
             "%d rules fit the %d labels and disagree on %.0f %% of the pool: the labels do not determine the task; "
