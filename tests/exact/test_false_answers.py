@@ -155,6 +155,16 @@ def test_a_summit_without_an_atom_is_not_overlooked(channel: Channel, tolerance:
     assert len(solution.atoms) == 3 or not solution.atoms_certified
 
 
+def test_no_amplitude_just_above_a_fork_ends_in_an_error() -> None:
+    """The third atom has next to no weight there; at this one a step of the ascent once found no atom left."""
+    fork = 3.367940172274632
+    amplitudes = fork + np.concatenate([np.arange(4) * np.spacing(fork), np.logspace(-14, -7, 8)])
+    for amplitude in amplitudes:
+        solution = reference_prior(Poisson(float(amplitude)))
+        assert solution.evidence == "certified"
+        assert solution.information == pytest.approx(reference_prior(Poisson(fork - 1e-6)).information, abs=1e-6)
+
+
 def circle(w: np.ndarray) -> np.ndarray:
     """Four outcomes on a closed curve: any two opposite maxima of the gain do as well as all four."""
     t = 2 * np.pi * w[:, None] + 1.0

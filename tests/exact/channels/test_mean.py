@@ -117,6 +117,9 @@ def test_a_mean_too_fine_to_follow_has_no_gap() -> None:
         ({"mean": lambda w: 1.0}, "one row for each of 3 parameters"),
         ({"mean": lambda w: np.where(w > 0.9, np.nan, w)}, r"not finite at w = \[1.0\]"),
         ({"curvature": -1}, "curvature must be at least 0"),
+        ({"mean": lambda w: 5 * np.sin(9 * w), "curvature": 1e-3}, "curvature = 0.001 is not an upper bound"),
+        ({"mean": lambda w: 5 * np.sin(9 * w), "curvature": 403.0}, "curvature = 403 is not an upper bound"),
+        ({"mean": lambda w: w[:, 0] * w[:, 1], "bounds": [(0, 1), (0, 1)], "curvature": 0.9}, "parameters 0 and 1"),
         (
             {"mean": lambda w: w, "bounds": [(0, 1)] * 3, "sigma": 1e-4},
             "a grid of outcomes would have .* take a larger sigma, narrower bounds or fewer observations",

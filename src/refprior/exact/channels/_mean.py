@@ -8,6 +8,7 @@ Shapes: K points, d parameters, T observations, R components of them, Y_r nodes 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -75,6 +76,7 @@ class NoisyMean(ChartedChannel):
             bend = _spread("curvature", curvature, (count, len(box), len(box)))
             if not np.all(bend >= 0):
                 raise ValueError(f"curvature must be at least 0, an upper bound of |∂²mean|, got {curvature!r}")
+            _check_curvature(lambda w: _values(function, w, scalar), box, bend)
             bend = bend / noise[:, None, None]
         kind = _summed_or_sampled(function, box, scalar, noise)
         return kind(function, box, scalar, noise, bend, np.tile([0.0, 1.0], (len(box), 1)), exchangeable)
@@ -268,6 +270,34 @@ def _spread(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
         raise ValueError(
             f"{name} must be a number or broadcast to {shape}, for {shape[0]} observations, got shape {numbers.shape}"
         ) from None
+
+
+STENCILS = 1 / 400, 1 / 40  # half widths of second differences, as shares of the box
+
+
+def _check_curvature(mean: Callable[[Array], Array], box: Array, curvature: Array) -> None:
+    """Raise ValueError if a second difference of the mean (K, d) -> (K, T) exceeds its declared bound (T, d, d).
+
+    A second difference is a mean of second derivatives, so a larger one refutes the bound; smaller ones prove nothing.
+    """
+    if len(box) > 3:  # nothing is proved there
+        return
+    for share in STENCILS:
+        step = share * np.ptp(box, axis=1)
+        w = np.clip(_places(box), box[:, 0] + 2 * step, box[:, 1] - 2 * step)  # stencils stay in the box
+        for i, j in itertools.combinations_with_replacement(range(len(box)), 2):
+            first, second = step[i] * np.eye(len(box))[i] / 2, step[j] * np.eye(len(box))[j] / 2
+            corners = [mean(w + a * first + b * second) for a, b in ((1, 1), (-1, -1), (1, -1), (-1, 1))]
+            found = np.abs(corners[0] + corners[1] - corners[2] - corners[3]) / (step[i] * step[j])  # (K, T)
+            rounding = 1e-13 * np.max(np.abs(corners)) / (step[i] * step[j])
+            place, t = np.unravel_index(np.argmax(found - curvature[:, i, j]), found.shape)
+            bound = float(curvature[t, i, j])
+            if found[place, t] > (1 + 1e-9) * bound + rounding:
+                raise ValueError(
+                    f"curvature = {bound:g} is not an upper bound: the second derivative of the mean in parameters {i} "
+                    f"and {j} is about {found[place, t]:.3g} at w = {w[place].round(6).tolist()}; declare a larger "
+                    "bound, or none, and the gap is certified instead of proved"
+                )
 
 
 def _summed_or_sampled(function: Callable[[Array], Array], box: Array, scalar: bool, sigma: Array) -> type[NoisyMean]:
