@@ -22,6 +22,7 @@ from refprior.recipes.sweeps._cell import Cell, Outcome, Plan, train_cell
 log = logging.getLogger("refprior")
 _TO_SAVE = 10.0  # seconds for a process to save its last checkpoint when it is terminated
 Pool = Any  # the executor of joblib, which has no types
+_UNTRACKED = "ignore:resource_tracker:UserWarning"
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -100,7 +101,13 @@ def _pool(threads: int) -> Pool:
     from joblib.externals.loky import ProcessPoolExecutor
 
     limits = dict.fromkeys(_THREADS, str(threads))
-    return ProcessPoolExecutor(1, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN), env=limits)
+    # The first pool starts a tracker of semaphores, which removes those of terminated processes and would report them.
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = f"{before},{_UNTRACKED}" if before else _UNTRACKED
+    try:
+        return ProcessPoolExecutor(1, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN), env=limits)
+    finally:
+        os.environ.pop("PYTHONWARNINGS") if before is None else os.environ.update(PYTHONWARNINGS=before)
 
 
 def _send(free: list[Pool], threads: int, cell: Cell, plan: Plan) -> tuple[Future[Outcome], Pool]:
