@@ -1,13 +1,15 @@
 """Labels that admit two rules: two cues agree on all labeled rows and are independent in the pool."""
 
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 import refprior as rp
-from refprior.data import Task, task_from_arrays
+from refprior.data import FewLabels, Task, task_from_arrays
 from refprior.networks import MLP
 
 CLASSES = ("no", "yes")
@@ -67,3 +69,18 @@ def recipe(**changes: Any) -> rp.Recipe:
 def names(labels: Tensor) -> list[str]:
     """Return the names of classes."""
     return [CLASSES[label] for label in labels]
+
+
+def saved(path: Path) -> FewLabels:
+    """Write the task as a .npz file, and return it by the name of the file."""
+    labels = torch.cat([LABELED.cues[:, 0], torch.full((len(POOL.rows),), -1), TEST.cues[:, 1]])
+    rows = torch.cat([LABELED.rows, POOL.rows, TEST.rows])
+    split = np.arange(len(rows)) >= len(LABELED.rows) + len(POOL.rows)
+    np.savez(path, inputs=rows.numpy(), labels=labels.numpy(), split=split.astype(int), classes=np.array(CLASSES))
+    return FewLabels(str(path), labels=None)
+
+
+def truth(rows: Tensor, cue: int) -> list[str]:
+    """Return the labels of rows of the pool by a cue."""
+    known = {row.numpy().tobytes(): CLASSES[label] for row, label in zip(POOL.rows, POOL.cues[:, cue], strict=True)}
+    return [known[row.numpy().tobytes()] for row in rows]

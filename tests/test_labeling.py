@@ -184,7 +184,9 @@ def test_a_run_with_labels_keeps_what_it_knows(labeled: Run, truth: list[int]) -
     wrong = asked.answer([(truth[i] + 1) % 3 for i in asked.open])
     found = classify_pool(labeled, classifier(labeled, wrong), wrong)
     assert found[list(asked.open)].tolist() == list(wrong.answers)
-    assert (found.numpy() != classify(labeled, classifier(labeled), labeled.task.unlabeled).numpy()).sum() <= 3
+    others = torch.ones(len(found), dtype=torch.bool).index_fill(0, torch.tensor(asked.open), False)
+    before = classify(labeled, classifier(labeled), labeled.task.unlabeled)
+    assert (found != before)[others].double().mean() < 0.02  # wrong answers weight the particles a little
 
 
 def test_a_run_with_labels_asks_where_its_particles_disagree(labeled: Run) -> None:

@@ -3,14 +3,15 @@
 The questions and answers of a run are stored in its folder, in questions.json.
 """
 
-# K particles, n inputs of the pool, C classes, M clusters
+# K particles, n inputs of the pool, C classes, M clusters, R rules, S label configurations
 
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import cycle, islice
 from pathlib import Path
+from typing import Literal, get_args
 
 import msgspec
 import numpy as np
@@ -18,13 +19,13 @@ import torch
 from sklearn.cluster import KMeans
 from torch import Tensor
 
-from refprior._checks import whole_number
+from refprior._checks import one_of, whole_number
 from refprior._files import read_record, write_record, write_text
-from refprior._words import in_short
-from refprior.data import Answered
+from refprior._words import counted, in_short
+from refprior.data import Answered, fingerprints
 from refprior.information import uniform
-from refprior.posterior import Consensus, predictive, uncertainty
-from refprior.training import Recipe, Run
+from refprior.posterior import Consensus, Evidence, Rules, predictive, uncertainty, with_noise
+from refprior.training import Predictor, Recipe, Run
 from refprior.training.loop import CONSENSUS_INPUTS, fitting_batch
 from refprior.training.recipe import Head
 from refprior.training.store import RECIPE, read_header
@@ -44,6 +45,10 @@ FILE = "questions.json"
 FORMAT = 1
 _BLOCK = 4096  # inputs at a time
 _CLUSTERED = 4000  # inputs that k-means groups
+_CONFIGURATIONS = 1024  # labelings of a batch that are summed over, or sampled if there are more
+_NUMBERS = 1 << 22  # probabilities of a block of inputs at most
+SETTLED = 0.95  # probability of a rule beyond which no question about rules is left
+About = Literal["auto", "rule", "inputs"]  # what a question is to decide
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ class Questions:
         Indices in the pool, in the order in which they were asked.
     answers : tuple of int
         Classes of the first of them.
+    message : str
+        What `suggest` says about them. It is not saved.
 
     Examples
     --------
@@ -70,6 +77,7 @@ class Questions:
 
     asked: tuple[int, ...] = ()
     answers: tuple[int, ...] = ()
+    message: str = field(default="", compare=False)
 
     @property
     def answered(self) -> tuple[int, ...]:
@@ -133,7 +141,7 @@ class Questions:
             return cls()
         try:
             record = read_record(path, FORMAT)
-            questions = msgspec.convert(record, cls)
+            questions = replace(msgspec.convert(record, cls), message="")
         except msgspec.ValidationError as error:
             raise ValueError(f"{path} is damaged: {in_short(error)}") from None
         if len(questions.answers) > len(questions.asked):
@@ -149,19 +157,27 @@ class Questions:
 class Ensemble:
     """The weighted mean of all particles as a classifier."""
 
-    log_prior: Tensor  # (K,)
+    log_weights: Tensor  # (K,)
 
     def predict(self, log_p: Tensor) -> Tensor:
         """Return the class of each input: (K, n, C) -> (n,)."""
-        return predictive(log_p, self.log_prior).argmax(-1)
+        return predictive(log_p, self.log_weights).argmax(-1)
 
 
-def suggest(run: Run, budget: int, before: Questions | None = None) -> Questions:
+def suggest(run: Run, budget: int, before: Questions | None = None, *, about: About = "auto") -> Questions:
     """Choose the inputs to label next.
 
-    A run with labels chooses by `most_informative`. A run whose outputs are not classes, because it has no labels or is
-    read out by consensus, chooses the most typical input of each cluster: the largest clusters first, and those with a
-    labeled input last. The number of clusters is the number of labels in total, or of classes if that is larger.
+    Questions are either about the *rule*, if the labels admit several (`Rules.ambiguous`), or about *inputs* whose
+    labels are worth training on. Particles count by their posterior given the answers so far.
+
+    About the rule, the batch of at most 4,000 inputs is chosen greedily to maximize the mutual information between the
+    rule and all labels of the batch. Once a rule has a probability of 0.95, there is no open question, and `message`
+    says so.
+
+    About inputs, a run with labels chooses by `most_informative`. A run whose outputs are not classes, because it has
+    no labels or is read out by consensus, chooses the most typical input of each cluster: the largest clusters first,
+    and those with a labeled input last. The number of clusters is the number of labels in total, or of classes if that
+    is larger.
 
     Parameters
     ----------
@@ -171,6 +187,8 @@ def suggest(run: Run, budget: int, before: Questions | None = None) -> Questions
         Number of inputs to choose.
     before : Questions, optional
         Earlier questions of the run. Answers are kept, open questions are withdrawn.
+    about : {"auto", "rule", "inputs"}, default: "auto"
+        What the questions decide. "auto" asks about the rule if the labels admitted several before any answer.
 
     Returns
     -------
@@ -180,7 +198,7 @@ def suggest(run: Run, budget: int, before: Questions | None = None) -> Questions
     Raises
     ------
     ValueError
-        If the pool has fewer inputs than the budget.
+        If the pool has fewer inputs than the budget, or if there are no rules because outputs are not classes.
 
     Examples
     --------
@@ -191,7 +209,10 @@ def suggest(run: Run, budget: int, before: Questions | None = None) -> Questions
     """
     before = before or Questions()
     _check_questions(run, before)
+    one_of("about", about, get_args(About))
     by_information, pool = outputs_are_classes(run), len(run.task.unlabeled)
+    if about == "rule" and not by_information:
+        raise ValueError("about='rule' needs a run whose outputs are classes: answer questions about inputs first")
     most = pool if by_information else min(pool, CONSENSUS_INPUTS)
     free = most - len(before.answers)
     if whole_number("budget", budget, at_least=1) > free:
@@ -200,12 +221,86 @@ def suggest(run: Run, budget: int, before: Questions | None = None) -> Questions
             f"can ask for 1 to {free} labels, got {budget}: {pool} unlabeled inputs, {len(before.answers)} answered"
             f"{limit}"
         )
+    rules = run.rules() if by_information and about != "inputs" else None
+    if rules is not None and (about == "rule" or rules.ambiguous):
+        return _about_rules(run, rules, budget, before)
     if by_information:
-        log_prior = run.ema.log_prior.detach()
-        chosen = most_informative(_pool_log_p(run), budget, log_prior, before.answered).tolist()
+        chosen = most_informative(_pool_log_p(run), budget, log_weights(run, before), before.answered).tolist()
     else:
         chosen = _typical(run, budget, before.answered)
     return Questions((*before.answered, *chosen), before.answers)
+
+
+def _about_rules(run: Run, rules: Rules, budget: int, before: Questions) -> Questions:
+    """Ask which rule is right, unless the answers have decided it."""
+    weights = evidence(run, before).log_selected
+    best = max(rule_probabilities(weights, rules))
+    if best >= SETTLED:
+        return Questions(before.answered, before.answers, settled_message(best))
+    answered, trained = set(before.answered), set(_labeled_marks(run).tolist())
+    marks = fingerprints(run.task.unlabeled[list(rules.places)]).tolist()
+    free = [i for i, mark in zip(rules.places, marks, strict=True) if i not in answered and mark not in trained]
+    if budget > len(free):
+        raise ValueError(f"can ask about the rule with 1 to {len(free)} labels, got {budget}")
+    log_p = run.log_probabilities(run.task.unlabeled[free])
+    chosen = [free[place] for place in most_decisive(log_p, budget, weights, rules)]
+    message = f"{counted(len(rules), 'rule')} fit the labels, the likeliest with probability {best:.2f}"
+    return Questions((*before.answered, *chosen), before.answers, f"{message}: these inputs separate them")
+
+
+def rule_probabilities(log_weights: Tensor, rules: Rules) -> list[float]:
+    """Return the posterior probability of each rule from the log-weights of the particles."""
+    weights = log_weights.double().exp()
+    return [float(weights[list(members)].sum()) for members in rules.members]
+
+
+def settled_message(probability: float) -> str:
+    """Say that one rule remains."""
+    return f"one rule remains, with probability {probability:.2f}: no question about rules is left"
+
+
+def most_decisive(
+    log_p: Tensor, budget: int, log_weights: Tensor, rules: Rules, *, noise: float = 0.05, seed: int = 0
+) -> list[int]:
+    """Choose inputs whose labels together tell most about which rule is right.
+
+    Greedy: each input maximizes I(rule; y_1 … y_b | x_1 … x_b) given those before it. One particle generates all labels
+    of a batch, each replaced by a uniform one with probability `noise`. The sum over the C^b labelings of the inputs
+    before is exact up to 1,024 of them, and then an average over 1,024 draws. log_p: (K, n, C), log_weights: (K,).
+    """
+    p = with_noise(log_p.detach().double().cpu(), noise, log_p.shape[-1]).exp()
+    belongs = torch.zeros(len(rules), len(p), dtype=torch.float64)  # (R, K)
+    for rule, members in enumerate(rules.members):
+        belongs[rule, list(members)] = 1
+    share, weights = torch.ones(1, dtype=torch.float64), log_weights.double().cpu().softmax(0)[None]  # (S,), (S, K)
+    draw, chosen = torch.Generator().manual_seed(seed), list[int]()
+    for _ in range(budget):
+        gain = _rule_information(p, share, weights, belongs)
+        gain[chosen] = -torch.inf
+        chosen.append(int(gain.argmax()))
+        joint = weights[:, None] * p[:, chosen[-1]].T  # (S, C, K)
+        total = joint.sum(-1)
+        share, weights = (share[:, None] * total).flatten(), (joint / total[..., None]).flatten(0, 1)
+        if len(share) > _CONFIGURATIONS:  # systematic draws
+            start = torch.rand(1, generator=draw, dtype=torch.float64)
+            points = (torch.arange(_CONFIGURATIONS) + start) / _CONFIGURATIONS * share.sum()
+            weights = weights[torch.searchsorted(share.cumsum(0), points).clamp_max(len(share) - 1)]
+            share = torch.full((_CONFIGURATIONS,), 1 / _CONFIGURATIONS, dtype=torch.float64)
+    return chosen
+
+
+def _rule_information(p: Tensor, share: Tensor, weights: Tensor, belongs: Tensor) -> Tensor:
+    """Return Σ_s share_s I(rule; y | x, s) of each input: (K, n, C), (S,), (S, K), (R, K) -> (n,)."""
+    within = (weights[:, None] * belongs).flatten(0, 1)  # (S R, K)
+    rows = max(1, _NUMBERS // (len(within) * p.shape[-1]))
+
+    def information(block: Tensor) -> Tensor:
+        joint = (within @ block.flatten(1)).reshape(len(share), len(belongs), *block.shape[1:])  # (S, R, rows, C)
+        alone = [joint.sum(1), joint.sum(3)]  # of the label (S, rows, C), of the rule (S, R, rows)
+        both, label, rule = (torch.xlogy(q, q) for q in (joint, *alone))
+        return share @ (both.sum((1, 3)) - label.sum(2) - rule.sum(1))
+
+    return torch.cat([information(block) for block in p.split(rows, dim=1)])
 
 
 def most_informative(
@@ -341,9 +436,9 @@ def _typical(run: Run, budget: int, answered: Sequence[int]) -> list[int]:
 def classifier(run: Run, questions: Questions | None = None) -> Consensus | Ensemble:
     """Make a classifier from a run and the answers, without training.
 
-    The outputs of a run with labels are classes: the classifier is its ensemble, and answers take effect once training
-    continues with them (`continuation`). Otherwise the classifier clusters the predictions into as many clusters as
-    classes, which the answers and labels name.
+    The outputs of a run with labels are classes: the classifier is its ensemble, in which the answers weight the
+    particles (`posterior.Evidence`). Otherwise the classifier clusters the predictions into as many clusters as
+    classes, which the answers and labels name. `continuation` trains with the answers.
 
     Parameters
     ----------
@@ -374,12 +469,48 @@ def classifier(run: Run, questions: Questions | None = None) -> Consensus | Ense
     questions, known = questions or Questions(), run.task.labeled
     _check_questions(run, questions)
     if outputs_are_classes(run):
-        return Ensemble(run.ema.log_prior.detach())
+        return Ensemble(log_weights(run, questions))
     inputs = torch.cat([known.inputs, run.task.unlabeled[list(questions.answered)]])
     y = torch.cat([known.labels, known.labels.new_tensor(questions.answers)])
     if not len(y):
         raise ValueError("no input has a label: answer a question first")
     return run.consensus().named(run.log_probabilities(inputs), y, len(run.data.classes))
+
+
+def evidence(run: Run, questions: Questions) -> Evidence:
+    """Compute what the answers say about the particles of a run whose outputs are classes.
+
+    An input that the pool holds several times counts once, by its last answer. Inputs that were labeled in training are
+    left out: their labels trained the particles.
+    """
+    found, (inputs, y) = Evidence(run.ema.log_prior.detach().cpu()), _new_labels(run, questions)
+    return found.update(run.log_probabilities(inputs).cpu(), y) if len(y) else found
+
+
+def predictor(run: Run, questions: Questions) -> Predictor:
+    """Return the deployable model of a run whose outputs are classes, weighted by the answers."""
+    inputs, y = _new_labels(run, questions)
+    return run.given(inputs, [run.data.classes[label] for label in y])
+
+
+def _new_labels(run: Run, questions: Questions) -> tuple[Tensor, Tensor]:
+    """Return the answered inputs whose labels did not train the particles, each once, and their classes."""
+    inputs = run.task.unlabeled[list(questions.answered)]
+    last = dict(zip(fingerprints(inputs).tolist(), range(len(inputs)), strict=True))
+    trained = set(_labeled_marks(run).tolist())
+    places = [place for mark, place in last.items() if mark not in trained]
+    return inputs[places], torch.tensor(questions.answers, dtype=torch.int64)[places]
+
+
+def log_weights(run: Run, questions: Questions) -> Tensor:
+    """Return the log-weights of the particles given the answers: (K,); the prior without answers."""
+    log_prior, found = run.ema.log_prior.detach(), evidence(run, questions)
+    return found.log_weights.to(log_prior) if found.count else log_prior
+
+
+def _labeled_marks(run: Run) -> Tensor:
+    """Return the fingerprints of the labeled inputs; runs of older versions do not have them."""
+    return fingerprints(run.task.labeled.inputs) if run.labeled is None else run.labeled
 
 
 def classify(run: Run, named: Consensus | Ensemble, inputs: Tensor) -> Tensor:

@@ -15,8 +15,9 @@ from refprior import labeling
 from refprior.cli._labeling import answer, suggest
 from refprior.data import read
 from refprior.recipes import named
-from refprior.training import load, train
+from refprior.training import load, load_predictor, train
 from refprior.training.store._header import read_header
+from tests import ambiguous
 from tests.cli.running import refprior, start
 
 
@@ -120,10 +121,65 @@ def test_answers_join_the_labels_and_training_goes_on(tmp_path: Path) -> None:
     assert again.returncode == 0, again.stderr
 
 
+@pytest.fixture(scope="module")
+def two_rules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rules")
+    train(ambiguous.recipe(task=ambiguous.saved(folder / "cues.npz")), folder / "run")
+    return folder
+
+
+def test_answers_choose_the_rule_and_questions_end(two_rules: Path) -> None:
+    before = float(100 * load(two_rules / "run").evaluate().accuracy)
+    asked = refprior("suggest", "run", "--budget", "4", cwd=two_rules)
+    assert "rules fit the labels, the likeliest with probability 0." in asked.stdout, asked.stderr
+    found = load(two_rules / "run")
+    labels = ambiguous.truth(found.task.unlabeled[list(labeling.Questions.load(two_rules / "run").open)], cue=1)
+    done = refprior("answer", "run", *labels, "--model", "model", cwd=two_rules)
+    assert done.returncode == 0, done.stderr
+    right = re.search(r"^4 answers and 400 labels before: ([\d.]+) % of the test inputs are right", done.stdout)
+    assert right, done.stdout
+    assert before < 70
+    assert float(right[1]) > 93
+    assert "The particles are weighted by 4 new labels: one particle is right with probability 0." in done.stdout
+    with (two_rules / "run" / "answers.csv").open(newline="") as file:
+        written = [name for _, name in list(csv.reader(file))[1:]]
+    truth = ambiguous.truth(found.task.unlabeled, cue=1)
+    assert sum(a == b for a, b in zip(written, truth, strict=True)) > 0.93 * len(truth)
+    model = load_predictor(two_rules / "model")
+    assert model.evidence is not None
+    assert model.evidence.count == 4
+    table = refprior("evaluate", "run", cwd=two_rules).stdout
+    assert re.search(rf"ema +answers +probabilities +{right[1]} ", table), table
+    ended = refprior("suggest", "run", cwd=two_rules)
+    assert ended.returncode == 0
+    assert ended.stdout.startswith("One rule remains, with probability 0.9"), ended.stdout
+    assert "no question about rules is left; --about inputs asks for labels to train on" in ended.stdout
+    assert not labeling.Questions.load(two_rules / "run").open
+    more = refprior("suggest", "run", "--about", "inputs", "--budget", "2", cwd=two_rules)
+    assert len(labeling.Questions.load(two_rules / "run").open) == 2, more.stderr
+    assert refprior("suggest", "run", "--about", "rules", cwd=two_rules).returncode == 2
+
+
+def test_answers_that_no_rule_explains_are_said(two_rules: Path) -> None:
+    labeling.Questions().save(two_rules / "run")
+    found = load(two_rules / "run")
+    pool = found.task.unlabeled
+    one, other = (ambiguous.truth(pool, cue) for cue in (0, 1))
+    asked = [i for i in range(len(pool)) if one[i] == other[i]][:4]  # where the rules agree
+    labeling.Questions(tuple(asked)).save(two_rules / "run")
+    wrong = ["yes" if one[i] == "no" else "no" for i in asked]
+    done = refprior("answer", "run", *wrong, cwd=two_rules)
+    assert done.returncode == 0
+    assert "the 4 new labels are less likely under the particles (-" in done.stderr
+    assert "the right rule is probably not among the particles; train with these labels" in done.stderr
+    assert "weighted by" not in done.stdout
+
+
 def test_mistakes_are_named(run: Path, tmp_path: Path) -> None:
     for arguments, said in (
         (["answer", str(run)], "give the labels of the suggested inputs"),
         (["answer", str(run), "3", "--set", "steps=3"], "--set needs --train FOLDER"),
+        (["answer", str(run), "--model", str(run / "recipe.json")], "recipe.json is a file"),
         (["answer", str(run), "--train", str(run / "recipe.json")], "cannot be a folder"),
     ):
         done = refprior(*arguments, cwd=tmp_path)

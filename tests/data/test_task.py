@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
-from refprior.data import Standardize, Task, task_from_arrays
+from refprior.data import Standardize, Task, fingerprints, task_from_arrays
 
 RANDOM = np.random.RandomState(0)
 IMAGES = RANDOM.randint(0, 256, (3000, 3, 5, 4)).astype(np.uint8)
@@ -185,3 +185,16 @@ def test_names_are_as_many_as_what_they_name() -> None:
         task(**rows, names=["a", "b"])
     with pytest.raises(ValueError, match=r"3 names of features for inputs of \(4,\)"):
         task(**rows, features=["a", "b", "c"])
+
+
+def test_fingerprints_tell_inputs_apart_by_their_bytes() -> None:
+    rows = torch.tensor([[0.0, 1.0], [-0.0, 1.0], [1.0, 0.0]])
+    found = fingerprints(rows)
+    assert found.dtype == torch.int64
+    assert found[0] == found[1]
+    assert found[0] != found[2]
+    assert fingerprints(rows[2:]).tolist() == found[2:].tolist()
+    assert fingerprints(rows.double())[0] != found[0]
+    nothing = fingerprints(rows[:0])
+    assert nothing.shape == (0,)
+    assert nothing.stride() == (1,)  # a file takes no other

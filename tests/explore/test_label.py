@@ -21,6 +21,7 @@ from refprior.explore.server import Served
 from refprior.labeling import Questions
 from refprior.recipes import definitions, named
 from refprior.training import load, train
+from tests import ambiguous
 from tests.cli.running import start
 from tests.explore.served import answer, request, serving
 
@@ -53,6 +54,25 @@ def test_questions_are_answered_in_any_order_and_taken_back(run: Path) -> None:
     assert Questions.load(run) == Questions((7, 9, 3, 11), (1,))
     labels.undo(identity, 9)  # twice is once
     assert Questions.load(run).answers == (1,)
+
+
+def test_questions_about_rules_end_with_a_reason(tmp_path: Path) -> None:
+    train(ambiguous.recipe(task=ambiguous.saved(tmp_path / "cues.npz")), tmp_path / "runs" / "run")
+    labels, identity = labels_of(tmp_path / "runs" / "run")
+    labels.suggest(identity, 4)
+    pool = load(tmp_path / "runs" / "run").task.unlabeled
+    asked = Questions.load(tmp_path / "runs" / "run").open
+    for index, name in zip(asked, ambiguous.truth(pool[list(asked)], cue=1), strict=True):
+        labels.answer(identity, index, ambiguous.CLASSES.index(name))
+    labels.estimate(identity)
+    estimates = labels.state(identity)["estimates"]
+    assert estimates["accuracy"] > 0.93
+    assert estimates["agreed"] <= 3  # before the answers
+    with pytest.raises(
+        ConflictError, match=r"\Aone rule remains, with probability 0\.9\d: no question about rules is left"
+    ):
+        labels.suggest(identity, 2)
+    assert labels.state(identity)["counts"] == {"open": 0, "answers": 4}
 
 
 def test_the_same_label_twice_is_one_and_another_is_a_conflict(run: Path) -> None:

@@ -11,7 +11,7 @@ from refprior.cli._tables import print_table
 
 if TYPE_CHECKING:
     from refprior._progress import Progress
-    from refprior.posterior import Average
+    from refprior.posterior import Average, Scores
     from refprior.training import Run, Weighting
 
 READOUTS: "tuple[tuple[str, Weighting, Average], ...]" = (  # weights, weighting of the particles, what is averaged
@@ -38,7 +38,7 @@ def evaluate(
 ) -> None:
     """Evaluate a run on its test and validation parts, with several weightings of the particles.
 
-    Weighting by likelihood uses the training labels a second time.
+    Weighting by likelihood uses the training labels a second time. Weighting by answers uses those of refprior answer.
     """
     from refprior._progress import working
     from refprior.training import load
@@ -68,8 +68,11 @@ def evaluate(
 
 def _score_tables(run: "Run", progress: "Progress") -> dict[str, list[list[str]]]:
     """Score each part of the data under every readout."""
+    from refprior import labeling
     from refprior._kinds import noun
+    from refprior.posterior import score
 
+    questions = labeling.Questions() if run.path is None else labeling.Questions.load(run.path)
     head = ["weights", "particles by", "mean of", "accuracy %", "NLL", "Brier", "ECE", "I(w; y) nats"]
     parts = {"test": run.task.test, "validation": run.task.validation}
     tables = {}
@@ -77,11 +80,17 @@ def _score_tables(run: "Run", progress: "Progress") -> dict[str, list[list[str]]
         if part is None:
             continue
         lines: list[list[str]] = []
+
+        def add(scores: "Scores", *how: str, lines: list[list[str]] = lines) -> None:
+            rest = (scores.negative_log_likelihood, scores.brier, scores.calibration_error, scores.information)
+            lines.append([*how, f"{100 * scores.accuracy:.1f}", *(f"{value:.3f}" for value in rest)])
+
         for weights, by, of in READOUTS:
             progress(f"scoring the {name} part", len(lines), len(READOUTS))
-            scores = run.evaluate(part, ema=weights == "ema", weighting=by, average=of)
-            rest = (scores.negative_log_likelihood, scores.brier, scores.calibration_error, scores.information)
-            lines.append([weights, by, of, f"{100 * scores.accuracy:.1f}", *(f"{value:.3f}" for value in rest)])
+            add(run.evaluate(part, ema=weights == "ema", weighting=by, average=of), weights, by, of)
+        if questions.answers and labeling.outputs_are_classes(run):
+            by_answers = labeling.log_weights(run, questions)
+            add(score(run.log_probabilities(part.inputs), part.labels, by_answers), "ema", "answers", "probabilities")
         tables[f"{name} part, {counted(len(part), noun(run.task.shape))}"] = [head, *lines]
     return tables
 

@@ -1,10 +1,11 @@
 """`refprior suggest` and `refprior answer`: active learning, with questions and answers in the run folder."""
 
+import logging
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -25,12 +26,21 @@ if TYPE_CHECKING:
 
     from refprior.training import Run
 
+log = logging.getLogger("refprior")
+
 
 def suggest(
     folder: RunFolder,
     /,
     *,
     budget: Annotated[int, Parameter(converter=whole, help="Number of labels that you can give.")] = 5,
+    about: Annotated[
+        Literal["auto", "rule", "inputs"],
+        Parameter(
+            help="What the labels decide: which rule is right, or inputs to train on. auto asks about the rule if the "
+            "labels admit several."
+        ),
+    ] = "auto",
     out: Annotated[Path | None, Parameter(help="Picture to draw. Default: questions.png in the run folder.")] = None,
     custom: Custom = None,
 ) -> None:
@@ -45,10 +55,16 @@ def suggest(
     check_picture(out)
     with locked(folder), working(f"choosing inputs of {folder} to label"):
         run = load(folder, **custom_parts(folder, custom))
-        questions = labeling.suggest(run, budget, labeling.Questions.load(folder))
+        questions = labeling.suggest(run, budget, labeling.Questions.load(folder), about=about)
         out = out or folder / "questions.png"
-        write_figure(out, questions_figure(run, questions))
+        if questions.open:
+            write_figure(out, questions_figure(run, questions))
         questions.save(folder)  # last, so that the picture of written questions always exists
+    if not questions.open:
+        print(f"{questions.message}; --about inputs asks for labels to train on".capitalize())
+        return
+    if questions.message:
+        print(questions.message)
     print(printable(f"Classes: {', '.join(run.data.classes)}"))
     for number, index in enumerate(questions.open, start=1):
         print(
@@ -72,29 +88,33 @@ def answer(
         Path | None,
         Parameter(help="New run folder in which to continue training, with all answers added to the labels."),
     ] = None,
+    model: Annotated[
+        Path | None, Parameter(help="Folder in which to save the model weighted by all answers, for refprior predict.")
+    ] = None,
     set_: Set = None,
     custom: Custom = None,
 ) -> None:
     """Take the labels of the suggested inputs and classify the whole pool.
 
-    With --train, continue training with these labels in a new folder. After an interruption, repeat the command with
-    --train but without labels. --set applies to --train.
+    The answers weight the particles by how well each predicts them. With --train, continue training with these labels
+    in a new folder. After an interruption, repeat the command with --train but without labels. --set applies to
+    --train.
     """
     check_file(out)
     if train is not None:
         check_folder(train)
     elif set_ is not None:
         raise ValueError("--set needs --train FOLDER: it changes the settings of that training")
-    elif not labels:
+    elif not labels and model is None:
         raise ValueError(f"give the labels of the suggested inputs: refprior answer {folder} LABEL LABEL …")
-    if labels:
-        _take(folder, labels, None if train is not None else out, custom)
+    if labels or model is not None:
+        _take(folder, labels or [], None if train is not None else out, model, custom)
     if train is not None:
         _continue(folder, train, out, set_ or {}, custom)
 
 
-def _take(folder: Path, labels: Sequence[str], out: Path | None, custom: Path | None) -> None:
-    """Write the answers and the resulting class of every unlabeled input."""
+def _take(folder: Path, labels: Sequence[str], out: Path | None, model: Path | None, custom: Path | None) -> None:
+    """Write the answers, the resulting class of every unlabeled input, and the weighted model."""
     from refprior import labeling
     from refprior._progress import working
     from refprior.training import load
@@ -102,13 +122,21 @@ def _take(folder: Path, labels: Sequence[str], out: Path | None, custom: Path | 
 
     with locked(folder), working(f"classifying the inputs of {folder}"):
         questions = labeling.Questions.load(folder)
-        if not questions.open:
+        if not (labels or questions.answers):
+            raise ValueError(f"{folder} has no answer yet: refprior answer {folder} LABEL LABEL …")
+        if labels and not questions.open:
             raise ValueError(f"{folder} has no open question: run refprior suggest {folder} first")
         run = load(folder, **custom_parts(folder, custom))
         classes = run.data.classes
         if unknown := [label for label in labels if label not in classes]:
             raise ValueError(f"no class {unknown[0]!r}; the classes are {', '.join(classes)}")
-        questions = questions.answer([classes.index(label) for label in labels])
+        if labels:
+            questions = questions.answer([classes.index(label) for label in labels])
+        evidence = labeling.evidence(run, questions) if labeling.outputs_are_classes(run) else None
+        if model is not None:
+            if evidence is None:
+                raise ValueError("--model needs a run whose outputs are classes: continue with --train")
+            labeling.predictor(run, questions).save(model)
         named = labeling.classifier(run, questions)
         found = labeling.classify_pool(run, named, questions)
         test = run.task.test
@@ -118,7 +146,13 @@ def _take(folder: Path, labels: Sequence[str], out: Path | None, custom: Path | 
         questions.save(folder)  # last, once everything else has succeeded
     before = f" and {counted(len(run.task.labeled), 'label')} before" if len(run.task.labeled) else ""
     print(f"{counted(len(questions.answers), 'answer')}{before}{right}")
+    if evidence is not None and evidence.explained:
+        print(f"The particles are weighted by {evidence}")
+    elif evidence is not None and model is None:
+        log.warning("%s", evidence)
     print(f"The class of every unlabeled input: {out}")
+    if model is not None:
+        print(f"The weighted model: {model}")
 
 
 def _continue(folder: Path, train: Path, out: Path | None, settings: dict[str, str], custom: Path | None) -> None:

@@ -115,8 +115,11 @@ class Labels:
         run = self._run(path)
         with self._only(path):
             questions = labeling.suggest(run, budget, Questions.load(path))
-            write_figure(path / "questions.png", questions_figure(run, questions))
+            if questions.open:
+                write_figure(path / "questions.png", questions_figure(run, questions))
             questions.save(path)
+        if not questions.open:
+            raise ConflictError(f"{questions.message}; refprior suggest --about inputs asks for labels to train on")
 
     def estimate(self, identity: str) -> None:
         """Classify the pool with the answers like `refprior answer`: scores, and the table of all classes."""
@@ -172,6 +175,6 @@ def _scores(run: Run, named: Any, questions: Questions) -> Json:
     agreed = None
     if isinstance(named, Ensemble):
         asked = run.task.unlabeled[list(questions.answered)]
-        said = labeling.classify(run, named, asked)
+        said = labeling.classify(run, labeling.classifier(run), asked)  # before any answer
         agreed = int((said == said.new_tensor(questions.answers)).sum())
     return {"part": kind, "accuracy": right, "agreed": agreed}

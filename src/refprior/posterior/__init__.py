@@ -28,6 +28,7 @@ from refprior.posterior._ensemble import (
     uncertainty,
 )
 from refprior.posterior._new_labels import Evidence
+from refprior.posterior._new_labels import with_noise as with_noise
 from refprior.posterior._rules import Rules, find_rules
 
 __all__ = [

@@ -252,7 +252,7 @@ function waiting(id) {
 function scores({ estimates, counts, outputs }) {
   if (!counts.answers) return [];
   if (!estimates) return [["accuracy", "being computed …"]];
-  const known = estimates.accuracy === null ? [] : [[`accuracy, ${estimates.part}`, `${(100 * estimates.accuracy).toFixed(1)} %${outputs ? ", until training continues" : ""}`]];
+  const known = estimates.accuracy === null ? [] : [[`accuracy, ${estimates.part}`, `${(100 * estimates.accuracy).toFixed(1)} %${outputs ? ", by the answers" : ""}`]];
   const agreed = estimates.agreed === null ? [] : [["predicted by the run", `${estimates.agreed} of ${estimates.of} answers`]];
   return [...known, ...agreed];
 }
