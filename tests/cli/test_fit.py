@@ -139,3 +139,51 @@ def test_mistakes_are_one_line_and_exit_code_2(table: Path, arguments: list[str]
     assert done.returncode == 2
     assert message in done.stderr.strip().splitlines()[-1]
     assert "Traceback" not in done.stderr
+
+
+def test_folds_score_without_a_test_part_and_find_a_wrong_label(table: Path) -> None:
+    lines = (table / "animals.csv").read_text().splitlines()
+    assert lines[1 + 16].endswith("dog")
+    lines[1 + 16] = lines[1 + 16].removesuffix("dog") + "owl"
+    (table / "animals.csv").write_text("\n".join(lines))
+    done = refprior(
+        "fit", "animals.csv", "--target", "kind", "--out", "run", "--set", "particles=4", "folds=auto", cwd=table
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(
+        r"^Out of fold, 30 labels: \d+ % \(\d+–\d+\), NLL .*, with 95 % intervals\.$", done.stdout, re.MULTILINE
+    )
+    evaluated = refprior("evaluate", "run", "--labels", "labels.csv", cwd=table)
+    assert evaluated.returncode == 0, evaluated.stderr
+    assert "check first: 16 (owl, not dog?)" in evaluated.stdout
+    with (table / "labels.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 30
+    assert {**rows[0], "right": ""} == {"label": "16", "given": "owl", "suggested": "dog", "right": ""}
+    assert float(rows[0]["right"]) < 0.5 < float(rows[1]["right"])
+    report = refprior("report", "run", "--out", "page.html", cwd=table)
+    assert report.returncode == 0, report.stderr
+    assert "Check these labels first" in (table / "page.html").read_text()
+
+
+def test_labels_need_folds(table: Path) -> None:
+    assert refprior("fit", "animals.csv", "--target", "kind", "--out", "run", *FEW, cwd=table).returncode == 0
+    evaluated = refprior("evaluate", "run", "--labels", "labels.csv", cwd=table)
+    assert evaluated.returncode == 2
+    assert "not divided into folds: train it with folds='auto'" in evaluated.stderr
+
+
+def test_labels_of_a_folder_have_the_names_of_files(tmp_path: Path) -> None:
+    random = np.random.RandomState(0)
+    for name, color in COLORS.items():
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(6):
+            pixels = np.clip(random.randint(-30, 30, (8, 8, 3)) + np.array(color), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{i}.png")
+    done = refprior("fit", "photos", "--out", "run", "--set", "steps=20", "folds=2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert refprior("evaluate", "run", "--labels", "labels.csv", cwd=tmp_path).returncode == 0
+    with (tmp_path / "labels.csv").open() as file:
+        rows = {int(row["label"]): row for row in csv.DictReader(file)}
+    assert all(row["input"].startswith(f"{row['given']}/") for row in rows.values())
+    assert len({row["input"] for row in rows.values()}) == 12

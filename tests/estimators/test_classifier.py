@@ -247,3 +247,25 @@ def test_large_sparse_rows_that_are_all_the_same_are_rejected(monkeypatch: pytes
     monkeypatch.setattr(_preprocess, "_DENSE", 0)
     with pytest.raises(ValueError, match="are all rows equal"):
         classifier().fit(sparse.csr_array((90, 5)), FEW)
+
+
+def test_folds_find_the_rows_with_wrong_labels() -> None:
+    names = np.array(["a", "b", "c"])
+    y = names[Y].astype(object)
+    y[np.arange(90) % 3 != 1] = None
+    y[31], y[70] = "c", "a"
+    fitted = classifier(steps=200, folds="auto").fit(X, y)
+    quality = fitted.label_quality_
+    assert quality.index.tolist() == list(range(1, 90, 3))
+    assert set(quality.index[quality.order[:2]]) == {31, 70}
+    assert (quality.right < 0.5).sum() == 2
+    assert quality.given[quality.index == 70] == "a"
+    assert quality.suggested[quality.index == 70] == "c"
+    assert 0.7 < fitted.out_of_fold_.scores.accuracy <= 28 / 30
+    assert not hasattr(fitted.set_params(folds="off").fit(X, y), "label_quality_")
+
+
+def test_folds_start_with_new_particles_in_every_fit(caplog: pytest.LogCaptureFixture) -> None:
+    warm = classifier(warm_start=True, folds=3).fit(X, FEW).fit(X, Y)
+    assert "labels may move to other folds: warm_start starts with new particles" in caplog.text
+    assert np.array_equal(warm.predict_proba(X), classifier(folds=3).fit(X, Y).predict_proba(X))

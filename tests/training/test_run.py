@@ -504,3 +504,45 @@ def test_rules_need_classes_and_a_pool() -> None:
         train(ambiguous(task=labeled, method=Supervised(), steps=2)).rules()
     with pytest.raises(ValueError, match="the outputs of this run have no names"):
         train(ambiguous(readout="consensus", method=InformationOnly(), steps=2)).rules()
+
+
+@pytest.fixture(scope="module")
+def folded(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    train(convolutional(folds=2, steps=9), tmp_path_factory.mktemp("folds") / "run")
+    return load(tmp_path_factory.getbasetemp() / "folds0" / "run")
+
+
+def test_each_label_is_predicted_by_the_particles_that_have_not_learned_it(folded: Run) -> None:
+    found, labels = folded.out_of_fold(), folded.task.labeled.labels
+    p = folded.log_probabilities(folded.task.labeled.inputs).exp()
+    seen = dict.fromkeys(range(10), 0)
+    for i, c in enumerate(labels.tolist()):
+        fold = (c + seen[c]) % 2
+        seen[c] += 1
+        wanted = (p[fold, i] + p[fold + 2, i]) / 2
+        np.testing.assert_allclose(np.exp(found.log_probabilities[i]), wanted, rtol=1e-5)
+    assert found.scores.accuracy == pytest.approx((found.log_probabilities.argmax(-1) == labels.numpy()).mean())
+    assert repr(found) == str(found.scores)
+    assert found.labels.tolist() == labels.tolist()
+
+
+def test_out_of_fold_scores_are_in_the_records(folded: Run) -> None:
+    assert folded.result.evaluation is not None
+    assert folded.result.evaluation.out_of_fold == folded.out_of_fold().scores
+    assert folded.out_of_fold(ema=False).scores != folded.out_of_fold().scores
+
+
+def test_label_quality_names_the_classes(folded: Run) -> None:
+    quality, found = folded.label_quality(), folded.out_of_fold()
+    assert quality.given.tolist() == [folded.task.classes[c] for c in found.labels]
+    assert quality.suggested.tolist() == [folded.task.classes[c] for c in found.log_probabilities.argmax(-1)]
+    assert quality.error_rate == pytest.approx(((1 - quality.right).sum() + 0.5) / 51)
+    assert quality.index.tolist() == list(range(50))
+
+
+def test_a_run_without_folds_has_no_predictions_out_of_fold(run: Run) -> None:
+    for ask in (run.out_of_fold, run.label_quality):
+        with pytest.raises(ValueError, match="not divided into folds: train it with folds='auto'"):
+            ask()
+    assert run.result.evaluation is not None
+    assert run.result.evaluation.out_of_fold is None

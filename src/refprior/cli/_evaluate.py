@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from refprior._words import counted
-from refprior.cli._options import Custom, Device, RunFolder, check_picture, custom_parts
+from refprior.cli._options import Custom, Device, RunFolder, check_file, check_picture, custom_parts
 from refprior.cli._tables import print_table
+from refprior.cli._train import show_out_of_fold
 
 if TYPE_CHECKING:
     from refprior._progress import Progress
-    from refprior.posterior import Average, Scores
+    from refprior.posterior import Average, LabelQuality, Scores
     from refprior.training import Run, Weighting
 
 READOUTS: "tuple[tuple[str, Weighting, Average], ...]" = (  # weights, weighting of the particles, what is averaged
@@ -35,6 +36,13 @@ def evaluate(
     per_class: Annotated[
         bool, Parameter(help="Print precision, recall, F1 and confusions of each class.", negative=())
     ] = False,
+    labels: Annotated[
+        Path | None,
+        Parameter(
+            help="Table (.csv) of the labels, those to check first at the top: how probable each is to be right, and "
+            "which class the particles that have not learned it suggest. Needs a run with folds."
+        ),
+    ] = None,
 ) -> None:
     """Evaluate a run on its test and validation parts, with several weightings of the particles.
 
@@ -44,19 +52,25 @@ def evaluate(
     from refprior.training import load
 
     check_picture(uncertain)
+    check_file(labels)
     with working(f"reading {folder}") as progress:
         run = load(folder, device=device, **custom_parts(folder, custom))
         tables = _consensus_table(run) if run.recipe.readout == "consensus" else _score_tables(run, progress)
         classes = _class_table(run) if per_class else None
+        quality = None if labels is None else run.label_quality()
     print(f"{folder}: step {run.step} of {run.recipe.steps}")
     if not tables:
-        print("The task has neither a test nor a validation part: nothing to evaluate.")
+        print("The task has neither a test nor a validation part.")
     for title, rows in tables.items():
         print(f"\n{title}")
         print_table(rows, keys=1 if run.recipe.readout == "consensus" else 3)
     if classes is not None:
         print("\nPer class: EMA weights, particles weighted by the prior.")
         print_table(classes)
+    show_out_of_fold(run)
+    if labels is not None and quality is not None:
+        write_labels(labels, run, quality)
+        print(f"{quality}\nLabels: {labels}")
     if uncertain is not None:
         from refprior._files import write_figure
         from refprior.report import uncertain_figure
@@ -64,6 +78,29 @@ def evaluate(
         with working("drawing the most uncertain inputs"):
             write_figure(uncertain, uncertain_figure(run))
         print(f"Most uncertain inputs: {uncertain}")
+
+
+def write_labels(path: Path, run: "Run", quality: "LabelQuality") -> None:
+    """Write a table of all labels by the probability that they are right, with their names if the pool has them."""
+    import csv
+    import io
+
+    from refprior._files import write_text
+
+    names = _names(run)
+    text = io.StringIO(newline="")
+    table = csv.writer(text)
+    table.writerow(["label", *(["input"] if names else []), "given", "suggested", "right"])
+    for i in quality.order.tolist():
+        name = [names[i]] if names else []
+        table.writerow([quality.index[i], *name, quality.given[i], quality.suggested[i], f"{quality.right[i]:.4f}"])
+    write_text(path, text.getvalue())
+
+
+def _names(run: "Run") -> list[str]:
+    """Return the name of each labeled input, if the same input is in the pool and has one there."""
+    pool = {x.numpy().tobytes(): name for x, name in zip(run.task.unlabeled.cpu(), run.task.names, strict=False)}
+    return [pool.get(x.numpy().tobytes(), "") for x in run.task.labeled.inputs.cpu()] if pool else []
 
 
 def _score_tables(run: "Run", progress: "Progress") -> dict[str, list[list[str]]]:

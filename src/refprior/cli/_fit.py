@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from refprior.cli._options import Device, Set, check_folder, whole
 from refprior.cli._tables import print_table
-from refprior.cli._train import show_folder
+from refprior.cli._train import show_folder, show_out_of_fold
 
 MODEL = "model"  # folder of the predictor, in the run folder
 
@@ -67,5 +67,6 @@ def fit(
     if run.task.test is not None:
         accuracy = run.evaluate().accuracy
         print(f"Accuracy {100 * accuracy:.1f} % on {len(run.task.test):,} held-out inputs.")
+    show_out_of_fold(run)
     print(f"Model: {folder / MODEL}")
     print(f"Next: refprior predict {folder / MODEL} NEW --out predictions.csv")

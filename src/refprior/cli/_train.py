@@ -26,7 +26,7 @@ from refprior.cli._tables import print_table
 
 if TYPE_CHECKING:
     from refprior.recipes import CustomData, Named
-    from refprior.training import Recipe, Record
+    from refprior.training import Recipe, Record, Run
 
 
 def train(
@@ -86,7 +86,7 @@ def train(
             show(record)
             write(record)
 
-        train_recipe(
+        run = train_recipe(
             chosen.recipe,
             folder,
             device=device,
@@ -101,6 +101,7 @@ def train(
     with working("writing the report"):
         groups = write_report([folder], folder / "report.html")
     print_table(few_side_by_side(rows(groups)))
+    show_out_of_fold(run)
     return print(f"Run folder: {folder}")
 
 
@@ -137,6 +138,14 @@ def _estimate(chosen: "Named", device: str, particle_ranks: int | None) -> None:
         print(f"steps        {cost.steps:,} and {counted(cost.evaluations, 'evaluation')}")
     if rank() == 0:
         print(f"the run      about {duration(seconds)}")
+
+
+def show_out_of_fold(run: "Run") -> None:
+    """Print the scores of the labels by particles that have not learned them; nothing without folds."""
+    last = run.history[-1].evaluation if run.history else None
+    if last is not None and last.out_of_fold is not None:
+        text = str(last.out_of_fold)
+        print(f"{text[0].upper()}{text[1:]}, with 95 % intervals.")
 
 
 def show_custom_data(custom: "CustomData", recipe: "Recipe") -> None:

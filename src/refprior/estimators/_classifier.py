@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -38,7 +38,7 @@ from refprior.estimators._preprocess import (
 )
 from refprior.labeling import most_informative, most_typical
 from refprior.methods import Method, ReferencePrior
-from refprior.posterior import Rules, Uncertainty
+from refprior.posterior import LabelQuality, OutOfFold, Rules, Uncertainty
 from refprior.training import Optimizer, Predictor, Recipe, Run, train
 from refprior.views import View
 
@@ -102,8 +102,12 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         Class shares in the pool and where predictions are made. "labels" uses the shares of the labels, "uniform" equal
         shares, which corrects imbalanced labels; an array has one share per class in the order of ``classes_``. By
         default the objective is balanced and predictions are not corrected.
+    folds : {"off", "auto"} or int, default: "off"
+        Divide the labels into folds, each of which some particles leave out: `out_of_fold_` then scores the classifier
+        without a test set, and `label_quality_` finds wrong labels. ``"auto"`` makes as many folds as particles.
     warm_start : bool, default: False
-        Continue from the previous fit if features and classes match. Use it when labels or rows arrive later.
+        Continue from the previous fit if features and classes match. Use it when labels or rows arrive later. With
+        folds, every fit starts with new particles, because labels may move to other folds.
     device : str, default: "cpu"
         The torch device.
     verbose : int, default: 0
@@ -119,6 +123,11 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         The deployable model: ``predictor_.save("model")``.
     run_ : refprior.Run
         The trained run with its history.
+    out_of_fold_ : OutOfFold
+        Predictions of the labeled rows by particles that have not learned their labels, and their scores; with folds.
+    label_quality_ : LabelQuality
+        The probability that each label is right, and the class that the particles suggest; ``index`` holds rows of X.
+        With folds.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : array of str
@@ -156,6 +165,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         decay: float = 0.0,
         ema: float = 0.99,
         class_prior: str | ArrayLike | None = None,
+        folds: Literal["off", "auto"] | int = "off",
         warm_start: bool = False,
         device: str = "cpu",
         verbose: int = 0,
@@ -173,6 +183,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.decay = decay
         self.ema = ema
         self.class_prior = class_prior
+        self.folds = folds
         self.warm_start = warm_start
         self.device = device
         self.verbose = verbose
@@ -201,6 +212,14 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.predictor_: Predictor = plan.deployed(run)
         self._labeled: Tensor = run.normalizer(run.task.labeled.inputs).cpu()  # as the networks see them
         self._known = plan.known
+        for name in ("out_of_fold_", "label_quality_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
+        if run.result.evaluation is not None and run.result.evaluation.out_of_fold is not None:
+            self.out_of_fold_: OutOfFold = run.out_of_fold()
+            given = self.classes_[self.out_of_fold_.labels]
+            suggested = self.classes_[self.out_of_fold_.log_probabilities.argmax(-1)]
+            quality = replace(run.label_quality(), given=given, suggested=suggested, index=plan.rows)
+            self.label_quality_: LabelQuality = quality
         return self
 
     def recipe(self, X: object, y: ArrayLike) -> Recipe:
@@ -399,6 +418,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             recipe=recipe,
             start=start,
             known=frozenset(digests(rows[known])),
+            rows=np.flatnonzero(known),
             classes=classes,
             log_ratio=None if target is None else torch.from_numpy(np.log(target / shares)).float(),
             projection=projection,
@@ -429,6 +449,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             optimizer=Optimizer(kind="adam", learning_rate=chosen.learning_rate, decay=self.decay),
             ema=self.ema,
             evaluate_every=chosen.steps,
+            folds=self.folds,
             seed=seed,
         )
 
@@ -437,6 +458,9 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         there = (self.predictor_.shape, self.predictor_.features, self.classes_.tolist())
         if there != (shape, features, classes.tolist()):
             log.warning("features or classes differ from the previous fit: warm_start starts with new particles")
+            return None
+        if self.folds != "off":
+            log.warning("labels may move to other folds: warm_start starts with new particles")
             return None
         return _without_data(self.run_)
 
@@ -455,6 +479,7 @@ class _Plan(NamedTuple):
     recipe: Recipe
     start: Run | None  # the run to continue from
     known: frozenset[bytes]  # digests of the labeled rows
+    rows: np.ndarray  # (n,) positions of the labeled rows
     classes: np.ndarray  # (C,)
     log_ratio: Tensor | None  # (C,) correction of the log-probabilities for the class prior
     projection: Normalizer | None  # of large sparse rows, before the recipe

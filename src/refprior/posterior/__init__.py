@@ -27,6 +27,12 @@ from refprior.posterior._ensemble import (
     transferability,
     uncertainty,
 )
+from refprior.posterior._held_out import LabelQuality as LabelQuality
+from refprior.posterior._held_out import OutOfFold as OutOfFold
+from refprior.posterior._held_out import OutOfFoldScores as OutOfFoldScores
+from refprior.posterior._held_out import label_posterior as label_posterior
+from refprior.posterior._held_out import out_of_fold_mixture as out_of_fold_mixture
+from refprior.posterior._held_out import score_out_of_fold as score_out_of_fold
 from refprior.posterior._new_labels import Evidence
 from refprior.posterior._new_labels import with_noise as with_noise
 from refprior.posterior._rules import Rules, find_rules

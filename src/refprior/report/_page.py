@@ -14,8 +14,8 @@ from refprior.report._published import Source, find_published
 from refprior.report._rules import rules_section
 from refprior.report._runs import Group, find_runs, group, setting_rows, summarize_finished
 from refprior.report._tables import as_html, class_rows, confusion_rows, mistake_rows, note, pivot, rows
-from refprior.report._tiles import uncertain_figure
-from refprior.training import custom_parts, load
+from refprior.report._tiles import labels_figure, uncertain_figure
+from refprior.training import Run, custom_parts, load
 
 log = logging.getLogger("refprior")
 
@@ -49,7 +49,14 @@ _MEANINGS = (
     "Mean ± standard deviation over seeds. "
     "Ensemble: the mean of the particles' probabilities; particle: the mean accuracy of single particles; EMA: moving "
     "average of the weights. NLL (nats) and ECE (15 bins) are of the EMA ensemble. Consensus: clusters of unlabeled "
-    "inputs in the predictions of all particles, matched to the classes; stability: how far two halves of them agree."
+    "inputs in the predictions of all particles, matched to the classes; stability: how far two halves of them agree. "
+    "Out of fold: the labels, predicted by the particles that have not learned them."
+)
+
+_OF_LABELS = (
+    "Some particles hold out each label. They disagree most with these labels. Above each input: its number and its "
+    "label. Below: the probability that the label is right, and the class that the particles suggest. Mistakes of "
+    "confident particles count as wrong labels. Intervals are 95 %: Wilson for the accuracy, bootstrap for NLL and ECE."
 )
 
 _PRINTED = (
@@ -161,13 +168,14 @@ def _looked_at(
     groups: Sequence[Group], progress: Progress, definitions: Mapping[str, Any] | None = None
 ) -> dict[str, str]:
     """Return the sections of rules and of examples, if a run has them; runs that cannot be loaded here have none."""
-    rules, examples = [], []
+    rules, labels, examples = [], [], []
     for done, runs in enumerate(groups[:_EXAMPLES]):
         progress("looking for examples", done, min(_EXAMPLES, len(groups)))
         try:
             run = load(runs[0].path, **({} if definitions is None else custom_parts(runs[0].path, definitions)))
             figure = uncertain_figure(run, 8, 4, _AMONG)
             section = rules_section(run, _AMONG)
+            checked = None if runs[0].evaluation.out_of_fold is None else _labels(run)
         except (OSError, ValueError) as error:  # the data or a custom part may not be here
             log.info("no examples of %s: %s", runs[0].path, error)
             continue
@@ -176,6 +184,8 @@ def _looked_at(
         examples.append((runs, image.replace("<img ", "<img class='sheet' ")))
         if section is not None:
             rules.append((runs, section))
+        if checked is not None:
+            labels.append((runs, checked))
     first = f" Of the first {_EXAMPLES} groups." if len(groups) > _EXAMPLES else ""
     of_rules = (
         "A rule is a group of particles of the first seed that agree with each other on at least 90 % of the unlabeled "
@@ -188,8 +198,17 @@ def _looked_at(
     )
     return {
         **({"Rules that fit the labels": note(of_rules) + _folded(rules, opened=True)} if rules else {}),
+        **({"Check these labels first": note(_OF_LABELS + first) + _folded(labels, opened=True)} if labels else {}),
         **({"Examples": note(of_examples) + _folded(examples, opened=True)} if examples else {}),
     }
+
+
+def _labels(run: Run) -> str:
+    """Return the labels of a run with folds that are least probable to be right."""
+    image = as_image(labels_figure(run), "labels that are least probable to be right")
+    rate = f"About {100 * run.label_quality().error_rate:.0f} % of the labels are wrong."
+    scores = f"Seed {run.recipe.seed}, {run.out_of_fold()}."
+    return note(f"{scores} {rate}") + image.replace("<img ", "<img class='sheet' ")
 
 
 def _meaning(groups: Sequence[Group]) -> str:

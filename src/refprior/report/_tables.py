@@ -86,6 +86,7 @@ COLUMNS: dict[str, Callable[[Summary], float | None]] = {
     "ensemble, raw %": lambda run: _outputs(run, "raw", lambda s: 100 * s.accuracy),
     "particle, EMA %": lambda run: _outputs(run, "ema", lambda s: 100 * statistics.mean(s.particle_accuracies)),
     "validation, EMA %": lambda run: _outputs(run, "ema", lambda s: 100 * s.accuracy, part="validation"),
+    "out of fold, EMA %": lambda run: None if (s := run.evaluation.out_of_fold) is None else 100 * s.accuracy,
     "particle, raw %": lambda run: _outputs(run, "raw", lambda s: 100 * statistics.mean(s.particle_accuracies)),
     "NLL": lambda run: _outputs(run, "ema", lambda s: s.negative_log_likelihood),
     "ECE": lambda run: _outputs(run, "ema", lambda s: s.calibration_error),

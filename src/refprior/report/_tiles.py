@@ -110,6 +110,22 @@ def most_uncertain(run: Run, count: int, among: int | None = None) -> list[Uncer
 
 
 @styled
+def labels_figure(run: Run, count: int = 8, columns: int = 4) -> Figure:
+    """Draw the labels that are least probable to be right, by the particles that have not learned them."""
+    quality = run.label_quality()
+    chosen = quality.order[:count]
+    lines = -(-len(chosen) // columns)
+    figure = Figure(figsize=(2.3 * columns, 2.6 * lines), layout="constrained")
+    for place, i in enumerate(chosen.tolist(), start=1):
+        axes = figure.add_subplot(lines, columns, place)
+        draw_input(axes, run.task.labeled.inputs[i], run.task.features)
+        axes.set_title(plain(textwrap.fill(f"{quality.index[i]}: {quality.given[i]}?", 30)), fontsize=9)
+        below = f"right with probability {quality.right[i]:.2f}, suggested: {quality.suggested[i]}"
+        axes.set_xlabel(plain(textwrap.fill(below, 30)), fontsize=8)
+    return figure
+
+
+@styled
 def questions_figure(run: Run, questions: Questions, columns: int = 5) -> Figure:
     """Draw a numbered tile for each open question, in the order of the answers."""
     chosen = questions.open

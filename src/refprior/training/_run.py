@@ -28,10 +28,13 @@ from refprior.particles import Particles
 from refprior.posterior import (
     Average,
     Consensus,
+    LabelQuality,
+    OutOfFold,
     Rules,
     Scores,
     Uncertainty,
     cluster,
+    label_posterior,
     likelihood_weights,
     score,
 )
@@ -43,7 +46,14 @@ from refprior.training._predictor import (
     read_predictor,
     warn_of_edits,
 )
-from refprior.training.loop import CONSENSUS_INPUTS, Record, check_loading_fits, evenly_spaced, new_particles
+from refprior.training.loop import (
+    CONSENSUS_INPUTS,
+    Record,
+    check_loading_fits,
+    evenly_spaced,
+    new_particles,
+    predict_out_of_fold,
+)
 from refprior.training.recipe import Recipe, check_handed_in, read_recipe, take_apart, to_plain
 from refprior.training.recipe import custom_parts as recorded_parts
 from refprior.training.store import (
@@ -368,6 +378,82 @@ class Run:
             return log_prior
         log_p = self.log_probabilities(self.task.labeled.inputs, ema=ema)
         return likelihood_weights(log_p, self.task.labeled.labels, log_prior)
+
+    def out_of_fold(self, *, ema: bool = True) -> OutOfFold:
+        """Predict each labeled input with the particles that have not learned its label, and score that.
+
+        The recipe must have `folds`. The scores estimate those on new inputs without a test set. They are a little
+        pessimistic, because each particle has learned fewer labels than there are and few particles predict each
+        input. Where the labels are wrong, right predictions count as mistakes. Particles that exchange predictions in
+        training, such as those of `ReferencePrior` with its marginal entropy, hear of held-out labels through each
+        other.
+
+        Parameters
+        ----------
+        ema : bool, default: True
+            Predict with the moving average of the weights, not with the weights of the last step.
+
+        Returns
+        -------
+        OutOfFold
+            ``log_probabilities`` (n, C), ``labels`` (n,) and ``scores`` with 95 % intervals.
+
+        Raises
+        ------
+        ValueError
+            If the labels of the run were not divided into folds.
+
+        Examples
+        --------
+        >>> import refprior as rp
+        >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5, "folds": "auto"})
+        >>> run = rp.train(recipe)
+        >>> run.out_of_fold().log_probabilities.shape, run.out_of_fold().scores.labels
+        ((50, 10), 50)
+        """
+        self._check_named()
+        found = predict_out_of_fold(self.recipe, self.task, self.normalizer, self._particles(ema))
+        if found is None:
+            raise ValueError("the labels of this run were not divided into folds: train it with folds='auto'")
+        return found
+
+    def label_quality(self, *, ema: bool = True) -> LabelQuality:
+        """Estimate how probable it is that each label is right.
+
+        The particles that have not learned a label predict the true class, and a label differs from it with
+        probability ε, which is estimated from all labels. The recipe must have `folds`.
+
+        Parameters
+        ----------
+        ema : bool, default: True
+            Predict with the moving average of the weights, not with the weights of the last step.
+
+        Returns
+        -------
+        LabelQuality
+            ``right``, ``given``, ``suggested`` and ``index``, (n,) each, in the order of the labeled inputs;
+            ``error_rate``, and ``order``, the labels to check first.
+
+        Raises
+        ------
+        ValueError
+            If the labels of the run were not divided into folds.
+
+        Examples
+        --------
+        >>> import refprior as rp
+        >>> recipe = rp.recipes.override(rp.recipes.digits_ssl(), {"steps": 5, "folds": "auto"})
+        >>> quality = rp.train(recipe).label_quality()
+        >>> quality.right.shape, quality.suggested.shape
+        ((50,), (50,))
+        """
+        found = self.out_of_fold(ema=ema)
+        log_p, y = torch.from_numpy(found.log_probabilities), torch.from_numpy(found.labels)
+        right, rate = label_posterior(log_p, y)
+        classes = self.data.classes
+        names = np.array([int(name) for name in classes] if self.data.integer_labels else classes)
+        suggested = names[found.log_probabilities.argmax(-1)]
+        return LabelQuality(right.numpy(), names[found.labels], suggested, np.arange(len(y)), rate)
 
     def consensus(self, clusters: int | None = None, *, ema: bool = True) -> Consensus:
         """Cluster the unlabeled inputs by the predictions of the particles.

@@ -23,6 +23,7 @@ from refprior.training.loop._evaluate import (
     evenly_spaced,
     log_probabilities,
     output_confusion,
+    predict_out_of_fold,
 )
 from refprior.training.loop._folds import held_out, why_no_folds
 from refprior.training.loop._loop import (
@@ -75,6 +76,7 @@ __all__ = [
     "optimize",
     "output_confusion",
     "own_randomness",
+    "predict_out_of_fold",
     "randomness_state",
     "recompute_last_record",
     "stopping",

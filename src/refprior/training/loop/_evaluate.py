@@ -19,7 +19,20 @@ from refprior._mesh import plain, replicating
 from refprior.data import Examples, Normalizer, Task
 from refprior.methods import split_heads
 from refprior.particles import Particles
-from refprior.posterior import Scores, cluster, confusion_matrix, match, predictive, score, stability
+from refprior.posterior import (
+    OutOfFold,
+    OutOfFoldScores,
+    Scores,
+    cluster,
+    confusion_matrix,
+    match,
+    out_of_fold_mixture,
+    predictive,
+    score,
+    score_out_of_fold,
+    stability,
+)
+from refprior.training.loop._folds import held_out
 from refprior.training.recipe import Recipe
 
 CONSENSUS_INPUTS = 2000  # of the unlabeled pool, in which clusters are found
@@ -51,6 +64,8 @@ class Evaluation:
     consensus: ConsensusScores | None = None
     # At the last step, of the test part or else the validation part: inputs of each class (rows) taken for each class.
     confusion: tuple[tuple[int, ...], ...] | None = None
+    # Of the labels, by the moving average of the particles that have not learned them; None without folds.
+    out_of_fold: OutOfFoldScores | None = None
 
     def __post_init__(self) -> None:
         rows = self.confusion or ()
@@ -140,7 +155,8 @@ class Record:
 def _with_nan(value: object, scores: bool = False) -> Any:
     """Restore NaN: JSON holds null in its place, and scores are always numbers."""
     if isinstance(value, dict):
-        return {name: _with_nan(item, scores or name in ("ema", "raw")) for name, item in value.items()}
+        held = ("ema", "raw", "out_of_fold")
+        return {n: _with_nan(item, scores or (n in held and item is not None)) for n, item in value.items()}
     if isinstance(value, list):
         return [_with_nan(item, scores) for item in value]
     return math.nan if scores and value is None else value
@@ -186,7 +202,19 @@ def evaluate_all(
     elif last and recipe.readout == "outputs":
         matrix = output_confusion(ema, normalizer, task)
     counts = tuple(map(tuple, matrix.tolist())) if last and matrix is not None else None
-    return Evaluation(test, validation, found, counts)
+    unseen = predict_out_of_fold(recipe, task, normalizer, ema) if recipe.readout == "outputs" else None
+    return Evaluation(test, validation, found, counts, None if unseen is None else unseen.scores)
+
+
+def predict_out_of_fold(recipe: Recipe, task: Task, normalizer: Normalizer, particles: Particles) -> OutOfFold | None:
+    """Predict each labeled input with the particles that have not learned its label; None without folds."""
+    out = held_out(recipe, task)
+    if out is None:
+        return None
+    log_p = log_probabilities(particles, normalizer, task.labeled.inputs, len(task.classes))
+    mixed = out_of_fold_mixture(log_p, out, particles.log_prior.detach())
+    scores = score_out_of_fold(mixed, task.labeled.labels)
+    return OutOfFold(mixed.cpu().numpy(), task.labeled.labels.cpu().numpy(), scores)
 
 
 def _scores(particles: Particles, normalizer: Normalizer, task: Task, part: Examples) -> Scores:

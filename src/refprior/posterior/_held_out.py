@@ -1,0 +1,190 @@
+"""Predictions of labels by particles that have not learned them: scores without a test set, and wrong labels."""
+
+# K particles, n labels, C classes
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from refprior.information import log_likelihood
+from refprior.posterior._ensemble import accuracy, expected_calibration_error, negative_log_likelihood
+
+Interval = tuple[float, float]
+_Z = 1.959963984540054  # 97.5 % quantile of the normal distribution
+_RESAMPLES = 1000
+_NUMBERS = 1 << 22  # drawn at a time
+_BINS = 15  # of confidence
+_SHOWN = 5  # labels in a text
+
+
+def out_of_fold_mixture(log_p: Tensor, held_out: Tensor, log_prior: Tensor) -> Tensor:
+    """Mix the predictions of the particles that held out each label: (K, n, C), (K, n), (K,) -> (n, C)."""
+    log_weights = log_prior.to(log_p).unsqueeze(1).where(held_out, -torch.inf).log_softmax(0)
+    return (log_p + log_weights.unsqueeze(-1)).logsumexp(0)
+
+
+@dataclass(frozen=True)
+class OutOfFoldScores:
+    """Scores of labels under the particles that have not learned them, with 95 % intervals.
+
+    The interval of the accuracy is Wilson's; the others are percentiles of 1,000 bootstrap resamples of the labels.
+    The calibration error of few labels is too large on average, that of a perfectly calibrated model included.
+
+    Parameters
+    ----------
+    labels : int
+        Number of labels n.
+    accuracy : float
+        Share of labels that the particles predict.
+    accuracy_interval : tuple of float
+        Its interval.
+    negative_log_likelihood : float
+        Nats per label.
+    negative_log_likelihood_interval : tuple of float
+        Its interval.
+    calibration_error : float
+        Expected calibration error.
+    calibration_error_interval : tuple of float
+        Its interval.
+    """
+
+    labels: int
+    accuracy: float
+    accuracy_interval: Interval
+    negative_log_likelihood: float
+    negative_log_likelihood_interval: Interval
+    calibration_error: float
+    calibration_error_interval: Interval
+
+    def __str__(self) -> str:
+        low, high = self.accuracy_interval
+        nll = _text(self.negative_log_likelihood, self.negative_log_likelihood_interval)
+        error = _text(self.calibration_error, self.calibration_error_interval)
+        right = f"{100 * self.accuracy:.0f} % ({100 * low:.0f}–{100 * high:.0f})"
+        return f"out of fold, {self.labels} labels: {right}, NLL {nll}, ECE {error}"
+
+
+def _text(value: float, interval: Interval) -> str:
+    return f"{value:.2f} ({interval[0]:.2f}–{interval[1]:.2f})"
+
+
+def wilson_interval(share: float, count: int) -> Interval:
+    """Return Wilson's 95 % interval of a share of `count` trials."""
+    z = _Z**2 / count
+    center = (share + z / 2) / (1 + z)
+    half = math.sqrt(share * (1 - share) * z + z**2 / 4) / (1 + z)
+    return max(0.0, center - half), min(1.0, center + half)
+
+
+def score_out_of_fold(log_p: Tensor, y: Tensor) -> OutOfFoldScores:
+    """Score the log-probabilities of labels by particles that have not learned them: (n, C), (n,)."""
+    log_p, y = log_p.double().cpu(), y.cpu()
+    right, surprise = accuracy(log_p, y), negative_log_likelihood(log_p, y)
+    share, confidence = right.mean().item(), log_p.exp().amax(-1)
+    index = (confidence * _BINS).ceil().long().clamp(1, _BINS) - 1
+    gaps = torch.zeros(len(y), _BINS, dtype=torch.float64).scatter(1, index.unsqueeze(1), (right - confidence)[:, None])
+    drawn = np.random.default_rng(0)
+    block = max(1, _NUMBERS // len(y))
+    nll, error = [], []
+    for first in range(0, _RESAMPLES, block):
+        rows = min(block, _RESAMPLES - first)
+        counts = torch.from_numpy(drawn.multinomial(len(y), np.full(len(y), 1 / len(y)), rows)).double() / len(y)
+        nll.append(counts @ surprise)
+        error.append((counts @ gaps).abs().sum(1))
+    return OutOfFoldScores(
+        labels=len(y),
+        accuracy=share,
+        accuracy_interval=wilson_interval(share, len(y)),
+        negative_log_likelihood=surprise.mean().item(),
+        negative_log_likelihood_interval=_percentiles(torch.cat(nll)),
+        calibration_error=expected_calibration_error(log_p, y, _BINS).item(),
+        calibration_error_interval=_percentiles(torch.cat(error)),
+    )
+
+
+def _percentiles(values: Tensor) -> Interval:
+    low, high = torch.quantile(values, torch.tensor([0.025, 0.975], dtype=values.dtype)).tolist()
+    return low, high
+
+
+@dataclass(frozen=True, eq=False)
+class OutOfFold:
+    """What the particles that have not learned a label predict for its input.
+
+    Parameters
+    ----------
+    log_probabilities : ndarray
+        Log-probabilities of the classes for each labeled input, (n, C): the mixture of the particles that held it out.
+    labels : ndarray
+        Class indices of the labels, (n,).
+    scores : OutOfFoldScores
+        Accuracy, negative log-likelihood and calibration error with 95 % intervals.
+    """
+
+    log_probabilities: np.ndarray = field(repr=False)
+    labels: np.ndarray = field(repr=False)
+    scores: OutOfFoldScores
+
+    def __repr__(self) -> str:
+        return str(self.scores)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelQuality:
+    """How probable it is that each label is right.
+
+    A label is wrong with probability ε, and then any other class is equally probable. The particles that have not
+    learned the label predict the true class. ε is estimated from all labels.
+
+    Parameters
+    ----------
+    right : ndarray
+        Probability that each label is right, (n,).
+    given : ndarray
+        The labels, (n,).
+    suggested : ndarray
+        The most probable classes according to the particles that have not learned the labels, (n,).
+    index : ndarray
+        Position of each labeled input, (n,): in the labeled part of the task, or rows of X.
+    error_rate : float
+        The estimate of ε. Mistakes of confident particles count as wrong labels, so that it is an upper estimate.
+    """
+
+    right: np.ndarray = field(repr=False)
+    given: np.ndarray = field(repr=False)
+    suggested: np.ndarray = field(repr=False)
+    index: np.ndarray = field(repr=False)
+    error_rate: float
+
+    @property
+    def order(self) -> np.ndarray:
+        """Positions in these arrays by probability, the labels to check first at the beginning: (n,)."""
+        return np.argsort(self.right, kind="stable")
+
+    def __repr__(self) -> str:
+        first = [i for i in self.order[:_SHOWN] if self.right[i] < 0.5]
+        found = (f"{self.index[i]} ({self.given[i]}, not {self.suggested[i]}?)" for i in first)
+        check = f"; check first: {', '.join(found)}" if first else ""
+        return f"{len(self.right)} labels, about {100 * self.error_rate:.0f} % wrong{check}"
+
+
+def label_posterior(log_p: Tensor, y: Tensor) -> tuple[Tensor, float]:
+    """Return the probability that each label is right, and the error rate ε: (n, C), (n,) -> (n,), ().
+
+    The label is right with probability 1 - ε, and otherwise uniform over the other classes. By Bayes' rule
+    r = (1 - ε) p(y) / [(1 - ε) p(y) + ε (1 - p(y)) / (C - 1)]. ε is the fixed point of expectation maximization,
+    ε = (Σ (1 - r) + 1/2) / (n + 1): the mean of 1 - r with half a wrong and half a right label added, so that ε stays
+    above 0 for few labels. The likelihood is concave in ε, so that bisection of its slope finds that point.
+    """
+    log_p = log_p.double()
+    right = log_likelihood(log_p, y).exp()  # (n,)
+    others = log_p.scatter(-1, y.unsqueeze(-1), -torch.inf).logsumexp(-1).exp() / (log_p.shape[-1] - 1)
+    low, high = 0.0, 1.0
+    while low < (rate := (low + high) / 2) < high:
+        slope = ((others - right) / ((1 - rate) * right + rate * others)).sum() + 0.5 / rate - 0.5 / (1 - rate)
+        low, high = (rate, high) if slope > 0 else (low, rate)
+    r = (1 - rate) * right / ((1 - rate) * right + rate * others)
+    return r, rate

@@ -1,0 +1,133 @@
+"""Scores without a test set and the probability that labels are right, against plain computations."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from refprior.posterior import LabelQuality, label_posterior, out_of_fold_mixture, score_out_of_fold
+from refprior.posterior._held_out import wilson_interval
+
+
+def predictions(n: int = 40, classes: int = 5, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    draw = torch.Generator().manual_seed(seed)
+    log_p = (3 * torch.randn(n, classes, generator=draw, dtype=torch.float64)).log_softmax(-1)
+    y = torch.where(torch.rand(n, generator=draw) < 0.3, torch.arange(n) % classes, log_p.argmax(-1))
+    return log_p, y
+
+
+def test_the_mixture_is_of_the_particles_that_held_the_label_out() -> None:
+    p = torch.tensor([[[0.9, 0.1], [0.6, 0.4]], [[0.5, 0.5], [0.2, 0.8]], [[0.1, 0.9], [0.3, 0.7]]])
+    prior = torch.tensor([0.5, 0.3, 0.2])
+    out = torch.tensor([[True, False], [False, True], [True, True]])
+    mixed = out_of_fold_mixture(p.log(), out, prior.log()).exp()
+    wanted = [(0.5 * 0.9 + 0.2 * 0.1) / 0.7, (0.3 * 0.2 + 0.2 * 0.3) / 0.5]
+    torch.testing.assert_close(mixed[:, 0], torch.tensor(wanted))
+    torch.testing.assert_close(mixed.sum(-1), torch.ones(2))
+
+
+def test_wilson_of_a_textbook() -> None:
+    """42 of 50: Wilson's interval as statsmodels computes it."""
+    low, high = wilson_interval(0.84, 50)
+    assert (round(low, 4), round(high, 4)) == (0.7149, 0.9166)
+    assert wilson_interval(0.0, 10)[0] == 0
+    assert wilson_interval(1.0, 10)[1] == pytest.approx(1)
+
+
+def test_scores_by_hand() -> None:
+    log_p = torch.tensor([[0.9, 0.1], [0.3, 0.7], [0.6, 0.4], [0.9, 0.1]]).log()
+    found = score_out_of_fold(log_p, torch.tensor([0, 0, 0, 1]))
+    assert (found.labels, found.accuracy) == (4, 0.5)
+    assert found.negative_log_likelihood == pytest.approx(-sum(map(math.log, (0.9, 0.3, 0.6, 0.1))) / 4)
+    # Bins hold 0.9 twice (one right), 0.7 (wrong) and 0.6 (right).
+    assert found.calibration_error == pytest.approx((abs(1 - 1.8) + 0.7 + 0.4) / 4)
+    low, high = found.calibration_error_interval
+    assert low < found.calibration_error < high
+
+
+def test_intervals_are_those_of_a_plain_bootstrap_and_do_not_change() -> None:
+    log_p, y = predictions(200)
+    found = score_out_of_fold(log_p, y)
+    assert found == score_out_of_fold(log_p, y)
+    random, nll, errors = np.random.RandomState(1), [], []
+    for _ in range(2000):
+        chosen = torch.from_numpy(random.randint(0, 200, 200))
+        again = score_plainly(log_p[chosen], y[chosen])
+        nll.append(again[0])
+        errors.append(again[1])
+    for values, interval in (
+        (nll, found.negative_log_likelihood_interval),
+        (errors, found.calibration_error_interval),
+    ):
+        assert interval == pytest.approx(np.percentile(values, [2.5, 97.5]), abs=float(0.1 * np.std(values) + 0.01))
+
+
+def score_plainly(log_p: torch.Tensor, y: torch.Tensor) -> tuple[float, float]:
+    confidence, guess = log_p.exp().max(-1)
+    right = (guess == y).double()
+    error = 0.0
+    for b in range(15):
+        inside = (confidence > b / 15) & (confidence <= (b + 1) / 15)
+        error += abs((right - confidence)[inside].sum().item()) / len(y)
+    return -log_p[torch.arange(len(y)), y].mean().item(), error
+
+
+def test_scores_read_like_a_sentence() -> None:
+    log_p = torch.full((50, 2), 0.5).log()
+    log_p[:, 0] += 0.01
+    text = str(score_out_of_fold(log_p.log_softmax(-1), (torch.arange(50) >= 42).long()))
+    assert text.startswith("out of fold, 50 labels: 84 % (71–92), NLL 0.69 (")
+
+
+def test_the_error_rate_is_the_largest_of_the_penalized_likelihood() -> None:
+    log_p, y = predictions()
+    right, rate = label_posterior(log_p, y)
+    p = log_p.exp()[torch.arange(40), y].numpy()
+    rates = np.linspace(0, 1, 200_001)[1:-1]
+    likelihood = np.log((1 - rates)[:, None] * p + rates[:, None] * (1 - p) / 4).sum(1)
+    best = rates[(likelihood + 0.5 * np.log(rates) + 0.5 * np.log(1 - rates)).argmax()]
+    assert rate == pytest.approx(best, abs=1e-5)
+    assert rate == pytest.approx(((1 - right).sum().item() + 0.5) / 41)
+
+
+def test_expectation_maximization_ends_at_the_same_rate() -> None:
+    log_p, y = predictions(seed=3)
+    p, rate = log_p.exp()[torch.arange(40), y], 0.3
+    for _ in range(5000):
+        r = (1 - rate) * p / ((1 - rate) * p + rate * (1 - p) / 4)
+        rate = float(((1 - r).sum() + 0.5) / 41)
+    found, at = label_posterior(log_p, y)
+    assert at == pytest.approx(rate)
+    torch.testing.assert_close(found, r)
+
+
+def test_the_posterior_enumerates_the_true_class() -> None:
+    """P(truth = y | y), summed over all classes that the truth may have."""
+    log_p, y = predictions(8)
+    right, rate = label_posterior(log_p, y)
+    for i in range(8):
+        joint = [log_p[i, t].exp().item() * (1 - rate if t == y[i] else rate / 4) for t in range(5)]
+        assert right[i].item() == pytest.approx(joint[y[i]] / sum(joint))
+
+
+@pytest.mark.parametrize("certain", [True, False])
+def test_saturated_predictions_have_finite_posteriors(certain: bool) -> None:
+    log_p = torch.tensor([[0.0, -torch.inf, -torch.inf]]).repeat(4, 1)
+    y = torch.zeros(4, dtype=torch.int64) if certain else torch.tensor([0, 0, 0, 2])
+    right, rate = label_posterior(log_p, y)
+    assert right.isfinite().all()
+    assert right.tolist() == [1, 1, 1, 1 if certain else 0]
+    assert 0 < rate < 0.5
+
+
+def test_the_labels_to_check_first_come_first() -> None:
+    quality = LabelQuality(
+        right=np.array([0.9, 0.1, 0.4]),
+        given=np.array(["cat", "dog", "cat"]),
+        suggested=np.array(["cat", "cat", "dog"]),
+        index=np.array([5, 7, 9]),
+        error_rate=0.33,
+    )
+    assert quality.order.tolist() == [1, 2, 0]
+    assert repr(quality) == "3 labels, about 33 % wrong; check first: 7 (dog, not cat?), 9 (cat, not dog?)"
