@@ -27,9 +27,13 @@ print("atoms", prior.atoms.round(3).tolist())
 for beta in (0.0, 0.5, 1.0):
     found = rp.exact.known_first_stage(prior, 2, beta=beta, first=first)
     print(f"β = {beta:g}: after the first stage {found.posterior.round(3).tolist()}")
+print(found)
+print(rp.exact.known_first_stage(prior, 2, first=first, inward=1e-6))
 
 # %% [markdown]
 # At β = 1 the posterior of the first stage is that of somebody who never saw it, on the atoms that remain possible.
+# Coins that show only heads or only tails are ruled out, and with them half of the information. The last line moves
+# these two atoms inward by a millionth: they stay possible, and nothing is lost.
 #
 # ## The first stage is not known yet
 #

@@ -130,6 +130,28 @@ def test_a_known_first_stage_gives_back_the_reference_prior_as_posterior() -> No
     assert stage.posterior[kept] == pytest.approx(prior.weights[kept] / prior.weights[kept].sum())
 
 
+def test_a_known_first_stage_reports_what_excluded_atoms_cost() -> None:
+    """Two heads of three rule out 0 and 1, and with them half of the information; just inside they stay possible."""
+    prior = reference_prior(Coin(10))
+    stage = known_first_stage(prior, 2, first=Coin(3))
+    heads = np.arange(11)
+    binomials = np.array([math.comb(10, k) for k in heads])
+    rows = binomials * prior.atoms[1:4, None] ** heads * (1 - prior.atoms[1:4, None]) ** (10 - heads)
+    shares = prior.weights[1:4] / prior.weights[1:4].sum()
+    expected = float(shares @ np.sum(rows * np.log(rows / (shares @ rows)), axis=1))
+    assert stage.information == pytest.approx(expected, abs=1e-12)
+    assert stage.loss == pytest.approx(prior.information - expected, abs=1e-12)
+    assert "2 of 5 atoms excluded" in str(stage)
+    kept = known_first_stage(prior, 2, first=Coin(3), inward=1e-6)
+    assert kept.information == pytest.approx(1.2324, abs=1e-4)
+    assert kept.atoms[[0, -1]] == pytest.approx([1e-6, 1 - 1e-6], abs=1e-15)
+    assert kept.posterior == pytest.approx(prior.weights)
+    assert not np.any(kept.excluded)
+    assert known_first_stage(prior, 0, first=Coin(3), inward=0.1).atoms[0] == 0.0  # only what is excluded moves
+    with pytest.raises(ValueError, match="inward must be a share of the box"):
+        known_first_stage(prior, 2, first=Coin(3), inward=0.5)
+
+
 def test_beta_softens_the_known_first_stage() -> None:
     """eq:ref_pinm_beta: posterior ∝ p(z^m | w)^(1−β) π*_n; at β = 0 the prior is untouched."""
     prior = reference_prior(Coin(10))

@@ -7,6 +7,7 @@ It imports numpy and scipy, msgspec and filelock for files, and never torch. mat
 """
 
 from refprior.exact import models
+from refprior.exact._bottleneck import predictive_bottleneck
 from refprior.exact._nuisance import NuisancePrior
 from refprior.exact._posterior import Posterior
 from refprior.exact._priors import certify, known_first_stage, reference_prior, two_stage_prior
@@ -65,6 +66,7 @@ __all__ = [
     "jeffreys_prior",
     "known_first_stage",
     "models",
+    "predictive_bottleneck",
     "reference_prior",
     "scan_priors",
     "two_stage_prior",
