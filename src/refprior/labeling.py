@@ -240,8 +240,6 @@ def _about_rules(run: Run, rules: Rules, budget: int, before: Questions) -> Ques
     answered, trained = set(before.answered), set(_labeled_marks(run).tolist())
     marks = fingerprints(run.task.unlabeled[list(rules.places)]).tolist()
     free = [i for i, mark in zip(rules.places, marks, strict=True) if i not in answered and mark not in trained]
-    if budget > len(free):
-        raise ValueError(f"can ask about the rule with 1 to {len(free)} labels, got {budget}")
     log_p = run.log_probabilities(run.task.unlabeled[free])
     chosen = [free[place] for place in most_decisive(log_p, budget, weights, rules)]
     message = f"{counted(len(rules), 'rule')} fit the labels, the likeliest with probability {best:.2f}"
@@ -268,6 +266,8 @@ def most_decisive(
     of a batch, each replaced by a uniform one with probability `noise`. The sum over the C^b labelings of the inputs
     before is exact up to 1,024 of them, and then an average over 1,024 draws. log_p: (K, n, C), log_weights: (K,).
     """
+    if whole_number("budget", budget, at_least=1) > log_p.shape[1]:
+        raise ValueError(f"can ask about the rule with 1 to {log_p.shape[1]} labels, got {budget}")
     p = with_noise(log_p.detach().double().cpu(), noise, log_p.shape[-1]).exp()
     belongs = torch.zeros(len(rules), len(p), dtype=torch.float64)  # (R, K)
     for rule, members in enumerate(rules.members):

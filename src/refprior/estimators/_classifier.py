@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor
 from refprior._checks import one_of
 from refprior._progress import watching
 from refprior._words import in_short
-from refprior.data import FewLabels, Normalizer, Standardize, Task, task_from_arrays
+from refprior.data import FewLabels, Identity, Normalizer, Standardize, Task, task_from_arrays
 from refprior.data.sources import is_folder
 from refprior.estimators._preprocess import (
     AsFitted,
@@ -33,13 +33,23 @@ from refprior.estimators._preprocess import (
     labels_of,
     network_maker,
     prepared,
+    row_fingerprints,
     seed_of,
     suitable_views,
 )
-from refprior.labeling import most_informative, most_typical
+from refprior.labeling import (
+    SETTLED,
+    About,
+    most_decisive,
+    most_informative,
+    most_typical,
+    rule_probabilities,
+    settled_message,
+)
 from refprior.methods import Method, ReferencePrior
-from refprior.posterior import LabelQuality, OutOfFold, Rules, Uncertainty
+from refprior.posterior import Evidence, LabelQuality, OutOfFold, Rules, Uncertainty, find_rules
 from refprior.training import Optimizer, Predictor, Recipe, Run, train
+from refprior.training.loop import log_probabilities
 from refprior.views import View
 
 log = logging.getLogger("refprior")
@@ -59,6 +69,7 @@ class Defaults(NamedTuple):
 # Chosen on validation rows of four kinds of vectors, one setting for all of them: docs/embeddings.md.
 METHOD = ReferencePrior(alpha=0.4, gamma=1.0, threshold=0.8, balance=1.0)
 FEW_LABELS = 300  # largest number for which typical rows are suggested
+RULE_ROWS = 4000  # rows by which rules are found
 _SIDE = 32  # pixels to which larger images of a folder are resized by default
 VECTORS = Defaults(METHOD, 32, 300, 64, 256, 0.03)
 IMAGES = Defaults(ReferencePrior(), 4, 1000, 32, 128, 0.01)
@@ -212,6 +223,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.predictor_: Predictor = plan.deployed(run)
         self._labeled: Tensor = run.normalizer(run.task.labeled.inputs).cpu()  # as the networks see them
         self._known = plan.known
+        self._given: frozenset[bytes] = frozenset()
         for name in ("out_of_fold_", "label_quality_"):
             self.__dict__.pop(name, None)  # of an earlier fit
         if run.result.evaluation is not None and run.result.evaluation.out_of_fold is not None:
@@ -220,6 +232,41 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             suggested = self.classes_[self.out_of_fold_.log_probabilities.argmax(-1)]
             quality = replace(run.label_quality(), given=given, suggested=suggested, index=plan.rows)
             self.label_quality_: LabelQuality = quality
+        return self
+
+    def given(self, X: object, y: ArrayLike, *, noise: float = 0.05) -> Self:
+        """Weight the particles by labels of rows that had none in `fit`, without training.
+
+        Use it where the labels of `fit` admit several rules: a few new labels choose among the particles. Like
+        ``partial_fit`` it changes the estimator, and labels of several calls add up; `fit` starts anew. See
+        `Predictor.given`.
+
+        Parameters
+        ----------
+        X : array-like (n, features) or (n, channels, height, width)
+            Inputs.
+        y : array-like (n,)
+            Their labels; rows whose label is −1, None or NaN are left out.
+        noise : float, default: 0.05
+            Probability that a label is drawn uniformly from all classes.
+
+        Returns
+        -------
+        self
+            The estimator; ``predictor_.evidence`` says what the labels tell.
+
+        Raises
+        ------
+        ValueError
+            If a label is no class, if a row was labeled in `fit`, or if a row is given with two labels.
+        """
+        rows = as_trained(self, X)
+        labels, known = labels_of(y, self.classes_)
+        check_consistent_length(rows, known)
+        index = {name: place for place, name in enumerate(self.classes_.tolist())}
+        names = [self.predictor_.classes[index[y]] if y in index else str(y) for y in labels.tolist()]
+        self.predictor_ = self.predictor_.given(rows[known], names, noise=noise)
+        self._given |= frozenset(digests(rows[known]))
         return self
 
     def recipe(self, X: object, y: ArrayLike) -> Recipe:
@@ -306,10 +353,14 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         given = as_trained(self, X)
         return self.predictor_.rules(given)
 
-    def suggest(self, X: object, budget: int = 10) -> np.ndarray:
+    def suggest(self, X: object, budget: int = 10, *, about: About = "auto") -> np.ndarray:
         """Suggest the rows whose labels would be most informative.
 
-        Labeled rows and their duplicates are left out. For vectors with at most 300 labels these are typical rows of
+        Labeled rows, rows of `given` and their duplicates are left out. If the labels of `fit` admit several rules, the
+        labels of these rows together tell most about which rule is right: pass them to `given`. Once a rule has a
+        probability of 0.95, no row is suggested and a warning says so.
+
+        Otherwise the labels are for the next `fit`. For vectors with at most 300 labels these are typical rows of
         groups without a label, `labeling.most_typical`; for images or more labels, rows on which the particles
         disagree, `labeling.most_informative`.
 
@@ -319,21 +370,36 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             Inputs.
         budget : int, default: 10
             Number of rows.
+        about : {"auto", "rule", "inputs"}, default: "auto"
+            What the labels decide: which rule is right, or rows for the next `fit`. "auto" asks about the rule if the
+            labels of `fit` admit several, on at most 4,000 rows.
 
         Returns
         -------
         ndarray (budget,)
-            Indices of rows.
+            Indices of rows; none if one rule remains.
 
         Raises
         ------
         ValueError
             If all rows are labeled.
         """
+        one_of("about", about, get_args(About))
         given, predictor = as_trained(self, X), self.predictor_
-        free = np.flatnonzero([row not in self._known for row in digests(given)])
+        free = np.flatnonzero([row not in self._known and row not in self._given for row in digests(given)])
         if not len(free):
             raise ValueError(f"all {given.shape[0]} rows of X are labeled: suggest needs unlabeled rows")
+        if about != "inputs":
+            some = free[:: -(-len(free) // RULE_ROWS)]
+            log_p = torch.as_tensor(predictor.log_probabilities(given[some]))
+            evidence = predictor.evidence or Evidence(predictor.log_posterior.cpu())
+            rules = find_rules(log_p, evidence.log_prior, labeled=self._labeled_log_p())
+            if about == "rule" or rules.ambiguous:
+                best = max(rule_probabilities(evidence.log_selected, rules))
+                if best >= SETTLED:
+                    log.warning("%s; about='inputs' suggests rows for the next fit", settled_message(best))
+                    return np.empty(0, np.int64)
+                return np.asarray(some[most_decisive(log_p, budget, evidence.log_selected, rules)])
         given = given[free]
         if len(predictor.shape) == 1 and len(self._labeled) <= FEW_LABELS:
             chosen = most_typical(predictor.inputs(given), budget, self._labeled)
@@ -342,6 +408,11 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 torch.as_tensor(predictor.log_probabilities(given)), budget, predictor.log_posterior
             )
         return np.asarray(free[chosen.cpu().numpy()])
+
+    def _labeled_log_p(self) -> Tensor:
+        """Return the log-probabilities of the labeled rows of `fit`: (K, b, C)."""
+        found, rows = self.predictor_, self._labeled[:RULE_ROWS]
+        return log_probabilities(found.particles, Identity().fit([rows]), rows.to(found.device), len(found.classes))
 
     def score(self, X: object, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Compute the accuracy on the labeled rows, so that searches over settings can hold out any rows.
@@ -424,6 +495,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             projection=projection,
             shape=rows.shape[1:],
             features=names,
+            labeled=None if projection is None else row_fingerprints(rows[known]),
         )
 
     def _recipe_for(self, task: Task, inputs: Inputs, seed: int) -> Recipe:
@@ -485,12 +557,13 @@ class _Plan(NamedTuple):
     projection: Normalizer | None  # of large sparse rows, before the recipe
     shape: tuple[int, ...]  # of a row of X
     features: tuple[str, ...]  # their names
+    labeled: Tensor | None  # (b,) fingerprints of the labeled rows of X, if the run saw their projection
 
     def deployed(self, run: Run) -> Predictor:
         """Return the predictor of a run, for rows of X."""
         found = replace(run.predictor(), log_prior_ratio=self.log_ratio)
         if self.projection is not None:
-            found = replace(found, normalizer=self.projection, shape=self.shape)
+            found = replace(found, normalizer=self.projection, shape=self.shape, labeled=self.labeled)
         return replace(found, features=self.features)
 
 

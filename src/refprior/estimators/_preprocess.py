@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from refprior._checks import whole_number
 from refprior._words import in_short
-from refprior.data import Identity, Normalizer, PrincipalComponents, Standardize, Task
+from refprior.data import Identity, Normalizer, PrincipalComponents, Standardize, Task, fingerprints
 from refprior.networks import Linear, SmallCNN
 from refprior.views import Shift, View, default_views
 
@@ -107,6 +107,12 @@ def digests(rows: Any) -> list[bytes]:
         dense = np.ascontiguousarray(block.toarray() if is_sparse(block) else block, np.float32)
         found += [blake2b(row.tobytes(), digest_size=16).digest() for row in dense]
     return found
+
+
+def row_fingerprints(rows: Any) -> Tensor:
+    """Return the fingerprints of rows as float32, block by block: (n, D) -> (n,)."""
+    blocks = (rows[start : start + _BLOCK] for start in range(0, rows.shape[0], _BLOCK))
+    return torch.cat([fingerprints(torch.from_numpy(as_numbers(block, tokens=False))) for block in blocks])
 
 
 def too_large(rows: Any) -> bool:

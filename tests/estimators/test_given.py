@@ -1,0 +1,133 @@
+"""New labels of an estimator: they choose among the rules of the fit, and `suggest` asks for those that do."""
+
+import logging
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from sklearn.base import clone
+
+import refprior as rp
+from refprior.estimators import _preprocess
+from refprior.networks import MLP
+from tests.ambiguous import CLASSES, LABELED, POOL, TEST
+
+X = torch.cat([LABELED.rows, POOL.rows]).numpy()
+CUES = torch.cat([LABELED.cues, POOL.cues]).numpy()
+NAMES = np.array(CLASSES)
+Y = np.where(np.arange(len(X)) < len(LABELED.rows), NAMES[CUES[:, 0]], None)
+
+
+def estimator(**changes: Any) -> rp.ReferencePriorClassifier:
+    settings: dict[str, Any] = {
+        "method": rp.ReferencePrior(alpha=1, order=2),
+        "network": MLP,
+        "views": (rp.views.Noise(0.1), rp.views.Corrupt(0.1, 0.3)),
+        "inputs": rp.data.Standardize(),
+        "particles": 8,
+        "steps": 300,
+        "labeled_batch": 64,
+        "unlabeled_batch": 132,
+        "learning_rate": 2e-3,
+        "ema": 0.98,
+        "random_state": 1,
+    }
+    return rp.ReferencePriorClassifier(**settings | changes)
+
+
+@pytest.fixture(scope="module")
+def trained() -> bytes:
+    return pickle.dumps(estimator().fit(X, Y))
+
+
+@pytest.fixture
+def fitted(trained: bytes) -> rp.ReferencePriorClassifier:
+    found: rp.ReferencePriorClassifier = pickle.loads(trained)
+    return found
+
+
+@pytest.mark.parametrize("cue", [0, 1])
+def test_four_suggested_labels_choose_the_rule(fitted: rp.ReferencePriorClassifier, cue: int) -> None:
+    truth = NAMES[TEST.cues[:, cue].numpy()]
+    asked = fitted.suggest(X, 4)
+    assert (asked >= len(LABELED.rows)).all()  # rows without a label
+    assert (CUES[asked, 0] != CUES[asked, 1]).all()
+    assert fitted.given(X[asked], NAMES[CUES[asked, cue]]) is fitted
+    assert (fitted.predict(TEST.rows.numpy()) == truth).mean() > 0.9
+    assert fitted.predictor_.evidence is not None
+    assert fitted.predictor_.evidence.count == 4
+    again: rp.ReferencePriorClassifier = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict_proba(X[:9]), fitted.predict_proba(X[:9]))
+
+
+def test_suggestions_end_when_one_rule_remains(
+    fitted: rp.ReferencePriorClassifier, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = np.empty(0, np.int64)
+    for _ in range(8):
+        with caplog.at_level(logging.WARNING, "refprior"):
+            new = fitted.suggest(X, 1)
+        if not len(new):
+            break
+        assert not set(new) & set(asked)
+        asked = np.concatenate([asked, new])
+        fitted.given(X[new], NAMES[CUES[new, 1]])
+    assert not len(new)
+    assert caplog.messages[-1].startswith("one rule remains, with probability 0.9")
+    assert caplog.messages[-1].endswith("; about='inputs' suggests rows for the next fit")
+    more = fitted.suggest(X, 5, about="inputs")
+    assert len(more) == 5
+    assert not set(more) & set(asked)
+
+
+def test_a_new_fit_forgets_what_was_given(fitted: rp.ReferencePriorClassifier) -> None:
+    asked = fitted.suggest(X, 2)
+    fitted.given(X[asked], NAMES[CUES[asked, 1]])
+    short = fitted.set_params(steps=2, warm_start=True).fit(X, Y)
+    assert short.predictor_.evidence is None
+    assert clone(fitted).get_params().keys() == fitted.get_params().keys()
+
+
+def test_rows_without_a_label_are_left_out(fitted: rp.ReferencePriorClassifier) -> None:
+    rows = X[len(LABELED.rows) :][:3]
+    fitted.given(rows, np.array(["no", None, np.nan], object))
+    assert fitted.predictor_.evidence is not None
+    assert fitted.predictor_.evidence.count == 1
+    fitted.given(rows, np.array(["no", "yes", None], object))  # the first is known
+    assert fitted.predictor_.evidence.count == 2
+
+
+def test_labels_that_cannot_be_used_are_rejected(fitted: rp.ReferencePriorClassifier) -> None:
+    rows = X[len(LABELED.rows) :]
+    with pytest.raises(ValueError, match="1 of 1 inputs were labeled in training"):
+        fitted.given(X[:1], ["no"])
+    with pytest.raises(ValueError, match="no classes: cow; the classes are no, yes"):
+        fitted.given(rows[:1], ["cow"])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        fitted.given(rows[:2], ["no"])
+    with pytest.raises(ValueError, match="about must be 'auto', 'rule' or 'inputs'"):
+        fitted.suggest(X, about="rules")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="can ask about the rule with 1 to 1000 labels, got 1001"):
+        fitted.suggest(X, 1001, about="rule")
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_sparse_rows_and_integer_labels_are_known_again(large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if large:
+        monkeypatch.setattr(_preprocess, "_DENSE", 1)  # rows are projected before the run
+    rows, labels = sparse.csr_matrix(np.maximum(X, 0)), np.where(np.arange(len(X)) < 400, CUES[:, 0], -1)
+    found = rp.ReferencePriorClassifier(steps=3, random_state=0).fit(rows, labels)
+    with pytest.raises(ValueError, match="2 of 3 inputs were labeled in training, the first is number 0"):
+        found.given(rows[[3, 5, 700]], [0, 0, 1])
+    found.given(rows[700:703], np.array([1.0, np.nan, 0.0]))
+    assert found.predictor_.evidence is not None
+    assert found.predictor_.evidence.count == 2
+
+
+def test_an_ordinary_fit_suggests_what_it_did() -> None:
+    labels = np.where(np.arange(len(X)) < 400, CUES[:, 0], -1)
+    found = rp.ReferencePriorClassifier(steps=3, random_state=0).fit(X, labels)
+    np.testing.assert_array_equal(found.suggest(X, 6), found.suggest(X, 6, about="inputs"))
