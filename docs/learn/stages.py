@@ -33,7 +33,7 @@ print(rp.exact.known_first_stage(prior, 2, first=first, inward=1e-6))
 # %% [markdown]
 # At β = 1 the posterior of the first stage is that of somebody who never saw it, on the atoms that remain possible.
 # Coins that show only heads or only tails are ruled out, and with them half of the information. The last line moves
-# these two atoms inward by a millionth: they stay possible, and nothing is lost.
+# these two atoms inward by a millionth: they stay possible, and almost nothing is lost.
 #
 # ## The first stage is not known yet
 #

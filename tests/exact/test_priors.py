@@ -12,6 +12,7 @@ from refprior.exact import (
     Gaussian,
     certify,
     known_first_stage,
+    models,
     reference_prior,
     two_stage_prior,
 )
@@ -144,12 +145,16 @@ def test_a_known_first_stage_reports_what_excluded_atoms_cost() -> None:
     assert "2 of 5 atoms excluded" in str(stage)
     kept = known_first_stage(prior, 2, first=Coin(3), inward=1e-6)
     assert kept.information == pytest.approx(1.2324, abs=1e-4)
-    assert kept.atoms[[0, -1]] == pytest.approx([1e-6, 1 - 1e-6], abs=1e-15)
+    assert kept.atoms[[0, -1]] == pytest.approx([5e-7, 1 - 5e-7], abs=1e-15)
     assert kept.posterior == pytest.approx(prior.weights)
     assert not np.any(kept.excluded)
     assert known_first_stage(prior, 0, first=Coin(3), inward=0.1).atoms[0] == 0.0  # only what is excluded moves
-    with pytest.raises(ValueError, match="inward must be a share of the box"):
-        known_first_stage(prior, 2, first=Coin(3), inward=0.5)
+    with pytest.raises(ValueError, match="inward must be a share of the way"):
+        known_first_stage(prior, 2, first=Coin(3), inward=1.0)
+    corners = reference_prior(models.multinomial(4, 3), tolerance=1e-6)
+    seen = known_first_stage(corners, [1, 1, 1, 0], inward=1e-6)  # convex combinations stay in the simplex
+    assert not np.any(seen.excluded)
+    assert seen.loss < 1e-4
 
 
 def test_beta_softens_the_known_first_stage() -> None:

@@ -67,7 +67,7 @@ def test_draws_for_arviz_follow_prior_and_posterior() -> None:
 
 def test_notebooks_show_the_evidence_first_and_every_atom() -> None:
     html = reference_prior(Coin(2))._repr_html_()
-    assert html.startswith("<p><b>certified</b>: 3 atoms")
+    assert html.startswith("<p><b>certified</b>: information 0.753771802376 nats")
     assert html.count("<tr>") == 4
     assert "0.117647058824" in html
     long = reference_prior(Coin(400))._repr_html_()

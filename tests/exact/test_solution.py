@@ -60,7 +60,7 @@ def test_gain_is_even_at_the_atoms_and_below_elsewhere() -> None:
 
 def test_it_prints_as_a_small_table() -> None:
     text = str(reference_prior(Coin(2)))
-    assert text.splitlines()[0] == "certified: 3 atoms, information 0.753771802376 nats, gap below 1e-14"
+    assert text.splitlines()[0] == "certified: information 0.753771802376 nats, gap below 1e-14; 3 atoms, w in [0, 1]"
     assert "0.500000000000  0.117647058824" in text
     long = str(reference_prior(Coin(400)))
     assert "more ..." in long

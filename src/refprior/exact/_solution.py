@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from refprior._checks import whole_number
 from refprior._files import Json, read_record, write_record
-from refprior.exact._arrays import Array, as_numbers
+from refprior.exact._arrays import Array, as_numbers, grid_of
 from refprior.exact._posterior import Posterior, posterior_of
 from refprior.exact.certificate import Certificate, Proof, judge
 from refprior.exact.channels import Channel, to_coordinates
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Evidence = Literal["proved", "certified", "searched", "unfinished"]
+MOST_CORNERS = 10  # parameters of a box whose corners are all evaluated
 FILE_FORMAT = 1  # of saved priors
 
 
@@ -186,6 +187,21 @@ class Solution:
         """
         w = self.channel.parameter(self.coordinates)
         return w[:, 0] if self.channel.dimension == 1 else w
+
+    @property
+    def bounds(self) -> Array:
+        """The lowest and highest value of each parameter, on which the prior depends: (d, 2).
+
+        Examples
+        --------
+        >>> from refprior.exact import Gaussian, reference_prior
+        >>> reference_prior(Gaussian(2.0)).bounds.tolist()
+        [[-2.0, 2.0]]
+        """
+        bounds = self.channel.bounds
+        corners = self.channel.parameter(grid_of(list(bounds)) if len(bounds) <= MOST_CORNERS else bounds.T)
+        ends = np.stack([corners.min(axis=0), corners.max(axis=0)], axis=1)
+        return np.where(np.abs(ends) < 1e-12 * np.ptp(ends, axis=1)[:, None], 0.0, ends)  # less is rounding
 
     def gain(self, w: ArrayLike) -> Array:
         """Evaluate the gain, the gray line of the figures.
@@ -439,13 +455,13 @@ class Solution:
         Returns
         -------
         dict
-            Evidence, reason, gap, information, atoms, weights, and whether the number of atoms is certified.
+            Evidence, reason, gap, information, atoms, weights, whether the number of atoms is certified, and bounds.
 
         Examples
         --------
         >>> from refprior.exact import Coin, reference_prior
         >>> list(reference_prior(Coin(2)).to_dict())
-        ['evidence', 'reason', 'gap', 'information', 'atoms', 'weights', 'atoms_certified']
+        ['evidence', 'reason', 'gap', 'information', 'atoms', 'weights', 'atoms_certified', 'bounds']
         """
         rough = self.shortfall is not None
         shown = self.decimals > 0 or not rough
@@ -457,6 +473,7 @@ class Solution:
             "atoms": (self.atoms.round(self.decimals) if rough else self.atoms).tolist() if shown else None,
             "weights": (self.weights.round(self.decimals) if rough else self.weights).tolist() if shown else None,
             "atoms_certified": self.atoms_certified,
+            "bounds": self.bounds.tolist(),
         }
         if self.sampling_error is not None:
             plain["sampling_error"] = float(f"{self.sampling_error:.2g}") if rough else self.sampling_error
@@ -483,12 +500,14 @@ class Solution:
 
     @property
     def _headline(self) -> str:
-        """Number of atoms, information and gap, with the digits that the gap supports."""
+        """Information and gap, with the digits that the gap supports; then the number of atoms and the bounds."""
         digits = decimals_within(self.gap)
         information = f"{round(self.information, digits) + 0.0:.{digits}f}"  # never -0.000
         information = f"about {self.information:.3g}" if self.stopped else information
         sampling = "" if self.sampling_error is None else f", of which sampling {self.sampling_error:.1e}"
-        return f"{len(self.weights)} atoms, information {information} nats, {gap_in_words(self.gap)}{sampling}"
+        atoms = f"{'' if self.atoms_certified else 'about '}{len(self.weights)} atoms"
+        box = " × ".join(f"[{low:g}, {high:g}]" for low, high in self.bounds)
+        return f"information {information} nats, {gap_in_words(self.gap)}{sampling}; {atoms}, w in {box}"
 
 
 class SearchInterrupted(KeyboardInterrupt):

@@ -22,7 +22,7 @@ from refprior.exact._priors import prior_to_compare
 from refprior.exact._solution import Evidence, Solution
 from refprior.exact.ask._jeffreys import coordinate_information, quadrature, require_density, root_determinant
 from refprior.exact.certificate import judge
-from refprior.exact.channels import Channel, check_channel, check_instance, to_coordinates
+from refprior.exact.channels import Channel, check_channel, check_instance, panel_nodes, to_coordinates
 from refprior.exact.oracle import Objective
 from refprior.exact.show import gap_in_words, plot_comparison
 
@@ -33,8 +33,10 @@ Prior = Solution | tuple[ArrayLike, ArrayLike] | str
 NAMES = ("reference", "jeffreys", "uniform")
 DENSITY_POINTS = 2000  # that represent a density of one parameter
 LEAST_DENSITY_POINTS = 200  # if outcomes are so many that a table of more points would be large
+PANEL_NODES = 8  # nodes of a panel
 CURVE_POINTS = 401  # parameters, even in Fisher length, at which regret and coverage are evaluated
 LEVEL = 0.95  # of the posterior intervals
+CAVEAT = "coverage: of 95% intervals, over Fisher length; posteriors on few atoms miss what lies between them"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +89,8 @@ class PriorComparison:
     prior      information  worst regret       at w  coverage  least
     reference     1.232457      1.232457  its atoms     0.697  0.084
     jeffreys      1.053576      1.736152   0.000000     0.949  0.000
-    uniform       0.853998      2.397895   0.000000     0.887  0.000
+    uniform       0.853997      2.397895   0.000000     0.887  0.000
+    coverage: of 95% intervals, over Fisher length; posteriors on few atoms miss what lies between them
     """
 
     evidence: Evidence
@@ -116,6 +119,8 @@ class PriorComparison:
             where = "its atoms" if prior.name == "reference" else where
             numbers = f"{prior.information:11.6f}  {prior.worst_regret:12.6f}  {where:>9}"
             lines.append(f"{prior.name:{width}}  {numbers}  {prior.mean_coverage:8.3f}  {prior.least_coverage:.3f}")
+        if len(self.priors[0].parameters):
+            lines.append(CAVEAT)
         return "\n".join(lines)
 
     def plot(self) -> Figure:
@@ -245,10 +250,10 @@ def _density_points(channel: Channel, name: str) -> tuple[Array, Array]:
         return rows, np.full(len(rows), 1 / len(rows))
     if channel.dimension > 1:
         u, measure = quadrature(channel)
-    else:  # midpoints of intervals that are even in Fisher length
+    else:  # Gauss–Legendre nodes of panels that are even in Fisher length
         count = int(min(DENSITY_POINTS, max(LEAST_DENSITY_POINTS, SLICE_ENTRIES // channel.outcome_count)))
-        edges = channel.axes.points(0, count + 1)
-        u, measure = ((edges[1:] + edges[:-1]) / 2)[:, None], np.diff(edges)
+        nodes, log_weights = panel_nodes(channel.axes.points(0, count // PANEL_NODES + 1), 1)
+        u, measure = nodes[:, None], np.exp(log_weights)
     if name == "jeffreys":
         mass = measure * root_determinant(coordinate_information(channel, u))
     else:
