@@ -10,11 +10,11 @@ from selenium.webdriver.common.keys import Keys
 from refprior._files import locked
 from refprior.explore import _label
 from refprior.explore.server import Served
-from refprior.labeling import Questions
+from refprior.labeling import Questions, suggest
 from refprior.recipes import named
-from refprior.training import train
+from refprior.training import load, train
 from tests.explore.browser import NARROW, Browser, needs_chromium
-from tests.explore.served import serving
+from tests.explore.served import answer, serving
 
 pytestmark = needs_chromium
 
@@ -161,3 +161,38 @@ def test_the_next_suggestions_follow(browser: Browser, served: Served, run: Path
         assert browser.low_contrast() == []
     assert "refprior answer" in browser.one("main code").text
     assert browser.errors() == []
+
+
+def test_readings_of_the_labels_are_cards_until_one_remains(browser: Browser, ambiguous_run: Path) -> None:
+    rules = load(ambiguous_run).rules()
+    suggest(load(ambiguous_run), 8).save(ambiguous_run)
+    with serving(ambiguous_run.parent) as served:
+        open_page(browser, served)
+        browser.wait(lambda: browser.one(".readings").is_displayed(), "the rules", 60)
+        title = f"These {len(rules)} readings of your labels exist; which is right?"
+        assert browser.one(".readings h3").text == title
+        cards = browser.all(".cards > li")
+        assert len(cards) == len(rules)
+        for card, members, weight in zip(cards, rules.members, rules.weights, strict=True):
+            assert f"{100 * weight:.1f} %, {len(members)} particle" in card.text
+            assert "<i>shape</i>" in card.text
+        answers: dict[int, int] = {}
+        for _ in range(8):
+            index = asked(browser)
+            answers[index] = ["no", "yes"].index(rules.answers(index)[0])
+            browser.click(f"button[data-class='{answers[index]}']")
+            saved(browser, ambiguous_run, answers)
+        browser.wait(lambda: browser.one(".readings h3").text == "Your answers leave one reading: rule 1.", "one", 60)
+        assert browser.one(".cards > .settled").get_attribute("data-rule") == "0"
+        for dark in (False, True):
+            browser.look(NARROW, dark)
+            assert browser.overflow() <= 0
+            assert browser.low_contrast() == []
+        assert browser.errors() == []
+
+
+def test_a_run_with_one_reading_has_no_cards(browser: Browser, served: Served, run: Path) -> None:
+    open_page(browser, served)
+    identity = browser.one("#run").get_attribute("value")
+    browser.wait(lambda: answer(served, f"api/questions?id={identity}")["rules"] == {"count": 0}, "no rules", 60)
+    assert not browser.one(".readings").is_displayed()

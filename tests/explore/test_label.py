@@ -56,7 +56,7 @@ def test_questions_are_answered_in_any_order_and_taken_back(run: Path) -> None:
     assert Questions.load(run).answers == (1,)
 
 
-def test_questions_about_rules_end_with_a_reason(tmp_path: Path) -> None:
+def test_questions_about_rules_end_with_one_rule(tmp_path: Path) -> None:
     train(ambiguous.recipe(task=ambiguous.saved(tmp_path / "cues.npz")), tmp_path / "runs" / "run")
     labels, identity = labels_of(tmp_path / "runs" / "run")
     labels.suggest(identity, 4)
@@ -68,11 +68,9 @@ def test_questions_about_rules_end_with_a_reason(tmp_path: Path) -> None:
     estimates = labels.state(identity)["estimates"]
     assert estimates["accuracy"] > 0.93
     assert estimates["agreed"] <= 3  # before the answers
-    with pytest.raises(
-        ConflictError, match=r"\Aone rule remains, with probability 0\.9\d: no question about rules is left"
-    ):
-        labels.suggest(identity, 2)
-    assert labels.state(identity)["counts"] == {"open": 0, "answers": 4}
+    assert labels.state(identity)["rules"]["settled"] is not None
+    labels.suggest(identity, 2)  # about inputs: no question about rules is left
+    assert labels.state(identity)["counts"] == {"open": 2, "answers": 4}
 
 
 def test_the_same_label_twice_is_one_and_another_is_a_conflict(run: Path) -> None:
@@ -223,3 +221,31 @@ def test_a_custom_network_is_found_in_the_named_file(tmp_path: Path) -> None:
         Labels(plain).state(identity)
     custom.listed()
     assert [one["index"] for one in Labels(custom).state(identity)["open"]] == [3, 5]
+
+
+def test_rules_are_shown_with_their_probabilities_given_the_answers(ambiguous_run: Path) -> None:
+    labels, identity = labels_of(ambiguous_run)
+    first = labels.state(identity)
+    assert first["rules"] is None  # until it is computed in the background
+    labels.estimate(identity)
+    shown, found = labels.state(identity, first["version"])["rules"], load(ambiguous_run).rules()
+    assert (shown["count"], shown["settled"], shown["explained"]) == (len(found), None, True)
+    assert [rule["weight"] for rule in shown["rules"]] == pytest.approx(found.weights)
+    assert [rule["particles"] for rule in shown["rules"]] == [len(members) for members in found.members]
+    places = [given["index"] for given in shown["inputs"]]
+    assert len(set(places)) == len(places) == _label.APART
+    for i, rule in enumerate(shown["rules"]):
+        assert rule["labels"] == [found.answers(place)[i] for place in places]
+    assert all(len(set(column)) > 1 for column in zip(*(rule["labels"] for rule in shown["rules"]), strict=True))
+    labels.suggest(identity, 8)
+    for index in Questions.load(ambiguous_run).open:
+        labels.answer(identity, index, ["no", "yes"].index(found.answers(index)[1]))
+    settled = labels.state(identity)["rules"]
+    assert settled["settled"] == 1
+    assert settled["rules"][1]["weight"] == max(rule["weight"] for rule in settled["rules"]) >= labeling.SETTLED
+
+
+def test_labels_that_determine_the_task_show_no_rules(run: Path) -> None:
+    labels, identity = labels_of(run)
+    labels.estimate(identity)
+    assert labels.state(identity)["rules"] == {"count": 0}

@@ -146,7 +146,8 @@ WARNING = (
 def test_labels_that_admit_several_rules_are_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     recipe = ambiguous(evaluate_every=20)
     interrupted_at(recipe, tmp_path / "run", [20, 60])
-    assert [message for message in caplog.messages if "rules" in message] == [WARNING]
+    ask = f", or ask: refprior suggest {tmp_path / 'run'} --about rule"
+    assert [message for message in caplog.messages if "rules" in message] == [WARNING + ask]
     caplog.clear()
     train(recipe, tmp_path / "run")
     assert "is complete" in caplog.text

@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import combinations, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,14 @@ from refprior._files import Json, locked, write_figure
 from refprior._kinds import noun
 from refprior.explore._watch import Runs, _hash, _stamp, shown_input
 from refprior.labeling import FILE, Ensemble, Questions
+from refprior.posterior import Rules
 from refprior.report import questions_figure
 from refprior.training import Run, load
 from refprior.training.store import check_no_links, read_header
 
 PATIENCE = 3.0  # seconds to wait for another process in the folder
 SHOWN = 20  # open questions and newest answers sent to the page
+RULES, APART = 6, 8  # rules, and inputs that separate them
 TABLE = "answers.csv"
 
 
@@ -49,12 +52,19 @@ class Labels:
         self.alone: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
         self.loaded: tuple[str, Run] | None = None  # the last run, by the stamp of its checkpoints
         self.estimates: dict[Path, tuple[str, Json]] = {}  # by the stamp of the questions
+        self.rules: tuple[str, Rules | None] | None = None  # of the last run; None if the labels determine the task
 
     def state(self, identity: str, known: str = "") -> Json:
-        """Return all that the page shows; only {"version"} if nothing has changed since the known version."""
+        """Return all that the page shows; only {"version"} if nothing has changed since the known version.
+
+        "rules" and "estimates" are None until `estimate` has computed them.
+        """
         path = self.runs.path(identity)
-        estimate = self.estimates.get(path)
-        version = _hash(_stamp(path / FILE), _stamp(path / "checkpoints"), estimate[0] if estimate else "")
+        estimate, grouped = self.estimates.get(path), self.rules
+        if grouped is not None and grouped[0] != self._version(path):
+            grouped = None  # of another run, or of other weights
+        computed = estimate[0] if estimate else "", "" if grouped is None else "rules"
+        version = _hash(_stamp(path / FILE), self._version(path), *computed)
         if version == known:
             return {"version": version}
         questions, run = Questions.load(path), self._run(path)
@@ -76,6 +86,7 @@ class Labels:
             "counts": {"open": len(questions.open), "answers": len(questions.answers)},
             "estimates": estimate[1] if estimate and current else None,
             "outputs": labeling.outputs_are_classes(run),
+            "rules": None if grouped is None else _shown_rules(run, grouped[1], questions, shown),
             "train": f"refprior answer {shlex.quote(str(path))} --train {shlex.quote(f'{path}-labeled')}",
         }
 
@@ -110,20 +121,27 @@ class Labels:
         self._change(identity, change)
 
     def suggest(self, identity: str, budget: int) -> None:
-        """Choose new inputs like `refprior suggest`; open questions are withdrawn."""
+        """Choose new inputs like `refprior suggest`; open questions are withdrawn.
+
+        They are about the rule while the answers leave several, and then about inputs to train on.
+        """
         path = self.runs.path(identity)
         run = self._run(path)
         with self._only(path):
-            questions = labeling.suggest(run, budget, Questions.load(path))
-            if questions.open:
-                write_figure(path / "questions.png", questions_figure(run, questions))
+            before = Questions.load(path)
+            questions = labeling.suggest(run, budget, before)
+            if not questions.open:
+                questions = labeling.suggest(run, budget, before, about="inputs")
+            write_figure(path / "questions.png", questions_figure(run, questions))
             questions.save(path)
-        if not questions.open:
-            raise ConflictError(f"{questions.message}; refprior suggest --about inputs asks for labels to train on")
 
     def estimate(self, identity: str) -> None:
-        """Classify the pool with the answers like `refprior answer`: scores, and the table of all classes."""
+        """Find the rules, and classify the pool with the answers like `refprior answer`: scores, and a table."""
         path = self.runs.path(identity)
+        if self.rules is None or self.rules[0] != self._version(path):
+            run = self._run(path)
+            rules = run.rules() if run.has_rules else None
+            self.rules = self._version(path), rules if rules is not None and rules.ambiguous else None
         stamp, questions = _stamp(path / FILE), Questions.load(path)
         before = self.estimates.get(path)
         if not questions.answers or (before is not None and before[0] == stamp):
@@ -159,10 +177,40 @@ class Labels:
 
     def _run(self, path: Path) -> Run:
         """Return the run with its data, reloaded after a new checkpoint."""
-        stamp = f"{path} {_stamp(path / 'checkpoints')} {_stamp(path / 'recipe.json')}"
+        stamp = self._version(path)
         if self.loaded is None or self.loaded[0] != stamp:
             self.loaded = stamp, load(path, **self.runs.parts(path))
         return self.loaded[1]
+
+    def _version(self, path: Path) -> str:
+        """Return a text that changes with the weights of a run."""
+        return f"{path} {_stamp(path / 'checkpoints')} {_stamp(path / 'recipe.json')}"
+
+
+def _shown_rules(run: Run, rules: Rules | None, questions: Questions, shown: Callable[[int], Json]) -> Json:
+    """Return the heaviest rules with their probabilities given the answers, and what they say of the same inputs."""
+    if rules is None:
+        return {"count": 0}
+    evidence, listed = labeling.evidence(run, questions), range(min(RULES, len(rules)))
+    weights = labeling.rule_probabilities(evidence.log_selected, rules)
+    best = max(range(len(rules)), key=weights.__getitem__)
+    apart = [rules.separating(i, j, APART) for i, j in combinations(listed, 2)]  # of each pair in turn
+    places = list(dict.fromkeys(place for row in zip_longest(*apart) for place in row if place is not None))[:APART]
+    return {
+        "count": len(rules),
+        "disagreement": rules.disagreement,
+        "explained": evidence.explained,
+        "settled": best if weights[best] >= labeling.SETTLED else None,
+        "inputs": [shown(place) for place in places],
+        "rules": [
+            {
+                "particles": len(rules.members[i]),
+                "weight": weights[i],
+                "labels": [rules.answers(place)[i] for place in places],
+            }
+            for i in listed
+        ],
+    }
 
 
 def _scores(run: Run, named: Any, questions: Questions) -> Json:

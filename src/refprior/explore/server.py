@@ -125,11 +125,12 @@ class Explorer:
         return await self.solver.draft(Query.parse(request.query_params))
 
     async def questions(self, request: Request) -> Json:
-        """Return the questions of a run; the classification of the pool is computed in the background."""
+        """Return the questions of a run; rules and the classification of the pool are computed in the background."""
         identity, known = (request.query_params.get(name, "") for name in ("id", "known"))
         async with self.loading:
             found = await asyncio.to_thread(lambda: self.labels.state(identity, known))
-        if found.get("estimates", found) is None and found["counts"]["answers"]:
+        pending = found.get("estimates", found) is None and found["counts"]["answers"]
+        if pending or found.get("rules", found) is None:
             self.estimate(identity)
         return found
 

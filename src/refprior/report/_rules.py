@@ -24,10 +24,9 @@ _SMALLEST = 96  # pixels of the longer side of a picture; smaller ones are enlar
 
 def rules_section(run: Run, most: int) -> str | None:
     """Return the rules of a run as HTML, found with at most this many inputs; None if it can have none."""
-    labels = len(run.task.labeled)
-    if run.recipe.particles == 1 or run.recipe.readout == "consensus" or not labels or not len(run.task.unlabeled):
+    if not run.has_rules:
         return None
-    rules = run.rules(most=most)
+    rules, labels = run.rules(most=most), len(run.task.labeled)
     if not rules.fits:
         agreed = f"{100 * rules.agreement:.0f} % of the labels"
         return note(f"The particles agree on only {agreed}: they do not fit them well enough to compare rules.")
@@ -35,7 +34,7 @@ def rules_section(run: Run, most: int) -> str | None:
         return note(f"All {run.recipe.particles} particles follow one rule.")
     found = f"{len(rules)} rules fit the {labels:,} labels and disagree on {100 * rules.disagreement:.0f} % of the pool"
     if rules.ambiguous:
-        ask = f"refprior suggest {shlex.quote(str(run.path or 'RUN'))}"
+        ask = f"refprior suggest {shlex.quote(str(run.path or 'RUN'))} --about rule"
         found = f"<strong>{found}: the labels do not determine the task.</strong> Ask: <code>{escape(ask)}</code>"
     pairs = combinations(range(min(_PAIRS, len(rules))), 2)
     return f"<p>{found}</p>{as_html(rule_rows(rules))}" + "".join(_pair(run, rules, *pair) for pair in pairs)

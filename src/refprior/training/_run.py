@@ -476,6 +476,12 @@ class Run:
         log_p = self.log_probabilities(evenly_spaced(self.task.unlabeled, CONSENSUS_INPUTS), ema=ema)
         return cluster(log_p, count, self._particles(ema).log_prior.detach())
 
+    @property
+    def has_rules(self) -> bool:
+        """Whether `rules` can say something: there are several particles, labels, a pool, and outputs are classes."""
+        classes = self.recipe.readout == "outputs" and not self.recipe.method.needs.projection
+        return classes and self.recipe.particles > 1 and len(self.task.labeled) > 0 and len(self.task.unlabeled) > 0
+
     def rules(self, *, most: int = RULE_INPUTS, ema: bool = True) -> Rules:
         """Group the particles into rules, by the labels that they give to the unlabeled pool.
 

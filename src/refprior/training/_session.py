@@ -308,18 +308,19 @@ def _warn_of_rules(run: Run, device: torch.device) -> None:
     recipe, task, needs = run.recipe, run.task, run.recipe.method.needs
     drawn = recipe.labeled_batch + recipe.tuples * needs.tuple_size * len(needs.views) + recipe.source_batch
     inputs = min(RULE_INPUTS, int(_CHECKED * recipe.steps * drawn), len(task.unlabeled))
-    groups = recipe.particles > 1 and len(task.labeled) > 0 and recipe.readout == "outputs" and not needs.projection
-    if not groups or inputs < _FEWEST:
+    if not run.has_rules or inputs < _FEWEST:
         return
     with own_randomness(recipe.seed + 3, device):  # of a network that draws in evaluation too
         rules = run.rules(most=inputs)
     if rules.ambiguous:
+        ask = "" if run.path is None else f", or ask: refprior suggest {shlex.quote(str(run.path))} --about rule"
         log.warning(
             "%d rules fit the %d labels and disagree on %.0f %% of the pool: the labels do not determine the task; "
-            "see run.rules()",
+            "see run.rules()%s",
             len(rules),
             len(task.labeled),
             100 * rules.disagreement,
+            ask,
         )
 
 

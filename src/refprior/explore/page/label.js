@@ -3,7 +3,7 @@
 
 import { ask, live, post } from "./ask.js";
 import { letGo, remember, say, settings } from "./page.js";
-import { el, numbers } from "./plot.js";
+import { el, numbers, table } from "./plot.js";
 import { shownInput } from "./watch.js";
 
 const SECOND = 1000;
@@ -132,7 +132,7 @@ export function label(host) {
   }
 
   // What a person is about to click or has begun to type stays: each part is replaced only when it says something else.
-  const parts = { facts: el("div"), question: el("section", { class: "question" }), given: el("div"), train: el("p", { class: "note", hidden: true }, "Continue training with all answers: ", el("code")) };
+  const parts = { facts: el("div"), question: el("section", { class: "question" }), given: el("div"), rules: el("section", { class: "readings", hidden: true }), train: el("p", { class: "note", hidden: true }, "Continue training with all answers: ", el("code")) };
   const budget = el("input", { type: "number", id: "budget", min: 1, max: 200, value: 10 });
   const more = el("button", { type: "submit", id: "suggest" });
   const form = el("form", { class: "filter", submit: (event) => (event.preventDefault(), suggest(budget.valueAsNumber)) }, el("label", { for: "budget" }, "Ask about"), budget, more);
@@ -145,7 +145,7 @@ export function label(host) {
     const [now] = open();
     const pending = waiting(state.id).length;
     const total = found.counts.open + found.counts.answers;
-    if (!parts.facts.isConnected) box.replaceChildren(parts.facts, el("div", { class: "labeling" }, parts.question, parts.given), form, parts.train);
+    if (!parts.facts.isConnected) box.replaceChildren(parts.facts, el("div", { class: "labeling" }, parts.question, parts.given), form, parts.rules, parts.train);
     parts.facts.replaceChildren(
       numbers([
         ["answered", `${found.counts.answers} of ${total}${pending ? `, ${pending} being saved` : ""}`],
@@ -160,6 +160,10 @@ export function label(host) {
     const given = JSON.stringify([waiting(state.id), found.answered.map(({ index, label: y }) => [index, y])]);
     if (parts.given.dataset.says !== given) parts.given.replaceChildren(answers(found));
     parts.given.dataset.says = given;
+    const read = JSON.stringify([state.id, found.rules]);
+    parts.rules.hidden = !found.rules?.count;
+    if (found.rules?.count && parts.rules.dataset.says !== read) readings(found.rules);
+    parts.rules.dataset.says = read;
     more.textContent = now ? "choose other inputs" : "more inputs";
     more.disabled = pending > 0;
     parts.train.hidden = !found.counts.answers;
@@ -191,6 +195,29 @@ export function label(host) {
       el("div", { class: "buttons" }, action("skip", "s", () => skip(now.index)), action("undo", "u", () => undo(newest()))),
     );
     if (typing) field.focus();
+  }
+
+  /** The rules that fit the labels, one card each, with what each says of the same inputs. */
+  function readings({ count, disagreement, explained, settled, inputs, rules }) {
+    const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)} %`;
+    const title = !explained
+      ? "No reading explains your answers: train with them."
+      : settled !== null
+        ? `Your answers leave one reading: rule ${settled + 1}.`
+        : `These ${count} readings of your labels exist; which is right?`;
+    const card = ({ particles, weight, labels }, i) =>
+      el("li", { class: i === settled ? "settled" : null, "data-rule": i },
+        el("h4", {}, `Rule ${i + 1}`),
+        el("p", {}, el("meter", { min: 0, max: 1, value: weight, "aria-label": `probability of rule ${i + 1}` }), ` ${percent(weight, 1)}, ${particles} particle${particles === 1 ? "" : "s"}`),
+        inputs.every(({ picture }) => picture)
+          ? el("ul", {}, labels.map((name, at) => el("li", {}, shownInput(inputs[at]), el("b", {}, name))))
+          : table([["input", "class", ...inputs[0].values.map(([key]) => key)], ...labels.map((name, at) => [inputs[at].name, el("b", {}, name), ...inputs[at].values.map(([, value]) => value)])]),
+      );
+    parts.rules.replaceChildren(
+      el("h3", {}, title),
+      el("p", { class: "note" }, `All of them fit the labels of the run, and they disagree on ${percent(disagreement)} of the pool. Each card shows its probability given your answers and its classes of the same ${inputs.length} inputs.${count > rules.length ? ` ${count - rules.length} more rules are not shown.` : ""}`),
+      el("ul", { class: "cards" }, rules.map(card)),
+    );
   }
 
   function answers(found) {
