@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from refprior.posterior import LabelQuality, label_posterior, out_of_fold_mixture, score_out_of_fold
-from refprior.posterior._held_out import wilson_interval
+from refprior.posterior._held_out import _at_temperature, wilson_interval
 
 
 def predictions(n: int = 40, classes: int = 5, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -80,14 +80,16 @@ def test_scores_read_like_a_sentence() -> None:
     assert text.startswith("out of fold, 50 labels: 84 % (71–92), NLL 0.69 (")
 
 
-def test_the_error_rate_is_the_largest_of_the_penalized_likelihood() -> None:
+def test_the_error_rate_and_the_temperature_maximize_their_posterior() -> None:
     log_p, y = predictions()
     right, rate = label_posterior(log_p, y)
-    p = log_p.exp()[torch.arange(40), y].numpy()
-    rates = np.linspace(0, 1, 200_001)[1:-1]
-    likelihood = np.log((1 - rates)[:, None] * p + rates[:, None] * (1 - p) / 4).sum(1)
-    best = rates[(likelihood + 0.5 * np.log(rates) + 0.5 * np.log(1 - rates)).argmax()]
-    assert rate == pytest.approx(best, abs=1e-5)
+    rates, best = np.linspace(0, 1, 20_001)[1:-1], (-math.inf, 0.0, 0.0)
+    for log_t in np.linspace(-2, 2, 41):
+        p = (log_p / math.exp(log_t)).softmax(-1)[torch.arange(40), y].numpy()
+        likelihood = np.log((1 - rates)[:, None] * p + rates[:, None] * (1 - p) / 4).sum(1)
+        posterior = likelihood + 0.5 * np.log(rates) + 0.5 * np.log(1 - rates) - 0.5 * log_t**2
+        best = max(best, (posterior.max(), rates[posterior.argmax()], log_t))
+    assert rate == pytest.approx(best[1], abs=1e-4)
     assert rate == pytest.approx(((1 - right).sum().item() + 0.5) / 41)
 
 
@@ -97,7 +99,7 @@ def test_expectation_maximization_ends_at_the_same_rate() -> None:
     for _ in range(5000):
         r = (1 - rate) * p / ((1 - rate) * p + rate * (1 - p) / 4)
         rate = float(((1 - r).sum() + 0.5) / 41)
-    found, at = label_posterior(log_p, y)
+    _, found, at = _at_temperature(log_p, y, 0.0)
     assert at == pytest.approx(rate)
     torch.testing.assert_close(found, r)
 
@@ -105,10 +107,20 @@ def test_expectation_maximization_ends_at_the_same_rate() -> None:
 def test_the_posterior_enumerates_the_true_class() -> None:
     """P(truth = y | y), summed over all classes that the truth may have."""
     log_p, y = predictions(8)
-    right, rate = label_posterior(log_p, y)
+    _, right, rate = _at_temperature(log_p, y, 0.0)
     for i in range(8):
         joint = [log_p[i, t].exp().item() * (1 - rate if t == y[i] else rate / 4) for t in range(5)]
         assert right[i].item() == pytest.approx(joint[y[i]] / sum(joint))
+
+
+def test_mistakes_of_overconfident_particles_are_not_taken_for_wrong_labels() -> None:
+    """All labels are right, drawn from calibrated predictions; the particles are three times too confident."""
+    draw = torch.Generator().manual_seed(0)
+    log_p = torch.randn(400, 5, generator=draw, dtype=torch.float64).log_softmax(-1)
+    y = torch.multinomial(log_p.exp(), 1, generator=draw)[:, 0]
+    too_sure = (3 * log_p).log_softmax(-1)
+    assert _at_temperature(too_sure, y, 0.0)[2] > 0.2
+    assert label_posterior(too_sure, y)[1] < 0.1
 
 
 @pytest.mark.parametrize("certain", [True, False])

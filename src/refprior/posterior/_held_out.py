@@ -137,7 +137,7 @@ class LabelQuality:
     """How probable it is that each label is right.
 
     A label is wrong with probability ε, and then any other class is equally probable. The particles that have not
-    learned the label predict the true class. ε is estimated from all labels.
+    learned the label predict the true class. ε and the temperature of these predictions are estimated from all labels.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class LabelQuality:
     index : ndarray
         Position of each labeled input, (n,): in the labeled part of the task, or rows of X.
     error_rate : float
-        The estimate of ε. Mistakes of confident particles count as wrong labels, so that it is an upper estimate.
+        The estimate of ε. Mistakes of confident particles count as wrong labels.
     """
 
     right: np.ndarray = field(repr=False)
@@ -175,16 +175,29 @@ def label_posterior(log_p: Tensor, y: Tensor) -> tuple[Tensor, float]:
     """Return the probability that each label is right, and the error rate ε: (n, C), (n,) -> (n,), ().
 
     The label is right with probability 1 - ε, and otherwise uniform over the other classes. By Bayes' rule
-    r = (1 - ε) p(y) / [(1 - ε) p(y) + ε (1 - p(y)) / (C - 1)]. ε is the fixed point of expectation maximization,
-    ε = (Σ (1 - r) + 1/2) / (n + 1): the mean of 1 - r with half a wrong and half a right label added, so that ε stays
-    above 0 for few labels. The likelihood is concave in ε, so that bisection of its slope finds that point.
+    r = (1 - ε) p(y) / [(1 - ε) p(y) + ε (1 - p(y)) / (C - 1)], with predictions p of temperature T: particles that are
+    too confident would take their own mistakes for wrong labels. ε and T maximize the likelihood of the labels with a
+    standard normal prior on log T, searched on a grid.
     """
-    log_p = log_p.double()
+    found = [_at_temperature(log_p.double(), y, log_t) for log_t in torch.linspace(-2, 2, 41).tolist()]
+    _, right, rate = max(found, key=lambda candidate: candidate[0])
+    return right, rate
+
+
+def _at_temperature(log_p: Tensor, y: Tensor, log_t: float) -> tuple[float, Tensor, float]:
+    """Return the log-posterior of the best ε at a temperature, r, and ε.
+
+    ε is the fixed point of expectation maximization, ε = (Σ (1 - r) + 1/2) / (n + 1): the mean of 1 - r with half a
+    wrong and half a right label added, so that it stays above 0 for few labels. The likelihood is concave in ε, so that
+    bisection of its slope finds that point.
+    """
+    log_p = (log_p / math.exp(log_t)).log_softmax(-1)
     right = log_likelihood(log_p, y).exp()  # (n,)
     others = log_p.scatter(-1, y.unsqueeze(-1), -torch.inf).logsumexp(-1).exp() / (log_p.shape[-1] - 1)
     low, high = 0.0, 1.0
     while low < (rate := (low + high) / 2) < high:
         slope = ((others - right) / ((1 - rate) * right + rate * others)).sum() + 0.5 / rate - 0.5 / (1 - rate)
         low, high = (rate, high) if slope > 0 else (low, rate)
-    r = (1 - rate) * right / ((1 - rate) * right + rate * others)
-    return r, rate
+    evidence = (1 - rate) * right + rate * others
+    prior = (math.log(rate) + math.log(1 - rate) - log_t**2) / 2
+    return evidence.log().sum().item() + prior, (1 - rate) * right / evidence, rate
