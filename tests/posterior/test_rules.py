@@ -79,6 +79,15 @@ def test_labels_are_ambiguous_if_rules_agree_on_them_and_not_on_the_pool(cues: T
     assert not find_rules(log_p[1:3], prior[1:3], labeled=log_p[1:3, agree]).ambiguous  # each particle is its own rule
 
 
+def test_unsure_particles_do_not_make_labels_ambiguous(cues: Tensor) -> None:
+    agree = cues[0] == cues[1]
+    pairs = cues.repeat(2, 1)
+    unsure, sure = sure_of(pairs, 0.65), sure_of(pairs, 0.75)
+    found = [find_rules(p, uniform(4, p), labeled=p[:, agree]) for p in (unsure, sure)]
+    assert [rules.ambiguous for rules in found] == [False, True]
+    assert found[0].disagreement == found[1].disagreement
+
+
 def test_places_and_names_are_those_of_the_whole_pool(cues: Tensor) -> None:
     log_p = sure_of(cues)
     plain = find_rules(log_p, uniform(2, log_p))

@@ -19,7 +19,8 @@ from refprior._checks import number
 from refprior.information import mixture
 
 AGREED = 0.95  # least agreement on the labeled inputs
-APART = 0.05  # least disagreement on the pool
+APART = 0.05  # least disagreement on the pool, of labels with a probability of at least `SURE`
+SURE = 0.7
 SHARED = 0.5  # least weight of rules that several particles found
 _LISTED, _PAIRS = 20, 3  # rules that a repr lists, and of which it compares each pair
 
@@ -87,8 +88,7 @@ class Rules:
     @property
     def disagreement(self) -> float:
         """Probability that two rules, drawn by their weights, give a random input of the pool different labels."""
-        weights = torch.tensor(self.weights, dtype=torch.float64)
-        return float(weights @ self.differences @ weights)
+        return self._average(self.differences)
 
     @property
     def fits(self) -> bool:
@@ -99,12 +99,17 @@ class Rules:
     def ambiguous(self) -> bool:
         """Whether the labels admit several rules.
 
-        The particles agree on at least 95 % of the labeled inputs, the rules disagree on at least 5 % of the pool, and
-        rules that several particles found have at least half of the weight. Otherwise each particle errs in its own
-        way, as with too few labels.
+        The particles agree on at least 95 % of the labeled inputs. The rules contradict each other on at least 5 % of
+        the pool, where both are sure of different labels. Rules that several particles found have at least half of the
+        weight. Otherwise each particle errs in its own way, as with too few labels.
         """
         shared = sum(weight for weight, members in zip(self.weights, self.members, strict=True) if len(members) > 1)
-        return self.fits and self.disagreement >= APART and shared >= SHARED
+        return self.fits and shared >= SHARED and self._average(_disagreements(self.log_p, SURE)) >= APART
+
+    def _average(self, pairs: Tensor) -> float:
+        """Average over two rules drawn by their weights: (R, R) -> a number."""
+        weights = torch.tensor(self.weights, dtype=torch.float64)
+        return float(weights @ pairs @ weights)
 
     def answers(self, place: int) -> tuple[str, ...]:
         """Return the class of an input under each rule.
@@ -236,7 +241,10 @@ def find_rules(
     )
 
 
-def _disagreements(log_p: Tensor) -> Tensor:
-    """Return the share of inputs on which two particles' labels differ: (K, n, C) -> (K, K)."""
-    hard = one_hot(log_p.argmax(-1), log_p.shape[-1]).flatten(1).float()
-    return (1 - hard @ hard.T / log_p.shape[1]).double().clamp_min(0).cpu().fill_diagonal_(0)
+def _disagreements(log_p: Tensor, sure: float = 0.0) -> Tensor:
+    """Return the share of inputs to which two particles give different labels of probability ≥ sure: -> (K, K)."""
+    best, labels = log_p.max(-1)
+    clear = (best.exp() >= sure).float()  # (K, n)
+    hard = (one_hot(labels, log_p.shape[-1]) * clear[..., None]).flatten(1)  # (K, n C)
+    apart = (clear @ clear.T - hard @ hard.T) / log_p.shape[1]
+    return apart.double().clamp_min(0).cpu().fill_diagonal_(0)
