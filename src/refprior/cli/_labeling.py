@@ -101,6 +101,8 @@ def answer(
     --train.
     """
     check_file(out)
+    if model is not None:
+        check_folder(model)
     if train is not None:
         check_folder(train)
     elif set_ is not None:
