@@ -183,6 +183,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"per_item": True},
     {"class_prior": (0.5, 0.3, 0.2)},
     {"balance": 0.5},
+    {"particle_balance": 0.5},
 ]
 
 
@@ -358,6 +359,19 @@ def test_balance_is_the_divergence_of_the_mean_prediction(shares: tuple[float, .
     torch.testing.assert_close(apart, 0.7 * torch.autograd.grad(expected, model.logits)[0])
 
 
+@pytest.mark.parametrize("shares", [None, (5, 3, 2)])
+def test_particle_balance_is_the_mean_divergence_of_each_particle(shares: tuple[float, ...] | None) -> None:
+    model = Logits()
+    _, weak, strong = parts(model)
+    q = torch.tensor(shares or (1, 1, 1), dtype=torch.float64)
+    means = [(w.detach() / 3 + s * 2 / 3).mean((0, 1)) for w, s in zip(weak, strong, strict=True)]
+    expected = torch.stack([(mean * (mean / (q / q.sum())).log()).sum() for mean in means]).mean()
+    without = ReferencePrior(class_prior=shares)(model.step())
+    loss = ReferencePrior(class_prior=shares, particle_balance=0.7)(model.step())
+    torch.testing.assert_close(loss.terms["particle_skew"], expected.detach())
+    torch.testing.assert_close(loss.total, without.total + 0.7 * expected)
+
+
 def test_shares_of_another_number_of_classes_are_rejected() -> None:
     with pytest.raises(ValueError, match="expected 3 class shares in class_prior, got 2"):
         ReferencePrior(class_prior=(0.5, 0.5))(Logits().step())
@@ -384,6 +398,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"class_prior": (0.5, math.nan)}, "each share of class_prior must be above 0, got nan"),
     ({"class_prior": 0.5}, "class_prior must be numbers, one for each class, got 0.5"),
     ({"class_prior": "0.5,0.5"}, "class_prior must be numbers, one for each class, got '0.5,0.5'"),
+    ({"particle_balance": -1.0}, "particle_balance must be at least 0, got -1.0"),
     ({"balance": -1.0}, "balance must be at least 0, got -1.0"),
     ({"marginal_views": "strong"}, "must be 'mixture' or 'weak', got 'strong'"),
 ]

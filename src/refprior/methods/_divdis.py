@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from refprior._checks import number
-from refprior.information import average, divergence, finite, mixture, probabilities, uniform
-from refprior.methods._reference_prior import checked_shares, cross_entropy, log_shares
+from refprior.information import average, finite, probabilities, uniform
+from refprior.methods._reference_prior import checked_shares, class_skew, cross_entropy
 from refprior.methods._step import Loss, Needs, Step
 
 
@@ -110,7 +110,6 @@ def divdis(
     fit = cross_entropy(labeled, y, log_prior).mean()
     pairs = pairwise_information(unlabeled)
     information = pairs.mean() if len(pairs) else pairs.sum()
-    shares = mixture(unlabeled.transpose(0, 1), uniform(unlabeled.shape[1], unlabeled))  # (K, C)
-    skew = average(divergence(shares, log_shares(settings.class_prior, unlabeled)), log_prior)
+    skew = average(class_skew(unlabeled.transpose(0, 1), settings.class_prior), log_prior)
     total = fit + settings.independence * information + settings.balance * skew
     return Loss.of(total, cross_entropy=fit, pairwise_information=information, skew=skew)

@@ -200,6 +200,9 @@ class ReferencePrior:
         the shares are equal, and h_y is the entropy.
     balance : float, default: 0
         Weight of KL(mean prediction of the batch ‖ q), added to the loss independently of γ.
+    particle_balance : float, default: 0
+        Weight of E_{w ~ π} KL(mean prediction of the batch under w ‖ q), for tasks in which every plausible rule has
+        the class shares q.
 
     Examples
     --------
@@ -223,6 +226,7 @@ class ReferencePrior:
     samples: int | None = None
     class_prior: tuple[float, ...] | None = None
     balance: float = 0.0
+    particle_balance: float = 0.0
 
     def __post_init__(self) -> None:
         whole_number("order", self.order, at_least=1)
@@ -241,6 +245,7 @@ class ReferencePrior:
         if self.class_prior is not None:
             object.__setattr__(self, "class_prior", checked_shares(self.class_prior))
         number("balance", self.balance, at_least=0)
+        number("particle_balance", self.particle_balance, at_least=0)
         one_of("marginal_views", self.marginal_views, ("mixture", "weak"))
         if self.marginal_views == "weak" and not self.marginal_gradient and self.stop_gradient:
             raise ValueError("marginal_views='weak' needs marginal_gradient=True, or h_y would have no gradient")
@@ -336,7 +341,8 @@ def reference_prior(
     Returns
     -------
     Loss
-        The total and the terms `cross_entropy`, `marginal_entropy`, `conditional_entropy`, and `skew` with `balance`.
+        The total and the terms `cross_entropy`, `marginal_entropy`, `conditional_entropy`, `skew` with `balance`, and
+        `particle_skew` with `particle_balance`.
 
     Examples
     --------
@@ -378,11 +384,20 @@ def information_of_views(
     start, end = settings.alpha, settings.final_alpha
     alpha = start if end is None else (1 - progress) * start + progress * end
     total = -settings.information_weight * (alpha * h_y - h_yw)
-    if not settings.balance:
-        return Loss.of(total, marginal_entropy=h_y, conditional_entropy=h_yw)
-    items = mixture(seen, log_prior).flatten(0, 1)
-    skew = divergence(mixture(items, uniform(len(items), items)), log_shares(settings.class_prior, items))
-    return Loss.of(total + settings.balance * skew, marginal_entropy=h_y, conditional_entropy=h_yw, skew=skew)
+    terms = {"marginal_entropy": h_y, "conditional_entropy": h_yw}
+    if settings.balance:
+        terms["skew"] = class_skew(mixture(seen, log_prior).flatten(0, 1), settings.class_prior)
+        total = total + settings.balance * terms["skew"]
+    if settings.particle_balance:
+        items = seen.flatten(1, 2).transpose(0, 1)  # (B N, K, C)
+        terms["particle_skew"] = average(class_skew(items, settings.class_prior), log_prior)
+        total = total + settings.particle_balance * terms["particle_skew"]
+    return Loss.of(total, **terms)
+
+
+def class_skew(log_p: Tensor, class_prior: tuple[float, ...] | None) -> Tensor:
+    """Return KL(mean prediction of n inputs ‖ q): (n, ..., C) -> (...)."""
+    return divergence(mixture(log_p, uniform(len(log_p), log_p)), log_shares(class_prior, log_p))
 
 
 def marginal_view(weak: Tensor, strong: Tensor, settings: ReferencePrior) -> Tensor:
