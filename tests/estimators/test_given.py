@@ -83,6 +83,13 @@ def test_suggestions_end_when_one_rule_remains(
     assert not set(more) & set(asked)
 
 
+@pytest.mark.parametrize("about", ["rule", "inputs"])
+def test_rows_that_were_given_are_not_suggested(fitted: rp.ReferencePriorClassifier, about: Any) -> None:
+    rows = X[len(LABELED.rows) :][:6]
+    fitted.given(rows[:3], NAMES[CUES[len(LABELED.rows) :][:3, 1]], noise=0.99)  # which decides nothing
+    assert sorted(fitted.suggest(rows, 3, about=about)) == [3, 4, 5]
+
+
 def test_a_new_fit_forgets_what_was_given(fitted: rp.ReferencePriorClassifier) -> None:
     asked = fitted.suggest(X, 2)
     fitted.given(X[asked], NAMES[CUES[asked, 1]])

@@ -1,6 +1,7 @@
 """Evidence of new labels against Bayes' law by enumeration, and which hypothesis it prefers."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -65,6 +66,20 @@ def test_labels_that_no_particle_explains_are_found_out() -> None:
     sure = torch.tensor([[0.99, 0.01]]).log().expand(3, 8, 2)
     assert not Evidence(uniform(3, sure)).update(sure, torch.ones(8, dtype=torch.long)).explained
     assert Evidence(uniform(3, sure)).update(sure, torch.zeros(8, dtype=torch.long)).explained
+
+
+def test_a_label_that_half_of_the_particles_expect_is_no_reason_for_doubt() -> None:
+    torn = torch.tensor([[[0.98, 0.02]], [[0.04, 0.96]]]).log()
+    for label in (0, 1):
+        found = Evidence(uniform(2, torn)).update(torn, torch.tensor([label]))
+        assert found.explained, found  # although one of them is a little below chance
+    sure = torch.tensor([[0.99, 0.01]]).log().expand(3, 8, 2)
+    found = Evidence(uniform(3, sure))
+    chance, best = -2 * math.log(2), -2 * math.log(2) - math.log(3)
+    assert replace(found, log_average=best + 0.01, log_chance=chance, log_likelihood=torch.full((3,), -9.0)).explained
+    doubt = replace(found, log_average=best - 0.01, log_chance=chance, log_likelihood=torch.full((3,), -9.0), count=2)
+    assert not doubt.explained
+    assert str(doubt).startswith("the 2 new labels are less likely under the particles (-2.5 nats) than under chance")
 
 
 def test_impossible_labels_stay_finite_without_noise() -> None:

@@ -12,6 +12,8 @@ from refprior._checks import number, whole_number
 from refprior._words import counted
 from refprior.information import finite, log_likelihood, mixture
 
+DOUBT = 3  # likelihood of chance over that of the particles beyond which no particle is right
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evidence:
@@ -131,8 +133,8 @@ class Evidence:
 
     @property
     def explained(self) -> bool:
-        """Whether the particles or their average explain the labels better than chance."""
-        return max(self.log_selection, self.log_average) >= self.log_chance
+        """Whether the particles or their average explain the labels; False if chance is 3 times likelier than both."""
+        return max(self.log_selection, self.log_average) >= self.log_chance - math.log(DOUBT)
 
     @property
     def _joint(self) -> Tensor:

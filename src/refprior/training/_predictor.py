@@ -359,7 +359,7 @@ class Predictor:
         any order; an input that is given again with the same label counts once. The likelihood is that of each
         particle before temperature and class shares, which stay as they are.
 
-        If the labels are less likely than under chance, a warning says so. The weights are then still those of the
+        If chance is 3 times likelier to give the labels, a warning says so. The weights are then still those of the
         evidence, although no particle is right: train with the labels instead.
 
         Parameters
