@@ -96,7 +96,8 @@ def weights_hash(name: str, settings: dict[str, Any], steps: int) -> str:
 
 def compare(before: dict[str, Any], after: dict[str, Any]) -> None:
     """Print what differs, and a summary."""
-    for name, found in before["weights"].items():
+    for name in before["weights"].keys() & after["weights"].keys():
+        found = before["weights"][name]
         print(f"{name:40} {'identical' if after['weights'][name] == found else 'DIFFERENT'}")
     equal = 0
     for name, old in before["priors"].items():

@@ -59,3 +59,15 @@ def test_narrow_components_do_not_multiply_outcomes() -> None:
     channel = models.exponentials([1, 2, 3, 4, 5], terms=3, sigma=0.6)
     assert len(channel.outcomes) < 200_000
     assert np.exp(channel.log_likelihood(channel.bounds.T)).sum(axis=1) == pytest.approx(1, abs=1e-7)
+
+
+def test_a_noisy_likelihood_is_rejected_before_any_work() -> None:
+    """It announced half an hour, and then asked for 64 GiB."""
+    rng = np.random.default_rng(0)
+
+    def noisy(w: np.ndarray) -> np.ndarray:
+        logits = 0.1 * np.arange(5) * w[:, None] + rng.normal(size=(len(w), 5))
+        return np.asarray(logits - np.log(np.exp(logits).sum(axis=1, keepdims=True)))
+
+    with pytest.raises(ValueError, match="as if it were noisy"):
+        reference_prior(Channel.from_function(noisy, bounds=(0.0, 1.0), outcomes=np.arange(5.0)))

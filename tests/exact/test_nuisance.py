@@ -148,7 +148,7 @@ def test_many_tosses_approach_the_prior_of_berger_and_bernardo() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"interest": 2}, "must list each parameter of the channel once"),
+        ({"interest": 5}, "there is no parameter 5: this channel has parameters 0 to 1"),
         ({"interest": (0, 1)}, "one parameter of interest and one or two nuisances"),
         ({"interest": 0, "nuisance": 0}, "each parameter of the channel once"),
         ({"interest": "first"}, "must be one or more numbers of parameters"),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from refprior._files import write_record
 from refprior.exact import Categorical, Coin, ExponentialDecay, Gaussian, Solution, TwoCoins, reference_prior
 from refprior.exact.show import decimals_within
 
@@ -145,3 +146,9 @@ def test_a_saved_prior_is_judged_again(tmp_path: Path) -> None:
     file.write_text("{}")
     with pytest.raises(ValueError, match=r"has an earlier format, .* make it again"):
         Solution.load(file, Gaussian(2.0))
+
+
+def test_a_file_with_a_number_for_weights_is_no_prior(tmp_path: Path) -> None:
+    write_record(tmp_path / "prior.json", 1, {"coordinates": [[0.5]], "exact_weights": 1.0, "tolerance": 1e-9})
+    with pytest.raises(ValueError, match="is not a prior of this channel"):
+        Solution.load(tmp_path / "prior.json", Coin(2))

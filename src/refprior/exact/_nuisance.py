@@ -176,6 +176,10 @@ def _axes(
     one = _numbers("interest", interest)
     rest = tuple(i for i in range(channel.dimension) if i not in one)
     other = rest if nuisance is None else _numbers("nuisance", nuisance)
+    unknown = [i for i in (*one, *other) if not 0 <= i < channel.dimension]
+    if unknown:
+        last = channel.dimension - 1
+        raise ValueError(f"there is no parameter {unknown[0]}: this channel has parameters 0 to {last}, counted from 0")
     if sorted([*one, *other]) != list(range(channel.dimension)):
         raise ValueError(
             f"interest {list(one)} and nuisance {list(other)} must list each parameter of the channel once: "

@@ -376,8 +376,8 @@ class Solution:
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is not a prior of this channel: {error}") from error
         inside = np.all((u >= channel.bounds[:, 0]) & (u <= channel.bounds[:, 1]))
-        if len(u) != len(weights) or not inside or not np.all(weights > 0) or abs(weights.sum() - 1) > 1e-9:
-            raise ValueError(f"{path} is not a prior of this channel: {len(u)} atoms and {len(weights)} weights")
+        if weights.shape != (len(u),) or not inside or not np.all(weights > 0) or abs(weights.sum() - 1) > 1e-9:
+            raise ValueError(f"{path} is not a prior of this channel: {len(u)} atoms and {weights.size} weights")
         return Solution.from_coordinates(Objective((channel,)), u, weights, tolerance)
 
     def plot(self, ax: Axes | None = None) -> Axes:

@@ -69,6 +69,27 @@ def test_a_rough_quadrature_shows_in_the_gap() -> None:
     assert certificate.error > abs(certificate.information - prior.information) > 1e-12
 
 
+@pytest.mark.parametrize(
+    ("family", "bounds"),
+    [
+        (lambda w: stats.cauchy(w), (-2, 2)),
+        (lambda w: stats.t(w), (1, 10)),
+        (lambda w: stats.norm(0, w), (0.01, 10)),
+    ],
+    ids=["cauchy", "t", "wide scale"],
+)
+def test_heavy_tails_and_wide_scales_get_a_finer_quadrature(family: Any, bounds: tuple[float, float]) -> None:
+    """The information of the prior found, integrated over z = sinh(x)."""
+    prior = reference_prior(Channel.from_scipy(family, bounds=bounds), tolerance=1e-8)
+    assert prior.evidence == "certified"
+    x = np.linspace(-45, 45, 400_001)  # sinh(45) is 1.7e19
+    density = np.array([family(w).pdf(np.sinh(x)) * np.cosh(x) for w in prior.atoms])
+    mixture = prior.weights @ density
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(density > 0, density * np.log(density / mixture), 0.0)
+    assert prior.weights @ terms.sum(axis=1) * (x[1] - x[0]) == pytest.approx(prior.information, abs=1e-9)
+
+
 def test_a_censored_outcome_is_only_known_to_be_late() -> None:
     """One second of a clock with rate w: the last outcome has what is left of the mass."""
     channel = Channel.from_scipy(lambda w: stats.expon(scale=1 / w), bounds=(0.1, 10), censored_at=1.0)
@@ -103,14 +124,18 @@ def test_an_end_before_the_start_is_rejected(end: float, message: str) -> None:
     [
         (3, (0, 1), "family must be a function"),
         (lambda w: w, (0, 1), "must return a frozen distribution"),
-        (lambda w: stats.poisson(w), (1, 1e12), "at most 200,000: narrow the bounds"),
+        (lambda w: stats.poisson(w), (1, 1e12), "counts beyond 200,000 have a probability of up to 1"),
         (lambda a, b: stats.norm(a, b), (0, 1), "missing 1 required positional argument"),
         (lambda w: stats.norm(w), [(0, 1)] * 3, "up to 2 parameters"),
         (
             lambda w: stats.laplace(loc=w),
             (0, 3),
-            "a kink or a jump that moves, as Laplace's",
+            "a kink or a jump that moves with the parameter",
         ),
+        (lambda w: stats.uniform(0, w), (1, 3), "give bins to from_function, with differences of the cdf"),
+        (lambda w: stats.triang(w), (0.1, 0.9), "a kink or a jump that moves with the parameter"),
+        (lambda w: stats.zipf(w), (1.5, 4), r"up to 0.002, too much to leave out: pass censored_at=c"),
+        (lambda w: stats.vonmises(2, loc=w), (-3, 3), "integrates to 2 instead of 1 .* give nodes on one period"),
     ],
 )
 def test_mistakes_are_named(family: Any, bounds: Any, message: str) -> None:

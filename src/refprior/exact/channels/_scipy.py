@@ -23,6 +23,9 @@ Family = Callable[..., Any]  # parameters -> a frozen distribution
 
 TAIL_MASS = 1e-17  # on either side, at every parameter that was tried
 TAIL_NATS = 750.0  # by which a log-ratio of doubles can differ at most: a tail adds less than this times its mass
+FINENESS = 1, 2, 4, 8  # parts of a panel, until the mass is right
+SMOOTH = 1e-4  # share of the error that a quadrature eight times as fine leaves of a density without kinks
+WIDE = 100.0  # ratio of a parameter's ends from which it is tried on a log scale too
 MOST_COUNTS = 200_000  # that are listed
 LEVELS = np.concatenate([10.0 ** np.arange(-17, -1), np.arange(0.05, 0.5, 0.05)])  # quantiles that are panel edges
 
@@ -34,7 +37,7 @@ def from_family(family: object, bounds: ArrayLike, censored_at: float | None) ->
     end = None if censored_at is None else number("censored_at", censored_at)
     box, _ = box_of(bounds, most=2)
     # quantiles are taken at a grid of parameters
-    sides = [np.linspace(low, high, {1: 33, 2: 9}[len(box)]) for low, high in box]
+    sides = [_tried(low, high, {1: 33, 2: 9}[len(box)]) for low, high in box]
     try:
         tried = family(*grid_of(sides).T[:, :, None])
     except (TypeError, ValueError) as error:
@@ -45,6 +48,12 @@ def from_family(family: object, bounds: ArrayLike, censored_at: float | None) ->
     return (_counts if discrete else _density)(family, bounds, tried, end)
 
 
+def _tried(low: float, high: float, count: int) -> Array:
+    """Return values of a parameter at which quantiles are taken: even, and for a wide scale also even in its log."""
+    even = np.linspace(low, high, count)
+    return np.union1d(even, np.geomspace(low, high, count)) if 0 < low < high / WIDE else even
+
+
 def _parameters(w: Array) -> Array:
     """Return columns (K, 1) of the parameters: (K,) or (K, d) -> (d, K, 1)."""
     return w.reshape(len(w), -1).T[:, :, None]
@@ -53,7 +62,11 @@ def _parameters(w: Array) -> Array:
 def _counts(family: Family, bounds: ArrayLike, tried: Any, end: float | None) -> FunctionChannel:
     low, high = _last(tried, -1), _last(tried, 1) if end is None else np.ceil(end)
     if not high - low <= MOST_COUNTS:
-        raise ValueError(f"outcomes reach from {low:g} to {high:g}; at most {MOST_COUNTS:,}: narrow the bounds")
+        beyond = float(np.max(tried.sf(low + MOST_COUNTS))) if np.isfinite(low) else 1.0
+        raise ValueError(
+            f"counts beyond {MOST_COUNTS:,} have a probability of up to {beyond:.1g}, too much to leave out: pass "
+            "censored_at=c, so that all counts from c on are one outcome, or narrow the bounds"
+        )
     if not high > low:
         raise ValueError(f"censored_at = {end:g} must be above the smallest outcome, {low:g}")
     z = np.arange(low, high + 1)
@@ -84,19 +97,40 @@ def _density(family: Family, bounds: ArrayLike, tried: object, end: float | None
         chosen = family(*w.T)
         return np.asarray(chosen.logpdf(z) if end is None or z < end else chosen.logsf(end))
 
-    function, nodes = quadrature(1)
     box, scalar = box_of(bounds)
     # places other than those at which panels have their edges
-    places = box[:, 0] + np.array([0.0, 0.217, 0.563, 0.871, 1.0])[:, None] * np.ptp(box, axis=1)
-    mass = np.exp(function(places[:, 0] if scalar else places)).sum(axis=1)
-    missed = float(np.abs(mass - 1).max())
-    if missed > ROW_SUM_TOLERANCE:
-        raise ValueError(
-            f"the quadrature misses the density's mass of one by {missed:.1e}: narrow the bounds, for which it is too "
-            "coarse; or, of a density with a kink or a jump that moves, as Laplace's, give bins to from_function"
-        )
+    places = box[:, 0] + np.array([0.0, 1e-4, 3e-3, 0.03, 0.217, 0.563, 0.871, 1.0])[:, None] * np.ptp(box, axis=1)
+    errors: list[float] = []
+    for fineness in FINENESS:
+        function, nodes = quadrature(fineness)
+        mass = np.exp(function(places[:, 0] if scalar else places)).sum(axis=1)
+        errors.append(float(np.abs(mass - 1).max()))
+        if errors[-1] <= ROW_SUM_TOLERANCE:
+            break
+    else:
+        raise ValueError(_why_not(float(mass[np.argmax(np.abs(mass - 1))]), errors))
     channel = FunctionChannel.build(function, bounds, nodes, None)
-    return replace(channel, quadrature=quadrature, density=density, tail=TAIL_NATS * 2 * TAIL_MASS)
+    tail = TAIL_NATS * 2 * TAIL_MASS
+    return replace(channel, quadrature=quadrature, fineness=fineness, density=density, tail=tail)
+
+
+def _why_not(mass: float, errors: list[float]) -> str:
+    """Say why a density cannot be put on a quadrature, given its integral and the errors of finer and finer ones."""
+    if mass > 1.5:
+        return (
+            f"the density integrates to {mass:.3g} instead of 1 over its outcomes, as a periodic one does (vonmises "
+            "with loc): give nodes on one period to from_function"
+        )
+    if errors[-1] > SMOOTH * errors[0]:
+        return (
+            f"the quadrature misses the density's mass of one by {errors[-1]:.1e}, however fine: it has a kink "
+            "or a jump that moves with the parameter (laplace, uniform, triang); give bins to from_function, with "
+            "differences of the cdf as their probabilities"
+        )
+    return (
+        f"the quadrature misses the density's mass of one by {errors[-1]:.1e}: scales differ too much within the "
+        "bounds; narrow them"
+    )
 
 
 def _edges(tried: Any, end: float | None) -> Array:
@@ -148,4 +182,5 @@ def panel_nodes(edges: Array, fineness: int) -> tuple[Array, Array]:
     finer = np.interp(np.arange(fineness * (len(edges) - 1) + 1) / fineness, np.arange(len(edges)), edges)
     x, weight = np.polynomial.legendre.leggauss(8)
     half = np.diff(finer)[:, None] / 2
-    return (finer[:-1, None] + half * (1 + x)).ravel(), np.log(half * weight).ravel()
+    with np.errstate(divide="ignore"):  # edges may be neighboring doubles, with nothing between them
+        return (finer[:-1, None] + half * (1 + x)).ravel(), np.log(half * weight).ravel()

@@ -11,8 +11,9 @@ from scipy.ndimage import maximum_filter
 from scipy.spatial import cKDTree
 
 from refprior._process import check_memory
+from refprior._words import duration
 from refprior.exact._arrays import Array, Index, grid_of, scattered
-from refprior.exact._cost import LOG, Work, check_search
+from refprior.exact._cost import LOG, MINUTES, Work, check_search
 from refprior.exact.certificate import GRIDS, MOST_CELLS, MOST_POINTS, SEARCHED
 from refprior.exact.channels import Channel, canonical, is_long
 from refprior.exact.oracle import Likelihoods, Objective, Point, safe_log
@@ -23,6 +24,7 @@ SPACING = {1: 0.25, 2: 0.8, 3: 1.0}  # between candidates, by the number of para
 SEARCH_SPACING, SEARCH_SPACING_3D = 0.25, 0.6  # of the grid on which missing atoms are searched
 MOST_CANDIDATES = {1: 2000, 3: 1000}  # the cost of a step grows with the cube; two parameters are limited by memory
 MOST_GRID = 300_000  # points of a grid of three parameters; it is coarser if that does not suffice
+MOST_MISSING = 2000  # atoms that are added at once
 ROUGH_WEIGHTS = 1e-7  # nats to which weights of candidates are computed: the ascent follows
 
 
@@ -126,7 +128,9 @@ def find_missing(objective: Objective, point: Point, grid: SearchGrid, unit: Arr
             top, height = climb(objective, places, logs, SEARCH_SPACING * unit)
             excess = height - level
             if excess.max() > tolerance / 3:
-                return Missing(top[excess > tolerance / 3], float(excess.max()), values - level)
+                highest = np.sort(np.argsort(-excess, kind="stable")[:MOST_MISSING])  # all, unless there are very many
+                top = top[highest][excess[highest] > tolerance / 3]
+                return Missing(top, float(excess.max()), values - level)
     return Missing(grid.points[:0], float(values.max()) - level, values - level)
 
 
@@ -180,6 +184,12 @@ def check_cost(objective: Objective) -> None:
         looked_at=looked_at,
         nodes=sum(c.outcome_count * 2.0**c.outcome_axes for c in objective.channels if c.outcome_axes > 1),
     )
+    if work.seconds >= MINUTES and not objective.resolved:
+        raise ValueError(
+            "log_likelihood varies at all scales that were tried, as if it were noisy, so that a search would take "
+            f"about {duration(work.seconds)} and certify nothing: make it a smooth function of w (fix the seed of a "
+            "simulation), or narrow the bounds"
+        )
     check_search(work)
 
 
