@@ -1,6 +1,7 @@
 """Questions about the rule: the information of a batch by enumeration, and where they end."""
 
 import math
+import time
 from collections import Counter
 from dataclasses import replace
 from itertools import product
@@ -83,6 +84,15 @@ def test_a_batch_beyond_the_exact_sum_still_separates_each_pair_of_rules() -> No
     assert all(place < 16 for place in chosen)
     assert {place % 4 for place in chosen[:4]} == {0, 1, 2, 3}
     assert sorted(Counter(place % 4 for place in chosen).values()) == [3, 3, 4, 4]  # the last three by samples
+
+
+def test_many_inputs_and_classes_take_seconds() -> None:
+    generator = torch.Generator().manual_seed(0)
+    log_p = torch.randn(8, 4000, 10, generator=generator).mul(3).log_softmax(-1)
+    rules = find_rules(log_p, uniform(8, log_p))
+    started = time.process_time()
+    assert len(set(most_decisive(log_p, 4, uniform(8, log_p), rules))) == 4
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize("cue", [0, 1])

@@ -45,7 +45,8 @@ FILE = "questions.json"
 FORMAT = 1
 _BLOCK = 4096  # inputs at a time
 _CLUSTERED = 4000  # inputs that k-means groups
-_CONFIGURATIONS = 1024  # labelings of a batch that are summed over, or sampled if there are more
+_FEWEST, _MOST = 16, 1024  # labelings of a batch that are summed over, or sampled if there are more
+_WORK = 1 << 24  # probabilities of all inputs, rules and labelings at most, unless that would be too few labelings
 _NUMBERS = 1 << 22  # probabilities of a block of inputs at most
 SETTLED = 0.95  # probability of a rule beyond which no question about rules is left
 About = Literal["auto", "rule", "inputs"]  # what a question is to decide
@@ -264,7 +265,8 @@ def most_decisive(
 
     Greedy: each input maximizes I(rule; y_1 … y_b | x_1 … x_b) given those before it. One particle generates all labels
     of a batch, each replaced by a uniform one with probability `noise`. The sum over the C^b labelings of the inputs
-    before is exact up to 1,024 of them, and then an average over 1,024 draws. log_p: (K, n, C), log_weights: (K,).
+    before is exact up to S of them, and then an average over S draws; S is 16 to 1,024, fewer for more inputs, rules
+    and classes. log_p: (K, n, C), log_weights: (K,).
     """
     if whole_number("budget", budget, at_least=1) > log_p.shape[1]:
         raise ValueError(f"can ask about the rule with 1 to {log_p.shape[1]} labels, got {budget}")
@@ -273,6 +275,7 @@ def most_decisive(
     for rule, members in enumerate(rules.members):
         belongs[rule, list(members)] = 1
     share, weights = torch.ones(1, dtype=torch.float64), log_weights.double().cpu().softmax(0)[None]  # (S,), (S, K)
+    most = min(_MOST, max(_FEWEST, _WORK // (p[0].numel() * len(rules))))
     draw, chosen = torch.Generator().manual_seed(seed), list[int]()
     for _ in range(budget):
         gain = _rule_information(p, share, weights, belongs)
@@ -281,11 +284,11 @@ def most_decisive(
         joint = weights[:, None] * p[:, chosen[-1]].T  # (S, C, K)
         total = joint.sum(-1)
         share, weights = (share[:, None] * total).flatten(), (joint / total[..., None]).flatten(0, 1)
-        if len(share) > _CONFIGURATIONS:  # systematic draws
+        if len(share) > most:  # systematic draws
             start = torch.rand(1, generator=draw, dtype=torch.float64)
-            points = (torch.arange(_CONFIGURATIONS) + start) / _CONFIGURATIONS * share.sum()
+            points = (torch.arange(most) + start) / most * share.sum()
             weights = weights[torch.searchsorted(share.cumsum(0), points).clamp_max(len(share) - 1)]
-            share = torch.full((_CONFIGURATIONS,), 1 / _CONFIGURATIONS, dtype=torch.float64)
+            share = torch.full((most,), 1 / most, dtype=torch.float64)
     return chosen
 
 
