@@ -77,7 +77,7 @@ def test_labels_that_do_not_determine_the_task_are_reported(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     (line,) = [line for line in done.stderr.splitlines() if "rules" in line]
     assert re.fullmatch(
-        r"[3-8] rules fit the 40 labels and disagree on \d+ % of the pool: the labels do not determine the task; "
+        r"[3-8] rules fit the 40 labels and disagree on \d+ % of the pool: the labels may not determine the task; "
         r"see run\.rules\(\), or ask: refprior suggest run --about rule",
         line,
     )

@@ -139,7 +139,7 @@ def test_labels_far_from_balanced_are_reported(
 
 
 WARNING = (
-    "4 rules fit the 40 labels and disagree on 24 % of the pool: the labels do not determine the task; see run.rules()"
+    "4 rules fit the 40 labels and disagree on 24 % of the pool: the labels may not determine the task; see run.rules()"
 )
 
 

@@ -338,7 +338,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def rules(self, X: object) -> Rules:
         """Group the particles into rules, by the labels that they give to the rows.
 
-        Several rules mean that the labels do not determine the task.
+        Several rules mean that the labels may not determine the task.
 
         Parameters
         ----------

@@ -35,7 +35,7 @@ def rules_section(run: Run, most: int) -> str | None:
     found = f"{len(rules)} rules fit the {labels:,} labels and disagree on {100 * rules.disagreement:.0f} % of the pool"
     if rules.ambiguous:
         ask = f"refprior suggest {shlex.quote(str(run.path or 'RUN'))} --about rule"
-        found = f"<strong>{found}: the labels do not determine the task.</strong> Ask: <code>{escape(ask)}</code>"
+        found = f"<strong>{found}: the labels may not determine the task.</strong> Ask: <code>{escape(ask)}</code>"
     pairs = combinations(range(min(_PAIRS, len(rules))), 2)
     return f"<p>{found}</p>{as_html(rule_rows(rules))}" + "".join(_pair(run, rules, *pair) for pair in pairs)
 

@@ -484,7 +484,7 @@ class Run:
     def rules(self, *, most: int = RULE_INPUTS, ema: bool = True) -> Rules:
         """Group the particles into rules, by the labels that they give to the unlabeled pool.
 
-        Several rules mean that the labels do not determine the task.
+        Several rules mean that the labels may not determine the task.
 
         Parameters
         ----------

@@ -304,7 +304,7 @@ def _warn_of_imbalance(recipe: Recipe, task: Task) -> None:
 
 
 def _warn_of_rules(run: Run, device: torch.device) -> None:
-    """Warn if particles that agree on the labels disagree on the pool: the labels do not determine the task."""
+    """Warn if particles that agree on the labels disagree on the pool: the labels may not determine the task."""
     recipe, task, needs = run.recipe, run.task, run.recipe.method.needs
     drawn = recipe.labeled_batch + recipe.tuples * needs.tuple_size * len(needs.views) + recipe.source_batch
     inputs = min(RULE_INPUTS, int(_CHECKED * recipe.steps * drawn), len(task.unlabeled))
@@ -315,7 +315,7 @@ def _warn_of_rules(run: Run, device: torch.device) -> None:
     if rules.ambiguous:
         ask = "" if run.path is None else f", or ask: refprior suggest {shlex.quote(str(run.path))} --about rule"
         log.warning(
-            "%d rules fit the %d labels and disagree on %.0f %% of the pool: the labels do not determine the task; "
+            "%d rules fit the %d labels and disagree on %.0f %% of the pool: the labels may not determine the task; "
             "see run.rules()%s",
             len(rules),
             len(task.labeled),
