@@ -12,13 +12,17 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # With more threads than free cores, spinning OpenMP threads slow some operations down many times.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test check dist smoke docs docs-serve docs-check bench bench-particles bench-saving bench-step bench-views bench-exact clean
+.PHONY: demo test attack check dist smoke docs docs-serve docs-check bench bench-particles bench-saving bench-step bench-views bench-exact clean
 
 demo: .venv/.installed
 	$(BIN)/refprior demo
 
 test: check
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+
+# 2000 random models against the certificates of exact priors; about five minutes of one core.
+attack: .venv/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.exact.attack
 
 check: .venv/.installed-dev
 	$(BIN)/ruff check .

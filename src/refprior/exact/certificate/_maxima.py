@@ -25,6 +25,9 @@ FLOOR = 8 * EPSILON  # of 1 + J: a gap is never below
 SUBDIVISIONS = 16  # of a cell, at which a polynomial through its values is evaluated
 GRIDS = {1: (0.11, 201), 2: (0.22, 41), 3: (0.3, 25)}  # standard deviations between grid points, and how many at least
 MOST_POINTS = 1_500_000  # of a grid: a coarser one certifies nothing
+# Times the fall around a point, which may rise beside it: a bump as wide as a cell shows at the corners of the cell,
+# with 2^-d of its height; of a cusp |w - w0|^(1/4), a third shows.
+HIDDEN = 8.0
 NEAR_SUMMIT = 1e-5  # of 1 + J below the largest gain: kinks that are searched to the last bit of w
 SEARCHED = 8192  # points of more than three parameters, which no grid can cover,
 
@@ -156,9 +159,8 @@ def summits(case: Case, level: float) -> tuple[Array, Array, Array]:
     table = values.reshape(grid.shape)
     peak = (table >= maximum_filter(table, size=3, mode="nearest")).ravel()
     fall = (table - minimum_filter(table, size=5, mode="nearest")).ravel()
-    # A rise between grid points is less than the fall around it. A bump of one's own model that is as wide as a cell
-    # shows at the corners of the cell, with 2^-d of its height.
-    hidden = 2.0 ** len(grid.shape) if case.objective.channel.axes.measured else 1.0
+    # a rise between grid points is less than the fall around it, or, of a custom model, some times that
+    hidden = HIDDEN if case.objective.channel.axes.measured else 1.0
     high = peak & (values + hidden * fall >= level)
     high[high] = own_points(case.objective.channel, grid.points[high])
     chosen = np.flatnonzero(np.concatenate([high, np.ones(len(case.u), dtype=bool)]))
@@ -169,8 +171,23 @@ def summits(case: Case, level: float) -> tuple[Array, Array, Array]:
         width = np.where(symmetry.idle(center[chosen]), np.ptp(bounds, axis=1), width)  # in all directions
     best = np.argsort(-case.more_values)[:400]
     places, width = np.vstack([center[chosen], case.more[best]]), np.vstack([width, case.more_widths[best]])
+    if case.objective.channel.axes.measured and len(grid.shape) == 1:
+        between, half = _midpoints(case.objective.channel, grid.points, np.flatnonzero(high))
+        places, width = np.vstack([places, between]), np.vstack([width, half])
     summit, top = _best_in_cells(case.objective, places, width, case.logs)
     return *_refine(case.objective, summit, top, width / SUBDIVISIONS, case.logs, level), width
+
+
+def _midpoints(channel: Channel, points: Array, chosen: Index) -> tuple[Array, Array]:
+    """Return the middle in w of the cells beside some points of a line, and the distance to their nearer end: (M, 1).
+
+    Two points on both sides of a cusp may have nearly the same row, and then nearly the same coordinate.
+    """
+    left = np.unique(np.concatenate([chosen - 1, chosen]))
+    left = left[(left >= 0) & (left < len(points) - 1)]
+    w = channel.parameter(points)
+    middle = np.clip(channel.coordinate((w[left] + w[left + 1]) / 2), points[left], points[left + 1])
+    return middle, np.maximum(np.minimum(middle - points[left], points[left + 1] - middle), np.spacing(middle))
 
 
 def _zoom(objective: Objective, best: Array, height: Array, width: Array, logs: list[Array]) -> tuple[Array, Array]:
@@ -181,8 +198,10 @@ def _zoom(objective: Objective, best: Array, height: Array, width: Array, logs: 
     """
     bounds, dimension = objective.channel.bounds, best.shape[1]
     steps = np.array([s for s in itertools.product((-1.0, 0.0, 1.0), repeat=dimension) if s > (0.0,) * dimension])
-    best, height, width, hidden = best.copy(), height.copy(), width.copy(), np.full(len(best), np.inf)
+    best, height, width = best.copy(), height.copy(), width.copy()
+    hidden, drop = np.full(len(best), np.inf), np.full(len(best), np.inf)
     floor, active = FLOOR * (1 + abs(height.max())), np.arange(len(best))
+    rise = HIDDEN if dimension == 1 else 4.0
     for _ in range(300):  # along a curved ridge it takes many moves
         sides = np.concatenate([steps, -steps]) * width[active, None]
         points = np.clip(best[active, None] + sides, bounds[:, 0], bounds[:, 1])
@@ -194,9 +213,11 @@ def _zoom(objective: Objective, best: Array, height: Array, width: Array, logs: 
         best[active[moved]] = points[rows, first][moved]
         height[active] = np.maximum(height[active], higher)
         hidden[active] = np.where(moved, np.maximum(hidden[active], 0.0), np.maximum(fall, 0.0))
+        # beside a cusp the other side may be as high: the lower one tells how steep it is; of a ridge it tells nothing
+        drop[active] = height[active] - values.min(axis=(1, 2)) if dimension == 1 else hidden[active]
         width[active[~moved]] /= 2
         small = np.all(width <= 2 * np.spacing(np.maximum(np.abs(best), 1e-300)), axis=1)
-        active = np.flatnonzero((hidden > floor) & ~small & (height + 4 * hidden > height.max()))
+        active = np.flatnonzero((drop > floor) & ~small & (height + rise * drop > height.max()))
         if not len(active):
             break
     return best, height + np.where(np.isfinite(hidden), hidden, 0.0)
