@@ -19,15 +19,17 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 import refprior as rp
-from refprior.posterior import Evidence, find_rules, predictive, uncertainty
+from refprior.labeling import most_decisive
+from refprior.posterior import Evidence, find_rules, predictive
 
 QUESTIONS = 4
 Cell = tuple[str, Callable[[int], dict[str, float]]]
-NOISE = 0.05
+EMBEDDINGS = Path(__file__).parents[2] / "shared/data/cifar10_effnetlite0_pca128.npz"
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,29 @@ def table(cues: Tensor, split: int, draw: torch.Generator) -> Tensor:
     return torch.cat(blocks, 1)
 
 
+def embedded(cues: Tensor, split: int, draw: torch.Generator) -> Tensor:
+    """Embeddings of two photos, airplane or ship (first cue) and car or truck (second cue): 2 × 128 columns."""
+    blocks = []
+    for i, (zero, one) in enumerate(((0, 8), (1, 9))):
+        x, y = embeddings()[split]
+        found = x.new_empty(len(cues), x.shape[1])
+        for value, label in ((0, zero), (1, one)):
+            wanted, there = (cues[:, i] == value).nonzero()[:, 0], (y == label).nonzero()[:, 0]
+            found[wanted] = x[there[torch.randperm(len(there), generator=draw)[: len(wanted)]]]
+        blocks.append(found)
+    return torch.cat(blocks, 1)
+
+
+@cache
+def embeddings() -> list[tuple[Tensor, Tensor]]:
+    """Read EfficientNet-Lite0 features of CIFAR-10, training and test part."""
+    with np.load(EMBEDDINGS) as file:
+        return [
+            (torch.from_numpy(file[part].astype(np.float32)), torch.from_numpy(file[f"{part}_labels"].astype(np.int64)))
+            for part in ("train", "test")
+        ]
+
+
 class ReLU(nn.Sequential):
     """A perceptron with two hidden layers of 48."""
 
@@ -157,6 +182,8 @@ METHODS: dict[str, rp.methods.Method] = {
     "α 1, order 2": rp.ReferencePrior(alpha=1, order=2),
     "α 1, order 3": rp.ReferencePrior(alpha=1, order=3),
     "α 1, order 4": rp.ReferencePrior(alpha=1, order=4),
+    "underspecified": rp.ReferencePrior.underspecified(),
+    "balanced": rp.ReferencePrior.underspecified(balanced=True),
     "DivDis": rp.methods.DivDis(),
     "D-BAT": rp.methods.DBAT(),
 }
@@ -166,25 +193,28 @@ COMPARED = [
     ("ensemble", 16),
     ("FixMatch", 16),
     ("default", 8),
-    ("α 1, order 1", 16),
-    ("α 1, order 2", 16),
-    ("α 1, order 3", 8),
-    ("α 1, order 3", 16),
+    ("underspecified", 16),
+    ("balanced", 16),
     ("DivDis", 2),
     ("DivDis", 4),
     ("D-BAT", 4),
 ]
+FEWER = [COMPARED[0], *COMPARED[3:6]]
 
 
 def recipe_for(
     found: Scene, method: rp.methods.Method, particles: int, *, network: str, seed: int, steps: int = 400
 ) -> rp.Recipe:
     shape = found.task.shape
-    make: Callable[..., nn.Module] = {"mlp": ReLU, "cnn": rp.networks.SmallCNN}[network]
+    kinds: dict[str, Callable[..., nn.Module]] = {"cnn": rp.networks.SmallCNN, "linear": rp.networks.Linear}
+    inputs: rp.data.Standardize | rp.data.PatchComponents = rp.data.Standardize()
+    if network == "patches":
+        inputs, shape = rp.data.PatchComponents(64, filters=200, images=4000), (64,)
     weak, strong = rp.views.Noise(0.1), rp.views.Corrupt(0.1, 0.3)
     return rp.Recipe(
+        inputs=inputs,
         task=found.task,
-        network=partial(make, shape=shape, classes=2),
+        network=partial(kinds.get(network, ReLU), shape=shape, classes=2),
         method=method,
         particles=particles,
         steps=steps,
@@ -199,17 +229,14 @@ def recipe_for(
     )
 
 
-def ask(pool: Tensor, truth: Tensor, count: int, prior: Tensor, seed: int) -> Iterator[Evidence]:
-    """Yield the evidence after 0, 1, … count questions, each where the particles' weighted disagreement is largest."""
-    draw, evidence, known = torch.Generator().manual_seed(seed), Evidence(prior, NOISE), list[int]()
+def ask(pool: Tensor, truth: Tensor, count: int, prior: Tensor) -> Iterator[Evidence]:
+    """Yield the evidence after 0, 1, … count answers, each to the question that is most decisive at that time."""
+    evidence, free = Evidence(prior), torch.arange(pool.shape[1])
     yield evidence
     for _ in range(count):
-        gain = uncertainty(pool, evidence.log_selected.to(pool)).between + 1e-4 * torch.rand(
-            pool.shape[1], generator=draw
-        )
-        gain[known] = -1
-        known.append(int(gain.argmax()))
-        evidence = evidence.update(pool[:, known[-1:]], truth[known[-1:]])
+        (place,) = most_decisive(pool[:, free], 1, evidence.log_selected)
+        asked, free = free[place : place + 1], torch.cat([free[:place], free[place + 1 :]])
+        evidence = evidence.update(pool[:, asked], truth[asked])
         yield evidence
 
 
@@ -227,7 +254,7 @@ def measure(found: Scene, recipe: rp.Recipe) -> dict[str, float]:
     for name, truth in truths(found.test).items():
         right = (test.argmax(-1) == truth).double().mean(1)
         row |= {f"best {name}": right.max().item(), f"mean {name}": right.mean().item()}
-        for m, evidence in enumerate(ask(pool, truths(found.pool)[name], QUESTIONS, prior, recipe.seed)):
+        for m, evidence in enumerate(ask(pool, truths(found.pool)[name], QUESTIONS, prior)):
             for how, weights in {"select": evidence.log_selected, "both": evidence.log_weights}.items():
                 hit = predictive(test, weights.to(test)).argmax(-1) == truth
                 row[f"{how} {m} {name}"] = hit.double().mean().item()
@@ -236,7 +263,13 @@ def measure(found: Scene, recipe: rp.Recipe) -> dict[str, float]:
 
 def cells() -> Iterator[Cell]:
     """Yield the name of each cell of the table, and the function that measures it for a seed."""
-    builders = {"dominoes": dominoes, "cifar": cifar_dominoes, "colored": colored, "table": table}
+    builders = {
+        "dominoes": dominoes,
+        "cifar": cifar_dominoes,
+        "colored": colored,
+        "table": table,
+        "embeddings": embedded,
+    }
 
     def cell(data: str, method: str, particles: int, network: str = "mlp", **settings: float) -> Cell:
         def run(seed: int) -> dict[str, float]:
@@ -248,13 +281,29 @@ def cells() -> Iterator[Cell]:
 
     for method, particles in COMPARED:
         yield cell("dominoes", method, particles)
-        yield cell("dominoes", method, particles, "cnn")
-        yield cell("dominoes", method, particles, shortcut=False)
-        for labels in (40, 200):
-            yield cell("dominoes", method, particles, labels=labels)
+        yield cell("dominoes", method, particles, contradicting=0.1)
+        for labels in (40, 200, 1000):
             yield cell("dominoes", method, particles, labels=labels, shortcut=False)
-        for share in (0.1, 0.3):
+        yield cell("dominoes", method, particles, labels=40)
+    for method, particles in FEWER:
+        yield cell("table", method, particles, labels=60)
+        yield cell("colored", method, particles)
+        if EMBEDDINGS.exists():
+            yield cell("embeddings", method, particles, "linear", labels=200)
+        yield cell("cifar", method, particles, "patches")
+        yield cell("dominoes", method, particles, cues=3)
+        for labels in (20, 100, 200):
+            yield cell("dominoes", method, particles, labels=labels)
+        for share in (0.3, 0.5):
             yield cell("dominoes", method, particles, contradicting=share)
+    for particles in (2, 4, 8, 32):
+        yield cell("dominoes", "underspecified", particles)
+    for order in (1, 2, 3, 4):
+        yield cell("dominoes", f"α 1, order {order}", 16)
+    for method, particles in FEWER:
+        yield cell("dominoes", method, particles, "cnn")
+    for method, particles in FEWER:
+        yield cell("cifar", method, particles, "cnn")
 
 
 def show(path: Path) -> None:

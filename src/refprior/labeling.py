@@ -24,7 +24,7 @@ from refprior._files import read_record, write_record, write_text
 from refprior._words import counted, in_short
 from refprior.data import Answered, fingerprints
 from refprior.information import uniform
-from refprior.posterior import Consensus, Evidence, Rules, predictive, uncertainty, with_noise
+from refprior.posterior import NOISE, Consensus, Evidence, Rules, predictive, uncertainty, with_noise
 from refprior.training import Predictor, Recipe, Run
 from refprior.training.loop import CONSENSUS_INPUTS, fitting_batch
 from refprior.training.recipe import Head
@@ -46,8 +46,7 @@ FORMAT = 1
 _BLOCK = 4096  # inputs at a time
 _CLUSTERED = 4000  # inputs that k-means groups
 _FEWEST, _MOST = 16, 1024  # labelings of a batch that are summed over, or sampled if there are more
-_WORK = 1 << 24  # probabilities of all inputs, rules and labelings at most, unless that would be too few labelings
-_NUMBERS = 1 << 22  # probabilities of a block of inputs at most
+_WORK = 1 << 24  # probabilities of all inputs and labelings at most, unless that would be too few labelings
 SETTLED = 0.95  # probability of a rule beyond which no question about rules is left
 About = Literal["auto", "rule", "inputs"]  # what a question is to decide
 
@@ -242,7 +241,7 @@ def _about_rules(run: Run, rules: Rules, budget: int, before: Questions) -> Ques
     marks = fingerprints(run.task.unlabeled[list(rules.places)]).tolist()
     free = [i for i, mark in zip(rules.places, marks, strict=True) if i not in answered and mark not in trained]
     log_p = run.log_probabilities(run.task.unlabeled[free])
-    chosen = [free[place] for place in most_decisive(log_p, budget, weights, rules)]
+    chosen = [free[place] for place in most_decisive(log_p, budget, weights)]
     message = f"{counted(len(rules), 'rule')} fit the labels, the likeliest with probability {best:.2f}"
     return Questions((*before.answered, *chosen), before.answers, f"{message}: these inputs separate them")
 
@@ -258,27 +257,25 @@ def settled_message(probability: float) -> str:
     return f"one rule remains, with probability {probability:.2f}: no question about rules is left"
 
 
-def most_decisive(
-    log_p: Tensor, budget: int, log_weights: Tensor, rules: Rules, *, noise: float = 0.05, seed: int = 0
-) -> list[int]:
-    """Choose inputs whose labels together tell most about which rule is right.
+def most_decisive(log_p: Tensor, budget: int, log_weights: Tensor, *, noise: float = NOISE, seed: int = 0) -> list[int]:
+    """Choose inputs whose labels together tell most about which particle is right.
 
-    Greedy: each input maximizes I(rule; y_1 … y_b | x_1 … x_b) given those before it. One particle generates all labels
-    of a batch, each replaced by a uniform one with probability `noise`. The sum over the C^b labelings of the inputs
-    before is exact up to S of them, and then an average over S draws; S is 16 to 1,024, fewer for more inputs, rules
-    and classes. log_p: (K, n, C), log_weights: (K,).
+    Greedy: each input maximizes I(w; y_1 … y_b | x_1 … x_b) given those before it. One particle generates all labels of
+    a batch, each replaced by a uniform one with probability `noise`. The sum over the C^b labelings of the inputs
+    before is exact up to S of them, and then an average over S draws; S is 16 to 1,024, fewer for more inputs and
+    classes. Particles decide better than groups of them: groups hide the inputs on which few particles differ.
+    log_p: (K, n, C), log_weights: (K,).
     """
     if whole_number("budget", budget, at_least=1) > log_p.shape[1]:
         raise ValueError(f"can ask about the rule with 1 to {log_p.shape[1]} labels, got {budget}")
     p = with_noise(log_p.detach().double().cpu(), noise, log_p.shape[-1]).exp()
-    belongs = torch.zeros(len(rules), len(p), dtype=torch.float64)  # (R, K)
-    for rule, members in enumerate(rules.members):
-        belongs[rule, list(members)] = 1
+    own = -torch.xlogy(p, p).sum(-1)  # (K, n)
     share, weights = torch.ones(1, dtype=torch.float64), log_weights.double().cpu().softmax(0)[None]  # (S,), (S, K)
-    most = min(_MOST, max(_FEWEST, _WORK // (p[0].numel() * len(rules))))
+    most = min(_MOST, max(_FEWEST, _WORK // p[0].numel()))
     draw, chosen = torch.Generator().manual_seed(seed), list[int]()
     for _ in range(budget):
-        gain = _rule_information(p, share, weights, belongs)
+        mixed = (weights @ p.flatten(1)).reshape(-1, *p.shape[1:])  # (S, n, C)
+        gain = share @ (-torch.xlogy(mixed, mixed).sum(-1) - weights @ own)  # (n,)
         gain[chosen] = -torch.inf
         chosen.append(int(gain.argmax()))
         joint = weights[:, None] * p[:, chosen[-1]].T  # (S, C, K)
@@ -290,20 +287,6 @@ def most_decisive(
             weights = weights[torch.searchsorted(share.cumsum(0), points).clamp_max(len(share) - 1)]
             share = torch.full((most,), 1 / most, dtype=torch.float64)
     return chosen
-
-
-def _rule_information(p: Tensor, share: Tensor, weights: Tensor, belongs: Tensor) -> Tensor:
-    """Return Σ_s share_s I(rule; y | x, s) of each input: (K, n, C), (S,), (S, K), (R, K) -> (n,)."""
-    within = (weights[:, None] * belongs).flatten(0, 1)  # (S R, K)
-    rows = max(1, _NUMBERS // (len(within) * p.shape[-1]))
-
-    def information(block: Tensor) -> Tensor:
-        joint = (within @ block.flatten(1)).reshape(len(share), len(belongs), *block.shape[1:])  # (S, R, rows, C)
-        alone = [joint.sum(1), joint.sum(3)]  # of the label (S, rows, C), of the rule (S, R, rows)
-        both, label, rule = (torch.xlogy(q, q) for q in (joint, *alone))
-        return share @ (both.sum((1, 3)) - label.sum(2) - rule.sum(1))
-
-    return torch.cat([information(block) for block in p.split(rows, dim=1)])
 
 
 def most_informative(

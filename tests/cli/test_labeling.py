@@ -130,24 +130,24 @@ def two_rules(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_answers_choose_the_rule_and_questions_end(two_rules: Path) -> None:
     before = float(100 * load(two_rules / "run").evaluate().accuracy)
-    asked = refprior("suggest", "run", "--budget", "4", cwd=two_rules)
+    asked = refprior("suggest", "run", "--budget", "6", cwd=two_rules)
     assert "rules fit the labels, the likeliest with probability 0." in asked.stdout, asked.stderr
     found = load(two_rules / "run")
     labels = ambiguous.truth(found.task.unlabeled[list(labeling.Questions.load(two_rules / "run").open)], cue=1)
     done = refprior("answer", "run", *labels, "--model", "model", cwd=two_rules)
     assert done.returncode == 0, done.stderr
-    right = re.search(r"^4 answers and 400 labels before: ([\d.]+) % of the test inputs are right", done.stdout)
+    right = re.search(r"^6 answers and 400 labels before: ([\d.]+) % of the test inputs are right", done.stdout)
     assert right, done.stdout
     assert before < 70
     assert float(right[1]) > 93
-    assert "The particles are weighted by 4 new labels: one particle is right with probability 0." in done.stdout
+    assert "The particles are weighted by 6 new labels: one particle is right with probability 0." in done.stdout
     with (two_rules / "run" / "answers.csv").open(newline="") as file:
         written = [name for _, name in list(csv.reader(file))[1:]]
     truth = ambiguous.truth(found.task.unlabeled, cue=1)
     assert sum(a == b for a, b in zip(written, truth, strict=True)) > 0.93 * len(truth)
     model = load_predictor(two_rules / "model")
     assert model.evidence is not None
-    assert model.evidence.count == 4
+    assert model.evidence.count == 6
     table = refprior("evaluate", "run", cwd=two_rules).stdout
     assert re.search(rf"ema +answers +probabilities +{right[1]} ", table), table
     ended = refprior("suggest", "run", cwd=two_rules)

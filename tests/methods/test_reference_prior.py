@@ -410,6 +410,13 @@ def test_bad_hyper_parameters_are_rejected_in_words(fields: dict[str, Any], mess
         ReferencePrior(**fields)
 
 
+def test_underspecified_starts_where_agreement_is_neutral() -> None:
+    free, balanced = ReferencePrior.underspecified(), ReferencePrior.underspecified(balanced=True)
+    assert free.alpha == balanced.alpha == 1
+    assert min(free.order, balanced.order) >= 2
+    assert (free.particle_balance, balanced.particle_balance > 0) == (0, True)
+
+
 def test_alpha_moves_in_a_straight_line() -> None:
     method, model = ReferencePrior(alpha=0.4, final_alpha=0.0), Logits()
     for progress, alpha in ((0.0, 0.4), (0.5, 0.2), (1.0, 0.0)):

@@ -47,7 +47,7 @@ from refprior.labeling import (
     settled_message,
 )
 from refprior.methods import Method, ReferencePrior
-from refprior.posterior import Evidence, LabelQuality, OutOfFold, Rules, Uncertainty, find_rules
+from refprior.posterior import NOISE, Evidence, LabelQuality, OutOfFold, Rules, Uncertainty, find_rules
 from refprior.training import Optimizer, Predictor, Recipe, Run, train
 from refprior.training.loop import log_probabilities
 from refprior.views import View
@@ -234,7 +234,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             self.label_quality_: LabelQuality = quality
         return self
 
-    def given(self, X: object, y: ArrayLike, *, noise: float = 0.05) -> Self:
+    def given(self, X: object, y: ArrayLike, *, noise: float = NOISE) -> Self:
         """Weight the particles by labels of rows that had none in `fit`, without training.
 
         Use it where the labels of `fit` admit several rules: a few new labels choose among the particles. Like
@@ -247,7 +247,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             Inputs.
         y : array-like (n,)
             Their labels; rows whose label is −1, None or NaN are left out.
-        noise : float, default: 0.05
+        noise : float, default: 0.2
             Probability that a label is drawn uniformly from all classes.
 
         Returns
@@ -399,7 +399,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 if best >= SETTLED:
                     log.warning("%s; about='inputs' suggests rows for the next fit", settled_message(best))
                     return np.empty(0, np.int64)
-                return np.asarray(some[most_decisive(log_p, budget, evidence.log_selected, rules)])
+                return np.asarray(some[most_decisive(log_p, budget, evidence.log_selected)])
         given = given[free]
         if len(predictor.shape) == 1 and len(self._labeled) <= FEW_LABELS:
             chosen = most_typical(predictor.inputs(given), budget, self._labeled)

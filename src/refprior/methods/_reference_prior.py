@@ -279,6 +279,30 @@ class ReferencePrior:
             per_item=True,
         )
 
+    @classmethod
+    def underspecified(cls, *, balanced: bool = False) -> Self:
+        """Return settings that find every rule that the labels admit; use them with at least 16 particles.
+
+        α = 1 makes agreement on the pool neutral, so that particles with different rules stay apart; below 1 agreement
+        attracts. An order of 3 separates a full set of rules from two opposite ones, which order 1 cannot. α then
+        falls to 0.3, so that particles agree again where the labels determine the task.
+
+        Parameters
+        ----------
+        balanced : bool, default: False
+            Whether every plausible rule has the class shares of `class_prior`, equal by default. Each particle is then
+            balanced, which excludes rules such as "both cues" and helps with few labels or few inputs that contradict
+            a shortcut.
+
+        Returns
+        -------
+        ReferencePrior
+            α from 1 to 0.3 and order 3; balanced, order 2 and a particle balance of 5.
+        """
+        if balanced:
+            return cls(order=2, alpha=1.0, final_alpha=0.3, particle_balance=5.0)
+        return cls(order=3, alpha=1.0, final_alpha=0.3)
+
     @property
     def information_weight(self) -> float:
         """γ; by default 1 / (1 - τ²), which normalizes the terms that the stop-gradient leaves (appendix Setup)."""

@@ -33,6 +33,7 @@ from refprior.posterior._held_out import OutOfFoldScores as OutOfFoldScores
 from refprior.posterior._held_out import label_posterior as label_posterior
 from refprior.posterior._held_out import out_of_fold_mixture as out_of_fold_mixture
 from refprior.posterior._held_out import score_out_of_fold as score_out_of_fold
+from refprior.posterior._new_labels import NOISE as NOISE
 from refprior.posterior._new_labels import Evidence
 from refprior.posterior._new_labels import with_noise as with_noise
 from refprior.posterior._rules import Rules, find_rules

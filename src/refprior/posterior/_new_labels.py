@@ -15,6 +15,9 @@ from refprior.information import finite, log_likelihood, mixture
 DOUBT = 3  # likelihood of chance over that of the particles beyond which no particle is right
 
 
+NOISE = 0.2  # questions are asked where particles err most
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Evidence:
     """What labels that trained no particle say about the particles.
@@ -29,7 +32,7 @@ class Evidence:
     ----------
     log_prior : Tensor, shape (K,)
         Log-weights of the particles before the new labels.
-    noise : float, default: 0.05
+    noise : float, default: 0.2
         Probability ε that a new label is drawn uniformly from all classes.
     log_likelihood : Tensor, shape (K,), optional
         Log-likelihood of the labels so far by particle. Defaults to no labels.
@@ -52,7 +55,7 @@ class Evidence:
     """
 
     log_prior: Tensor
-    noise: float = 0.05
+    noise: float = NOISE
     log_likelihood: Tensor | None = None
     log_average: float = 0.0
     count: int = 0

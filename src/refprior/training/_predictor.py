@@ -30,6 +30,7 @@ from refprior._words import in_short
 from refprior.data import Examples, Normalizer, fingerprints
 from refprior.particles import Execution, Particles
 from refprior.posterior import (
+    NOISE,
     Average,
     Evidence,
     Rules,
@@ -350,7 +351,7 @@ class Predictor:
         provenance = {**self.provenance, "calibration": calibration}
         return replace(self, temperature=temperature, provenance=provenance)
 
-    def given(self, X: Any, y: Any, *, noise: float = 0.05) -> "Predictor":
+    def given(self, X: Any, y: Any, *, noise: float = NOISE) -> "Predictor":
         """Weight the particles by labels that did not train them.
 
         The posterior of eq:bayes_posterior_predictive_distribution: particles count by their likelihood of the new
@@ -368,7 +369,7 @@ class Predictor:
             n inputs as `predict` takes them, without a label in training.
         y : sequence of str or int
             Their labels, as `predict` returns them.
-        noise : float, default: 0.05
+        noise : float, default: 0.2
             Probability that a label is drawn uniformly from all classes, so that one wrong label excludes no particle.
 
         Returns

@@ -26,6 +26,7 @@ from refprior.data import Examples, Normalizer, Task, TaskRecord
 from refprior.methods import Loss, Needs, Step
 from refprior.particles import Particles
 from refprior.posterior import (
+    NOISE,
     Average,
     Consensus,
     LabelQuality,
@@ -187,7 +188,7 @@ class Run:
             network=to_plain(take_apart(self.recipe.network)),
         )
 
-    def given(self, X: Any, y: Any, *, noise: float = 0.05) -> Predictor:
+    def given(self, X: Any, y: Any, *, noise: float = NOISE) -> Predictor:
         """Return the deployable model with its particles weighted by new labels.
 
         ``run.given(X, y)`` is ``run.predictor().given(X, y)``; see `Predictor.given`.
@@ -198,7 +199,7 @@ class Run:
             n inputs without a label in training.
         y : sequence of str or int
             Their labels, as `predict` returns them.
-        noise : float, default: 0.05
+        noise : float, default: 0.2
             Probability that a label is drawn uniformly from all classes.
 
         Returns
