@@ -36,9 +36,11 @@ METHODS: dict[str, rp.methods.Method | None] = {
 }
 
 
-def recipe_for(data: str, method: str, seed: int, *, labels: int, noise: float, folds: int | str) -> rp.Recipe:
-    settings = {"steps": 400, "evaluate_every": 400, "task.label_noise": noise, "folds": str(folds)}
-    recipe = rp.recipes.override(RECIPES[data](labels=labels, seed=seed), settings)
+def recipe_for(
+    data: str, method: str, seed: int, *, labels: int, noise: float, folds: int | str, doubt: bool = False
+) -> rp.Recipe:
+    trained = {"steps": 400, "evaluate_every": 400, "folds": str(folds), "doubt_labels": doubt}
+    recipe = rp.recipes.override(RECIPES[data](labels=labels, seed=seed), trained | {"task.label_noise": noise})
     chosen = METHODS[method]
     return recipe if chosen is None else replace(recipe, method=chosen)
 
@@ -90,17 +92,19 @@ def measure(recipe: rp.Recipe) -> dict[str, float]:
 def cells() -> Iterator[Cell]:
     """Yield the name of each cell of the table, and the function that measures it for a seed."""
 
-    def cell(data: str, method: str, noise: float, folds: int | str, labels: int = 100) -> Cell:
+    def cell(data: str, method: str, noise: float, folds: int | str, doubt: bool = False, labels: int = 100) -> Cell:
         def run(seed: int) -> dict[str, float]:
-            return measure(recipe_for(data, method, seed, labels=labels, noise=noise, folds=folds))
+            return measure(recipe_for(data, method, seed, labels=labels, noise=noise, folds=folds, doubt=doubt))
 
-        return f"{data} {labels} labels, {100 * noise:.0f} % wrong, {method}, folds {folds}", run
+        doubted = ", doubted" if doubt else ""
+        return f"{data} {labels} labels, {100 * noise:.0f} % wrong, {method}, folds {folds}{doubted}", run
 
     for data in RECIPES:
         for noise in (0.2, 0.0, 0.4):
             for method in METHODS:
                 for folds in (4, "off"):
                     yield cell(data, method, noise, folds)
+                yield cell(data, method, noise, 4, doubt=True)
 
 
 COLUMNS = ("test", "test particle", "out of fold", "labels right", "AUROC", "found", "error rate", "test ECE")

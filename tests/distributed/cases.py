@@ -215,7 +215,7 @@ def run_divided(world: int, rank: int) -> dict[str, Any]:
     mesh, large, found = mesh_of(world, rank, world), particles_module.LARGE, {}
     for name, make in DIVIDED.items():
         recipe = replace(recipe_of("InformationOnly", "MLP"), method=make())
-        recipe = replace(recipe, folds=4) if name == "Folds" else recipe
+        recipe = replace(recipe, folds=4, doubt_labels=True) if name == "Folds" else recipe
         task = recipe.read_task()
         alone = trace(recipe, task, ALONE, scored=True)
         try:

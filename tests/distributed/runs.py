@@ -64,7 +64,7 @@ EXACT: dict[str, Callable[[], Recipe]] = {
     "wide": wide,
     "stages": partial(second_stage, particles=4, start=first_stage(particles=4)),
     "adam": partial(convolutional, steps=3),
-    "folds": partial(perceptron, particles=8, folds=4),
+    "folds": partial(perceptron, particles=8, folds=4, doubt_labels=True),
 }  # bit for bit on the particle axis
 CLOSE: dict[str, Callable[[], Recipe]] = {
     "perceptron": lambda: in_double(perceptron(particles=4)),

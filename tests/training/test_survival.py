@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from refprior.data import Task
-from refprior.methods import FixMatch, Loss, Needs, ReferencePrior, Step, Supervised
+from refprior.methods import FixMatch, FreeMatch, Loss, Needs, ReferencePrior, Step, Supervised
 from refprior.report import write_report
 from refprior.training import Optimizer, Recipe, Stopped, load, read_trajectory, train
 from refprior.training.store._checkpoint import checkpoint_steps
@@ -78,6 +78,7 @@ CASES: dict[str, Callable[[], Recipe]] = {
     "recomputed": lambda: convolutional(network=Dropped, execution="recomputed"),
     "a method with memory": lambda: convolutional(method=Remembers()),
     "folds": lambda: convolutional(folds="auto"),
+    "doubted labels": lambda: convolutional(folds="auto", doubt_labels=True, method=FreeMatch()),
     "two stages": lambda: convolutional(start=convolutional(method=Supervised(), steps=3)),
 }
 TWO_STAGES = CASES["two stages"]

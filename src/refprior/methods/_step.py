@@ -134,6 +134,7 @@ class LabelWeights:
     """How much each label of a batch counts for each particle; 0 hides a label from a particle."""
 
     weights: Tensor  # (K, b)
+    trust: Callable[[Tensor], Tensor] | None = None  # (K, b, C) log-probabilities -> (b,) further factors of the labels
     applied: bool = False  # a method that never predicts the labeled inputs as they are cannot have its labels weighted
 
     def apply(self, log_p: Tensor) -> None:
@@ -142,6 +143,8 @@ class LabelWeights:
         Every supervised term is linear in these log-probabilities, so that this weights its examples.
         """
         self.applied = True
+        if self.trust is not None:
+            self.weights = self.weights * self.trust(log_p.detach())
         if log_p.requires_grad:
             log_p.register_hook(lambda slope: slope * self.weights.unsqueeze(-1).to(slope.dtype))
 

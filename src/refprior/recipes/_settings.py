@@ -64,7 +64,15 @@ RECIPES: dict[str, Callable[..., Recipe]] = {
 
 # Settings that select from the data, with their types: every recipe has them with custom data.
 OF_THE_DATA = {"labels": int | None, "source_classes": Classes, "target_classes": Classes}
-OF_ONE_STAGE = ("task", "method", "folds", "head", "readout", "start")  # settings that stages do not share
+OF_ONE_STAGE = (
+    "task",
+    "method",
+    "folds",
+    "doubt_labels",
+    "head",
+    "readout",
+    "start",
+)  # settings that stages do not share
 
 
 class Named(NamedTuple):

@@ -18,7 +18,7 @@ from refprior.recipes.sweeps._sweep import few_label_methods
 from refprior.training import Recipe, train
 from refprior.training.loop._begin import State, begin
 from refprior.training.loop._draw import PreparedData
-from refprior.training.loop._folds import assign_folds, held_out, label_weights
+from refprior.training.loop._folds import assign_folds, held_out, label_weights, update_trust
 from refprior.training.loop._loop import differentiate, draw, optimize
 from refprior.views import Unchanged
 from tests.training.recipes import CPU, DIGITS, convolutional, first_stage, perceptron, transferring
@@ -236,3 +236,68 @@ def test_a_run_without_folds_for_lack_of_labels_continues_without_them() -> None
     task = Answered(one_label_of_a_class, asked=(0,), answers=(7,))
     assert held_out(replace(first, task=task), task()) is not None
     assert held_out(replace(first, task=task, start=first), task()) is None
+
+
+def test_trust_is_the_posterior_of_a_moving_average_and_a_step_of_expectation_maximization() -> None:
+    before = {"likelihood": torch.tensor([0.5, 0.2, 0.9]), "error_rate": torch.tensor(0.25)}
+    after, right = update_trust(before, torch.tensor([1, 0, 1]), torch.tensor([0.4, 1.0, 0.8]), 3)
+    p = [0.9 * 0.5 + 0.1 * 1.0, 0.9 * 0.2 + 0.1 * 0.6, 0.9]  # the second was drawn twice, the third never
+    torch.testing.assert_close(after["likelihood"], torch.tensor(p))
+    r = [0.75 * x / (0.75 * x + 0.25 * (1 - x) / 2) for x in p]
+    torch.testing.assert_close(right, torch.tensor(r))
+    assert after["error_rate"].item() == pytest.approx((3 - sum(r) + 0.5) / 4)
+    assert before["likelihood"].tolist() == torch.tensor([0.5, 0.2, 0.9]).tolist()
+
+
+@pytest.mark.parametrize("make", [convolutional, transferring])
+def test_a_step_weights_labels_by_the_predictions_of_particles_that_hold_them_out(make: Callable[..., Recipe]) -> None:
+    recipe = make(folds=2, doubt_labels=True, labeled_batch=6, particles=2, weak=Unchanged())
+    task = recipe.read_task()
+    state, plain = begin(recipe, task, CPU), begin(replace(recipe, doubt_labels=False), task, CPU)
+    state.step = recipe.steps // 3
+    batch, same = (draw(recipe, task, found) for found in (state, plain))
+    assert batch.labeled.equal(same.labeled)
+    assert plain.label_weights is not None
+    with torch.no_grad():
+        p = state.particles(batch.labeled).exp()
+    loss = differentiate(recipe, task, batch, state)
+    wanted = torch.full((len(task.labeled),), 1 / len(task.classes))
+    for place, (i, y) in enumerate(zip(batch.labeled_index, batch.labels, strict=True)):
+        wanted[i] = 0.9 * wanted[i] + 0.1 * p[plain.label_weights[:, i].argmin(), place, y]
+    assert state.trust is not None
+    torch.testing.assert_close(state.trust["likelihood"], wanted)
+    assert loss.terms["label_error_rate"] == state.trust["error_rate"]
+    right = 0.9 * wanted / (0.9 * wanted + 0.1 * (1 - wanted) / (len(task.classes) - 1))
+    plain.label_weights = plain.label_weights * (1 - 2 * state.step / recipe.steps * (1 - right))
+    differentiate(replace(recipe, doubt_labels=False), task, same, plain)
+    for one, other in zip(state.particles.parameters(), plain.particles.parameters(), strict=True):
+        if one.grad is not None and other.grad is not None:
+            torch.testing.assert_close(one.grad, other.grad)
+
+
+def test_wrong_labels_lose_their_weight() -> None:
+    recipe = perceptron(
+        task=replace(DIGITS, labels=100, label_noise=0.2),
+        method=Supervised(),
+        folds="auto",
+        doubt_labels=True,
+        particles=4,
+        steps=300,
+        labeled_batch=50,
+        optimizer=rp.Optimizer(kind="adam", learning_rate=0.01),
+    )
+    task = recipe.read_task()
+    state = begin(recipe, task, CPU)
+    list(optimize(recipe, task, state))
+    assert state.trust is not None
+    wrong = task.labeled.labels != replace(DIGITS, labels=100)().labeled.labels
+    p = state.trust["likelihood"]
+    assert p[wrong].mean() < 0.3 * p[~wrong].mean()
+
+
+def test_doubt_needs_folds() -> None:
+    with pytest.raises(ValueError, match="doubt_labels needs particles that hold labels out: set folds='auto' too"):
+        perceptron(doubt_labels=True)
+    recipe = perceptron(task=one_label_of_a_class, folds="auto", doubt_labels=True, steps=2)
+    assert begin(recipe, recipe.read_task(), CPU).trust is None
+    assert rp.recipes.named("digits_ssl", {"folds": "auto", "doubt_labels": "true"}).recipe.doubt_labels is True

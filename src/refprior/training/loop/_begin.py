@@ -19,7 +19,7 @@ from refprior.data import Normalizer, Task, fingerprints
 from refprior.information import check_labelings
 from refprior.particles import NotLogitsError, Particles, output_layer
 from refprior.training.loop._draw import Sampler, Stream, part_sizes
-from refprior.training.loop._folds import label_weights, why_no_folds
+from refprior.training.loop._folds import first_trust, label_weights, why_no_folds
 from refprior.training.recipe import Recipe
 
 Precision = Literal["float32", "bfloat16"]
@@ -42,6 +42,7 @@ class State:
     seconds: float = 0.0  # spent training, over all interruptions
     precision: Precision | None = None  # the choice of "auto", which a run keeps
     label_weights: Tensor | None = None  # (K, n) of each label for each particle, fixed by the task; None: all count
+    trust: dict[str, Tensor] | None = None  # what held-out particles say about the labels; None: all labels are trusted
     interruptible: bool = False  # an exception now would leave everything as it was before the step
 
 
@@ -68,7 +69,8 @@ def begin(
     teacher = deepcopy(particles).requires_grad_(False).eval()
     optimizer, weights = recipe.optimizer.build(particles), label_weights(recipe, task)
     labeled = fingerprints(task.labeled.inputs)
-    return State(particles, teacher, optimizer, normalizer, sampler, labeled, label_weights=weights)
+    trust = first_trust(recipe, task)
+    return State(particles, teacher, optimizer, normalizer, sampler, labeled, label_weights=weights, trust=trust)
 
 
 def new_particles(recipe: Recipe, mesh: Mesh = ALONE) -> Particles:

@@ -12,6 +12,9 @@ from torch.nn.functional import one_hot
 from refprior.data import Task
 from refprior.training.recipe import Recipe, labels_since
 
+_MEMORY = 0.9  # decay of the moving average of predictions of a label, per step that draws it
+_FIRST_RATE = 0.1  # ε before training
+
 
 def assign_folds(labels: Tensor, count: int) -> Tensor:
     """Return the fold of each label: (n,) -> (n,).
@@ -50,6 +53,35 @@ def held_out(recipe: Recipe, task: Task) -> Tensor | None:
     labels = task.labeled.labels
     leaves = torch.arange(recipe.particles, device=labels.device) % count
     return leaves.unsqueeze(1) == assign_folds(labels, count)
+
+
+def first_trust(recipe: Recipe, task: Task) -> dict[str, Tensor] | None:
+    """Return what is known of the labels before training, if the recipe doubts them and has folds: nothing yet.
+
+    `likelihood` (n,) is the moving average of the probability of each label under the particles that hold it out,
+    `error_rate` () the share ε of wrong labels.
+    """
+    if not recipe.doubt_labels or held_out(recipe, task) is None:
+        return None
+    labels = task.labeled.labels
+    equal = torch.full((len(labels),), 1 / len(task.classes), device=labels.device)
+    return {"likelihood": equal, "error_rate": torch.tensor(_FIRST_RATE, device=labels.device)}
+
+
+def update_trust(
+    trust: dict[str, Tensor], index: Tensor, likelihood: Tensor, classes: int
+) -> tuple[dict[str, Tensor], Tensor]:
+    """Add the probabilities of some labels under particles that hold them out; return the trust in all: (b,), (b,).
+
+    r_i = (1 - ε) p_i / [(1 - ε) p_i + ε (1 - p_i) / (C - 1)] is the probability that label i is right, with p_i the
+    moving average. ε makes one step of expectation maximization, as in `posterior.label_posterior`.
+    """
+    before, rate = trust["likelihood"], trust["error_rate"]
+    drawn = torch.bincount(index, minlength=len(before)).to(before)
+    mean = torch.zeros_like(before).index_add(0, index, likelihood.to(before)) / drawn.clamp_min(1)
+    p = torch.where(drawn > 0, _MEMORY * before + (1 - _MEMORY) * mean, before)
+    right = (1 - rate) * p / ((1 - rate) * p + rate * (1 - p) / (classes - 1))
+    return {"likelihood": p, "error_rate": ((1 - right).sum() + 0.5) / (len(p) + 1)}, right
 
 
 def label_weights(recipe: Recipe, task: Task) -> Tensor | None:

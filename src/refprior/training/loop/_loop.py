@@ -23,12 +23,14 @@ from torch import Tensor
 from refprior._mesh import plain, replicating
 from refprior._process import handling
 from refprior.data import Task
-from refprior.methods import Batch, LabelWeights, Loss, Method, Step
+from refprior.information import log_likelihood
+from refprior.methods import Batch, LabelWeights, Loss, Method, Step, split_heads
 from refprior.particles import Particles, normalizes_batches
-from refprior.posterior import predictive
+from refprior.posterior import out_of_fold_mixture, predictive
 from refprior.training.loop._begin import Precision, State
 from refprior.training.loop._draw import PreparedData, prepare_data, remember_randomness
 from refprior.training.loop._evaluate import Evaluation, Record, evaluate_all, log_probabilities
+from refprior.training.loop._folds import update_trust
 from refprior.training.recipe import Recipe, equalize, update_average
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)  # of people, systems, terminals, schedulers
@@ -37,6 +39,7 @@ WORTH = 0.9  # of the time of single precision, below which bf16 is taken
 INPUTS = 64  # of fewer inputs mostly the calls are timed
 TURNS = 2
 _NAMED = 5  # particles
+_DOUBT = 0.5  # share of training after which doubted labels have their full doubt
 
 
 class Stopped(KeyboardInterrupt):
@@ -186,7 +189,8 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
     weights = None
     if state.label_weights is not None:
         drawn = state.label_weights[:, batch.labeled_index]
-        weights = LabelWeights(state.particles.mesh.shard(drawn) if sharded else drawn)
+        trust = None if state.trust is None else partial(_trust, recipe, task, batch, state, drawn == 0)
+        weights = LabelWeights(state.particles.mesh.shard(drawn) if sharded else drawn, trust)
     step = Step(
         batch=batch,
         student=partial(state.particles, sharded=sharded),
@@ -227,7 +231,22 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
     state.particles.sum_gradients()
     if recipe.optimizer.sees_scale:
         equalize(state.particles, log_prior.detach().exp() if loss.weights is None else loss.weights)
-    return Loss(loss.total.detach(), loss.terms)
+    rate = {} if state.trust is None else {"label_error_rate": state.trust["error_rate"]}
+    return Loss(loss.total.detach(), loss.terms | rate)
+
+
+def _trust(recipe: Recipe, task: Task, batch: Batch, state: State, held_out: Tensor, log_p: Tensor) -> Tensor:
+    """Return the factor of each label of a batch, and remember its predictions: (K, b), (K, b, C) -> (b,).
+
+    It falls from 1 to the probability r that the label is right: particles that know little must not discard labels.
+    """
+    assert state.trust is not None
+    seen = split_heads(plain(log_p).float(), len(task.classes))[0]
+    mixed = out_of_fold_mixture(seen, held_out, state.particles.log_prior.detach())
+    likelihood = log_likelihood(mixed, batch.labels).exp()
+    state.trust, right = update_trust(state.trust, batch.labeled_index, likelihood, len(task.classes))
+    doubt = min(1.0, state.step / (_DOUBT * recipe.steps))
+    return 1 - doubt * (1 - right[batch.labeled_index])
 
 
 def update(recipe: Recipe, state: State) -> None:
@@ -258,11 +277,12 @@ def _taken_back(state: State) -> Iterator[None]:
 
 
 def _undo(state: State) -> Callable[[], None]:
-    """Return a function that undoes what a forward pass changes: batch norm's statistics and the method's memory."""
+    """Return a function that undoes what a forward pass changes: batch norm's statistics, memory and trust."""
     buffers = [(buffer, buffer.clone()) for buffer in state.particles.buffers()]
-    memory = {name: tensor.clone() for name, tensor in state.memory.items()}
+    memory, trust = {name: tensor.clone() for name, tensor in state.memory.items()}, state.trust
 
     def undo() -> None:
+        state.trust = trust
         for buffer, before in buffers:
             buffer.copy_(before)
         state.memory.clear()

@@ -72,6 +72,9 @@ class Recipe:
         so that every label is held out by some particles: `Run.out_of_fold` scores without a test set, and
         `Run.label_quality` finds wrong labels. ``"auto"`` makes as many folds as particles if there are at least two
         particles and two labels of each class, and none otherwise.
+    doubt_labels : bool, default: False
+        Weight each label by the probability that it is right, according to the particles that hold it out, and learn
+        the share of wrong labels. The weights set in over the first half of training. Needs `folds`.
     unlabeled_batch : int, default: 448
         Unlabeled inputs or tuples per step.
     source_batch : int, default: 64
@@ -131,6 +134,7 @@ class Recipe:
     labeled_batch: int = 64
     labeled_copies: int = 1
     folds: Literal["off", "auto"] | int = "off"
+    doubt_labels: bool = False
     unlabeled_batch: int = 448
     source_batch: int = 64
     unlabeled_unit: Literal["images", "tuples"] = "images"
@@ -185,6 +189,9 @@ class Recipe:
             object.__setattr__(self, name, value)
 
     def _check_folds(self) -> None:
+        one_of("doubt_labels", self.doubt_labels, (True, False))
+        if self.doubt_labels and self.folds == "off":
+            raise ValueError("doubt_labels needs particles that hold labels out: set folds='auto' too")
         if self.folds in ("off", "auto"):
             pass
         elif isinstance(self.folds, str):

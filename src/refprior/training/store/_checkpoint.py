@@ -206,6 +206,7 @@ def state_tensors(state: State) -> Tensors:
         **state.sampler.state_dict(),
         "global": randomness_state(state.sampler.generator.device),
         "memory": {name: tensor.clone() for name, tensor in state.memory.items()},  # a file takes no tensor twice
+        "trust": state.trust or {},
     }
     return {f"{part}.{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
 
@@ -226,6 +227,7 @@ def restore_state(state: State, checkpoint: Checkpoint) -> None:
         raise CheckpointError(f"{checkpoint.path} does not fit this run: {in_short(error)}") from None
     device = state.particles.prior_logits.device
     state.memory = {name: tensor.to(device) for name, tensor in tensors_of(saved, "memory").items()}
+    state.trust = {name: tensor.to(device) for name, tensor in tensors_of(saved, "trust").items()} or None
     state.step, state.seconds, state.skipped = summary.step, summary.seconds, summary.skipped
     state.precision = summary.precision
 
