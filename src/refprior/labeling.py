@@ -47,7 +47,7 @@ _BLOCK = 4096  # inputs at a time
 _CLUSTERED = 4000  # inputs that k-means groups
 _FEWEST, _MOST = 16, 1024  # labelings of a batch that are summed over, or sampled if there are more
 _WORK = 1 << 24  # probabilities of all inputs and labelings at most, unless that would be too few labelings
-SETTLED = 0.95  # probability of a rule beyond which no question about rules is left
+SETTLED = 0.9  # probability of a rule beyond which no question about rules is left
 About = Literal["auto", "rule", "inputs"]  # what a question is to decide
 
 
@@ -171,7 +171,7 @@ def suggest(run: Run, budget: int, before: Questions | None = None, *, about: Ab
     labels are worth training on. Particles count by their posterior given the answers so far.
 
     About the rule, the batch of at most 4,000 inputs is chosen greedily to maximize the mutual information between the
-    rule and all labels of the batch. Once a rule has a probability of 0.95, there is no open question, and `message`
+    rule and all labels of the batch. Once a rule has a probability of 0.9, there is no open question, and `message`
     says so.
 
     About inputs, a run with labels chooses by `most_informative`. A run whose outputs are not classes, because it has
