@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.exact.attack.brute import blahut_arimoto, gains, information
+from tests.exact.attack.brute import accelerated, blahut_arimoto, gains, information
 from tests.exact.attack.families import FAMILIES, Answer, fork, forks, independent, nuisances, sampled
 
 pytestmark = pytest.mark.filterwarnings("ignore:unfinished")
@@ -31,5 +31,7 @@ def test_the_brute_force_knows_a_binary_symmetric_channel() -> None:
     assert information(rows, np.full(2, 0.5)) == pytest.approx(capacity, abs=1e-15)
     assert gains(rows, np.full(2, 0.5)) == pytest.approx([capacity, capacity], abs=1e-15)
     assert blahut_arimoto(rows, np.array([0.9, 0.1]))[0] == pytest.approx(capacity, abs=1e-12)
+    weights = accelerated(rows, 1e-12)
+    assert weights == pytest.approx([0.5, 0.5], abs=1e-6)
     assert independent(rows)
     assert not independent(np.vstack([rows, [[0.5, 0.5]]]))
