@@ -40,9 +40,13 @@ plt.show()
 
 # %% [markdown]
 # `ReferencePrior.underspecified()` trains particles that fit the labels and spread over the rules that are left.
-# `rules` groups the particles that agree with each other.
+# `fit` warns that the labels may not determine the task, and `rules` groups the particles that agree.
 
 # %%
+import logging
+import sys
+
+logging.basicConfig(stream=sys.stdout, format="%(message)s")
 clf = rp.ReferencePriorClassifier(
     rp.ReferencePrior.underspecified(), particles=16, random_state=0
 ).fit(X, y)

@@ -21,6 +21,7 @@ from refprior.information import mixture
 AGREED = 0.95  # least agreement on the labeled inputs
 APART = 0.05  # least disagreement on the pool, of labels with a probability of at least `SURE`
 SURE = 0.7
+PER_CLASS = 10  # least labels; with fewer, particles disagree because they know too little
 SHARED = 0.5  # least weight of rules that several particles found
 _LISTED, _PAIRS = 20, 3  # rules that a repr lists, and of which it compares each pair
 
@@ -44,6 +45,8 @@ class Rules:
         Names of the classes.
     agreement : float
         Mean agreement of two particles drawn by their weights, on the labeled inputs. NaN without labels.
+    labeled : int
+        Number of labeled inputs.
     places : tuple of int, optional
         Places of the n inputs in the pool. Defaults to 0 … n - 1.
     names : tuple of str, optional
@@ -64,6 +67,7 @@ class Rules:
     log_p: Tensor
     classes: tuple[str, ...]
     agreement: float = float("nan")
+    labeled: int = 0
     places: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
 
@@ -99,12 +103,13 @@ class Rules:
     def ambiguous(self) -> bool:
         """Whether the labels admit several rules.
 
-        The particles agree on at least 95 % of the labeled inputs. The rules contradict each other on at least 5 % of
-        the pool, where both are sure of different labels. Rules that several particles found have at least half of the
-        weight. Otherwise each particle errs in its own way, as with too few labels.
+        There are at least ten labels per class, and the particles agree on at least 95 % of them. The rules contradict
+        each other on at least 5 % of the pool, where both are sure of different labels. Rules that several particles
+        found have at least half of the weight. Otherwise each particle errs in its own way, as with too few labels.
         """
         shared = sum(weight for weight, members in zip(self.weights, self.members, strict=True) if len(members) > 1)
-        return self.fits and shared >= SHARED and self._average(_disagreements(self.log_p, SURE)) >= APART
+        enough = self.labeled >= PER_CLASS * len(self.classes) and shared >= SHARED
+        return self.fits and enough and self._average(_disagreements(self.log_p, SURE)) >= APART
 
     def _average(self, pairs: Tensor) -> float:
         """Average over two rules drawn by their weights: (R, R) -> a number."""
@@ -238,6 +243,7 @@ def find_rules(
         log_p=torch.stack(mixed),
         classes=tuple(map(str, range(log_p.shape[-1]))) if classes is None else tuple(classes),
         agreement=agreed,
+        labeled=0 if labeled is None else labeled.shape[1],
     )
 
 
