@@ -23,7 +23,7 @@ from refprior._checks import one_of, whole_number
 from refprior._files import read_record, write_record, write_text
 from refprior._words import counted, in_short
 from refprior.data import Answered, fingerprints
-from refprior.information import uniform
+from refprior.information import finite, uniform
 from refprior.posterior import NOISE, Consensus, Evidence, Rules, predictive, uncertainty, with_noise
 from refprior.training import Predictor, Recipe, Run
 from refprior.training.loop import CONSENSUS_INPUTS, fitting_batch
@@ -46,8 +46,9 @@ FORMAT = 1
 _BLOCK = 4096  # inputs at a time
 _CLUSTERED = 4000  # inputs that k-means groups
 _FEWEST, _MOST = 16, 1024  # labelings of a batch that are summed over, or sampled if there are more
+_SOFTER = 3  # temperature of the particles in questions
 _WORK = 1 << 24  # probabilities of all inputs and labelings at most, unless that would be too few labelings
-SETTLED = 0.9  # probability of a rule beyond which no question about rules is left
+SETTLED = 0.99  # probability of a rule beyond which no question about rules is left
 About = Literal["auto", "rule", "inputs"]  # what a question is to decide
 
 
@@ -171,7 +172,7 @@ def suggest(run: Run, budget: int, before: Questions | None = None, *, about: Ab
     labels are worth training on. Particles count by their posterior given the answers so far.
 
     About the rule, the batch of at most 4,000 inputs is chosen greedily to maximize the mutual information between the
-    rule and all labels of the batch. Once a rule has a probability of 0.9, there is no open question, and `message`
+    rule and all labels of the batch. Once a rule has a probability of 0.99, there is no open question, and `message`
     says so.
 
     About inputs, a run with labels chooses by `most_informative`. A run whose outputs are not classes, because it has
@@ -263,12 +264,14 @@ def most_decisive(log_p: Tensor, budget: int, log_weights: Tensor, *, noise: flo
     Greedy: each input maximizes I(w; y_1 … y_b | x_1 … x_b) given those before it. One particle generates all labels of
     a batch, each replaced by a uniform one with probability `noise`. The sum over the C^b labelings of the inputs
     before is exact up to S of them, and then an average over S draws; S is 16 to 1,024, fewer for more inputs and
-    classes. Particles decide better than groups of them: groups hide the inputs on which few particles differ.
+    classes. The particles are overconfident: softened by a temperature of 3, they prefer inputs that are easy under
+    every rule, whose labels follow the rule. Groups of particles would hide inputs on which few particles differ.
     log_p: (K, n, C), log_weights: (K,).
     """
     if whole_number("budget", budget, at_least=1) > log_p.shape[1]:
         raise ValueError(f"can ask about the rule with 1 to {log_p.shape[1]} labels, got {budget}")
-    p = with_noise(log_p.detach().double().cpu(), noise, log_p.shape[-1]).exp()
+    soft = (finite(log_p.detach().double().cpu()) / _SOFTER).log_softmax(-1)
+    p = with_noise(soft, noise, log_p.shape[-1]).exp()
     own = -torch.xlogy(p, p).sum(-1)  # (K, n)
     share, weights = torch.ones(1, dtype=torch.float64), log_weights.double().cpu().softmax(0)[None]  # (S,), (S, K)
     most = min(_MOST, max(_FEWEST, _WORK // p[0].numel()))

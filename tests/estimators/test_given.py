@@ -76,7 +76,7 @@ def test_suggestions_end_when_one_rule_remains(
         asked = np.concatenate([asked, new])
         fitted.given(X[new], NAMES[CUES[new, 1]])
     assert not len(new)
-    assert caplog.messages[-1].startswith("one rule remains, with probability 0.9")
+    assert caplog.messages[-1].startswith("one rule remains, with probability ")
     assert caplog.messages[-1].endswith("; about='inputs' suggests rows for the next fit")
     more = fitted.suggest(X, 5, about="inputs")
     assert len(more) == 5

@@ -247,7 +247,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             Inputs.
         y : array-like (n,)
             Their labels; rows whose label is −1, None or NaN are left out.
-        noise : float, default: 0.2
+        noise : float, default: 0.05
             Probability that a label is drawn uniformly from all classes.
 
         Returns

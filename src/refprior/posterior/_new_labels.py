@@ -15,7 +15,7 @@ from refprior.information import finite, log_likelihood, mixture
 DOUBT = 3  # likelihood of chance over that of the particles beyond which no particle is right
 
 
-NOISE = 0.2  # questions are asked where particles err most
+NOISE = 0.05
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,7 +32,7 @@ class Evidence:
     ----------
     log_prior : Tensor, shape (K,)
         Log-weights of the particles before the new labels.
-    noise : float, default: 0.2
+    noise : float, default: 0.05
         Probability ε that a new label is drawn uniformly from all classes.
     log_likelihood : Tensor, shape (K,), optional
         Log-likelihood of the labels so far by particle. Defaults to no labels.

@@ -369,7 +369,7 @@ class Predictor:
             n inputs as `predict` takes them, without a label in training.
         y : sequence of str or int
             Their labels, as `predict` returns them.
-        noise : float, default: 0.2
+        noise : float, default: 0.05
             Probability that a label is drawn uniformly from all classes, so that one wrong label excludes no particle.
 
         Returns

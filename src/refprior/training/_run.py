@@ -199,7 +199,7 @@ class Run:
             n inputs without a label in training.
         y : sequence of str or int
             Their labels, as `predict` returns them.
-        noise : float, default: 0.2
+        noise : float, default: 0.05
             Probability that a label is drawn uniformly from all classes.
 
         Returns
