@@ -357,12 +357,12 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """Suggest the rows whose labels would be most informative.
 
         Labeled rows, rows of `given` and their duplicates are left out. If the labels of `fit` admit several rules, the
-        labels of these rows together tell most about which rule is right: pass them to `given`. Once a rule has a
-        probability of 0.95, no row is suggested and a warning says so.
+        rows are those whose labels together have the most information about which rule is right: pass their labels to
+        `given`. Once a rule has a probability of 0.99, no row is suggested and a warning is logged.
 
-        Otherwise the labels are for the next `fit`. For vectors with at most 300 labels these are typical rows of
-        groups without a label, `labeling.most_typical`; for images or more labels, rows on which the particles
-        disagree, `labeling.most_informative`.
+        Otherwise the labels are for the next `fit`. For vectors with at most 300 labels, typical rows of groups without
+        a label are suggested, `labeling.most_typical`; for images or more labels, rows on which the particles disagree,
+        `labeling.most_informative`.
 
         Parameters
         ----------
