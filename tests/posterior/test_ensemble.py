@@ -115,6 +115,10 @@ def test_the_accuracy_of_groups_is_that_of_their_examples(log_p: Tensor, y: Tens
         torch.testing.assert_close(mine, (log_p.argmax(-1) == y)[:, its].to(mine.dtype).mean(-1))
     with pytest.raises(ValueError, match=r"expected a group for each of \d+ examples, got \(1,\)"):
         group_accuracy(log_p, y, groups[:1])
+    many = log_p[:, :1].half().expand(-1, 100_000, -1)  # more than the largest half
+    zeros = torch.zeros(100_000, dtype=torch.int64)
+    assert torch.equal(group_accuracy(many, zeros, zeros)[:, 0], (log_p[:, 0].argmax(-1) == 0).half())
+    assert group_accuracy(log_p[:, :0], y[:0], groups[:0]).shape == (len(log_p), 0)
 
 
 def test_scores_are_plain_numbers(log_p: Tensor, y: Tensor) -> None:

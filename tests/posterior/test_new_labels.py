@@ -88,3 +88,21 @@ def test_impossible_labels_stay_finite_without_noise() -> None:
     assert found.log_selected.exp().tolist() == pytest.approx([0, 1])
     with pytest.raises(ValueError, match=r"noise must be at least 0 and at most 1, got 1\.1"):
         Evidence(uniform(2, never), noise=1.1)
+
+
+def test_weights_that_do_not_add_up_to_one_are_rejected() -> None:
+    with pytest.raises(ValueError, match=r"the weights of log_prior must add up to 1, got 3: use log_prior\.log_soft"):
+        Evidence(torch.zeros(3))
+    for dtype in (torch.float16, torch.bfloat16):
+        Evidence(uniform(64, torch.empty(0)).to(dtype))
+
+
+def test_labels_that_do_not_fit_are_rejected(log_p: Tensor) -> None:
+    evidence = Evidence(uniform(3, log_p))
+    for given, y in ((log_p[:2], Y), (log_p, Y[:2]), (log_p[0], Y)):
+        with pytest.raises(ValueError, match=r"log_p must be \(3, n, C\) and y \(n,\), got \("):
+            evidence.update(given, y)
+    for y in (Y + 1, Y - 1, Y.double()):
+        with pytest.raises(ValueError, match="y must be integers from 0 to 3, got"):
+            evidence.update(log_p, y)
+    assert torch.equal(evidence.update(log_p, Y.byte()).log_weights, evidence.update(log_p, Y).log_weights)

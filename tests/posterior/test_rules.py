@@ -102,3 +102,23 @@ def test_places_and_names_are_those_of_the_whole_pool(cues: Tensor) -> None:
 def test_particles_that_do_not_fit_the_labels_are_not_called_rules(cues: Tensor) -> None:
     found = find_rules(sure_of(cues), torch.zeros(2), labeled=sure_of(cues))
     assert repr(found).startswith("2 groups of particles agree on only ")
+
+
+def test_a_rule_without_weight_keeps_its_labels(cues: Tensor) -> None:
+    log_p = sure_of(cues)
+    for excluded in (-1e5, -torch.inf):  # as after thousands of new labels
+        found = find_rules(log_p, torch.tensor([0.0, excluded]))
+        assert torch.equal(found.labels, cues)
+        assert found.weights == (1.0, 0.0)
+
+
+def test_rules_of_tensors_that_do_not_fit_are_rejected(cues: Tensor) -> None:
+    log_p, prior = sure_of(cues), torch.zeros(2)
+    with pytest.raises(ValueError, match=r"log_p must be \(K, n, C\) and log_weights \(K,\), got .* and \(1,\)"):
+        find_rules(log_p, prior[:1])
+    with pytest.raises(ValueError, match="must not contain NaN"):
+        find_rules(log_p * torch.nan, prior)
+    with pytest.raises(ValueError, match=r"labeled must be \(2, b, C\), got \(1, 1000, 2\)"):
+        find_rules(log_p, prior, labeled=log_p[:1])
+    with pytest.raises(ValueError, match="expected 2 names of classes, got 1"):
+        find_rules(log_p, prior, classes=("cat",))

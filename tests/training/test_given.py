@@ -200,9 +200,10 @@ DAMAGES: dict[str, tuple[dict[str, Any], str]] = {
     "count": ({"count": -1}, "count must be a whole number of at least 0"),
     "half": ({"count": 1.5}, "Expected `int`"),
     "chance": ({"log_chance": 3.0}, "log_chance must be at most 0"),
-    "particles": ({"evidence.log_prior": torch.zeros(3)}, "log_likelihood must be 3 finite numbers"),
+    "particles": ({"evidence.log_prior": torch.zeros(3).log_softmax(0)}, "log_likelihood must be 3 finite numbers"),
     "likelihood": ({"evidence.log_likelihood": torch.full((8,), math.nan)}, "log_likelihood must be 8 finite numbers"),
     "prior": ({"evidence.log_prior": torch.full((8,), math.nan)}, "log_prior must be one number per particle"),
+    "weights": ({"evidence.log_prior": torch.zeros(8)}, "the weights of log_prior must add up to 1, got 8"),
     "no prior": ({"evidence.log_prior": None}, "log_prior"),
     "labeled": ({"labeled": torch.zeros(4)}, r"labeled must be \(b,\) int64"),
     "new labels": ({"new_labels": torch.zeros(4, 3).long()}, r"new_labels must be \(m, 2\) int64"),
@@ -226,4 +227,4 @@ def test_damaged_evidence_is_rejected_in_one_line(run: Run, name: str, tmp_path:
 
 def test_evidence_of_other_particles_is_rejected(run: Run) -> None:
     with pytest.raises(ValueError, match="the evidence is of 3 particles, the predictor has 8"):
-        replace(run.predictor(), evidence=Evidence(torch.zeros(3)))
+        replace(run.predictor(), evidence=Evidence(torch.zeros(3).log_softmax(0)))

@@ -231,8 +231,9 @@ def group_accuracy(log_p: Tensor, y: Tensor, groups: Tensor) -> Tensor:
     if groups.shape != y.shape:
         raise ValueError(f"expected a group for each of {len(y)} examples, got {tuple(groups.shape)}")
     found, home = groups.to(log_p.device).unique(return_inverse=True)
-    members = one_hot(home, len(found)).to(log_p.dtype)  # (n, G)
-    return accuracy(log_p, y) @ members / members.sum(0)
+    wide = torch.promote_types(log_p.dtype, torch.float32)  # counts overflow half precision
+    members = torch.eye(len(found), dtype=wide, device=home.device)[home]  # (n, G)
+    return (accuracy(log_p, y).to(wide) @ members / members.sum(0)).to(log_p.dtype)
 
 
 def negative_log_likelihood(log_p: Tensor, y: Tensor) -> Tensor:

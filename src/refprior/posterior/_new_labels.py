@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from refprior._checks import number, whole_number
-from refprior._words import counted
+from refprior._words import counted, in_short
 from refprior.information import finite, log_likelihood, mixture
 
+ROUNDING = 0.05  # of the sum of weights, which may have half precision
 DOUBT = 3  # likelihood of chance over that of the particles beyond which no particle is right
 
 
@@ -69,6 +70,11 @@ class Evidence:
         found, prior = self.log_likelihood, self.log_prior
         if prior.dim() != 1 or not prior.is_floating_point() or prior.isnan().any():
             raise ValueError(f"log_prior must be one number per particle, got {tuple(prior.shape)} {prior.dtype}")
+        total = prior.float().exp().sum().item()
+        if not abs(total - 1) <= ROUNDING:
+            raise ValueError(
+                f"the weights of log_prior must add up to 1, got {total:.4g}: use log_prior.log_softmax(0)"
+            )
         if found is not None and (found.shape != prior.shape or not found.isfinite().all()):
             raise ValueError(f"log_likelihood must be {len(prior)} finite numbers, got {tuple(found.shape)}")
 
@@ -100,8 +106,19 @@ class Evidence:
         -------
         Evidence
             The evidence of all labels so far.
+
+        Raises
+        ------
+        ValueError
+            If the shapes do not fit each other, or if a label is no class.
         """
+        if log_p.dim() != 3 or len(log_p) != len(self.log_prior) or y.shape != log_p.shape[1:2]:
+            shapes = f"{tuple(log_p.shape)} and {tuple(y.shape)}"
+            raise ValueError(f"log_p must be ({len(self.log_prior)}, n, C) and y (n,), got {shapes}")
         classes = log_p.shape[-1]
+        if y.is_floating_point() or not ((y >= 0) & (y < classes)).all():
+            raise ValueError(f"y must be integers from 0 to {classes - 1}, got {in_short(y.tolist())}")
+        y = y.long()
         each = with_noise(log_likelihood(log_p, y), self.noise, classes).double().sum(-1)
         mean = with_noise(log_likelihood(mixture(log_p, self.log_prior.to(log_p)), y), self.noise, classes)
         before = torch.zeros_like(each) if self.log_likelihood is None else self.log_likelihood.to(each)

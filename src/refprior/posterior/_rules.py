@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from refprior._checks import number
-from refprior.information import mixture
+from refprior.information import finite, mixture
 
 AGREED = 0.95  # least agreement on the labeled inputs
 APART = 0.05  # least disagreement on the pool, of labels with a probability of at least `SURE`
@@ -224,16 +224,26 @@ def find_rules(
     2
     """
     number("same", same, above=0, at_most=1)
+    if log_p.dim() != 3 or log_weights.shape != log_p.shape[:1]:
+        shapes = f"{tuple(log_p.shape)} and {tuple(log_weights.shape)}"
+        raise ValueError(f"log_p must be (K, n, C) and log_weights (K,), got {shapes}")
+    if log_p.isnan().any() or log_weights.isnan().any():
+        raise ValueError("log_p and log_weights must not contain NaN")
+    if labeled is not None and (labeled.dim() != 3 or len(labeled) != len(log_p)):
+        raise ValueError(f"labeled must be ({len(log_p)}, b, C), got {tuple(labeled.shape)}")
+    if classes is not None and len(classes) != log_p.shape[-1]:
+        raise ValueError(f"expected {log_p.shape[-1]} names of classes, got {len(classes)}")
     if not log_p.shape[1]:
         raise ValueError("rules need unlabeled inputs: the pool is empty")
-    weights = log_weights.detach().double().cpu().softmax(0)
+    log_weights = finite(log_weights.detach().double().cpu())  # a group may have no weight
+    weights = log_weights.softmax(0)
     apart = _disagreements(log_p)
     home = np.ones(len(log_p), dtype=int)
     if len(log_p) > 1:
         home = fcluster(linkage(squareform(apart.numpy(), checks=False), "complete"), 1 - same, "distance")
     groups = [np.flatnonzero(home == group).tolist() for group in np.unique(home)]
     groups.sort(key=lambda members: -float(weights[members].sum()))
-    mixed = [mixture(log_p[members], weights[members].to(log_p).log().log_softmax(0)) for members in groups]
+    mixed = [mixture(log_p[members], log_weights[members].log_softmax(0).to(log_p)) for members in groups]
     agreed = float("nan")
     if labeled is not None and labeled.shape[1]:
         agreed = 1 - float(weights @ _disagreements(labeled) @ weights)
