@@ -49,7 +49,7 @@ _FEWEST, _MOST = 16, 1024  # labelings of a batch that are summed over, or sampl
 _SOFTER = 3  # temperature of the particles in questions
 _WORK = 1 << 24  # probabilities of all inputs and labelings at most, unless that would be too few labelings
 SETTLED = 0.99  # probability of a rule beyond which no question about rules is left
-About = Literal["auto", "rule", "inputs"]  # what a question is to decide
+About = Literal["auto", "rule", "inputs"]  # subject of a question
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Questions:
     answers : tuple of int
         Classes of the first of them.
     message : str
-        What `suggest` says about them. It is not saved.
+        Message of `suggest`. It is not saved.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def suggest(run: Run, budget: int, before: Questions | None = None, *, about: Ab
 
     About the rule, the batch of at most 4,000 inputs is chosen greedily to maximize the mutual information between the
     rule and all labels of the batch. Once a rule has a probability of 0.99, there is no open question, and `message`
-    says so.
+    states the reason.
 
     About inputs, a run with labels chooses by `most_informative`. A run whose outputs are not classes, because it has
     no labels or is read out by consensus, chooses the most typical input of each cluster: the largest clusters first,
@@ -254,12 +254,12 @@ def rule_probabilities(log_weights: Tensor, rules: Rules) -> list[float]:
 
 
 def settled_message(probability: float) -> str:
-    """Say that one rule remains."""
+    """Return the message of a settled rule."""
     return f"one rule remains, with probability {probability:.2f}: no question about rules is left"
 
 
-def most_decisive(log_p: Tensor, budget: int, log_weights: Tensor, *, noise: float = NOISE, seed: int = 0) -> list[int]:
-    """Choose inputs whose labels together tell most about which particle is right.
+def most_decisive(log_p: Tensor, budget: int, log_weights: Tensor, *, noise: float = NOISE) -> list[int]:
+    """Choose inputs whose labels together have the most information about which particle is right.
 
     Greedy: each input maximizes I(w; y_1 … y_b | x_1 … x_b) given those before it. One particle generates all labels of
     a batch, each replaced by a uniform one with probability `noise`. The sum over the C^b labelings of the inputs
@@ -275,7 +275,7 @@ def most_decisive(log_p: Tensor, budget: int, log_weights: Tensor, *, noise: flo
     own = -torch.xlogy(p, p).sum(-1)  # (K, n)
     share, weights = torch.ones(1, dtype=torch.float64), log_weights.double().cpu().softmax(0)[None]  # (S,), (S, K)
     most = min(_MOST, max(_FEWEST, _WORK // p[0].numel()))
-    draw, chosen = torch.Generator().manual_seed(seed), list[int]()
+    draw, chosen = torch.Generator().manual_seed(0), list[int]()
     for _ in range(budget):
         mixed = (weights @ p.flatten(1)).reshape(-1, *p.shape[1:])  # (S, n, C)
         gain = share @ (-torch.xlogy(mixed, mixed).sum(-1) - weights @ own)  # (n,)
@@ -467,7 +467,7 @@ def classifier(run: Run, questions: Questions | None = None) -> Consensus | Ense
 
 
 def evidence(run: Run, questions: Questions) -> Evidence:
-    """Compute what the answers say about the particles of a run whose outputs are classes.
+    """Return the evidence of the answers about the particles of a run whose outputs are classes.
 
     An input that the pool holds several times counts once, by its last answer. Inputs that were labeled in training are
     left out: their labels trained the particles.

@@ -163,14 +163,14 @@ def test_the_next_suggestions_follow(browser: Browser, served: Served, run: Path
     assert browser.errors() == []
 
 
-def test_readings_of_the_labels_are_cards_until_one_remains(browser: Browser, ambiguous_run: Path) -> None:
+def test_rules_that_fit_the_labels_are_cards_until_one_remains(browser: Browser, ambiguous_run: Path) -> None:
     rules = load(ambiguous_run).rules()
     suggest(load(ambiguous_run), 8).save(ambiguous_run)
     with serving(ambiguous_run.parent) as served:
         open_page(browser, served)
-        browser.wait(lambda: browser.one(".readings").is_displayed(), "the rules", 60)
-        title = f"These {len(rules)} readings of your labels exist; which is right?"
-        assert browser.one(".readings h3").text == title
+        browser.wait(lambda: browser.one(".rules").is_displayed(), "the rules", 60)
+        title = f"{len(rules)} rules fit the labels: which is right?"
+        assert browser.one(".rules h3").text == title
         cards = browser.all(".cards > li")
         assert len(cards) == len(rules)
         for card, members, weight in zip(cards, rules.members, rules.weights, strict=True):
@@ -182,7 +182,7 @@ def test_readings_of_the_labels_are_cards_until_one_remains(browser: Browser, am
             answers[index] = ["no", "yes"].index(rules.answers(index)[0])
             browser.click(f"button[data-class='{answers[index]}']")
             saved(browser, ambiguous_run, answers)
-        browser.wait(lambda: browser.one(".readings h3").text == "Your answers leave one reading: rule 1.", "one", 60)
+        browser.wait(lambda: browser.one(".rules h3").text == "Your answers leave one rule: rule 1.", "one", 60)
         assert browser.one(".cards > .settled").get_attribute("data-rule") == "0"
         for dark in (False, True):
             browser.look(NARROW, dark)
@@ -191,8 +191,8 @@ def test_readings_of_the_labels_are_cards_until_one_remains(browser: Browser, am
         assert browser.errors() == []
 
 
-def test_a_run_with_one_reading_has_no_cards(browser: Browser, served: Served, run: Path) -> None:
+def test_a_run_with_one_rule_has_no_cards(browser: Browser, served: Served, run: Path) -> None:
     open_page(browser, served)
     identity = browser.one("#run").get_attribute("value")
     browser.wait(lambda: answer(served, f"api/questions?id={identity}")["rules"] == {"count": 0}, "no rules", 60)
-    assert not browser.one(".readings").is_displayed()
+    assert not browser.one(".rules").is_displayed()

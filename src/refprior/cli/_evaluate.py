@@ -117,19 +117,22 @@ def _score_tables(run: "Run", progress: "Progress") -> dict[str, list[list[str]]
         if part is None:
             continue
         lines: list[list[str]] = []
-
-        def add(scores: "Scores", *how: str, lines: list[list[str]] = lines) -> None:
-            rest = (scores.negative_log_likelihood, scores.brier, scores.calibration_error, scores.information)
-            lines.append([*how, f"{100 * scores.accuracy:.1f}", *(f"{value:.3f}" for value in rest)])
-
         for weights, by, of in READOUTS:
             progress(f"scoring the {name} part", len(lines), len(READOUTS))
-            add(run.evaluate(part, ema=weights == "ema", weighting=by, average=of), weights, by, of)
+            scores = run.evaluate(part, ema=weights == "ema", weighting=by, average=of)
+            lines.append([weights, by, of, *_cells(scores)])
         if questions.answers and labeling.outputs_are_classes(run):
             by_answers = labeling.log_weights(run, questions)
-            add(score(run.log_probabilities(part.inputs), part.labels, by_answers), "ema", "answers", "probabilities")
+            scores = score(run.log_probabilities(part.inputs), part.labels, by_answers)
+            lines.append(["ema", "answers", "probabilities", *_cells(scores)])
         tables[f"{name} part, {counted(len(part), noun(run.task.shape))}"] = [head, *lines]
     return tables
+
+
+def _cells(scores: "Scores") -> list[str]:
+    """Format scores in the order of the columns."""
+    rest = (scores.negative_log_likelihood, scores.brier, scores.calibration_error, scores.information)
+    return [f"{100 * scores.accuracy:.1f}", *(f"{value:.3f}" for value in rest)]
 
 
 def _class_table(run: "Run") -> list[list[str]] | None:

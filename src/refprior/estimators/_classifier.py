@@ -253,7 +253,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         Returns
         -------
         self
-            The estimator; ``predictor_.evidence`` says what the labels tell.
+            The estimator; ``predictor_.evidence`` is the evidence of the labels.
 
         Raises
         ------
@@ -264,7 +264,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         labels, known = labels_of(y, self.classes_)
         check_consistent_length(rows, known)
         index = {name: place for place, name in enumerate(self.classes_.tolist())}
-        names = [self.predictor_.classes[index[y]] if y in index else str(y) for y in labels.tolist()]
+        names = [self.predictor_.classes[index[label]] if label in index else str(label) for label in labels.tolist()]
         self.predictor_ = self.predictor_.given(rows[known], names, noise=noise)
         self._given |= frozenset(digests(rows[known]))
         return self

@@ -21,7 +21,7 @@ RANDOM_STARTS = 4  # beside the encoder of the last β
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Bottleneck:
-    """An encoder p(w | z^m), and what its w holds of both stages."""
+    """An encoder p(w | z^m), and the information of its w about both stages."""
 
     beta: float
     encoder: Array  # (X, K) p(w | z^m)
@@ -42,7 +42,7 @@ def predictive_bottleneck(
     """Compress the outcome of a first stage to what predicts the second.
 
     Maximizes I(w; z^n) − β I(w; z^m) over encoders p(w | z^m) (eq:pib), with w — z^m — z^n a Markov chain. The results
-    for increasing β are the curve of what can be predicted against what is retained.
+    for increasing β trace the curve of `predicted` against `retained`.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def predictive_bottleneck(
 
 
 def _improved(joint: Array, encoder: Array, beta: float) -> Array:
-    """Iterate p(w | z^m) ∝ p(w) exp(−KL(p(z^n | z^m), p(z^n | w)) / β) until it stands still: (X, K) -> (X, K)."""
+    """Iterate p(w | z^m) ∝ p(w) exp(−KL(p(z^n | z^m), p(z^n | w)) / β) until convergence: (X, K) -> (X, K)."""
     rows = joint / joint.sum(axis=1, keepdims=True)
     negentropy = np.sum(np.where(rows > 0, rows * np.log(np.where(rows > 0, rows, 1.0)), 0.0), axis=1)  # (X,)
     before = -np.inf

@@ -188,7 +188,7 @@ class Labels:
 
 
 def _shown_rules(run: Run, rules: Rules | None, questions: Questions, shown: Callable[[int], Json]) -> Json:
-    """Return the heaviest rules with their probabilities given the answers, and what they say of the same inputs."""
+    """Return the heaviest rules with their probabilities given the answers, and their labels of the same inputs."""
     if rules is None:
         return {"count": 0}
     evidence, listed = labeling.evidence(run, questions), range(min(RULES, len(rules)))

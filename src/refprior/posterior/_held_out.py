@@ -31,7 +31,7 @@ class OutOfFoldScores:
     """Scores of labels under the particles that have not learned them, with 95 % intervals.
 
     The interval of the accuracy is Wilson's; the others are percentiles of 1,000 bootstrap resamples of the labels.
-    The calibration error of few labels is too large on average, that of a perfectly calibrated model included.
+    The calibration error of few labels is too large on average, even for a perfectly calibrated model.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def _percentiles(values: Tensor) -> Interval:
 
 @dataclass(frozen=True, eq=False)
 class OutOfFold:
-    """What the particles that have not learned a label predict for its input.
+    """Predictions of labeled inputs by the particles that have not learned their labels.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class OutOfFold:
 
 @dataclass(frozen=True, eq=False)
 class LabelQuality:
-    """How probable it is that each label is right.
+    """The probability that each label is right.
 
     A label is wrong with probability ε, and then any other class is equally probable. The particles that have not
     learned the label predict the true class. ε and the temperature of these predictions are estimated from all labels.

@@ -13,15 +13,13 @@ from refprior._words import counted, in_short
 from refprior.information import finite, log_likelihood, mixture
 
 ROUNDING = 0.05  # of the sum of weights, which may have half precision
-DOUBT = 3  # likelihood of chance over that of the particles beyond which no particle is right
-
-
-NOISE = 0.05
+DOUBT = 3  # likelihood ratio of chance to the particles, above which no particle is right
+NOISE = 0.05  # probability that a new label is uniform
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evidence:
-    """What labels that trained no particle say about the particles.
+    """The evidence of new labels about the particles, which they did not train.
 
     Two hypotheses explain the labels. *Select*: one particle generated all of them, so that the particles are weighted
     by their likelihoods. *Average*: the mixture generated each of them, so that the weights stay as they are; this is

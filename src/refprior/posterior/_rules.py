@@ -21,17 +21,17 @@ from refprior.information import finite, mixture
 AGREED = 0.95  # least agreement on the labeled inputs
 APART = 0.05  # least disagreement on the pool, of labels with a probability of at least `SURE`
 SURE = 0.7
-PER_CLASS = 10  # least labels; with fewer, particles disagree because they know too little
+PER_CLASS = 10  # least labels of a class on average; with fewer, particles disagree because they know too little
 SHARED = 0.5  # least weight of rules that several particles found
 _LISTED, _PAIRS = 20, 3  # rules that a repr lists, and of which it compares each pair
 
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """The readings of the labels that the particles found.
+    """The rules that fit the labels, as groups of particles.
 
-    A rule is a group of particles that agree with each other on most of the pool. All rules fit the labels; the
-    inputs on which they differ are those to ask about.
+    The particles of a rule agree with each other on most of the pool. Labels of inputs on which the rules differ decide
+    which rule is right.
 
     Parameters
     ----------
@@ -70,6 +70,9 @@ class Rules:
     labeled: int = 0
     places: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "places", self.places or tuple(range(self.log_p.shape[1])))
 
     def __len__(self) -> int:
         return len(self.members)
@@ -129,8 +132,7 @@ class Rules:
         tuple of str
             Names of classes, one for each rule.
         """
-        i = self.places.index(place) if self.places else place
-        return tuple(self.classes[label] for label in self.labels[:, i].tolist())
+        return tuple(self.classes[label] for label in self.labels[:, self.places.index(place)].tolist())
 
     def separating(self, first: int, second: int, count: int = 8) -> list[int]:
         """Find the inputs that separate two rules best.
@@ -156,8 +158,7 @@ class Rules:
             if pairs[i][0] != pairs[i][1]:
                 ranked.append((seen[pairs[i]], i))
                 seen[pairs[i]] += 1
-        chosen = [i for _, i in sorted(ranked, key=itemgetter(0))[:count]]
-        return [self.places[i] for i in chosen] if self.places else chosen
+        return [self.places[i] for _, i in sorted(ranked, key=itemgetter(0))[:count]]
 
     def __repr__(self) -> str:
         found = "1 rule fits the labels" if len(self) == 1 else f"{len(self)} rules fit the labels"
@@ -180,9 +181,7 @@ class Rules:
         return "\n".join(lines)
 
     def _name(self, place: int) -> str:
-        if not self.names:
-            return f"input {place}"
-        return self.names[self.places.index(place) if self.places else place]
+        return self.names[self.places.index(place)] if self.names else f"input {place}"
 
 
 def find_rules(

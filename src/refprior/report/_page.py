@@ -133,7 +133,7 @@ def page(
         **({f"Accuracy by {column}": as_html(pivot(groups, column))} if column else {}),
         "Results": f"{as_html(rows(groups))}{note(_meaning(groups) + (_PRINTED if printed else ''))}",
         **_drawings(groups, progress),
-        **_looked_at(groups, progress, definitions),
+        **_rules_and_examples(groups, progress, definitions),
         **_classes(groups[:_DRAWN]),
         "Settings": _folded([(g, as_html(setting_rows(g), " words")) for g in groups[:_DRAWN]]),
         "Runs": "<ul>" + "".join(f"<li><code>{escape(str(s))}</code></li>" for s in sources) + "</ul>",
@@ -164,10 +164,10 @@ def _drawings(groups: Sequence[Group], progress: Progress) -> dict[str, str]:
     return sections
 
 
-def _looked_at(
+def _rules_and_examples(
     groups: Sequence[Group], progress: Progress, definitions: Mapping[str, Any] | None = None
 ) -> dict[str, str]:
-    """Return the sections of rules and of examples, if a run has them; runs that cannot be loaded here have none."""
+    """Return the sections of rules, doubtful labels and examples; runs that cannot be loaded here have none."""
     rules, labels, examples = [], [], []
     for done, runs in enumerate(groups[:_EXAMPLES]):
         progress("looking for examples", done, min(_EXAMPLES, len(groups)))
@@ -205,8 +205,9 @@ def _looked_at(
 
 def _labels(run: Run) -> str:
     """Return the labels of a run with folds that are least probable to be right."""
-    image = as_image(labels_figure(run), "labels that are least probable to be right")
-    rate = f"About {100 * run.label_quality().error_rate:.0f} % of the labels are wrong."
+    quality = run.label_quality()
+    image = as_image(labels_figure(run, quality), "labels that are least probable to be right")
+    rate = f"About {100 * quality.error_rate:.0f} % of the labels are wrong."
     scores = f"Seed {run.recipe.seed}, {run.out_of_fold()}."
     return note(f"{scores} {rate}") + image.replace("<img ", "<img class='sheet' ")
 

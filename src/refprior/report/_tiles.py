@@ -17,6 +17,7 @@ from torch import Tensor
 from refprior._kinds import noun
 from refprior._style import SOFT, styled
 from refprior.labeling import Questions
+from refprior.posterior import LabelQuality
 from refprior.report._figures import plain
 from refprior.training import Run
 
@@ -110,10 +111,9 @@ def most_uncertain(run: Run, count: int, among: int | None = None) -> list[Uncer
 
 
 @styled
-def labels_figure(run: Run, count: int = 8, columns: int = 4) -> Figure:
-    """Draw the labels that are least probable to be right, by the particles that have not learned them."""
-    quality = run.label_quality()
-    chosen = quality.order[:count]
+def labels_figure(run: Run, quality: LabelQuality) -> Figure:
+    """Draw the eight labels that are least probable to be right."""
+    chosen, columns = quality.order[:8], 4
     lines = -(-len(chosen) // columns)
     figure = Figure(figsize=(2.3 * columns, 2.6 * lines), layout="constrained")
     for place, i in enumerate(chosen.tolist(), start=1):

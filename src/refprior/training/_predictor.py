@@ -91,7 +91,7 @@ class Predictor:
     network : mapping
         How to make the network again, as a record.
     evidence : Evidence, optional
-        What new labels say about the particles. `given` sets it.
+        Evidence of the new labels about the particles. `given` sets it.
     labeled : Tensor, optional
         Fingerprints of the inputs whose labels trained the particles, (b,) int64.
     new_labels : Tensor, optional
@@ -360,8 +360,8 @@ class Predictor:
         any order; an input that is given again with the same label counts once. The likelihood is that of each
         particle before temperature and class shares, which stay as they are.
 
-        If chance is 3 times likelier to give the labels, a warning says so. The weights are then still those of the
-        evidence, although no particle is right: train with the labels instead.
+        A warning is logged if the labels are 3 times likelier under chance than under the particles. No particle is
+        right then: train with the labels instead. The weights are still those of the evidence.
 
         Parameters
         ----------

@@ -381,11 +381,11 @@ class Run:
         return likelihood_weights(log_p, self.task.labeled.labels, log_prior)
 
     def out_of_fold(self, *, ema: bool = True) -> OutOfFold:
-        """Predict each labeled input with the particles that have not learned its label, and score that.
+        """Predict and score each labeled input with the particles that have not learned its label.
 
-        The recipe must have `folds`. The scores estimate, without a test set, how good the particles are that hold a
-        label out: they are below those of the whole ensemble, by 3.6 points of accuracy in 18 runs of four particles
-        with 100 labels. Where the labels are wrong, right predictions count as mistakes. Particles that see each
+        The recipe must have `folds`. The scores need no test set. They are those of the particles that hold a label
+        out, below those of the whole ensemble: by 3.6 points of accuracy in 18 runs of four particles with 100 labels.
+        Where the labels are wrong, right predictions count as mistakes. Particles that see each
         other's predictions in training, such as those of `ReferencePrior`, learn a little of the held-out labels.
 
         Parameters
@@ -418,7 +418,7 @@ class Run:
         return found
 
     def label_quality(self, *, ema: bool = True) -> LabelQuality:
-        """Estimate how probable it is that each label is right.
+        """Estimate the probability that each label is right.
 
         The particles that have not learned a label predict the true class, and a label differs from it with
         probability ε, which is estimated from all labels. The recipe must have `folds`.
@@ -478,7 +478,7 @@ class Run:
 
     @property
     def has_rules(self) -> bool:
-        """Whether `rules` can say something: there are several particles, labels, a pool, and outputs are classes."""
+        """Whether `rules` applies: the run has several particles, labels and a pool, and its outputs are classes."""
         classes = self.recipe.readout == "outputs" and not self.recipe.method.needs.projection
         return classes and self.recipe.particles > 1 and len(self.task.labeled) > 0 and len(self.task.unlabeled) > 0
 

@@ -132,7 +132,7 @@ export function label(host) {
   }
 
   // What a person is about to click or has begun to type stays: each part is replaced only when it says something else.
-  const parts = { facts: el("div"), question: el("section", { class: "question" }), given: el("div"), rules: el("section", { class: "readings", hidden: true }), train: el("p", { class: "note", hidden: true }, "Continue training with all answers: ", el("code")) };
+  const parts = { facts: el("div"), question: el("section", { class: "question" }), given: el("div"), rules: el("section", { class: "rules", hidden: true }), train: el("p", { class: "note", hidden: true }, "Continue training with all answers: ", el("code")) };
   const budget = el("input", { type: "number", id: "budget", min: 1, max: 200, value: 10 });
   const more = el("button", { type: "submit", id: "suggest" });
   const form = el("form", { class: "filter", submit: (event) => (event.preventDefault(), suggest(budget.valueAsNumber)) }, el("label", { for: "budget" }, "Ask about"), budget, more);
@@ -162,7 +162,7 @@ export function label(host) {
     parts.given.dataset.says = given;
     const read = JSON.stringify([state.id, found.rules]);
     parts.rules.hidden = !found.rules?.count;
-    if (found.rules?.count && parts.rules.dataset.says !== read) readings(found.rules);
+    if (found.rules?.count && parts.rules.dataset.says !== read) showRules(found.rules);
     parts.rules.dataset.says = read;
     more.textContent = now ? "choose other inputs" : "more inputs";
     more.disabled = pending > 0;
@@ -197,14 +197,14 @@ export function label(host) {
     if (typing) field.focus();
   }
 
-  /** The rules that fit the labels, one card each, with what each says of the same inputs. */
-  function readings({ count, disagreement, explained, settled, inputs, rules }) {
+  /** The rules that fit the labels, one card each, with its labels of the same inputs. */
+  function showRules({ count, disagreement, explained, settled, inputs, rules }) {
     const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)} %`;
     const title = !explained
-      ? "No reading explains your answers: train with them."
+      ? "No rule explains your answers: train with them."
       : settled !== null
-        ? `Your answers leave one reading: rule ${settled + 1}.`
-        : `These ${count} readings of your labels exist; which is right?`;
+        ? `Your answers leave one rule: rule ${settled + 1}.`
+        : `${count} rules fit the labels: which is right?`;
     const card = ({ particles, weight, labels }, i) =>
       el("li", { class: i === settled ? "settled" : null, "data-rule": i },
         el("h4", {}, `Rule ${i + 1}`),
@@ -215,7 +215,7 @@ export function label(host) {
       );
     parts.rules.replaceChildren(
       el("h3", {}, title),
-      el("p", { class: "note" }, `All of them fit the labels of the run, and they disagree on ${percent(disagreement)} of the pool. Each card shows its probability given your answers and its classes of the same ${inputs.length} inputs.${count > rules.length ? ` ${count - rules.length} more rules are not shown.` : ""}`),
+      el("p", { class: "note" }, `The rules disagree on ${percent(disagreement)} of the pool. Each card shows its probability given your answers and its classes of the same ${inputs.length} inputs.${count > rules.length ? ` ${count - rules.length} more rules are not shown.` : ""}`),
       el("ul", { class: "cards" }, rules.map(card)),
     );
   }

@@ -56,7 +56,7 @@ def held_out(recipe: Recipe, task: Task) -> Tensor | None:
 
 
 def first_trust(recipe: Recipe, task: Task) -> dict[str, Tensor] | None:
-    """Return what is known of the labels before training, if the recipe doubts them and has folds: nothing yet.
+    """Return the initial trust in the labels; None if the recipe does not doubt them or has no folds.
 
     `likelihood` (n,) is the moving average of the probability of each label under the particles that hold it out,
     `error_rate` () the share ε of wrong labels.

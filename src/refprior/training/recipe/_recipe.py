@@ -68,7 +68,7 @@ class Recipe:
     labeled_copies : int, default: 1
         Copies of the labeled inputs that are shuffled together. Many copies are almost draws with replacement.
     folds : {"off", "auto"} or int, default: "off"
-        Into how many folds to divide the labels. With F folds, particle k never learns from the labels of fold k mod F,
+        Number of folds F of the labels. With folds, particle k never learns from the labels of fold k mod F,
         so that every label is held out by some particles: `Run.out_of_fold` scores without a test set, and
         `Run.label_quality` finds wrong labels. ``"auto"`` makes as many folds as particles if there are at least two
         particles and two labels of each class, and none otherwise.
@@ -192,10 +192,9 @@ class Recipe:
         one_of("doubt_labels", self.doubt_labels, (True, False))
         if self.doubt_labels and self.folds == "off":
             raise ValueError("doubt_labels needs particles that hold labels out: set folds='auto' too")
-        if self.folds in ("off", "auto"):
-            pass
-        elif isinstance(self.folds, str):
-            raise ValueError(f"folds must be 'off', 'auto' or a whole number, got {self.folds!r}")
+        if isinstance(self.folds, str):
+            if self.folds not in ("off", "auto"):
+                raise ValueError(f"folds must be 'off', 'auto' or a whole number, got {self.folds!r}")
         else:
             object.__setattr__(self, "folds", whole_number("folds", self.folds, at_least=2))
             if self.folds > self.particles:
