@@ -238,10 +238,13 @@ def _about_rules(run: Run, rules: Rules, budget: int, before: Questions) -> Ques
     best = max(rule_probabilities(weights, rules))
     if best >= SETTLED:
         return Questions(before.answered, before.answers, settled_message(best))
-    answered, trained = set(before.answered), set(_labeled_marks(run).tolist())
-    marks = fingerprints(run.task.unlabeled[list(rules.places)]).tolist()
-    free = [i for i, mark in zip(rules.places, marks, strict=True) if i not in answered and mark not in trained]
-    log_p = run.log_probabilities(run.task.unlabeled[free])
+    pool, first = run.task.unlabeled, dict[int, int]()  # the first place of each input
+    known = {*_labeled_marks(run).tolist(), *fingerprints(pool[list(before.answered)]).tolist()}
+    for place, mark in zip(rules.places, fingerprints(pool[list(rules.places)]).tolist(), strict=True):
+        if mark not in known:
+            first.setdefault(mark, place)
+    free = [*first.values()]
+    log_p = run.log_probabilities(pool[free])
     chosen = [free[place] for place in most_decisive(log_p, budget, weights)]
     message = f"{counted(len(rules), 'rule')} fit the labels, the likeliest with probability {best:.2f}"
     return Questions((*before.answered, *chosen), before.answers, f"{message}: these inputs separate them")
@@ -269,7 +272,7 @@ def most_decisive(log_p: Tensor, budget: int, log_weights: Tensor, *, noise: flo
     log_p: (K, n, C), log_weights: (K,).
     """
     if whole_number("budget", budget, at_least=1) > log_p.shape[1]:
-        raise ValueError(f"can ask about the rule with 1 to {log_p.shape[1]} labels, got {budget}")
+        raise ValueError(f"can ask about the rule with labels of 1 to {log_p.shape[1]} different inputs, got {budget}")
     soft = (finite(log_p.detach().double().cpu()) / _SOFTER).log_softmax(-1)
     p = with_noise(soft, noise, log_p.shape[-1]).exp()
     own = -torch.xlogy(p, p).sum(-1)  # (K, n)

@@ -90,6 +90,25 @@ def test_rows_that_were_given_are_not_suggested(fitted: rp.ReferencePriorClassif
     assert sorted(fitted.suggest(rows, 3, about=about)) == [3, 4, 5]
 
 
+def test_equal_rows_are_suggested_once(fitted: rp.ReferencePriorClassifier) -> None:
+    rows = np.repeat(X[len(LABELED.rows) :][:8], 5, axis=0)
+    asked = fitted.suggest(rows, 8, about="rule")
+    assert sorted(asked // 5) == [*range(8)]
+    fitted.given(rows[asked[:2]], ["no", "yes"])
+    assert not set(fitted.suggest(rows, 6, about="rule") // 5) & set(asked[:2] // 5)
+
+
+def test_a_row_with_a_negative_zero_is_the_same_row() -> None:
+    rows = X.copy()
+    rows[:, 0] = 0
+    found = estimator(steps=2).fit(rows, Y)
+    rows[:, 0] = -0.0
+    unlabeled = rows[len(LABELED.rows) :][:4]
+    few = np.concatenate([rows[:3], unlabeled])
+    assert sorted(found.suggest(few, 4, about="inputs")) == [3, 4, 5, 6]
+    assert sorted(found.given(unlabeled[:1] + 0.0, ["no"]).suggest(few, 3, about="inputs")) == [4, 5, 6]
+
+
 def test_a_new_fit_forgets_what_was_given(fitted: rp.ReferencePriorClassifier) -> None:
     asked = fitted.suggest(X, 2)
     fitted.given(X[asked], NAMES[CUES[asked, 1]])
@@ -117,7 +136,7 @@ def test_labels_that_cannot_be_used_are_rejected(fitted: rp.ReferencePriorClassi
         fitted.given(rows[:2], ["no"])
     with pytest.raises(ValueError, match="about must be 'auto', 'rule' or 'inputs'"):
         fitted.suggest(X, about="rules")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="can ask about the rule with 1 to 1000 labels, got 1001"):
+    with pytest.raises(ValueError, match="can ask about the rule with labels of 1 to 1000 different inputs, got 1001"):
         fitted.suggest(X, 1001, about="rule")
 
 

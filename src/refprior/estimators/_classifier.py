@@ -386,7 +386,8 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """
         one_of("about", about, get_args(About))
         given, predictor = as_trained(self, X), self.predictor_
-        free = np.flatnonzero([row not in self._known and row not in self._given for row in digests(given)])
+        marks = digests(given)
+        free = np.flatnonzero([mark not in self._known and mark not in self._given for mark in marks])
         if not len(free):
             raise ValueError(f"all {given.shape[0]} rows of X are labeled: suggest needs unlabeled rows")
         if about != "inputs":
@@ -399,7 +400,8 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 if best >= SETTLED:
                     log.warning("%s; about='inputs' suggests rows for the next fit", settled_message(best))
                     return np.empty(0, np.int64)
-                return np.asarray(some[most_decisive(log_p, budget, evidence.log_selected)])
+                once = np.sort(np.unique([marks[row] for row in some], return_index=True)[1])  # equal rows count once
+                return np.asarray(some[once[most_decisive(log_p[:, once], budget, evidence.log_selected)]])
         given = given[free]
         if len(predictor.shape) == 1 and len(self._labeled) <= FEW_LABELS:
             chosen = most_typical(predictor.inputs(given), budget, self._labeled)

@@ -105,7 +105,7 @@ def digests(rows: Any) -> list[bytes]:
     for start in range(0, rows.shape[0], _BLOCK):
         block = rows[start : start + _BLOCK]
         dense = np.ascontiguousarray(block.toarray() if is_sparse(block) else block, np.float32)
-        found += [blake2b(row.tobytes(), digest_size=16).digest() for row in dense]
+        found += [blake2b(row.tobytes(), digest_size=16).digest() for row in dense + np.float32(0)]  # -0 is 0
     return found
 
 
