@@ -3,7 +3,7 @@
 #
 # All labels are right, and yet they do not determine the task. Each input shows two digits, and on every labeled input
 # the left one (0 or 1) and the right one (3 or 8) give the same answer. Did the labels mean the left digit, the right
-# one, or both? A network picks the rule that is easiest to learn and does not tell.
+# one, or both? A network learns the easiest rule and does not report the others.
 
 # %% figure: Labeled inputs, on which both digits agree, and unlabeled inputs, on which they may not
 import matplotlib.pyplot as plt

@@ -21,7 +21,7 @@ LOG = logging.getLogger("refprior.exact")
 SLICE_ENTRIES = 4_000_000  # entries of one (points, outcomes) table: 32 MB
 MULTIPLICATIONS = 1.5e10  # per second, in products of matrices
 ENTRIES = 2e7  # probabilities per second that the search or the certificate evaluates
-MINUTES = 120.0  # seconds from which a search is announced
+LONG_SEARCH = 120.0  # seconds; longer searches are announced
 PRODUCTS = 20  # as many products take the time of one probability
 
 
@@ -87,7 +87,7 @@ def check_tables(atoms: int, dimension: int, outcomes: int) -> None:
 
 def say_time(seconds: float) -> None:
     """Log a time of minutes or more before it is spent."""
-    if seconds >= MINUTES:
+    if seconds >= LONG_SEARCH:
         LOG.warning("this will take about %s", duration(seconds))
 
 

@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import combinations, zip_longest
 from pathlib import Path
-from typing import Any
 
 from refprior import labeling
 from refprior._files import Json, locked, write_figure
 from refprior._kinds import noun
 from refprior.explore._watch import Runs, _hash, _stamp, shown_input
 from refprior.labeling import FILE, Ensemble, Questions
-from refprior.posterior import Rules
+from refprior.posterior import Consensus, Rules
 from refprior.report import questions_figure
 from refprior.training import Run, load
 from refprior.training.store import check_no_links, read_header
@@ -213,7 +212,7 @@ def _shown_rules(run: Run, rules: Rules | None, questions: Questions, shown: Cal
     }
 
 
-def _scores(run: Run, named: Any, questions: Questions) -> Json:
+def _scores(run: Run, named: Consensus | Ensemble, questions: Questions) -> Json:
     """Return the accuracy on labeled inputs, and how many answers the run predicted."""
     part = run.task.validation if run.task.test is None else run.task.test
     kind = None if part is None else "validation" if run.task.test is None else "test"
@@ -223,6 +222,6 @@ def _scores(run: Run, named: Any, questions: Questions) -> Json:
     agreed = None
     if isinstance(named, Ensemble):
         asked = run.task.unlabeled[list(questions.answered)]
-        said = labeling.classify(run, labeling.classifier(run), asked)  # before any answer
-        agreed = int((said == said.new_tensor(questions.answers)).sum())
+        predicted = labeling.classify(run, labeling.classifier(run), asked)  # before any answer
+        agreed = int((predicted == predicted.new_tensor(questions.answers)).sum())
     return {"part": kind, "accuracy": right, "agreed": agreed}

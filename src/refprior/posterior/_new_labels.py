@@ -19,7 +19,7 @@ NOISE = 0.05  # probability that a new label is uniform
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evidence:
-    """The evidence of new labels about the particles, which they did not train.
+    """The evidence about the particles in labels that did not train them.
 
     Two hypotheses explain the labels. *Select*: one particle generated all of them, so that the particles are weighted
     by their likelihoods. *Average*: the mixture generated each of them, so that the weights stay as they are; this is

@@ -60,9 +60,9 @@ from refprior.training.store import (
 
 Watcher = Callable[[Record], None]
 log = logging.getLogger("refprior")
-_CHECKED = 0.05  # inputs that may be searched for rules, by those that the run has drawn: about 1 % of its time
-_FEWEST = 50  # inputs by which rules are told apart
-IMBALANCE = 10  # times as many labels of one class as of another, beyond which a warning says so
+_CHECKED = 0.05  # inputs in which rules are searched, as a share of the inputs drawn in training: about 1 % of its time
+_FEWEST = 50  # inputs; fewer do not separate rules reliably
+IMBALANCE = 10  # largest ratio of labels of two classes without a warning
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ FLOOR = 8 * EPSILON  # of 1 + J: a gap is never below
 SUBDIVISIONS = 16  # of a cell, at which a polynomial through its values is evaluated
 GRIDS = {1: (0.11, 201), 2: (0.22, 41), 3: (0.3, 25)}  # standard deviations between grid points, and how many at least
 MOST_POINTS = 1_500_000  # of a grid: a coarser one certifies nothing
-# Times the fall around a point, which may rise beside it: a bump as wide as a cell shows at the corners of the cell,
-# with 2^-d of its height; of a cusp |w - w0|^(1/4), a third shows.
+# Largest rise between grid points, in units of the fall around a point. A bump as wide as a cell has 2^-d of its height
+# at the corners of the cell; a cusp |w - w0|^(1/4) has a third.
 HIDDEN = 8.0
 NEAR_SUMMIT = 1e-5  # of 1 + J below the largest gain: kinks that are searched to the last bit of w
 SEARCHED = 8192  # points of more than three parameters, which no grid can cover,
@@ -159,7 +159,7 @@ def summits(case: Case, level: float) -> tuple[Array, Array, Array]:
     table = values.reshape(grid.shape)
     peak = (table >= maximum_filter(table, size=3, mode="nearest")).ravel()
     fall = (table - minimum_filter(table, size=5, mode="nearest")).ravel()
-    # a rise between grid points is less than the fall around it, or, of a custom model, some times that
+    # A rise between grid points is less than the fall around it; for a custom model, less than HIDDEN times the fall.
     hidden = HIDDEN if case.objective.channel.axes.measured else 1.0
     high = peak & (values + hidden * fall >= level)
     high[high] = own_points(case.objective.channel, grid.points[high])
@@ -213,7 +213,7 @@ def _zoom(objective: Objective, best: Array, height: Array, width: Array, logs: 
         best[active[moved]] = points[rows, first][moved]
         height[active] = np.maximum(height[active], higher)
         hidden[active] = np.where(moved, np.maximum(hidden[active], 0.0), np.maximum(fall, 0.0))
-        # beside a cusp the other side may be as high: the lower one tells how steep it is; of a ridge it tells nothing
+        # Beside a cusp one side may be as high, and the lower side shows its slope; on a ridge it shows nothing.
         drop[active] = height[active] - values.min(axis=(1, 2)) if dimension == 1 else hidden[active]
         width[active[~moved]] /= 2
         small = np.all(width <= 2 * np.spacing(np.maximum(np.abs(best), 1e-300)), axis=1)
@@ -227,7 +227,7 @@ def _at_doubles(objective: Objective, best: Array, height: Array, logs: list[Arr
     """Move summits with a kink to the highest double of w: (M, d), and bounds of their heights (M,).
 
     A cusp can lie at a double that coordinates do not hit, and beside it two equal values look like a flat summit.
-    What may still lie between doubles is at most about the fall to the next ones.
+    A rise between doubles is at most about the fall to the next ones.
     """
     direct = Objective(tuple(map(in_parameters, objective.channels)), objective.signs)
     charted, dimension = direct.channel is not objective.channel, best.shape[1]

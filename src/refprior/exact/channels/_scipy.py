@@ -115,7 +115,7 @@ def _density(family: Family, bounds: ArrayLike, tried: object, end: float | None
 
 
 def _why_not(mass: float, errors: list[float]) -> str:
-    """Say why a density cannot be put on a quadrature, given its integral and the errors of finer and finer ones."""
+    """Return why no quadrature fits a density, from its integral and the errors of finer and finer quadratures."""
     if mass > 1.5:
         return (
             f"the density integrates to {mass:.3g} instead of 1 over its outcomes, as a periodic one does (vonmises "

@@ -13,7 +13,7 @@ from scipy.spatial import cKDTree
 from refprior._process import check_memory
 from refprior._words import duration
 from refprior.exact._arrays import Array, Index, grid_of, scattered
-from refprior.exact._cost import LOG, MINUTES, Work, check_search
+from refprior.exact._cost import LOG, LONG_SEARCH, Work, check_search
 from refprior.exact.certificate import GRIDS, MOST_CELLS, MOST_POINTS, SEARCHED
 from refprior.exact.channels import Channel, canonical, is_long
 from refprior.exact.oracle import Likelihoods, Objective, Point, safe_log
@@ -184,7 +184,7 @@ def check_cost(objective: Objective) -> None:
         looked_at=looked_at,
         nodes=sum(c.outcome_count * 2.0**c.outcome_axes for c in objective.channels if c.outcome_axes > 1),
     )
-    if work.seconds >= MINUTES and not objective.resolved:
+    if work.seconds >= LONG_SEARCH and not objective.resolved:
         raise ValueError(
             "log_likelihood varies at all scales that were tried, as if it were noisy, so that a search would take "
             f"about {duration(work.seconds)} and certify nothing: make it a smooth function of w (fix the seed of a "
