@@ -1,6 +1,7 @@
 """Questions about the rule: the information of a batch by enumeration, and where they end."""
 
 import math
+import re
 import time
 from collections import Counter
 from dataclasses import replace
@@ -138,6 +139,13 @@ def test_the_same_input_counts_once_and_labels_of_the_training_do_not_count(run:
     assert suggest(changed, 1, Questions((2,), (1,)), about="rule").open == (1,)
     with pytest.raises(ValueError, match="can ask about the rule with labels of 1 to 2 different inputs, got 3"):
         suggest(changed, 3, about="rule")
+
+
+def test_particles_that_do_not_fit_the_labels_are_not_said_to_do_so() -> None:
+    untrained = train(recipe(steps=1, evaluate_every=1))
+    assert not untrained.rules().fits
+    message = suggest(untrained, 2, about="rule").message
+    assert re.match(r"\d+ groups of particles agree on only \d+ % of the labels, the likeliest with prob", message)
 
 
 def test_questions_that_cannot_be_asked_are_rejected(run: Run) -> None:

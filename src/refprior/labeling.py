@@ -246,8 +246,11 @@ def _about_rules(run: Run, rules: Rules, budget: int, before: Questions) -> Ques
     free = [*first.values()]
     log_p = run.log_probabilities(pool[free])
     chosen = [free[place] for place in most_decisive(log_p, budget, weights)]
-    message = f"{counted(len(rules), 'rule')} fit the labels, the likeliest with probability {best:.2f}"
-    return Questions((*before.answered, *chosen), before.answers, f"{message}: these inputs separate them")
+    found = f"{counted(len(rules), 'rule')} fit the labels"
+    if not rules.fits:
+        found = f"{counted(len(rules), 'group')} of particles agree on only {100 * rules.agreement:.0f} % of the labels"
+    message = f"{found}, the likeliest with probability {best:.2f}: these inputs separate them"
+    return Questions((*before.answered, *chosen), before.answers, message)
 
 
 def rule_probabilities(log_weights: Tensor, rules: Rules) -> list[float]:

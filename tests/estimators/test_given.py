@@ -90,6 +90,16 @@ def test_rows_that_were_given_are_not_suggested(fitted: rp.ReferencePriorClassif
     assert sorted(fitted.suggest(rows, 3, about=about)) == [3, 4, 5]
 
 
+def test_rules_say_whether_the_labels_of_fit_are_ambiguous(fitted: rp.ReferencePriorClassifier) -> None:
+    found = fitted.rules(X)
+    assert found.labeled == len(LABELED.rows)
+    assert found.ambiguous
+    assert found.classes == CLASSES
+    untrained = estimator(steps=1).fit(X, Y).rules(X)
+    assert not untrained.ambiguous
+    assert "groups of particles agree on only " in repr(untrained)
+
+
 def test_equal_rows_are_suggested_once(fitted: rp.ReferencePriorClassifier) -> None:
     rows = np.repeat(X[len(LABELED.rows) :][:8], 5, axis=0)
     asked = fitted.suggest(rows, 8, about="rule")

@@ -350,8 +350,9 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         Rules
             Groups of particles and the rows that separate them, the heaviest group first.
         """
-        given = as_trained(self, X)
-        return self.predictor_.rules(given)
+        given, found = as_trained(self, X), self.predictor_
+        log_p = torch.as_tensor(found.log_probabilities(given))
+        return find_rules(log_p, found.log_posterior, classes=found.classes, labeled=self._labeled_log_p())
 
     def suggest(self, X: object, budget: int = 10, *, about: About = "auto") -> np.ndarray:
         """Suggest the rows whose labels would be most informative.
