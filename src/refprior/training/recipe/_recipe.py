@@ -74,7 +74,8 @@ class Recipe:
         particles and two labels of each class, and none otherwise.
     doubt_labels : bool, default: False
         Weight each label by the probability that it is right, according to the particles that hold it out, and learn
-        the share of wrong labels. The weights set in over the first half of training. Needs `folds`.
+        the share of wrong labels. The weights move from 1 to this probability over the first half of training. Needs
+        `folds`.
     unlabeled_batch : int, default: 448
         Unlabeled inputs or tuples per step.
     source_batch : int, default: 64
