@@ -114,8 +114,8 @@ for n in (1, 2, 3):
 #
 # ## Why α matters
 #
-# Where all particles agree, h_y = h_yw = H, and the objective contains −γ (α − 1) H: below α = 1 the particles are
-# pulled toward a common confident answer, so that agreement attracts. At α = 1 agreement is neutral, and particles with
+# Where all particles predict the same, h_y = h_yw = H, and the loss −γ (α h_y − h_yw) is γ (1 − α) H: below α = 1 it
+# makes the common answer more confident, so that agreement attracts. At α = 1 agreement is neutral, and particles with
 # different rules stay apart. The preset begins at α = 1 and ends at 0.3, so that particles agree again where the labels
 # determine the task.
 #
