@@ -29,7 +29,8 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_coin_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, "coin", "-n", "2")
-    assert out.startswith("certified: information 0.753771802376 nats, gap below 1e-14; 3 atoms, w in [0, 1]\n")
+    assert out.startswith("certified: information 0.753771802376 nats, gap below 1e-14\n")
+    assert "\nsupport: 3 atoms, w in [0, 1]\n" in out
     assert "0.441176470588" in out
     assert out.endswith("number of atoms certified\n")
 
@@ -216,7 +217,7 @@ def test_an_infinite_gap_is_valid_json_without_digits(
         run(capsys, "coin", "-n", "3")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("unfinished: the gap is infinite")
-    assert len(lines) == 4  # no table of digits that mean nothing
+    assert len(lines) == 5  # no table of digits that mean nothing
 
 
 def test_a_long_two_stage_coin_is_certified_and_symmetric(capsys: pytest.CaptureFixture[str]) -> None:

@@ -487,11 +487,12 @@ class Solution:
         return decimals_within(self.certificate.spread)
 
     def __repr__(self) -> str:
-        return f"Solution({self.evidence}: {self._headline})"
+        return f"Solution({self.evidence}: {'; '.join(self._headline)})"
 
     def __str__(self) -> str:
-        head = [f"{self.evidence}: {self.shortfall}", self._headline] if self.shortfall else []
-        head = head or [f"{self.evidence}: {self._headline}"]
+        information, atoms = self._headline
+        first = [self.shortfall, information] if self.shortfall else [information]
+        head = [f"{self.evidence}: {first[0]}", *first[1:], atoms]
         if self.proof is not None:
             head.append(f"proved by ball arithmetic: capacity in [{self.proof.lower:.15g}, {self.proof.upper:.15g}]")
         if self.decimals == 0:
@@ -499,15 +500,15 @@ class Solution:
         return "\n".join([*head, *atom_lines(self.atoms, self.weights, self.decimals)])
 
     @property
-    def _headline(self) -> str:
-        """Information and gap, with the digits that the gap supports; then the number of atoms and the bounds."""
+    def _headline(self) -> tuple[str, str]:
+        """Information and gap, with the digits that the gap supports; the number of atoms and the bounds."""
         digits = decimals_within(self.gap)
         information = f"{round(self.information, digits) + 0.0:.{digits}f}"  # never -0.000
         information = f"about {self.information:.3g}" if self.stopped else information
         sampling = "" if self.sampling_error is None else f", of which sampling {self.sampling_error:.1e}"
         atoms = f"{'' if self.atoms_certified else 'about '}{len(self.weights)} atoms"
         box = " × ".join(f"[{low:g}, {high:g}]" for low, high in self.bounds)
-        return f"information {information} nats, {gap_in_words(self.gap)}{sampling}; {atoms}, w in {box}"
+        return f"information {information} nats, {gap_in_words(self.gap)}{sampling}", f"support: {atoms}, w in {box}"
 
 
 class SearchInterrupted(KeyboardInterrupt):
