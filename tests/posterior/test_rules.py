@@ -122,3 +122,15 @@ def test_rules_of_tensors_that_do_not_fit_are_rejected(cues: Tensor) -> None:
         find_rules(log_p, prior, labeled=log_p[:1])
     with pytest.raises(ValueError, match="expected 2 names of classes, got 1"):
         find_rules(log_p, prior, classes=("cat",))
+
+
+def test_inputs_and_rules_that_do_not_exist_are_rejected(cues: Tensor) -> None:
+    found = find_rules(sure_of(cues), torch.zeros(2))
+    for rules in (found, replace(found, places=tuple(range(7, 3007, 3)))):
+        for place in (-1, 3007):
+            with pytest.raises(ValueError, match=f"place {place} is none of the 1000 inputs"):
+                rules.answers(place)
+    with pytest.raises(ValueError, match=r"second must be .* got 2"):
+        found.separating(0, 2)
+    with pytest.raises(ValueError, match="count must be a whole number of at least 0, got -1"):
+        found.separating(0, 1, -1)

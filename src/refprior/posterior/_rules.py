@@ -15,7 +15,7 @@ from scipy.spatial.distance import squareform
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from refprior._checks import number
+from refprior._checks import number, whole_number
 from refprior.information import finite, mixture
 
 AGREED = 0.95  # least agreement on the labeled inputs
@@ -132,6 +132,8 @@ class Rules:
         tuple of str
             Names of classes, one for each rule.
         """
+        if place not in self.places:
+            raise ValueError(f"place {place} is none of the {len(self.places)} inputs by which the rules were found")
         return tuple(self.classes[label] for label in self.labels[:, self.places.index(place)].tolist())
 
     def separating(self, first: int, second: int, count: int = 8) -> list[int]:
@@ -150,6 +152,9 @@ class Rules:
             Places in the pool, the clearest first: both rules are confident and name different classes. Pairs of
             classes take turns.
         """
+        whole_number("first", first, at_least=0, at_most=len(self) - 1)
+        whole_number("second", second, at_least=0, at_most=len(self) - 1)
+        whole_number("count", count, at_least=0)
         labels = self.labels
         sure = self.log_p[first].amax(-1).minimum(self.log_p[second].amax(-1))
         pairs = list(zip(labels[first].tolist(), labels[second].tolist(), strict=True))
