@@ -306,19 +306,28 @@ def cells() -> Iterator[Cell]:
         yield cell("cifar", method, particles, "cnn")
 
 
+def last(row: dict[str, float]) -> str:
+    """Return the name of the cue that the labels mean, the last one."""
+    return max(key.removeprefix("best ") for key in row if key.startswith("best cue"))
+
+
 def show(path: Path) -> None:
-    """Print mean and standard deviation over seeds, in percent."""
+    """Print accuracies in percent, mean and standard deviation over seeds.
+
+    Of the best particle, of a particle on average, of the mixture before and after 4 answers under the truth "last
+    cue", of the particles weighted by their likelihoods alone, and of the mixture under the worst truth.
+    """
     rows = defaultdict(list)
     for line in path.read_text().splitlines():
         record = json.loads(line)
         rows[record["cell"]].append(record)
     columns: dict[str, Callable[[dict[str, float]], float]] = {
-        "best t": lambda r: r["best cue 2"],
-        "mean t": lambda r: r["mean cue 2"],
-        "no question": lambda r: r["both 0 cue 2"],
-        "4 questions": lambda r: r["both 4 cue 2"],
-        "selected": lambda r: r["select 4 cue 2"],
-        "worst truth": lambda r: min(value for key, value in r.items() if key.startswith("select 4")),
+        "best": lambda r: r[f"best {last(r)}"],
+        "mean": lambda r: r[f"mean {last(r)}"],
+        "0 answers": lambda r: r[f"both 0 {last(r)}"],
+        "4 answers": lambda r: r[f"both 4 {last(r)}"],
+        "selected": lambda r: r[f"select 4 {last(r)}"],
+        "worst truth": lambda r: min(value for key, value in r.items() if key.startswith("both 4")),
     }
     print(f"{'cell':56} seeds rules", *(f"{name:>12}" for name in columns))
     for name, records in sorted(rows.items()):
@@ -351,7 +360,8 @@ def main() -> None:
             if (name, seed) in done or not re.search(options.only, name) or time.monotonic() > end:
                 continue
             with options.results.open("a") as file:
-                print(json.dumps({"cell": name, "seed": seed, **run(seed)}), file=file)
+                row = {key: round(value, 4) for key, value in run(seed).items()}
+                print(json.dumps({"cell": name, "seed": seed, **row}), file=file)
 
 
 if __name__ == "__main__":

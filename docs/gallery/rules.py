@@ -119,3 +119,24 @@ for n in (1, 2, 3):
 # different rules stay apart. The preset begins at α = 1 and ends at 0.3, so that particles agree again where the labels
 # determine the task.
 #
+# ## Results
+#
+# Dominoes of MNIST 0 or 1 (the shortcut) beside Fashion-MNIST coat or dress (the truth), 14 × 28 pixels; a perceptron,
+# 400 steps, a pool of 4,000 in which both are independent. Accuracy in % after 4 answers, mean ± standard deviation of
+# five seeds that chose no setting. "Worst truth" is the worst of four truths: either image, both, and at least one.
+#
+# | method | worst truth | truth | 40 labels | 10 % contradict | no shortcut, 40 | 200 | 1,000 |
+# |---|---|---|---|---|---|---|---|
+# | ensemble, K = 16 | 55.6 ± 1.9 | 55.6 ± 1.9 | 65.2 ± 6.9 | 55.4 ± 2.0 | 87.8 ± 1.6 | 92.8 ± 0.6 | 94.4 ± 0.6 |
+# | FixMatch, K = 16 | 64.7 ± 3.9 | 66.6 ± 0.9 | 68.8 ± 1.0 | 51.6 ± 3.0 | 90.0 ± 1.0 | 92.7 ± 0.9 | 94.5 ± 0.4 |
+# | `ReferencePrior()`, K = 8 | 67.7 ± 1.1 | 67.7 ± 1.1 | 77.5 ± 10.8 | 61.9 ± 1.3 | 90.1 ± 1.5 | 92.9 ± 0.9 | 94.4 ± 0.2 |
+# | `underspecified()`, K = 16 | **93.7 ± 0.4** | 93.7 ± 0.4 | 87.6 ± 2.3 | **82.5 ± 2.6** | 88.1 ± 4.0 | 92.8 ± 0.8 | 94.2 ± 0.3 |
+# | `underspecified(balanced=True)`, K = 16 | 74.2 ± 1.5 | 93.5 ± 1.2 | 89.3 ± 3.3 | 80.8 ± 5.1 | **90.2 ± 1.0** | 92.6 ± 0.9 | 94.5 ± 0.2 |
+# | DivDis, K = 2 | 71.6 ± 1.5 | **93.8 ± 0.2** | **89.8 ± 2.5** | 50.8 ± 1.0 | 88.9 ± 1.8 | 92.2 ± 0.7 | 94.1 ± 0.4 |
+# | D-BAT, K = 4 | 69.1 ± 1.7 | 93.4 ± 0.7 | 68.2 ± 4.3 | 55.3 ± 1.6 | 84.5 ± 8.0 | 92.6 ± 0.7 | 94.3 ± 0.5 |
+#
+# Only `underspecified()` finds all four rules; 4 particles reach 86.3 ± 7.8 in the worst case, 8 reach 89.5 ± 5.8 and
+# 32 reach 92.8 ± 0.9. With 40 labels DivDis is 0.5 points better than the balanced preset and 2.2 points better than
+# the other one. Where 10 % of the pool contradicts the shortcut, the better of DivDis's two heads reaches 77.1 ± 4.2,
+# but four questions do not find it. A small convolutional network is harder: one seed so far gives 86.7 in the worst
+# case. `python experiments/shortcuts.py experiments/shortcuts.jsonl --table` prints all numbers.
