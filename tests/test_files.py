@@ -24,6 +24,7 @@ from refprior._files import (
     read_bytes,
     read_record,
     write_atomically,
+    write_folder_atomically,
     write_record,
     write_text,
 )
@@ -46,6 +47,15 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
     with pytest.raises(ValueError, match="a folder exists and is not a file"):
         write_text(tmp_path / "a folder", "text")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a folder", "file"]
+
+
+def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    def full(side: Path) -> None:
+        Path("/dev/full").write_text("x")
+
+    for write in (write_atomically, write_folder_atomically):
+        with pytest.raises(OSError, match=r"No space left on device: '.*/report'"):
+            write(tmp_path / "report", full)
 
 
 def test_a_name_of_any_length_can_be_written(tmp_path: Path) -> None:

@@ -55,6 +55,8 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         with side.open("rb") as file:
             os.fsync(file.fileno())
         side.replace(path)
+    except OSError as error:  # such as a full disk; the temporary file means nothing to the user
+        raise OSError(error.errno, error.strerror, str(path)) if error.strerror else error from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)  # also after an error: the disk may be full
         os.close(lock)
@@ -73,6 +75,8 @@ def write_folder_atomically(path: Path, write: Callable[[Path], object]) -> None
         if path.exists():
             path.rename(side / "old")
         (side / "new").rename(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) if error.strerror else error from None
     finally:
         if (side / "old").exists() and not path.exists():
             (side / "old").rename(path)

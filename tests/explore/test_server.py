@@ -50,12 +50,17 @@ def test_a_wrong_token_is_rejected(served: Served, token: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost:{port}", "evil.example", "127.0.0.1", "evil.example:{port}", "0.0.0.0:{port}"]
+    "host", ["evil.example", "evil.example:{port}", "0.0.0.0:{port}", "localhost.evil.example", ""]
 )
 def test_another_host_is_rejected(served: Served, host: str) -> None:
     port = served.host.partition(":")[2]
-    assert request(served, "api/about", host=host.format(port=port))[0] == 421
-    assert request(served, "api/about", host=served.host)[0] == 200
+    code, _, content = request(served, "api/about", host=host.format(port=port))
+    assert (code, served.host.encode() in content) == (421, True)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:{port}", "localhost:{port}", "localhost:9000", "127.0.0.1"])
+def test_this_machine_is_accepted_under_any_forwarded_port(served: Served, host: str) -> None:
+    assert request(served, "api/about", host=host.format(port=served.host.partition(":")[2]))[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -84,6 +89,9 @@ def test_other_paths_are_rejected(served: Served, path: str) -> None:
 def test_another_site_and_other_kinds_of_requests_are_rejected(served: Served) -> None:
     assert request(served, "api/about", sec_fetch_site="cross-site")[0] == 403
     assert request(served, "api/about", sec_fetch_site="same-origin")[0] == 200
+    assert request(served, "api/about", origin="http://evil.example")[0] == 403
+    assert request(served, "api/about", origin=f"http://{served.host}")[0] == 200
+    assert request(served, "api/typed", method="POST", body=b"[" * 30_000)[0] == 400
     assert request(served, "api/typed", method="POST", body={}, content_type="text/plain")[0] == 415
     assert request(served, "api/typed", method="POST", body=b"x" * 70_000)[0] == 413
     assert request(served, "api/typed", method="POST", body=b"{")[0] == 400

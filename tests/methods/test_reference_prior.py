@@ -392,7 +392,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"threshold": 0.0}, "threshold must be above 0 and at most 1, got 0.0"),
     ({"order": 2.5}, "order must be a whole number of at least 1, got 2.5"),
     ({"alpha": math.inf}, "alpha must be at least 0, got inf"),
-    ({"samples": 1}, "samples must be a whole number of at least 2, got 1"),
+    ({"samples": 10**12}, "samples must be a whole number of at least 2 and at most 1000000, got 1000000000000"),
     ({"marginal_views": "weak"}, "h_y would have no gradient"),
     ({"class_prior": (0.5, 0.0)}, "each share of class_prior must be above 0, got 0.0"),
     ({"class_prior": (0.5, math.nan)}, "each share of class_prior must be above 0, got nan"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from refprior.views import FlipCrop, Unchanged
+from refprior.views import FlipCrop, Shift, Unchanged
 from refprior.views._images import add_noise, cutout
 
 
@@ -61,6 +61,11 @@ def test_the_generator_owns_the_randomness() -> None:
     first, second, third = (weak(batch, torch.Generator().manual_seed(s)) for s in (3, 3, 4))
     assert torch.equal(first, second)
     assert not torch.equal(first, third)
+
+
+def test_a_shift_as_wide_as_the_image_is_rejected() -> None:
+    with pytest.raises(ValueError, match="cannot move images of 8×8 by 1000000 pixels"):
+        Shift(10**6)(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.Generator())
 
 
 def test_a_pad_as_wide_as_the_image_is_rejected() -> None:

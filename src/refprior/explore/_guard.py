@@ -1,7 +1,8 @@
 """Access control: only requests from this machine that contain the token are answered.
 
 A foreign page in the same browser can send requests to 127.0.0.1, but it does not know the token in every path. Other
-host names that resolve to this machine (DNS rebinding) are rejected by the Host header.
+host names that resolve to this machine (DNS rebinding) are rejected by the Host header. Its port may differ from the
+server's, as it does behind ``ssh -L``.
 """
 
 import secrets
@@ -9,6 +10,7 @@ import secrets
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+HOSTS = ("127.0.0.1", "localhost")
 MOST_BODY = 64 << 10  # bytes of a request
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
@@ -51,12 +53,14 @@ class Guard:
         """Return the message and status of a rejection, or the path without the token."""
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         names = [name for name, _ in scope["headers"] if name.lower() == b"host"]
-        if headers.get("host") != self.host or len(names) != 1:
-            return ("another host\n", 421), ""
+        host = headers.get("host", "")
+        if host.partition(":")[0] not in HOSTS or len(names) != 1:
+            return (f"unknown host: open http://{self.host}/ or http://localhost:PORT/ with the token\n", 421), ""
         token, _, rest = str(scope["path"])[1:].partition("/")
         if not secrets.compare_digest(token.encode(), self.token.encode()):
             return ("not found\n", 404), ""
-        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        foreign = headers.get("origin", f"http://{host}") != f"http://{host}"
+        if foreign or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return ("asked by another site\n", 403), ""
         if scope["method"] == "POST":
             kind, length = headers.get("content-type", ""), headers.get("content-length", "")

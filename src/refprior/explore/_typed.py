@@ -41,26 +41,24 @@ async def typed_prior(code: str, n: int = 1, m: int = 0, beta: float = 1.0) -> J
     if not (1 <= n <= MOST_SAMPLES and 0 <= m <= MOST_SAMPLES and 0 <= beta <= 1):
         raise ValueError(f"n must be 1 to {MOST_SAMPLES}, m 0 to {MOST_SAMPLES} and beta 0 to 1")
     asked = json.dumps({"code": code, "n": n, "m": m, "beta": beta}).encode()
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as out:
+    with tempfile.TemporaryDirectory() as folder:
         child = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "refprior.explore._typed"),
             cwd=folder,
             env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
             stdin=asyncio.subprocess.PIPE,
-            stdout=out,
+            stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             start_new_session=True,  # its children end with it
         )
         try:
-            await asyncio.wait_for(child.communicate(asked), SECONDS)
+            written = await asyncio.wait_for(_answer(child, asked), SECONDS)
         except TimeoutError:
             raise ValueError(f"the code was stopped after {SECONDS} seconds") from None
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             ended = await child.wait()
-        out.seek(0)
-        written = out.read(MOST_ANSWER + 1)
     try:
         found = json.loads(written)
     except ValueError:
@@ -68,6 +66,18 @@ async def typed_prior(code: str, n: int = 1, m: int = 0, beta: float = 1.0) -> J
     if "error" in found:
         raise ValueError(str(found["error"]))
     return dict(found)
+
+
+async def _answer(child: asyncio.subprocess.Process, asked: bytes) -> bytes:
+    """Write the request to a process and return what it writes, up to a limit."""
+    assert child.stdin is not None
+    assert child.stdout is not None
+    child.stdin.write(asked)
+    child.stdin.close()
+    try:
+        return await child.stdout.readexactly(MOST_ANSWER)
+    except asyncio.IncompleteReadError as all_of_it:
+        return all_of_it.partial
 
 
 def solve_typed(code: str, n: int, m: int, beta: float) -> Json:
@@ -110,7 +120,8 @@ def main(solve: Callable[..., Json] = solve_typed) -> None:
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     asked = json.load(sys.stdin)
-    limits = {"AS": BYTES, "CPU": SECONDS, "FSIZE": MOST_ANSWER, "CORE": 0}
+    # No file and no process: what the code leaves behind would outlive its answer. The second limit does not bind root.
+    limits = {"AS": BYTES, "CPU": SECONDS, "FSIZE": 0, "NPROC": 0, "CORE": 0}
     for name, most in limits.items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
     try:

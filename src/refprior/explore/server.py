@@ -202,7 +202,7 @@ async def _body(request: Request, kinds: dict[str, type]) -> Json:
     """Read the JSON object of a request with exactly these fields."""
     try:
         given = msgspec.json.decode(await request.body())
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):  # the second by thousands of nested lists
         raise ValueError("the request is not JSON") from None
     if not isinstance(given, dict) or set(given) != set(kinds):
         raise ValueError(f"the request needs {', '.join(kinds)}")
@@ -235,6 +235,7 @@ class Served:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self.socket.bind(("127.0.0.1", port))
+            self.socket.listen()  # a browser may connect before `run`
         except OSError as error:
             raise ValueError(
                 f"port {port} is not available ({error.strerror}): choose another, or omit --port"

@@ -241,7 +241,7 @@ class ReferencePrior:
         if self.threshold is not None:
             number("threshold", self.threshold, above=0, at_most=1)
         if self.samples is not None:
-            whole_number("samples", self.samples, at_least=2)
+            whole_number("samples", self.samples, at_least=2, at_most=1_000_000)
         if self.class_prior is not None:
             object.__setattr__(self, "class_prior", checked_shares(self.class_prior))
         number("balance", self.balance, at_least=0)

@@ -1,6 +1,7 @@
 """The report: one self-contained HTML page with tables, figures, examples and settings."""
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, get_args
 from refprior._files import write_figure, write_text
 from refprior._progress import Progress, no_progress
 from refprior._style import PAGE
+from refprior._words import printable
 from refprior.report._figures import as_image, confusion_of, figures, sheets
 from refprior.report._published import Source, find_published
 from refprior.report._rules import rules_section
@@ -19,6 +21,7 @@ from refprior.training import Run, custom_parts, load
 
 log = logging.getLogger("refprior")
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # characters that a terminal would obey
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # the page loads nothing from elsewhere
 _STYLE = f"""{PAGE}
 body {{ max-width: 72rem; margin: 1.5rem auto; padding: 0 1rem }}
@@ -116,7 +119,7 @@ def write_report(
     if pictures is not None:
         for title, figure in sheets(groups[:_DRAWN]).items():
             write_figure(pictures / f"{title.lower().replace(' ', '_')}.png", figure, dpi=140)
-    write_text(out, text)
+    write_text(out, _CONTROL.sub(lambda found: printable(found[0]), text))
     return groups
 
 

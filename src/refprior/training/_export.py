@@ -2,6 +2,7 @@
 
 # K particles, n inputs, C classes
 
+import io
 import json
 import logging
 import warnings
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from refprior._checks import one_of
-from refprior._files import write_atomically, write_bytes
+from refprior._files import write_bytes
 from refprior._words import in_bytes, in_short
 from refprior.methods import split_heads
 from refprior.training._predictor import Predictor
@@ -65,12 +66,11 @@ def export(predictor: Predictor, path: Path | str, kind: Graph = "onnx") -> None
     with _from_others(), torch.no_grad():
         program = torch.export.export(whole, (inputs,), dynamic_shapes=({0: torch.export.Dim("rows", min=1)},))
 
-    def save(side: Path) -> None:
-        with _from_others():
-            torch.export.save(program, side, extra_files=cast(dict[str, Any], metadata))
-
     if kind == "torch":
-        write_atomically(Path(path), save)
+        buffer = io.BytesIO()  # torch aborts the process if it writes to a full disk itself
+        with _from_others():
+            torch.export.save(program, buffer, extra_files=cast(dict[str, Any], metadata))
+        write_bytes(Path(path), buffer.getvalue())
         return
     with _from_others():
         translated = torch.onnx.export(

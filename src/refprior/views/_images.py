@@ -97,6 +97,8 @@ class Shift:
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         n, _, height, width = images.shape
+        if self.pixels >= max(height, width):
+            raise ValueError(f"cannot move images of {height}×{width} by {self.pixels} pixels: lower pixels")
         padded = F.pad(images, (self.pixels,) * 4)
         offset = torch.randint(0, 2 * self.pixels + 1, (2, n, 1), generator=generator, device=images.device)
         rows = (offset[0] + torch.arange(height, device=images.device))[:, None, :, None]

@@ -158,6 +158,13 @@ def test_parquet_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         read_table(tmp_path / "t.parquet")
 
 
+def test_parquet_files_that_unpack_to_far_more_are_rejected(tmp_path: Path) -> None:
+    same = pyarrow.DictionaryArray.from_arrays(np.zeros(1_000_000, np.int32), ["cat"])
+    parquet.write_table(pyarrow.table({f"{i}": same for i in range(20)}), tmp_path / "zeros.parquet")
+    with pytest.raises(DataError, match="bytes unpack to 160,000,000, more than 200 times as many"):
+        read_table(tmp_path / "zeros.parquet")
+
+
 def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ValueError, match=r"t\.parquet: parquet files need pyarrow: pip install 'refprior\[parquet\]'"):

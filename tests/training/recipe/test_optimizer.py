@@ -157,7 +157,7 @@ def test_the_average_moves_weights_and_copies_statistics() -> None:
         ({"schedule": "step"}, "schedule must be 'constant', 'cosine' or 'seven_sixteenths', got 'step'"),
         ({"learning_rate": 0.0}, "learning_rate must be above 0, got 0.0"),
         ({"learning_rate": float("nan")}, "learning_rate must be above 0, got nan"),
-        ({"decay": float("inf")}, "decay must be at least 0, got inf"),
+        ({"decay": 1e300}, r"decay must be at least 0 and at most 1e\+06, got 1e\+300"),
         ({"momentum": 1.0}, "momentum must be at least 0 and below 1, got 1.0"),
         ({"warmup": -1}, "warmup must be a whole number of at least 0, got -1"),
     ],

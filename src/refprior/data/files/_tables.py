@@ -6,6 +6,7 @@ pandas does not read the csv files, since it silently fills short rows with NaN 
 import csv
 import io
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +26,7 @@ _TEXT_CELL = 70  # bytes that a cell of text takes in memory, besides its letter
 _CHARACTER = 4  # bytes that a character takes at most
 _PARQUET_COPIES = 3
 _ROWS = 10_000  # of a csv file at a time
+_MOST_PACKED, _SMALL = 200, 100_000_000  # times larger unpacked, of parquet files that unpack to this or more bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,10 +124,10 @@ def _numbers(columns: tuple[str, ...], blocks: Iterable[Cells]) -> tuple[int, di
 def _words(columns: tuple[str, ...], wanted: list[str], count: int, blocks: Iterable[Cells]) -> dict[str, np.ndarray]:
     """Return some columns as text."""
     found: dict[str, np.ndarray] = {name: np.empty(count, object) for name in wanted}
-    done = 0
+    places, done = {name: place for place, name in enumerate(columns)}, 0
     for cells in blocks:
         for name, column in found.items():
-            column[done : done + len(cells[0])] = [cell or None for cell in cells[columns.index(name)]]
+            column[done : done + len(cells[0])] = [cell or None for cell in cells[places[name]]]
         done += len(cells[0])
     return found
 
@@ -162,7 +164,7 @@ def _header(first: list[str]) -> list[str] | None:
 
 def _names(file: Path, names: list[str]) -> tuple[str, ...]:
     filled = [name or f"column {number}" for number, name in enumerate(names, start=1)]
-    twice = next((name for name in filled if filled.count(name) > 1), None) if len(set(filled)) < len(filled) else None
+    twice = next((name for name, count in Counter(filled).items() if count > 1), None)
     if twice is not None:
         raise DataError(f"{file}: two columns are called {in_short(repr(twice))}")
     return tuple(filled)
@@ -191,6 +193,11 @@ def _read_parquet(file: Path) -> Table:
             metadata = opened.metadata
             announced = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
             cells = float(metadata.num_rows) * metadata.num_columns
+            size = file.stat().st_size
+            if 8 * cells > max(_SMALL, _MOST_PACKED * size):
+                raise DataError(
+                    f"{file}: {size:,} bytes unpack to {8 * cells:,.0f}, more than {_MOST_PACKED} times as many"
+                )
             check_memory(_PARQUET_COPIES * (announced + 8.0 * cells), f"{file}: a table of {metadata.num_rows:,} rows")
             content = opened.read()
         columns = _names(file, [str(name) for name in content.column_names])

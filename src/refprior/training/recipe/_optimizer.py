@@ -78,7 +78,7 @@ class Optimizer:
             one_of("kind", self.kind, tuple(_KINDS))
         one_of("schedule", self.schedule, ("constant", "cosine", "seven_sixteenths"))
         number("learning_rate", self.learning_rate, above=0)
-        number("decay", self.decay, at_least=0)
+        number("decay", self.decay, at_least=0, at_most=1e6)  # torch rejects numbers beyond single precision
         number("momentum", self.momentum, at_least=0, below=1)
         whole_number("warmup", self.warmup, at_least=0)
         one_of("warmup_from_zero", self.warmup_from_zero, (True, False))
