@@ -12,13 +12,20 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # With more threads than free cores, spinning OpenMP threads slow some operations down many times.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test attack check dist smoke docs docs-serve docs-check bench bench-particles bench-saving bench-step bench-views bench-exact clean
+.PHONY: demo test test-exact attack check dist smoke docs docs-serve docs-check bench bench-particles bench-saving bench-step bench-views bench-exact clean
 
 demo: .venv/.installed
 	$(BIN)/refprior demo
 
 test: check
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+
+# The exact half as `pip install refprior` gives it, in an environment without torch: a minute.
+test-exact:
+	$(PYTHON) -m venv build/exact
+	build/exact/bin/pip install --quiet --disable-pip-version-check . hypothesis pytest
+	build/exact/bin/python -I tests/release/smoke.py
+	OMP_NUM_THREADS=1 build/exact/bin/pytest -q tests/exact/test_priors.py tests/exact/test_posterior.py tests/exact/test_solution.py tests/exact/channels
 
 # 2000 random models against the certificates of exact priors; about five minutes of one core.
 attack: .venv/.installed-dev
@@ -36,9 +43,11 @@ dist: .venv/.installed-dev
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist
 
-# The wheel with all extras in an empty environment, and a look at it from there.
+# The wheel in an empty environment, and a look at it from there: alone, and with all extras.
 smoke: dist
 	$(PYTHON) -m venv --clear dist/.venv
+	dist/.venv/bin/pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)"
+	dist/.venv/bin/python -I tests/release/smoke.py
 	dist/.venv/bin/pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[all]"
 	dist/.venv/bin/python -I tests/release/smoke.py
 
@@ -77,7 +86,7 @@ bench-exact: .venv/.installed-bench
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "refprior needs Python 3.11 or newer; try make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(INSTALL) -e .
+	$(INSTALL) -e '.[deep]'
 	touch $@
 
 .venv/.installed-dev: .venv/.installed

@@ -45,6 +45,15 @@ After training
 
 import lazy_loader as _lazy_loader
 
+from refprior import _checks
+
 __version__ = "0.1.0"
 
-__getattr__, __dir__, _ = _lazy_loader.attach_stub(__name__, __file__)
+_load, __dir__, _names = _lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used."""
+    if name in _names and name != "exact" and (missing := _checks.missing_for_networks()):
+        raise ImportError(f"rp.{name} needs {missing}, which is not installed: pip install 'refprior[deep]'")
+    return _load(name)

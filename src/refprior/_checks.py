@@ -6,6 +6,7 @@ Plain Python: both halves of the package use it.
 import math
 import operator
 from collections.abc import Iterable
+from importlib.util import find_spec
 from typing import SupportsFloat, SupportsIndex, cast
 
 
@@ -48,6 +49,12 @@ def number(
         allowed = " and ".join(f"{words} {limit:g}" for words, limit in limits.items() if limit is not None)
         raise ValueError(f"{name} must be {allowed or 'a finite number'}, got {value!r}")
     return found
+
+
+def missing_for_networks() -> str | None:
+    """Return a package of the extra `deep` that is not installed, or None."""
+    needed = ("torch", "sklearn", "safetensors", "joblib", "plotly", "platformdirs", "PIL")
+    return next((name for name in needed if find_spec(name) is None), None)
 
 
 def one_of(name: str, value: object, choices: Iterable[object]) -> None:

@@ -12,6 +12,7 @@ from types import FrameType
 
 from cyclopts import CycloptsError
 
+from refprior._checks import missing_for_networks
 from refprior._process import LostRankError, handling, local_rank, rank
 from refprior._words import printable
 
@@ -95,6 +96,10 @@ def in_one_line() -> Iterator[None]:
         _end(error, one_line(error), 2, said=local_rank() == 0)
     except (ArithmeticError, FailedError) as error:  # a loss that is not finite; cells that failed
         _end(error, one_line(error), 1, said=rank() == 0)
+    except ModuleNotFoundError as error:
+        if (missing := missing_for_networks()) is None:
+            _end(error, _unexpected(error), 1)
+        _end(error, f"this command needs {missing}, which is not installed: pip install 'refprior[deep]'", 2)
     except LostRankError as error:
         _end(error, one_line(error), 1)
     except Exception as error:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from scipy.special import gammaln
 
 from refprior.exact import Channel, Coin, reference_prior
@@ -116,12 +115,17 @@ def test_a_function_of_numpy_imports_neither() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def half_precision_in_torch(w: Any) -> Any:
+    torch = pytest.importorskip("torch")
+    return torch.sin(torch.as_tensor(w)).bfloat16()
+
+
 @pytest.mark.parametrize(
     ("mean", "said"),
     [
         (lambda w: np.sin(w).astype(np.float16), "half precision, which is too coarse"),
         (lambda w: np.exp(1j * w), "must return real numbers, got complex128"),
-        (lambda w: torch.sin(torch.as_tensor(w)).bfloat16(), "half precision, which is too coarse"),
+        (half_precision_in_torch, "half precision, which is too coarse"),
     ],
 )
 def test_what_is_no_double_is_rejected(mean: Callable[[Any], Any], said: str) -> None:
