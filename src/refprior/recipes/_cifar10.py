@@ -79,9 +79,10 @@ def cifar10_ssl(
     448 tuples, all three tricks of tab:app:ablation2, a cosine schedule with warm-up (its length of one epoch is our
     choice), LeakyReLU. ``authors_code`` follows the released code: 250 epochs, 448 images in tuples, 7/16 of a cosine,
     ReLU in the blocks. For details that the text does not give (initial head, cutout, draws of labeled images) both
-    follow the code. Every other preset is another row of the table, with the settings of its publication: K = 1, 2²⁰
-    steps, labeled images in the pool, weight decay of kernels only. Mixup, VAT, Mean Teacher and MixMatch use Adam and
-    64 unlabeled images per step, all others SGD and 448. The suffix ``_cta`` means CTAugment. The network is the same.
+    follow the code. Every other preset is another row of the table, with the loss, optimizer, batches and steps of its
+    publication: K = 1, 2²⁰ steps, labeled images in the pool, weight decay of kernels only. Mixup, VAT, Mean Teacher
+    and MixMatch use Adam and 64 unlabeled images per step, all others SGD and 448. The suffix ``_cta`` means CTAugment.
+    Network and views are the same in all rows; docs/differences.md lists where the originals differ.
 
     The paper, EMA: 85.45 ± 2.12 (50 labels), 88.53 ± 0.67 (100), 92.13 ± 0.39 (250), 92.94 ± 0.22 (500), 93.48 ± 0.24
     (1000). The authors' released log for 250 labels, seed 0, 250 epochs, mean of logits: EMA 93.36, raw 92.58, raw
