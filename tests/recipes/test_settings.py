@@ -56,6 +56,14 @@ def test_parts_are_chosen_by_name_and_keep_what_they_cannot_do_without() -> None
     assert inputs.inputs == rp.data.PrincipalComponents(count=5)
 
 
+def test_presets_of_a_method_are_chosen_by_name() -> None:
+    settings = {"method.order": "2", "method": "ReferencePrior.underspecified"}
+    recipe, origin = rp.recipes.named("digits_ssl", settings)
+    assert recipe.method == replace(rp.ReferencePrior.underspecified(), order=2)
+    assert rp.Recipe.from_dict(recipe.to_dict()).method == recipe.method
+    assert "--set method.order=2 method=ReferencePrior.underspecified" in str(origin.command)
+
+
 def test_python_values_and_own_objects_are_taken_too() -> None:
     class Net(SmallCNN):
         pass
@@ -173,6 +181,7 @@ def test_values_are_read_by_type(text: str, hint: Any, expected: object) -> None
         ("network.size", "1", "SmallCNN has no setting 'size'"),
         ("weak", "1", "weak cannot be '1'; known are: CTAugment"),
         ("method", "fixmatch", "method cannot be 'fixmatch'; did you mean 'FixMatch'"),
+        ("method", "ReferencePrior.underspecifed", "did you mean 'ReferencePrior.underspecified'"),
         ("lables", "50", "no setting 'lables'; did you mean 'labels'"),
         ("alpha", "1", "no setting 'alpha'; did you mean 'method.alpha'"),
         ("width", "1", "no setting 'width'; did you mean 'network.width'"),

@@ -298,11 +298,15 @@ def _set(part: Part, path: str, value: object, whole: str, tree: Part, package: 
 
 
 def _chosen(text: str, current: object, package: str, name: str) -> Part:
-    """Return the part of that name; it takes over the required settings of the part before it."""
+    """Return the part or preset of that name; a part takes over the required settings of the part before it."""
     prefix = f"refprior.{package}."
     choices = {full.rpartition(".")[2]: make for full, make in published().items() if full.startswith(prefix)}
+    presets = {f"{part}.{method}": construct for part, make in choices.items() for method, construct in _presets(make)}
+    if text in presets:
+        preset: Part = take_apart(presets[text]())
+        return preset
     if text not in choices:
-        reject_name(text, choices, f"{name} cannot be {text!r}")
+        reject_name(text, [*choices, *presets], f"{name} cannot be {text!r}")
     make = choices[text]
     if isinstance(current, Part) and current.make is make:
         return current  # with the settings that the recipe gives it
@@ -314,6 +318,12 @@ def _chosen(text: str, current: object, package: str, name: str) -> Part:
         return chosen  # the settings that it lacks may follow
     whole: Part = take_apart(put_together(chosen, name))  # with its defaults
     return replace(whole, original=None)
+
+
+def _presets(make: Callable[..., Any]) -> list[tuple[str, Callable[[], Any]]]:
+    """Return the public class methods of a part, which construct it with other settings."""
+    own = vars(make).items() if isinstance(make, type) else ()
+    return [(n, getattr(make, n)) for n, value in own if isinstance(value, classmethod) and not n.startswith("_")]
 
 
 def parse(text: str, hint: object, name: str) -> Any:
