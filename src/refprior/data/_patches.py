@@ -7,6 +7,8 @@ whitened, k-means finds their kinds, and a patch is of a kind as far as it resem
 # n images of c channels, patches of s × s pixels, N = c s² numbers in a patch, P patches in an image, F kinds of
 # patches, g × g cells of an image
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -24,9 +26,11 @@ def patch_features(images: Tensor, filters: Tensor, offset: Tensor, contrast: Te
     The root brings the counts of rare and frequent kinds closer together. An exported graph has no blocks, since its
     number of images is not known.
     """
-    blocks = (images,) if torch.compiler.is_exporting() else images.split(_IN_CACHE)
     rows, columns = ((side - filters.shape[-1]) // STRIDE + 1 for side in images.shape[2:])  # of patches
-    shares = cell_shares(rows, columns, cells).to(images)
+    if torch.compiler.is_exporting():
+        blocks, shares = (images,), cell_shares(rows, columns, cells).to(images)
+    else:
+        blocks, shares = images.split(_IN_CACHE), _shares_like(rows, columns, cells, images.device, images.dtype)
     means = [responses(block, filters, offset, contrast).flatten(2) @ shares for block in blocks]
     return torch.cat(means).flatten(1).sqrt()
 
@@ -41,6 +45,12 @@ def responses(images: Tensor, filters: Tensor, offset: Tensor, contrast: Tensor)
     size = ((second - mean.square()).clamp(min=0) + contrast).rsqrt()
     found = functional.conv2d(images.contiguous(memory_format=torch.channels_last), filters, stride=STRIDE)
     return functional.relu(found * size - offset[:, None, None])
+
+
+@lru_cache(maxsize=8)
+def _shares_like(rows: int, columns: int, cells: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Copy the weights of `cell_shares` to a device once, not once per batch."""
+    return cell_shares(rows, columns, cells).to(device, dtype)
 
 
 def cell_shares(rows: int, columns: int, cells: int) -> Tensor:

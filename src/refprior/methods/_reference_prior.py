@@ -5,7 +5,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar, Literal, Self
 
 import torch
@@ -457,7 +457,7 @@ def conditional_term(weak: Tensor, strong: Tensor, log_prior: Tensor, settings: 
 def mixture_of_views(weak: Tensor, strong: Tensor, tau: float) -> Tensor:
     """Return log f = log(τ p_g1 + (1-τ) p_g2), the pseudo-code's f: (..., C), (..., C) -> (..., C)."""
     weak, strong = finite(weak), finite(strong)
-    first, second = finite(torch.tensor([tau, 1 - tau], dtype=weak.dtype, device=weak.device).log())
+    first, second = (finite(weak.new_full((1,), share).log()) for share in (tau, 1 - tau))  # made on the device
     return torch.logaddexp(weak + first, strong + second)
 
 
@@ -494,4 +494,11 @@ def log_shares(class_prior: tuple[float, ...] | None, log_p: Tensor) -> Tensor:
     shares = (1.0,) * classes if class_prior is None else class_prior
     if len(shares) != classes:
         raise ValueError(f"expected {classes} class shares in class_prior, got {len(shares)}")
-    return torch.tensor(shares, dtype=torch.float64).log().log_softmax(0).to(finite(log_p))
+    like = finite(log_p)
+    return _log_shares(shares, like.device, like.dtype)
+
+
+@lru_cache(maxsize=16)
+def _log_shares(shares: tuple[float, ...], device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Copy log q to the device once per run, not once per step: (C,)."""
+    return torch.tensor(shares, dtype=torch.float64).log().log_softmax(0).to(device, dtype)

@@ -383,7 +383,7 @@ def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, ses
     mesh = session.mesh
     session.stop.within_step = lambda: state.interruptible and mesh.size == 1  # others would wait for this rank
     try:
-        for record in optimize(recipe, task, state):
+        for record in optimize(recipe, task, state, due):
             if state.step in due:
                 _try_snapshot(saver.path, task, state)
             if record is not None:

@@ -9,6 +9,7 @@ was recognized.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -73,9 +74,14 @@ _FEWER = {"identity": (0, 0), "posterize": (8, 0), "rescale": (17, 6)}
 SIZES = torch.tensor([_FEWER.get(name, (17, 0)) for name in CTAUGMENT.names])  # (operations, P)
 
 
-def full_bank() -> Tensor:
+@lru_cache(maxsize=8)
+def _sizes(device: torch.device) -> Tensor:
+    return SIZES.to(device)
+
+
+def full_bank(device: torch.device = SIZES.device) -> Tensor:
     """Return rates of 1 for all bins that exist, 0 for the others: (operations, P, V)."""
-    return (torch.arange(BINS) < SIZES[..., None]).double()
+    return (torch.arange(BINS, device=device) < _sizes(device)[..., None]).double()
 
 
 @dataclass(frozen=True)
@@ -148,6 +154,7 @@ class CTAugment:
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         check_hole(self.cutout, images)
+        self._move(generator.device)
         changed = self._apply(images, self._draw(len(images), self._weights(), generator), generator)
         return cutout(changed, self.cutout, generator, GRAY)
 
@@ -168,7 +175,7 @@ class CTAugment:
         policy : Policy
             What was drawn for them, for `update`.
         """
-        policy = self._draw(len(images), full_bank(), generator)
+        policy = self._draw(len(images), full_bank(generator.device), generator)
         changed = self._apply(images, policy, generator)
         return cutout(changed, self.cutout, generator, GRAY) if self.probe_cutout else changed, policy
 
@@ -185,24 +192,27 @@ class CTAugment:
         proximity : Tensor, (n,)
             1 - ½‖p - onehot‖₁, which is the probability of the true class.
         """
-        chosen, bins = policy.chosen.cpu(), policy.bins.cpu()
-        n, depth = chosen.shape
-        parameter = torch.arange(PARAMETERS)
+        chosen, bins, device = policy.chosen, policy.bins, policy.chosen.device
+        self._move(device)
+        parameter, nowhere = torch.arange(PARAMETERS, device=device), self.rates.numel()
         flat = (chosen[..., None] * PARAMETERS + parameter) * BINS + bins  # (n, D, P) places in the bank
-        there = bins < SIZES[chosen]
-        places = flat[there]
-        values = proximity.detach().cpu().double()[:, None, None].expand(n, depth, PARAMETERS)[there]
-        same = places[:, None] == places
-        later = same.triu(1).sum(1)
-        uses = torch.bincount(places, minlength=self.rates.numel())
-        moved = self.rates.flatten() * self.decay ** uses.double()
+        places = torch.where(bins < _sizes(device)[chosen], flat, nowhere).flatten()
+        values = proximity.detach().double()[:, None, None].expand(flat.shape).flatten()
+        later = (places[:, None] == places).triu(1).sum(1)
+        uses = torch.zeros(nowhere + 1, dtype=torch.float64, device=device)
+        uses.index_add_(0, places, torch.ones_like(values))
+        moved = torch.cat([self.rates.flatten(), uses.new_zeros(1)]) * self.decay**uses
         moved.index_add_(0, places, (1 - self.decay) * self.decay ** later.double() * values)
-        self.rates.copy_(moved.reshape(self.rates.shape))
+        self.rates.copy_(moved[:nowhere].reshape(self.rates.shape))
+
+    def _move(self, device: torch.device) -> None:
+        """Move the rates to the device of the images, where a step learns them without waiting for it."""
+        if self.rates.device != device:
+            object.__setattr__(self, "rates", self.rates.to(device))
 
     def _weights(self) -> Tensor:
         """Return how often each bin is drawn, relative to its row's best; bins below the threshold never."""
-        there = torch.arange(BINS) < SIZES[..., None]
-        raised = (self.rates + (1 - self.decay)) * there
+        raised = (self.rates + (1 - self.decay)) * full_bank(self.rates.device)
         relative = raised / raised.amax(-1, keepdim=True).clamp(min=1e-12)
         return torch.where(relative >= self.threshold, relative, 0.0)
 
@@ -211,10 +221,11 @@ class CTAugment:
         device = generator.device
         chosen = torch.randint(0, len(CTAUGMENT.names), (n, self.depth), generator=generator, device=device)
         draws = torch.rand(n, self.depth, DRAWS, generator=generator, device=device, dtype=torch.float64)
-        sizes = SIZES.to(device)[chosen]  # (n, D, P)
-        rows = weights.to(device)[chosen]  # (n, D, P, V)
+        sizes = _sizes(device)[chosen]  # (n, D, P)
+        rows = weights[chosen]  # (n, D, P, V)
         rows[..., 0] += sizes == 0  # a parameter that does not exist: bin 0, which is not read
-        bins = torch.multinomial(rows.reshape(-1, BINS), 1, generator=generator).reshape(sizes.shape)
+        # As torch.multinomial does, which also waits for the device to check the weights.
+        bins = (rows / torch.empty_like(rows).exponential_(generator=generator)).argmax(-1)
         draws[..., :PARAMETERS] = (bins + draws[..., :PARAMETERS]) / sizes.clamp(min=1)
         return Policy(chosen, bins, draws)
 

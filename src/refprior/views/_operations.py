@@ -152,7 +152,7 @@ def warp(images: Tensor, motion: Tensor) -> Tensor:
     """The images moved: (n, c, h, w), (n, 6) float64 -> (n, c, h, w)."""
     n, c, height, width = images.shape
     a, b, _, d, e, _ = _fixed(motion).unbind(1)
-    start = _fixed(motion[:, [2, 5]] + (motion[:, [0, 3]] + motion[:, [1, 4]]) / 2)
+    start = _fixed(motion[:, 2::3] + (motion[:, 0::3] + motion[:, 1::3]) / 2)
     right = torch.arange(width, dtype=torch.int32, device=images.device)
     down = torch.arange(height, dtype=torch.int32, device=images.device)
     x = _source(start[:, 0], a, b, right, down).clamp_(-1, width) + 1
@@ -211,7 +211,8 @@ def _resizing(margin: Tensor, kind: Tensor, length: int) -> Tensor:
     scale = (end - start) / length
     center = start + (pixel[:, None] + 0.5) * scale  # (n, length, 1)
     weights = _filter_weights(pixel + 0.5 - center, kind[:, None, None])
-    reach = torch.tensor(_REACH, dtype=torch.float64, device=margin.device)[kind][:, None, None]
+    reaches = [(kind == number) * reach for number, reach in enumerate(_REACH)]
+    reach = torch.stack(reaches).sum(0)[:, None, None]
     first, last = (center - reach + 0.5).floor(), (center + reach + 0.5).floor()
     weights = weights * ((pixel >= first.maximum(start)) & (pixel < last.minimum(end)))
     # Pillow adds up the step from pixel to pixel here, which decides where a center falls between two pixels.

@@ -38,6 +38,8 @@ def apply(images: Tensor, table: Operations, chosen: Tensor, draws: Tensor) -> T
 
     Images are sorted by operation, and each group changes at once; all motions are one gather.
     """
+    if images.device.type != "cpu":
+        return apply_unsorted(images, table, chosen, draws)
     order = chosen.argsort()
     back = torch.empty_like(order)
     back[order] = torch.arange(len(order), device=order.device)
@@ -57,6 +59,18 @@ def apply(images: Tensor, table: Operations, chosen: Tensor, draws: Tensor) -> T
         moving = operations.warp(moving, rows)
     changed.append(moving)
     return torch.cat(changed).index_select(0, back)
+
+
+def apply_unsorted(images: Tensor, table: Operations, chosen: Tensor, draws: Tensor) -> Tensor:
+    """Apply all operations to all images and keep the chosen ones: the host need not know how many each has."""
+    first = len(table.unchanged)
+    changed = images
+    for place, operation in enumerate(table.pixels.values(), first):
+        changed = torch.where((chosen == place)[:, None, None, None], operation(images, draws), changed)
+    motions = torch.stack([move(draws, *images.shape[2:]).double() for move in table.motions.values()])
+    motion = chosen - first - len(table.pixels)  # negative for images that do not move
+    rows = motions[motion.clamp(min=0), torch.arange(len(images), device=images.device)]
+    return torch.where((motion >= 0)[:, None, None, None], operations.warp(images, rows), changed)
 
 
 def _signed(draws: Tensor, largest: float) -> Tensor:

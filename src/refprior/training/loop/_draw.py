@@ -130,7 +130,7 @@ class Sampler:
         needs, device = recipe.method.needs, data.unlabeled.device
         if "unlabeled" not in self.streams:
             return torch.empty(0, dtype=torch.int64, device=device), Views()
-        index = self.streams["unlabeled"].take(recipe.tuples * needs.tuple_size).to(device)
+        index = to_device(self.streams["unlabeled"].take(recipe.tuples * needs.tuple_size), device)
         inputs = data.unlabeled.index_select(0, index)  # copies whole inputs, unlike unlabeled[index]
         kinds: dict[str, View] = {"clean": Unchanged(), "weak": self.weak, "strong": self.strong}
         pairs = zip(needs.view_names, needs.views, strict=True)
@@ -142,9 +142,16 @@ class Sampler:
     def _take(self, part: Examples, name: str, count: int) -> tuple[Tensor, Examples]:
         """Return positions and examples of the next draw from a part; none of a part that is not drawn from."""
         stream = self.streams.get(name)
-        index = torch.arange(0) if stream is None else stream.take(count)
-        index = index.to(part.inputs.device)
+        device = part.inputs.device
+        index = torch.arange(0, device=device) if stream is None else to_device(stream.take(count), device)
         return index, Examples(part.inputs.index_select(0, index), part.labels.index_select(0, index))
+
+
+def to_device(values: Tensor, device: torch.device) -> Tensor:
+    """Copy to a device, to CUDA from pinned memory: the host need not wait for it."""
+    if device.type == "cuda" and values.device.type == "cpu":
+        return values.pin_memory().to(device, non_blocking=True)
+    return values.to(device)
 
 
 def see(view: View, inputs: Tensor, normalizer: Normalize, generator: torch.Generator) -> Tensor:

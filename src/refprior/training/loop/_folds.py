@@ -77,7 +77,7 @@ def update_trust(
     moving average. ε makes one step of expectation maximization, as in `posterior.label_posterior`.
     """
     before, rate = trust["likelihood"], trust["error_rate"]
-    drawn = torch.bincount(index, minlength=len(before)).to(before)
+    drawn = torch.zeros_like(before).index_add(0, index, torch.ones_like(likelihood).to(before))
     mean = torch.zeros_like(before).index_add(0, index, likelihood.to(before)) / drawn.clamp_min(1)
     p = torch.where(drawn > 0, _MEMORY * before + (1 - _MEMORY) * mean, before)
     right = (1 - rate) * p / ((1 - rate) * p + rate * (1 - p) / (classes - 1))

@@ -11,11 +11,13 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -141,32 +143,91 @@ class NotFiniteError(ArithmeticError):
         self.trouble = trouble
 
 
-def optimize(recipe: Recipe, task: Task, state: State) -> Iterator[Record | None]:
-    """Train to the last step; yield after each step, with a record every few steps and an evaluation in some."""
+def optimize(recipe: Recipe, task: Task, state: State, pauses: Collection[int] = ()) -> Iterator[Record | None]:
+    """Train to the last step; yield with a record every few steps and an evaluation in some.
+
+    On the CPU it yields after each step. On other devices it yields after blocks of steps, so that the device need not
+    wait for the host in between: a block ends with each record and before each of the steps `pauses`. At a yield every
+    step before it is known to be finite.
+    """
     data = prepare_data(recipe, task, state.normalizer)
     while state.step < recipe.steps:
         started = time.perf_counter()
-        rate = recipe.optimizer.set_rate(state.optimizer, state.step, recipe.steps)
-        with _taken_back(state):
-            batch = draw(recipe, task, state, data)
-            undo = _undo(state)
-            loss = differentiate(recipe, task, batch, state)
-            trouble = find_trouble(state.particles, batch, loss, state.step + 1)
-            state.interruptible = False  # from here on it is done
-        if trouble is None:
-            update(recipe, state)
-            _refuse(find_bad_weights(state.particles, batch, state.step + 1))
-        elif state.skipped < recipe.skip_not_finite:
-            undo()
-            state.skipped += 1
+        if state.particles.prior_logits.device.type == "cpu":
+            done = _step(recipe, task, state, data)
         else:
-            raise NotFiniteError(trouble)
-        state.step += 1
+            done = _block(recipe, task, state, data, _next_pause(recipe, state.step, pauses))
         state.seconds += time.perf_counter() - started
-        record = _record(recipe, task, state, loss, rate)
+        record = _record(recipe, task, state, done.loss, done.rate)
         if record is not None and record.evaluation is not None:
-            _refuse(find_bad_scores(record.evaluation, state.particles, batch, state.step))
+            _refuse(find_bad_scores(record.evaluation, state.particles, done.batch, state.step))
         yield record
+
+
+class Done(NamedTuple):
+    """A step that was made."""
+
+    loss: Loss
+    rate: float
+    batch: Batch
+
+
+def _step(recipe: Recipe, task: Task, state: State, data: PreparedData) -> Done:
+    """Make one step, or skip it if it is not finite and the recipe allows that."""
+    rate = recipe.optimizer.set_rate(state.optimizer, state.step, recipe.steps)
+    with _taken_back(state):
+        batch = draw(recipe, task, state, data)
+        undo = _undo(state)
+        loss = differentiate(recipe, task, batch, state)
+        trouble = find_trouble(state.particles, batch, loss, state.step + 1)
+        state.interruptible = False  # from here on it is done
+    if trouble is None:
+        update(recipe, state)
+        _refuse(find_bad_weights(state.particles, batch, state.step + 1))
+    elif state.skipped < recipe.skip_not_finite:
+        undo()
+        state.skipped += 1
+    else:
+        raise NotFiniteError(trouble)
+    state.step += 1
+    return Done(loss, rate, batch)
+
+
+def _block(recipe: Recipe, task: Task, state: State, data: PreparedData, end: int) -> Done:
+    """Make all steps before `end` without waiting for the device, then ask once whether all numbers were finite.
+
+    If they were not, everything returns to the first step of the block, and each step is made again and checked.
+    """
+    restore, finite = _remember(state), []
+    try:
+        state.interruptible = True
+        while state.step < end:
+            rate = recipe.optimizer.set_rate(state.optimizer, state.step, recipe.steps)
+            batch = draw(recipe, task, state, data)
+            loss = differentiate(recipe, task, batch, state)
+            gradients = [p.grad for p in state.particles.parameters() if p.grad is not None]
+            update(recipe, state)
+            weights = [p.detach() for p in state.particles.parameters()]
+            finite.append(_sums([loss.total, *gradients, *weights]).isfinite().all())
+            state.step += 1
+        good = bool(torch.stack(finite).all())
+        state.interruptible = False
+    except BaseException:
+        state.interruptible = False
+        restore()
+        raise
+    if not state.particles.mesh.any(not good):
+        return Done(loss, rate, batch)
+    restore()
+    while state.step < end:
+        done = _step(recipe, task, state, data)
+    return done
+
+
+def _next_pause(recipe: Recipe, step: int, pauses: Collection[int]) -> int:
+    """Return the first step after this one at which something is recorded or saved."""
+    regular = (step + every - step % every for every in (LOG_EVERY, recipe.evaluate_every))
+    return min(*regular, recipe.steps, *(pause for pause in pauses if pause > step))
 
 
 def draw(recipe: Recipe, task: Task, state: State, data: PreparedData | None = None) -> Batch:
@@ -263,17 +324,55 @@ def _refuse(trouble: Trouble | None) -> None:
 @contextmanager
 def _taken_back(state: State) -> Iterator[None]:
     """Undo everything if the block does not end: a signal may interrupt it at any moment."""
-    device = state.sampler.generator.device
-    drawn, restore, undo = state.sampler.state_dict(), remember_randomness(device), _undo(state)
+    restore, undo = _remember_draws(state), _undo(state)
     try:
         state.interruptible = True
         yield
     except BaseException:
         state.interruptible = False
-        state.sampler.load_state_dict(drawn)
         restore()
         undo()
         raise
+
+
+def _remember_draws(state: State) -> Callable[[], None]:
+    """Return a function that restores the generators, the streams and what the views have learned."""
+    drawn, restore = state.sampler.state_dict(), remember_randomness(state.sampler.generator.device)
+
+    def draws() -> None:
+        state.sampler.load_state_dict(drawn)
+        restore()
+
+    return draws
+
+
+def _remember(state: State) -> Callable[[], None]:
+    """Return a function that restores the whole state once; it holds a copy of all tensors."""
+    draws, undo, step = _remember_draws(state), _undo(state), state.step
+    tensors = [*state.particles.parameters(), *state.teacher.parameters(), *state.teacher.buffers()]
+    copies = [tensor.detach().clone() for tensor in tensors]
+    moments = {p: {name: _copied(value) for name, value in of.items()} for p, of in state.optimizer.state.items()}
+    groups = [
+        {name: _copied(value) for name, value in g.items() if name != "params"} for g in state.optimizer.param_groups
+    ]
+
+    @torch.no_grad()
+    def restore() -> None:
+        draws()
+        undo()
+        state.step = step
+        for tensor, before in zip(tensors, copies, strict=True):
+            tensor.copy_(before)
+        state.optimizer.state.clear()
+        state.optimizer.state.update(moments)
+        for group, settings in zip(state.optimizer.param_groups, groups, strict=True):
+            group.update(settings)
+
+    return restore
+
+
+def _copied(value: object) -> object:
+    return value.clone() if isinstance(value, Tensor) else deepcopy(value)
 
 
 def _undo(state: State) -> Callable[[], None]:
@@ -415,8 +514,11 @@ def find_bad_scores(evaluation: Evaluation, particles: Particles, batch: Batch, 
 
 def all_finite(tensors: list[Tensor]) -> bool:
     """Return whether every number is finite. A sum is a cheap first check; one that overflows needs a second."""
-    sums = torch.stack([tensor.sum().float() for tensor in tensors])
-    return bool(sums.isfinite().all()) or all(bool(tensor.isfinite().all()) for tensor in tensors)
+    return bool(_sums(tensors).isfinite().all()) or all(bool(tensor.isfinite().all()) for tensor in tensors)
+
+
+def _sums(tensors: list[Tensor]) -> Tensor:
+    return torch.stack([tensor.sum().float() for tensor in tensors])
 
 
 def _bad_predictions(particles: Particles, batch: Batch) -> list[int]:

@@ -228,9 +228,11 @@ def equalize(particles: Particles, weights: Tensor) -> None:
     """
     if weights.shape != (particles.count,):
         raise ValueError(f"expected one weight for each of {particles.count} particles, got {tuple(weights.shape)}")
-    if weights.is_meta or bool((weights == weights[0]).all()):  # a tensor without memory has no values
+    equal = (weights == weights[0]).all()
+    if weights.is_meta or (weights.is_cpu and bool(equal)):  # a tensor without memory has no values
         return
-    factor = 1 / (particles.count * weights[particles.mesh.block(particles.count)].clamp(min=_LEAST))
+    own = weights[particles.mesh.block(particles.count)]
+    factor = torch.where(equal, torch.ones_like(own), 1 / (particles.count * own.clamp(min=_LEAST)))
     for gradient in (p.grad for p in particles.network.parameters() if p.grad is not None):
         gradient.mul_(factor.to(gradient).reshape(-1, *[1] * (gradient.dim() - 1)))
 

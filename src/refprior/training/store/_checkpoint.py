@@ -213,19 +213,18 @@ def state_tensors(state: State) -> Tensors:
 
 def restore_state(state: State, checkpoint: Checkpoint) -> None:
     """Put a checkpoint into a state that `begin` made for the same recipe."""
-    saved = checkpoint.tensors
-    summary = checkpoint.summary
+    saved, summary, device = checkpoint.tensors, checkpoint.summary, state.particles.prior_logits.device
     _check_fit(checkpoint, state_tensors(state))
     try:
         state.particles.load_state_dict(tensors_of(saved, "particles"))
         state.teacher.load_state_dict(tensors_of(saved, "teacher"))
         _load_optimizer(state.optimizer, tensors_of(saved, "optimizer"), summary.step > summary.skipped)
-        state.normalizer = Normalizer(**tensors_of(saved, "normalizer"))
+        fitted = tensors_of(saved, "normalizer")
+        state.normalizer = Normalizer(**{name: tensor.to(device) for name, tensor in fitted.items()})
         state.sampler.load_state_dict({name: tensors_of(saved, name) for name in state.sampler.state_dict()})
         load_randomness(tensors_of(saved, "global"), state.sampler.generator.device)
     except (RuntimeError, TypeError, ValueError, KeyError) as error:
         raise CheckpointError(f"{checkpoint.path} does not fit this run: {in_short(error)}") from None
-    device = state.particles.prior_logits.device
     state.memory = {name: tensor.to(device) for name, tensor in tensors_of(saved, "memory").items()}
     state.trust = {name: tensor.to(device) for name, tensor in tensors_of(saved, "trust").items()} or None
     state.step, state.seconds, state.skipped = summary.step, summary.seconds, summary.skipped
