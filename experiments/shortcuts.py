@@ -149,7 +149,8 @@ def embedded(cues: Tensor, split: int, draw: torch.Generator) -> Tensor:
         found = x.new_empty(len(cues), x.shape[1])
         for value, label in ((0, zero), (1, one)):
             wanted, there = (cues[:, i] == value).nonzero()[:, 0], (y == label).nonzero()[:, 0]
-            found[wanted] = x[there[torch.randperm(len(there), generator=draw)[: len(wanted)]]]
+            there = there[torch.randperm(len(there), generator=draw)]
+            found[wanted] = x[there[torch.arange(len(wanted)) % len(there)]]
         blocks.append(found)
     return torch.cat(blocks, 1)
 
@@ -182,6 +183,7 @@ METHODS: dict[str, rp.methods.Method] = {
     "α 1, order 2": rp.ReferencePrior(alpha=1, order=2),
     "α 1, order 3": rp.ReferencePrior(alpha=1, order=3),
     "α 1, order 4": rp.ReferencePrior(alpha=1, order=4),
+    "α from 2": rp.ReferencePrior(alpha=2, final_alpha=0.3, order=3),
     "underspecified": rp.ReferencePrior.underspecified(),
     "balanced": rp.ReferencePrior.underspecified(balanced=True),
     "DivDis": rp.methods.DivDis(),
@@ -203,7 +205,7 @@ FEWER = [COMPARED[0], *COMPARED[3:6]]
 
 
 def recipe_for(
-    found: Scene, method: rp.methods.Method, particles: int, *, network: str, seed: int, steps: int = 400
+    found: Scene, method: rp.methods.Method, particles: int, *, network: str, rate: float, seed: int
 ) -> rp.Recipe:
     shape = found.task.shape
     kinds: dict[str, Callable[..., nn.Module]] = {"cnn": rp.networks.SmallCNN, "linear": rp.networks.Linear}
@@ -217,14 +219,14 @@ def recipe_for(
         network=partial(kinds.get(network, ReLU), shape=shape, classes=2),
         method=method,
         particles=particles,
-        steps=steps,
+        steps=400,
         labeled_batch=min(64, len(found.task.labeled)),
         unlabeled_batch=132,
         weak=weak,
         strong=strong,
-        optimizer=rp.Optimizer(kind="adam", learning_rate=2e-3, decay=0.0),
+        optimizer=rp.Optimizer(kind="adam", learning_rate=rate, decay=0.0),
         ema=0.98,
-        evaluate_every=steps,
+        evaluate_every=400,
         seed=seed,
     )
 
@@ -271,12 +273,15 @@ def cells() -> Iterator[Cell]:
         "embeddings": embedded,
     }
 
-    def cell(data: str, method: str, particles: int, network: str = "mlp", **settings: float) -> Cell:
+    def cell(
+        data: str, method: str, particles: int, network: str = "mlp", *, rate: float = 2e-3, **settings: float
+    ) -> Cell:
         def run(seed: int) -> dict[str, float]:
             found = scene(builders[data], seed=seed, **settings)  # type: ignore[arg-type]
-            return measure(found, recipe_for(found, METHODS[method], particles, network=network, seed=seed))
+            return measure(found, recipe_for(found, METHODS[method], particles, network=network, rate=rate, seed=seed))
 
-        words = " ".join(f"{name}={value}" for name, value in settings.items())
+        shown = settings if rate == 2e-3 else settings | {"rate": rate}
+        words = " ".join(f"{name}={value}" for name, value in shown.items())
         return f"{data} {network} {method} K{particles} {words}".strip(), run
 
     for method, particles in COMPARED:
@@ -300,8 +305,13 @@ def cells() -> Iterator[Cell]:
         yield cell("dominoes", "underspecified", particles)
     for order in (1, 2, 3, 4):
         yield cell("dominoes", f"α 1, order {order}", 16)
+    yield cell("dominoes", "α from 2", 16)
+    yield cell("dominoes", "α from 2", 16, contradicting=0.1)
+    yield cell("colored", "α from 2", 16)
     for method, particles in FEWER:
         yield cell("dominoes", method, particles, "cnn")
+    for method, particles in [*FEWER, ("α 1, order 3", 16)]:
+        yield cell("dominoes", method, particles, "cnn", rate=5e-4)
     for method, particles in FEWER:
         yield cell("cifar", method, particles, "cnn")
 
