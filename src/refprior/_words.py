@@ -12,6 +12,21 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
+def harmless(cell: str) -> str:
+    """Return a cell of a csv file that no spreadsheet executes: text that begins like a formula gets an apostrophe.
+
+    >>> harmless("=1+1"), harmless("-1"), harmless("photo.jpg")
+    ("'=1+1", '-1', 'photo.jpg')
+    """
+    if not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
+
+
 def in_short(something: object) -> str:
     """Return a text or error message as one printable line, cut if it is long."""
     words = str(something)[: 4 * _QUOTED].split(maxsplit=_QUOTED)

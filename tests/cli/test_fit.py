@@ -91,7 +91,8 @@ def test_a_folder_of_images(tmp_path: Path) -> None:
             pixels = np.clip(random.randn(12, 16, 3) * 20 + color, 0, 255).astype(np.uint8)
             Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.png")
     (tmp_path / "photos/Unlabeled/notes.txt").touch()
-    done = refprior("fit", "photos", "--size", "8", "--set", "steps=20", "particles=2", cwd=tmp_path)
+    few = ("--features", "none", "--size", "8", "--set", "steps=20", "particles=2")
+    done = refprior("fit", "photos", *few, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[2:8] == ["─" * 27, "blue", "6", "red", "6", "unlabeled"]
     assert "size of an image  3 × 8 × 8" in done.stdout
@@ -180,10 +181,60 @@ def test_labels_of_a_folder_have_the_names_of_files(tmp_path: Path) -> None:
         for i in range(6):
             pixels = np.clip(random.randint(-30, 30, (8, 8, 3)) + np.array(color), 0, 255).astype(np.uint8)
             Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{i}.png")
-    done = refprior("fit", "photos", "--out", "run", "--set", "steps=20", "folds=2", cwd=tmp_path)
+    few = ("--features", "none", "--set", "steps=20", "folds=2")
+    done = refprior("fit", "photos", "--out", "run", *few, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert refprior("evaluate", "run", "--labels", "labels.csv", cwd=tmp_path).returncode == 0
     with (tmp_path / "labels.csv").open() as file:
         rows = {int(row["label"]): row for row in csv.DictReader(file)}
     assert all(row["input"].startswith(f"{row['given']}/") for row in rows.values())
     assert len({row["input"] for row in rows.values()}) == 12
+
+
+def test_a_table_with_a_city_a_date_and_empty_cells(tmp_path: Path) -> None:
+    random = np.random.RandomState(0)
+    truth = np.array(["cat", "dog", "owl"])[np.arange(120) % 3]
+    city = {"cat": "Rome", "dog": "Oslo", "owl": "Lima"}
+    with (tmp_path / "old.csv").open("w", newline="") as old, (tmp_path / "new.csv").open("w", newline="") as new:
+        both = csv.writer(old), csv.writer(new)
+        both[0].writerow(["id", "city", "born", "weight", "kind"])
+        both[1].writerow(["weight", "born", "city"])  # in another order
+        for i, name in enumerate(truth):
+            born = f"2020-{random.randint(1, 12):02}-11"
+            cells = [city[name] if random.rand() < 0.9 else "NA", born, "" if random.rand() < 0.2 else random.randn()]
+            both[0].writerow([i, *cells, name if i < 15 else ["", "NA"][i % 2]])
+            both[1].writerow(cells[::-1])
+    done = refprior("fit", "old.csv", "--target", "kind", "--out", "run", *FEW, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "left out: id (a different number in each row)" in done.stderr
+    assert "unlabeled                                    105" in done.stdout
+    assert "numbers of 1 category, 1 date, 1 number" in done.stdout
+    for model in ("run/model", "run"):
+        predicted = refprior("predict", model, "new.csv", "--out", "-", cwd=tmp_path)
+        assert predicted.returncode == 0, predicted.stderr
+        found = [row["class"] for row in csv.DictReader(predicted.stdout.splitlines())]
+        assert (np.array(found) == truth).mean() > 0.85
+    missing = refprior("predict", "run/model", "truth.csv", cwd=tmp_path)
+    assert missing.stderr.strip().splitlines()[-1] == "refprior: truth.csv: no such file or folder"
+
+
+def test_a_column_of_texts(tmp_path: Path) -> None:
+    words = {"food": ["soup", "bread", "salt", "oven"], "sport": ["ball", "goal", "team", "race"]}
+    random = np.random.RandomState(0)
+    names = [["food", "sport"][i % 2] for i in range(80)]
+    with (tmp_path / "texts.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [
+                ["note", "number", "topic"],
+                *([" ".join(random.choice(words[n], 3)), 5, n if i < 12 else ""] for i, n in enumerate(names)),
+            ]
+        )
+    arguments = ("--text", "note", "--target", "topic", "--features", "tfidf", "--out", "run", *FEW)
+    done = refprior("fit", "texts.csv", *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    predicted = refprior("predict", "run/model", "texts.csv", "--out", "out.csv", cwd=tmp_path)
+    assert predicted.returncode == 0, predicted.stderr
+    with (tmp_path / "out.csv").open() as file:
+        assert [row["class"] for row in csv.DictReader(file)] == names
+    found = rp.load_predictor(tmp_path / "run/model").predict(["bread soup", "a goal of the team"])
+    assert found.tolist() == ["food", "sport"]

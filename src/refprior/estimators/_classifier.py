@@ -19,7 +19,7 @@ from torch import Tensor
 from refprior._checks import one_of
 from refprior._progress import watching
 from refprior._words import in_short
-from refprior.data import FewLabels, Identity, Normalizer, Standardize, Task, task_from_arrays
+from refprior.data import Columns, FewLabels, Identity, Normalizer, Standardize, Task, task_from_arrays
 from refprior.data.sources import is_folder
 from refprior.estimators._preprocess import (
     AsFitted,
@@ -143,6 +143,8 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         Number of features.
     feature_names_in_ : array of str
         Names of the features, if X has them.
+    preparation_ : Columns or None
+        The fitted preparation of a data frame whose columns are not all complete numbers.
 
     Notes
     -----
@@ -206,7 +208,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         Parameters
         ----------
         X : array-like (n, features) or (n, channels, height, width)
-            Inputs.
+            Inputs. A data frame of pandas or polars may have categories, dates, texts and missing cells.
         y : array-like (n,)
             Labels; −1, None or NaN for unlabeled rows.
 
@@ -471,10 +473,14 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         if len(classes) == 1:
             raise ValueError(f"y has only one class, {classes.tolist()[0]!r}: a classifier needs at least two classes")
         seed, known = seed_of(self.random_state), codes >= 0
-        names = tuple(str(name) for name in getattr(self, "feature_names_in_", ()))
+        columns = self.preparation_
+        names = columns.features if columns else tuple(str(name) for name in getattr(self, "feature_names_in_", ()))
         start = self._before(rows.shape[1:], names, classes) if self.warm_start and hasattr(self, "run_") else None
         fitted = None if start is None else self.predictor_.normalizer
-        values, inputs, projection = prepared(rows, self.inputs, seed, fitted)
+        wanted = self.inputs
+        if wanted is None and columns is not None:
+            wanted = replace(components(rows.shape[1:]), standardize=True)  # columns have different units
+        values, inputs, projection = prepared(rows, wanted, seed, fitted)
         task = task_from_arrays(
             labeled=(values[known], codes[known]),
             unlabeled=values,
@@ -499,6 +505,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             shape=rows.shape[1:],
             features=names,
             labeled=None if projection is None else row_fingerprints(rows[known]),
+            preparation=columns,
         )
 
     def _recipe_for(self, task: Task, inputs: Inputs, seed: int) -> Recipe:
@@ -561,13 +568,14 @@ class _Plan(NamedTuple):
     shape: tuple[int, ...]  # of a row of X
     features: tuple[str, ...]  # their names
     labeled: Tensor | None  # (b,) fingerprints of the labeled rows of X, if the run saw their projection
+    preparation: Columns | None  # of a data frame with columns that are no numbers
 
     def deployed(self, run: Run) -> Predictor:
         """Return the predictor of a run, for rows of X."""
         found = replace(run.predictor(), log_prior_ratio=self.log_ratio)
         if self.projection is not None:
             found = replace(found, normalizer=self.projection, shape=self.shape, labeled=self.labeled)
-        return replace(found, features=self.features)
+        return replace(found, features=self.features, preparation=self.preparation)
 
 
 def shares_of(task: Task) -> np.ndarray:
@@ -612,7 +620,7 @@ def classifier_recipe(data: FewLabels, *, seed: int = 0) -> tuple[Recipe, Task]:
     pixels would take days.
     """
     data = replace(data, labeled_in_pool=True)
-    if is_folder(data.data) and data.size is None and max(data.outline().shape[1:]) > _SIDE:
+    if is_folder(data.data) and data.features is None and data.size is None and max(data.outline().shape[1:]) > _SIDE:
         data = replace(data, size=_SIDE)
     task = data()
     inputs: Inputs = Standardize()

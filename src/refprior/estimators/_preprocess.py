@@ -22,7 +22,8 @@ from torch import Tensor, nn
 
 from refprior._checks import whole_number
 from refprior._words import in_short
-from refprior.data import Identity, Normalizer, PrincipalComponents, Standardize, Task, fingerprints
+from refprior.data import Columns, Identity, Normalizer, PrincipalComponents, Standardize, Task, fingerprints
+from refprior.data.files import column_of
 from refprior.networks import Linear, SmallCNN
 from refprior.views import Shift, View, default_views
 
@@ -37,8 +38,21 @@ UNLABELED = -1
 _DOUBTFUL = ("-1", "nan", "<NA>", "")  # missing values that were converted to text
 
 
-def checked(estimator: object, X: object, *, reset: bool) -> Any:
-    """Validate X with scikit-learn, with names and number of features: an array (n, *shape) or sparse rows (n, D)."""
+def checked(estimator: Any, X: object, *, reset: bool) -> Any:
+    """Validate X with scikit-learn, with names and number of features: an array (n, *shape) or sparse rows (n, D).
+
+    A data frame with text, dates or missing cells is prepared by `Columns`, which `reset` fits.
+    """
+    if reset:
+        estimator.preparation_ = Columns.fit(X) if _is_mixed(X) else None
+    columns = getattr(estimator, "preparation_", None)
+    if columns is not None:
+        if not hasattr(X, "columns"):
+            raise ValueError("X must be a data frame with the columns of the training")
+        if reset:
+            estimator.feature_names_in_ = np.array([str(name) for name in X.columns], object)
+            estimator.n_features_in_ = len(X.columns)
+        return columns(X)
     try:
         found = validate_data(
             estimator, X, reset=reset, accept_sparse="csr", allow_nd=True, ensure_min_samples=2 if reset else 1
@@ -51,6 +65,14 @@ def checked(estimator: object, X: object, *, reset: bool) -> Any:
         remedy = ": use X[:, None]" if found.ndim == 3 else ""
         raise ValueError(f"X is {found.shape}, expected (n, features) or (n, channels, height, width){remedy}")
     return found
+
+
+def _is_mixed(X: Any) -> bool:
+    """Return whether X is a data frame with a column that is no number, or with missing cells."""
+    if not (hasattr(X, "columns") and hasattr(X, "to_numpy")):
+        return False
+    columns = [column_of(X[name]) for name in X.columns]
+    return any(column.dtype == object or bool(np.isnan(column).any()) for column in columns)
 
 
 def as_trained(estimator: Any, X: object) -> Any:

@@ -6,10 +6,10 @@ import io
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal, cast
 
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from refprior._checks import one_of
 from refprior._files import write_bytes
 from refprior._words import in_bytes, in_short
+from refprior.data import Backbone, preparation_record
 from refprior.methods import split_heads
 from refprior.training._predictor import Predictor
 
@@ -30,7 +31,9 @@ def export(predictor: Predictor, path: Path | str, kind: Graph = "onnx") -> None
     """Export a predictor as one graph, from stored inputs to probabilities.
 
     The graph maps inputs (n, *shape) to probabilities (n, C) for any n. It includes the fitted inputs, all particles,
-    their mixture, temperature and class shares. Class names and provenance are metadata.
+    their mixture, temperature and class shares. A model of photos takes images of bytes (n, 3, size, size) and includes
+    the pretrained network. A model of a table or of texts takes the numbers that ``predictor.preparation`` makes of
+    them. Class names, the record of the preparation and provenance are metadata, without the folders of this machine.
 
     Parameters
     ----------
@@ -60,8 +63,17 @@ def export(predictor: Predictor, path: Path | str, kind: Graph = "onnx") -> None
     if kind == "onnx":
         _check_onnx(predictor)
     whole = _Whole(predictor).to("cpu").eval()
-    inputs = torch.zeros(3, *predictor.shape, dtype=predictor.dtype)
-    known = {"classes": predictor.classes, "features": predictor.features, "provenance": dict(predictor.provenance)}
+    backbone = predictor.preparation if isinstance(predictor.preparation, Backbone) else None
+    if backbone is None:
+        inputs = torch.zeros(3, *predictor.shape, dtype=predictor.dtype)
+    else:
+        inputs = torch.zeros(3, 3, backbone.side, backbone.side, dtype=torch.uint8)
+    known = {
+        "classes": predictor.classes,
+        "features": predictor.features,
+        "preparation": preparation_record(predictor.preparation),
+        "provenance": _without_places(dict(predictor.provenance)),
+    }
     metadata = {name: json.dumps(value, ensure_ascii=False) for name, value in known.items()}
     with _from_others(), torch.no_grad():
         program = torch.export.export(whole, (inputs,), dynamic_shapes=({0: torch.export.Dim("rows", min=1)},))
@@ -89,13 +101,25 @@ class _Whole(nn.Module):
         super().__init__()
         self.networks = nn.ModuleList(predictor.particles.particle(k) for k in range(predictor.particles.count))
         self.predictor = predictor
+        self.backbone = predictor.preparation.graph() if isinstance(predictor.preparation, Backbone) else None
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(n, *shape) -> (n, C) probabilities."""
+        if self.backbone is not None:
+            inputs = self.backbone(inputs)
         seen = self.predictor.normalizer(inputs)
         logits = torch.stack([network(seen) for network in self.networks])
         log_p = (logits.float() if logits.element_size() < 4 else logits).log_softmax(-1)
         return self.predictor.mix(split_heads(log_p, len(self.predictor.classes))[0]).exp()
+
+
+def _without_places(value: Any) -> Any:
+    """Reduce absolute paths in a record to their last name: a graph is given to others."""
+    if isinstance(value, Mapping):
+        return {key: _without_places(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_places(item) for item in value]
+    return PurePath(value).name if isinstance(value, str) and PurePath(value).is_absolute() else value
 
 
 def _check_onnx(predictor: Predictor) -> None:

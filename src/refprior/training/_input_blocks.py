@@ -12,6 +12,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from refprior._words import in_short
+from refprior.data import Backbone, Columns, Preparation
 from refprior.data.files import read_images
 
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32)
@@ -23,9 +24,12 @@ class Like(NamedTuple):
     shape: tuple[int, ...]  # of one input
     dtype: torch.dtype
     features: tuple[str, ...] = ()  # names of columns
+    preparation: Preparation | None = None  # of raw inputs
 
     @property
     def pictures(self) -> bool:
+        if isinstance(self.preparation, Backbone):
+            return True
         return self.dtype == torch.uint8 and len(self.shape) == 3 and self.shape[0] in (1, 3)
 
     def whole(self, values: np.ndarray) -> np.ndarray:
@@ -36,6 +40,8 @@ class Like(NamedTuple):
     def tensor(self, inputs: object) -> Tensor:
         """Return inputs as a tensor of the training's shape and dtype; convert dtypes only if that loses nothing."""
         given = _tensor(inputs)
+        if isinstance(self.preparation, Backbone) and given.dtype == torch.uint8 and given.dim() == 4:
+            return self.preparation.of_images(given)
         self.check_shape(tuple(given.shape))
         if given.dtype == self.dtype and not self.dtype.is_floating_point:
             return given
@@ -66,6 +72,10 @@ Cut = Callable[[slice], Tensor]
 
 def in_blocks(inputs: object, like: Like, rows: int) -> tuple[int, Iterator[Tensor]]:
     """Return the number of inputs and an iterator over blocks (≤ rows, *shape) in the training dtype."""
+    columns = like.preparation
+    if isinstance(columns, Columns) and columns.takes(inputs):
+        count, prepared = columns.reader(inputs)
+        return count, (like.tensor(prepared(slice(start, min(count, start + rows)))) for start in range(0, count, rows))
     count, cut = _reader(inputs, like)
     return count, (cut(slice(start, min(count, start + rows))) for start in range(0, count, rows))
 
@@ -130,13 +140,17 @@ def _is_picture(item: object) -> bool:
 
 def _pictures(items: Sequence[Any], like: Like) -> Tensor:
     """Read files, or convert Pillow's images: (n, channels, height, width) uint8."""
-    channels, height, width = like.shape
+    backbone = like.preparation if isinstance(like.preparation, Backbone) else None
+    shape = like.shape if backbone is None else (3, backbone.side, backbone.side)
+    channels, height, width = shape
     if all(isinstance(item, Image.Image) for item in items):
-        return torch.stack([_pixels(item, like.shape) for item in items])
+        images = torch.stack([_pixels(item, shape) for item in items])
+        return images if backbone is None else backbone.of_images(images)
     if not all(isinstance(item, str | PathLike) for item in items):
         raise ValueError("given inputs must be all files, all Pillow images, or all numbers")
     try:
-        return read_images([Path(item) for item in items], size=(height, width), color=channels == 3)
+        files = [Path(item) for item in items]
+        return backbone.of_files(files) if backbone else read_images(files, (height, width), color=channels == 3)
     except OSError as error:
         raise ValueError(f"{error.filename}: {error.strerror}" if error.filename else in_short(error)) from None
 

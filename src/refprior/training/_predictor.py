@@ -27,7 +27,15 @@ from refprior._kinds import InputType
 from refprior._mesh import usable_device
 from refprior._process import check_memory
 from refprior._words import in_short
-from refprior.data import Examples, Normalizer, fingerprints
+from refprior.data import (
+    Backbone,
+    Examples,
+    Normalizer,
+    Preparation,
+    fingerprints,
+    preparation_record,
+    read_preparation,
+)
 from refprior.particles import Execution, Particles
 from refprior.posterior import (
     NOISE,
@@ -90,6 +98,8 @@ class Predictor:
         What made the model: recipe, data, versions, scores.
     network : mapping
         How to make the network again, as a record.
+    preparation : Columns or Backbone, optional
+        What makes the inputs of raw ones: of rows of a table with columns of any kind, of texts, or of photos.
     evidence : Evidence, optional
         Evidence of the new labels about the particles. `given` sets it.
     labeled : Tensor, optional
@@ -121,6 +131,7 @@ class Predictor:
     integer_labels: bool = False  # labels were given as integers: `predict` returns integers
     provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)  # what made it, in plain words and numbers
     network: Mapping[str, Any] = field(default_factory=dict, repr=False)  # how a network is made again, as a record
+    preparation: Preparation | None = field(default=None, repr=False)  # of raw inputs
     evidence: Evidence | None = None  # of labels that did not train the particles
     labeled: Tensor | None = field(default=None, repr=False)  # (b,) fingerprints of the labeled training inputs
     new_labels: Tensor | None = field(default=None, repr=False)  # (m, 2) fingerprint and class of each new label
@@ -135,6 +146,7 @@ class Predictor:
                 raise ValueError(f"{name} must be {count} numbers, got {tuple(values.shape)} {values.dtype}")
         if self.features and self.shape != (len(self.features),):
             raise ValueError(f"{len(self.features)} names of features do not fit inputs of {self.shape}")
+        check_prepared(self.preparation, self.shape)
         if self.evidence is not None and len(self.evidence.log_prior) != self.particles.count:
             count = len(self.evidence.log_prior)
             raise ValueError(f"the evidence is of {count} particles, the predictor has {self.particles.count}")
@@ -164,7 +176,7 @@ class Predictor:
     @property
     def like(self) -> Like:
         """What its inputs are."""
-        return Like(self.shape, self.dtype, self.features)
+        return Like(self.shape, self.dtype, self.features, self.preparation)
 
     @overload
     def log_probabilities(self, inputs: Tensor) -> Tensor: ...
@@ -452,6 +464,9 @@ class Predictor:
             **({} if self.labeled is None else {"labeled": self.labeled}),
             **({} if self.new_labels is None else {"new_labels": self.new_labels}),
         }
+        if isinstance(self.preparation, Backbone):
+            weights = self.preparation.module.state_dict()
+            tensors |= {f"backbone.{name}": tensor.contiguous() for name, tensor in weights.items()}
         evidence = self.evidence
         if evidence is not None:
             tensors["evidence.log_prior"] = evidence.log_prior
@@ -471,6 +486,7 @@ class Predictor:
                 features=self.features,
                 integer_labels=self.integer_labels,
                 provenance=dict(self.provenance),
+                preparation=preparation_record(self.preparation),
                 evidence=None if evidence is None else _EvidenceRecord.of(evidence),
                 size=(side / MODEL).stat().st_size,
                 sha256=digest(side / MODEL),
@@ -558,11 +574,26 @@ class _Record:
     size: int  # of the file of tensors, in bytes
     sha256: str  # of that file
     integer_labels: bool = False
+    preparation: Json | None = None
     evidence: _EvidenceRecord | None = None
 
 
-def read_predictor(folder: Path, network: Callable[[], nn.Module] | None, device: torch.device | str) -> Predictor:
-    """Read a predictor from its folder. network: makes a custom network, which no file can hold."""
+def check_prepared(preparation: Preparation | None, shape: tuple[int, ...]) -> None:
+    """Reject a preparation whose outputs are not the inputs of the networks."""
+    if preparation is None:
+        return
+    width = preparation.width if isinstance(preparation, Backbone) else len(preparation.features)
+    if shape != (width,):
+        raise ValueError(f"the preparation gives {width} numbers, the networks take inputs of {in_short(shape)}")
+
+
+def read_predictor(
+    folder: Path,
+    network: Callable[[], nn.Module] | None,
+    device: torch.device | str,
+    backbone: nn.Module | None = None,
+) -> Predictor:
+    """Read a predictor from its folder. network, backbone: custom parts, which no file can hold."""
     place = usable_device(device)
     record = _read_record(folder / RECORD)
     tensors = read_tensors(folder / MODEL, record.size, record.sha256, RECORD)
@@ -591,6 +622,7 @@ def read_predictor(folder: Path, network: Callable[[], nn.Module] | None, device
             features=record.features,
             integer_labels=record.integer_labels,
             provenance=record.provenance,
+            preparation=read_preparation(record.preparation, tensors_of(tensors, "backbone"), backbone),
             network=record.network,
             evidence=None if record.evidence is None else record.evidence.read(tensors_of(tensors, "evidence")),
             labeled=tensors.get("labeled"),

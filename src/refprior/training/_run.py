@@ -22,7 +22,7 @@ from refprior._files import Json
 from refprior._html import table
 from refprior._mesh import usable_device
 from refprior._words import duration, in_short
-from refprior.data import Examples, Normalizer, Task, TaskRecord
+from refprior.data import Examples, Normalizer, Preparation, Task, TaskRecord, read_preparation
 from refprior.methods import Loss, Needs, Step
 from refprior.particles import Particles
 from refprior.posterior import (
@@ -106,6 +106,8 @@ class Run:
         Fingerprints of the labeled inputs, (b,) int64.
     written : mapping, optional
         The recipe as its folder has it.
+    preparation : Columns or Backbone, optional
+        What makes the inputs of raw ones.
 
     Examples
     --------
@@ -126,6 +128,7 @@ class Run:
     find_task: Callable[[], Task] = field(repr=False)
     labeled: Tensor | None = field(default=None, repr=False)  # fingerprints of the labeled inputs
     written: Mapping[str, Any] | None = field(default=None, repr=False)  # the recipe as its folder has it
+    preparation: Preparation | None = field(default=None, repr=False)  # of raw inputs
 
     @property
     def particles(self) -> Particles:
@@ -531,6 +534,7 @@ class Run:
             features=self.data.features,
             integer_labels=self.data.integer_labels,
             labeled=self.labeled,
+            preparation=self.preparation,
         )
 
     def _check_named(self) -> None:
@@ -546,7 +550,7 @@ class Run:
         names = ("accuracy", "negative_log_likelihood", "brier", "calibration_error")
         return {
             "recipe": self.recipe.to_dict() if self.written is None else dict(self.written),
-            "data": msgspec.to_builtins(self.data),
+            "data": msgspec.to_builtins(replace(self.data, preparation=None)),
             "versions": {"python": platform.python_version(), **packages()},
             "seed": self.recipe.seed,
             "step": self.step,
@@ -571,7 +575,8 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
         Where to compute.
     **parts
         Custom parts, which a folder cannot hold: ``network``, ``task``, ``method``, ``weak``, ``strong``, ``inputs``,
-        ``optimizer``. Predictions need only a custom network; evaluating needs the data.
+        ``optimizer``, ``backbone``. Predictions need only a custom network, and of photos a custom backbone; evaluating
+        needs the data.
 
     Returns
     -------
@@ -592,7 +597,7 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
     >>> bool((run.predict_proba(run.task.test.inputs) == trained.predict_proba(run.task.test.inputs)).all())
     True
     """
-    path, device = Path(path), usable_device(device)
+    path, device, backbone = Path(path), usable_device(device), parts.pop("backbone", None)
     header = read_header(path)
     recipe = recipe_of(path, header, parts)
     for name, part in parts.items():
@@ -625,6 +630,7 @@ def load(path: Path | str, *, device: torch.device | str = "cpu", **parts: Any) 
         find_task=partial(same_task, recipe, header, path, device),
         labeled=labeled,
         written=header.recipe,
+        preparation=read_preparation(header.data.preparation, module=backbone),
     )
     if not recipe.method.needs.projection:  # which has no classes to predict
         check_predicts(run._predictor(ema=True), str(path))
@@ -637,7 +643,11 @@ def both(raw: Particles, ema: Particles) -> tuple[Particles, Particles]:
 
 
 def load_predictor(
-    path: Path | str, network: Callable[[], nn.Module] | None = None, device: torch.device | str = "cpu"
+    path: Path | str,
+    network: Callable[[], nn.Module] | None = None,
+    device: torch.device | str = "cpu",
+    *,
+    backbone: nn.Module | None = None,
 ) -> Predictor:
     """Load a predictor from the folder of `Predictor.save`, or from a run folder.
 
@@ -649,6 +659,8 @@ def load_predictor(
         Makes the network, if it is a custom one: a folder cannot hold it.
     device : torch.device or str, default: "cpu"
         Where to compute.
+    backbone : nn.Module, optional
+        The network that computes features of photos, if it is a custom one.
 
     Returns
     -------
@@ -666,10 +678,11 @@ def load_predictor(
     """
     folder = Path(path)
     if (folder / RECORD).exists():
-        return read_predictor(folder, network, device)
+        return read_predictor(folder, network, device, backbone)
     if not (folder / RECIPE).exists():
         raise ValueError(f"{folder} is neither a predictor nor a run folder: it has no {RECORD} and no {RECIPE}")
-    return load(folder, device=device, **({} if network is None else {"network": network})).predictor()
+    parts = {name: part for name, part in (("network", network), ("backbone", backbone)) if part is not None}
+    return load(folder, device=device, **parts).predictor()
 
 
 def custom_parts(path: Path | str, definitions: Mapping[str, Any]) -> Json:

@@ -211,6 +211,7 @@ class Trained:
             find_weights=weights,
             normalizer=self.state.normalizer,
             labeled=self.state.labeled,
+            preparation=self.task.preparation,
             step=self.state.step,
             history=tuple(self.history),
             path=path,

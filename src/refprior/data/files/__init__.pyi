@@ -3,10 +3,11 @@ from ._npz import array_names, channels_first, check_column, class_names, load_a
 from ._packed import LARGEST_FILE, blocks_of, content_of, members, unpacked
 from ._pictures import decoded, look, picture_pixels, read_images
 from ._survey import FoundFolder, Survey, in_words, pictures_in, survey
-from ._tables import TABLE_SUFFIXES, Table, read_table
+from ._tables import MISSING, TABLE_SUFFIXES, Table, column_of, read_table
 
 __all__ = [
     "LARGEST_FILE",
+    "MISSING",
     "TABLE_SUFFIXES",
     "DataError",
     "FoundFolder",
@@ -17,6 +18,7 @@ __all__ = [
     "channels_first",
     "check_column",
     "class_names",
+    "column_of",
     "content_of",
     "decoded",
     "in_words",

@@ -7,10 +7,11 @@ import csv
 import io
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from numbers import Number
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from refprior._words import counted, in_short
 from refprior.data.files._error import DataError
 
 TABLE_SUFFIXES = (".csv", ".parquet")
+MISSING = frozenset(("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "None"))  # words for it
 Cells = list[tuple[str, ...]]  # of each column
 _TEXT_CELL = 70  # bytes that a cell of text takes in memory, besides its letters
 _CHARACTER = 4  # bytes that a character takes at most
@@ -31,7 +33,7 @@ _MOST_PACKED, _SMALL = 200, 100_000_000  # times larger unpacked, of parquet fil
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns by name, all of one length: float64 with NaN for empty cells, or text with None.
+    """Columns by name, all of one length: float64 with NaN for missing cells, or text with None.
 
     >>> import numpy as np
     >>> from refprior.data.files import Table
@@ -46,24 +48,40 @@ class Table:
     def __len__(self) -> int:
         return len(self.values[self.columns[0]]) if self.columns else 0
 
+    def column(self, name: str) -> np.ndarray:
+        """Return a column by its name."""
+        if name not in self.values:
+            raise DataError(f"no column {name!r}; there are {in_short(', '.join(self.columns))}")
+        return self.values[name]
+
+    def text(self, name: str) -> np.ndarray:
+        """Return a column as text with None; numbers are written in their shortest form."""
+        values = self.column(name)
+        if values.dtype == object:
+            return values
+        return np.array([None if math.isnan(value) else f"{value:.15g}" for value in values.tolist()], object)
+
+    def __getitem__(self, part: slice) -> "Table":
+        """Return some rows."""
+        return Table(self.columns, {name: values[part] for name, values in self.values.items()})
+
     def matrix(self, columns: Sequence[str] | None = None) -> np.ndarray:
         """Stack columns of numbers, all by default: (n, columns) float64."""
         wanted = self.columns if columns is None else columns
         for name in wanted:
-            if name not in self.values:
-                raise DataError(f"no column {name!r}; there are {in_short(', '.join(self.columns))}")
-            if self.values[name].dtype == object:
+            if self.column(name).dtype == object:
                 row, text = next((i, v) for i, v in enumerate(self.values[name]) if v is not None and not _is_number(v))
                 raise DataError(f"column {name!r}, row {row}: {in_short(repr(text))} is not a number")
         return np.stack([self.values[name] for name in wanted], axis=1) if wanted else np.empty((len(self), 0))
 
 
-def read_table(path: str | Path) -> Table:
-    """Read a table from a csv or parquet file.
+def read_table(path: str | Path, text: Collection[str] = ()) -> Table:
+    """Read a table from a csv or parquet file; columns in `text` are text even if their cells are numbers.
 
     The cells of a csv file are separated by commas, semicolons or tabs. The first line names the columns, unless it
-    consists of numbers other than 0, 1, 2, …; then the names are 0, 1, 2, … A column holds numbers if all its cells are
-    numbers or empty. Columns are converted in two passes, so that memory holds the text of one block only.
+    consists of numbers other than 0, 1, 2, …; then the names are 0, 1, 2, … Cells that are empty, NA, N/A, NaN, null or
+    None are missing. A column holds numbers if all its other cells are numbers. Columns are converted in two passes, so
+    that memory holds the text of one block only.
 
     >>> from pathlib import Path
     >>> from refprior.data.files import read_table
@@ -78,10 +96,39 @@ def read_table(path: str | Path) -> Table:
     kind = file.suffix.lower()
     if kind not in TABLE_SUFFIXES:
         raise DataError(f"{file}: a table is a .csv or .parquet file")
-    return _read_csv(file) if kind == ".csv" else _read_parquet(file)
+    return _read_csv(file, text) if kind == ".csv" else _read_parquet(file, text)
 
 
-def _read_csv(file: Path) -> Table:
+def column_of(series: Any) -> np.ndarray:
+    """Return a column of a data frame of pandas or polars as float64 with NaN, or as text with None: (n,).
+
+    >>> import pandas
+    >>> column_of(pandas.Series(["Rome", None])).tolist(), column_of(pandas.Series([True, False])).tolist()
+    (['Rome', None], [1.0, 0.0])
+    """
+    values = np.asarray(series.to_numpy())
+    if values.dtype.kind in "biuf":
+        return values.astype(np.float64)
+    if values.dtype.kind == "M":
+        cells = np.datetime_as_string(values.astype("datetime64[s]")).tolist()
+    else:
+        cells = values.tolist()
+    known = [None if _is_missing(cell) else cell for cell in cells]
+    if all(cell is None or isinstance(cell, Number) for cell in known):
+        return np.array([math.nan if cell is None else float(cell) for cell in known])
+    return np.array([None if cell is None else str(cell) for cell in known], object)
+
+
+def _is_missing(cell: object) -> bool:
+    """Return whether a cell of a data frame is missing: None, NaN, pandas.NA, NaT, or a word for it."""
+    if isinstance(cell, str):
+        return cell.strip() in MISSING or cell == "NaT"
+    return (
+        cell is None or type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and math.isnan(cell))
+    )
+
+
+def _read_csv(file: Path, as_text: Collection[str]) -> Table:
     size = file.stat().st_size
     check_memory((_CHARACTER + 2) * size, f"{file}: reading {size:,} bytes", "cut the table into several files")
     try:
@@ -95,7 +142,7 @@ def _read_csv(file: Path) -> Table:
     names = _header(first)
     columns = _names(file, names or [str(number) for number in range(len(first))])
     blocks = partial(_blocks, file, text, separator, columns, header=names is not None)
-    count, numbers = _numbers(columns, blocks())
+    count, numbers = _numbers(columns, [name for name in columns if name not in as_text], blocks())
     others = [name for name in columns if name not in numbers]
     check_memory(float(_TEXT_CELL) * count * len(others), f"{file}: {len(others)} columns of text in {count:,} rows")
     words = _words(columns, others, count, blocks()) if others else {}
@@ -110,9 +157,9 @@ def _width(file: Path, text: str, separator: str) -> int:
         return 0
 
 
-def _numbers(columns: tuple[str, ...], blocks: Iterable[Cells]) -> tuple[int, dict[str, np.ndarray]]:
-    """Return the number of rows and the columns that hold only numbers."""
-    found: dict[str, list[np.ndarray]] = {name: [np.empty(0)] for name in columns}
+def _numbers(columns: tuple[str, ...], wanted: list[str], blocks: Iterable[Cells]) -> tuple[int, dict[str, np.ndarray]]:
+    """Return the number of rows, and of some columns those that hold only numbers."""
+    found: dict[str, list[np.ndarray]] = {name: [np.empty(0)] for name in wanted}
     count = 0
     for cells in blocks:
         count += len(cells[0])
@@ -127,7 +174,7 @@ def _words(columns: tuple[str, ...], wanted: list[str], count: int, blocks: Iter
     places, done = {name: place for place, name in enumerate(columns)}, 0
     for cells in blocks:
         for name, column in found.items():
-            column[done : done + len(cells[0])] = [cell or None for cell in cells[places[name]]]
+            column[done : done + len(cells[0])] = [None if cell in MISSING else cell for cell in cells[places[name]]]
         done += len(cells[0])
     return found
 
@@ -175,15 +222,15 @@ def _is_number(cell: str) -> bool:
 
 
 def _floats(cells: Sequence[str]) -> np.ndarray | None:
-    """Return cells as numbers, NaN for empty ones; None if one is not a number, such as 2020_01, which Python reads."""
+    """Return cells as numbers, NaN for missing ones; None if one is no number, such as 2020_01, which Python reads."""
     try:
-        numbers = np.array([float(cell) if cell else math.nan for cell in cells])
+        numbers = np.array([math.nan if cell in MISSING else float(cell) for cell in cells])
     except ValueError:
         return None
     return None if any("_" in cell for cell in cells) else numbers
 
 
-def _read_parquet(file: Path) -> Table:
+def _read_parquet(file: Path, as_text: Collection[str]) -> Table:
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:
@@ -201,20 +248,27 @@ def _read_parquet(file: Path) -> Table:
             check_memory(_PARQUET_COPIES * (announced + 8.0 * cells), f"{file}: a table of {metadata.num_rows:,} rows")
             content = opened.read()
         columns = _names(file, [str(name) for name in content.column_names])
-        return Table(columns, {name: _column(content.column(place), name) for place, name in enumerate(columns)})
+        return Table(
+            columns, {name: _column(content.column(place), name, name in as_text) for place, name in enumerate(columns)}
+        )
     except DataError:
         raise
     except (ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise DataError(f"{file}: not a readable parquet file ({in_short(error)})") from None
 
 
-def _column(column: Any, name: str) -> np.ndarray:
-    """Return a column of arrow: numbers as float64, anything else as text."""
+def _column(column: Any, name: str, as_text: bool) -> np.ndarray:
+    """Return a column of arrow: numbers as float64 unless they are to be text, anything else as text."""
     from pyarrow import compute, float64, string, types
 
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
     if types.is_nested(kind):
         raise ValueError(f"column {name!r} holds lists or records")
     plain = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
-    cast = compute.cast(column, float64() if plain else string(), safe=False)
-    return np.array(cast.to_numpy(), np.float64 if plain else object)
+    plain = plain and not as_text
+    cast = compute.cast(column, float64() if plain else string(), safe=False).to_numpy()
+    return (
+        np.array(cast, np.float64)
+        if plain
+        else np.array([None if _is_missing(cell) else cell for cell in cast], object)
+    )

@@ -306,4 +306,7 @@ class _WithoutNormal(TorchFunctionMode):
     """Initial weights are not drawn: on tensors without memory, the first normal one takes seconds of imports."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return args[0] if function is Tensor.normal_ else function(*args, **(kwargs or {}))
+        named = kwargs or {}
+        if function is Tensor.normal_ or getattr(function, "__module__", None) == "torch.nn.init":
+            return args[0] if args else named["tensor"]
+        return function(*args, **named)
