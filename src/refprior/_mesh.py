@@ -11,6 +11,7 @@ import hashlib
 import logging
 import math
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -36,6 +37,7 @@ __all__ = [
     "ALONE",
     "LostRankError",
     "Mesh",
+    "free_memory",
     "joined",
     "plain",
     "replicating",
@@ -349,6 +351,14 @@ def usable_device(name: torch.device | str) -> torch.device:
     return device
 
 
+def free_memory(device: torch.device) -> int | None:
+    """Return the bytes of a CUDA device that this process can still take; None for memory of the machine."""
+    if device.type != "cuda":
+        return None
+    free, _ = torch.cuda.mem_get_info(device)
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+
+
 def joined(particles: int, device: torch.device, particle_ranks: int | None = None) -> Mesh:
     """Return the mesh of a run: the ranks of torchrun or of an existing process group, or `ALONE` in one process."""
     if not dist.is_available() or not (dist.is_initialized() or _process.world() > 1):
@@ -397,8 +407,24 @@ def _start(device: torch.device) -> None:
         else:
             dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=limit)
     except RuntimeError as error:
-        raise LostRankError(f"rank {_process.rank()} cannot reach the others ({in_short(error)})") from error
+        message = f"rank {_process.rank()} cannot reach the others ({in_short(error)}){_why_unreachable()}"
+        raise LostRankError(message) from error
     atexit.register(_leave)
+
+
+def _why_unreachable() -> str:
+    """Explain an address of this machine that no other machine can reach; gloo takes that of the machine's name."""
+    name = socket.gethostname()
+    try:
+        address = socket.gethostbyname(name)
+    except OSError:
+        address = "nothing"
+    if os.environ.get("GLOO_SOCKET_IFNAME") or not address.startswith(("127.", "nothing")):
+        return ""
+    return (
+        f"; {name} resolves to {address}, where other machines cannot reach it: set GLOO_SOCKET_IFNAME to the network "
+        "interface between the machines, such as eth0"
+    )
 
 
 def _leave() -> None:

@@ -70,11 +70,11 @@ def available_memory() -> int:
     return max(0, min(left))
 
 
-def check_memory(needed: float, what: str, remedy: str = "close other programs") -> None:
+def check_memory(needed: float, what: str, remedy: str = "close other programs", available: int | None = None) -> None:
     """Raise a ValueError if work would not fit into memory, with the numbers and what to lower."""
     if needed <= _SMALL:
         return
-    available = available_memory()
+    available = available_memory() if available is None else available
     if needed > available:
         raise ValueError(
             f"{what} needs about {in_bytes(needed)} of memory, and {in_bytes(available)} are available: {remedy}"

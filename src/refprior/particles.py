@@ -258,11 +258,13 @@ class Particles(nn.Module):
 
     def _try_vectorized(self, network: nn.Module, x: Tensor, own: bool, trace: bool) -> Tensor:
         """Make the first vectorized call; switch to the loop if vmap cannot run the network (an LSTM, an `if`)."""
-        drawn = torch.get_rng_state()
+        drawn, cuda = torch.get_rng_state(), torch.cuda.get_rng_state(x.device) if x.is_cuda else None
         try:
             outputs = _vectorized(network, x, own, trace)
         except (RuntimeError, NotImplementedError) as error:
             torch.set_rng_state(drawn)
+            if cuda is not None:
+                torch.cuda.set_rng_state(cuda, x.device)
             # What is wrong with the network itself is said here.
             outputs = _loop(network, self._inputs(x, own), trace)
             self.execution = "loop"

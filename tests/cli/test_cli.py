@@ -45,6 +45,7 @@ def test_help_is_fast_and_complete() -> None:
         "status",
         "exact",
         "data",
+        "doctor",
     ):
         assert re.search(rf"│ {command}\s+\w", done.stdout)
     assert 0 < min(seconds) < 0.5
@@ -73,6 +74,7 @@ def test_lists_do_not_import_torch(command: list[str]) -> None:
     [
         *("train", "evaluate", "report", "sweep", "demo", "suggest", "answer", "predict", "export", "transfer-matrix"),
         "status",
+        "doctor",
     ],
 )
 def test_every_flag_has_help(command: str) -> None:

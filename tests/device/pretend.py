@@ -326,6 +326,13 @@ def _inside(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+class _Autocast(torch.autocast):
+    """C++ sees CPU tensors and casts them by the rules of a CPU."""
+
+    def __init__(self, device_type: str, *args: Any, **kwargs: Any) -> None:
+        super().__init__("cpu" if device_type == "cuda" else device_type, *args, **kwargs)
+
+
 @contextmanager
 def pretend_cuda(*, bf16: bool = True, memory: int = 2**34) -> Iterator[Counts]:
     """Pretend that this machine has a CUDA device, with bf16 or without, and this many free bytes."""
@@ -347,6 +354,7 @@ def pretend_cuda(*, bf16: bool = True, memory: int = 2**34) -> Iterator[Counts]:
         }.items():
             stack.enter_context(patch.object(torch.cuda, name, stand_in))
         stack.enter_context(patch.object(torch, "Generator", CudaGenerator))
+        stack.enter_context(patch.object(torch, "autocast", _Autocast))
         for name in ("backward", "grad"):
             stack.enter_context(patch.object(torch.autograd, name, _inside(getattr(torch.autograd, name))))
         before = torch.__future__.get_overwrite_module_params_on_conversion()

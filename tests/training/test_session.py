@@ -3,18 +3,21 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from refprior.data import task_from_arrays
+from refprior.data import PrincipalComponents, task_from_arrays
 from refprior.methods import FixMatch, InformationOnly, Method, ReferencePrior, Supervised, Transfer
+from refprior.networks import MLP
 from refprior.recipes import digits_ssl, override
 from refprior.training import Recipe, Record, Run, train
 from refprior.training.store._checkpoint import checkpoint_steps
-from tests.training.interruption import interrupted_at, metrics
+from refprior.views import Noise
+from tests.training.interruption import assert_same_run, interrupted_at, metrics, stop
 from tests.training.recipes import (
     DIGITS,
     Dropped,
@@ -193,3 +196,26 @@ def test_searching_rules_leaves_global_generators_alone(caplog: pytest.LogCaptur
 def test_other_runs_report_no_rules(recipe: Recipe, caplog: pytest.LogCaptureFixture) -> None:
     train(recipe)
     assert caplog.messages == []
+
+
+def test_a_resumed_run_does_not_fit_its_inputs_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = perceptron(
+        inputs=PrincipalComponents(8), network=partial(MLP, (8,), 10), weak=Noise(), strong=Noise(), steps=12
+    )
+    train(recipe, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, tmp_path / "run", save_every=0.0, watch=stop)
+    fitted: list[int] = []
+    fit = PrincipalComponents.fit
+
+    def counted(self: PrincipalComponents, parts: Any) -> Any:
+        fitted.append(1)
+        return fit(self, parts)
+
+    monkeypatch.setattr(PrincipalComponents, "fit", counted)
+    train(recipe, tmp_path / "run")
+    assert fitted == []
+    assert_same_run(tmp_path / "whole", tmp_path / "run")
+    with pytest.raises(ValueError, match="was made by another recipe"):
+        train(replace(recipe, inputs=PrincipalComponents(8, scale=2.0)), tmp_path / "run")
+    assert fitted == [1]

@@ -14,6 +14,7 @@ from cyclopts import App
 
 from refprior import __version__
 from refprior.cli._data import app as data_app
+from refprior.cli._doctor import doctor
 from refprior.cli._ending import in_one_line, listening, warning_in_one_line
 from refprior.cli._evaluate import evaluate
 from refprior.cli._exact import app as exact
@@ -51,6 +52,7 @@ app.command(evaluate)
 app.command(report)
 app.command(sweep)
 app.command(demo)
+app.command(doctor)
 
 
 @app.command

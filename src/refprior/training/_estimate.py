@@ -67,7 +67,7 @@ def estimate_cost(
     device = usable_device(device)
     mesh = joined(recipe.particles, device, particle_ranks)
     with mesh.together():
-        check_training_fits(recipe, mesh)
+        check_training_fits(recipe, mesh, device)
         task = recipe.read_task().to(device)
     state = begin(recipe, task, device, mesh=mesh)
     times: list[float] = []

@@ -15,7 +15,7 @@ import torch
 
 from refprior._checks import number
 from refprior._mesh import Mesh, joined, usable_device
-from refprior.data import Task
+from refprior.data import Identity, Normalizer, Standardize, Task
 from refprior.particles import Particles, convolves
 from refprior.training._run import RULE_INPUTS, Run, both
 from refprior.training._snapshot import save_snapshot, snapshot_steps
@@ -26,6 +26,7 @@ from refprior.training.loop import (
     State,
     Stop,
     Stopped,
+    arithmetic,
     begin,
     check_stages,
     check_training_fits,
@@ -55,6 +56,7 @@ from refprior.training.store import (
     move_aside,
     read_history,
     restore_state,
+    saved_normalizer,
     write_header,
 )
 
@@ -146,9 +148,9 @@ def train(
     if save_every is not None:
         number("save_every", save_every, at_least=0)
     mesh = joined(recipe.particles, device, particle_ranks)
-    with mesh.first_rank_logs():
+    with mesh.first_rank_logs(), arithmetic(recipe, device):
         with mesh.together():
-            check_training_fits(recipe, mesh)
+            check_training_fits(recipe, mesh, device)
             if first_stage is not None:
                 name = first_stage.path or "first_stage"
                 if recipe.start is None or recipe.start.to_dict() != first_stage.recipe.to_dict():
@@ -330,7 +332,7 @@ def _restored(
 ) -> tuple[State, Metrics | None]:
     """Return the state to resume from and its metrics; nothing is cut before everything was found intact."""
     mesh = session.mesh
-    state = begin(recipe, task, session.device, mesh=mesh)
+    state = begin(recipe, task, session.device, mesh=mesh, normalizer=_fitted(recipe, path, session.device))
     with mesh.together():
         if mesh.main:
             check_same_run(path, recipe)  # after all that is wrong with the recipe itself
@@ -354,6 +356,17 @@ def _restored(
         initial = first or _train_stage(recipe.start, path / "start", None, session).state.particles
         state = begin(recipe, task, session.device, initial, mesh)
     return state, _metrics(path, state, known or Written())
+
+
+def _fitted(recipe: Recipe, path: Path, device: torch.device) -> Normalizer | None:
+    """Return the normalizer of a run that is resumed, if reading it is faster than fitting it again."""
+    if isinstance(recipe.inputs, Standardize | Identity):
+        return None
+    try:
+        check_same_run(path, recipe)
+    except ValueError:  # which is reported after all that is wrong with the recipe itself
+        return None
+    return saved_normalizer(path, device)
 
 
 def _metrics(path: Path, state: State, known: Written) -> Metrics | None:

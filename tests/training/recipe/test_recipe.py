@@ -48,7 +48,7 @@ from tests.training.recipes import (
         ({"method": ReferencePrior}, "method is the class ReferencePrior: write ReferencePrior"),
         ({"network": colors()}, "network must be a function"),
         ({"method": lambda step: None}, "<lambda> is not a method: it does not declare its `needs`"),
-        ({"precision": "float16"}, "precision must be"),
+        ({"precision": "half"}, "precision must be"),
         ({"readout": "labels"}, "readout must be"),
         ({"optimizer": Optimizer(warmup=12)}, "12 steps of warm-up do not fit a run of 12 steps"),
         ({"start": perceptron(particles=3)}, "the first stage has 3 particles, this one 2"),
@@ -93,7 +93,7 @@ CASES: dict[str, Callable[[], Recipe]] = {
     "a class as a network": lambda: convolutional(network=partial(WideResNet, (3, 32, 32), 10, momentum=1e-5)),
     "positional settings": lambda: convolutional(network=partial(SmallCNN, (1, 8, 8), 10, 4, 16)),
     "adam": lambda: convolutional(
-        optimizer=Optimizer(kind="adam", learning_rate=5e-324, decay=1.7976931348623157e308, schedule="constant")
+        optimizer=Optimizer(kind="adam", learning_rate=5e-324, decay=1e6, schedule="constant")
     ),
     "no labels": lambda: convolutional(method=InformationOnly(order=1, trainable_prior=True), readout="consensus"),
     "numbers of numpy": lambda: convolutional(

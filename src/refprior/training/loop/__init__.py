@@ -1,6 +1,7 @@
 """The training loop: batch, loss, gradient, update, record."""
 
 from refprior.training.loop._begin import (
+    FIRST_SCALE,
     Precision,
     State,
     begin,
@@ -11,7 +12,7 @@ from refprior.training.loop._begin import (
     gathered,
     new_particles,
 )
-from refprior.training.loop._draw import load_randomness, own_randomness, randomness_state
+from refprior.training.loop._draw import arithmetic, load_randomness, own_randomness, randomness_state
 from refprior.training.loop._evaluate import (
     CONSENSUS_INPUTS,
     ConsensusScores,
@@ -45,6 +46,7 @@ from refprior.training.loop._loop import (
 
 __all__ = [
     "CONSENSUS_INPUTS",
+    "FIRST_SCALE",
     "ConsensusScores",
     "Evaluation",
     "Interrupted",
@@ -56,6 +58,7 @@ __all__ = [
     "Stop",
     "Stopped",
     "Trouble",
+    "arithmetic",
     "begin",
     "check_loading_fits",
     "check_stages",

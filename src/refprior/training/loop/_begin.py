@@ -13,16 +13,18 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from refprior import _process
-from refprior._mesh import ALONE, Mesh
+from refprior._mesh import ALONE, Mesh, free_memory
 from refprior._process import check_memory
 from refprior.data import Normalizer, Task, fingerprints
 from refprior.information import check_labelings
-from refprior.particles import NotLogitsError, Particles, output_layer
+from refprior.particles import Execution, NotLogitsError, Particles, output_layer
 from refprior.training.loop._draw import Sampler, Stream, part_sizes
 from refprior.training.loop._folds import first_trust, label_weights, why_no_folds
 from refprior.training.recipe import Recipe
 
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["float32", "tf32", "bfloat16", "float16"]
+FIRST_SCALE = 2.0**16  # of losses in float16
+CPU = torch.device("cpu")
 _LOADED = 3  # copies of the weights: themselves, their moving average, and what is read from the file
 
 
@@ -39,23 +41,36 @@ class State:
     memory: dict[str, Tensor] = field(default_factory=dict)
     step: int = 0
     skipped: int = 0  # steps whose loss or gradient was not finite
+    overflows: int = 0  # steps whose gradient overflowed in float16: each halves the scale
+    scale: float = FIRST_SCALE  # factor of the loss in the backward pass of float16
+    since_scaled: int = 0  # good steps since the scale changed
     seconds: float = 0.0  # spent training, over all interruptions
     precision: Precision | None = None  # the choice of "auto", which a run keeps
+    execution: Execution | None = None  # the same; on a CPU it depends on the network only
     label_weights: Tensor | None = None  # (K, n) of each label for each particle, fixed by the task; None: all count
     trust: dict[str, Tensor] | None = None  # what held-out particles say about the labels; None: all labels are trusted
     interruptible: bool = False  # an exception now would leave everything as it was before the step
 
 
 def begin(
-    recipe: Recipe, task: Task, device: torch.device, initial: Particles | None = None, mesh: Mesh = ALONE
+    recipe: Recipe,
+    task: Task,
+    device: torch.device,
+    initial: Particles | None = None,
+    mesh: Mesh = ALONE,
+    normalizer: Normalizer | None = None,
 ) -> State:
-    """Return the state before the first step, from new weights or those of an earlier stage, for this rank."""
+    """Return the state before the first step, from new weights or those of an earlier stage, for this rank.
+
+    normalizer: one that was fitted before, of a run that is resumed.
+    """
     check_needs(recipe, task)
-    normalizer = recipe.inputs.fit(task.training_inputs)
+    normalizer = normalizer or recipe.inputs.fit(task.training_inputs)
     check_views(recipe, normalizer, task)
     particles = first_weights(recipe, initial, mesh).to(device)
     check_distinct(particles)
     check_network(recipe, particles, normalizer, task)
+    check_activations(recipe, particles, normalizer(_two_inputs(task)))
     batches = torch.Generator().manual_seed(recipe.seed + 1)
     sampler = Sampler(
         streams={
@@ -186,7 +201,10 @@ def check_needs(recipe: Recipe, task: Task) -> None:
         check_labelings(needs.enumerates, len(task.classes))
     drawn = recipe.tuples * needs.tuple_size * len(needs.views) + recipe.labeled_batch + recipe.source_batch
     check_memory(
-        4.0 * drawn * math.prod(task.shape), f"a step of {drawn:,} inputs", "lower labeled_batch or source_batch"
+        4.0 * drawn * math.prod(task.shape),
+        f"a step of {drawn:,} inputs",
+        "lower labeled_batch or source_batch",
+        available=free_memory(task.unlabeled.device),
     )
 
 
@@ -240,6 +258,33 @@ def check_network(recipe: Recipe, particles: Particles, normalizer: Normalizer, 
         check_head(particles, inputs)
 
 
+def check_activations(recipe: Recipe, particles: Particles, inputs: Tensor) -> None:
+    """Raise a ValueError if what a step must store for its backward pass cannot fit: (2, ...) normalized inputs."""
+    needs, mesh = recipe.method.needs, particles.mesh
+    rows = recipe.labeled_batch * needs.labels + recipe.tuples * max(needs.tuple_size, needs.source_tuple_size)
+    network, stored = particles.particle(0).eval(), []
+    for count in (1, 2):
+        saved = dict[int, int]()  # bytes by place in memory
+
+        def keep(tensor: Tensor, saved: dict[int, int] = saved) -> Tensor:
+            saved[tensor.data_ptr() or id(tensor)] = tensor.nbytes
+            return tensor
+
+        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            output = network(inputs.repeat(count, *[1] * (inputs.dim() - 1)))
+        stored.append(sum(saved.values()))
+        del output
+    each = (stored[1] - stored[0]) / len(inputs) * (1 if recipe.precision in ("float32", "tf32") else 0.5)
+    networks = 1 if recipe.execution == "recomputed" else particles.count // mesh.particle
+    here = _process.local_world() if inputs.device.type == "cpu" else 1  # ranks of one machine share its memory
+    check_memory(
+        each * rows * networks * here / mesh.data,
+        f"a step stores the activations of {rows:,} inputs in each of {particles.count:,} particles and",
+        "lower labeled_batch or unlabeled_batch, or set execution=recomputed",
+        available=free_memory(inputs.device),
+    )
+
+
 def check_distinct(particles: Particles) -> None:
     """Raise a ValueError for particles with the same weights: their gradients would be the same forever."""
     weights = [p.detach() for p in particles.network.parameters()]
@@ -265,12 +310,16 @@ def _remedy(particles: Particles, inputs: Tensor) -> str:
     return ""
 
 
-def check_training_fits(recipe: Recipe, mesh: Mesh = ALONE) -> None:
-    """Raise a ValueError if weights, gradient, moving average and optimizer cannot fit into memory."""
+def check_training_fits(recipe: Recipe, mesh: Mesh = ALONE, device: torch.device = CPU) -> None:
+    """Raise a ValueError if weights, gradient, moving average and optimizer cannot fit into memory.
+
+    Other devices than the CPU hold a second copy of all but the gradient, to which a block of steps can return.
+    """
     stage: Recipe | None = recipe
     while stage is not None:
-        here = stage.particles * _process.local_world() // mesh.particle if mesh.size > 1 else stage.particles
-        _check(stage.network, here, 4 + (stage.optimizer.kind != "sgd"))
+        here = stage.particles // mesh.particle * (_process.local_world() if device.type == "cpu" else 1)
+        copies = 4 + (stage.optimizer.kind != "sgd")
+        _check(stage.network, here, copies if device.type == "cpu" else 2 * copies - 1, device)
         stage = stage.start
 
 
@@ -279,12 +328,13 @@ def check_loading_fits(network: Callable[[], nn.Module], particles: int) -> None
     _check(network, particles, _LOADED)
 
 
-def _check(network: Callable[[], nn.Module], particles: int, copies: int) -> None:
+def _check(network: Callable[[], nn.Module], particles: int, copies: int, device: torch.device = CPU) -> None:
     numbers, size = network_size(network)
     check_memory(
         float(copies) * particles * size,
         f"particles={particles:,}, each a network of {numbers:,} numbers,",
         "lower particles, or make the network smaller",
+        available=free_memory(device),
     )
 
 

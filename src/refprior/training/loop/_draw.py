@@ -8,6 +8,7 @@ generators.
 # ruff: noqa: NPY002 (numpy's legacy generator is its global one)
 
 import math
+import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -232,6 +233,30 @@ def own_randomness(seed: int, device: torch.device) -> Iterator[None]:
         yield
     finally:
         restore()
+
+
+@contextmanager
+def arithmetic(recipe: Recipe, device: torch.device) -> Iterator[None]:
+    """Set what CUDA may give up for speed: the digits that TF32 drops, and the same sums in each run."""
+    if device.type != "cuda":
+        yield
+        return
+    cudnn, matmul, exact = torch.backends.cudnn, torch.backends.cuda.matmul, recipe.deterministic
+    flags = [(cudnn, "benchmark"), (cudnn, "deterministic"), (cudnn, "allow_tf32"), (matmul, "allow_tf32")]
+    before = [getattr(place, name) for place, name in flags]
+    enabled, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    if exact:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without which cuBLAS may add in any order
+    tf32 = recipe.precision == "tf32"
+    try:
+        for (place, name), value in zip(flags, (not exact, exact, tf32, tf32), strict=True):
+            setattr(place, name, value)
+        torch.use_deterministic_algorithms(exact)
+        yield
+    finally:
+        for (place, name), value in zip(flags, before, strict=True):
+            setattr(place, name, value)
+        torch.use_deterministic_algorithms(enabled, warn_only=warns)
 
 
 def remember_randomness(device: torch.device) -> Callable[[], None]:

@@ -17,7 +17,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -27,7 +27,7 @@ from refprior._process import handling
 from refprior.data import Task
 from refprior.information import log_likelihood
 from refprior.methods import Batch, LabelWeights, Loss, Method, Step, split_heads
-from refprior.particles import Particles, normalizes_batches
+from refprior.particles import Execution, Particles, convolves, normalizes_batches
 from refprior.posterior import out_of_fold_mixture, predictive
 from refprior.training.loop._begin import Precision, State
 from refprior.training.loop._draw import PreparedData, prepare_data, remember_randomness
@@ -37,6 +37,8 @@ from refprior.training.recipe import Recipe, equalize, update_average
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)  # of people, systems, terminals, schedulers
 LOG_EVERY = 10  # steps
+GROWTH = 2000  # good steps in float16 after which the scale of the loss doubles, as in torch.amp.GradScaler
+_HALF = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 WORTH = 0.9  # of the time of single precision, below which bf16 is taken
 INPUTS = 64  # of fewer inputs mostly the calls are timed
 TURNS = 2
@@ -184,6 +186,9 @@ def _step(recipe: Recipe, task: Task, state: State, data: PreparedData) -> Done:
     if trouble is None:
         update(recipe, state)
         _refuse(find_bad_weights(state.particles, batch, state.step + 1))
+    elif _precision(recipe, state) == "float16" and state.scale > 1:
+        undo()
+        state.overflows, state.scale, state.since_scaled = state.overflows + 1, state.scale / 2, 0
     elif state.skipped < recipe.skip_not_finite:
         undo()
         state.skipped += 1
@@ -272,15 +277,10 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
         ema=recipe.ema,
         label_weights=weights,
     )
-    precision = recipe.precision
-    if precision == "auto":  # measured once per run
-        if state.precision is None:
-            inputs = next(x for x in (*batch.views.values(), batch.labeled, batch.source) if len(x))
-            state.precision = faster_precision(state.particles, inputs)
-        precision = state.precision
-    half = precision == "bfloat16"
+    _choose(recipe, state, batch)
+    half = _HALF.get(_precision(recipe, state))
     with replicating(sharded):
-        with torch.autocast(state.particles.prior_logits.device.type, torch.bfloat16) if half else nullcontext():
+        with nullcontext() if half is None else torch.autocast(state.particles.prior_logits.device.type, half):
             loss = recipe.method(step)
         check_result(recipe.method, loss, state.memory)
         if weights is not None and not weights.applied:
@@ -288,12 +288,38 @@ def differentiate(recipe: Recipe, task: Task, batch: Batch, state: State) -> Los
             raise ValueError(f"{name} mixes labels before particles see them: none can be left out, set folds=off")
         loss = Loss(plain(loss.total), {name: plain(term) for name, term in loss.terms.items()}, loss.weights)
         state.optimizer.zero_grad(set_to_none=True)
-        torch.autograd.backward(loss.total)
+        if half == torch.float16:  # whose least number is 6e-8
+            torch.autograd.backward(loss.total * state.scale)
+            for parameter in state.particles.parameters():
+                if parameter.grad is not None:
+                    parameter.grad.mul_(1 / state.scale)
+        else:
+            torch.autograd.backward(loss.total)
     state.particles.sum_gradients()
     if recipe.optimizer.sees_scale:
         equalize(state.particles, log_prior.detach().exp() if loss.weights is None else loss.weights)
     rate = {} if state.trust is None else {"label_error_rate": state.trust["error_rate"]}
     return Loss(loss.total.detach(), loss.terms | rate)
+
+
+def _choose(recipe: Recipe, state: State, batch: Batch) -> None:
+    """Measure, once per run, what the recipe leaves to the machine; a run keeps the choice."""
+    precision = recipe.precision == "auto" and state.precision is None
+    particles = state.particles
+    divided = particles.mesh.data > 1 and normalizes_batches(particles)  # ranks exchange statistics, only in the loop
+    measured = particles.prior_logits.device.type == "cuda" and not divided
+    execution = recipe.execution == "auto" and state.execution is None and measured
+    if precision or execution:
+        inputs = next(x for x in (*batch.views.values(), batch.labeled, batch.source) if len(x))
+        if precision:
+            state.precision = faster_precision(particles, inputs)
+        if execution:
+            state.execution = faster_execution(particles, inputs, _HALF.get(_precision(recipe, state)))
+            state.particles.execution = state.teacher.execution = state.execution
+
+
+def _precision(recipe: Recipe, state: State) -> Precision:
+    return state.precision or "float32" if recipe.precision == "auto" else recipe.precision
 
 
 def _trust(recipe: Recipe, task: Task, batch: Batch, state: State, held_out: Tensor, log_p: Tensor) -> Tensor:
@@ -314,6 +340,9 @@ def update(recipe: Recipe, state: State) -> None:
     """Make one step of the optimizer and of the moving average."""
     state.optimizer.step()
     update_average(state.teacher, state.particles, recipe.ema)
+    state.since_scaled += 1
+    if state.since_scaled == GROWTH and _precision(recipe, state) == "float16":
+        state.scale, state.since_scaled = 2 * state.scale, 0
 
 
 def _refuse(trouble: Trouble | None) -> None:
@@ -348,7 +377,8 @@ def _remember_draws(state: State) -> Callable[[], None]:
 
 def _remember(state: State) -> Callable[[], None]:
     """Return a function that restores the whole state once; it holds a copy of all tensors."""
-    draws, undo, step = _remember_draws(state), _undo(state), state.step
+    draws, undo = _remember_draws(state), _undo(state)
+    numbers = state.step, state.scale, state.since_scaled
     tensors = [*state.particles.parameters(), *state.teacher.parameters(), *state.teacher.buffers()]
     copies = [tensor.detach().clone() for tensor in tensors]
     moments = {p: {name: _copied(value) for name, value in of.items()} for p, of in state.optimizer.state.items()}
@@ -360,7 +390,7 @@ def _remember(state: State) -> Callable[[], None]:
     def restore() -> None:
         draws()
         undo()
-        state.step = step
+        state.step, state.scale, state.since_scaled = numbers
         for tensor, before in zip(tensors, copies, strict=True):
             tensor.copy_(before)
         state.optimizer.state.clear()
@@ -402,7 +432,7 @@ def _record(recipe: Recipe, task: Task, state: State, loss: Loss, rate: float) -
         loss=_finite(loss.total),
         seconds=state.seconds,
         terms={name: _finite(value) for name, value in loss.terms.items()},
-        skipped=state.skipped,
+        skipped=state.skipped + state.overflows,
         evaluation=evaluation,
     )
 
@@ -411,7 +441,8 @@ def recompute_last_record(recipe: Recipe, task: Task, state: State) -> Record:
     """Return the record of the last step without its loss, for a run whose metrics were lost."""
     evaluation = _evaluate(recipe, task, state, last=True)
     rate = recipe.optimizer.set_rate(state.optimizer, state.step - 1, recipe.steps)
-    return Record(state.step, recipe.steps, rate, None, state.seconds, skipped=state.skipped, evaluation=evaluation)
+    skipped = state.skipped + state.overflows
+    return Record(state.step, recipe.steps, rate, None, state.seconds, skipped=skipped, evaluation=evaluation)
 
 
 def _evaluate(recipe: Recipe, task: Task, state: State, *, last: bool) -> Evaluation:
@@ -443,16 +474,39 @@ def check_result(method: Method, loss: Loss, memory: dict[str, Tensor]) -> None:
 
 
 def faster_precision(particles: Particles, x: Tensor) -> Precision:
-    """Return the faster of float32 and bfloat16 on this machine, measured on one batch; all ranks agree."""
+    """Return the precision of "auto"; all ranks agree.
+
+    CUDA devices multiply bfloat16 fast, or float16 if they are older. A CPU is measured on one batch.
+    """
+    if x.device.type == "cuda":
+        return particles.mesh.broadcast("bfloat16" if has_bf16(x.device) else "float16")
     if not particles.mesh.broadcast(has_bf16(x.device)):
         return "float32"
     restore = remember_randomness(x.device)
     try:
-        seconds = [[_seconds(particles, x[:INPUTS], half) for half in (False, True)] for _ in range(TURNS)]
+        halves = (None, torch.bfloat16)
+        seconds = [[_seconds(particles, x[:INPUTS], half) for half in halves] for _ in range(TURNS)]
     finally:
         restore()
     single, half = (min(times) for times in zip(*seconds, strict=True))
     return particles.mesh.broadcast("bfloat16" if half < WORTH * single else "float32")
+
+
+def faster_execution(particles: Particles, x: Tensor, half: torch.dtype | None) -> Execution:
+    """Return the faster of one call and a loop over particles on this device, measured on a batch; all ranks agree."""
+    first, fastest, restore = particles.execution, math.inf, remember_randomness(x.device)
+    found = particles.execution
+    try:
+        for execution in get_args(Execution):
+            if execution in ("loop", "vectorized") and (first == "vectorized" or convolves(particles.network)):
+                particles.execution = execution
+                seconds = min(_seconds(particles, x, half) for _ in range(TURNS + 1))
+                if seconds < fastest:
+                    found, fastest = particles.execution, seconds
+    finally:
+        particles.execution = first
+        restore()
+    return particles.mesh.broadcast(found)
 
 
 def has_bf16(device: torch.device) -> bool:
@@ -463,12 +517,12 @@ def has_bf16(device: torch.device) -> bool:
     return device.type == "cpu" and bool(vectors or tiles)
 
 
-def _seconds(particles: Particles, x: Tensor, half: bool) -> float:
+def _seconds(particles: Particles, x: Tensor, half: torch.dtype | None) -> float:
     """Time one pass that leaves no trace, on all ranks at once."""
     weights = [parameter for parameter in particles.network.parameters() if parameter.requires_grad]
     _wait(x.device)
     started = time.perf_counter()
-    with torch.autocast(x.device.type, torch.bfloat16, enabled=half):
+    with torch.autocast(x.device.type, half or torch.bfloat16, enabled=half is not None):
         log_p = particles.aside(x)
     torch.autograd.grad(log_p.square().mean(), weights, allow_unused=True)
     _wait(x.device)

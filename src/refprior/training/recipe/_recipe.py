@@ -88,8 +88,12 @@ class Recipe:
         Defaults to ``Optimizer()``. A function from parameters to a ``torch.optim.Optimizer`` keeps its learning rates.
     ema : float, default: 0.999
         Decay of the moving average of the weights.
-    precision : {"float32", "bfloat16", "auto"}, default: "float32"
-        Precision of the networks; ``"auto"`` takes the faster one.
+    precision : {"float32", "tf32", "bfloat16", "float16", "auto"}, default: "float32"
+        Precision of the networks. ``"tf32"`` is float32 whose products drop digits on CUDA devices that can.
+        ``"float16"`` scales the loss, and skips and counts steps whose gradient overflows. ``"auto"`` takes bfloat16 on
+        CUDA devices that have it and float16 on others; on a CPU it takes the faster of bfloat16 and float32.
+    deterministic : bool, default: False
+        Use only deterministic algorithms on CUDA, so that a run there can be resumed bit for bit. On a CPU all are.
     execution : {"auto", "vectorized", "loop", "recomputed"}, default: "auto"
         How the particles run, as in `Particles`; ``"recomputed"`` needs the least memory.
     evaluate_every : int, default: 1024
@@ -146,7 +150,8 @@ class Recipe:
     else:
         optimizer: Optimizer = field(default_factory=Optimizer)
     ema: float = 0.999
-    precision: Literal["float32", "bfloat16", "auto"] = "float32"
+    precision: Literal["float32", "tf32", "bfloat16", "float16", "auto"] = "float32"
+    deterministic: bool = False
     execution: Execution = "auto"
     evaluate_every: int = STEPS_PER_EPOCH
     snapshots: int = 0
@@ -160,7 +165,8 @@ class Recipe:
         self._check_numbers()
         self._check_parts()
         one_of("unlabeled_unit", self.unlabeled_unit, ("images", "tuples"))
-        one_of("precision", self.precision, ("float32", "bfloat16", "auto"))
+        one_of("precision", self.precision, ("float32", "tf32", "bfloat16", "float16", "auto"))
+        one_of("deterministic", self.deterministic, (True, False))
         one_of("execution", self.execution, get_args(Execution))
         one_of("readout", self.readout, ("outputs", "consensus"))
         one_of("head", self.head, get_args(Head))

@@ -14,6 +14,7 @@ from refprior.training.store._checkpoint import (
     read_history,
     restore_state,
     save_checkpoint,
+    saved_normalizer,
     state_tensors,
 )
 from refprior.training.store._folder import (
@@ -80,6 +81,7 @@ __all__ = [
     "read_tensors",
     "restore_state",
     "save_checkpoint",
+    "saved_normalizer",
     "state_tensors",
     "tensors_of",
     "write_header",

@@ -21,8 +21,8 @@ from torch import Tensor
 from refprior._files import Json, read_record, write_record
 from refprior._words import in_short
 from refprior.data import Normalizer
-from refprior.particles import Particles
-from refprior.training.loop import Precision, Record, State, Trouble, load_randomness, randomness_state
+from refprior.particles import Execution, Particles
+from refprior.training.loop import FIRST_SCALE, Precision, Record, State, Trouble, load_randomness, randomness_state
 from refprior.training.recipe import is_custom_optimizer
 from refprior.training.store._folder import (
     METRICS,
@@ -43,6 +43,7 @@ FOLDER = "checkpoints"
 KEPT = 2
 Tensors = dict[str, Tensor]
 T = TypeVar("T")
+_KEPT_NUMBERS = ("seconds", "skipped", "precision", "execution", "overflows", "scale", "since_scaled")
 _NUMBERS = {"bool": torch.bool, "int": torch.int64, "float": torch.float64, "none": torch.bool}
 log = logging.getLogger("refprior")
 
@@ -62,6 +63,10 @@ class Summary:
     seconds: float  # spent training
     skipped: int
     precision: Precision | None = None  # that "auto" was found to be
+    execution: Execution | None = None  # the same
+    overflows: int = 0
+    scale: float = FIRST_SCALE
+    since_scaled: int = 0
 
 
 @dataclass(frozen=True)
@@ -101,11 +106,12 @@ def _save(path: Path, state: State, metrics: Written, tensors: Tensors, pieces: 
     path.parent.mkdir(exist_ok=True)
     write_stream(path, entries(state, tensors), pieces)
     size, sha256 = path.stat().st_size, digest(path)
-    summary = Summary(state.step, size, sha256, metrics, state.seconds, state.skipped, state.precision)
+    kept = {name: getattr(state, name) for name in _KEPT_NUMBERS}
+    summary = Summary(step=state.step, size=size, sha256=sha256, metrics=metrics, **kept)
     write_record(path.with_suffix(".json"), FORMAT, asdict(summary))
-    kept = {f"step-{step:08}" for step in checkpoint_steps(path.parents[1])[:KEPT]}
+    newest = {f"step-{step:08}" for step in checkpoint_steps(path.parents[1])[:KEPT]}
     for old in path.parent.glob("step-*"):
-        if old.name.partition(".")[0] not in kept:
+        if old.name.partition(".")[0] not in newest:
             old.unlink(missing_ok=True)
 
 
@@ -218,7 +224,9 @@ def restore_state(state: State, checkpoint: Checkpoint) -> None:
     try:
         state.particles.load_state_dict(tensors_of(saved, "particles"))
         state.teacher.load_state_dict(tensors_of(saved, "teacher"))
-        _load_optimizer(state.optimizer, tensors_of(saved, "optimizer"), summary.step > summary.skipped)
+        _load_optimizer(
+            state.optimizer, tensors_of(saved, "optimizer"), summary.step > summary.skipped + summary.overflows
+        )
         fitted = tensors_of(saved, "normalizer")
         state.normalizer = Normalizer(**{name: tensor.to(device) for name, tensor in fitted.items()})
         state.sampler.load_state_dict({name: tensors_of(saved, name) for name in state.sampler.state_dict()})
@@ -227,8 +235,20 @@ def restore_state(state: State, checkpoint: Checkpoint) -> None:
         raise CheckpointError(f"{checkpoint.path} does not fit this run: {in_short(error)}") from None
     state.memory = {name: tensor.to(device) for name, tensor in tensors_of(saved, "memory").items()}
     state.trust = {name: tensor.to(device) for name, tensor in tensors_of(saved, "trust").items()} or None
-    state.step, state.seconds, state.skipped = summary.step, summary.seconds, summary.skipped
-    state.precision = summary.precision
+    state.step = summary.step
+    for name in _KEPT_NUMBERS:
+        setattr(state, name, getattr(summary, name))
+    if state.execution is not None:
+        state.particles.execution = state.teacher.execution = state.execution
+
+
+def saved_normalizer(folder: Path, device: torch.device) -> Normalizer | None:
+    """Return the normalizer of the newest checkpoint that can be read; None without one."""
+    for step in checkpoint_steps(folder):
+        with suppress(CheckpointError, TypeError):
+            fitted = tensors_of(read_checkpoint(folder, step).tensors, "normalizer")
+            return Normalizer(**{name: tensor.to(device) for name, tensor in fitted.items()})
+    return None
 
 
 def load_weights(checkpoint: Checkpoint, *, raw: Particles, ema: Particles) -> Normalizer:
