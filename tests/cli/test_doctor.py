@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from refprior._words import in_bytes
 from refprior.cli import _doctor
 from refprior.cli._doctor import Check, checks, compare, doctor
 from refprior.cli._ending import FailedError
@@ -17,7 +18,7 @@ def test_a_device_is_described_and_tested(capsys: pytest.CaptureFixture[str], mo
         doctor()
     said = capsys.readouterr().out
     assert "Pretend, capability 8.0" in said
-    assert "12.0 GB" in said
+    assert in_bytes(12 * 2**30) in said
     assert torch.__version__ in said
     rows = [line for line in said.splitlines() if line.startswith(quick)]
     assert len(rows) == 3
